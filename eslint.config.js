@@ -1,0 +1,71 @@
+import tseslint from 'typescript-eslint';
+
+export default tseslint.config(
+  {
+    ignores: ['dist/', 'node_modules/', '.rollouts/', 'python/', '**/*.js', '**/*.mjs', '**/*.cjs'],
+  },
+  tseslint.configs.strictTypeChecked,
+  {
+    languageOptions: {
+      parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname },
+    },
+    rules: {
+      '@typescript-eslint/consistent-type-imports': 'error',
+      // A forgotten await in a workflow or an activity is lost work.
+      '@typescript-eslint/no-floating-promises': 'error',
+      // Numbers in messages are the point of messages.
+      '@typescript-eslint/restrict-template-expressions': [
+        'error',
+        { allowNumber: true, allowBoolean: true },
+      ],
+      'max-lines': ['error', { max: 300, skipBlankLines: true, skipComments: true }],
+      'max-lines-per-function': ['error', { max: 60, skipBlankLines: true, skipComments: true }],
+      'max-params': ['error', 2],
+    },
+  },
+  {
+    files: ['src/workflows/**'],
+    rules: {
+      '@typescript-eslint/no-restricted-imports': [
+        'error',
+        {
+          patterns: [
+            {
+              group: [
+                'node:*',
+                'zod',
+                '../model/*',
+                '../activities/*',
+                '@temporalio/activity',
+                '@temporalio/client',
+                '@temporalio/worker',
+              ],
+              message: 'Workflow code is deterministic: it imports @temporalio/workflow and types.',
+              allowTypeImports: true,
+            },
+          ],
+        },
+      ],
+    },
+  },
+  {
+    files: ['test/**', 'bench/**'],
+    rules: {
+      // `describe`/`test` callbacks and tables of cases are long by nature; node:test promises are awaited by the runner.
+      'max-lines-per-function': 'off',
+      '@typescript-eslint/no-floating-promises': [
+        'error',
+        {
+          allowForKnownSafeCalls: [
+            {
+              from: 'package',
+              package: 'node:test',
+              name: ['test', 'describe', 'it', 'suite', 'before', 'after'],
+            },
+          ],
+        },
+      ],
+      '@typescript-eslint/no-non-null-assertion': 'off',
+    },
+  },
+);

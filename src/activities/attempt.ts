@@ -1,0 +1,91 @@
+import { Context } from '@temporalio/activity';
+import { Fault } from '../model/faults.js';
+import type { Waiting } from './contract.js';
+import { toFailure } from './failures.js';
+
+/** What an activity's body is given of the attempt that runs it. */
+export interface Attempt {
+  workflow_id: string;
+  /** Aborts on cancellation, worker shutdown and lost heartbeats, with the reason to throw. */
+  signal: AbortSignal;
+  /** Seconds since the activity was first scheduled: all its attempts, on the server's clock. */
+  waited_s: number;
+  /** Where a predecessor stood; set it to where this attempt stands. */
+  checkpoint: unknown;
+}
+
+export interface AttemptDependencies {
+  heartbeat_timeout_ms: number;
+  /** Tells the attempt's own workflow that it waits for a service; best effort. */
+  signalWaiting: (
+    to: { workflow_id: string; run_id: string },
+    waiting: Waiting | null,
+  ) => Promise<void>;
+}
+
+interface HeartbeatDetails {
+  waiting: boolean;
+  checkpoint: unknown;
+}
+
+export type RunAttempt = <T>(body: (attempt: Attempt) => Promise<T>) => Promise<T>;
+
+/**
+ * Runs an activity's body with a heartbeat on a timer (a stream may be silent for minutes), turns faults into
+ * failures, and makes an absent engine visible: the first attempt that has to wait signals its workflow, the one that
+ * succeeds says that it is over. Heartbeat details carry that memory from attempt to attempt.
+ */
+export function createRunAttempt({
+  heartbeat_timeout_ms,
+  signalWaiting,
+}: AttemptDependencies): RunAttempt {
+  return async (body) => {
+    const context = Context.current();
+    const { info } = context;
+    const before = info.heartbeatDetails as HeartbeatDetails | undefined;
+    const details: HeartbeatDetails = {
+      waiting: before?.waiting ?? false,
+      checkpoint: before?.checkpoint ?? null,
+    };
+    const workflow = {
+      workflow_id: info.workflowExecution?.workflowId ?? '',
+      run_id: info.workflowExecution?.runId ?? '',
+    };
+    const attempt: Attempt = {
+      workflow_id: workflow.workflow_id,
+      signal: context.cancellationSignal,
+      waited_s: (Date.now() - info.scheduledTimestampMs) / 1000,
+      get checkpoint() {
+        return details.checkpoint;
+      },
+      set checkpoint(value) {
+        details.checkpoint = value;
+      },
+    };
+    const heartbeat = setInterval(() => {
+      context.heartbeat(details);
+    }, heartbeat_timeout_ms / 5);
+    try {
+      const result = await body(attempt);
+      if (details.waiting) await signalWaiting(workflow, null);
+      return result;
+    } catch (error) {
+      const waiting = waitingFor(error);
+      if (waiting !== null && !details.waiting) {
+        details.waiting = true;
+        await signalWaiting(workflow, waiting);
+      }
+      context.heartbeat(details);
+      throw toFailure(error);
+    } finally {
+      clearInterval(heartbeat);
+    }
+  };
+}
+
+function waitingFor(error: unknown): Waiting | null {
+  if (!(error instanceof Fault)) return null;
+  if (error.type !== 'GenerationUnavailable' && error.type !== 'EnvironmentUnavailable')
+    return null;
+  return { service: error.at ?? error.type, message: error.message.slice(0, 300) };
+}

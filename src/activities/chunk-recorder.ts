@@ -1,0 +1,54 @@
+import type { Delta } from '../generation/generation-service.js';
+import type { LineOf } from '../model/journal.js';
+import type { Journal } from '../trajectories/trajectory-store.js';
+
+/** A streamed token waits at most this long, and in this company, before it is in the journal. */
+const MAX_WAIT_MS = 200;
+const MAX_WAITING = 64;
+
+type ChunkFacts = Pick<LineOf<'chunk'>, 'turn' | 'replica' | 'request_id' | 'policy_version'>;
+
+export interface ChunkRecorder {
+  add(delta: Delta): void;
+  /** Writes what waits and resolves when all of it is in the journal; throws what a write threw. */
+  flush(): Promise<void>;
+}
+
+/** Writes a generation's tokens into the journal while they stream in: what was sampled outlives the stream. */
+export function recordChunks(
+  journal: Journal,
+  { facts, onFailure }: { facts: ChunkFacts; onFailure: (error: unknown) => void },
+): ChunkRecorder {
+  let offset = 0;
+  let waiting: Delta = { token_ids: [], logprobs: [], text: '' };
+  let timer: NodeJS.Timeout | null = null;
+  let written: Promise<void> = Promise.resolve();
+
+  const write = (): void => {
+    if (timer !== null) clearTimeout(timer);
+    timer = null;
+    const { token_ids, logprobs, text } = waiting;
+    if (token_ids.length === 0 && text === '') return;
+    waiting = { token_ids: [], logprobs: [], text: '' };
+    const at = offset;
+    offset += token_ids.length;
+    written = written.then(() =>
+      journal.append({ kind: 'chunk', ...facts, offset: at, token_ids, logprobs, text }),
+    );
+    // A failed write ends the generation at once; `flush` is where it is thrown.
+    written.catch(onFailure);
+  };
+  return {
+    add: ({ token_ids, logprobs, text }) => {
+      for (const id of token_ids) waiting.token_ids.push(id);
+      for (const logprob of logprobs) waiting.logprobs.push(logprob);
+      waiting.text += text;
+      if (waiting.token_ids.length >= MAX_WAITING) write();
+      else timer ??= setTimeout(write, MAX_WAIT_MS);
+    },
+    flush: async () => {
+      write();
+      await written;
+    },
+  };
+}

@@ -1,0 +1,160 @@
+import type { RolloutRef } from '../model/batch-request.js';
+import type { StopReason } from '../model/journal.js';
+import type { Metrics } from '../model/metrics.js';
+import type { Part } from '../model/slices.js';
+
+/**
+ * What workflows and activities say to each other, and all that workflows see of activities. Small on purpose: these
+ * values are in history, so they are summaries (absolute totals, never increments); the journal is the truth.
+ */
+export interface Activities {
+  /** Takes the raw input of `rolloutBatch`. */
+  planBatch: (input: unknown) => Promise<BatchPlan>;
+  /** Takes the raw input of `rollout`: a batch's child, or a single rollout. */
+  startRollout: (input: unknown) => Promise<RolloutPlan>;
+  /** Generates and steps, turn after turn, until the turn slice is used up or the rollout ends. */
+  playTurns: (at: TurnRef) => Promise<TurnProgress>;
+  generateTurn: (at: TurnRef) => Promise<TurnProgress>;
+  stepEnvironment: (at: TurnRef) => Promise<TurnProgress>;
+  finishRollout: (input: FinishRollout) => Promise<RolloutResult>;
+  closeBatch: (input: CloseBatch) => Promise<BatchResult>;
+  /** A slice closes its own rows. */
+  closeSlice: (input: CloseSlice) => Promise<void>;
+}
+
+export interface BatchPlan {
+  batch_id: string;
+  /** Rows of the input, after `limit`. */
+  samples: number;
+  num_repeats: number;
+  /** One slice: the batch runs its rollouts itself. More: a child workflow each. */
+  slices: Part[];
+  max_in_flight: number;
+  policy_version: string | null;
+  /** Was the batch there before? Its journals are continued. */
+  continued: boolean;
+}
+
+export interface RolloutPlan extends RolloutRef {
+  task_name: string;
+  /** Is the environment a function of the log, played beside the generation? */
+  in_process: boolean;
+  /** Started by hand: this rollout closes its own batch of one. */
+  single: boolean;
+  timeout_ms: number;
+  heartbeat_timeout_ms: number;
+  queues: { generation: string; environment: string };
+  policy_version: string | null;
+  progress: TurnProgress;
+}
+
+export interface TurnRef extends RolloutRef {
+  /** The turn that is played next: for readers of the history; the journal decides. */
+  turn: number;
+}
+
+export interface TurnProgress {
+  /** Whole turns so far, which is also the index of the next. */
+  turn: number;
+  total_reward: number;
+  total_tokens: number;
+  /** What the turn in progress waits for. */
+  phase: 'generate' | 'step';
+  ended: StopReason | null;
+  /** The end of what the policy or the environment said last, at most 120 characters. */
+  preview: string;
+}
+
+export interface FailureFacts {
+  type: string;
+  message: string;
+}
+
+export interface FinishRollout {
+  /** The rollout's place, or, where starting it failed, the workflow's raw input. */
+  rollout: unknown;
+  /** null: the rollout ended by itself. A valid end in the journal wins over any reason. */
+  stop_reason: 'timeout' | 'stopped' | 'cancelled' | 'failed' | null;
+  failure: FailureFacts | null;
+}
+
+/** The result of workflow `rollout`. */
+export interface RolloutResult {
+  rollout_id: string;
+  stop_reason: StopReason;
+  total_reward: number;
+  turn_count: number;
+  total_tokens: number;
+}
+
+export interface CloseBatch {
+  batch_id: string;
+  /** Rollouts that never ended are closed as stopped, not as cancelled. */
+  stopped: boolean;
+}
+
+export interface CloseSlice extends CloseBatch, Part {}
+
+/** The result of workflow `rolloutBatch`, and the content of metrics.json. */
+export interface BatchResult {
+  schema_version: 1;
+  batch_id: string;
+  counts: Counts;
+  metrics: Metrics;
+  files: { rollouts: string; failures: string; metrics: string };
+  metadata: Record<string, unknown>;
+}
+
+/** The last five add up to the first. */
+export interface Counts {
+  requested: number;
+  completed: number;
+  failed: number;
+  timed_out: number;
+  stopped: number;
+  cancelled: number;
+}
+
+/** Signal `waiting`: an activity's engine is absent; null when it is over. */
+export interface Waiting {
+  service: string;
+  message: string;
+}
+
+/** What a batch or a slice knows of its rollouts from their results. */
+export interface Tally {
+  done: number;
+  running: number;
+  /** Ended with a row for the trainer. */
+  valid: number;
+  /** Turns, tokens and rewards of rollouts that returned a result. */
+  turns: number;
+  tokens: number;
+  reward_sum: number;
+}
+
+/** Query `progress` of workflow `rolloutBatch`. */
+export interface BatchProgress extends Tally {
+  phase: 'planning' | 'running' | 'closing' | 'done';
+  requested: number;
+  /** Done, and not valid. */
+  failed: number;
+  waiting: Waiting | null;
+  /** Since the workflow's start, as of its last event. */
+  elapsed_s: number;
+  turns_per_s: number;
+  tokens_per_s: number;
+}
+
+/** Query `progress` of workflow `rollout`. */
+export interface RolloutProgress extends TurnProgress {
+  state: 'starting' | 'playing' | 'finishing' | 'done';
+  waiting: Waiting | null;
+}
+
+/** Input of workflow `rolloutSlice`, which only a batch starts. */
+export interface SliceInput extends Part {
+  batch_id: string;
+  num_repeats: number;
+  max_in_flight: number;
+}

@@ -1,0 +1,40 @@
+import type { Environment } from '../environments/environment.js';
+import type { GenerationService } from '../generation/generation-service.js';
+import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
+import type { RunAttempt } from './attempt.js';
+
+/** What activities are closures over: interfaces only, wired in `workers/`. */
+export interface Dependencies {
+  store: TrajectoryStore;
+  /** undefined where temporal.yaml has no such service. */
+  service: (name: string) => GenerationPool | undefined;
+  /** undefined where temporal.yaml has no such environment. */
+  environment: (taskName: string) => DeployedEnvironment | undefined;
+  known: { services: string[]; environments: string[] };
+  attempt: RunAttempt;
+  deployment: Deployment;
+  /** Open workflows whose id begins with `<batch_id>/`: an earlier run's children that are still ending. */
+  countOpenRollouts: (batchId: string) => Promise<number>;
+}
+
+/** The replicas of one service. */
+export interface GenerationPool {
+  /** The replica that a rollout sticks to. */
+  pick: (sessionId: string) => GenerationService;
+  /** Every replica's description; throws while one is absent. */
+  replicas: readonly GenerationService[];
+  /** Served name to use where the request names none; null: the service's first. */
+  model: string | null;
+}
+
+export interface DeployedEnvironment {
+  environment: Environment;
+  task_queue: string;
+}
+
+export interface Deployment {
+  inputs_dir: string;
+  turn_slice_ms: number;
+  heartbeat_timeout_ms: number;
+  generation_queue: string;
+}

@@ -1,0 +1,71 @@
+import { rolloutId } from '../model/batch-request.js';
+import { Fault } from '../model/faults.js';
+import type { Failure, StopReason } from '../model/journal.js';
+import { naturalEnd } from '../model/stop-rules.js';
+import type { Trajectory } from '../model/trajectory.js';
+import type { Activities, FinishRollout, RolloutResult } from './contract.js';
+import type { Dependencies } from './dependencies.js';
+import { placeOf } from './start-rollout.js';
+
+/**
+ * Writes the end of a rollout, also where nothing else was written. What the journal says wins: an `end` that stands,
+ * then a valid end that the turns have reached, then the reason that the workflow noted.
+ */
+export function createFinishRollout({ attempt, store }: Dependencies): Activities['finishRollout'] {
+  return (input) =>
+    attempt(async ({ workflow_id }) => {
+      const ref = placeOf(input.rollout, workflow_id);
+      const journal = await store.claim(ref, { activity: 'finishRollout' });
+      try {
+        const { trajectory } = journal;
+        if (trajectory.end === null) {
+          const natural = naturalEnd(trajectory);
+          const stop_reason = natural ?? input.stop_reason;
+          if (stop_reason === null) {
+            throw new Fault({
+              type: 'StoreFault',
+              message: `the journal of ${rolloutId(ref)} has not reached an end`,
+            });
+          }
+          await journal.append({
+            kind: 'end',
+            stop_reason,
+            totals: totalsOf(trajectory),
+            failure: natural === null ? failureOf(input, trajectory.turns.length) : null,
+          });
+        }
+        await journal.commit();
+        return resultOf(rolloutId(ref), trajectory);
+      } finally {
+        await journal.release();
+      }
+    });
+}
+
+const totalsOf = ({
+  turns,
+  total_reward,
+  assistant_tokens,
+  env_tokens,
+}: Trajectory): {
+  turn_count: number;
+  total_reward: number;
+  total_tokens: number;
+} => ({ turn_count: turns.length, total_reward, total_tokens: assistant_tokens + env_tokens });
+
+const REASONS = {
+  timeout: { type: 'TimedOut', message: 'rollout_timeout passed' },
+  stopped: { type: 'Stopped', message: 'the rollout was stopped' },
+  cancelled: { type: 'Cancelled', message: 'the rollout was cancelled' },
+  failed: { type: 'Failed', message: 'the rollout failed' },
+} as const;
+
+function failureOf({ stop_reason, failure }: FinishRollout, turn: number): Failure | null {
+  if (stop_reason === null) return null;
+  return { ...(failure ?? REASONS[stop_reason]), turn };
+}
+
+function resultOf(rollout_id: string, trajectory: Trajectory): RolloutResult {
+  const stop_reason: StopReason = trajectory.end?.stop_reason ?? 'failed';
+  return { rollout_id, stop_reason, ...totalsOf(trajectory) };
+}

@@ -1,0 +1,31 @@
+import type { Activities, TurnProgress, TurnRef } from './contract.js';
+import type { Dependencies } from './dependencies.js';
+import type { Hold } from './hold.js';
+import { notStarted } from './hold.js';
+import { progressOf } from './turn-progress.js';
+
+/**
+ * The frame of every turn activity: claim the journal, play from where it stands, make it durable, report totals.
+ * A rollout that has ended is only reported.
+ */
+export function playFromJournal(
+  { attempt, store }: Dependencies,
+  { activity, play }: { activity: keyof Activities; play: (hold: Hold) => Promise<void> },
+): (at: TurnRef) => Promise<TurnProgress> {
+  return ({ batch_id, row, repeat }) =>
+    attempt(async ({ signal }) => {
+      const ref = { batch_id, row, repeat };
+      const journal = await store.claim(ref, { activity });
+      try {
+        const { trajectory } = journal;
+        if (trajectory.end === null) {
+          if (trajectory.start === null) throw notStarted(ref);
+          await play({ journal, ref, signal });
+        }
+        await journal.commit();
+        return progressOf(trajectory);
+      } finally {
+        await journal.release();
+      }
+    });
+}

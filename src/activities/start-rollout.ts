@@ -1,0 +1,140 @@
+import type { BatchRequest } from '../model/batch-request.js';
+import { RolloutRef, SingleRollout, rolloutId, toBatchRequest } from '../model/batch-request.js';
+import { toMs } from '../model/durations.js';
+import { Fault } from '../model/faults.js';
+import type { RolloutSettings } from '../model/journal.js';
+import { invalidBatchRequest, problemsOf } from '../model/problems.js';
+import type { LogMessage, Sample } from '../model/sample.js';
+import { checkPromptLength } from '../model/stop-rules.js';
+import type { Attempt } from './attempt.js';
+import type { Activities, RolloutPlan } from './contract.js';
+import type { Dependencies } from './dependencies.js';
+import { parseBatchId, prepareBatch } from './plan-batch.js';
+import { renderPrompt } from './render-prompt.js';
+import { progressOf } from './turn-progress.js';
+
+/**
+ * Opens a rollout's journal, or finds it as far as it is, and returns the plan: all that the workflow must know.
+ * The journal's `start` line holds the prompt as it was rendered, so that it is rendered once.
+ */
+export function createStartRollout(dependencies: Dependencies): Activities['startRollout'] {
+  return (input) =>
+    dependencies.attempt(async (attempt) => {
+      const ref = placeOf(input, attempt.workflow_id);
+      const single = isSingle(input);
+      if (single) await planSingle({ input, attempt }, dependencies);
+      return await startRollout({ ref, single, attempt }, dependencies);
+    });
+}
+
+/** A batch's child names its place; a rollout started by hand is row 0 of the batch that its workflow id names. */
+export function placeOf(input: unknown, workflowId: string): RolloutRef {
+  if (isSingle(input)) return { batch_id: parseBatchId(workflowId), row: 0, repeat: 0 };
+  const parsed = RolloutRef.safeParse(input);
+  if (parsed.success) return parsed.data;
+  throw invalidBatchRequest(problemsOf(parsed.error, input));
+}
+
+const isSingle = (input: unknown): boolean =>
+  typeof input === 'object' && input !== null && 'sample' in input;
+
+/** A rollout started by hand brings its sample and is planned as a batch of one. */
+async function planSingle(
+  { input, attempt }: { input: unknown; attempt: Attempt },
+  dependencies: Dependencies,
+): Promise<void> {
+  const parsed = SingleRollout.safeParse(input);
+  if (!parsed.success) throw invalidBatchRequest(problemsOf(parsed.error, input));
+  const request = toBatchRequest(parsed.data);
+  const batch = await prepareBatch({ input: request, signal: attempt.signal }, dependencies);
+  await dependencies.store.createBatch({ batch_id: parseBatchId(attempt.workflow_id), ...batch });
+}
+
+async function startRollout(
+  { ref, single, attempt }: { ref: RolloutRef; single: boolean; attempt: Attempt },
+  dependencies: Dependencies,
+): Promise<RolloutPlan> {
+  const { store, deployment } = dependencies;
+  const request = await store.readRequest(ref.batch_id);
+  const timeout_ms = toMs(request.rollout_timeout);
+  if (attempt.waited_s * 1000 > timeout_ms) {
+    throw new Fault({
+      type: 'TimedOut',
+      message: `rollout_timeout ${request.rollout_timeout} passed before the prompt was rendered`,
+    });
+  }
+  const journal = await store.claim(ref, { activity: 'startRollout', reopen: true });
+  try {
+    if (journal.trajectory.start === null && journal.trajectory.end === null) {
+      const sample = await store.readSample(ref);
+      const prompt = await renderSample({ sample, request, ref, attempt }, dependencies);
+      await journal.append({
+        kind: 'start',
+        schema_version: 1,
+        task_name: sample.task_name,
+        settings: settingsOf(request),
+        prompt,
+        extra_env_info: sample.extra_env_info ?? {},
+        ...(sample.stop_strings !== undefined && { stop_strings: sample.stop_strings }),
+      });
+    }
+    await journal.commit();
+  } finally {
+    await journal.release();
+  }
+  const task_name = journal.trajectory.start?.task_name ?? '';
+  const environment = dependencies.environment(task_name);
+  return {
+    ...ref,
+    task_name,
+    in_process: environment?.environment.in_process ?? true,
+    single,
+    timeout_ms,
+    heartbeat_timeout_ms: deployment.heartbeat_timeout_ms,
+    queues: { generation: deployment.generation_queue, environment: environment?.task_queue ?? '' },
+    policy_version: request.policy_version,
+    progress: progressOf(journal.trajectory),
+  };
+}
+
+async function renderSample(
+  {
+    sample,
+    request,
+    ref,
+    attempt,
+  }: { sample: Sample; request: BatchRequest; ref: RolloutRef; attempt: Attempt },
+  dependencies: Dependencies,
+): Promise<LogMessage[]> {
+  const pool = dependencies.service(request.generation.service);
+  if (pool === undefined) {
+    throw invalidBatchRequest([
+      {
+        where: 'generation.service',
+        what: `no service ${request.generation.service} in temporal.yaml`,
+      },
+    ]);
+  }
+  const prompt = await renderPrompt(sample.message_log, {
+    service: pool.pick(rolloutId(ref)),
+    generation: request.generation,
+    signal: attempt.signal,
+  });
+  checkPromptLength(
+    prompt.reduce((total, message) => total + message.token_ids.length, 0),
+    request,
+  );
+  return prompt;
+}
+
+function settingsOf(request: BatchRequest): RolloutSettings {
+  return {
+    generation: request.generation,
+    model: request.generation.model ?? '',
+    num_repeats_add_seed: request.num_repeats_add_seed,
+    max_seq_len: request.max_seq_len,
+    max_rollout_turns: request.max_rollout_turns,
+    semantics: request.semantics,
+    policy_version: request.policy_version,
+  };
+}

@@ -1,0 +1,25 @@
+import { nextStep } from '../model/stop-rules.js';
+import type { Trajectory } from '../model/trajectory.js';
+import type { TurnProgress } from './contract.js';
+
+const PREVIEW_LENGTH = 120;
+
+/** What a workflow is told of a trajectory: totals, never tokens. */
+export function progressOf(trajectory: Trajectory): TurnProgress {
+  const next =
+    trajectory.end === null ? nextStep(trajectory) : { ended: trajectory.end.stop_reason };
+  return {
+    turn: trajectory.turns.length,
+    total_reward: trajectory.total_reward,
+    total_tokens: trajectory.assistant_tokens + trajectory.env_tokens,
+    phase: next === 'step' ? 'step' : 'generate',
+    ended: typeof next === 'object' ? next.ended : null,
+    preview: preview(trajectory),
+  };
+}
+
+/** The end of what was said last: an action or an answer stands there, not in a thought's beginning. */
+function preview({ open, turns }: Trajectory): string {
+  const text = open.line?.content ?? turns.at(-1)?.observation.message.content ?? '';
+  return text.replace(/\s+/g, ' ').trim().slice(-PREVIEW_LENGTH);
+}

@@ -1,0 +1,29 @@
+/** The commands, each loaded when it is asked for: `--help` should not load a Temporal worker. */
+export interface Command {
+  usage: string;
+  /** Returns the exit code. */
+  load(): Promise<(args: string[]) => Promise<number>>;
+}
+
+export const COMMANDS: Partial<Record<string, Command>> = {
+  worker: {
+    usage: `temporal-rollout worker [--config FILE]
+
+Runs the roles that FILE (default ./temporal.yaml) names, until SIGINT or SIGTERM.`,
+    load: async () => (await import('./worker.js')).workerCommand,
+  },
+  simulator: {
+    usage: `temporal-rollout simulator [--port N] [--settings FILE] [--KEY VALUE …]
+
+Speaks vLLM's wire on 127.0.0.1:N (default 8000) and plays sliding puzzles. KEY is a setting such as
+--tokens-per-second 200, --thinking-tokens 20 or [10,40], --skill 2, --seed 7; FILE holds them as YAML.`,
+    load: async () => (await import('./simulator.js')).simulatorCommand,
+  },
+  up: {
+    usage: `temporal-rollout up [--exit]
+
+Starts a Temporal dev server with its Web UI, the simulator and a worker, and runs the sliding-puzzle batch.
+--exit ends after the batch; the exit code is 0 only if every rollout completed.`,
+    load: async () => (await import('./up.js')).upCommand,
+  },
+};

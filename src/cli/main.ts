@@ -1,0 +1,46 @@
+#!/usr/bin/env node
+import { describeError } from '../model/faults.js';
+import { COMMANDS } from './commands.js';
+
+const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
+
+  temporal-rollout up [--exit]              the whole stack on this machine, and the sliding-puzzle batch
+  temporal-rollout worker [--config FILE]   a worker, until SIGINT or SIGTERM
+  temporal-rollout simulator [--port N] …   a stand-in for a GPU generation service
+
+Every command takes --help, and --config FILE (default ./temporal.yaml).`;
+
+/** Exit codes: 0 done, 1 failed, 2 not understood. */
+async function main([name = '', ...args]: string[]): Promise<number> {
+  if (name === '' || name === 'help' || name === '--help' || name === '-h') {
+    console.log(USAGE);
+    return name === '' ? 2 : 0;
+  }
+  const command = COMMANDS[name];
+  if (command === undefined) {
+    console.error(`unknown command ${JSON.stringify(name)}\n\n${USAGE}`);
+    return 2;
+  }
+  if (args.includes('--help') || args.includes('-h')) {
+    console.log(command.usage);
+    return 0;
+  }
+  try {
+    return await (
+      await command.load()
+    )(args);
+  } catch (error) {
+    const isUsage =
+      error instanceof TypeError &&
+      'code' in error &&
+      String(error.code).startsWith('ERR_PARSE_ARGS');
+    console.error(
+      isUsage
+        ? `${error.message}\n\n${command.usage}`
+        : `temporal-rollout ${name}: ${describeError(error)}`,
+    );
+    return isUsage ? 2 : 1;
+  }
+}
+
+process.exitCode = await main(process.argv.slice(2));

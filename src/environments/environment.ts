@@ -1,0 +1,59 @@
+/**
+ * An environment answers a turn. Upstream's interface (NeMo RL `environments/interfaces.py`), for one or many
+ * samples at once; environments behind a service speak the same shapes over HTTP (`http.ts`).
+ */
+
+export interface EnvironmentMessage {
+  role: string;
+  content: string;
+}
+
+/** `metadata` *is* the environment's state; it is journalled at every turn. */
+export type Metadata = Record<string, unknown>;
+
+export interface StepInput {
+  /** Per sample, only `role` and `content` of each message. */
+  message_log_batch: EnvironmentMessage[][];
+  metadata: Metadata[];
+}
+
+export interface StepContext {
+  /** `<rollout_id>/<turn>`: the same for every attempt at a turn. */
+  idempotency_key: string;
+  signal: AbortSignal;
+}
+
+/** Lists are as long as the batch. */
+export interface EnvironmentReturn {
+  observations: EnvironmentMessage[];
+  /** null keeps the sample's previous metadata. */
+  metadata: (Metadata | null)[];
+  next_stop_strings: (string[] | null)[] | null;
+  /** One number per sample, or named components, each one number per sample. */
+  rewards: number[] | Record<string, number[]>;
+  terminateds: (boolean | 0 | 1)[];
+  answers?: (string | null)[] | null;
+}
+
+/** What `globalPostProcessAndMetrics` sees of a finished rollout. */
+export interface FinishedRollout {
+  message_log: EnvironmentMessage[];
+  total_reward: number;
+  rewards: Record<string, number>;
+  extra_env_info: Metadata;
+}
+
+export interface Environment {
+  /**
+   * True for a pure function of the log and its metadata: its turns are played next to the generation,
+   * many in one activity. False for anything behind a service: its steps get their own activity.
+   */
+  readonly in_process: boolean;
+  /** Throws `EnvironmentUnavailable` or `EnvironmentRejected` faults; anything else thrown is a rejection. */
+  step(input: StepInput, context: StepContext): Promise<EnvironmentReturn>;
+  /** Metrics over the finished rollouts of this environment; absent or null: none. */
+  globalPostProcessAndMetrics?(
+    rollouts: FinishedRollout[],
+    signal: AbortSignal,
+  ): Promise<Record<string, number> | null>;
+}

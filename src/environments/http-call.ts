@@ -1,0 +1,140 @@
+import { Agent, request, type Dispatcher } from 'undici';
+import { z } from 'zod';
+import { describeError, Fault } from '../model/faults.js';
+
+const CONNECT_TIMEOUT_MS = 10_000;
+const MAX_RETRY_AFTER_MS = 60_000;
+/** Characters of an error text that reach the fault: tracebacks are long, and failures live in history. */
+const MAX_ERROR_TEXT = 2000;
+
+export interface HttpCall {
+  method: 'GET' | 'POST';
+  path: string;
+  headers?: Record<string, string>;
+  /** Sent as JSON. */
+  body?: unknown;
+  signal: AbortSignal;
+  /** Statuses beside 2xx that are answers. */
+  accept?: number[];
+}
+
+export interface Reply {
+  /** `POST http://…/step`: how messages name the call. */
+  request: string;
+  status: number;
+  text: string;
+}
+
+/** Sends requests below `url` over connections of its own; the faults are those of `createHttpEnvironment`. */
+export function createHttpCall({ url, timeout_ms }: { url: string; timeout_ms: number }) {
+  // One deadline per call (below) instead of the agent's own, which would cut steps of more than five minutes.
+  const agent = new Agent({
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    connect: { timeout: Math.min(CONNECT_TIMEOUT_MS, timeout_ms) },
+  });
+
+  return async ({ method, path, signal, ...call }: HttpCall): Promise<Reply> => {
+    const name = `${method} ${url}${path}`;
+    const { abort, late, release } = abortAfter(timeout_ms, signal);
+    try {
+      signal.throwIfAborted();
+      const response = await request(`${url}${path}`, {
+        dispatcher: agent,
+        method,
+        headers: {
+          'rollout-protocol': '1',
+          ...(call.body === undefined ? {} : { 'content-type': 'application/json' }),
+          ...call.headers,
+        },
+        body: call.body === undefined ? null : JSON.stringify(call.body),
+        signal: abort,
+      });
+      const text = await response.body.text();
+      const { statusCode: status } = response;
+      const good = (status >= 200 && status < 300) || call.accept?.includes(status) === true;
+      if (!good) throw refusal({ name, at: url, response, text });
+      return { request: name, status, text };
+    } catch (error) {
+      if (error instanceof Fault) throw error;
+      signal.throwIfAborted();
+      const why = late() ? `no answer within ${timeout_ms} ms` : describeNetworkError(error);
+      const message = `${name} failed: ${why}`;
+      throw new Fault({ type: 'EnvironmentUnavailable', message, at: url, cause: error });
+    } finally {
+      release();
+    }
+  };
+}
+
+/** Follows `signal`, and aborts by itself after a time; `late` tells which. */
+function abortAfter(milliseconds: number, signal: AbortSignal) {
+  const controller = new AbortController();
+  const deadline = new Error(`no answer within ${milliseconds} ms`);
+  const follow = (): void => {
+    controller.abort(signal.reason);
+  };
+  const timer = setTimeout(() => {
+    controller.abort(deadline);
+  }, milliseconds);
+  signal.addEventListener('abort', follow, { once: true });
+  return {
+    abort: controller.signal,
+    late: () => controller.signal.reason === deadline,
+    release: () => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', follow);
+    },
+  };
+}
+
+interface Refusal {
+  name: string;
+  at: string;
+  response: Dispatcher.ResponseData;
+  text: string;
+}
+
+function refusal({ name, at, response, text }: Refusal): Fault {
+  const { statusCode: status, headers } = response;
+  const retryAfterMs = retryAfter(headers['retry-after']);
+  return new Fault({
+    type: status >= 500 ? 'EnvironmentUnavailable' : 'EnvironmentRejected',
+    message: `${name} answered ${status}: ${errorText(text)}`,
+    at,
+    ...(retryAfterMs === null ? {} : { retryAfterMs }),
+  });
+}
+
+const ErrorBody = z.object({ error: z.object({ type: z.string(), message: z.string() }) });
+
+/** The protocol's `{"error": {"type", "message"}}`; of anything else (a proxy's page, a framework's own) its text. */
+function errorText(text: string): string {
+  const { success, data } = ErrorBody.safeParse(jsonOrNull(text));
+  const said = success ? `${data.error.type}: ${data.error.message}` : text.trim();
+  if (said === '') return 'no error body';
+  return said.length > MAX_ERROR_TEXT ? `${said.slice(0, MAX_ERROR_TEXT)}…` : said;
+}
+
+function jsonOrNull(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** Seconds or a date, in milliseconds from here, at most a minute. */
+function retryAfter(header: string | string[] | undefined): number | null {
+  if (typeof header !== 'string') return null;
+  const seconds = Number(header);
+  const milliseconds = Number.isNaN(seconds) ? Date.parse(header) - Date.now() : seconds * 1000;
+  return milliseconds > 0 ? Math.min(milliseconds, MAX_RETRY_AFTER_MS) : null;
+}
+
+/** A host with several addresses fails with an `AggregateError` whose text is empty; its code says what happened. */
+function describeNetworkError(error: unknown): string {
+  const text = describeError(error);
+  const code = error instanceof Error && 'code' in error ? String(error.code) : null;
+  return code === null || text.includes(code) ? text : `${text} (${code})`;
+}

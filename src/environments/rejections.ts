@@ -1,0 +1,33 @@
+import type { z } from 'zod';
+import { Fault } from '../model/faults.js';
+import { problemsOf, type Problem } from '../model/problems.js';
+
+const MAX_PROBLEMS = 5;
+
+/** What was wrong with data that crossed the boundary to an environment, either way. */
+export interface BadData {
+  /** Whose data it is: begins the message. */
+  subject: string;
+  /** The environment's URL, if it has one. */
+  at?: string;
+}
+
+/** The fault for fields that zod refused: each by its path, with what was expected and got. */
+export function rejectedFields({
+  error,
+  input,
+  ...where
+}: BadData & { error: z.ZodError; input: unknown }): Fault {
+  return rejected({ ...where, problems: problemsOf(error, input) });
+}
+
+/** The fault for problems found by other means. */
+export function rejected({ subject, problems, ...at }: BadData & { problems: Problem[] }): Fault {
+  const shown = problems.slice(0, MAX_PROBLEMS).map(({ where, what }) => `${where}: ${what}`);
+  if (problems.length > MAX_PROBLEMS) shown.push(`… and ${problems.length - MAX_PROBLEMS} more`);
+  return new Fault({
+    type: 'EnvironmentRejected',
+    message: `${subject}: ${shown.join('; ')}`,
+    ...at,
+  });
+}

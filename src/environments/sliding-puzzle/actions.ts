@@ -1,0 +1,103 @@
+import { isSolved, slide, type GameState } from './board.js';
+
+/** What the policy may say, and what each move answers (upstream statements 71 to 73). */
+
+const OPEN = '<action>';
+const CLOSE = '</action>';
+
+/** The text in the last `<action>…</action>` of a reply, its case kept; null when there is no complete tag. */
+export function parseAction(reply: string): string | null {
+  const lower = reply.toLowerCase();
+  const open = lower.lastIndexOf(OPEN);
+  if (open === -1) return null;
+  const close = lower.indexOf(CLOSE, open + OPEN.length);
+  if (close === -1) return null;
+  // Upstream finds the tags in the lower-cased text and cuts the original at the same places, counted in
+  // code points. "İ" has one more of them in lower case, so the cut moves; kept, to score replies the same.
+  const codePoints = (end: number): number => Array.from(lower.slice(0, end)).length;
+  const inner = Array.from(reply).slice(codePoints(open + OPEN.length), codePoints(close));
+  return strip(inner.join(''));
+}
+
+/** What Python's `str.strip` and `str.split` count as white space; JavaScript's `\s` differs in a few characters. */
+const PYTHON_SPACE =
+  '[\\t-\\r\\x1c- \\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]+';
+const OUTER_SPACE = new RegExp(`^${PYTHON_SPACE}|${PYTHON_SPACE}$`, 'g');
+const INNER_SPACE = new RegExp(PYTHON_SPACE);
+
+function strip(text: string): string {
+  return text.replace(OUTER_SPACE, '');
+}
+
+export interface Outcome {
+  response: string;
+  solved: boolean;
+  /** The state after the action: the one before when no tile moved. */
+  state: GameState;
+}
+
+/** Carries out an action; whatever it is, it has an answer. `view` is no action: it is answered before. */
+export function act(action: string, state: GameState): Outcome {
+  const move = action.startsWith('slide ') ? slideTo(action, state) : slideIn(action, state);
+  if ('refusal' in move) return { response: move.refusal, solved: false, state };
+  if (!isSolved(move.state)) return { response: move.response, solved: false, state: move.state };
+  return {
+    response: "Congratulations! You've solved the puzzle!",
+    solved: true,
+    state: move.state,
+  };
+}
+
+type Move = { response: string; state: GameState } | { refusal: string };
+
+/** Where the tile that moves is, seen from the empty space. */
+const DIRECTIONS = new Map<string, readonly [rows: number, columns: number]>([
+  ['up', [1, 0]],
+  ['down', [-1, 0]],
+  ['left', [0, 1]],
+  ['right', [0, -1]],
+]);
+
+function slideIn(direction: string, state: GameState): Move {
+  const offset = DIRECTIONS.get(direction);
+  if (offset === undefined) {
+    return { refusal: "Unknown command. Type 'help' to see available commands." };
+  }
+  const [row, column] = state.empty_pos;
+  const slid = slide(state, [row + offset[0], column + offset[1]]);
+  if (slid === null) return { refusal: `Cannot slide ${direction}.` };
+  return { response: `Slid tile ${slid.tile} ${direction}.`, state: slid.state };
+}
+
+/** `slide <row> <column>`, counted from 1. */
+function slideTo(action: string, state: GameState): Move {
+  const [row, column, ...more] = action.split(INNER_SPACE).slice(1).map(parsePythonInt);
+  if (
+    row === undefined ||
+    column === undefined ||
+    more.length > 0 ||
+    [row, column].some(Number.isNaN)
+  ) {
+    return { refusal: 'Invalid input format. Use: slide row col' };
+  }
+  if ([row, column].some((index) => index < 1 || index > state.size)) {
+    return { refusal: `Invalid position. Row/column must be between 1 and ${state.size}.` };
+  }
+  const slid = slide(state, [row - 1, column - 1]);
+  if (slid === null) return { refusal: 'Tile must be adjacent to the empty space.' };
+  return { response: `Slid tile ${slid.tile} into the empty space.`, state: slid.state };
+}
+
+/** As Python's `int`: a sign, underscores between digits and the digits of any script are fine. NaN for anything else. */
+function parsePythonInt(text: string): number {
+  if (!/^[+-]?\p{Nd}+(_\p{Nd}+)*$/u.test(text)) return NaN;
+  return Number(text.replace(/\p{Nd}/gu, digitValue).replaceAll('_', ''));
+}
+
+/** Each script's digits 0 to 9 stand in a row, so a digit's value is its distance from where digits begin. */
+function digitValue(digit: string): string {
+  const code = digit.codePointAt(0) ?? 0;
+  let first = code;
+  while (/\p{Nd}/u.test(String.fromCodePoint(first - 1))) first--;
+  return String((code - first) % 10);
+}

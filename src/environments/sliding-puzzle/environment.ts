@@ -1,0 +1,105 @@
+import { z } from 'zod';
+import type {
+  Environment,
+  EnvironmentMessage,
+  EnvironmentReturn,
+  Metadata,
+  StepInput,
+} from '../environment.js';
+import { rejected, rejectedFields } from '../rejections.js';
+import { act, parseAction } from './actions.js';
+import { GameState, render } from './board.js';
+import { STOP_STRING } from './prompt.js';
+
+/** A rollout's `extra_env_info`, upstream's keys. Unknown ones are kept. */
+const PuzzleMetadata = z.looseObject({
+  game_state: GameState,
+  num_moves: z.int().nonnegative(),
+  max_moves: z.int().nonnegative(),
+});
+type PuzzleMetadata = z.infer<typeof PuzzleMetadata>;
+
+/** Upstream's sliding puzzle (statements 71 to 76): reward 1 for the slide that solves it, 0 for all else. */
+export function createSlidingPuzzle(): Environment {
+  return {
+    in_process: true,
+    step: (input) =>
+      // A throw in here rejects the promise, as the interface promises.
+      new Promise((resolve) => {
+        resolve(stepBatch(input));
+      }),
+    globalPostProcessAndMetrics: (rollouts) =>
+      Promise.resolve({ sliding_puzzle_success_rate: successRate(rollouts) }),
+  };
+}
+
+function stepBatch({ message_log_batch, metadata }: StepInput): EnvironmentReturn {
+  if (message_log_batch.length !== metadata.length) {
+    const what = `expected ${message_log_batch.length}, one per message log, got ${metadata.length}`;
+    throw rejected({ subject: 'sliding puzzle', problems: [{ where: 'metadata', what }] });
+  }
+  const answers = metadata.map((info, i) =>
+    answerTurn(message_log_batch[i]?.at(-1), parseMetadata(info, i)),
+  );
+  return {
+    observations: answers.map(({ content }) => ({ role: 'environment', content })),
+    metadata: answers.map((answer) => answer.metadata),
+    next_stop_strings: answers.map((answer) => answer.stop_strings),
+    rewards: answers.map((answer) => answer.reward),
+    terminateds: answers.map((answer) => answer.terminated),
+  };
+}
+
+function parseMetadata(info: Metadata, index: number): PuzzleMetadata {
+  const parsed = PuzzleMetadata.safeParse(info);
+  if (parsed.success) return parsed.data;
+  const subject = `sliding puzzle: extra_env_info of sample ${index} of the step`;
+  throw rejectedFields({ subject, error: parsed.error, input: info });
+}
+
+interface Answer {
+  content: string;
+  reward: number;
+  terminated: boolean;
+  stop_strings: string[] | null;
+  /** null keeps what there was. */
+  metadata: PuzzleMetadata | null;
+}
+
+/** One turn. Only a move counts against `max_moves`: looking at the board and unreadable replies are free. */
+function answerTurn(last: EnvironmentMessage | undefined, metadata: PuzzleMetadata): Answer {
+  const { game_state, num_moves, max_moves } = metadata;
+  const goesOn = { reward: 0, terminated: false, stop_strings: [STOP_STRING] };
+  if (num_moves >= max_moves) {
+    const content = `<error>Maximum moves (${max_moves}) reached.</error>`;
+    return { content, reward: 0, terminated: true, stop_strings: null, metadata: null };
+  }
+  const action = last?.role === 'assistant' ? parseAction(last.content) : null;
+  if (action === null) {
+    const hint =
+      'Invalid response format no move made. Try <action></action> like this: <action>your_action</action>';
+    return { ...goesOn, content: board(game_state, hint), metadata: null };
+  }
+  if (action === 'view') {
+    return { ...goesOn, content: board(game_state, 'Viewing the board. No move made.'), metadata };
+  }
+  const { response, solved, state } = act(action, game_state);
+  return {
+    content: `<environment>\n${response}\n</environment>\n`,
+    reward: solved ? 1 : 0,
+    terminated: solved,
+    stop_strings: [STOP_STRING],
+    metadata: solved ? null : { ...metadata, game_state: state, num_moves: num_moves + 1 },
+  };
+}
+
+function board(state: GameState, remark: string): string {
+  return `<environment>\n${render(state)}\n\n${remark}</environment>\n`;
+}
+
+/** A float32 mean, as upstream's; 0 of none. */
+function successRate(rollouts: { total_reward: number }[]): number {
+  if (rollouts.length === 0) return 0;
+  const solved = rollouts.filter(({ total_reward }) => total_reward === 1).length;
+  return Math.fround(solved / rollouts.length);
+}

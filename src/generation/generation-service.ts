@@ -1,0 +1,92 @@
+/**
+ * The generation service as rollouts see it: token ids in, token ids and logprobs out.
+ * Adapters (`vllm/`) speak a server's wire; everything above this file is back-end independent.
+ */
+
+/** One turn's request. Every sampling parameter is explicit, so that no server default can change a distribution. */
+export interface GenerationRequest {
+  /** The whole context, the concatenated `token_ids` of the message log. */
+  prompt_ids: readonly number[];
+  model: string;
+  /** At least 1; the caller has already subtracted what `max_seq_len` leaves. */
+  max_tokens: number;
+  temperature: number;
+  top_p: number;
+  /** -1 switches it off. */
+  top_k: number;
+  min_p: number;
+  /** 32-bit; null sends none. */
+  seed: number | null;
+  stop_strings: readonly string[];
+  stop_token_ids: readonly number[];
+  logprobs: boolean;
+  /** Unique per attempt: `<rollout_id>.<turn>.<writer>`. */
+  request_id: string;
+  /** The rollout id: affinity for routers, and how a server's log is read. */
+  session_id: string;
+}
+
+/** What one network event added. `logprobs` is as long as `token_ids`, or empty when none were asked for. */
+export interface Delta {
+  token_ids: number[];
+  logprobs: number[];
+  /** Text lags ids: held back for stop strings and unfinished UTF-8. */
+  text: string;
+}
+
+/** How a generation ended. Its tokens have all gone through `onDelta` before. */
+export interface GenerationEnd {
+  finish_reason: 'stop' | 'length';
+  /** The matched stop string or stop token id; null for the end-of-sequence token and for `length`. */
+  stop_reason: string | number | null;
+  /** Seconds from sending the request to its first token: the engine's queue and prefill. */
+  queue_s: number;
+  /** Seconds from the first token to the end. */
+  generate_s: number;
+}
+
+export interface GenerateContext {
+  /** Aborting it closes the connection, which stops the engine; `generate` then throws the signal's reason. */
+  signal: AbortSignal;
+  onDelta: (delta: Delta) => void;
+}
+
+export interface ServiceDescription {
+  /** Served names (base models and adapters), first the default. */
+  models: { id: string; max_model_len: number | null }[];
+  version: string | null;
+}
+
+export interface ChatMessage {
+  role: string;
+  content: string;
+}
+
+/** One replica. Methods throw faults (`model/faults.ts`): `GenerationUnavailable`, `GenerationRejected`, `ProtocolError`. */
+export interface GenerationService {
+  /** The base URL, as journals and rows name it. */
+  readonly replica: string;
+  /** Resolves when the engine is ready to generate; checks health, then asks for models and version. */
+  describe(signal: AbortSignal): Promise<ServiceDescription>;
+  /** A prompt that leaves no room (the engine's context overflow) is an empty generation, finish `length`. */
+  generate(request: GenerationRequest, context: GenerateContext): Promise<GenerationEnd>;
+  /** Ids of the rendered conversation (the server's chat template). */
+  renderChat(
+    chat: {
+      model: string;
+      messages: readonly ChatMessage[];
+      add_generation_prompt: boolean;
+      chat_template_kwargs: Record<string, unknown>;
+    },
+    signal: AbortSignal,
+  ): Promise<number[]>;
+  tokenize(
+    input: { model: string; text: string; add_special_tokens: boolean },
+    signal: AbortSignal,
+  ): Promise<number[]>;
+  detokenize(
+    input: { model: string; token_ids: readonly number[] },
+    signal: AbortSignal,
+  ): Promise<string>;
+  close(): Promise<void>;
+}

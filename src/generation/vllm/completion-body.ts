@@ -1,0 +1,31 @@
+import type { GenerationRequest } from '../generation-service.js';
+
+/**
+ * The body of `POST /v1/completions`. Every sampling parameter is sent, since the server fills what is missing from the
+ * model's `generation_config.json`; unknown or misspelled fields it ignores silently, so the reply is checked instead.
+ */
+export function completionBody(request: GenerationRequest): Record<string, unknown> {
+  return {
+    model: request.model,
+    prompt: request.prompt_ids,
+    max_tokens: request.max_tokens,
+    n: 1,
+    temperature: request.temperature,
+    top_p: request.top_p,
+    top_k: request.top_k,
+    min_p: request.min_p,
+    repetition_penalty: 1,
+    presence_penalty: 0,
+    frequency_penalty: 0,
+    skip_special_tokens: true,
+    include_stop_str_in_output: true,
+    stream: true,
+    stream_options: { include_usage: true },
+    return_token_ids: true,
+    // 0: the sampled token's own logprob and no others.
+    ...(request.logprobs && { logprobs: 0 }),
+    ...(request.stop_strings.length > 0 && { stop: request.stop_strings }),
+    ...(request.stop_token_ids.length > 0 && { stop_token_ids: request.stop_token_ids }),
+    ...(request.seed !== null && { seed: request.seed }),
+  };
+}

@@ -1,0 +1,126 @@
+import type { GenerateContext, GenerationEnd, GenerationRequest } from '../generation-service.js';
+import { withController, type Http } from './http.js';
+import { assemble, finishStream, startStream, type StreamState } from './stream-assembler.js';
+import { startWatchdog, type Watchdog } from './watchdog.js';
+import { isContextOverflow, unavailableFault, wireFault, type CallSite } from './wire-faults.js';
+
+export interface GenerateDeps {
+  replica: string;
+  openCompletion: Http['openCompletion'];
+  isPaused: () => Promise<boolean>;
+  first_token_timeout_ms: number;
+  idle_timeout_ms: number;
+}
+
+/** One request in progress. */
+interface Attempt {
+  site: CallSite;
+  request: GenerationRequest;
+  context: GenerateContext;
+  controller: AbortController;
+  watchdog: Watchdog;
+  sent_at: number;
+}
+
+/** `generate` of one replica: one streamed completion, watched, checked, handed on chunk by chunk. */
+export function createGenerate(deps: GenerateDeps) {
+  return (request: GenerationRequest, context: GenerateContext): Promise<GenerationEnd> =>
+    withController(context.signal, async (controller) => {
+      const site = { replica: deps.replica, call: `completion ${request.request_id}` };
+      const watchdog = startWatchdog({
+        first_token_timeout_ms: deps.first_token_timeout_ms,
+        idle_timeout_ms: deps.idle_timeout_ms,
+        isPaused: deps.isPaused,
+        expire: (what) => {
+          controller.abort(unavailableFault(what, site));
+        },
+      });
+      const sent_at = performance.now();
+      try {
+        const chunks = await open(deps, { site, request, controller });
+        if (chunks === null) return emptyGeneration(sent_at);
+        return await receive(chunks, { site, request, context, controller, watchdog, sent_at });
+      } catch (error) {
+        // What the caller or the watchdog aborted with says more than how the connection reported it.
+        controller.signal.throwIfAborted();
+        controller.abort();
+        throw error;
+      } finally {
+        watchdog.stop();
+      }
+    });
+}
+
+/** Null where the prompt leaves no room: an empty generation, as upstream's engines give. */
+async function open(
+  deps: GenerateDeps,
+  { site, request, controller }: Pick<Attempt, 'site' | 'request' | 'controller'>,
+): Promise<AsyncIterator<unknown> | null> {
+  try {
+    const stream = await deps.openCompletion(request, controller.signal);
+    return stream[Symbol.asyncIterator]();
+  } catch (error) {
+    if (isContextOverflow(error)) return null;
+    throw wireFault(error, site);
+  }
+}
+
+function emptyGeneration(sentAt: number): GenerationEnd {
+  return {
+    finish_reason: 'length',
+    stop_reason: null,
+    queue_s: secondsSince(sentAt),
+    generate_s: 0,
+  };
+}
+
+/** Reads to the end by hand rather than with `for await`: only what the wire throws is a wire fault, not what `onDelta` throws. */
+async function receive(chunks: AsyncIterator<unknown>, attempt: Attempt): Promise<GenerationEnd> {
+  const { request, context, controller, watchdog, sent_at } = attempt;
+  let first_at: number | null = null;
+  let state = startStream({
+    replica: attempt.site.replica,
+    request_id: request.request_id,
+    prompt_ids: request.prompt_ids,
+    max_tokens: request.max_tokens,
+    logprobs: request.logprobs,
+  });
+  for (;;) {
+    const next = await nextChunk(chunks, { site: attempt.site, state });
+    if (next === null) break;
+    const step = assemble(state, next.value);
+    state = step.state;
+    if (state.token_count > 0) {
+      first_at ??= performance.now();
+      watchdog.arrived();
+    }
+    if (step.delta !== null) context.onDelta(step.delta);
+  }
+  // The `openai` package ends its loop without a word when the request is aborted.
+  if (context.signal.aborted || state.finish_reason === null) controller.signal.throwIfAborted();
+  return {
+    ...finishStream(state),
+    queue_s: first_at === null ? secondsSince(sent_at) : (first_at - sent_at) / 1000,
+    generate_s: first_at === null ? 0 : secondsSince(first_at),
+  };
+}
+
+/**
+ * Null at the end. A finish reason that has arrived stands, whatever the connection does after it: the tokens are whole,
+ * and another attempt would go on sampling behind an end-of-sequence token.
+ */
+async function nextChunk(
+  chunks: AsyncIterator<unknown>,
+  { site, state }: { site: CallSite; state: StreamState },
+): Promise<{ value: unknown } | null> {
+  try {
+    const next = await chunks.next();
+    return next.done === true ? null : next;
+  } catch (error) {
+    const fault = wireFault(error, site);
+    if (state.finish_reason !== null && fault.type === 'GenerationUnavailable') return null;
+    throw fault;
+  }
+}
+
+const secondsSince = (at: number): number => (performance.now() - at) / 1000;

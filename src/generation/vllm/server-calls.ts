@@ -1,0 +1,136 @@
+import { z } from 'zod';
+import { problemsOf } from '../../model/problems.js';
+import type { GenerationService, ServiceDescription } from '../generation-service.js';
+import type { Http, HttpReply } from './http.js';
+import { protocolFault, readServerError, refusalFault, unavailableFault } from './wire-faults.js';
+import type { CallSite, Refusal } from './wire-faults.js';
+
+const CONTROL_TIMEOUT_MS = 10_000;
+const PAUSE_QUESTION_TIMEOUT_MS = 5000;
+
+const TokenIds = z.array(z.number().int().nonnegative());
+/** Captures 091, 093; `count` and the other fields say nothing more. */
+const TokenizeReply = z.object({ tokens: TokenIds });
+/** Capture 098. */
+const DetokenizeReply = z.object({ prompt: z.string() });
+/** Captures 102 and 227: an adapter has no `max_model_len`. */
+const ModelsReply = z.object({
+  data: z
+    .array(z.object({ id: z.string(), max_model_len: z.number().nullish() }))
+    .min(1, 'expected at least one model'),
+});
+const VersionReply = z.object({ version: z.string() });
+const PausedReply = z.object({ is_paused: z.boolean() });
+
+export interface ServerCallsDeps {
+  replica: string;
+  call: Http['call'];
+  /** For one rendering, encoding or decoding. */
+  call_timeout_ms: number;
+}
+
+type ServerCalls = Pick<
+  GenerationService,
+  'describe' | 'renderChat' | 'tokenize' | 'detokenize'
+> & {
+  /** False where the server can't say (capture 194), or does not answer. Never throws. */
+  isPaused: () => Promise<boolean>;
+};
+
+/** The small requests beside generation. */
+export function createServerCalls(deps: ServerCallsDeps): ServerCalls {
+  const encode = async (body: object, signal: AbortSignal): Promise<number[]> => {
+    const reply = await post(deps, { path: '/tokenize', body, signal });
+    return read(TokenizeReply, { reply, site: siteOf(deps, 'POST /tokenize') }).tokens;
+  };
+  return {
+    describe: (signal) => describe(deps, signal),
+    renderChat: ({ model, messages, add_generation_prompt, chat_template_kwargs }, signal) =>
+      encode({ model, messages, add_generation_prompt, chat_template_kwargs }, signal),
+    tokenize: ({ model, text, add_special_tokens }, signal) =>
+      encode({ model, prompt: text, add_special_tokens }, signal),
+    detokenize: async ({ model, token_ids }, signal) => {
+      const body = { model, tokens: token_ids };
+      const reply = await post(deps, { path: '/detokenize', body, signal });
+      return read(DetokenizeReply, { reply, site: siteOf(deps, 'POST /detokenize') }).prompt;
+    },
+    isPaused: shared(() => isPaused(deps)),
+  };
+}
+
+const siteOf = ({ replica }: ServerCallsDeps, call: string): CallSite => ({ replica, call });
+
+const post = (
+  { call, call_timeout_ms }: ServerCallsDeps,
+  { path, body, signal }: { path: string; body: object; signal: AbortSignal },
+): Promise<HttpReply> => call({ method: 'POST', path, body, timeout_ms: call_timeout_ms, signal });
+
+async function describe(deps: ServerCallsDeps, signal: AbortSignal): Promise<ServiceDescription> {
+  const get = (path: string): Promise<HttpReply> =>
+    deps.call({ method: 'GET', path, timeout_ms: CONTROL_TIMEOUT_MS, signal });
+  const health = await get('/health');
+  if (health.status !== 200) {
+    throw unavailableFault(`expected 200, got ${health.status}`, siteOf(deps, 'GET /health'));
+  }
+  const models = read(ModelsReply, {
+    reply: await get('/v1/models'),
+    site: siteOf(deps, 'GET /v1/models'),
+  });
+  const version = VersionReply.safeParse(jsonOf(await get('/version')));
+  return {
+    models: models.data.map(({ id, max_model_len }) => ({
+      id,
+      max_model_len: max_model_len ?? null,
+    })),
+    version: version.success ? version.data.version : null,
+  };
+}
+
+async function isPaused({ call }: ServerCallsDeps): Promise<boolean> {
+  try {
+    const reply = await call({
+      method: 'GET',
+      path: '/is_paused',
+      timeout_ms: PAUSE_QUESTION_TIMEOUT_MS,
+      signal: new AbortController().signal,
+    });
+    const answer = PausedReply.safeParse(jsonOf(reply));
+    return answer.success && answer.data.is_paused;
+  } catch {
+    return false;
+  }
+}
+
+/** One question at a time: when an engine is paused, all its streams ask at once. */
+function shared<T>(ask: () => Promise<T>): () => Promise<T> {
+  let asking: Promise<T> | null = null;
+  return () =>
+    (asking ??= ask().finally(() => {
+      asking = null;
+    }));
+}
+
+/** The body of a 200 that is JSON; else undefined. */
+function jsonOf({ status, text }: HttpReply): unknown {
+  if (status !== 200) return undefined;
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Throws by status, then `ProtocolError` where the body is not what the schema says. */
+function read<T>(schema: z.ZodType<T>, { reply, site }: { reply: HttpReply; site: CallSite }): T {
+  if (reply.status !== 200) throw refusalFault(refusalOf(reply), site);
+  const body = jsonOf(reply);
+  const parsed = schema.safeParse(body);
+  if (parsed.success) return parsed.data;
+  const [problem] = problemsOf(parsed.error, body);
+  throw protocolFault(`${problem?.where ?? 'body'}: ${problem?.what ?? 'malformed'}`, site);
+}
+
+function refusalOf({ status, text, header }: HttpReply): Refusal {
+  const { message, param } = readServerError(text);
+  return { status, message: `${status} ${message}`, param, header };
+}

@@ -1,0 +1,218 @@
+import { z } from 'zod';
+import { Fault } from '../../model/faults.js';
+import { problemsOf } from '../../model/problems.js';
+import type { Delta, GenerationEnd } from '../generation-service.js';
+
+/** Rounding noise that a logprob may be above 0 by; it is stored as 0. */
+const LOGPROB_NOISE = 1e-6;
+/** vLLM writes minus infinity as this, to keep its JSON valid. No sampled token has it. */
+const MINUS_INFINITY = -9999;
+
+const Usage = z.object({
+  prompt_tokens: z.number(),
+  completion_tokens: z.number().nullish(),
+});
+type Usage = z.infer<typeof Usage>;
+
+/**
+ * One event of a `/v1/completions` stream. Fields that are not read are dropped: they differ between versions.
+ * The prompt echo is only known to be an array, because comparing it with what was sent proves its elements too.
+ */
+const CompletionChunk = z.object({
+  choices: z.array(
+    z.object({
+      index: z.number(),
+      text: z.string(),
+      token_ids: z.array(z.number().int().nonnegative()).nullish(),
+      prompt_token_ids: z.custom<readonly unknown[]>(Array.isArray, 'expected an array').nullish(),
+      logprobs: z.object({ token_logprobs: z.array(z.number().nullable()) }).nullish(),
+      finish_reason: z.string().nullish(),
+      stop_reason: z.union([z.string(), z.number()]).nullish(),
+    }),
+  ),
+  usage: Usage.nullish(),
+});
+type Choice = z.infer<typeof CompletionChunk>['choices'][number];
+
+/** What the stream is held against. */
+export interface SentRequest {
+  /** The base URL, and the request's id: they begin every message. */
+  replica: string;
+  request_id: string;
+  prompt_ids: readonly number[];
+  max_tokens: number;
+  logprobs: boolean;
+}
+
+/** What is known after some chunks. Tokens are not kept: each chunk costs what it brings. */
+export interface StreamState {
+  readonly sent: SentRequest;
+  readonly token_count: number;
+  readonly echo_seen: boolean;
+  readonly finish_reason: string | null;
+  /** May be 0: a token id (capture 029). */
+  readonly stop_reason: string | number | null;
+  /** The latest; servers may repeat it in each chunk (capture 005). */
+  readonly usage: Usage | null;
+}
+
+export function startStream(sent: SentRequest): StreamState {
+  return {
+    sent,
+    token_count: 0,
+    echo_seen: false,
+    finish_reason: null,
+    stop_reason: null,
+    usage: null,
+  };
+}
+
+/**
+ * Takes one parsed event of the stream. `delta` is null where it brought neither ids nor text.
+ * Throws `ProtocolError` where the reply breaks a check: such tokens can't be trained on.
+ */
+export function assemble(
+  state: StreamState,
+  chunk: unknown,
+): { state: StreamState; delta: Delta | null } {
+  const parsed = CompletionChunk.safeParse(chunk);
+  if (!parsed.success) throw malformed(state.sent, { error: parsed.error, chunk });
+  const { choices, usage } = parsed.data;
+  const [choice] = choices;
+  if (choice === undefined) {
+    return { state: usage == null ? state : { ...state, usage }, delta: null };
+  }
+  if (choices.length > 1) {
+    throw violation(state.sent, `expected one choice, got ${choices.length}`);
+  }
+  return takeChoice(state, { choice, usage: usage ?? state.usage });
+}
+
+function takeChoice(
+  state: StreamState,
+  { choice, usage }: { choice: Choice; usage: Usage | null },
+): { state: StreamState; delta: Delta | null } {
+  const { sent } = state;
+  if (choice.index !== 0) throw violation(sent, `expected choice 0 only, got ${choice.index}`);
+  if (state.finish_reason !== null) {
+    throw violation(
+      sent,
+      `expected nothing after finish_reason "${state.finish_reason}", got ${choice.token_ids?.length ?? 0} more ids`,
+    );
+  }
+  if (choice.prompt_token_ids != null) checkEcho(sent, choice.prompt_token_ids);
+  const token_ids = choice.token_ids;
+  if (token_ids == null) {
+    throw violation(sent, 'expected token_ids (return_token_ids was sent), got none');
+  }
+  const token_count = state.token_count + token_ids.length;
+  if (token_count > sent.max_tokens) {
+    throw violation(sent, `expected at most ${sent.max_tokens} tokens, got ${token_count}`);
+  }
+  const logprobs = sent.logprobs ? checkedLogprobs(state, choice) : [];
+  return {
+    state: {
+      sent,
+      token_count,
+      echo_seen: state.echo_seen || choice.prompt_token_ids != null,
+      finish_reason: choice.finish_reason ?? null,
+      stop_reason: choice.stop_reason ?? null,
+      usage,
+    },
+    delta:
+      token_ids.length === 0 && choice.text === ''
+        ? null
+        : { token_ids, logprobs, text: choice.text },
+  };
+}
+
+function checkedLogprobs(state: StreamState, choice: Choice): number[] {
+  const got = choice.logprobs?.token_logprobs ?? [];
+  const count = choice.token_ids?.length ?? 0;
+  if (got.length !== count) {
+    const what = choice.logprobs == null ? 'none (logprobs were asked for)' : `${got.length}`;
+    throw violation(state.sent, `expected ${count} logprobs for ${count} ids, got ${what}`);
+  }
+  return got.map((logprob, i) => {
+    if (logprob === null || logprob > LOGPROB_NOISE || logprob <= MINUS_INFINITY) {
+      throw violation(
+        state.sent,
+        `logprob of token ${state.token_count + i}: expected a number from ${MINUS_INFINITY} (excluded) to 0, got ${logprob ?? 'null'}`,
+      );
+    }
+    return logprob < 0 ? logprob : 0;
+  });
+}
+
+/** Another prompt than the one sent: a truncating server, or a router that tokenises again. */
+function checkEcho(sent: SentRequest, echo: readonly unknown[]): void {
+  const { prompt_ids } = sent;
+  if (echo.length !== prompt_ids.length) {
+    throw violation(sent, `prompt echo: expected ${prompt_ids.length} ids, got ${echo.length}`);
+  }
+  for (let i = 0; i < echo.length; i++) {
+    if (echo[i] !== prompt_ids[i]) {
+      throw violation(
+        sent,
+        `prompt echo: expected id ${prompt_ids[i] ?? 'none'} at ${i}, got ${JSON.stringify(echo[i])}`,
+      );
+    }
+  }
+}
+
+/**
+ * Judges a stream that has ended. Zero tokens with a finish reason are a valid, empty generation; without one the engine
+ * was aborted or cut off (captures 146, 212), since `[DONE]` comes in any case. Throws `GenerationUnavailable` or `ProtocolError`.
+ */
+export function finishStream(
+  state: StreamState,
+): Pick<GenerationEnd, 'finish_reason' | 'stop_reason'> {
+  const { sent, finish_reason, stop_reason, token_count, usage } = state;
+  if (finish_reason === null) {
+    const when = token_count === 0 ? 'before its first token' : `after ${token_count} tokens`;
+    throw unavailable(sent, `the stream ended ${when} without a finish reason`);
+  }
+  if (finish_reason === 'abort') {
+    throw unavailable(sent, `the engine aborted the request after ${token_count} tokens`);
+  }
+  if (finish_reason !== 'stop' && finish_reason !== 'length') {
+    throw violation(sent, `expected finish_reason "stop" or "length", got "${finish_reason}"`);
+  }
+  if (!state.echo_seen && usage?.prompt_tokens !== sent.prompt_ids.length) {
+    throw violation(
+      sent,
+      `no prompt echo: expected usage.prompt_tokens ${sent.prompt_ids.length}, got ${usage?.prompt_tokens ?? 'none'}`,
+    );
+  }
+  if (usage?.completion_tokens != null && usage.completion_tokens !== token_count) {
+    throw violation(
+      sent,
+      `expected usage.completion_tokens ${token_count} (the ids received), got ${usage.completion_tokens}`,
+    );
+  }
+  return { finish_reason, stop_reason };
+}
+
+function malformed(
+  sent: SentRequest,
+  { error, chunk }: { error: z.ZodError; chunk: unknown },
+): Fault {
+  const problems = problemsOf(error, chunk).slice(0, 3);
+  return violation(sent, problems.map(({ where, what }) => `${where}: ${what}`).join('; '));
+}
+
+const violation = (sent: SentRequest, what: string): Fault =>
+  fault('ProtocolError', { sent, what });
+const unavailable = (sent: SentRequest, what: string): Fault =>
+  fault('GenerationUnavailable', { sent, what });
+
+function fault(
+  type: 'ProtocolError' | 'GenerationUnavailable',
+  { sent, what }: { sent: SentRequest; what: string },
+): Fault {
+  return new Fault({
+    type,
+    message: `${sent.replica}: completion ${sent.request_id}: ${what}`,
+    at: sent.replica,
+  });
+}

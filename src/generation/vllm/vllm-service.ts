@@ -1,0 +1,33 @@
+import type { GenerationService } from '../generation-service.js';
+import { createGenerate } from './generate.js';
+import { createHttp, type HttpOptions } from './http.js';
+import { createServerCalls } from './server-calls.js';
+
+const CALL_TIMEOUT_MS = 60_000;
+
+export interface VllmServiceOptions extends HttpOptions {
+  first_token_timeout_ms: number;
+  /** Between two chunks. */
+  idle_timeout_ms: number;
+  /** For one `renderChat`, `tokenize` or `detokenize`; default 60 s. */
+  call_timeout_ms?: number;
+}
+
+/** One replica that speaks vLLM's wire: `/v1/completions` with token ids both ways, and the tokeniser beside it. */
+export function createVllmService(options: VllmServiceOptions): GenerationService {
+  const replica = options.base_url;
+  const http = createHttp(options);
+  const { isPaused, ...calls } = createServerCalls({
+    replica,
+    call: http.call,
+    call_timeout_ms: options.call_timeout_ms ?? CALL_TIMEOUT_MS,
+  });
+  const generate = createGenerate({
+    replica,
+    openCompletion: http.openCompletion,
+    isPaused,
+    first_token_timeout_ms: options.first_token_timeout_ms,
+    idle_timeout_ms: options.idle_timeout_ms,
+  });
+  return { replica, ...calls, generate, close: http.close };
+}

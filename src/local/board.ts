@@ -1,0 +1,120 @@
+import type { BatchProgress } from '../activities/contract.js';
+import { formatClock, formatNumber, formatRate } from './number-text.js';
+import type { Line, TextStyle } from './text-line.js';
+import { plain, renderLine, spread } from './text-line.js';
+
+/** What is known of a batch that is followed. */
+export interface BoardState {
+  batchId: string;
+  /** null until the batch has answered once. */
+  progress: BatchProgress | null;
+  /** Since it is followed. */
+  elapsedS: number;
+  /** Why nothing newer is known, for people; null while all is well. */
+  trouble: string | null;
+}
+
+/** The live board: five lines at most, none longer than the terminal is wide. */
+export function renderBoard(state: BoardState, style: TextStyle): string[] {
+  const { progress } = state;
+  const lines = [
+    heading(state, style.columns),
+    ...(progress === null ? [] : [bar(progress, style), numbers(progress), speed(progress)]),
+    ...notes(state).map((note): Line => [{ text: note, ink: 'yellow' }]),
+  ];
+  return lines.map((line) => renderLine(line, style));
+}
+
+function heading({ batchId, progress, elapsedS }: BoardState, columns: number): Line {
+  const phase = progress?.phase ?? 'starting';
+  return spread([{ text: batchId, ink: 'bold' }, `  ${phase}`], {
+    line: [formatClock(elapsedS)],
+    columns,
+  });
+}
+
+const BAR_WIDTH = 40;
+
+/** Solid by colour, since not every terminal has block characters; without colours by `#`. */
+function bar(progress: BatchProgress, { columns, colour }: TextStyle): Line {
+  const { done, requested } = progress;
+  const width = Math.max(10, Math.min(BAR_WIDTH, columns - 40));
+  const filled = requested === 0 ? 0 : Math.floor((width * Math.min(done, requested)) / requested);
+  const drawn: Line = colour
+    ? [
+        { text: ' '.repeat(filled), ink: 'filled' },
+        { text: ' '.repeat(width - filled), ink: 'empty' },
+      ]
+    : [`${'#'.repeat(filled)}${'.'.repeat(width - filled)}`];
+  const left: Line = [...drawn, `  ${formatNumber(done)} of ${formatNumber(requested)} done`];
+  const eta = etaSeconds(progress);
+  return eta === null ? left : spread(left, { line: [`about ${formatClock(eta)} left`], columns });
+}
+
+function numbers({ running, failed, valid, reward_sum }: BatchProgress): Line {
+  return [
+    `running ${formatNumber(running)}   `,
+    { text: `failed ${formatNumber(failed)}`, ink: failed > 0 ? 'red' : 'dim' },
+    `   mean reward ${meanReward(valid, reward_sum)}`,
+  ];
+}
+
+function speed({ turns, tokens, turns_per_s, tokens_per_s }: BatchProgress): Line {
+  return [
+    `turns ${formatNumber(turns)} (${formatRate(turns_per_s)}/s)   `,
+    `tokens ${formatNumber(tokens)} (${formatRate(tokens_per_s)}/s)`,
+  ];
+}
+
+/** What the batch waits for, and what this process waits for. */
+function notes({ progress, trouble }: BoardState): string[] {
+  const waiting = progress?.waiting ?? null;
+  return [
+    ...(waiting === null ? [] : [`waiting for ${waiting.service}: ${waiting.message}`]),
+    ...(trouble === null ? [] : [trouble]),
+  ];
+}
+
+/** One plain line, for logs. */
+export function renderPlain(state: BoardState): string {
+  const { batchId, progress } = state;
+  if (progress === null) return [batchId, 'starting', ...notes(state).map(plain)].join(', ');
+  const { phase, done, requested, running, failed, valid, turns, tokens } = progress;
+  const eta = etaSeconds(progress);
+  return [
+    `${batchId} ${phase}: ${formatNumber(done)} of ${formatNumber(requested)} done`,
+    `${formatNumber(running)} running`,
+    `${formatNumber(failed)} failed`,
+    `${formatNumber(turns)} turns (${formatRate(progress.turns_per_s)}/s)`,
+    `${formatNumber(tokens)} tokens (${formatRate(progress.tokens_per_s)}/s)`,
+    `mean reward ${meanReward(valid, progress.reward_sum)}`,
+    ...(eta === null ? [] : [`about ${formatClock(eta)} left`]),
+    ...notes(state).map(plain),
+  ].join(', ');
+}
+
+/** Two states with the same facts print the same line, but for times and rates: those alone are no news. */
+export function factsOf({ progress, trouble }: BoardState): string {
+  if (progress === null) return JSON.stringify([trouble]);
+  const { phase, requested, done, running, failed, turns, waiting } = progress;
+  return JSON.stringify([
+    phase,
+    requested,
+    done,
+    running,
+    failed,
+    turns,
+    waiting?.service,
+    trouble,
+  ]);
+}
+
+const meanReward = (valid: number, sum: number): string =>
+  valid === 0 ? '-' : (sum / valid).toFixed(3);
+
+/** From the rollouts that ended; null while too few have for a guess. */
+export function etaSeconds({ phase, done, requested, elapsed_s }: BatchProgress): number | null {
+  const few = Math.min(5, requested / 10);
+  if (phase !== 'running' || done < few || done === 0) return null;
+  return ((requested - done) * elapsed_s) / done;
+}

@@ -1,0 +1,21 @@
+import { devNull } from 'node:os';
+
+/**
+ * The environment of the parts of the local stack: what the user's shell says about some other Temporal (an address,
+ * a profile, a key) must not reach them. `TEMPORAL_CLI_PATH` stays: it names a program, not a server.
+ */
+export function stackEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const kept = Object.entries(env).filter(
+    ([name]) => !name.startsWith('TEMPORAL_') || name === 'TEMPORAL_CLI_PATH',
+  );
+  const noProxy = [env['no_proxy'] ?? env['NO_PROXY'], '127.0.0.1', 'localhost']
+    .filter((hosts) => hosts !== undefined && hosts !== '')
+    .join(',');
+  return {
+    ...Object.fromEntries(kept),
+    // An empty file, where the SDKs and the CLI would else read the user's temporal.toml.
+    TEMPORAL_CONFIG_FILE: devNull,
+    NO_PROXY: noProxy,
+    no_proxy: noProxy,
+  };
+}

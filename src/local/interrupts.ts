@@ -1,0 +1,50 @@
+export interface Interrupts {
+  /** Aborted by the first Ctrl-C (reason: the signal's name) or by `abort` (reason: its error). */
+  signal: AbortSignal;
+  abort: (reason: Error) => void;
+  /** The default behaviour of signals again. */
+  forget: () => void;
+}
+
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+const PARENT_CHECK_MS = 1000;
+
+/** Listens for Ctrl-C and its relatives; `again` is called when one comes a second time. */
+export function listenForInterrupts(env: NodeJS.ProcessEnv, again: () => void): Interrupts {
+  const controller = new AbortController();
+  const onSignal = (name: NodeJS.Signals): void => {
+    if (controller.signal.aborted) again();
+    else controller.abort(name);
+  };
+  for (const name of SIGNALS) process.on(name, onSignal);
+  const parent = process.ppid;
+  // npm ends the shell between itself and this process and passes nothing on: a SIGTERM to `npm start` shows only so.
+  const watch =
+    env['npm_lifecycle_event'] === undefined
+      ? undefined
+      : setInterval(() => {
+          if (process.ppid !== parent && !controller.signal.aborted) controller.abort('SIGTERM');
+        }, PARENT_CHECK_MS).unref();
+  return {
+    signal: controller.signal,
+    abort: (reason) => {
+      controller.abort(reason);
+    },
+    forget: () => {
+      clearInterval(watch);
+      for (const name of SIGNALS) process.off(name, onSignal);
+    },
+  };
+}
+
+/** Resolves when the signal is aborted; keeps the process alive until then. */
+export function untilAborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    const alive = setInterval(() => undefined, 60_000);
+    signal.addEventListener('abort', () => {
+      clearInterval(alive);
+      resolve();
+    });
+  });
+}

@@ -1,0 +1,75 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { BatchProgress } from '../activities/contract.js';
+import type { BoardState } from './board.js';
+import { factsOf, renderBoard, renderPlain } from './board.js';
+import type { Screen } from './screen.js';
+
+/** One look at a batch. */
+export interface Look {
+  /** The workflow has ended, however. */
+  closed: boolean;
+  /** null: nothing was answered this time. */
+  progress: BatchProgress | null;
+  /** Why nothing was answered. */
+  trouble: string | null;
+}
+
+export interface FollowOptions {
+  batchId: string;
+  look: () => Promise<Look>;
+  screen: Screen;
+  /** Ends the following; the batch goes on. */
+  signal: AbortSignal;
+  intervalMs?: number;
+  plainEveryMs?: number;
+}
+
+/** A hiccup shorter than this is not shown. */
+const TROUBLE_AFTER_MS = 3000;
+
+/**
+ * Shows a batch until its workflow has ended or the signal aborts: a live board on a terminal, otherwise a line at
+ * most every two seconds, and only when something changed.
+ */
+export async function followBatch(options: FollowOptions): Promise<'closed' | 'aborted'> {
+  const { batchId, look, screen, signal, intervalMs = 500, plainEveryMs = 2000 } = options;
+  const startedAt = performance.now();
+  const print = plainPrinter(screen, plainEveryMs);
+  let state: BoardState = { batchId, progress: null, elapsedS: 0, trouble: null };
+  let answeredAt = startedAt;
+  try {
+    while (!signal.aborted) {
+      const { closed, progress, trouble } = await look();
+      const now = performance.now();
+      if (progress !== null) answeredAt = now;
+      state = {
+        batchId,
+        progress: progress ?? state.progress,
+        elapsedS: (now - startedAt) / 1000,
+        trouble: now - answeredAt > TROUBLE_AFTER_MS ? trouble : null,
+      };
+      const shown = state;
+      screen.show((style) => renderBoard(shown, style));
+      print(state, closed);
+      if (closed) return 'closed';
+      await sleep(intervalMs, undefined, { signal }).catch(() => undefined);
+    }
+    return 'aborted';
+  } finally {
+    screen.show(null);
+  }
+}
+
+/** `last` is printed whenever it says something new. */
+function plainPrinter(screen: Screen, everyMs: number): (state: BoardState, last: boolean) => void {
+  let printedAt = Number.NEGATIVE_INFINITY;
+  let printedFacts = '';
+  return (state, last) => {
+    const facts = factsOf(state);
+    const now = performance.now();
+    if (screen.live || facts === printedFacts || (!last && now - printedAt < everyMs)) return;
+    printedAt = now;
+    printedFacts = facts;
+    screen.say(renderPlain(state));
+  };
+}

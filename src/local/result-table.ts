@@ -1,0 +1,98 @@
+import type { BatchResult, Counts } from '../activities/contract.js';
+import { formatNumber } from './number-text.js';
+import type { Line, TextStyle } from './text-line.js';
+import { renderLine } from './text-line.js';
+
+/** Which metrics stand together, in this order; what no pattern takes comes last. */
+const GROUPS: readonly [string, RegExp][] = [
+  ['Reward', /reward/],
+  ['Groups', /^(group\/|pass@|avg@)/],
+  ['Turns', /turns/],
+  ['Tokens', /tokens/],
+  ['How rollouts ended', /^stop_reason\/|_rate$/],
+  ['Seconds per rollout', /_s\/|^span_s$/],
+  ['Faults', /^faults\/|^attempts/],
+];
+/** Rates that end with `_rate` or `_per_s` speak of turns and tokens, too; these go where their kind is. */
+const KIND_FIRST = /^(stop_reason\/|max_turns_reached_rate$)/;
+
+/** What a batch came to: one line of counts, the metrics in groups, the files. */
+export function renderResult(result: BatchResult, style: TextStyle): string[] {
+  const { batch_id, counts, metrics, files } = result;
+  const lines: Line[] = [
+    [
+      { text: batch_id, ink: 'bold' },
+      ': ',
+      { text: countsText(counts), ink: allCompleted(counts) ? 'green' : 'red' },
+    ],
+    ...metricGroups(metrics).flatMap(([title, entries]): Line[] => [
+      [],
+      [{ text: title, ink: 'bold' }],
+      ...columnsOf(entries, style.columns),
+    ]),
+    [],
+    [{ text: 'Files', ink: 'bold' }],
+  ];
+  return [
+    ...lines.map((line) => renderLine(line, style)),
+    // Never cut: they are there to be copied.
+    ...Object.entries(files).map(([name, path]) => `  ${name.padEnd(10)}${path}`),
+  ];
+}
+
+export const allCompleted = ({ completed, requested }: Counts): boolean => completed === requested;
+
+function countsText({
+  requested,
+  completed,
+  failed,
+  timed_out,
+  stopped,
+  cancelled,
+}: Counts): string {
+  const others: [string, number][] = [
+    ['failed', failed],
+    ['timed out', timed_out],
+    ['stopped', stopped],
+    ['cancelled', cancelled],
+  ];
+  return [
+    `${formatNumber(completed)} of ${formatNumber(requested)} rollouts completed`,
+    ...others
+      .filter(([, count]) => count > 0)
+      .map(([what, count]) => `${formatNumber(count)} ${what}`),
+  ].join(', ');
+}
+
+type Entry = readonly [name: string, value: number];
+
+function metricGroups(metrics: Record<string, number>): [string, Entry[]][] {
+  const groups = new Map<string, Entry[]>(
+    [...GROUPS.map(([title]) => title), 'Other'].map((title) => [title, []]),
+  );
+  for (const entry of Object.entries(metrics)) groups.get(groupOf(entry[0]))?.push(entry);
+  return [...groups].filter(([, entries]) => entries.length > 0);
+}
+
+function groupOf(name: string): string {
+  if (KIND_FIRST.test(name)) return 'How rollouts ended';
+  return GROUPS.find(([, pattern]) => pattern.test(name))?.[0] ?? 'Other';
+}
+
+const GAP = 4;
+
+/** Two entries beside each other where the terminal is wide enough, read downwards. */
+function columnsOf(entries: readonly Entry[], columns: number): Line[] {
+  const cells = entries.map(([name, value]) => ({ name, value: formatNumber(value) }));
+  const nameWidth = Math.max(...cells.map(({ name }) => name.length));
+  const valueWidth = Math.max(...cells.map(({ value }) => value.length));
+  const cell = ({ name, value }: { name: string; value: string }): string =>
+    `${name.padEnd(nameWidth)}  ${value.padStart(valueWidth)}`;
+  const twice = 2 + 2 * (nameWidth + 2 + valueWidth) + GAP <= columns && cells.length > 1;
+  if (!twice) return cells.map((each) => [`  ${cell(each)}`]);
+  const half = Math.ceil(cells.length / 2);
+  return cells.slice(0, half).map((left, index) => {
+    const right = cells[half + index];
+    return [`  ${cell(left)}${right === undefined ? '' : ' '.repeat(GAP) + cell(right)}`];
+  });
+}

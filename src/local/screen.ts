@@ -1,0 +1,101 @@
+import type { TextStyle } from './text-line.js';
+
+/** Where the local stack writes: lines that stay and, on a terminal, a board below them that is drawn in place. */
+export interface Screen {
+  /** Is it a terminal that can be drawn on? */
+  live: boolean;
+  style: () => TextStyle;
+  /** Lines that stay. */
+  say: (text: string) => void;
+  /** The board from now on, drawn again when the terminal's size changes; null takes it away. Nothing when not live. */
+  show: (board: ((style: TextStyle) => string[]) | null) => void;
+  /** The cursor as it was. Afterwards only `say` works. */
+  close: () => void;
+}
+
+/** The part of `process.stdout` that is used. */
+export interface Terminal {
+  isTTY?: boolean;
+  columns?: number;
+  rows?: number;
+  write: (text: string) => unknown;
+  on: (event: 'resize', listener: () => void) => unknown;
+  off: (event: 'resize', listener: () => void) => unknown;
+}
+
+const HIDE_CURSOR = '\u001b[?25l';
+const SHOW_CURSOR = '\u001b[?25h';
+const CLEAR_BELOW = '\u001b[J';
+const CLEAR_RIGHT = '\u001b[K';
+
+export function createScreen(terminal: Terminal, env: NodeJS.ProcessEnv): Screen {
+  const live = terminal.isTTY === true && env['TERM'] !== 'dumb' && !isSet(env['CI']);
+  const colour = live && !isSet(env['NO_COLOR']);
+  const style = (): TextStyle => ({
+    // The last column stays free: some terminals wrap when it is written.
+    columns: Math.max(20, (terminal.columns ?? 80) - 1),
+    colour,
+  });
+  let board: ((style: TextStyle) => string[]) | null = null;
+  let drawn: string[] = [];
+
+  const draw = (said: string): void => {
+    const next =
+      board === null ? [] : board(style()).slice(0, Math.max(1, (terminal.rows ?? 24) - 1));
+    const up = rowsOf(drawn, style().columns + 1);
+    // In place and in one write: nothing flickers. Each line clears only what is right of it.
+    terminal.write(
+      [
+        up > 0 ? `\u001b[${up}A\r` : '',
+        said === '' ? '' : `${said.replaceAll('\n', `${CLEAR_RIGHT}\n`)}${CLEAR_RIGHT}\n`,
+        ...next.map((line) => `${line}${CLEAR_RIGHT}\n`),
+        CLEAR_BELOW,
+      ].join(''),
+    );
+    drawn = next;
+  };
+  const redraw = (): void => {
+    draw('');
+  };
+  const restore = (): void => {
+    terminal.write(SHOW_CURSOR);
+  };
+
+  const show = (next: ((style: TextStyle) => string[]) | null): void => {
+    if (!live) return;
+    if (board === null && next !== null) {
+      terminal.write(HIDE_CURSOR);
+      terminal.on('resize', redraw);
+      process.once('exit', restore);
+    }
+    if (board !== null && next === null) {
+      terminal.off('resize', redraw);
+      process.off('exit', restore);
+      restore();
+    }
+    board = next;
+    draw('');
+  };
+  const say = (text: string): void => {
+    if (live) draw(text);
+    else terminal.write(`${text}\n`);
+  };
+  const close = (): void => {
+    show(null);
+  };
+  return { live, style, say, show, close };
+}
+
+const isSet = (value: string | undefined): boolean => value !== undefined && value !== '';
+
+/** How many rows the drawn lines take at this width: a terminal that became narrower has wrapped them. */
+function rowsOf(lines: readonly string[], columns: number): number {
+  return lines.reduce(
+    (rows, line) => rows + Math.max(1, Math.ceil(visibleLength(line) / columns)),
+    0,
+  );
+}
+
+/** Colours take no room. */
+const visibleLength = (line: string): number =>
+  Array.from(line.replace(/\u001b\[[0-9;]*m/g, '')).length;

@@ -1,0 +1,61 @@
+/** A line of the terminal, made of spans so that it can be measured and cut before it is coloured. */
+export type Line = readonly Span[];
+export type Span = string | { text: string; ink: Ink };
+export type Ink = keyof typeof CODES;
+
+const CODES = {
+  bold: '1',
+  dim: '2',
+  red: '31',
+  green: '32',
+  yellow: '33',
+  filled: '42',
+  empty: '100',
+} as const;
+
+export interface TextStyle {
+  columns: number;
+  colour: boolean;
+}
+
+/** Cut at `columns` (and marked with dots where something is missing), without control characters, coloured or not. */
+export function renderLine(line: Line, { columns, colour }: TextStyle): string {
+  let left = columns;
+  const parts: string[] = [];
+  for (const span of line) {
+    const { text, ink } = typeof span === 'string' ? { text: span, ink: null } : span;
+    const characters = Array.from(plain(text));
+    if (characters.length > left) {
+      parts.push(
+        paint(left > 3 ? `${characters.slice(0, left - 3).join('')}...` : '.'.repeat(left), {
+          ink,
+          colour,
+        }),
+      );
+      break;
+    }
+    parts.push(paint(characters.join(''), { ink, colour }));
+    left -= characters.length;
+  }
+  return parts.join('');
+}
+
+/** What other processes say may hold line breaks and escape sequences. */
+export function plain(text: string): string {
+  return text
+    .replace(/\u001b\[[0-9;?]*[a-zA-Z]/g, '')
+    .replace(/[\u0000-\u001f\u007f-\u009f]+/g, ' ');
+}
+
+/** `left`, as many spaces as fit, `right`. */
+export function spread(left: Line, right: { line: Line; columns: number }): Line {
+  const gap = right.columns - lengthOf(left) - lengthOf(right.line);
+  return gap < 2 ? [...left, '  ', ...right.line] : [...left, ' '.repeat(gap), ...right.line];
+}
+
+const lengthOf = (line: Line): number =>
+  line.reduce((length, span) => length + (typeof span === 'string' ? span : span.text).length, 0);
+
+function paint(text: string, { ink, colour }: { ink: Ink | null; colour: boolean }): string {
+  return ink === null || !colour || text === '' ? text : `\u001b[${CODES[ink]}m${text}\u001b[0m`;
+}

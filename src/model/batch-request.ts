@@ -1,0 +1,130 @@
+import { z } from 'zod';
+import { Duration } from './durations.js';
+import { Sample } from './sample.js';
+
+/** The request that starts a batch: the input of workflow `rolloutBatch`. Defaults are filled in by parsing. */
+
+/** Names a directory and prefixes workflow ids, so it cannot hold a path. */
+export const BatchId = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:-]{0,119}$/, {
+  error: (issue) =>
+    `expected a batch id of letters, digits and ._:- (at most 120, beginning with a letter or digit), got ${JSON.stringify(issue.input)}`,
+});
+
+/** How a policy's replies are sampled. Always sent explicitly, so that no server default changes a distribution. */
+export const GenerationSettings = z
+  .strictObject({
+    /** A key of `generation` in temporal.yaml. */
+    service: z.string().default('default'),
+    /** null: the service's own. */
+    model: z.string().nullable().default(null),
+    temperature: z.number().min(0).default(1),
+    top_p: z.number().gt(0).max(1).default(1),
+    /** -1: off. */
+    top_k: z.int().min(-1).default(-1),
+    min_p: z.number().min(0).max(1).default(0),
+    max_new_tokens: z.int().positive().default(512),
+    /** Apply to every turn; a sample's own list is added and may be replaced by its environment. */
+    stop_strings: z.array(z.string().min(1)).default([]),
+    stop_token_ids: z.array(z.int().nonnegative()).default([]),
+    /** Sent as temperature 0. */
+    greedy: z.boolean().default(false),
+    seed: z.int().nullable().default(null),
+    include_logprobs: z.boolean().default(true),
+    prompt_format: z.enum(['chat', 'raw']).default('chat'),
+    chat_template_kwargs: z.record(z.string(), z.unknown()).default({}),
+  })
+  .prefault({});
+export type GenerationSettings = z.infer<typeof GenerationSettings>;
+
+export const Semantics = z.enum(['standard', 'nemo-rl-sync', 'nemo-rl-async']);
+export type Semantics = z.infer<typeof Semantics>;
+
+/** What a batch and a rollout started by hand have in common. */
+const rolloutSettings = {
+  schema_version: z.literal(1).default(1),
+  generation: GenerationSettings,
+  /** Limit of the whole message log in tokens. */
+  max_seq_len: z.int().positive().default(4096),
+  /** 0: no generation at all. */
+  max_rollout_turns: z.int().nonnegative().default(100),
+  rollout_timeout: Duration.default('1h'),
+  num_repeats_add_seed: z.boolean().default(false),
+  semantics: Semantics.default('standard'),
+  /** The label of the weights that the service is expected to serve. */
+  policy_version: z.string().min(1).nullable().default(null),
+  max_version_span: z.int().positive().nullable().default(null),
+  metadata: z.record(z.string(), z.unknown()).default({}),
+};
+
+const INLINE_LIMIT = 256 * 1024;
+
+const InlineSamples = z
+  .array(z.unknown())
+  .min(1, 'expected at least one sample, got an empty batch')
+  .refine((samples) => JSON.stringify(samples).length <= INLINE_LIMIT, {
+    error: `expected at most 256 kB of inline samples; write them to a JSONL file and give {"path": …}`,
+  });
+
+export const BatchRequest = z
+  .strictObject({
+    /** A JSONL file below the worker's `inputs_dir`, or the samples themselves. */
+    samples: z.union([z.strictObject({ path: z.string().min(1) }), InlineSamples], {
+      error: (issue) =>
+        issue.input === undefined
+          ? 'required: {"path": "….jsonl"} or a list of samples'
+          : Array.isArray(issue.input) && issue.input.length === 0
+            ? 'expected at least one sample, got an empty batch'
+            : undefined,
+    }),
+    limit: z.int().positive().nullable().default(null),
+    num_repeats: z.int().min(1).max(300).default(1),
+    ...rolloutSettings,
+    /** Rollouts of this batch running at once. */
+    max_in_flight: z.int().positive().default(256),
+    completion: z.strictObject({ policy: z.literal('complete') }).default({ policy: 'complete' }),
+  })
+  .superRefine(checkSeeds);
+export type BatchRequest = z.infer<typeof BatchRequest>;
+
+/** The input of a `rollout` that is started by hand: a batch of one. */
+export const SingleRollout = z
+  .strictObject({ sample: Sample, ...rolloutSettings })
+  .superRefine(checkSeeds);
+export type SingleRollout = z.infer<typeof SingleRollout>;
+
+export function toBatchRequest({ sample, ...settings }: SingleRollout): BatchRequest {
+  return {
+    ...settings,
+    samples: [sample],
+    limit: null,
+    num_repeats: 1,
+    max_in_flight: 1,
+    completion: { policy: 'complete' },
+  };
+}
+
+/** The input of a batch's child workflow `rollout`: everything else comes from the store and the plan. */
+export const RolloutRef = z.strictObject({
+  batch_id: BatchId,
+  row: z.int().nonnegative(),
+  repeat: z.int().nonnegative(),
+});
+export type RolloutRef = z.infer<typeof RolloutRef>;
+
+/** Also the rollout's workflow id. */
+export function rolloutId({ batch_id, row, repeat }: RolloutRef): string {
+  return `${batch_id}/${row}-${repeat}`;
+}
+
+function checkSeeds(
+  request: { num_repeats_add_seed: boolean; generation: GenerationSettings },
+  context: z.RefinementCtx,
+): void {
+  if (request.num_repeats_add_seed && request.generation.seed !== null) {
+    context.addIssue({
+      code: 'custom',
+      path: ['generation', 'seed'],
+      message: `expected null with num_repeats_add_seed (repeat r has seed r), got ${request.generation.seed}`,
+    });
+  }
+}

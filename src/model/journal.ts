@@ -1,0 +1,181 @@
+import { z } from 'zod';
+import { GenerationSettings, Semantics } from './batch-request.js';
+
+/**
+ * The lines of a rollout's journal, its append-only record and the truth about it. Every line names its writer: a
+ * random id per activity attempt, since Temporal's attempt numbers restart and order nothing. What the lines mean
+ * together is said once, in `trajectory.ts`.
+ */
+
+const tokenIds = z.array(z.int());
+const written = {
+  writer: z.string(),
+  /** Seconds since the epoch, from the writer's monotonic clock. */
+  at: z.number(),
+};
+
+const LogMessage = z.object({
+  role: z.string(),
+  content: z.string(),
+  token_ids: tokenIds,
+  generation_logprobs: z.array(z.number()).optional(),
+});
+
+/** What a rollout needs of its batch's request, resolved: nothing has to be looked up again to go on from here. */
+export const RolloutSettings = z.object({
+  generation: GenerationSettings,
+  /** The served name that every request of this rollout asks for. */
+  model: z.string(),
+  num_repeats_add_seed: z.boolean(),
+  max_seq_len: z.number(),
+  max_rollout_turns: z.number(),
+  semantics: Semantics,
+  policy_version: z.string().nullable(),
+});
+export type RolloutSettings = z.infer<typeof RolloutSettings>;
+
+const StartLine = z.object({
+  kind: z.literal('start'),
+  ...written,
+  schema_version: z.literal(1),
+  task_name: z.string(),
+  settings: RolloutSettings,
+  prompt: z.array(LogMessage),
+  extra_env_info: z.record(z.string(), z.unknown()),
+  /** Absent where the sample has no such column: `nemo-rl-sync` treats that differently from null. */
+  stop_strings: z.array(z.string()).nullable().optional(),
+});
+
+/** Takes the journal over: lines of earlier writers that follow it are a zombie's and are ignored. */
+const ClaimLine = z.object({
+  kind: z.literal('claim'),
+  ...written,
+  activity: z.string(),
+  /** Only of `startRollout`: a rollout that ended without a valid result goes on. */
+  reopen: z.boolean(),
+});
+
+/** Tokens of a generation as they streamed in. What stood at `offset` or beyond in the turn is dropped. */
+const ChunkLine = z.object({
+  kind: z.literal('chunk'),
+  ...written,
+  turn: z.int(),
+  offset: z.int(),
+  token_ids: tokenIds,
+  logprobs: z.array(z.number()),
+  text: z.string(),
+  replica: z.string(),
+  request_id: z.string(),
+  policy_version: z.string().nullable(),
+});
+
+/** The generation is whole: its tokens are those of its chunks. */
+const GenerationLine = z.object({
+  kind: z.literal('generation'),
+  ...written,
+  turn: z.int(),
+  finish_reason: z.enum(['stop', 'length']),
+  stop_reason: z.union([z.string(), z.number()]).nullable(),
+  content: z.string(),
+  token_count: z.int(),
+  queue_s: z.number(),
+  generate_s: z.number(),
+});
+
+const ObservationLine = z.object({
+  kind: z.literal('observation'),
+  ...written,
+  turn: z.int(),
+  message: z.object({ role: z.string(), content: z.string() }),
+  /** Cut at `max_seq_len`; the content never is. */
+  token_ids: tokenIds,
+  reward: z.number(),
+  /** Named components, where the environment gives them. */
+  rewards: z.record(z.string(), z.number()),
+  terminated: z.boolean(),
+  truncated: z.boolean(),
+  metadata: z.record(z.string(), z.unknown()).nullable(),
+  next_stop_strings: z.array(z.string()).nullable(),
+  step_s: z.number(),
+});
+
+/** Counted, never a result. */
+const FaultLine = z.object({
+  kind: z.literal('fault'),
+  ...written,
+  turn: z.int(),
+  type: z.string(),
+  message: z.string(),
+  replica: z.string().nullable(),
+});
+
+export const StopReason = z.enum([
+  /** The environment ended it. */
+  'terminated',
+  /** A length limit ended it. */
+  'truncated',
+  /** `max_rollout_turns` ended it. */
+  'max_turns',
+  /** `rollout_timeout` passed. */
+  'timeout',
+  /** The `stop` signal. */
+  'stopped',
+  'cancelled',
+  'failed',
+]);
+export type StopReason = z.infer<typeof StopReason>;
+
+/** Ends that give a row for the trainer. All others are rows of failures.jsonl. */
+export const VALID_STOP_REASONS: ReadonlySet<StopReason> = new Set([
+  'terminated',
+  'truncated',
+  'max_turns',
+]);
+
+export const Failure = z.object({ type: z.string(), message: z.string(), turn: z.int() });
+export type Failure = z.infer<typeof Failure>;
+
+const EndLine = z.object({
+  kind: z.literal('end'),
+  ...written,
+  stop_reason: StopReason,
+  /** Written for readers of the journal; the fold computes its own. */
+  totals: z.object({
+    turn_count: z.int(),
+    total_reward: z.number(),
+    total_tokens: z.int(),
+  }),
+  failure: Failure.nullable(),
+});
+
+export const JournalLine = z.discriminatedUnion('kind', [
+  StartLine,
+  ClaimLine,
+  ChunkLine,
+  GenerationLine,
+  ObservationLine,
+  FaultLine,
+  EndLine,
+]);
+export type JournalLine = z.infer<typeof JournalLine>;
+export type LineOf<K extends JournalLine['kind']> = Extract<JournalLine, { kind: K }>;
+
+/** A line as its author writes it: the journal adds who and when. */
+export type Entry = JournalLine extends infer L
+  ? L extends JournalLine
+    ? Omit<L, 'writer' | 'at'>
+    : never
+  : never;
+
+/** A torn, empty or foreign line is null: it costs only itself. */
+export function parseLine(text: string): JournalLine | null {
+  if (text === '') return null;
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  const parsed = JournalLine.safeParse(value);
+  return parsed.success ? parsed.data : null;
+}

@@ -1,0 +1,210 @@
+import type { Semantics } from './batch-request.js';
+import type { StopReason } from './journal.js';
+import { VALID_STOP_REASONS } from './journal.js';
+import type { Summary } from './row.js';
+
+/**
+ * Metrics of a batch over its valid rollouts, as one flat object: upstream's names and numbers first
+ * (NeMo RL `experience/rollouts.py`), then what its users ask for beside them. Empty when no rollout is valid.
+ */
+export type Metrics = Record<string, number>;
+
+export const isValid = (summary: { stop_reason: string }): boolean =>
+  VALID_STOP_REASONS.has(summary.stop_reason as StopReason);
+
+export function computeMetrics(all: readonly Summary[], semantics: Semantics): Metrics {
+  const valid = all.filter(isValid);
+  if (valid.length === 0) return {};
+  return {
+    ...upstreamMetrics(valid, semantics),
+    ...rewardMetrics(valid),
+    ...groupMetrics(valid),
+    ...stopMetrics(valid),
+    ...timeMetrics(valid),
+  };
+}
+
+/** Upstream statements 1.3 #36, 1.6 #58 and 2.1 #7, but for its histograms, which have no bounded size. */
+function upstreamMetrics(valid: readonly Summary[], semantics: Semantics): Metrics {
+  const turns = valid.map((rollout) => rollout.turns);
+  const generated = valid.map((rollout) => rollout.gen_tokens);
+  const longest = valid.map((rollout) => rollout.max_gen_tokens);
+  const rewards = valid.map((rollout) => rollout.reward);
+  return {
+    total_turns: sum(turns),
+    avg_turns_per_sample: mean(turns),
+    max_turns_per_sample: greatest(turns),
+    'turns_per_sample/p95': upstreamPercentile(turns, 95),
+    'turns_per_sample/p99': upstreamPercentile(turns, 99),
+    // Upstream's sync loop counts truncation as natural (statement 31).
+    natural_termination_rate: rate(
+      valid,
+      ({ terminated, truncated }) => terminated || (semantics === 'nemo-rl-sync' && truncated),
+    ),
+    truncation_rate: rate(valid, ({ truncated }) => truncated),
+    max_turns_reached_rate: rate(valid, ({ max_turns_reached }) => max_turns_reached),
+    mean_total_tokens_per_sample: mean(
+      valid.map((rollout) => rollout.gen_tokens + rollout.env_tokens),
+    ),
+    mean_gen_tokens_per_sample: mean(generated),
+    max_gen_tokens_per_sample: greatest(generated),
+    mean_env_tokens_per_sample: mean(valid.map((rollout) => rollout.env_tokens)),
+    'max_gen_tokens_per_turn/max': greatest(longest),
+    'max_gen_tokens_per_turn/mean': mean(longest),
+    'max_gen_tokens_per_turn/p95': upstreamPercentile(longest, 95),
+    mean_total_reward: mean(rewards),
+    max_total_reward: greatest(rewards),
+    min_total_reward: least(rewards),
+  };
+}
+
+function rewardMetrics(valid: readonly Summary[]): Metrics {
+  const rewards = valid.map((rollout) => rollout.reward);
+  const components = new Set(valid.flatMap((rollout) => Object.keys(rollout.rewards)));
+  return {
+    'total_reward/mean': mean(rewards),
+    'total_reward/std': standardDeviation(rewards),
+    'total_reward/min': least(rewards),
+    'total_reward/max': greatest(rewards),
+    ...percentiles(rewards, { name: 'total_reward', of: [10, 50, 90] }),
+    ...Object.fromEntries(
+      [...components].map((name) => [
+        `rewards/${name}/mean`,
+        // Upstream: a rollout that lacks a component counts as 0.
+        mean(valid.map((rollout) => rollout.rewards[name] ?? 0)),
+      ]),
+    ),
+  };
+}
+
+/** A group is the valid rollouts of one sample. Solved: reward above 0. */
+function groupMetrics(valid: readonly Summary[]): Metrics {
+  const groups = rewardsByGroup(valid);
+  const largest = greatest(groups.map((group) => group.length));
+  return {
+    'group/count': groups.length,
+    'group/solve_all_rate': rate(groups, (rewards) => rewards.every((reward) => reward > 0)),
+    'group/solve_none_rate': rate(groups, (rewards) => rewards.every((reward) => reward <= 0)),
+    'group/zero_variance_rate': rate(groups, (rewards) =>
+      rewards.every((reward) => reward === rewards[0]),
+    ),
+    ...Object.fromEntries(
+      powersOfTwoTo(largest).flatMap((k) => {
+        const enough = groups.filter((group) => group.length >= k);
+        return [
+          [`pass@${k}`, mean(enough.map((rewards) => passAtK(rewards, k)))],
+          [`avg@${k}`, mean(enough.map((rewards) => mean(rewards.slice(0, k))))],
+        ];
+      }),
+    ),
+  };
+}
+
+/** Rewards of each group, in the order of repeats. */
+function rewardsByGroup(valid: readonly Summary[]): number[][] {
+  const groups = new Map<number, number[]>();
+  for (const { row, reward } of valid.toSorted((a, b) => a.row - b.row || a.repeat - b.repeat)) {
+    const group = groups.get(row);
+    if (group === undefined) groups.set(row, [reward]);
+    else group.push(reward);
+  }
+  return [...groups.values()];
+}
+
+/** Binary rewards: the unbiased estimator 1 - C(n-c, k)/C(n, k). Otherwise the best of the first k (NeMo Gym's rule). */
+function passAtK(rewards: readonly number[], k: number): number {
+  if (!rewards.every((reward) => reward === 0 || reward === 1))
+    return greatest(rewards.slice(0, k));
+  const wrong = rewards.filter((reward) => reward === 0).length;
+  let allWrong = 1;
+  for (let i = 0; i < k; i++) allWrong *= Math.max(0, wrong - i) / (rewards.length - i);
+  return 1 - allWrong;
+}
+
+function powersOfTwoTo(largest: number): number[] {
+  const ks: number[] = [];
+  for (let k = 1; k < largest; k *= 2) ks.push(k);
+  return [...ks, largest];
+}
+
+function stopMetrics(valid: readonly Summary[]): Metrics {
+  const faults = new Set(valid.flatMap((rollout) => Object.keys(rollout.faults)));
+  return {
+    ...Object.fromEntries(
+      [...VALID_STOP_REASONS].map((reason) => [
+        `stop_reason/${reason}`,
+        valid.filter((rollout) => rollout.stop_reason === reason).length,
+      ]),
+    ),
+    ...Object.fromEntries(
+      [...faults].map((type) => [
+        `faults/${type}`,
+        sum(valid.map((rollout) => rollout.faults[type] ?? 0)),
+      ]),
+    ),
+    'attempts/mean': mean(valid.map((rollout) => rollout.attempts)),
+    inherited_tokens: sum(valid.map((rollout) => rollout.inherited_tokens)),
+    wasted_tokens: sum(valid.map((rollout) => rollout.wasted_tokens)),
+  };
+}
+
+/** Seconds per rollout, and rates over the span from the first journal line to the last. */
+function timeMetrics(valid: readonly Summary[]): Metrics {
+  const started = least(valid.map((rollout) => rollout.started_at));
+  const span = greatest(valid.map((rollout) => rollout.ended_at)) - started;
+  const perSecond = (count: number): number => (span > 0 ? count / span : 0);
+  return {
+    ...(['queue_s', 'generate_s', 'step_s', 'wall_s'] as const).reduce<Metrics>((metrics, name) => {
+      const seconds = valid.map((rollout) => rollout[name]);
+      return {
+        ...metrics,
+        [`${name}/mean`]: mean(seconds),
+        ...percentiles(seconds, { name, of: [50, 90, 99] }),
+        [`${name}/max`]: greatest(seconds),
+      };
+    }, {}),
+    span_s: span,
+    turns_per_s: perSecond(sum(valid.map((rollout) => rollout.turns))),
+    gen_tokens_per_s: perSecond(sum(valid.map((rollout) => rollout.gen_tokens))),
+  };
+}
+
+const sum = (values: readonly number[]): number =>
+  values.reduce((total, value) => total + value, 0);
+// Not `Math.max(...values)`: a batch may have more rollouts than a call has arguments.
+const greatest = (values: readonly number[]): number => values.reduce((a, b) => Math.max(a, b));
+const least = (values: readonly number[]): number => values.reduce((a, b) => Math.min(a, b));
+const mean = (values: readonly number[]): number => sum(values) / values.length;
+
+function rate<T>(values: readonly T[], holds: (value: T) => boolean): number {
+  return values.filter(holds).length / values.length;
+}
+
+/** Of a sample (n - 1); 0 for one value. */
+function standardDeviation(values: readonly number[]): number {
+  if (values.length < 2) return 0;
+  const centre = mean(values);
+  return Math.sqrt(sum(values.map((value) => (value - centre) ** 2)) / (values.length - 1));
+}
+
+/** Linear interpolation between order statistics, as numpy's default. */
+function percentiles(
+  values: readonly number[],
+  { name, of }: { name: string; of: readonly number[] },
+): Metrics {
+  const sorted = values.toSorted((a, b) => a - b);
+  return Object.fromEntries(
+    of.map((p) => {
+      const at = (p / 100) * (sorted.length - 1);
+      const low = sorted[Math.floor(at)] ?? 0;
+      const high = sorted[Math.ceil(at)] ?? 0;
+      return [`${name}/p${p}`, low + (high - low) * (at - Math.floor(at))];
+    }),
+  );
+}
+
+/** Upstream's `pct` (metric_utils.py): not interpolated. */
+function upstreamPercentile(values: readonly number[], p: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.min(Math.floor((sorted.length * p) / 100), sorted.length - 1)] ?? 0;
+}

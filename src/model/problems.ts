@@ -1,0 +1,64 @@
+import type { z } from 'zod';
+import { Fault } from './faults.js';
+
+const MAX_PROBLEMS = 10;
+const MAX_LENGTH = 2800;
+
+/** One problem of an input: where, and what was expected and got. */
+export interface Problem {
+  /** A field path such as `generation.top_p`, or `row 3: message_log.0.role`. */
+  where: string;
+  what: string;
+}
+
+/** What zod found, by field path; values that came are quoted, since "expected number" alone sends people searching. */
+export function problemsOf(error: z.ZodError, input: unknown): Problem[] {
+  return error.issues.flatMap((issue) => flatten(issue, input));
+}
+
+function flatten(issue: z.core.$ZodIssue, input: unknown): Problem[] {
+  const where = issue.path.map(String).join('.');
+  if (issue.code === 'unrecognized_keys') {
+    return issue.keys.map((key) => ({
+      where: [where, key].filter((part) => part !== '').join('.'),
+      what: 'unknown field',
+    }));
+  }
+  const got = valueAt(input, issue.path);
+  const said = issue.message.replace(/^Invalid input: /, '');
+  const quoted = /\bgot\b|unknown|required/.test(said)
+    ? said
+    : `${stripReceived(said)}, got ${preview(got)}`;
+  return [{ where: where === '' ? '(input)' : where, what: quoted }];
+}
+
+const stripReceived = (text: string): string => text.replace(/, received .*$/, '');
+
+function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
+  let value = input;
+  for (const key of path) {
+    if (typeof value !== 'object' || value === null) return undefined;
+    value = (value as Record<PropertyKey, unknown>)[key];
+  }
+  return value;
+}
+
+/** A value as a message quotes it. */
+export function preview(value: unknown): string {
+  if (value === undefined) return 'nothing';
+  const text = JSON.stringify(value);
+  return text.length > 80 ? `${text.slice(0, 80)}…` : text;
+}
+
+/** At most ten problems and 3 kB, so that the failure stays readable in the Web UI and small in history. */
+export function invalidBatchRequest(problems: Problem[]): Fault {
+  const lines = problems
+    .slice(0, MAX_PROBLEMS)
+    .map(({ where, what }) => `${where}: ${what.length > 500 ? `${what.slice(0, 500)}…` : what}`);
+  if (problems.length > MAX_PROBLEMS) lines.push(`… and ${problems.length - MAX_PROBLEMS} more`);
+  const text = lines.join('\n');
+  return new Fault({
+    type: 'InvalidBatchRequest',
+    message: text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH)}…` : text,
+  });
+}

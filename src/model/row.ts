@@ -1,0 +1,238 @@
+import { z } from 'zod';
+import type { RolloutRef } from './batch-request.js';
+import { rolloutId } from './batch-request.js';
+import type { Failure, StopReason } from './journal.js';
+import { VALID_STOP_REASONS } from './journal.js';
+import type { LogMessage, Sample } from './sample.js';
+import { reachedMaxTurns } from './stop-rules.js';
+import type { Segment, Trajectory } from './trajectory.js';
+import { messageLog } from './trajectory.js';
+
+/** A run of generated tokens; offsets count the rollout's generated tokens from 0. */
+type Run<T> = T & { start: number; end: number };
+
+/** A line of rollouts.jsonl or failures.jsonl: the sample's columns, and these. */
+export interface Row {
+  schema_version: 1;
+  rollout_id: string;
+  batch_id: string;
+  row: number;
+  repeat: number;
+  message_log: (LogMessage & { partial?: true })[];
+  extra_env_info: Record<string, unknown>;
+  total_reward: number;
+  /** Sums by component, where the environment names them. */
+  rewards: Record<string, number>;
+  stop_reason: StopReason;
+  terminated: boolean;
+  truncated: boolean;
+  max_turns_reached: boolean;
+  turn_count: number;
+  total_tokens: number;
+  assistant_tokens: number;
+  env_tokens: number;
+  policy_versions: Run<{ version: string | null }>[];
+  segments: Run<{ turn: number; replica: string; request_id: string }>[];
+  attempts: number;
+  timing: Timing;
+  failure?: Failure;
+  [column: string]: unknown;
+}
+
+/** Seconds. `wall_s` spans the rollout's first and last journal line; the others are sums over its whole turns. */
+export interface Timing {
+  /** From a request to its first token: the engine's queue and prefill. */
+  queue_s: number;
+  generate_s: number;
+  step_s: number;
+  wall_s: number;
+}
+
+/** How a rollout without a standing `end` is closed. */
+export interface ClosingReason {
+  stop_reason: 'stopped' | 'cancelled';
+}
+
+const FAILURE_TYPES = { timeout: 'TimedOut', stopped: 'Stopped', cancelled: 'Cancelled' } as const;
+
+export interface RowInput {
+  sample: Sample;
+  ref: RolloutRef;
+  trajectory: Trajectory;
+  /** For a journal whose workflow was terminated, or never started. */
+  otherwise: ClosingReason;
+}
+
+export function toRow({ sample, ref, trajectory, otherwise }: RowInput): Row {
+  const { turns, start, end } = trajectory;
+  const stopReason = end?.stop_reason ?? otherwise.stop_reason;
+  const valid = VALID_STOP_REASONS.has(stopReason);
+  const last = turns.at(-1)?.observation;
+  return {
+    ...sample,
+    ...upstreamColumns({ trajectory, ref }),
+    schema_version: 1,
+    rollout_id: rolloutId(ref),
+    ...ref,
+    message_log: start === null ? unrendered(sample) : withPartial(trajectory, { valid }),
+    extra_env_info: start === null ? (sample.extra_env_info ?? {}) : trajectory.extra_env_info,
+    total_reward: trajectory.total_reward,
+    rewards: trajectory.rewards,
+    stop_reason: stopReason,
+    terminated: last?.terminated ?? false,
+    truncated: last?.truncated ?? false,
+    max_turns_reached: reachedMaxTurns(trajectory),
+    turn_count: turns.length,
+    total_tokens: trajectory.assistant_tokens + trajectory.env_tokens,
+    assistant_tokens: trajectory.assistant_tokens,
+    env_tokens: trajectory.env_tokens,
+    policy_versions: policyVersions(trajectory),
+    segments: segments(trajectory),
+    attempts: trajectory.attempts,
+    timing: timingOf(trajectory),
+    ...(!valid && { failure: failureOf(trajectory, stopReason) }),
+  };
+}
+
+/** Columns that upstream's loops return changed: sync its stop strings, async `idx` as the position. */
+function upstreamColumns({ trajectory, ref }: Pick<RowInput, 'trajectory' | 'ref'>): object {
+  const { start, stop_strings } = trajectory;
+  if (start?.settings.semantics === 'nemo-rl-sync' && start.stop_strings !== undefined)
+    return { stop_strings };
+  if (start?.settings.semantics === 'nemo-rl-async') return { idx: ref.row };
+  return {};
+}
+
+/** A rollout that never started has its prompt as the sample gave it. */
+const unrendered = (sample: Sample): LogMessage[] =>
+  sample.message_log.map((message) => ({ ...message, token_ids: message.token_ids ?? [] }));
+
+/** Of a rollout that failed, the generation that no environment answered is worth reading too. */
+function withPartial(trajectory: Trajectory, { valid }: { valid: boolean }): Row['message_log'] {
+  const log: Row['message_log'] = messageLog(trajectory);
+  const { open, start } = trajectory;
+  if (valid || (open.line === null && open.token_ids.length === 0)) return log;
+  const partial = {
+    role: 'assistant',
+    content: open.line?.content ?? open.text,
+    token_ids: open.token_ids,
+    ...(start?.settings.generation.include_logprobs && { generation_logprobs: open.logprobs }),
+    partial: true as const,
+  };
+  return [...log, partial];
+}
+
+function failureOf({ end, turns }: Trajectory, stopReason: StopReason): Failure {
+  if (end?.failure) return end.failure;
+  const type =
+    stopReason in FAILURE_TYPES
+      ? FAILURE_TYPES[stopReason as keyof typeof FAILURE_TYPES]
+      : 'Failed';
+  return { type, message: MESSAGES[type], turn: turns.length };
+}
+
+const MESSAGES = {
+  TimedOut: 'rollout_timeout passed',
+  Stopped: 'the batch was stopped',
+  Cancelled: 'the rollout was cancelled, terminated or never started',
+  Failed: 'the rollout failed',
+};
+
+function policyVersions({ turns }: Trajectory): Row['policy_versions'] {
+  const runs: Row['policy_versions'] = [];
+  for (const { start, end, segment } of numbered(turns)) {
+    const last = runs.at(-1);
+    if (last?.version === segment.policy_version) last.end = end;
+    else runs.push({ start, end, version: segment.policy_version });
+  }
+  return runs;
+}
+
+function segments({ turns }: Trajectory): Row['segments'] {
+  return [...numbered(turns)].map(({ turn, start, end, segment }) => ({
+    turn,
+    start,
+    end,
+    replica: segment.replica,
+    request_id: segment.request_id,
+  }));
+}
+
+function* numbered(
+  turns: Trajectory['turns'],
+): Generator<{ turn: number; start: number; end: number; segment: Segment }> {
+  let before = 0;
+  for (const [turn, { token_ids, segments: parts }] of turns.entries()) {
+    for (const segment of parts) {
+      yield { turn, start: before + segment.start, end: before + segment.end, segment };
+    }
+    before += token_ids.length;
+  }
+}
+
+function timingOf({ turns, start, end }: Trajectory): Timing {
+  const sum = (seconds: (turn: Trajectory['turns'][number]) => number): number =>
+    turns.reduce((total, turn) => total + seconds(turn), 0);
+  return {
+    queue_s: sum(({ generation }) => generation.queue_s),
+    generate_s: sum(({ generation }) => generation.generate_s),
+    step_s: sum(({ observation }) => observation.step_s),
+    wall_s: start !== null && end !== null ? Math.max(0, end.at - start.at) : 0,
+  };
+}
+
+/** What the closing pass keeps of a rollout: about 300 bytes, enough for every metric. */
+export const Summary = z.object({
+  row: z.number(),
+  repeat: z.number(),
+  task_name: z.string(),
+  stop_reason: z.string(),
+  reward: z.number(),
+  rewards: z.record(z.string(), z.number()),
+  terminated: z.boolean(),
+  truncated: z.boolean(),
+  max_turns_reached: z.boolean(),
+  turns: z.number(),
+  gen_tokens: z.number(),
+  env_tokens: z.number(),
+  max_gen_tokens: z.number(),
+  queue_s: z.number(),
+  generate_s: z.number(),
+  step_s: z.number(),
+  wall_s: z.number(),
+  started_at: z.number(),
+  ended_at: z.number(),
+  attempts: z.number(),
+  inherited_tokens: z.number(),
+  wasted_tokens: z.number(),
+  faults: z.record(z.string(), z.number()),
+});
+export type Summary = z.infer<typeof Summary>;
+
+export function toSummary(
+  row: Row,
+  { turns, start, end, faults, inherited_tokens, wasted_tokens }: Trajectory,
+): Summary {
+  return {
+    row: row.row,
+    repeat: row.repeat,
+    task_name: String(row['task_name']),
+    stop_reason: row.stop_reason,
+    reward: row.total_reward,
+    rewards: row.rewards,
+    terminated: row.terminated,
+    truncated: row.truncated,
+    max_turns_reached: row.max_turns_reached,
+    turns: row.turn_count,
+    gen_tokens: row.assistant_tokens,
+    env_tokens: row.env_tokens,
+    max_gen_tokens: turns.reduce((most, turn) => Math.max(most, turn.token_ids.length), 0),
+    ...row.timing,
+    started_at: start?.at ?? 0,
+    ended_at: end?.at ?? 0,
+    attempts: row.attempts,
+    inherited_tokens,
+    wasted_tokens,
+    faults,
+  };
+}

@@ -1,0 +1,81 @@
+import { z } from 'zod';
+
+/** A message of a sample's prompt, upstream's shape. `token_ids` on every message or on none. */
+export const Message = z.strictObject({
+  role: z.string(),
+  content: z.string(),
+  token_ids: z.array(z.int().nonnegative()).optional(),
+  generation_logprobs: z.array(z.number()).optional(),
+});
+export type Message = z.infer<typeof Message>;
+
+/** A message of a rollout's log: its ids are always there; logprobs only on what the policy sampled. */
+export interface LogMessage {
+  role: string;
+  content: string;
+  token_ids: number[];
+  generation_logprobs?: number[] | undefined;
+}
+
+/**
+ * Columns that rows add (design: row of `rollouts.jsonl`). A sample that brings one would be overwritten in its row,
+ * so it is refused.
+ */
+export const ROW_COLUMNS = [
+  'rollout_id', 'batch_id', 'row', 'repeat', 'total_reward', 'rewards', 'stop_reason', 'terminated', 'truncated',
+  'max_turns_reached', 'turn_count', 'total_tokens', 'assistant_tokens', 'env_tokens', 'policy_versions', 'segments',
+  'attempts', 'timing', 'failure', 'schema_version',
+] as const; // prettier-ignore
+
+/**
+ * One row of the input (upstream: DatumSpec). Unknown columns are kept and come back untouched; everything known is
+ * checked. Problems are reported by path, so messages here say only what was expected.
+ */
+export const Sample = z
+  .looseObject({
+    message_log: z.array(Message).min(1, 'expected at least one message, got an empty prompt'),
+    task_name: z.string().min(1),
+    extra_env_info: z.record(z.string(), z.unknown()).optional(),
+    stop_strings: z.array(z.string().min(1)).nullish(),
+    loss_multiplier: z.number().optional(),
+    length: z.number().optional(),
+  })
+  .superRefine((sample, context) => {
+    const withIds = sample.message_log.filter((message) => message.token_ids !== undefined).length;
+    if (withIds !== 0 && withIds !== sample.message_log.length) {
+      context.addIssue({
+        code: 'custom',
+        path: ['message_log'],
+        message: `expected token_ids on every message or on none, got them on ${withIds} of ${sample.message_log.length}`,
+      });
+    }
+    if (withIds === 0 && sample.message_log.every((message) => message.content === '')) {
+      context.addIssue({
+        code: 'custom',
+        path: ['message_log'],
+        message: 'expected a prompt, got only empty messages',
+      });
+    }
+    for (const column of ROW_COLUMNS) {
+      if (column in sample) {
+        context.addIssue({
+          code: 'custom',
+          path: [column],
+          message: `this column is written by the rollout; rename it in the sample`,
+        });
+      }
+    }
+  });
+export type Sample = z.infer<typeof Sample>;
+
+/**
+ * The first integer in JSON text that a double cannot hold, or null: after parsing, 9007199254740993 looks as safe as
+ * the number that it has become.
+ */
+export function lostDigits(json: string): string | null {
+  const outsideStrings = json.replace(/"(?:[^"\\]|\\.)*"/g, '""');
+  for (const [digits] of outsideStrings.matchAll(/-?\d{16,}(?![\d.eE])/g)) {
+    if (!Number.isSafeInteger(Number(digits))) return digits;
+  }
+  return null;
+}

@@ -1,0 +1,241 @@
+import type { LineOf, JournalLine, RolloutSettings } from './journal.js';
+import { VALID_STOP_REASONS } from './journal.js';
+import type { LogMessage } from './sample.js';
+
+/**
+ * What a journal says, folded line by line in file order:
+ * the latest `claim` names the writer and lines of others are ignored; the first `generation` and the first
+ * `observation` of a turn win; a valid `end` is final, any other stands until `startRollout` reopens it.
+ */
+export interface Trajectory {
+  /** Who may write: the latest claim's writer. */
+  writer: string | null;
+  /** Claims so far: activity attempts that took the journal. */
+  attempts: number;
+  start: LineOf<'start'> | null;
+  turns: Turn[];
+  /** The turn in progress; its index is `turns.length`. */
+  open: OpenTurn;
+  end: LineOf<'end'> | null;
+  /** Concatenated `token_ids` of the prompt and of all whole turns: exactly what was sent, and the next prompt. */
+  context_ids: number[];
+  /** The environment's state as it stands. */
+  extra_env_info: Record<string, unknown>;
+  /** The rollout's own list as it stands; undefined where the sample has no such column. */
+  stop_strings: string[] | null | undefined;
+  total_reward: number;
+  rewards: Record<string, number>;
+  assistant_tokens: number;
+  env_tokens: number;
+  /** Fault lines by type. */
+  faults: Record<string, number>;
+  /** Tokens of a cut generation that a later attempt kept. */
+  inherited_tokens: number;
+  /** Tokens that were sampled and then dropped. */
+  wasted_tokens: number;
+}
+
+export interface Segment {
+  /** Token offsets in the turn's generation. */
+  start: number;
+  end: number;
+  replica: string;
+  request_id: string;
+  policy_version: string | null;
+}
+
+/** A generation as far as it is journalled; `line` is set when it is whole. */
+export interface OpenTurn {
+  token_ids: number[];
+  logprobs: number[];
+  text: string;
+  segments: Segment[];
+  line: LineOf<'generation'> | null;
+  /** Replies that broke the protocol since the last reopening: two are the limit. */
+  protocol_errors: number;
+  /** How many of the tokens an earlier attempt sampled. */
+  inherited: number;
+}
+
+export interface Turn {
+  generation: LineOf<'generation'>;
+  token_ids: number[];
+  logprobs: number[];
+  segments: Segment[];
+  observation: LineOf<'observation'>;
+}
+
+export function emptyTrajectory(): Trajectory {
+  return {
+    writer: null,
+    attempts: 0,
+    start: null,
+    turns: [],
+    open: emptyTurn(),
+    end: null,
+    context_ids: [],
+    extra_env_info: {},
+    stop_strings: undefined,
+    total_reward: 0,
+    rewards: {},
+    assistant_tokens: 0,
+    env_tokens: 0,
+    faults: {},
+    inherited_tokens: 0,
+    wasted_tokens: 0,
+  };
+}
+
+function emptyTurn(): OpenTurn {
+  return {
+    token_ids: [],
+    logprobs: [],
+    text: '',
+    segments: [],
+    line: null,
+    protocol_errors: 0,
+    inherited: 0,
+  };
+}
+
+/** Folds one line into the trajectory, in place: a rollout of 2,000 turns is not copied at each. */
+export function applyLine(trajectory: Trajectory, line: JournalLine): void {
+  if (line.kind === 'claim') {
+    applyClaim(trajectory, line);
+    return;
+  }
+  if (line.writer !== trajectory.writer || trajectory.end !== null) return;
+  switch (line.kind) {
+    case 'start':
+      applyStart(trajectory, line);
+      break;
+    case 'chunk':
+      applyChunk(trajectory, line);
+      break;
+    case 'generation':
+      applyGeneration(trajectory, line);
+      break;
+    case 'observation':
+      applyObservation(trajectory, line);
+      break;
+    case 'fault':
+      trajectory.faults[line.type] = (trajectory.faults[line.type] ?? 0) + 1;
+      if (line.type === 'ProtocolError') trajectory.open.protocol_errors += 1;
+      break;
+    case 'end':
+      trajectory.end = line;
+      break;
+  }
+}
+
+function applyClaim(trajectory: Trajectory, claim: LineOf<'claim'>): void {
+  trajectory.writer = claim.writer;
+  trajectory.attempts += 1;
+  const { open, end } = trajectory;
+  if (open.line === null && open.token_ids.length > open.inherited) {
+    trajectory.inherited_tokens += open.token_ids.length - open.inherited;
+    open.inherited = open.token_ids.length;
+  }
+  if (claim.reopen && end !== null && !VALID_STOP_REASONS.has(end.stop_reason)) {
+    trajectory.end = null;
+    open.protocol_errors = 0;
+  }
+}
+
+function applyStart(trajectory: Trajectory, start: LineOf<'start'>): void {
+  if (trajectory.start !== null) return;
+  trajectory.start = start;
+  trajectory.context_ids = start.prompt.flatMap((message) => message.token_ids);
+  trajectory.extra_env_info = start.extra_env_info;
+  trajectory.stop_strings = start.stop_strings;
+}
+
+function applyChunk(trajectory: Trajectory, chunk: LineOf<'chunk'>): void {
+  const { open } = trajectory;
+  const isNext = chunk.turn === trajectory.turns.length && open.line === null;
+  if (!isNext || chunk.offset > open.token_ids.length) return;
+  dropFrom(trajectory, chunk.offset);
+  const { replica, request_id, policy_version, token_ids, logprobs } = chunk;
+  for (const id of token_ids) open.token_ids.push(id);
+  for (const logprob of logprobs) open.logprobs.push(logprob);
+  open.text += chunk.text;
+  const end = open.token_ids.length;
+  const last = open.segments.at(-1);
+  if (last?.request_id === request_id && last.policy_version === policy_version) last.end = end;
+  else if (end > chunk.offset)
+    open.segments.push({ start: chunk.offset, end, replica, request_id, policy_version });
+}
+
+/** A new attempt starts the turn over (offset 0) or goes on from a prefix of it. */
+function dropFrom(trajectory: Trajectory, offset: number): void {
+  const { open } = trajectory;
+  const dropped = open.token_ids.length - offset;
+  if (dropped === 0) return;
+  trajectory.wasted_tokens += dropped;
+  const uninherited = Math.max(0, open.inherited - offset);
+  trajectory.inherited_tokens -= uninherited;
+  open.inherited -= uninherited;
+  open.token_ids.length = offset;
+  open.logprobs.length = Math.min(open.logprobs.length, offset);
+  // Text lags ids, so a prefix of ids has no exact text; whoever resumes takes it from /detokenize.
+  if (offset === 0) open.text = '';
+  open.segments = open.segments
+    .filter((segment) => segment.start < offset)
+    .map((segment) => ({ ...segment, end: Math.min(segment.end, offset) }));
+}
+
+function applyGeneration(trajectory: Trajectory, line: LineOf<'generation'>): void {
+  const { open } = trajectory;
+  const isNext = line.turn === trajectory.turns.length && open.line === null;
+  if (isNext && line.token_count === open.token_ids.length) open.line = line;
+}
+
+function applyObservation(trajectory: Trajectory, line: LineOf<'observation'>): void {
+  const { open, turns, start } = trajectory;
+  if (line.turn !== turns.length || open.line === null || start === null) return;
+  const { token_ids, logprobs, segments } = open;
+  turns.push({ generation: open.line, token_ids, logprobs, segments, observation: line });
+  trajectory.open = emptyTurn();
+  for (const id of token_ids) trajectory.context_ids.push(id);
+  for (const id of line.token_ids) trajectory.context_ids.push(id);
+  trajectory.assistant_tokens += token_ids.length;
+  trajectory.env_tokens += line.token_ids.length;
+  addReward(trajectory, { line, semantics: start.settings.semantics });
+  if (line.terminated || line.truncated) return;
+  // What the environment says for the next turn counts only where there is one (upstream statements 32, 48).
+  if (line.metadata !== null) trajectory.extra_env_info = line.metadata;
+  if (start.settings.semantics === 'nemo-rl-sync') {
+    if (start.stop_strings !== undefined) trajectory.stop_strings = line.next_stop_strings;
+  } else if (line.next_stop_strings !== null) trajectory.stop_strings = line.next_stop_strings;
+}
+
+/** Upstream's rewards are float32 per step; its sync loop also sums in float32, its async loop in double. */
+function addReward(
+  trajectory: Trajectory,
+  { line, semantics }: { line: LineOf<'observation'>; semantics: RolloutSettings['semantics'] },
+): void {
+  const step = semantics === 'standard' ? line.reward : Math.fround(line.reward);
+  const sum = trajectory.total_reward + step;
+  trajectory.total_reward = semantics === 'nemo-rl-sync' ? Math.fround(sum) : sum;
+  for (const [name, value] of Object.entries(line.rewards)) {
+    trajectory.rewards[name] = (trajectory.rewards[name] ?? 0) + value;
+  }
+}
+
+/** Prompt and whole turns, as trainers read them. */
+export function messageLog({ start, turns }: Trajectory): LogMessage[] {
+  if (start === null) return [];
+  const withLogprobs = start.settings.generation.include_logprobs;
+  return [
+    ...start.prompt,
+    ...turns.flatMap(({ generation, token_ids, logprobs, observation }): LogMessage[] => [
+      {
+        role: 'assistant',
+        content: generation.content,
+        token_ids,
+        ...(withLogprobs && { generation_logprobs: logprobs }),
+      },
+      { ...observation.message, token_ids: observation.token_ids },
+    ]),
+  ];
+}

@@ -1,0 +1,80 @@
+import { DIRECTIONS, slide, type Board, type Direction } from './board.js';
+import { createDistances } from './distances.js';
+import {
+  createDistribution,
+  divisor,
+  filterOptions,
+  isGreedy,
+  softmax,
+  type Distribution,
+  type Option,
+  type Sampling,
+} from './distribution.js';
+import { createMemo } from './memo.js';
+
+/** How often something else than a legal move is said, without any skill. */
+const SLIPS = 0.1;
+const UNTAGGED = 'No move looks right.';
+
+export interface ActionRequest {
+  board: Board;
+  /** 0: every legal move is as likely as the others. */
+  skill: number;
+  sampling: Sampling;
+}
+
+/**
+ * What is said about a board: legal moves by softmax(-skill x distance after the move / temperature), and now and then,
+ * the rarer the more skill, a look at the board, an illegal move or an answer without a tag.
+ */
+export function createActions(): (request: ActionRequest) => Distribution {
+  const distanceOf = createDistances();
+  const memo = createMemo<Distribution>(500);
+  return ({ board, skill, sampling }) => {
+    const distances = DIRECTIONS.map((direction) => {
+      const moved = slide(board, direction);
+      return moved === null ? null : distanceOf(moved);
+    });
+    const { temperature, top_p, top_k, min_p } = sampling;
+    const nearest = Math.min(...distances.filter((distance) => distance !== null));
+    // Only how much worse a move is than the best one counts, so few boards need a distribution of their own.
+    const costs = distances.map((distance) => (distance === null ? null : distance - nearest));
+    const key = JSON.stringify([costs, skill, temperature, top_p, top_k, min_p]);
+    return memo(key, () => {
+      const options = optionsFor(costs, { skill, sampling });
+      return createDistribution(filterOptions(options, sampling), isGreedy(sampling));
+    });
+  };
+}
+
+/** `costs` in the order of DIRECTIONS, null for an illegal move. */
+function optionsFor(
+  costs: readonly (number | null)[],
+  { skill, sampling }: Omit<ActionRequest, 'board'>,
+): Option[] {
+  const moves = DIRECTIONS.map((direction, i) => ({ direction, cost: costs[i] ?? null }));
+  const legal = moves.filter((move): move is Move => move.cost !== null);
+  const slips = [
+    tagged('view'),
+    ...moves.filter(({ cost }) => cost === null).map(({ direction }) => tagged(direction)),
+    UNTAGGED,
+  ];
+  const slipping = SLIPS * Math.exp(-skill);
+  const shares = softmax(legal.map(({ cost }) => (-skill * cost) / divisor(sampling)));
+  return [
+    ...legal.map(({ direction }, i) => ({
+      text: tagged(direction),
+      probability: (1 - slipping) * (shares[i] ?? 0),
+    })),
+    ...slips.map((text) => ({ text, probability: slipping / slips.length })),
+  ];
+}
+
+interface Move {
+  direction: Direction;
+  cost: number;
+}
+
+function tagged(action: string): string {
+  return `<action>${action}</action>`;
+}

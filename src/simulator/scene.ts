@@ -1,0 +1,40 @@
+import { currentBoard, type Board } from './board.js';
+import { END_OF_TEXT, IM_END, IM_START, isSpecial } from './tokenizer.js';
+
+/** What the policy understands of a prompt. */
+export interface Scene {
+  /** The sliding puzzle's board after all moves so far; null when the prompt is about something else. */
+  board: Board | null;
+  /** What the assistant has already said in this answer: a resumed request ends with it. */
+  said: readonly number[];
+}
+
+/** Special tokens as bytes that never occur in UTF-8, so that an index in the text is an index in the prompt. */
+const MARKS = new Map([
+  [IM_START, 0xff],
+  [IM_END, 0xfe],
+  [END_OF_TEXT, 0xfd],
+]);
+/** After one of these the assistant's turn begins; with a chat template an answer may follow an observation directly. */
+const TURN_BEGINS = [
+  '\xffassistant\n',
+  '\xfe',
+  '\xfe\n',
+  '\xfd',
+  '</environment>\n',
+  '</error>',
+  'Think carefully step-by-step before acting.\n',
+];
+
+export function readScene(prompt: readonly number[]): Scene {
+  const text = Buffer.from(prompt.map((id) => (isSpecial(id) ? (MARKS.get(id) ?? 0xfd) : id))).toString(
+    'latin1',
+  );
+  const begin = Math.max(...TURN_BEGINS.map((mark) => endOf(text, mark)));
+  return { board: currentBoard(text), said: begin === -1 ? [] : prompt.slice(begin) };
+}
+
+function endOf(text: string, mark: string): number {
+  const at = text.lastIndexOf(mark);
+  return at === -1 ? -1 : at + mark.length;
+}

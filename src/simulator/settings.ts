@@ -1,0 +1,103 @@
+import { z } from 'zod';
+
+const count = z.int().nonnegative();
+
+const shared = {
+  /** How many requests it hits; null: all, until it is cleared. Default 1, with a probability null. */
+  times: z.int().positive().nullish(),
+  /** Of hitting a request, drawn from the fault's own seeded stream; null hits each one. */
+  probability: z.number().gt(0).max(1).nullable().default(null),
+  /** Of that stream. */
+  seed: z.int().default(0),
+  /** Hits only requests whose X-Session-ID contains this. */
+  match: z.string().nullable().default(null),
+};
+/** These can be had on any endpoint: the one that `path` names, null for all but the simulator's own. */
+const anywhere = { ...shared, path: z.string().nullable().default('/v1/completions') };
+const retry_after = z.number().nonnegative().nullable().default(null);
+
+/** What a client may have to live with. Parameters count generated tokens. */
+export const FaultSpec = z.discriminatedUnion('fault', [
+  /**
+   * Resets the connection. With `for_ms` the first hit closes the listening socket and all connections for that long:
+   * connections are refused, those to the simulator's own endpoints too.
+   */
+  z.strictObject({
+    fault: z.literal('refuse'),
+    ...shared,
+    path: z.string().nullable().default(null),
+    for_ms: z.int().positive().nullable().default(null),
+  }),
+  /** Overloaded (capture 235); `retry_after` in seconds. */
+  z.strictObject({ fault: z.literal('503'), ...anywhere, retry_after }),
+  z.strictObject({ fault: z.literal('429'), ...anywhere, retry_after }),
+  /** Accepts the request and sends nothing, or nothing more after so many tokens. */
+  z.strictObject({ fault: z.literal('stall'), ...anywhere, after_tokens: count.default(0) }),
+  /** The process exits with code 1 after it has sent so many tokens. */
+  z.strictObject({ fault: z.literal('die'), ...anywhere, after_tokens: count.default(0) }),
+  /** Closes the connection in the middle of the stream (capture 212). */
+  z.strictObject({ fault: z.literal('cut'), ...shared, after_tokens: count.default(0) }),
+  /** A NaN among the logprobs, null on the wire. */
+  z.strictObject({ fault: z.literal('nan_logprob'), ...shared, at_token: count.default(0) }),
+  /** `prompt_token_ids` differs from the prompt in its last id. */
+  z.strictObject({ fault: z.literal('wrong_echo'), ...shared }),
+  /** An error inside the stream, then [DONE] (capture 190); 500 without a stream. */
+  z.strictObject({ fault: z.literal('in_band_error'), ...shared, after_tokens: count.default(0) }),
+  /** Usage and [DONE] without a finish reason (captures 146, 148). */
+  z.strictObject({
+    fault: z.literal('done_without_finish'),
+    ...shared,
+    after_tokens: count.default(0),
+  }),
+  /** Finish reason `abort` (capture 140). */
+  z.strictObject({ fault: z.literal('abort_finish'), ...shared, after_tokens: count.default(0) }),
+]);
+export type FaultSpec = z.infer<typeof FaultSpec>;
+
+const ThinkingRange = z
+  .tuple([count, count])
+  .refine(([min, max]) => min <= max, { message: 'expected [min, max] with min at most max' });
+
+/** What may change while the simulator runs. */
+const changeable = {
+  /** Of each request; 0: no limit, the whole answer goes out at once. */
+  tokens_per_second: z.number().nonnegative(),
+  ms_to_first_token: z.number().nonnegative(),
+  /** Tokens before the action: a number, or a range from which each turn draws. */
+  thinking_tokens: z.union([count, ThinkingRange]),
+  /** 0 plays at random; from 3 on nearly every move is a best one. */
+  skill: z.number().nonnegative(),
+  /** Of the stream that serves requests without a seed; null: another one at each start. */
+  seed: z.int().nullable(),
+  /** Generations at the same time; others wait in line. */
+  max_num_seqs: z.int().positive(),
+};
+
+export const SimulatorSettings = z.strictObject({
+  tokens_per_second: changeable.tokens_per_second.default(0),
+  ms_to_first_token: changeable.ms_to_first_token.default(0),
+  thinking_tokens: changeable.thinking_tokens.default([8, 40]),
+  skill: changeable.skill.default(1),
+  seed: changeable.seed.default(null),
+  max_num_seqs: changeable.max_num_seqs.default(256),
+  /** The name that requests use. */
+  model: z.string().min(1).default('simulator'),
+  max_model_len: z.int().min(2).default(8192),
+  /** Faults from the start. */
+  faults: z.array(FaultSpec).default([]),
+  /** Each completion request is appended when it arrives and when it ends, one JSON line each. */
+  log_file: z.string().min(1).nullable().default(null),
+  /** How many requests `/simulator/requests` remembers. */
+  log_limit: z.int().positive().default(10_000),
+});
+export type SimulatorSettings = z.infer<typeof SimulatorSettings>;
+
+/** Body of `PUT /simulator/settings`: any of what may change. */
+export const SettingsChange = z.strictObject({
+  tokens_per_second: changeable.tokens_per_second.optional(),
+  ms_to_first_token: changeable.ms_to_first_token.optional(),
+  thinking_tokens: changeable.thinking_tokens.optional(),
+  skill: changeable.skill.optional(),
+  seed: changeable.seed.optional(),
+  max_num_seqs: changeable.max_num_seqs.optional(),
+});

@@ -1,0 +1,85 @@
+import { randomUUID } from 'node:crypto';
+import { link, mkdir, open, readFile, rename, unlink } from 'node:fs/promises';
+import path from 'node:path';
+import { Fault, describeError } from '../model/faults.js';
+
+/** The few ways in which the file store touches a disk: durable, and never half-done under a final name. */
+
+/** Runs one storage operation; whatever the disk says becomes a `StoreFault` that names what was being done. */
+export async function storing<T>(what: string, operation: () => Promise<T>): Promise<T> {
+  try {
+    return await operation();
+  } catch (cause) {
+    if (cause instanceof Fault) throw cause;
+    throw new Fault({ type: 'StoreFault', message: `${what}: ${describeError(cause)}`, cause });
+  }
+}
+
+export const isMissing = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && error.code === 'ENOENT';
+
+/** Creates a directory and makes its entry survive a power cut. */
+export async function makeDirectory(directory: string): Promise<void> {
+  const created = await mkdir(directory, { recursive: true });
+  if (created !== undefined) await syncDirectory(path.dirname(created));
+}
+
+export async function syncDirectory(directory: string): Promise<void> {
+  const handle = await open(directory, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/** A name beside `file` that no one else uses, for what is not yet whole. */
+export const temporaryName = (file: string): string => `${file}.${randomUUID().slice(0, 8)}.tmp`;
+
+/** Writes through a temporary name; `place` gives the final one. */
+async function writeThrough(
+  file: string,
+  { bytes, place }: { bytes: string | Buffer; place: (temporary: string) => Promise<void> },
+): Promise<void> {
+  const temporary = temporaryName(file);
+  const handle = await open(temporary, 'wx');
+  try {
+    await handle.writeFile(bytes);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  await place(temporary);
+  await syncDirectory(path.dirname(file));
+}
+
+/** Replaces a file at once: readers see the old one or the new one. */
+export async function replaceFile(file: string, bytes: string): Promise<void> {
+  await writeThrough(file, { bytes, place: (temporary) => rename(temporary, file) });
+}
+
+/** Puts a file that may never change: true if it stands there with these bytes, by whoever's hand. */
+export async function putOnce(file: string, bytes: string | Buffer): Promise<boolean> {
+  let same = true;
+  await writeThrough(file, {
+    bytes,
+    place: async (temporary) => {
+      same = await linkOnce(temporary, file);
+    },
+  });
+  return same;
+}
+
+/** `link` refuses an existing name, which makes the race of two writers safe. Removes the temporary name. */
+export async function linkOnce(temporary: string, file: string): Promise<boolean> {
+  try {
+    await link(temporary, file);
+    return true;
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
+    const [ours, theirs] = await Promise.all([readFile(temporary), readFile(file)]);
+    return ours.equals(theirs);
+  } finally {
+    await unlink(temporary);
+  }
+}

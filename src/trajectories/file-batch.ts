@@ -1,0 +1,143 @@
+import { createHash } from 'node:crypto';
+import type { FileHandle } from 'node:fs/promises';
+import { open, readFile, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { BatchRequest } from '../model/batch-request.js';
+import type { Fault } from '../model/faults.js';
+import { invalidBatchRequest, preview } from '../model/problems.js';
+import { Sample } from '../model/sample.js';
+import { isMissing, linkOnce, makeDirectory, putOnce, temporaryName } from './disk.js';
+
+/** A batch's directory: its request and its manifest, put once and never changed. */
+
+const OFFSET_BYTES = 8;
+
+/**
+ * Request last: where batch.json stands, the manifest stands too. A batch that exists is left as it is, but for
+ * metrics.json, whose presence would mean that it is closed.
+ */
+export async function createBatch(
+  directory: string,
+  { request, samples }: { request: BatchRequest; samples: readonly string[] },
+): Promise<{ existed: boolean }> {
+  const existing = await readRequest(directory);
+  if (existing !== null) checkSameRequest(existing, request);
+  await makeDirectory(directory);
+  await putManifest(directory, samples);
+  const text = `${JSON.stringify(request, null, 2)}\n`;
+  if (!(await putOnce(path.join(directory, 'batch.json'), text))) {
+    checkSameRequest((await readRequest(directory)) ?? request, request);
+  }
+  if (existing !== null) {
+    await rm(path.join(directory, 'metrics.json'), { force: true });
+    await rm(path.join(directory, 'parts'), { recursive: true, force: true });
+  }
+  return { existed: existing !== null };
+}
+
+export async function readRequest(directory: string): Promise<BatchRequest | null> {
+  try {
+    return BatchRequest.parse(
+      JSON.parse(await readFile(path.join(directory, 'batch.json'), 'utf8')),
+    );
+  } catch (error) {
+    if (isMissing(error)) return null;
+    throw error;
+  }
+}
+
+async function putManifest(directory: string, samples: readonly string[]): Promise<void> {
+  const file = path.join(directory, 'samples.jsonl');
+  const temporary = temporaryName(file);
+  const index = Buffer.alloc((samples.length + 1) * OFFSET_BYTES);
+  const handle = await open(temporary, 'wx');
+  let offset = 0;
+  try {
+    for (const [row, sample] of samples.entries()) {
+      offset += (await handle.write(`${sample}\n`)).bytesWritten;
+      index.writeBigUInt64LE(BigInt(offset), (row + 1) * OFFSET_BYTES);
+    }
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  if (!(await linkOnce(temporary, file))) throw await samplesDiffer(file, samples);
+  await putOnce(path.join(directory, 'samples.index'), index);
+}
+
+async function samplesDiffer(file: string, samples: readonly string[]): Promise<Fault> {
+  const theirs = (await readFile(file, 'utf8')).split('\n').slice(0, -1);
+  const row = samples.findIndex((sample, i) => digest(sample) !== digest(theirs[i] ?? ''));
+  return invalidBatchRequest([
+    {
+      where: row === -1 ? 'samples' : `samples row ${row}`,
+      what: `differs from the batch of this id (${theirs.length} samples there, ${samples.length} here); use another batch id`,
+    },
+  ]);
+}
+
+const digest = (text: string): string => createHash('sha256').update(text).digest('hex');
+
+/** A batch id names one request for ever. */
+function checkSameRequest(theirs: BatchRequest, ours: BatchRequest): void {
+  const difference = firstDifference(theirs, ours);
+  if (difference === null) return;
+  const { where, before, now } = difference;
+  throw invalidBatchRequest([
+    {
+      where,
+      what: `the batch of this id has ${preview(before)}, got ${preview(now)}; use another batch id`,
+    },
+  ]);
+}
+
+/** Depth first, in the order of the schema's fields. */
+function firstDifference(
+  before: unknown,
+  now: unknown,
+): { where: string; before: unknown; now: unknown } | null {
+  if (isObject(before) && isObject(now)) {
+    for (const key of new Set([...Object.keys(before), ...Object.keys(now)])) {
+      const inner = firstDifference(before[key], now[key]);
+      if (inner !== null)
+        return { ...inner, where: inner.where === '' ? key : `${key}.${inner.where}` };
+    }
+    return null;
+  }
+  return JSON.stringify(before) === JSON.stringify(now) ? null : { where: '', before, now };
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null;
+
+export async function sampleCount(directory: string): Promise<number> {
+  return (await stat(path.join(directory, 'samples.index'))).size / OFFSET_BYTES - 1;
+}
+
+/** One row, by its byte offset: the manifest is never read whole. */
+export async function readSample(directory: string, row: number): Promise<Sample> {
+  const [start, end] = await readOffsets(path.join(directory, 'samples.index'), row);
+  const text = await readBytes(path.join(directory, 'samples.jsonl'), { start, end });
+  return Sample.parse(JSON.parse(text.toString('utf8')));
+}
+
+async function readOffsets(file: string, row: number): Promise<[number, number]> {
+  const bytes = await readBytes(file, { start: row * OFFSET_BYTES, end: (row + 2) * OFFSET_BYTES });
+  return [Number(bytes.readBigUInt64LE(0)), Number(bytes.readBigUInt64LE(OFFSET_BYTES))];
+}
+
+async function readBytes(
+  file: string,
+  { start, end }: { start: number; end: number },
+): Promise<Buffer> {
+  const handle: FileHandle = await open(file, 'r');
+  try {
+    const bytes = Buffer.alloc(end - start);
+    const { bytesRead } = await handle.read(bytes, 0, bytes.length, start);
+    if (bytesRead !== bytes.length)
+      throw new Error(`${path.basename(file)} ends at byte ${start + bytesRead}, expected ${end}`);
+    return bytes;
+  } finally {
+    await handle.close();
+  }
+}

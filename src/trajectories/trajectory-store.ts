@@ -1,0 +1,77 @@
+import type { BatchRequest, RolloutRef } from '../model/batch-request.js';
+import type { Entry } from '../model/journal.js';
+import type { Sample } from '../model/sample.js';
+import type { Part } from '../model/slices.js';
+import type { Trajectory } from '../model/trajectory.js';
+
+/**
+ * Where trajectories live. Methods throw `StoreFault`s for what the storage does wrong; a batch that is not what the
+ * caller thinks (another request under its id) is `InvalidBatchRequest`.
+ */
+export interface TrajectoryStore {
+  /**
+   * Creates the batch, or finds it as it is: request and samples are put once. Returns whether it was there before.
+   * A closed batch is opened again (its metrics.json goes first).
+   */
+  createBatch(batch: {
+    batch_id: string;
+    request: BatchRequest;
+    /** Raw JSON of each sample, in order. */
+    samples: readonly string[];
+  }): Promise<{ existed: boolean }>;
+  readRequest(batchId: string): Promise<BatchRequest>;
+  readSample(ref: { batch_id: string; row: number }): Promise<Sample>;
+  sampleCount(batchId: string): Promise<number>;
+  /** Claims the journal: from here on only this writer's lines count, until someone else claims it. */
+  claim(ref: RolloutRef, by: { activity: string; reopen?: boolean }): Promise<Journal>;
+  /** The journal as it stands, without claiming it. */
+  readTrajectory(ref: RolloutRef): Promise<Trajectory>;
+  /** The batch's result files, written by a closing pass. */
+  outputs(batchId: string): BatchOutputs;
+}
+
+/** One attempt's hold on a rollout's journal. */
+export interface Journal {
+  /** Unique to this attempt. */
+  readonly writer: string;
+  /** What stood before the claim, plus what was appended since. */
+  readonly trajectory: Trajectory;
+  /** Appends one line and folds it in. */
+  append(entry: Entry): Promise<void>;
+  /**
+   * Makes the lines durable and checks that no one else has claimed the journal meanwhile; a retryable `StoreFault`
+   * if someone has. To be called before the activity reports anything.
+   */
+  commit(): Promise<void>;
+  /** Lets go without a promise: for attempts that fail. */
+  release(): Promise<void>;
+}
+
+/** The parts that slices close on their own, and the whole that the batch joins from them. */
+export interface BatchOutputs {
+  readonly files: { rollouts: string; failures: string; metrics: string };
+  /** Is this part already closed, under its final names? */
+  isClosed(part: Part): Promise<boolean>;
+  /** Writes a part row by row, going on from `resume` where a predecessor stopped. */
+  openPart(part: Part, resume: PartPosition | null): Promise<PartWriter>;
+  /** Concatenates closed parts, in order, into rollouts.jsonl and failures.jsonl; yields their summary lines. */
+  join(parts: readonly Part[]): Promise<string[]>;
+  /** metrics.json, last: its presence means that the batch is closed. */
+  putMetrics(result: unknown): Promise<void>;
+}
+
+/** Where a closing attempt stood: small enough to be a heartbeat. */
+export interface PartPosition {
+  attempt: string;
+  /** Rollouts written, in manifest order. */
+  written: number;
+  offsets: { rollouts: number; failures: number; summaries: number };
+}
+
+export interface PartWriter {
+  readonly position: PartPosition;
+  write(rollout: { row: string; summary: string; valid: boolean }): Promise<void>;
+  /** Syncs and gives the files their final names. */
+  close(): Promise<void>;
+  abandon(): Promise<void>;
+}

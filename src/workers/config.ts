@@ -1,0 +1,104 @@
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { LineCounter, parseDocument } from 'yaml';
+import { z } from 'zod';
+import { EnvironmentSettings } from '../environments/registry.js';
+import { Duration } from '../model/durations.js';
+import { problemsOf } from '../model/problems.js';
+
+/** temporal.yaml: deployment settings. Experiment settings are the batch request; there is no third place. */
+
+const BaseUrl = z
+  .url({ protocol: /^https?$/ })
+  .refine((url) => url.replace(/\/$/, '').endsWith('/v1'), {
+    error: (issue) => `expected a base URL that ends in /v1, got ${JSON.stringify(issue.input)}`,
+  });
+
+const GenerationServiceSettings = z.strictObject({
+  kind: z.literal('vllm'),
+  base_urls: z.array(BaseUrl).min(1),
+  /** Served name; null: the service's first. */
+  model: z.string().nullable().default(null),
+  /** Secrets are named, never written: not here, and so not in history, journal or log. */
+  api_key_env: z.string().nullable().default(null),
+  /** Texts that content never keeps, of services whose detokenizer renders them. */
+  special_tokens: z.array(z.string()).default([]),
+  first_token_timeout: Duration.default('10m'),
+  idle_timeout: Duration.default('2m'),
+});
+export type GenerationServiceSettings = z.infer<typeof GenerationServiceSettings>;
+
+export const Role = z.enum(['workflow', 'generation', 'environment']);
+export type Role = z.infer<typeof Role>;
+
+const Memory = z.string().regex(/^\d+(\.\d+)?(MiB|GiB)$/, {
+  error: (issue) => `expected a size such as 512MiB or 1GiB, got ${JSON.stringify(issue.input)}`,
+});
+
+const TemporalSettings = z
+  .strictObject({
+    profile: z.string().nullable().default(null),
+    address: z.string().nullable().default(null),
+    namespace: z.string().nullable().default(null),
+    task_queue: z.string().min(1).default('rollouts'),
+  })
+  .prefault({});
+
+const WorkerSettings = z
+  .strictObject({
+    roles: z.array(Role).min(1).default(['workflow', 'generation', 'environment']),
+    /** Turn activities at once in this process: the generations that it keeps open. */
+    max_generations: z.int().positive().default(256),
+    turn_slice: z.union([Duration, z.literal('0s')]).default('2s'),
+    heartbeat_timeout: Duration.default('10s'),
+    memory: Memory.default('1GiB'),
+  })
+  .prefault({});
+
+export const Config = z.strictObject({
+  temporal: TemporalSettings,
+  store: z
+    .strictObject({
+      kind: z.literal('file').default('file'),
+      root: z.string().default('.rollouts/trajectories'),
+    })
+    .prefault({}),
+  inputs_dir: z.string().default('.'),
+  generation: z.record(z.string(), GenerationServiceSettings),
+  environments: z.record(z.string(), EnvironmentSettings),
+  worker: WorkerSettings,
+});
+export type Config = z.infer<typeof Config>;
+
+/** Reads and checks the file; its relative paths come back absolute. Every problem is named with its place. */
+export async function loadConfig(file: string): Promise<Config> {
+  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
+    throw new Error(`cannot read ${file}: write one, or name it with --config`, { cause });
+  });
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines });
+  const [broken] = document.errors;
+  if (broken !== undefined) throw new Error(`${file} is not YAML: ${broken.message}`);
+  const value: unknown = document.toJS();
+  const parsed = Config.safeParse(value ?? {});
+  if (!parsed.success) {
+    const problems = problemsOf(parsed.error, value).map(
+      ({ where, what }) => `  ${where}: ${what}`,
+    );
+    throw new Error(`${file} is not valid:\n${problems.join('\n')}`);
+  }
+  const directory = path.dirname(path.resolve(file));
+  const { store, inputs_dir } = parsed.data;
+  return {
+    ...parsed.data,
+    store: { ...store, root: path.resolve(directory, store.root) },
+    inputs_dir: path.resolve(directory, inputs_dir),
+  };
+}
+
+const UNITS = { MiB: 2 ** 20, GiB: 2 ** 30 } as const;
+
+export function bytesOf(memory: string): number {
+  const [, amount = '0', unit] = /^([\d.]+)(MiB|GiB)$/.exec(memory) ?? [];
+  return Number(amount) * UNITS[unit === 'GiB' ? 'GiB' : 'MiB'];
+}

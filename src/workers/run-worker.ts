@@ -1,0 +1,126 @@
+import { Client } from '@temporalio/client';
+import { DefaultLogger, Runtime } from '@temporalio/worker';
+import { pino } from 'pino';
+import type { Logger } from 'pino';
+import { createRunAttempt } from '../activities/attempt.js';
+import type { Waiting } from '../activities/contract.js';
+import type { Dependencies } from '../activities/dependencies.js';
+import { createActivities } from '../activities/index.js';
+import { describeError } from '../model/faults.js';
+import { toMs } from '../model/durations.js';
+import type { Config } from './config.js';
+import type { Connected } from './connect.js';
+import { connect } from './connect.js';
+import type { Parts } from './parts.js';
+import { createParts, generationQueue } from './parts.js';
+import { ensureSearchAttributes } from './search-attributes.js';
+import { createWorkers } from './worker.js';
+
+/** A server that was replaced (a new database) is noticed within this time. */
+const RECHECK_MS = 15_000;
+
+/** Runs a worker until it is told to shut down (SIGINT, SIGTERM, `signal`). */
+export async function runWorker(config: Config, signal: AbortSignal): Promise<void> {
+  const log = pino({ name: 'worker', level: process.env['LOG_LEVEL'] ?? 'info' });
+  installRuntime(log);
+  const parts = createParts(config, process.env);
+  const connected = await connect(config, log);
+  const { connection, address, namespace } = connected;
+  await ensureSearchAttributes(connection, { namespace });
+  const activities = createActivities(createDependencies({ config, parts, connected, log }));
+  const workers = await createWorkers({ config, connected, activities });
+  signal.addEventListener('abort', () => {
+    for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown();
+  });
+  const recheck = keepSearchAttributes({ connected, log });
+  log.info(
+    { address, namespace, task_queue: config.temporal.task_queue, roles: config.worker.roles },
+    'worker started',
+  );
+  try {
+    await Promise.all(workers.map((worker) => worker.run()));
+  } finally {
+    clearInterval(recheck);
+    await parts.close();
+    await connection.close();
+  }
+  log.info('worker stopped');
+}
+
+function installRuntime(log: Logger): void {
+  Runtime.install({
+    logger: new DefaultLogger('WARN', ({ level, message, meta }) => {
+      if (level === 'ERROR') log.error(meta ?? {}, message);
+      else log.warn(meta ?? {}, message);
+    }),
+  });
+}
+
+function keepSearchAttributes({
+  connected,
+  log,
+}: {
+  connected: Connected;
+  log: Logger;
+}): NodeJS.Timeout {
+  return setInterval(() => {
+    ensureSearchAttributes(connected.connection, { namespace: connected.namespace }).then(
+      (added) => {
+        if (added.length > 0) log.info({ added }, 'registered search attributes');
+      },
+      (error: unknown) => {
+        log.warn(`search attributes not checked: ${describeError(error)}`);
+      },
+    );
+  }, RECHECK_MS);
+}
+
+function createDependencies({
+  config,
+  parts,
+  connected,
+  log,
+}: {
+  config: Config;
+  parts: Parts;
+  connected: Connected;
+  log: Logger;
+}): Dependencies {
+  const { connection, namespace } = connected;
+  const client = new Client({ connection, namespace });
+  const heartbeat_timeout_ms = toMs(config.worker.heartbeat_timeout);
+  return {
+    store: parts.store,
+    service: (name) => parts.pools.get(name),
+    environment: (task) => parts.environments.get(task),
+    known: { services: [...parts.pools.keys()], environments: [...parts.environments.keys()] },
+    attempt: createRunAttempt({
+      heartbeat_timeout_ms,
+      signalWaiting: createSignalWaiting(client, log),
+    }),
+    deployment: {
+      inputs_dir: config.inputs_dir,
+      turn_slice_ms: toMs(config.worker.turn_slice),
+      heartbeat_timeout_ms,
+      generation_queue: generationQueue(config),
+    },
+    countOpenRollouts: async (batchId) => {
+      const query = `WorkflowId STARTS_WITH "${batchId}/" AND ExecutionStatus = "Running"`;
+      return (await client.workflow.count(query)).count;
+    },
+  };
+}
+
+function createSignalWaiting(client: Client, log: Logger) {
+  return async (
+    { workflow_id, run_id }: { workflow_id: string; run_id: string },
+    waiting: Waiting | null,
+  ): Promise<void> => {
+    if (waiting !== null) log.warn({ workflow_id, ...waiting }, 'waiting');
+    try {
+      await client.workflow.getHandle(workflow_id, run_id).signal('waiting', waiting);
+    } catch (error) {
+      log.warn({ workflow_id }, `cannot tell the workflow that it waits: ${describeError(error)}`);
+    }
+  };
+}

@@ -1,0 +1,47 @@
+import type { NativeConnection } from '@temporalio/worker';
+import { SEARCH_ATTRIBUTES } from '../workflows/search-attributes.js';
+
+/** temporal.api.enums.v1.IndexedValueType. */
+const INDEXED_VALUE_TYPE = { KEYWORD: 2, INT: 3, DOUBLE: 4 } as const;
+const CLI_TYPE = { KEYWORD: 'Keyword', INT: 'Int', DOUBLE: 'Double' } as const;
+
+/**
+ * Registers the search attributes that the namespace lacks: a workflow that upserts an unknown one is stuck. Where the
+ * server refuses, the error holds the commands that an operator has to type. Returns the names that were added.
+ */
+export async function ensureSearchAttributes(
+  { operatorService }: Pick<NativeConnection, 'operatorService'>,
+  { namespace }: { namespace: string },
+): Promise<string[]> {
+  const { customAttributes } = await operatorService.listSearchAttributes({ namespace });
+  for (const { name, type } of SEARCH_ATTRIBUTES) {
+    const there = customAttributes[name];
+    if (there !== undefined && Number(there) !== INDEXED_VALUE_TYPE[type]) {
+      throw new Error(
+        `search attribute ${name} of namespace ${namespace} is not a ${CLI_TYPE[type]}; remove it, or use another namespace`,
+      );
+    }
+  }
+  const missing = SEARCH_ATTRIBUTES.filter(({ name }) => !(name in customAttributes));
+  if (missing.length === 0) return [];
+  try {
+    await operatorService.addSearchAttributes({
+      namespace,
+      searchAttributes: Object.fromEntries(
+        missing.map(({ name, type }) => [name, INDEXED_VALUE_TYPE[type]]),
+      ),
+    });
+  } catch (cause) {
+    const names = missing.map(({ name }) => name).join(', ');
+    const commands = missing.map(
+      ({ name, type }) =>
+        `  temporal operator search-attribute create --namespace ${namespace} --name ${name} --type ${CLI_TYPE[type]}`,
+    );
+    throw new Error(
+      `namespace ${namespace} lacks the search attributes ${names}, and the server does not let this worker add them. ` +
+        `Free the slots or ask an operator to type:\n${commands.join('\n')}`,
+      { cause },
+    );
+  }
+  return missing.map(({ name }) => name);
+}

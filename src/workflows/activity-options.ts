@@ -1,0 +1,72 @@
+import type { ActivityOptions, RetryPolicy } from '@temporalio/workflow';
+import { proxyActivities } from '@temporalio/workflow';
+import type { Activities, RolloutPlan } from '../activities/contract.js';
+
+/**
+ * Every timeout and retry, with its reason. Which faults are final is not decided here: activities throw those as
+ * non-retryable failures.
+ *
+ * | activity | one attempt | all attempts | why |
+ * |---|---|---|---|
+ * | planBatch | 10 min | 24 h | reads the whole input once; an engine may take hours to be deployed |
+ * | startRollout | 5 min | 24 h | one prompt; the activity itself stops at `rollout_timeout`, which only it can read |
+ * | playTurns, generateTurn, stepEnvironment | time left | time left | the deadline's timer cancels them; nothing else may |
+ * | finishRollout | 1 min | 10 min | one line; a store that is away longer is an operator's case |
+ * | closeBatch, closeSlice | 1 h | 1 h | reads every journal; goes on from its heartbeat |
+ */
+
+/** Faults pass within seconds or take minutes: 1, 2, 4, 8 s, then every 15 s, so that nothing waits long for a service that is back. */
+const RETRY: RetryPolicy = { initialInterval: '1s', backoffCoefficient: 2, maximumInterval: '15s' };
+
+/** Before a plan has told the deployment's own: a dead worker is noticed in 10 s. */
+const HEARTBEAT = '10s';
+
+export const { planBatch } = proxyActivities<Activities>({
+  startToCloseTimeout: '10m',
+  scheduleToCloseTimeout: '24h',
+  heartbeatTimeout: HEARTBEAT,
+  retry: RETRY,
+});
+
+export const { startRollout } = proxyActivities<Activities>({
+  startToCloseTimeout: '5m',
+  scheduleToCloseTimeout: '24h',
+  heartbeatTimeout: HEARTBEAT,
+  retry: RETRY,
+});
+
+export const { finishRollout } = proxyActivities<Activities>({
+  startToCloseTimeout: '1m',
+  scheduleToCloseTimeout: '10m',
+  heartbeatTimeout: HEARTBEAT,
+  retry: RETRY,
+});
+
+export const { closeBatch, closeSlice } = proxyActivities<Activities>({
+  scheduleToCloseTimeout: '1h',
+  heartbeatTimeout: HEARTBEAT,
+  retry: RETRY,
+});
+
+/** The turn activities of one rollout, each until the deadline (milliseconds since the epoch). */
+export function turnActivities(
+  { queues, heartbeat_timeout_ms }: RolloutPlan,
+  deadline: number,
+): Pick<Activities, 'playTurns' | 'generateTurn' | 'stepEnvironment'> {
+  const options: ActivityOptions = {
+    startToCloseTimeout: Math.max(1, deadline - Date.now()),
+    heartbeatTimeout: heartbeat_timeout_ms,
+    retry: RETRY,
+    // An attempt writes what it has before the rollout is finished.
+    cancellationType: 'WAIT_CANCELLATION_COMPLETED',
+  };
+  const { playTurns, generateTurn } = proxyActivities<Activities>({
+    ...options,
+    taskQueue: queues.generation,
+  });
+  const { stepEnvironment } = proxyActivities<Activities>({
+    ...options,
+    taskQueue: queues.environment,
+  });
+  return { playTurns, generateTurn, stepEnvironment };
+}

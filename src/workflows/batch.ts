@@ -1,0 +1,53 @@
+import { CancellationScope, CancelledFailure, isCancellation } from '@temporalio/workflow';
+import type { BatchResult } from '../activities/contract.js';
+import { closeBatch, planBatch } from './activity-options.js';
+import { showBatch } from './batch-view.js';
+import { runRollouts } from './run-rollouts.js';
+import { runSlices } from './run-slices.js';
+
+/**
+ * A batch: every group's rollouts, each a child workflow, then one pass over their journals. The workflow id is the
+ * batch id; started again after whatever ended it, the batch goes on. A large batch runs as slices.
+ */
+export async function rolloutBatch(input: unknown): Promise<BatchResult> {
+  const view = showBatch();
+
+  // 1. Validate, find the engine, put request and manifest into the store.
+  const plan = await planBatch(input);
+  view.planned(plan);
+
+  // 2. Run the rollouts; stop and cancellation end them, and what they have stays.
+  const { batch_id, num_repeats, max_in_flight, slices } = plan;
+  const [rows, ...more] = slices;
+  const run =
+    rows !== undefined && more.length === 0
+      ? runRollouts({
+          batch_id,
+          rows,
+          num_repeats,
+          limit: () => max_in_flight,
+          onResult: view.counted,
+        })
+      : runSlices({ plan, onResult: view.counted });
+  view.onStop(run.stop);
+  const cancelled = await wasCancelled(run.finished);
+
+  // 3. Close: rows in input order, failures apart, metrics last.
+  view.closing();
+  const result = await CancellationScope.nonCancellable(() =>
+    closeBatch({ batch_id, stopped: view.stopped() }),
+  );
+  view.closed(result);
+  if (cancelled) throw new CancelledFailure('the batch was cancelled; its files are written');
+  return result;
+}
+
+async function wasCancelled(finished: Promise<void>): Promise<boolean> {
+  try {
+    await finished;
+    return false;
+  } catch (error) {
+    if (isCancellation(error)) return true;
+    throw error;
+  }
+}

@@ -1,0 +1,60 @@
+import {
+  ActivityFailure,
+  ApplicationFailure,
+  CancellationScope,
+  isCancellation,
+  setHandler,
+  sleep,
+} from '@temporalio/workflow';
+import type { FailureFacts, FinishRollout } from '../activities/contract.js';
+import { stopSignal } from './messages.js';
+
+export type Ending = Pick<FinishRollout, 'stop_reason' | 'failure'>;
+
+/**
+ * Runs a rollout's body until it is done or something ends it: the `stop` signal, cancellation, the deadline that the
+ * body sets, or a fault. What ended it first is what it is called, whatever the cancelled activity then gave: on a dead
+ * worker that is a heartbeat timeout.
+ */
+export async function untilEnd(
+  body: (limitTo: (deadline: number) => void) => Promise<void>,
+): Promise<Ending> {
+  const scope = new CancellationScope();
+  const noted: { reason: 'timeout' | 'stopped' | 'cancelled' | null } = { reason: null };
+  const end = (reason: 'timeout' | 'stopped'): void => {
+    noted.reason ??= reason;
+    scope.cancel();
+  };
+  setHandler(stopSignal, () => {
+    end('stopped');
+  });
+  scope.cancelRequested.catch(() => {
+    noted.reason ??= 'cancelled';
+  });
+  const limitTo = (deadline: number): void => {
+    sleep(Math.max(1, deadline - Date.now())).then(
+      () => {
+        end('timeout');
+      },
+      () => undefined,
+    );
+  };
+  try {
+    await scope.run(() => body(limitTo));
+    return { stop_reason: null, failure: null };
+  } catch (error) {
+    if (noted.reason !== null) return { stop_reason: noted.reason, failure: null };
+    if (isCancellation(error)) return { stop_reason: 'cancelled', failure: null };
+    const failure = failureOf(error);
+    return { stop_reason: failure.type === 'TimedOut' ? 'timeout' : 'failed', failure };
+  }
+}
+
+/** The activity's own fault, without the frames around it. */
+function failureOf(error: unknown): FailureFacts {
+  const cause = error instanceof ActivityFailure ? error.cause : error;
+  if (cause instanceof ApplicationFailure)
+    return { type: cause.type ?? 'Error', message: cause.message };
+  if (cause instanceof Error) return { type: cause.name, message: cause.message };
+  return { type: 'Error', message: String(cause) };
+}

@@ -1,0 +1,4 @@
+/** The workflow types, as the Temporal CLI and schedulers name them. */
+export { rolloutBatch } from './batch.js';
+export { rollout } from './rollout.js';
+export { rolloutSlice } from './slice.js';

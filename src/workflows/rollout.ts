@@ -1,0 +1,110 @@
+import {
+  ApplicationFailure,
+  CancellationScope,
+  CancelledFailure,
+  workflowInfo,
+} from '@temporalio/workflow';
+import type {
+  BatchResult,
+  RolloutPlan,
+  RolloutResult,
+  TurnProgress,
+} from '../activities/contract.js';
+import { closeBatch, finishRollout, startRollout, turnActivities } from './activity-options.js';
+import type { Ending } from './ending.js';
+import { untilEnd } from './ending.js';
+import { showRollout } from './rollout-view.js';
+
+/**
+ * One rollout: the policy and the environment take turns until one of them, a limit or a fault ends it.
+ * A batch's child is given its place, a rollout started by hand its sample; either goes to the first activity unread.
+ */
+export async function rollout(input: unknown): Promise<RolloutResult | BatchResult> {
+  const view = showRollout();
+  const started: { plan: RolloutPlan | null } = { plan: null };
+
+  const ending = await untilEnd(async (limitTo) => {
+    // 1. Open the journal: the prompt rendered, or as far as an earlier run came.
+    const plan = await startRollout(input);
+    started.plan = plan;
+    view.planned(plan);
+    const deadline = workflowInfo().startTime.getTime() + plan.timeout_ms;
+    limitTo(deadline);
+    // 2. Turns, until the journal says that the rollout has ended.
+    for (let progress = plan.progress; progress.ended === null;) {
+      progress = plan.in_process
+        ? await playTurns({ plan, progress, deadline })
+        : await takeTurn({ plan, progress, deadline });
+      view.progressed(progress);
+    }
+  });
+
+  const { plan } = started;
+  if (plan === null && ending.failure?.type === 'InvalidBatchRequest') throw rethrown(ending);
+  // 3. Write the end, whatever ended it.
+  view.finishing();
+  const result = await CancellationScope.nonCancellable(() =>
+    finishRollout({ ...ending, rollout: plan === null ? input : placeOf(plan) }),
+  );
+  view.finished(result);
+  // 4. A rollout that was started by hand is its own batch.
+  const batch = plan?.single === true ? await closeSingle(plan, ending) : null;
+  return reportAs(result, { ending, batch });
+}
+
+interface Turn {
+  plan: RolloutPlan;
+  progress: TurnProgress;
+  deadline: number;
+}
+
+/** As many turns as fit into a turn slice, in one activity. */
+function playTurns({ plan, progress, deadline }: Turn): Promise<TurnProgress> {
+  return turnActivities(plan, deadline).playTurns({ ...placeOf(plan), turn: progress.turn });
+}
+
+/** One turn in two activities: nothing of the generation service is held while the environment works. */
+async function takeTurn({ plan, progress, deadline }: Turn): Promise<TurnProgress> {
+  const { generateTurn, stepEnvironment } = turnActivities(plan, deadline);
+  const at = { ...placeOf(plan), turn: progress.turn };
+  if (progress.phase === 'generate') await generateTurn(at);
+  return await stepEnvironment(at);
+}
+
+const placeOf = ({
+  batch_id,
+  row,
+  repeat,
+}: RolloutPlan): Pick<RolloutPlan, 'batch_id' | 'row' | 'repeat'> => ({
+  batch_id,
+  row,
+  repeat,
+});
+
+function closeSingle({ batch_id }: RolloutPlan, { stop_reason }: Ending): Promise<BatchResult> {
+  return CancellationScope.nonCancellable(() =>
+    closeBatch({ batch_id, stopped: stop_reason === 'stopped' }),
+  );
+}
+
+/** The journal's word decides: a rollout that had ended by itself is complete, however it was interrupted then. */
+function reportAs(
+  result: RolloutResult,
+  { ending, batch }: { ending: Ending; batch: BatchResult | null },
+): RolloutResult | BatchResult {
+  switch (result.stop_reason) {
+    case 'failed':
+    case 'timeout':
+      throw rethrown(ending);
+    case 'cancelled':
+      throw new CancelledFailure('the rollout was cancelled');
+    default:
+      return batch ?? result;
+  }
+}
+
+/** Red in the Web UI, with the fault's own type and message; its data is in the journal. */
+function rethrown({ stop_reason, failure }: Ending): ApplicationFailure {
+  const { type, message } = failure ?? { type: 'TimedOut', message: 'rollout_timeout passed' };
+  return ApplicationFailure.nonRetryable(message, stop_reason === 'timeout' ? 'TimedOut' : type);
+}

@@ -1,0 +1,124 @@
+import type { ChildWorkflowHandle } from '@temporalio/workflow';
+import {
+  CancellationScope,
+  ParentClosePolicy,
+  WorkflowIdReusePolicy,
+  condition,
+  sleep,
+  startChild,
+} from '@temporalio/workflow';
+import type { RolloutResult, Tally } from '../activities/contract.js';
+import type { RolloutRef } from '../model/batch-request.js';
+import type { StopReason } from '../model/journal.js';
+import type { Part } from '../model/slices.js';
+import { stopSignal } from './messages.js';
+import type { rollout } from './rollout.js';
+
+/** A child of an earlier run may still be ending: a minute of seconds. */
+const MAX_REFUSALS = 60;
+
+type RolloutHandle = ChildWorkflowHandle<typeof rollout>;
+
+export interface Run {
+  batch_id: string;
+  rows: Part;
+  num_repeats: number;
+  /** How many may run at once, at any time. */
+  limit: () => number;
+  onResult: (tally: Tally) => void;
+}
+
+export interface RolloutRunner {
+  /** Starts rollouts in input order and resolves when none is left; rejects with the cancellation, but not before. */
+  finished: Promise<void>;
+  /** No rollout starts any more, and those that run are told to stop. */
+  stop: () => void;
+}
+
+/** Runs the rollouts of some rows as child workflows. A failed child is data: it never fails its siblings. */
+export function runRollouts({ batch_id, rows, num_repeats, limit, onResult }: Run): RolloutRunner {
+  const running = new Set<RolloutHandle>();
+  const tally: Tally = { done: 0, running: 0, valid: 0, turns: 0, tokens: 0, reward_sum: 0 };
+  let stopped = false;
+
+  const play = async (ref: RolloutRef): Promise<void> => {
+    tally.running += 1;
+    let child: RolloutHandle | null = null;
+    try {
+      child = await startRollout(ref, num_repeats);
+      running.add(child);
+      if (stopped) await child.signal(stopSignal);
+      count(tally, (await child.result()) as RolloutResult);
+    } catch {
+      // Whatever ended it is in its journal; a child that could not even start is closed without one.
+    } finally {
+      if (child !== null) running.delete(child);
+      tally.running -= 1;
+      tally.done += 1;
+      onResult({ ...tally });
+    }
+  };
+
+  const playAll = async (): Promise<void> => {
+    try {
+      for (const ref of rolloutsOf({ batch_id, rows, num_repeats })) {
+        await condition(() => stopped || tally.running < limit());
+        if (stopped) break;
+        void play(ref);
+      }
+    } finally {
+      await CancellationScope.nonCancellable(() => condition(() => tally.running === 0));
+    }
+  };
+
+  return {
+    finished: playAll(),
+    stop: () => {
+      stopped = true;
+      for (const child of running) void child.signal(stopSignal).catch(() => undefined);
+    },
+  };
+}
+
+function* rolloutsOf({
+  batch_id,
+  rows,
+  num_repeats,
+}: Pick<Run, 'batch_id' | 'rows' | 'num_repeats'>): Generator<RolloutRef> {
+  for (let row = rows.first; row <= rows.last; row++) {
+    for (let repeat = 0; repeat < num_repeats; repeat++) yield { batch_id, row, repeat };
+  }
+}
+
+/** A start is refused while a child of the same id is still ending; the refused wait in line, a second each. */
+async function startRollout(ref: RolloutRef, numRepeats: number): Promise<RolloutHandle> {
+  for (let refusals = 0; ; refusals++) {
+    try {
+      return await startChild<typeof rollout>('rollout', {
+        args: [ref],
+        workflowId: `${ref.batch_id}/${ref.row}-${ref.repeat}`,
+        workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
+        parentClosePolicy: ParentClosePolicy.TERMINATE,
+        staticSummary: `sample ${ref.row}${numRepeats > 1 ? `, repeat ${ref.repeat} of ${numRepeats}` : ''}`,
+      });
+    } catch (error) {
+      const refused =
+        error instanceof Error && error.name === 'WorkflowExecutionAlreadyStartedError';
+      if (!refused || refusals === MAX_REFUSALS) throw error;
+      await sleep('1s');
+    }
+  }
+}
+
+function count(
+  tally: Tally,
+  { stop_reason, total_reward, turn_count, total_tokens }: RolloutResult,
+): void {
+  tally.turns += turn_count;
+  tally.tokens += total_tokens;
+  if (!VALID.has(stop_reason)) return;
+  tally.valid += 1;
+  tally.reward_sum += total_reward;
+}
+
+const VALID: ReadonlySet<StopReason> = new Set(['terminated', 'truncated', 'max_turns']);

@@ -1,0 +1,123 @@
+import type { ChildWorkflowHandle } from '@temporalio/workflow';
+import {
+  CancelledFailure,
+  ParentClosePolicy,
+  WorkflowIdReusePolicy,
+  isCancellation,
+  setHandler,
+  startChild,
+} from '@temporalio/workflow';
+import type { BatchPlan, Tally } from '../activities/contract.js';
+import type { Part } from '../model/slices.js';
+import { shareSignal, stopSignal, tallySignal } from './messages.js';
+import type { RolloutRunner } from './run-rollouts.js';
+import type { rolloutSlice } from './slice.js';
+
+/** A slice while it runs: its share of `max_in_flight`, and its handle once it has started. */
+interface OpenSlice {
+  share: number;
+  handle: ChildWorkflowHandle<typeof rolloutSlice> | null;
+}
+
+/** Runs a large batch as slices, all at once; when one ends, its share goes to the others. */
+export function runSlices({
+  plan,
+  onResult,
+}: {
+  plan: BatchPlan;
+  onResult: (tally: Tally) => void;
+}): RolloutRunner {
+  const { slices, max_in_flight } = plan;
+  const shares = sharesOf(max_in_flight, slices.length);
+  const open = new Map<number, OpenSlice>(
+    slices.map(({ first }, i) => [first, { share: shares[i] ?? 0, handle: null }]),
+  );
+  const tallies = new Map<number, Tally>();
+  let stopped = false;
+
+  const counted = (first: number, tally: Tally): void => {
+    tallies.set(first, tally);
+    onResult(total([...tallies.values()]));
+  };
+  setHandler(tallySignal, ({ first, tally }) => {
+    counted(first, tally);
+  });
+
+  const play = async (part: Part): Promise<void> => {
+    const slice = open.get(part.first);
+    if (slice === undefined) return;
+    try {
+      slice.handle = await startSlice({ plan, part, share: slice.share });
+      if (stopped) await slice.handle.signal(stopSignal);
+      counted(part.first, await slice.handle.result());
+    } finally {
+      open.delete(part.first);
+      if (!stopped) redistribute(open, max_in_flight);
+    }
+  };
+
+  return {
+    finished: settleAll(slices.map(play)),
+    stop: () => {
+      stopped = true;
+      for (const { handle } of open.values())
+        void handle?.signal(stopSignal).catch(() => undefined);
+    },
+  };
+}
+
+/** A failed slice is data too: the batch closes its rows. Only cancellation is passed on, once all have ended. */
+async function settleAll(slices: Promise<void>[]): Promise<void> {
+  const settled = await Promise.allSettled(slices);
+  const cancelled = settled.find(
+    (slice) => slice.status === 'rejected' && isCancellation(slice.reason),
+  );
+  if (cancelled?.status === 'rejected') throw new CancelledFailure('the slices were cancelled');
+}
+
+function startSlice({
+  plan,
+  part,
+  share,
+}: {
+  plan: BatchPlan;
+  part: Part;
+  share: number;
+}): Promise<ChildWorkflowHandle<typeof rolloutSlice>> {
+  const { batch_id, num_repeats } = plan;
+  return startChild<typeof rolloutSlice>('rolloutSlice', {
+    args: [{ batch_id, ...part, num_repeats, max_in_flight: share }],
+    workflowId: `${batch_id}/rows-${part.first}-${part.last}`,
+    workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
+    parentClosePolicy: ParentClosePolicy.TERMINATE,
+    staticSummary: `samples ${part.first} to ${part.last}`,
+  });
+}
+
+function redistribute(open: Map<number, OpenSlice>, maxInFlight: number): void {
+  const shares = sharesOf(maxInFlight, open.size);
+  for (const [i, slice] of [...open.values()].entries()) {
+    const share = shares[i] ?? 0;
+    if (share === slice.share || slice.handle === null) continue;
+    slice.share = share;
+    void slice.handle.signal(shareSignal, share).catch(() => undefined);
+  }
+}
+
+/** As equal as whole rollouts allow; with fewer rollouts than slices, the last slices wait for a share. */
+function sharesOf(maxInFlight: number, slices: number): number[] {
+  const base = Math.floor(maxInFlight / slices);
+  const rest = maxInFlight % slices;
+  return Array.from({ length: slices }, (_, i) => base + (i < rest ? 1 : 0));
+}
+
+function total(tallies: readonly Tally[]): Tally {
+  return tallies.reduce((sum, tally) => ({
+    done: sum.done + tally.done,
+    running: sum.running + tally.running,
+    valid: sum.valid + tally.valid,
+    turns: sum.turns + tally.turns,
+    tokens: sum.tokens + tally.tokens,
+    reward_sum: sum.reward_sum + tally.reward_sum,
+  }));
+}

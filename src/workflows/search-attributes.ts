@@ -1,0 +1,18 @@
+/**
+ * What the Web UI's list and `temporal workflow list --query` can filter by. The worker registers them where they are
+ * missing: a workflow that upserts an unknown one is stuck.
+ */
+export const RolloutTask = { name: 'RolloutTask', type: 'KEYWORD' } as const;
+/** The stop reason. */
+export const RolloutOutcome = { name: 'RolloutOutcome', type: 'KEYWORD' } as const;
+export const RolloutPolicyVersion = { name: 'RolloutPolicyVersion', type: 'KEYWORD' } as const;
+export const RolloutReward = { name: 'RolloutReward', type: 'DOUBLE' } as const;
+export const RolloutTurns = { name: 'RolloutTurns', type: 'INT' } as const;
+
+export const SEARCH_ATTRIBUTES = [
+  RolloutTask,
+  RolloutOutcome,
+  RolloutPolicyVersion,
+  RolloutReward,
+  RolloutTurns,
+] as const;

@@ -1,0 +1,55 @@
+import {
+  CancellationScope,
+  getExternalWorkflowHandle,
+  setHandler,
+  workflowInfo,
+} from '@temporalio/workflow';
+import type { SliceInput, Tally } from '../activities/contract.js';
+import { closeSlice } from './activity-options.js';
+import { shareSignal, sliceProgressQuery, stopSignal, tallySignal } from './messages.js';
+import { runRollouts } from './run-rollouts.js';
+
+/** Some rows of a large batch, with a share of its `max_in_flight`; closes its own part of the files. */
+export async function rolloutSlice({
+  batch_id,
+  first,
+  last,
+  num_repeats,
+  max_in_flight,
+}: SliceInput): Promise<Tally> {
+  const rollouts = (last - first + 1) * num_repeats;
+  const tenth = Math.max(1, Math.floor(rollouts / 10));
+  let tally: Tally = { done: 0, running: 0, valid: 0, turns: 0, tokens: 0, reward_sum: 0 };
+  let share = max_in_flight;
+  let stopped = false;
+
+  const report = (now: Tally): void => {
+    tally = now;
+    const { parent } = workflowInfo();
+    if (parent === undefined || tally.done % tenth !== 0) return;
+    void getExternalWorkflowHandle(parent.workflowId)
+      .signal(tallySignal, { first, tally })
+      .catch(() => undefined);
+  };
+  const run = runRollouts({
+    batch_id,
+    rows: { first, last },
+    num_repeats,
+    limit: () => share,
+    onResult: report,
+  });
+  setHandler(sliceProgressQuery, () => tally);
+  setHandler(shareSignal, (now) => {
+    share = now;
+  });
+  setHandler(stopSignal, () => {
+    stopped = true;
+    run.stop();
+  });
+  try {
+    await run.finished;
+  } finally {
+    await CancellationScope.nonCancellable(() => closeSlice({ batch_id, first, last, stopped }));
+  }
+  return tally;
+}

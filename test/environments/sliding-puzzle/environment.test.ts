@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type {
+  EnvironmentMessage,
+  EnvironmentReturn,
+  Metadata,
+  StepInput,
+} from '../../../src/environments/environment.js';
+import { createSlidingPuzzle } from '../../../src/environments/sliding-puzzle/environment.js';
+import { Fault } from '../../../src/model/faults.js';
+import { almostSolved, readGolden, readTrajectories } from './goldens.js';
+
+const puzzle = createSlidingPuzzle();
+const signal = new AbortController().signal;
+const step = (input: StepInput): Promise<EnvironmentReturn> =>
+  puzzle.step(input, { idempotency_key: 'batch/0-0/0', signal });
+
+describe('the sliding puzzle', () => {
+  for (const [name, { initial, turns }] of readTrajectories()) {
+    test(`plays ${name} as upstream did`, async () => {
+      const log: EnvironmentMessage[] = [];
+      let metadata: Metadata = initial;
+      for (const turn of turns) {
+        log.push(turn.message);
+        assert.deepEqual(await step({ message_log_batch: [log], metadata: [metadata] }), {
+          observations: [turn.observation],
+          metadata: [turn.metadata],
+          next_stop_strings: [turn.stop_strings],
+          rewards: [turn.reward],
+          terminateds: [turn.terminated],
+        });
+        log.push(turn.observation);
+        metadata = turn.metadata ?? metadata;
+      }
+    });
+  }
+
+  test('answers a batch sample by sample', async () => {
+    const { message_logs, metadata, expected } = readGolden('batch_step') as {
+      message_logs: EnvironmentMessage[][];
+      metadata: Metadata[];
+      expected: Omit<EnvironmentReturn, 'next_stop_strings'> & { stop_strings: string[][] };
+    };
+    const { stop_strings, ...rest } = expected;
+    assert.deepEqual(await step({ message_log_batch: message_logs, metadata }), {
+      ...rest,
+      next_stop_strings: stop_strings,
+    });
+  });
+
+  test('reports the share of rollouts whose total reward is 1', async () => {
+    const { cases } = readGolden('metrics') as {
+      cases: { total_reward: number[]; metrics: Record<string, number> }[];
+    };
+    for (const { total_reward, metrics } of cases) {
+      const rollouts = total_reward.map((total) => ({
+        message_log: [],
+        total_reward: total,
+        rewards: {},
+        extra_env_info: {},
+      }));
+      assert.deepEqual(await puzzle.globalPostProcessAndMetrics?.(rollouts, signal), metrics);
+    }
+  });
+
+  test('keeps what it does not know in the metadata', async () => {
+    const metadata = {
+      game_state: { ...almostSolved(), label: 'a' },
+      num_moves: 0,
+      max_moves: 3,
+      source: 'b',
+    };
+    const log = [{ role: 'assistant', content: '<action>right</action>' }];
+    const { metadata: next } = await step({ message_log_batch: [log], metadata: [metadata] });
+    assert.equal(next[0]?.['source'], 'b');
+    assert.equal((next[0]['game_state'] as Metadata)['label'], 'a');
+  });
+});
+
+describe('malformed metadata is rejected by the name of the field', () => {
+  const good = { game_state: almostSolved(), num_moves: 0, max_moves: 3 };
+  const cases: [name: string, metadata: Metadata, message: RegExp][] = [
+    ['nothing at all', {}, /game_state: expected object, got nothing/],
+    ['no move count', { ...good, num_moves: undefined }, /num_moves: expected number, got nothing/],
+    ['a limit as text', { ...good, max_moves: '3' }, /max_moves: expected number, got "3"/],
+    [
+      'a ragged grid',
+      withState({
+        grid: [
+          [1, 2, 3],
+          [4, 5, 6],
+          [7, 0],
+        ],
+      }),
+      /game_state\.grid: expected 3 rows of 3 tiles, got \[\[1/,
+    ],
+    [
+      'a tile as text',
+      withState({ grid: [['1']] }),
+      /game_state\.grid\.0\.0: expected number, got "1"/,
+    ],
+    [
+      'a wrong empty space',
+      withState({ empty_pos: [0, 0] }),
+      /game_state\.empty_pos: expected the row and column of the empty space .*, got \[0,0\]$/,
+    ],
+  ];
+  function withState(change: Metadata): Metadata {
+    return { ...good, game_state: { ...good.game_state, ...change } };
+  }
+  for (const [name, metadata, message] of cases) {
+    test(name, async () => {
+      const input = { message_log_batch: [[]], metadata: [metadata] };
+      await assert.rejects(step(input), (error) => {
+        assert.ok(error instanceof Fault);
+        assert.equal(error.type, 'EnvironmentRejected');
+        assert.match(error.message, /^sliding puzzle: extra_env_info of sample 0 of the step: /);
+        assert.match(error.message, message);
+        return true;
+      });
+    });
+  }
+
+  test('one metadata too few', async () => {
+    await assert.rejects(step({ message_log_batch: [[], []], metadata: [good] }), {
+      name: 'EnvironmentRejected',
+      message: 'sliding puzzle: metadata: expected 2, one per message log, got 1',
+    });
+  });
+});

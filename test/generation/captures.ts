@@ -1,0 +1,113 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { z } from 'zod';
+
+const FOLDER = new URL('../captures/vllm-0.32.0/', import.meta.url);
+
+/** The prompt of the captures that recorded no request. */
+const USUAL_PROMPT = [42, 71, 78, 365, 320, 274, 482];
+
+const Body = z.object({
+  prompt: z.array(z.number()).default(USUAL_PROMPT),
+  max_tokens: z.number().default(1000),
+  logprobs: z.number().nullish(),
+});
+const Reply = z.object({
+  status: z.number().default(200),
+  body_raw: z.string().nullish(),
+  sse_chunks_ms_text: z.array(z.tuple([z.number(), z.string()])).optional(),
+});
+const File = z.object({
+  request: z.object({ path: z.string(), body: z.unknown() }).optional(),
+  response: Reply.optional(),
+  stream: Reply.optional(),
+  sse_chunks_ms_text: Reply.shape.sse_chunks_ms_text,
+});
+
+/** A choice as vLLM wrote it, for reading expectations out of. */
+export interface RecordedChoice {
+  index: number;
+  text: string;
+  token_ids: number[] | null;
+  prompt_token_ids: number[] | null;
+  logprobs: { token_logprobs: number[] } | null;
+  finish_reason: string | null;
+  stop_reason: string | number | null;
+}
+export interface RecordedChunk {
+  choices: RecordedChoice[];
+  usage?: { prompt_tokens: number; completion_tokens: number };
+}
+
+export interface Capture {
+  file: string;
+  path: string | null;
+  prompt: number[];
+  max_tokens: number;
+  logprobs: boolean;
+  status: number;
+  /** The reply's bytes as text. */
+  raw: string;
+  is_stream: boolean;
+}
+
+/** `number` is the capture's, such as `004`. */
+export function capture(number: string): Capture {
+  const file = readdirSync(FOLDER).find((name) => name.startsWith(`${number}-`));
+  if (file === undefined) throw new Error(`no capture ${number} in ${FOLDER.pathname}`);
+  return load(file);
+}
+
+export function streamCaptures(): Capture[] {
+  return readdirSync(FOLDER)
+    .sort()
+    .map(load)
+    .filter(({ is_stream }) => is_stream);
+}
+
+function load(file: string): Capture {
+  const recorded = File.parse(JSON.parse(readFileSync(new URL(file, FOLDER), 'utf8')));
+  const reply = recorded.response ?? recorded.stream ?? Reply.parse(recorded);
+  const body = Body.safeParse(recorded.request?.body ?? {});
+  const { prompt, max_tokens, logprobs } = body.success ? body.data : Body.parse({ logprobs: 0 });
+  const chunks = reply.sse_chunks_ms_text;
+  return {
+    file,
+    path: recorded.request?.path ?? null,
+    prompt,
+    max_tokens,
+    logprobs: recorded.request === undefined || logprobs != null,
+    status: reply.status,
+    raw: chunks === undefined ? (reply.body_raw ?? '') : chunks.map(([, text]) => text).join(''),
+    is_stream: chunks !== undefined,
+  };
+}
+
+/** The stream's events up to `[DONE]`, an error inside the stream, or its end. */
+export function chunksOf({ raw }: Pick<Capture, 'raw'>): RecordedChunk[] {
+  const events = raw
+    .split('\n\n')
+    .filter((event) => event !== '')
+    .map((event) => event.slice('data: '.length));
+  const end = events.findIndex((event) => event === '[DONE]' || event.startsWith('{"error"'));
+  return events
+    .slice(0, end === -1 ? undefined : end)
+    .map((event) => JSON.parse(event) as RecordedChunk);
+}
+
+/** What a whole stream says, put together without the code under test. */
+export function recordedResult(chunks: readonly RecordedChunk[]) {
+  const choices = chunks.flatMap((chunk) => chunk.choices);
+  return {
+    token_ids: choices.flatMap(({ token_ids }) => token_ids ?? []),
+    logprobs: choices.flatMap(({ logprobs }) => logprobs?.token_logprobs ?? []),
+    text: choices.map(({ text }) => text).join(''),
+    finish_reason: choices.at(-1)?.finish_reason ?? null,
+    stop_reason: choices.at(-1)?.stop_reason ?? null,
+  };
+}
+
+/** `data:` lines as the server writes them. */
+export const eventStream = (chunks: readonly unknown[]): string =>
+  [...chunks.map((chunk) => JSON.stringify(chunk)), '[DONE]']
+    .map((data) => `data: ${data}\n\n`)
+    .join('');

@@ -1,0 +1,190 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import {
+  assemble,
+  finishStream,
+  startStream,
+  type SentRequest,
+} from '../../src/generation/vllm/stream-assembler.js';
+import { Fault, type FaultType } from '../../src/model/faults.js';
+
+const SENT: SentRequest = {
+  replica: 'http://engine/v1',
+  request_id: 'b/0-0.0.w',
+  prompt_ids: [7, 8, 9],
+  max_tokens: 4,
+  logprobs: true,
+};
+
+const choice = (fields: object = {}) => ({
+  index: 0,
+  text: 'ab',
+  token_ids: [1, 2],
+  logprobs: { token_logprobs: [-0.5, -1] },
+  prompt_token_ids: null,
+  finish_reason: null,
+  stop_reason: null,
+  ...fields,
+});
+const chunk = (fields: object = {}) => ({ id: 'x', choices: [choice(fields)] });
+const FIRST = chunk({ prompt_token_ids: [7, 8, 9] });
+const LAST = chunk({ finish_reason: 'stop' });
+const usage = (prompt_tokens: number, completion_tokens?: number) => ({
+  choices: [],
+  usage: { prompt_tokens, ...(completion_tokens !== undefined && { completion_tokens }) },
+});
+
+function run(chunks: readonly unknown[], sent: SentRequest = SENT) {
+  let state = startStream(sent);
+  const logprobs: number[] = [];
+  for (const one of chunks) {
+    const step = assemble(state, one);
+    state = step.state;
+    logprobs.push(...(step.delta?.logprobs ?? []));
+  }
+  return { logprobs, ...finishStream(state) };
+}
+
+describe('a reply that can not be trained on is a fault that says what was expected and got', () => {
+  const cases: [name: string, chunks: unknown[], message: RegExp, type?: FaultType][] = [
+    ['no logprobs', [chunk({ logprobs: null })], /expected 2 logprobs for 2 ids, got none/],
+    [
+      'fewer logprobs than ids',
+      [chunk({ logprobs: { token_logprobs: [-1] } })],
+      /expected 2 logprobs for 2 ids, got 1/,
+    ],
+    ['more logprobs than ids', [chunk({ token_ids: [] })], /expected 0 logprobs for 0 ids, got 2/],
+    [
+      'a null logprob',
+      [chunk({ logprobs: { token_logprobs: [-1, null] } })],
+      /logprob of token 1: expected .* got null/,
+    ],
+    [
+      'minus infinity',
+      [FIRST, chunk({ logprobs: { token_logprobs: [-9999, -1] } })],
+      /logprob of token 2: expected .* got -9999/,
+    ],
+    [
+      'a positive logprob',
+      [chunk({ logprobs: { token_logprobs: [-1, 0.01] } })],
+      /logprob of token 1: expected .* got 0\.01/,
+    ],
+    [
+      'an infinite logprob',
+      [chunk({ logprobs: { token_logprobs: [-Infinity, -1] } })],
+      /token_logprobs\.0: expected number/,
+    ],
+    ['no ids', [chunk({ token_ids: null })], /expected token_ids .* got none/],
+    ['a negative id', [chunk({ token_ids: [-1, 2] })], /token_ids\.0: .*got -1/],
+    ['a fractional id', [chunk({ token_ids: [1.5, 2] })], /token_ids\.0: expected int/],
+    ['no text', [chunk({ text: null })], /choices\.0\.text: expected string, got null/],
+    ['no choices', [{ object: 'text_completion' }], /choices: expected array, got nothing/],
+    ['text for a chunk', ['hello'], /expected object, got "hello"/],
+    ['another choice', [chunk({ index: 1 })], /expected choice 0 only, got 1/],
+    ['two choices', [{ choices: [choice(), choice()] }], /expected one choice, got 2/],
+    [
+      'a shorter prompt',
+      [chunk({ prompt_token_ids: [8, 9] })],
+      /prompt echo: expected 3 ids, got 2/,
+    ],
+    [
+      'another prompt',
+      [chunk({ prompt_token_ids: [7, 5, 9] })],
+      /prompt echo: expected id 8 at 1, got 5/,
+    ],
+    [
+      'a prompt of strings',
+      [chunk({ prompt_token_ids: ['7', 8, 9] })],
+      /prompt echo: expected id 7 at 0, got "7"/,
+    ],
+    ['a text for the echo', [chunk({ prompt_token_ids: 'hi' })], /expected an array, got "hi"/],
+    [
+      'tokens after the end',
+      [FIRST, LAST, chunk()],
+      /expected nothing after finish_reason "stop", got 2 more ids/,
+    ],
+    ['too many tokens', [FIRST, chunk(), chunk()], /expected at most 4 tokens, got 6/],
+    [
+      'an unknown finish reason',
+      [FIRST, chunk({ finish_reason: 'repetition' })],
+      /expected finish_reason "stop" or "length", got "repetition"/,
+    ],
+    ['a miscount', [FIRST, LAST, usage(3, 5)], /expected usage\.completion_tokens 4 .* got 5/],
+    ['no echo and no usage', [LAST], /no prompt echo: expected usage\.prompt_tokens 3, got none/],
+    ['no echo and another prompt', [LAST, usage(2, 2)], /usage\.prompt_tokens 3, got 2/],
+    ['a cut', [FIRST], /after 2 tokens without a finish reason/, 'GenerationUnavailable'],
+    ['nothing at all', [], /before its first token/, 'GenerationUnavailable'],
+    [
+      'an abort, whatever else is odd about it',
+      [chunk({ finish_reason: 'abort' }), usage(1, 9)],
+      /engine aborted the request after 2 tokens/,
+      'GenerationUnavailable',
+    ],
+  ];
+  for (const [name, chunks, message, type = 'ProtocolError'] of cases) {
+    test(name, () => {
+      assert.throws(
+        () => run(chunks),
+        (error) => {
+          assert.ok(error instanceof Fault, String(error));
+          assert.equal(error.type, type, error.message);
+          assert.match(error.message, message);
+          return true;
+        },
+      );
+    });
+  }
+});
+
+describe('a reply that is whole', () => {
+  test('may leave the echo out when usage proves the prompt', () => {
+    assert.equal(run([chunk(), LAST, usage(3, 4)]).finish_reason, 'stop');
+  });
+
+  test('may repeat the echo and the usage in each chunk', () => {
+    const repeating = (completion_tokens: number, finish_reason: string | null) => ({
+      ...chunk({ prompt_token_ids: [7, 8, 9], finish_reason }),
+      ...{ usage: { prompt_tokens: 3, completion_tokens } },
+    });
+    assert.equal(run([repeating(2, null), repeating(4, 'length')]).finish_reason, 'length');
+  });
+
+  test('may be empty when it has a finish reason', () => {
+    const empty = { token_ids: [], text: '', logprobs: null, prompt_token_ids: [7, 8, 9] };
+    for (const finish_reason of ['stop', 'length']) {
+      const end = run([chunk({ ...empty, finish_reason }), usage(3, 0)]);
+      assert.deepEqual(end, { logprobs: [], finish_reason, stop_reason: null });
+    }
+  });
+
+  test('has logprobs that rounding lifted above 0 stored as 0', () => {
+    const noisy = chunk({
+      prompt_token_ids: [7, 8, 9],
+      logprobs: { token_logprobs: [1e-6, -0] },
+      finish_reason: 'stop',
+    });
+    assert.deepEqual(run([noisy]).logprobs, [0, 0]);
+  });
+
+  test('has no logprobs when none were asked for, even if some came', () => {
+    const sent = { ...SENT, logprobs: false };
+    assert.deepEqual(run([FIRST, LAST], sent).logprobs, []);
+    assert.deepEqual(run([FIRST, chunk({ logprobs: null, finish_reason: 'stop' })], sent), {
+      logprobs: [],
+      finish_reason: 'stop',
+      stop_reason: null,
+    });
+  });
+
+  test('hands on no delta for a chunk without ids and text', () => {
+    const state = startStream(SENT);
+    const silent = chunk({ token_ids: [], text: '', logprobs: null });
+    assert.equal(assemble(state, silent).delta, null);
+    assert.equal(assemble(state, usage(3, 0)).delta, null);
+    assert.deepEqual(assemble(state, chunk({ token_ids: [], logprobs: null })).delta, {
+      token_ids: [],
+      logprobs: [],
+      text: 'ab',
+    });
+  });
+});

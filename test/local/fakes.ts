@@ -1,0 +1,40 @@
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { TestContext } from 'node:test';
+
+/** A folder that is gone after the test. */
+export async function temporaryFolder(t: TestContext): Promise<string> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'rollouts-local-'));
+  t.after(() => rm(folder, { recursive: true, force: true, maxRetries: 3 }));
+  return folder;
+}
+
+/** An executable whose content is JavaScript (CommonJS), whatever is on PATH. */
+export async function writeProgram(file: string, source: string): Promise<string> {
+  await mkdir(path.dirname(file), { recursive: true });
+  await writeFile(file, `#!${process.execPath}\n${source}\n`);
+  await chmod(file, 0o755);
+  return file;
+}
+
+export const temporalOf = (version: string): string =>
+  `console.log('temporal version ${version} (Server 1.31.2, UI 2.50.1)');`;
+
+/** Waits for what other processes bring about, at most ten seconds. */
+export async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
+  for (const end = performance.now() + 10_000; performance.now() < end;) {
+    if (await holds()) return;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  throw new Error(`not within 10 s: ${what}`);
+}
+
+export function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

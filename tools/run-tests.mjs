@@ -1,0 +1,91 @@
+/**
+ * Runs the tests: `node tools/run-tests.mjs [part of a file name …]`. Files under test/e2e start servers and run one
+ * at a time, the others beside each other. Ends with `N passed, N failed, N skipped`, whatever the reporter.
+ */
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { filesBelow } from './fingerprint.mjs';
+
+const root = fileURLToPath(new URL('../', import.meta.url));
+const UNIT_TIMEOUT_MS = 5 * 60_000;
+const E2E_TIMEOUT_MS = 20 * 60_000;
+
+const filters = process.argv.slice(2);
+const files = filesBelow(path.join(root, 'test'))
+  .map((file) => `test/${file}`)
+  .filter((file) => file.endsWith('.test.ts'))
+  .filter((file) => filters.length === 0 || filters.some((part) => file.includes(part)));
+
+if (files.length === 0) {
+  console.error(
+    filters.length === 0
+      ? 'no test files under test/'
+      : `no test file's name contains ${filters.join(' or ')}`,
+  );
+  process.exit(1);
+}
+
+const isE2e = (file) => file.startsWith('test/e2e/');
+const runs = [
+  {
+    files: files.filter((file) => !isE2e(file)),
+    concurrency: Math.max(1, Math.min(4, availableParallelism())),
+    timeoutMs: UNIT_TIMEOUT_MS,
+  },
+  { files: files.filter(isE2e), concurrency: 1, timeoutMs: E2E_TIMEOUT_MS },
+].filter((run) => run.files.length > 0);
+
+const total = { passed: 0, failed: 0, skipped: 0 };
+let exitCode = 0;
+for (const run of runs) {
+  const { code, counts } = await runTests(run);
+  for (const name of Object.keys(total)) total[name] += counts[name];
+  // A runner that was killed has failed, whatever it counted.
+  if (code !== 0) exitCode = code ?? 1;
+}
+console.log(`\n${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`);
+process.exitCode = exitCode;
+
+/** One reporter for people, one (TAP, the same on every version) for the counts. */
+async function runTests({ files, concurrency, timeoutMs }) {
+  const scratch = mkdtempSync(path.join(tmpdir(), 'rollouts-tests-'));
+  const tap = path.join(scratch, 'report.tap');
+  const args = [
+    ...[
+      '--import',
+      'tsx',
+      '--test',
+      `--test-concurrency=${concurrency}`,
+      `--test-timeout=${timeoutMs}`,
+    ],
+    ...['--test-reporter=spec', '--test-reporter-destination=stdout'],
+    ...['--test-reporter=tap', `--test-reporter-destination=${tap}`],
+    ...files,
+  ];
+  try {
+    const code = await new Promise((resolve, reject) => {
+      const child = spawn(process.execPath, args, {
+        cwd: root,
+        stdio: ['ignore', 'inherit', 'inherit'],
+      });
+      child.once('error', reject);
+      child.once('close', (exit) => resolve(exit));
+    });
+    return { code, counts: countsOf(readFileSync(tap, 'utf8')) };
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+}
+
+/** From the lines `# pass 12` at the end of the report; a cancelled test has not passed. */
+function countsOf(report) {
+  const count = (name) => Number(report.match(new RegExp(`^# ${name} (\\d+)$`, 'm'))?.[1] ?? 0);
+  return {
+    passed: count('pass'),
+    failed: count('fail') + count('cancelled'),
+    skipped: count('skipped') + count('todo'),
+  };
+}

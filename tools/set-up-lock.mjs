@@ -1,0 +1,113 @@
+import {
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** The owner touches its lock this often; one that was not touched for `STALE_MS` has no living owner. */
+const TOUCH_MS = 2000;
+const STALE_MS = 30_000;
+const SAY_EVERY_MS = 15_000;
+const GIVE_UP_MS = 60 * 60_000;
+
+/**
+ * Runs `work` while no other set-up of this folder does; waits for one aloud, at most an hour.
+ * A lock of a process that is gone is taken over.
+ */
+export async function withLock({ file, say }, work) {
+  mkdirSync(path.dirname(file), { recursive: true });
+  const content = JSON.stringify({ pid: process.pid, token: Math.random() });
+  await acquire({ file, content, say });
+  const touch = setInterval(() => {
+    const now = new Date();
+    try {
+      utimesSync(file, now, now);
+    } catch {
+      // Somebody removed it by hand: that must not end the work.
+    }
+  }, TOUCH_MS);
+  try {
+    return await work();
+  } finally {
+    clearInterval(touch);
+    if (read(file) === content) rmSync(file, { force: true });
+  }
+}
+
+async function acquire({ file, content, say }) {
+  const startedAt = Date.now();
+  let saidAt = 0;
+  while (!createExclusively(file, content)) {
+    const held = read(file);
+    if (held !== null && isStale(file, held)) {
+      takeAway(file, held);
+      continue;
+    }
+    if (Date.now() - startedAt > GIVE_UP_MS) {
+      throw new Error(
+        `another set-up (process ${ownerOf(held)}) holds ${file} for an hour: end it or remove the file, then try again`,
+      );
+    }
+    if (Date.now() - saidAt > SAY_EVERY_MS) {
+      say(`waiting for another set-up of this folder (process ${ownerOf(held)}) to finish …`);
+      saidAt = Date.now();
+    }
+    await sleep(200);
+  }
+}
+
+function createExclusively(file, content) {
+  try {
+    writeFileSync(file, content, { flag: 'wx' });
+    return true;
+  } catch (error) {
+    if (error.code === 'EEXIST') return false;
+    throw error;
+  }
+}
+
+function isStale(file, held) {
+  const pid = ownerOf(held);
+  try {
+    // A new file is empty for a moment.
+    if (Date.now() - statSync(file).mtimeMs > STALE_MS) return true;
+    if (Number.isInteger(pid)) process.kill(pid, 0);
+    return false;
+  } catch (error) {
+    return error.code === 'ESRCH';
+  }
+}
+
+/** By renaming, so that of two who found the same stale lock only one removes it, and none removes a new one. */
+function takeAway(file, held) {
+  const aside = `${file}.${process.pid}`;
+  try {
+    renameSync(file, aside);
+  } catch {
+    return;
+  }
+  if (read(aside) === held) rmSync(aside, { force: true });
+  else renameSync(aside, file);
+}
+
+function ownerOf(held) {
+  try {
+    return JSON.parse(held).pid;
+  } catch {
+    return 'unknown';
+  }
+}
+
+function read(file) {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return null;
+  }
+}

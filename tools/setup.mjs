@@ -1,0 +1,162 @@
+/**
+ * Makes a fresh clone ready, and does nothing quickly when it is: packages as package-lock.json says, `dist` as the
+ * sources say, and with `--test` the Temporal CLI. Plain JavaScript without dependencies: it runs before they exist.
+ */
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { filesBelow, fingerprint, readStamp } from './fingerprint.mjs';
+import { runStep } from './run-step.mjs';
+import { withLock } from './set-up-lock.mjs';
+
+const root = fileURLToPath(new URL('../', import.meta.url));
+const at = (...parts) => path.join(root, ...parts);
+const say = (line) => console.log(`set-up: ${line}`);
+
+const PACKAGES_STAMP = at('node_modules', '.setup-stamp');
+const BUILD_STAMP = at('dist', '.setup-stamp');
+const SCRATCH = at('.rollouts');
+
+async function main(options) {
+  checkNode();
+  if (!packagesAreThere() || !buildIsThere()) {
+    await withLock({ file: path.join(SCRATCH, 'setup.lock'), say }, async () => {
+      // Again: whoever held the lock before may have done it.
+      if (!packagesAreThere()) await installPackages();
+      if (!buildIsThere()) await build();
+    });
+  }
+  if (options.includes('--test')) await ensureTemporalCli();
+}
+
+function checkNode() {
+  const [major, minor] = process.versions.node.split('.').map(Number);
+  if (major > 20 || (major === 20 && minor >= 19)) return;
+  throw new Error(
+    `Node.js 20.19 or later is needed, this is ${process.versions.node} (${process.execPath}).\n` +
+      'Install a newer one (https://nodejs.org, or `nvm install 20`) and make sure that `node` on PATH is it.',
+  );
+}
+
+const lockHash = () => fingerprint(root, ['package-lock.json']);
+
+function packagesAreThere() {
+  const stamp = readStamp(PACKAGES_STAMP);
+  if (stamp !== null) return stamp === lockHash() || isInstalledByHand();
+  return isInstalledByHand();
+}
+
+/** npm's own record of what is in node_modules names the same versions as the lock file: `npm ci` would change nothing. */
+function isInstalledByHand() {
+  const record = at('node_modules', '.package-lock.json');
+  if (!existsSync(record)) return false;
+  const wanted = JSON.parse(readFileSync(at('package-lock.json'), 'utf8')).packages;
+  const there = JSON.parse(readFileSync(record, 'utf8')).packages;
+  const same = Object.entries(wanted).every(([name, { version, optional, devOptional, peer }]) => {
+    const isLeftOut = there[name] === undefined && (optional || devOptional || peer);
+    return name === '' || isLeftOut || there[name]?.version === version;
+  });
+  if (!same || Object.keys(there).some((name) => wanted[name] === undefined)) return false;
+  writeFileSync(PACKAGES_STAMP, lockHash());
+  return true;
+}
+
+async function installPackages() {
+  await runStep({
+    what: 'installing packages with `npm ci`, about a minute',
+    ...npm(['ci', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error']),
+    cwd: root,
+    env: process.env,
+    advice:
+      'Check the network and the npm registry (`npm ping`), then try again. `npm ci` shows it in full.',
+    say,
+  });
+  writeFileSync(PACKAGES_STAMP, lockHash());
+}
+
+/** The npm that runs this script, where one does; else the one on PATH. */
+function npm(args) {
+  const cli = process.env.npm_execpath;
+  return cli !== undefined && path.basename(cli) === 'npm-cli.js'
+    ? { command: process.execPath, args: [cli, ...args] }
+    : { command: 'npm', args };
+}
+
+function sourceHash() {
+  const configs = readdirSync(root)
+    .filter((name) => /^tsconfig.*\.json$/.test(name))
+    .sort();
+  const sources = filesBelow(at('src')).map((file) => `src/${file}`);
+  return fingerprint(root, [...configs, 'package-lock.json', ...sources]);
+}
+
+const buildIsThere = () => readStamp(BUILD_STAMP) === sourceHash();
+
+/** In a folder of its own, which becomes `dist` when it is whole: a crash leaves no half build and no stale files. */
+async function build() {
+  const hash = sourceHash();
+  const folder = path.join(SCRATCH, 'build');
+  const old = path.join(SCRATCH, 'build-before');
+  for (const left of [folder, old]) rmSync(left, { recursive: true, force: true });
+  mkdirSync(SCRATCH, { recursive: true });
+  const step = { command: process.execPath, cwd: root, env: process.env, say };
+  await runStep({
+    ...step,
+    what: 'compiling, about 20 s',
+    args: [
+      at('node_modules', 'typescript', 'bin', 'tsc'),
+      '-p',
+      'tsconfig.build.json',
+      '--outDir',
+      folder,
+    ],
+    advice:
+      'If these are errors in files that you changed, correct them; `npm run typecheck` shows them all.',
+  });
+  await runStep({
+    ...step,
+    what: 'bundling the workflows, a few seconds',
+    args: [path.join(folder, 'workers', 'build-bundle.js')],
+    advice:
+      'Workflow code may import only @temporalio/workflow and its own files: see what was added under src/workflows.',
+  });
+  if (!existsSync(path.join(folder, 'workflow-bundle.js'))) {
+    throw new Error(
+      'build-bundle.js wrote no workflow-bundle.js beside its own folder; src/workers/build-bundle.ts has to.',
+    );
+  }
+  chmodSync(path.join(folder, 'cli', 'main.js'), 0o755);
+  writeFileSync(path.join(folder, '.setup-stamp'), hash);
+  if (existsSync(at('dist'))) renameSync(at('dist'), old);
+  renameSync(folder, at('dist'));
+  rmSync(old, { recursive: true, force: true });
+}
+
+/** Some tests run a real Temporal server; better to wait for the CLI here than in the first of them. */
+async function ensureTemporalCli() {
+  const { findTemporalCli } = await import(
+    pathToFileURL(at('dist', 'local', 'temporal-cli.js')).href
+  );
+  const {
+    path: file,
+    version,
+    source,
+  } = await findTemporalCli({ env: process.env, projectRoot: root, say });
+  say(`Temporal CLI ${version} (${source}): ${file}`);
+}
+
+try {
+  await main(process.argv.slice(2));
+} catch (error) {
+  console.error(`set-up failed: ${error.message}`);
+  process.exitCode = 1;
+}
