@@ -5,7 +5,7 @@ import { renderLine } from './text-line.js';
 
 /** Which metrics stand together, in this order; what no pattern takes comes last. */
 const GROUPS: readonly [string, RegExp][] = [
-  ['Reward', /reward/],
+  ['Reward', /reward|success/],
   ['Groups', /^(group\/|pass@|avg@)/],
   ['Turns', /turns/],
   ['Tokens', /tokens/],
@@ -18,13 +18,9 @@ const KIND_FIRST = /^(stop_reason\/|max_turns_reached_rate$)/;
 
 /** What a batch came to: one line of counts, the metrics in groups, the files. */
 export function renderResult(result: BatchResult, style: TextStyle): string[] {
-  const { batch_id, counts, metrics, files } = result;
+  const { counts, metrics, files } = result;
   const lines: Line[] = [
-    [
-      { text: batch_id, ink: 'bold' },
-      ': ',
-      { text: countsText(counts), ink: allCompleted(counts) ? 'green' : 'red' },
-    ],
+    [{ text: countsText(counts), ink: allCompleted(counts) ? 'green' : 'red' }],
     ...metricGroups(metrics).flatMap(([title, entries]): Line[] => [
       [],
       [{ text: title, ink: 'bold' }],
@@ -79,20 +75,25 @@ function groupOf(name: string): string {
   return GROUPS.find(([, pattern]) => pattern.test(name))?.[0] ?? 'Other';
 }
 
-const GAP = 4;
+const GAP = '    ';
 
 /** Two entries beside each other where the terminal is wide enough, read downwards. */
 function columnsOf(entries: readonly Entry[], columns: number): Line[] {
+  const half = Math.ceil(entries.length / 2);
+  const [left, right] = [alignedCells(entries.slice(0, half)), alignedCells(entries.slice(half))];
+  const isWideEnough = 2 + (left[0]?.length ?? 0) + GAP.length + (right[0]?.length ?? 0) <= columns;
+  if (!isWideEnough || right.length === 0)
+    return alignedCells(entries).map((cell) => [`  ${cell}`]);
+  return left.map((cell, index) => {
+    const beside = right[index];
+    return [`  ${cell}${beside === undefined ? '' : GAP + beside}`];
+  });
+}
+
+/** Names to the left, values to the right, all of one length. */
+function alignedCells(entries: readonly Entry[]): string[] {
   const cells = entries.map(([name, value]) => ({ name, value: formatNumber(value) }));
   const nameWidth = Math.max(...cells.map(({ name }) => name.length));
   const valueWidth = Math.max(...cells.map(({ value }) => value.length));
-  const cell = ({ name, value }: { name: string; value: string }): string =>
-    `${name.padEnd(nameWidth)}  ${value.padStart(valueWidth)}`;
-  const twice = 2 + 2 * (nameWidth + 2 + valueWidth) + GAP <= columns && cells.length > 1;
-  if (!twice) return cells.map((each) => [`  ${cell(each)}`]);
-  const half = Math.ceil(cells.length / 2);
-  return cells.slice(0, half).map((left, index) => {
-    const right = cells[half + index];
-    return [`  ${cell(left)}${right === undefined ? '' : ' '.repeat(GAP) + cell(right)}`];
-  });
+  return cells.map(({ name, value }) => `${name.padEnd(nameWidth)}  ${value.padStart(valueWidth)}`);
 }

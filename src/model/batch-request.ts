@@ -39,6 +39,8 @@ export type GenerationSettings = z.infer<typeof GenerationSettings>;
 export const Semantics = z.enum(['standard', 'nemo-rl-sync', 'nemo-rl-async']);
 export type Semantics = z.infer<typeof Semantics>;
 
+const METADATA_LIMIT = 4096;
+
 /** What a batch and a rollout started by hand have in common. */
 const rolloutSettings = {
   schema_version: z.literal(1).default(1),
@@ -53,7 +55,13 @@ const rolloutSettings = {
   /** The label of the weights that the service is expected to serve. */
   policy_version: z.string().min(1).nullable().default(null),
   max_version_span: z.int().positive().nullable().default(null),
-  metadata: z.record(z.string(), z.unknown()).default({}),
+  /** Copied to the result, which stays under 16 kB. */
+  metadata: z
+    .record(z.string(), z.unknown())
+    .refine((metadata) => JSON.stringify(metadata).length <= METADATA_LIMIT, {
+      error: 'expected at most 4 kB of metadata, got more',
+    })
+    .default({}),
 };
 
 const INLINE_LIMIT = 256 * 1024;

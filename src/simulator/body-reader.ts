@@ -1,4 +1,11 @@
-import { badRequest, errorBody, headerOf, readText, Refusal, type Exchange } from './http-exchange.js';
+import {
+  badRequest,
+  errorBody,
+  headerOf,
+  readText,
+  Refusal,
+  type Exchange,
+} from './http-exchange.js';
 
 /** A field that is wrong, in pydantic's words. */
 export interface FieldProblem {
@@ -23,7 +30,8 @@ export function validationRefusal(problems: readonly FieldProblem[]): Refusal {
       ...(ctx === undefined ? {} : { ctx }),
     }),
   );
-  const title = problems.length === 1 ? '1 validation error' : `${problems.length} validation errors`;
+  const title =
+    problems.length === 1 ? '1 validation error' : `${problems.length} validation errors`;
   const message = [`${title}:`, ...lines].join('\n  ');
   const param = `body.${problems[0]?.loc ?? ''}`;
   return new Refusal({
@@ -43,7 +51,8 @@ function inputText(input: unknown): string {
 export function pythonText(value: unknown): string {
   if (value === null || value === undefined) return 'None';
   if (typeof value === 'boolean') return value ? 'True' : 'False';
-  if (typeof value === 'number') return Number.isInteger(value) ? String(BigInt(value)) : String(value);
+  if (typeof value === 'number')
+    return Number.isInteger(value) ? String(BigInt(value)) : String(value);
   if (typeof value === 'bigint') return String(value);
   if (typeof value === 'string') return quoted(value);
   if (Array.isArray(value)) return `[${value.map(pythonText).join(', ')}]`;
@@ -123,37 +132,35 @@ const NULLABLE: FieldOptions = { nullable: true };
 
 export function createBodyReader(body: Body): BodyReader {
   const problems: FieldProblem[] = [];
-  /** The field's value; undefined when it is absent or, where it may be, null. */
-  const given = (name: string, { nullable }: FieldOptions = NULLABLE): unknown => {
-    const value = body[name];
-    return value === null && nullable ? undefined : value;
+  const parseAt = <Value>(loc: string, parse: Parser<Value>) => {
+    return (input: unknown): Value | null => {
+      const parsed = parse(input);
+      if ('value' in parsed) return parsed.value;
+      problems.push({ ...parsed, loc, input });
+      return null;
+    };
   };
-  const read = <Value>(value: unknown, loc: string, parse: Parser<Value>): Value | null => {
-    const parsed = parse(value);
-    if ('value' in parsed) return parsed.value;
-    problems.push({ ...parsed, loc, input: value });
-    return null;
-  };
+  const field =
+    <Value>(parse: Parser<Value>) =>
+    (name: string, { nullable }: FieldOptions = NULLABLE): Value | null => {
+      const value = body[name];
+      return value === undefined || (value === null && nullable)
+        ? null
+        : parseAt(name, parse)(value);
+    };
+  const list = field(parseList);
   return {
-    int: (name, options) => readGiven(given(name, options), (value) => read(value, name, parseInteger)),
-    float: (name) => readGiven(given(name), (value) => read(value, name, parseFloatField)),
-    bool: (name, options) => readGiven(given(name, options), (value) => read(value, name, parseBool)),
-    text: (name) => readGiven(given(name), (value) => read(value, name, parseText)),
+    int: field(parseInteger),
+    float: field(parseFloatField),
+    bool: field(parseBool),
+    text: field(parseText),
     ints: (name) =>
-      readGiven(given(name), (value) =>
-        Array.isArray(value)
-          ? value.map((item, i) => read(item as unknown, `${name}.${i}`, parseInteger) ?? 0)
-          : read<number[]>(value, name, () => LIST_TYPE),
-      ),
+      list(name)?.map((item, i) => parseAt(`${name}.${i}`, parseInteger)(item) ?? 0) ?? null,
     add: (problem) => problems.push(problem),
     check() {
       if (problems.length > 0) throw validationRefusal(problems);
     },
   };
-}
-
-function readGiven<Value>(value: unknown, read: (value: unknown) => Value | null): Value | null {
-  return value === undefined ? null : read(value);
 }
 
 type Problem = Pick<FieldProblem, 'type' | 'msg'>;
@@ -169,7 +176,8 @@ export function parseInteger(value: unknown): { value: number } | Problem {
     const msg = 'Input should be a valid integer, got a number with a fractional part';
     return { type: 'int_from_float', msg };
   }
-  if (typeof value !== 'string') return { type: 'int_type', msg: 'Input should be a valid integer' };
+  if (typeof value !== 'string')
+    return { type: 'int_type', msg: 'Input should be a valid integer' };
   if (/^\s*[+-]?\d+\s*$/.test(value)) return { value: Number(value) };
   const msg = 'Input should be a valid integer, unable to parse string as an integer';
   return { type: 'int_parsing', msg };
@@ -177,7 +185,8 @@ export function parseInteger(value: unknown): { value: number } | Problem {
 
 function parseFloatField(value: unknown): { value: number } | Problem {
   if (typeof value === 'number') return { value };
-  if (typeof value !== 'string') return { type: 'float_type', msg: 'Input should be a valid number' };
+  if (typeof value !== 'string')
+    return { type: 'float_type', msg: 'Input should be a valid number' };
   if (value.trim() !== '' && !Number.isNaN(Number(value))) return { value: Number(value) };
   const msg = 'Input should be a valid number, unable to parse string as a number';
   return { type: 'float_parsing', msg };
@@ -186,11 +195,16 @@ function parseFloatField(value: unknown): { value: number } | Problem {
 function parseBool(value: unknown): { value: boolean } | Problem {
   if (typeof value === 'boolean') return { value };
   if (value === 0 || value === 1) return { value: value === 1 };
-  if (typeof value !== 'string') return { type: 'bool_type', msg: 'Input should be a valid boolean' };
+  if (typeof value !== 'string')
+    return { type: 'bool_type', msg: 'Input should be a valid boolean' };
   const msg = 'Input should be a valid boolean, unable to interpret input';
   return { type: 'bool_parsing', msg };
 }
 
 function parseText(value: unknown): { value: string } | Problem {
   return typeof value === 'string' ? { value } : STRING_TYPE;
+}
+
+function parseList(value: unknown): { value: unknown[] } | Problem {
+  return Array.isArray(value) ? { value } : LIST_TYPE;
 }

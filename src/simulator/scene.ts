@@ -27,9 +27,9 @@ const TURN_BEGINS = [
 ];
 
 export function readScene(prompt: readonly number[]): Scene {
-  const text = Buffer.from(prompt.map((id) => (isSpecial(id) ? (MARKS.get(id) ?? 0xfd) : id))).toString(
-    'latin1',
-  );
+  const text = Buffer.from(
+    prompt.map((id) => (isSpecial(id) ? (MARKS.get(id) ?? 0xfd) : id)),
+  ).toString('latin1');
   const begin = Math.max(...TURN_BEGINS.map((mark) => endOf(text, mark)));
   return { board: currentBoard(text), said: begin === -1 ? [] : prompt.slice(begin) };
 }

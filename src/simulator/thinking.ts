@@ -86,7 +86,9 @@ export function readWords(bytes: readonly number[]): WordPlace {
   let length = 0;
   let last_start = -1;
   for (;;) {
-    const word = WORD_BYTES.find((letters) => letters.every((byte, i) => bytes[length + i] === byte));
+    const word = WORD_BYTES.find((letters) =>
+      letters.every((byte, i) => bytes[length + i] === byte),
+    );
     if (word === undefined) return { length, last_start, rest: bytes.slice(length) };
     last_start = length;
     length += word.length;

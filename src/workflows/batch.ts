@@ -1,7 +1,9 @@
 import { CancellationScope, CancelledFailure, isCancellation } from '@temporalio/workflow';
-import type { BatchResult } from '../activities/contract.js';
+import type { BatchPlan, BatchResult } from '../activities/contract.js';
 import { closeBatch, planBatch } from './activity-options.js';
+import type { BatchView } from './batch-view.js';
 import { showBatch } from './batch-view.js';
+import { failWith, failureOf } from './ending.js';
 import { runRollouts } from './run-rollouts.js';
 import { runSlices } from './run-slices.js';
 
@@ -13,7 +15,7 @@ export async function rolloutBatch(input: unknown): Promise<BatchResult> {
   const view = showBatch();
 
   // 1. Validate, find the engine, put request and manifest into the store.
-  const plan = await planBatch(input);
+  const plan = await planOrStop(input, view);
   view.planned(plan);
 
   // 2. Run the rollouts; stop and cancellation end them, and what they have stays.
@@ -40,6 +42,21 @@ export async function rolloutBatch(input: unknown): Promise<BatchResult> {
   view.closed(result);
   if (cancelled) throw new CancelledFailure('the batch was cancelled; its files are written');
   return result;
+}
+
+/** Planning waits for the engine; a batch that is stopped meanwhile has nothing to close. */
+async function planOrStop(input: unknown, view: BatchView): Promise<BatchPlan> {
+  const planning = new CancellationScope();
+  view.onStop(() => {
+    planning.cancel();
+  });
+  try {
+    return await planning.run(() => planBatch(input));
+  } catch (error) {
+    if (view.stopped())
+      throw failWith({ type: 'Stopped', message: 'stopped before it was planned' });
+    throw isCancellation(error) ? error : failWith(failureOf(error));
+  }
 }
 
 async function wasCancelled(finished: Promise<void>): Promise<boolean> {

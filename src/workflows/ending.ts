@@ -51,10 +51,15 @@ export async function untilEnd(
 }
 
 /** The activity's own fault, without the frames around it. */
-function failureOf(error: unknown): FailureFacts {
+export function failureOf(error: unknown): FailureFacts {
   const cause = error instanceof ActivityFailure ? error.cause : error;
-  if (cause instanceof ApplicationFailure)
+  if (cause instanceof ApplicationFailure) {
     return { type: cause.type ?? 'Error', message: cause.message };
+  }
   if (cause instanceof Error) return { type: cause.name, message: cause.message };
   return { type: 'Error', message: String(cause) };
 }
+
+/** Red in the Web UI, with a fault's own type and message; its data is in the journal. */
+export const failWith = ({ type, message }: FailureFacts): ApplicationFailure =>
+  ApplicationFailure.nonRetryable(message, type);

@@ -1,9 +1,5 @@
-import {
-  ApplicationFailure,
-  CancellationScope,
-  CancelledFailure,
-  workflowInfo,
-} from '@temporalio/workflow';
+import type { ApplicationFailure } from '@temporalio/workflow';
+import { CancellationScope, CancelledFailure, workflowInfo } from '@temporalio/workflow';
 import type {
   BatchResult,
   RolloutPlan,
@@ -12,7 +8,7 @@ import type {
 } from '../activities/contract.js';
 import { closeBatch, finishRollout, startRollout, turnActivities } from './activity-options.js';
 import type { Ending } from './ending.js';
-import { untilEnd } from './ending.js';
+import { failWith, untilEnd } from './ending.js';
 import { showRollout } from './rollout-view.js';
 
 /**
@@ -103,8 +99,6 @@ function reportAs(
   }
 }
 
-/** Red in the Web UI, with the fault's own type and message; its data is in the journal. */
-function rethrown({ stop_reason, failure }: Ending): ApplicationFailure {
-  const { type, message } = failure ?? { type: 'TimedOut', message: 'rollout_timeout passed' };
-  return ApplicationFailure.nonRetryable(message, stop_reason === 'timeout' ? 'TimedOut' : type);
+function rethrown({ failure }: Ending): ApplicationFailure {
+  return failWith(failure ?? { type: 'TimedOut', message: 'rollout_timeout passed' });
 }

@@ -170,11 +170,13 @@ describe('silence', () => {
       options: limits,
     });
     const { got, onDelta } = collector();
+    const began = performance.now();
     await assertFault(service.generate(REQUEST, { signal: untilAborted(), onDelta }), {
       type: 'GenerationUnavailable',
       message: /idle timeout: no chunk for 0\.06 s/,
       at: base_url,
     });
+    assert.ok(performance.now() - began < 5000, 'the first-token limit was over');
     assert.deepEqual(got.token_ids, [539, 346, 271]);
     await exchanges[0]?.closed;
   });
@@ -199,6 +201,14 @@ describe('silence', () => {
     await service.generate(REQUEST, { signal: untilAborted(), onDelta });
     assert.deepEqual(got.token_ids, ids(RAW));
     assert.ok(asked >= 3, `asked ${asked} times`);
+  });
+
+  test('after the end is nobody’s concern', async (t) => {
+    const script = { [COMPLETIONS]: replay('004'), options: limits };
+    const { service, exchanges } = await fakeVllm(t, script);
+    await service.generate(REQUEST, { signal: untilAborted(), ...collector() });
+    await sleep(200);
+    assert.equal(exchanges.length, 1, 'the pause was asked about');
   });
 
   test('between chunks is measured anew after each', async (t) => {

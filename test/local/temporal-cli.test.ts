@@ -12,8 +12,8 @@ import { findTemporalCli } from '../../src/local/temporal-cli.js';
 import { temporalOf, temporaryFolder, writeProgram } from './fakes.js';
 
 const CACHED = path.join('durable-rollouts', 'temporal-cli', '1.8.2', 'temporal');
-/** Nothing listens on port 1. */
-const NO_ORIGIN = 'http://127.0.0.1:1';
+/** Nothing listens on port 2. */
+const NO_ORIGIN = 'http://127.0.0.1:2';
 
 /** A machine whose PATH is the folder `bin` only, with an empty cache and no way to download. */
 async function machine(t: TestContext) {
@@ -200,7 +200,7 @@ describe('a missing Temporal CLI is installed', () => {
       assert.match(message, /3\. cache: .*temporal --version does not work: /);
       assert.match(
         message,
-        /4\. download: http:\/\/127\.0\.0\.1:1\/cli\/archive\/.* cannot be downloaded/,
+        /4\. download: http:\/\/127\.0\.0\.1:2\/cli\/archive\/.* cannot be downloaded/,
       );
       assert.match(
         message,

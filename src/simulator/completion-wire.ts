@@ -1,0 +1,138 @@
+import type { Answer } from './answer.js';
+import type { CompletionRequest } from './completion-request.js';
+
+/** The JSON of completions, key for key as vLLM 0.32 writes it (captures 001 to 008, 140, 146, 147). */
+
+export const FINGERPRINT = 'vllm-0.32.0-simulator';
+
+/** A piece of an answer. Also the end of one: `finish_reason` not null. */
+export interface Piece {
+  /** Tokens from here up to, not including, `end`. */
+  start: number;
+  end: number;
+  finish_reason: 'stop' | 'length' | 'abort' | null;
+}
+
+export interface Wire {
+  /** One SSE event. The first carries the prompt's ids, the last the fingerprint unless a usage event follows. */
+  chunk(piece: Piece): string;
+  /** The event after the last chunk, or '' when no usage is asked for. */
+  usage(completion_tokens: number): string;
+  /** The body without a stream. */
+  whole(piece: Piece): string;
+}
+
+export const DONE = 'data: [DONE]\n\n';
+
+/** As Python's `json.dumps` spaces it (capture 190). */
+export const IN_BAND_ERROR =
+  'data: {"error": {"message": "EngineCore encountered an issue. See stack trace (above) for the root cause.", "type": "InternalServerError", "param": null, "code": 500}}\n\n';
+
+export interface WireFacts {
+  /** With its prefix `cmpl-`. */
+  id: string;
+  model: string;
+  request: CompletionRequest;
+  answer: Answer;
+  /** The prompt as it is echoed. */
+  prompt_token_ids: readonly number[];
+}
+
+export function createWire(facts: WireFacts): Wire {
+  const { id, model, request, answer } = facts;
+  const { return_token_ids, include_usage, continuous_usage_stats } = request;
+  const prompt_tokens = request.prompt.length;
+  const created = Math.floor(Date.now() / 1000);
+  const head = { id, object: 'text_completion', created, model };
+  const echo = return_token_ids ? facts.prompt_token_ids : null;
+  let echoed = false;
+  const usageOf = (completion_tokens: number) => ({
+    prompt_tokens,
+    total_tokens: prompt_tokens + completion_tokens,
+    completion_tokens,
+  });
+  return {
+    chunk(piece) {
+      const choice = {
+        ...contentOf(piece, { answer, request }),
+        prompt_token_ids: echoed ? null : echo,
+        token_ids: return_token_ids ? answer.token_ids.slice(piece.start, piece.end) : null,
+      };
+      echoed = true;
+      return event({
+        ...head,
+        choices: [choice],
+        ...(include_usage && continuous_usage_stats ? { usage: usageOf(piece.end) } : {}),
+        ...(piece.finish_reason !== null && !include_usage
+          ? { system_fingerprint: FINGERPRINT }
+          : {}),
+      });
+    },
+    usage(completion_tokens) {
+      if (!include_usage) return '';
+      const usage = {
+        ...usageOf(completion_tokens),
+        prompt_tokens_details: { cached_tokens: 0 },
+      };
+      return event({ ...head, choices: [], usage, system_fingerprint: FINGERPRINT });
+    },
+    whole(piece) {
+      const choice = {
+        ...contentOf(piece, { answer, request }),
+        token_ids: return_token_ids ? answer.token_ids.slice(piece.start, piece.end) : null,
+        prompt_logprobs: null,
+        prompt_token_ids: echo,
+        routed_experts: null,
+      };
+      return JSON.stringify({
+        ...head,
+        choices: [choice],
+        service_tier: null,
+        system_fingerprint: FINGERPRINT,
+        usage: {
+          ...usageOf(piece.end),
+          prompt_tokens_details: {
+            cached_tokens: 0,
+            created_cache_tokens: null,
+            multimodal_tokens: null,
+          },
+          completion_tokens_details: null,
+        },
+        kv_transfer_params: null,
+        ec_transfer_params: null,
+        metrics: null,
+      });
+    },
+  };
+}
+
+function event(value: unknown): string {
+  return `data: ${JSON.stringify(value)}\n\n`;
+}
+
+function contentOf(
+  { start, end, finish_reason }: Piece,
+  { answer, request }: Pick<WireFacts, 'answer' | 'request'>,
+) {
+  const textStart = answer.text_ends[start - 1] ?? 0;
+  const textEnd = answer.text_ends[end - 1] ?? 0;
+  return {
+    index: 0,
+    text: answer.text.slice(textStart, textEnd),
+    logprobs: request.logprobs ? logprobsOf(answer, { start, end }) : null,
+    finish_reason,
+    stop_reason: finish_reason === 'stop' ? answer.stop_reason : null,
+  };
+}
+
+/** Of each token, its own logprob alone, whatever number was asked for. NaN is written as null. */
+function logprobsOf(answer: Answer, { start, end }: Pick<Piece, 'start' | 'end'>) {
+  const token_logprobs = answer.logprobs.slice(start, end);
+  const tokens = answer.names.slice(start, end);
+  return {
+    text_offset: answer.name_offsets.slice(start, end),
+    token_logprobs,
+    tokens,
+    top_logprobs: tokens.map((token, i) => ({ [token]: token_logprobs[i] })),
+  };
+}
