@@ -39,9 +39,9 @@ export interface GenerationEnd {
   finish_reason: 'stop' | 'length';
   /** The matched stop string or stop token id; null for the end-of-sequence token and for `length`. */
   stop_reason: string | number | null;
-  /** Seconds from sending the request to its first token: the engine's queue and prefill. */
+  /** Seconds from sending the request to its first token (to its end where there is none): the engine's queue and prefill. */
   queue_s: number;
-  /** Seconds from the first token to the end. */
+  /** Seconds from the first token to the end; 0 where there is none. */
   generate_s: number;
 }
 
@@ -88,5 +88,6 @@ export interface GenerationService {
     input: { model: string; token_ids: readonly number[] },
     signal: AbortSignal,
   ): Promise<string>;
+  /** Drops all connections; a request in flight fails. */
   close(): Promise<void>;
 }

@@ -59,6 +59,11 @@ export async function chooseServerPorts(from: Ports = { server: 7233, ui: 8233 }
  */
 export async function startDevServer(options: DevServerOptions): Promise<DevServer> {
   const { cliPath, ports, dbFile, headless, logFile } = options;
+  for (const port of headless ? [ports.server] : [ports.server, ports.ui]) {
+    // Else the wait below would talk to whatever listens there.
+    if ((await firstFreePort(port)) !== port)
+      throw new Error(`port ${port} of 127.0.0.1, meant for the Temporal server, is in use`);
+  }
   if (dbFile !== null) await mkdir(path.dirname(dbFile), { recursive: true });
   const child = await startChild({
     command: cliPath,
@@ -125,10 +130,12 @@ async function untilHealthy(
   });
   ended.catch(() => undefined);
   const deadline = performance.now() + HEALTHY_WITHIN_MS;
+  let attempt: Promise<string | null> = Promise.resolve(null);
   try {
     for (;;) {
       signal?.throwIfAborted();
-      const problem = await Promise.race([tryPrepare(connection), ended]);
+      attempt = tryPrepare(connection);
+      const problem = await Promise.race([attempt, ended]);
       if (problem === null) return;
       if (performance.now() > deadline) {
         throw new Error(`it is not healthy after ${HEALTHY_WITHIN_MS / 1000} s: ${problem}`);
@@ -136,6 +143,8 @@ async function untilHealthy(
       await Promise.race([sleep(100), ended]);
     }
   } finally {
+    // A call that is still retried throws out of nowhere when its connection is gone.
+    await attempt;
     await connection.close();
   }
 }
@@ -151,7 +160,7 @@ export const LOOPBACK_CHANNEL = {
 /** Healthy and prepared: null; otherwise what is missing. */
 async function tryPrepare(connection: Connection): Promise<string | null> {
   try {
-    await connection.withDeadline(Date.now() + 2000, async () => {
+    await connection.withDeadline(Date.now() + 1000, async () => {
       await connection.healthService.check({
         service: 'temporal.api.workflowservice.v1.WorkflowService',
       });

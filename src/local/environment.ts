@@ -1,5 +1,3 @@
-import { devNull } from 'node:os';
-
 /**
  * The environment of the parts of the local stack: what the user's shell says about some other Temporal (an address,
  * a profile, a key) must not reach them. `TEMPORAL_CLI_PATH` stays: it names a program, not a server.
@@ -13,8 +11,8 @@ export function stackEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
     .join(',');
   return {
     ...Object.fromEntries(kept),
-    // An empty file, where the SDKs and the CLI would else read the user's temporal.toml.
-    TEMPORAL_CONFIG_FILE: devNull,
+    // No file, where the SDKs and the CLI would else read the user's temporal.toml. (An empty one breaks the SDK's reader.)
+    TEMPORAL_CONFIG_FILE: '/nonexistent/temporal.toml',
     NO_PROXY: noProxy,
     no_proxy: noProxy,
   };

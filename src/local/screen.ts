@@ -26,7 +26,11 @@ export interface Terminal {
 const HIDE_CURSOR = '\u001b[?25l';
 const SHOW_CURSOR = '\u001b[?25h';
 const CLEAR_BELOW = '\u001b[J';
+const CLEAR_SCREEN = '\u001b[H\u001b[2J';
 const CLEAR_RIGHT = '\u001b[K';
+
+/** What a new screen needs at most. */
+const SAID_KEPT = 200;
 
 export function createScreen(terminal: Terminal, env: NodeJS.ProcessEnv): Screen {
   const live = terminal.isTTY === true && env['TERM'] !== 'dumb' && !isSet(env['CI']);
@@ -38,24 +42,27 @@ export function createScreen(terminal: Terminal, env: NodeJS.ProcessEnv): Screen
   });
   let board: ((style: TextStyle) => string[]) | null = null;
   let drawn: string[] = [];
+  let drawnColumns = terminal.columns;
+  const said: string[] = [];
 
-  const draw = (said: string): void => {
-    const next =
-      board === null ? [] : board(style()).slice(0, Math.max(1, (terminal.rows ?? 24) - 1));
-    const up = rowsOf(drawn, style().columns + 1);
+  const draw = (news: readonly string[]): void => {
+    const rows = terminal.rows ?? 24;
+    const resized = terminal.columns !== drawnColumns;
+    drawnColumns = terminal.columns;
+    const next = board === null ? [] : board(style()).slice(0, Math.max(1, rows - 1));
+    // Some terminals wrap what stands there when they become narrower, some cut it: only a new screen is known.
+    const start = resized ? CLEAR_SCREEN : drawn.length > 0 ? `\u001b[${drawn.length}A\r` : '';
+    const above = resized
+      ? lastThatFit(said, { columns: style().columns + 1, rows: rows - 1 - next.length })
+      : news;
     // In place and in one write: nothing flickers. Each line clears only what is right of it.
     terminal.write(
-      [
-        up > 0 ? `\u001b[${up}A\r` : '',
-        said === '' ? '' : `${said.replaceAll('\n', `${CLEAR_RIGHT}\n`)}${CLEAR_RIGHT}\n`,
-        ...next.map((line) => `${line}${CLEAR_RIGHT}\n`),
-        CLEAR_BELOW,
-      ].join(''),
+      start + [...above, ...next].map((line) => `${line}${CLEAR_RIGHT}\n`).join('') + CLEAR_BELOW,
     );
     drawn = next;
   };
   const redraw = (): void => {
-    draw('');
+    draw([]);
   };
   const restore = (): void => {
     terminal.write(SHOW_CURSOR);
@@ -74,10 +81,13 @@ export function createScreen(terminal: Terminal, env: NodeJS.ProcessEnv): Screen
       restore();
     }
     board = next;
-    draw('');
+    redraw();
   };
   const say = (text: string): void => {
-    if (live) draw(text);
+    const lines = text.split('\n');
+    said.push(...lines);
+    said.splice(0, said.length - SAID_KEPT);
+    if (live) draw(lines);
     else terminal.write(`${text}\n`);
   };
   const close = (): void => {
@@ -88,12 +98,17 @@ export function createScreen(terminal: Terminal, env: NodeJS.ProcessEnv): Screen
 
 const isSet = (value: string | undefined): boolean => value !== undefined && value !== '';
 
-/** How many rows the drawn lines take at this width: a terminal that became narrower has wrapped them. */
-function rowsOf(lines: readonly string[], columns: number): number {
-  return lines.reduce(
-    (rows, line) => rows + Math.max(1, Math.ceil(visibleLength(line) / columns)),
-    0,
-  );
+/** The last lines, as many as these rows hold when the terminal wraps the long ones. */
+function lastThatFit(
+  lines: readonly string[],
+  { columns, rows }: { columns: number; rows: number },
+): string[] {
+  let left = rows;
+  const first = lines.findLastIndex((line) => {
+    left -= Math.max(1, Math.ceil(visibleLength(line) / columns));
+    return left < 0;
+  });
+  return lines.slice(first + 1);
 }
 
 /** Colours take no room. */

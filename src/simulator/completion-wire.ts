@@ -46,63 +46,77 @@ export function createWire(facts: WireFacts): Wire {
   const head = { id, object: 'text_completion', created, model };
   const echo = return_token_ids ? facts.prompt_token_ids : null;
   let echoed = false;
-  const usageOf = (completion_tokens: number) => ({
+  const usageOf = (completion_tokens: number): Usage => ({
     prompt_tokens,
     total_tokens: prompt_tokens + completion_tokens,
     completion_tokens,
   });
+  const idsOf = ({ start, end }: Piece): number[] | null =>
+    return_token_ids ? answer.token_ids.slice(start, end) : null;
   return {
     chunk(piece) {
-      const choice = {
-        ...contentOf(piece, { answer, request }),
-        prompt_token_ids: echoed ? null : echo,
-        token_ids: return_token_ids ? answer.token_ids.slice(piece.start, piece.end) : null,
-      };
+      const prompt_token_ids = echoed ? null : echo;
       echoed = true;
+      const content = contentOf(piece, { answer, request });
+      const isLast = piece.finish_reason !== null && !include_usage;
       return event({
         ...head,
-        choices: [choice],
+        choices: [{ ...content, prompt_token_ids, token_ids: idsOf(piece) }],
         ...(include_usage && continuous_usage_stats ? { usage: usageOf(piece.end) } : {}),
-        ...(piece.finish_reason !== null && !include_usage
-          ? { system_fingerprint: FINGERPRINT }
-          : {}),
+        ...(isLast ? { system_fingerprint: FINGERPRINT } : {}),
       });
     },
     usage(completion_tokens) {
       if (!include_usage) return '';
-      const usage = {
-        ...usageOf(completion_tokens),
-        prompt_tokens_details: { cached_tokens: 0 },
-      };
+      const details = { prompt_tokens_details: { cached_tokens: 0 } };
+      const usage = { ...usageOf(completion_tokens), ...details };
       return event({ ...head, choices: [], usage, system_fingerprint: FINGERPRINT });
     },
     whole(piece) {
-      const choice = {
-        ...contentOf(piece, { answer, request }),
-        token_ids: return_token_ids ? answer.token_ids.slice(piece.start, piece.end) : null,
-        prompt_logprobs: null,
-        prompt_token_ids: echo,
-        routed_experts: null,
-      };
-      return JSON.stringify({
-        ...head,
-        choices: [choice],
-        service_tier: null,
-        system_fingerprint: FINGERPRINT,
-        usage: {
-          ...usageOf(piece.end),
-          prompt_tokens_details: {
-            cached_tokens: 0,
-            created_cache_tokens: null,
-            multimodal_tokens: null,
-          },
-          completion_tokens_details: null,
-        },
-        kv_transfer_params: null,
-        ec_transfer_params: null,
-        metrics: null,
-      });
+      const content = contentOf(piece, { answer, request });
+      return JSON.stringify(
+        wholeBody({ head, content, token_ids: idsOf(piece), echo, usage: usageOf(piece.end) }),
+      );
     },
+  };
+}
+
+interface Usage {
+  prompt_tokens: number;
+  total_tokens: number;
+  completion_tokens: number;
+}
+
+interface WholeBody {
+  head: object;
+  content: object;
+  token_ids: readonly number[] | null;
+  echo: readonly number[] | null;
+  usage: Usage;
+}
+
+function wholeBody({ head, content, token_ids, echo, usage }: WholeBody): unknown {
+  const choice = {
+    ...content,
+    token_ids,
+    prompt_logprobs: null,
+    prompt_token_ids: echo,
+    routed_experts: null,
+  };
+  const prompt_tokens_details = {
+    cached_tokens: 0,
+    created_cache_tokens: null,
+    multimodal_tokens: null,
+  };
+  return {
+    ...head,
+    choices: [choice],
+    service_tier: null,
+    system_fingerprint: FINGERPRINT,
+    usage: { ...usage, prompt_tokens_details, completion_tokens_details: null },
+    kv_transfer_params: null,
+    ec_transfer_params: null,
+    metrics: null,
   };
 }
 

@@ -13,8 +13,8 @@ export interface EngineStats {
 
 /** The engine behind the server: so many generations run, the others wait in line; it counts what it does. */
 export interface Engine {
-  /** Calls `start` at once or when a place is free. What it returns gives the place back, or leaves the line. */
-  enter(start: () => void): () => void;
+  /** Calls `start` at once or when a place is free. `leave` gives the place back, or leaves the line. */
+  enter(start: (leave: () => void) => void): () => void;
   countPrompt(tokens: number): void;
   countTokens(tokens: number): void;
   countEnd(reason: EndReason): void;
@@ -27,27 +27,35 @@ export function createEngine(settings: Pick<SimulatorSettings, 'max_num_seqs'>):
   let running = 0;
   let prompt_tokens = 0;
   let generation_tokens = 0;
+  let admitting = false;
 
-  /** Fills the free places; `max_num_seqs` may have changed meanwhile. */
+  /** Fills the free places; `max_num_seqs` may have changed meanwhile. What ends while it is started is seen by the loop. */
   const admit = (): void => {
+    if (admitting) return;
+    admitting = true;
     for (const start of line) {
-      if (running >= settings.max_num_seqs) return;
+      if (running >= settings.max_num_seqs) break;
       line.delete(start);
       running += 1;
       start();
     }
+    admitting = false;
   };
   return {
     enter(start) {
       let left = false;
-      line.add(start);
-      admit();
-      return () => {
+      const leave = (): void => {
         if (left) return;
         left = true;
-        if (!line.delete(start)) running -= 1;
+        if (!line.delete(begin)) running -= 1;
         admit();
       };
+      const begin = (): void => {
+        start(leave);
+      };
+      line.add(begin);
+      admit();
+      return leave;
     },
     countPrompt(tokens) {
       prompt_tokens += tokens;
@@ -67,37 +75,3 @@ export function createEngine(settings: Pick<SimulatorSettings, 'max_num_seqs'>):
     }),
   };
 }
-
-/** Prometheus text, the names that routers and controllers read (captures 111, 137). */
-export function metricsText({ running, waiting, ...totals }: EngineStats, model: string): string {
-  const labels = `engine="0",model_name="${model}"`;
-  const metric = (name: string, facts: { type: string; help: string; samples: Samples }): string => {
-    const lines = facts.samples.map(
-      ([extra, value]) => `vllm:${name}{${extra}${labels}} ${value.toFixed(1)}`,
-    );
-    const head = [`# HELP vllm:${name} ${facts.help}`, `# TYPE vllm:${name} ${facts.type}`];
-    return [...head, ...lines, ''].join('\n');
-  };
-  const gauge = (name: string, help: string, value: number): string =>
-    metric(name, { type: 'gauge', help, samples: [['', value]] });
-  const counter = (name: string, help: string, samples: Samples): string =>
-    metric(name, { type: 'counter', help, samples });
-  const { prompt_tokens, generation_tokens, finished } = totals;
-  return [
-    gauge('num_requests_running', 'Number of requests in model execution batches.', running),
-    gauge('num_requests_waiting', 'Number of requests waiting to be processed.', waiting),
-    gauge('kv_cache_usage_perc', 'KV-cache usage. 1 means 100 percent usage.', 0),
-    counter('num_preemptions_total', 'Cumulative number of preemptions.', [['', 0]]),
-    counter('prompt_tokens_total', 'Number of prefill tokens processed.', [['', prompt_tokens]]),
-    counter('generation_tokens_total', 'Number of generation tokens processed.', [
-      ['', generation_tokens],
-    ]),
-    counter(
-      'request_success_total',
-      'Count of successfully processed requests.',
-      Object.entries(finished).map(([reason, n]) => [`finished_reason="${reason}",`, n]),
-    ),
-  ].join('');
-}
-
-type Samples = readonly (readonly [extraLabels: string, value: number])[];

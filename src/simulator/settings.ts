@@ -101,3 +101,4 @@ export const SettingsChange = z.strictObject({
   seed: changeable.seed.optional(),
   max_num_seqs: changeable.max_num_seqs.optional(),
 });
+export type SettingsChange = z.infer<typeof SettingsChange>;

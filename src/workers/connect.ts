@@ -19,7 +19,7 @@ export function connectionSettings({ temporal }: Pick<Config, 'temporal'>): {
   namespace: string;
 } {
   const { profile, address, namespace } = temporal;
-  const found = loadClientConnectConfig(profile === null ? {} : { profile });
+  const found = readProfile(profile);
   return {
     options: {
       ...found.connectionOptions,
@@ -27,6 +27,17 @@ export function connectionSettings({ temporal }: Pick<Config, 'temporal'>): {
     },
     namespace: namespace ?? found.namespace ?? 'default',
   };
+}
+
+function readProfile(profile: string | null): ReturnType<typeof loadClientConnectConfig> {
+  try {
+    return loadClientConnectConfig(profile === null ? {} : { profile });
+  } catch (cause) {
+    const which = profile === null ? 'the default profile' : `profile ${profile}`;
+    throw new Error(`cannot read ${which} of temporal.toml (TEMPORAL_CONFIG_FILE names it)`, {
+      cause,
+    });
+  }
 }
 
 /** A server that is not there yet is waited for, aloud, for five minutes. */

@@ -167,7 +167,7 @@ describe('silence', () => {
         startStream(exchange).write(EVENTS.slice(0, 3).join(''));
       },
       'GET /is_paused': replay('107'),
-      options: limits,
+      options: { ...limits, first_token_timeout_ms: 10_000 },
     });
     const { got, onDelta } = collector();
     const began = performance.now();

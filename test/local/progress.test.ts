@@ -130,18 +130,23 @@ describe('on a terminal', () => {
     assert.equal(terminal.listenerCount('resize'), 0);
   });
 
-  test('a resize draws the board again, from where its wrapped lines begin', () => {
+  test('a new width means a new screen: the last lines that fit, and the board below', () => {
     const terminal = new FakeTerminal(true);
     const screen = createScreen(terminal, {});
-    screen.show(({ columns }) => ['x'.repeat(columns)]);
-    terminal.columns = 40;
+    for (const line of ['one', 'two', 'x'.repeat(50), 'four']) screen.say(line);
+    screen.show(({ columns }) => ['b'.repeat(columns)]);
+    [terminal.columns, terminal.rows] = [40, 6];
     terminal.written = '';
     terminal.emit('resize');
-    assert.ok(terminal.written.startsWith('\u001b[2A\r'), 'the line of 79 took two rows of 40');
-    assert.ok(
-      terminal.written.includes('x'.repeat(39)) && !terminal.written.includes('x'.repeat(40)),
-    );
+    assert.ok(terminal.written.startsWith('\u001b[H\u001b[2J'));
+    assert.deepEqual(terminal.written.match(/[a-z]{2,}/g), [
+      'two',
+      'x'.repeat(50),
+      'four',
+      'b'.repeat(39),
+    ]);
     screen.close();
+    assert.equal(terminal.listenerCount('resize'), 0);
   });
 
   test('NO_COLOR means no colours, CI and dumb terminals no board', () => {

@@ -4,7 +4,7 @@ import { assemble, finishStream, startStream, type StreamState } from './stream-
 import { startWatchdog, type Watchdog } from './watchdog.js';
 import { isContextOverflow, unavailableFault, wireFault, type CallSite } from './wire-faults.js';
 
-export interface GenerateDeps {
+interface GenerateDeps {
   replica: string;
   openCompletion: Http['openCompletion'];
   isPaused: () => Promise<boolean>;

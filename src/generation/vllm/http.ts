@@ -27,7 +27,7 @@ export interface HttpOptions {
   connections?: number;
 }
 
-export interface HttpCall {
+interface HttpCall {
   method: 'GET' | 'POST';
   /** Below the server's root, which is the base URL without `/v1`. */
   path: string;

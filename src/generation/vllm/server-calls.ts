@@ -22,7 +22,7 @@ const ModelsReply = z.object({
 const VersionReply = z.object({ version: z.string() });
 const PausedReply = z.object({ is_paused: z.boolean() });
 
-export interface ServerCallsDeps {
+interface ServerCallsDeps {
   replica: string;
   call: Http['call'];
   /** For one rendering, encoding or decoding. */

@@ -1,7 +1,7 @@
 /** `setTimeout` fires at once above this. */
 const MAX_TIMER_MS = 2_147_483_647;
 
-export interface WatchdogOptions {
+interface WatchdogOptions {
   /** From sending the request to its first token. */
   first_token_timeout_ms: number;
   /** Between chunks, once tokens have begun. */

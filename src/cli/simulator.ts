@@ -1,0 +1,58 @@
+import { readFile } from 'node:fs/promises';
+import { parseArgs } from 'node:util';
+import { parse as parseYaml } from 'yaml';
+import { followLifeline } from '../local/lifeline.js';
+import { problemsOf } from '../model/problems.js';
+import { startSimulator } from '../simulator/server.js';
+import { SimulatorSettings } from '../simulator/settings.js';
+
+export async function simulatorCommand(args: string[]): Promise<number> {
+  const { port, settings } = await readOptions(args);
+  const simulator = await startSimulator({ settings, port });
+  console.log(`simulator of a vLLM server on ${simulator.url}/v1, model ${settings.model}`);
+  await new Promise<void>((resolve) => {
+    process.once('SIGINT', resolve);
+    process.once('SIGTERM', resolve);
+    followLifeline(process.env, resolve);
+  });
+  await simulator.close();
+  return 0;
+}
+
+/** Each setting is an option of its own, `--tokens-per-second` for `tokens_per_second`; values are read as YAML. */
+async function readOptions(args: string[]): Promise<{ port: number; settings: SimulatorSettings }> {
+  const names = Object.keys(SimulatorSettings.shape);
+  const { values } = parseArgs({
+    args,
+    options: {
+      port: { type: 'string', default: '8000' },
+      settings: { type: 'string' },
+      config: { type: 'string' },
+      ...Object.fromEntries(names.map((name) => [optionOf(name), { type: 'string' } as const])),
+    },
+  });
+  const given: Record<string, unknown> = values;
+  const file =
+    values.settings === undefined
+      ? {}
+      : asObject(parseYaml(await readFile(values.settings, 'utf8')));
+  const options = names
+    .filter((name) => given[optionOf(name)] !== undefined)
+    .map((name) => [name, parseYaml(String(given[optionOf(name)])) as unknown]);
+  const input = { ...file, ...Object.fromEntries(options) } as unknown;
+  const parsed = SimulatorSettings.safeParse(input);
+  if (!parsed.success) {
+    const problems = problemsOf(parsed.error, input).map(({ where, what }) => `${where}: ${what}`);
+    throw new Error(`simulator settings: ${problems.join('; ')}`);
+  }
+  const port = Number(values.port);
+  if (!Number.isInteger(port) || port < 0 || port > 65535) {
+    throw new Error(`--port: expected a port, got ${JSON.stringify(values.port)}`);
+  }
+  return { port, settings: parsed.data };
+}
+
+const optionOf = (setting: string): string => setting.replaceAll('_', '-');
+
+const asObject = (value: unknown): object =>
+  typeof value === 'object' && value !== null ? value : {};

@@ -1,0 +1,13 @@
+import { parseArgs } from 'node:util';
+import { up } from '../local/up.js';
+
+export async function upCommand(args: string[]): Promise<number> {
+  const { values } = parseArgs({
+    args,
+    options: {
+      exit: { type: 'boolean', default: false },
+      config: { type: 'string', default: './temporal.yaml' },
+    },
+  });
+  return await up(values);
+}

@@ -1,0 +1,3 @@
+import { playGoldens } from './goldens/suite.js';
+
+playGoldens('nemo-rl-async');

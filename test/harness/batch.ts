@@ -1,0 +1,133 @@
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { WorkflowHandle } from '@temporalio/client';
+import { ApplicationFailure, CancelledFailure, WorkflowFailedError } from '@temporalio/client';
+import type { BatchResult } from '../../src/activities/contract.js';
+import type { BatchRequest, SingleRollout } from '../../src/model/batch-request.js';
+import type { JournalLine } from '../../src/model/journal.js';
+import { parseLine } from '../../src/model/journal.js';
+import type { Row } from '../../src/model/row.js';
+import type { z } from 'zod';
+import type { TestServer } from './dev-server.js';
+import { within } from './waiting.js';
+
+/** What the failure of a workflow says: the type and message of its innermost cause. */
+export interface WorkflowFailure {
+  type: string;
+  message: string;
+}
+
+/** How a workflow that returns a batch's result has ended, and the rows that stand in the store then. */
+export interface BatchOutcome {
+  batch_id: string;
+  result: BatchResult | null;
+  failure: WorkflowFailure | null;
+  rollouts: Row[];
+  failures: Row[];
+}
+
+export interface StartedBatch {
+  batch_id: string;
+  handle: WorkflowHandle;
+  outcome: (timeout_ms?: number) => Promise<BatchOutcome>;
+}
+
+export interface BatchToStart {
+  server: TestServer;
+  /** `store.root` of the worker. */
+  store_root: string;
+  batch_id: string;
+  task_queue: string;
+}
+
+const CALL_MS = 20_000;
+const OUTCOME_MS = 60_000;
+
+/** Starts `rolloutBatch`; the request goes as it is, so that it may be wrong. */
+export function startBatch(
+  batch: BatchToStart,
+  request: z.input<typeof BatchRequest> | Record<string, unknown>,
+): Promise<StartedBatch> {
+  return start(batch, { type: 'rolloutBatch', input: request });
+}
+
+/** Starts `rollout` by hand: a batch of one, with the workflow id as its batch id. */
+export function startSingleRollout(
+  batch: BatchToStart,
+  request: z.input<typeof SingleRollout> | Record<string, unknown>,
+): Promise<StartedBatch> {
+  return start(batch, { type: 'rollout', input: request });
+}
+
+async function start(
+  { server, store_root, batch_id, task_queue }: BatchToStart,
+  { type, input }: { type: string; input: unknown },
+): Promise<StartedBatch> {
+  const { client } = server;
+  const handle = await client.connection.withDeadline(Date.now() + CALL_MS, () =>
+    client.workflow.start(type, { workflowId: batch_id, taskQueue: task_queue, args: [input] }),
+  );
+  return {
+    batch_id,
+    handle,
+    outcome: async (timeout_ms = OUTCOME_MS) => {
+      const wait = { what: `the end of ${type} ${batch_id}`, timeout_ms };
+      const end = await within(wait, endOf(handle));
+      const rows = (name: string): Promise<Row[]> =>
+        readRows(path.join(store_root, batch_id, name));
+      return {
+        batch_id,
+        ...end,
+        rollouts: await rows('rollouts.jsonl'),
+        failures: await rows('failures.jsonl'),
+      };
+    },
+  };
+}
+
+async function endOf(
+  handle: WorkflowHandle,
+): Promise<{ result: BatchResult | null; failure: WorkflowFailure | null }> {
+  try {
+    return { result: (await handle.result()) as BatchResult, failure: null };
+  } catch (error) {
+    if (error instanceof WorkflowFailedError) return { result: null, failure: failureOf(error) };
+    throw error;
+  }
+}
+
+function failureOf(error: WorkflowFailedError): WorkflowFailure {
+  let innermost: Error = error;
+  while (innermost.cause instanceof Error) innermost = innermost.cause;
+  const { message } = innermost;
+  if (innermost instanceof ApplicationFailure) return { type: innermost.type ?? 'Error', message };
+  return { type: innermost instanceof CancelledFailure ? 'Cancelled' : innermost.name, message };
+}
+
+/** A JSONL file; empty where there is none. */
+export async function readRows(file: string): Promise<Row[]> {
+  const text = await readFile(file, 'utf8').catch((error: unknown) => {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
+    throw error;
+  });
+  return text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Row);
+}
+
+/** The lines of a rollout's journal that parse, those of every writer; empty where there is none. */
+export async function readJournal(
+  store_root: string,
+  { batch_id, row, repeat }: { batch_id: string; row: number; repeat: number },
+): Promise<JournalLine[]> {
+  const file = path.join(store_root, batch_id, 'journals', `${row}-${repeat}.jsonl`);
+  const text = await readFile(file, 'utf8').catch((error: unknown) => {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
+    throw error;
+  });
+  return text
+    .split('\n')
+    .map(parseLine)
+    .filter((line) => line !== null);
+}

@@ -1,0 +1,93 @@
+import { mkdir } from 'node:fs/promises';
+import path from 'node:path';
+import type { ScriptedEngine } from '../servers/scripted-engine.js';
+import { createScriptedEngine } from '../servers/scripted-engine.js';
+import type { ScriptedEnvironment } from '../servers/scripted-environment.js';
+import { startScriptedEnvironment } from '../servers/scripted-environment.js';
+import type { BatchToStart } from './batch.js';
+import type { TestServer } from './dev-server.js';
+import { startTestServer } from './dev-server.js';
+import { makeTemporaryDirectory } from './temporary-directory.js';
+import type { WorkerConfig, WorkerProcess } from './worker-process.js';
+import { startWorkerProcess } from './worker-process.js';
+
+/** What a file of end-to-end tests stands on: one Temporal server, one scripted engine and environment, workers as it needs them. */
+export interface Testbed {
+  /** Temporary; logs, settings, the store. */
+  directory: string;
+  store_root: string;
+  /** Of the workers; empty. */
+  inputs_dir: string;
+  server: TestServer;
+  engine: ScriptedEngine;
+  environment: ScriptedEnvironment;
+  /** Ended by `end`, too. */
+  startWorker: (options: TestbedWorker) => Promise<WorkerProcess>;
+  /** What `startBatch` and `startSingleRollout` need. */
+  batch: (batch_id: string, task_queue: string) => BatchToStart;
+  /** Ends everything, in reverse order; throws the first error only after all were tried. */
+  end: () => Promise<void>;
+}
+
+export interface TestbedWorker {
+  /** Also the name of its files. */
+  task_queue: string;
+  generation: WorkerConfig['generation'];
+  environments: WorkerConfig['environments'];
+  worker?: WorkerConfig['worker'];
+  /** Of several that share a task queue. */
+  name?: string;
+}
+
+/** Everything that was started ends again when a part does not start. */
+export async function startTestbed(name: string): Promise<Testbed> {
+  const endings: (() => Promise<void>)[] = [];
+  const end = async (): Promise<void> => {
+    const problems: unknown[] = [];
+    for (const ending of endings.splice(0).reverse()) {
+      await ending().catch((error: unknown) => problems.push(error));
+    }
+    if (problems.length > 0) throw problems[0];
+  };
+  try {
+    const directory = await makeTemporaryDirectory(name);
+    endings.push(directory.remove);
+    const store_root = path.join(directory.path, 'store');
+    const inputs_dir = path.join(directory.path, 'inputs');
+    await mkdir(inputs_dir);
+    const engine = createScriptedEngine();
+    endings.push(engine.close);
+    const environment = await startScriptedEnvironment();
+    endings.push(environment.close);
+    const server = await startTestServer({ directory: directory.path });
+    endings.push(server.stop);
+    return {
+      directory: directory.path,
+      store_root,
+      inputs_dir,
+      server,
+      engine,
+      environment,
+      startWorker: async ({ task_queue, name: file = task_queue, ...parts }) => {
+        const { address, namespace } = server;
+        const worker = await startWorkerProcess({
+          directory: directory.path,
+          name: file,
+          config: {
+            temporal: { address, namespace, task_queue },
+            store: { kind: 'file', root: store_root },
+            inputs_dir,
+            ...parts,
+          },
+        });
+        endings.push(worker.stop);
+        return worker;
+      },
+      batch: (batch_id, task_queue) => ({ server, store_root, batch_id, task_queue }),
+      end,
+    };
+  } catch (error) {
+    await end();
+    throw error;
+  }
+}

@@ -1,0 +1,103 @@
+import { access, readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { z } from 'zod';
+import type { Exit } from '../../src/local/child.js';
+import { describeExit, logTail, startChild } from '../../src/local/child.js';
+import { stackEnvironment } from '../../src/local/environment.js';
+import type { Config } from '../../src/workers/config.js';
+import { PROJECT_ROOT } from './dev-server.js';
+import { eventually, within } from './waiting.js';
+
+/** What stands in temporal.yaml. */
+export type WorkerConfig = z.input<typeof Config>;
+
+export interface WorkerProcess {
+  pid: number;
+  exited: Promise<Exit>;
+  /** Everything it wrote so far. */
+  log: () => Promise<string>;
+  /** SIGTERM, and SIGKILL where that does not end it within 8 s. Of a process that is gone: nothing. */
+  stop: () => Promise<void>;
+  /** Sends a signal that ends it, and waits for its end. */
+  kill: (signal: 'SIGKILL' | 'SIGTERM') => Promise<Exit>;
+  /** Freezes it: it holds what it holds and does nothing, until `resume`. */
+  pause: () => void;
+  resume: () => void;
+}
+
+export interface WorkerOptions {
+  /** For its settings and its log, `<name>.yaml` and `<name>.log`. */
+  directory: string;
+  config: WorkerConfig;
+  /** Of several in one directory. */
+  name?: string;
+  /** Variables beside those of this process. */
+  env?: Record<string, string>;
+}
+
+const STARTED_WITHIN_MS = 60_000;
+const ENDED_WITHIN_MS = 20_000;
+
+/** Starts `temporal-rollout worker` and waits until it says that it has started. It ends with this process, however that ends. */
+export async function startWorkerProcess({
+  directory,
+  config,
+  name = 'worker',
+  env = {},
+}: WorkerOptions): Promise<WorkerProcess> {
+  const main = path.join(PROJECT_ROOT, 'dist', 'cli', 'main.js');
+  await access(main).catch(() => {
+    throw new Error(`${main} is missing: build it with \`node tools/setup.mjs\``);
+  });
+  const settings = path.join(directory, `${name}.yaml`);
+  const logFile = path.join(directory, `${name}.log`);
+  // JSON is YAML.
+  await writeFile(settings, JSON.stringify(config, null, 2));
+  const child = await startChild({
+    command: process.execPath,
+    args: [main, 'worker', '--config', settings],
+    cwd: directory,
+    env: {
+      ...stackEnvironment(process.env),
+      // Absent, so that nothing of the user's is read; an empty file is an error of @temporalio/envconfig 1.24.
+      TEMPORAL_CONFIG_FILE: path.join(directory, 'temporal.toml'),
+      LOG_LEVEL: 'info',
+      ...env,
+    },
+    logFile,
+    ends: 'pipe',
+  });
+  const log = (): Promise<string> => readFile(logFile, 'utf8');
+  const state: { exit: Exit | null } = { exit: null };
+  void child.exited.then((exit) => {
+    state.exit = exit;
+  });
+  try {
+    await eventually({ what: 'the worker to start', timeout_ms: STARTED_WITHIN_MS }, async () => {
+      if (state.exit !== null) throw new Error(`the worker ended ${describeExit(state.exit)}`);
+      return (await log()).includes('"worker started"');
+    });
+  } catch (error) {
+    await child.stop();
+    throw new Error(`${String(error)}\n${await logTail(logFile, 10)}`, { cause: error });
+  }
+  const send = (signal: NodeJS.Signals): void => {
+    if (state.exit === null) process.kill(child.pid, signal);
+  };
+  return {
+    pid: child.pid,
+    exited: child.exited,
+    log,
+    stop: () => child.stop(),
+    kill: (signal) => {
+      send(signal);
+      return within({ what: 'the worker to end', timeout_ms: ENDED_WITHIN_MS }, child.exited);
+    },
+    pause: () => {
+      send('SIGSTOP');
+    },
+    resume: () => {
+      send('SIGCONT');
+    },
+  };
+}

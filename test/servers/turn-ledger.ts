@@ -1,0 +1,71 @@
+import type { TurnAddress } from './rollout-address.js';
+import { rolloutIdOf } from './rollout-address.js';
+import { ScriptError } from './scripts.js';
+
+interface KnownTurn {
+  prompt_ids: readonly number[];
+  /** What the policy was streamed; null where it was resumed, since a resumed turn is cut by the client. */
+  token_ids: readonly number[] | null;
+  complete: boolean;
+}
+
+/** `first`, `repeat` of the same prompt, or a `resume` behind tokens of the turn that the prompt already carries. */
+export interface TurnRequest {
+  kind: 'first' | 'repeat' | 'resume';
+  inherited: readonly number[];
+}
+
+/**
+ * What one rollout asked for so far. Each prompt must go on from the turn before, token by token, and no turn may be
+ * asked for again after it was generated to its end.
+ */
+export function createTurnLedger() {
+  const turns: (KnownTurn | undefined)[] = [];
+
+  const enter = (
+    address: TurnAddress,
+    { prompt_ids, allow_repeats }: { prompt_ids: readonly number[]; allow_repeats: boolean },
+  ): TurnRequest => {
+    const name = `turn ${address.turn} of ${rolloutIdOf(address)}`;
+    const known = turns[address.turn];
+    if (known === undefined) {
+      if (turns.length > address.turn) throw new ScriptError(`${name} comes after a later turn`);
+      checkContinues(turns.at(-1), { prompt_ids, name });
+      turns[address.turn] = { prompt_ids, token_ids: null, complete: false };
+      return { kind: 'first', inherited: [] };
+    }
+    if (known.complete && !allow_repeats) throw new ScriptError(`${name} was generated twice`);
+    if (!startsWith(prompt_ids, known.prompt_ids)) {
+      throw new ScriptError(`${name} was asked for again with another prompt`);
+    }
+    const inherited = prompt_ids.slice(known.prompt_ids.length);
+    return { kind: inherited.length === 0 ? 'repeat' : 'resume', inherited };
+  };
+
+  const complete = (
+    { turn }: TurnAddress,
+    { token_ids, kind }: { token_ids: readonly number[]; kind: TurnRequest['kind'] },
+  ): void => {
+    const known = turns[turn];
+    if (known === undefined) return;
+    known.complete = true;
+    known.token_ids = kind === 'resume' ? null : token_ids;
+  };
+
+  return { enter, complete };
+}
+
+function checkContinues(
+  before: KnownTurn | undefined,
+  { prompt_ids, name }: { prompt_ids: readonly number[]; name: string },
+): void {
+  if (before === undefined) return;
+  if (!before.complete)
+    throw new ScriptError(`${name} comes before the turn before it is generated`);
+  if (!startsWith(prompt_ids, [...before.prompt_ids, ...(before.token_ids ?? [])])) {
+    throw new ScriptError(`the prompt of ${name} does not begin with what was generated before`);
+  }
+}
+
+const startsWith = (ids: readonly number[], beginning: readonly number[]): boolean =>
+  beginning.length <= ids.length && beginning.every((id, i) => id === ids[i]);
