@@ -15,6 +15,7 @@ import type {
 import type { Attempt } from './attempt.js';
 import type { Activities, BatchResult, CloseBatch, Counts } from './contract.js';
 import type { Dependencies } from './dependencies.js';
+import { requestOf } from './request-of.js';
 
 /**
  * The closing pass: journals, one at a time and in manifest order, become rows and summary lines; summaries become
@@ -24,7 +25,7 @@ import type { Dependencies } from './dependencies.js';
 export function createCloseBatch({ attempt, store }: Dependencies): Activities['closeBatch'] {
   return (input) =>
     attempt(async (hold) => {
-      const request = await store.readRequest(input.batch_id);
+      const request = await requestOf(input.batch_id, store);
       const outputs = store.outputs(input.batch_id);
       const samples = await store.sampleCount(input.batch_id);
       const parts = slicesOf({ samples, num_repeats: request.num_repeats });
@@ -49,7 +50,7 @@ export function createCloseBatch({ attempt, store }: Dependencies): Activities['
 export function createCloseSlice({ attempt, store }: Dependencies): Activities['closeSlice'] {
   return (input) =>
     attempt(async (hold) => {
-      const request = await store.readRequest(input.batch_id);
+      const request = await requestOf(input.batch_id, store);
       const outputs = store.outputs(input.batch_id);
       const part = { first: input.first, last: input.last };
       if (await outputs.isClosed(part)) return;

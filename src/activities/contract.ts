@@ -16,7 +16,7 @@ export interface Activities {
   playTurns: (at: TurnRef) => Promise<TurnProgress>;
   generateTurn: (at: TurnRef) => Promise<TurnProgress>;
   stepEnvironment: (at: TurnRef) => Promise<TurnProgress>;
-  finishRollout: (input: FinishRollout) => Promise<RolloutResult>;
+  finishRollout: (input: FinishRollout) => Promise<FinishedRollout>;
   closeBatch: (input: CloseBatch) => Promise<BatchResult>;
   /** A slice closes its own rows. */
   closeSlice: (input: CloseSlice) => Promise<void>;
@@ -39,8 +39,6 @@ export interface RolloutPlan extends RolloutRef {
   task_name: string;
   /** Is the environment a function of the log, played beside the generation? */
   in_process: boolean;
-  /** Started by hand: this rollout closes its own batch of one. */
-  single: boolean;
   timeout_ms: number;
   heartbeat_timeout_ms: number;
   queues: { generation: string; environment: string };
@@ -76,6 +74,12 @@ export interface FinishRollout {
   /** null: the rollout ended by itself. A valid end in the journal wins over any reason. */
   stop_reason: 'timeout' | 'stopped' | 'cancelled' | 'failed' | null;
   failure: FailureFacts | null;
+}
+
+export interface FinishedRollout {
+  result: RolloutResult;
+  /** Started by hand, and there is a batch of one to close. */
+  single: boolean;
 }
 
 /** The result of workflow `rollout`. */

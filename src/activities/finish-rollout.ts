@@ -1,11 +1,12 @@
+import type { RolloutRef } from '../model/batch-request.js';
 import { rolloutId } from '../model/batch-request.js';
 import { Fault } from '../model/faults.js';
 import type { Failure, StopReason } from '../model/journal.js';
 import { naturalEnd } from '../model/stop-rules.js';
 import type { Trajectory } from '../model/trajectory.js';
-import type { Activities, FinishRollout, RolloutResult } from './contract.js';
+import type { Activities, FinishRollout, FinishedRollout, RolloutResult } from './contract.js';
 import type { Dependencies } from './dependencies.js';
-import { placeOf } from './start-rollout.js';
+import { isSingle, placeOf } from './start-rollout.js';
 
 /**
  * Writes the end of a rollout, also where nothing else was written. What the journal says wins: an `end` that stands,
@@ -15,6 +16,9 @@ export function createFinishRollout({ attempt, store }: Dependencies): Activitie
   return (input) =>
     attempt(async ({ workflow_id }) => {
       const ref = placeOf(input.rollout, workflow_id);
+      const single = isSingle(input.rollout);
+      if (single && (await store.findRequest(ref.batch_id)) === null)
+        return nothingToFinish(ref, input);
       const journal = await store.claim(ref, { activity: 'finishRollout' });
       try {
         const { trajectory } = journal;
@@ -35,7 +39,7 @@ export function createFinishRollout({ attempt, store }: Dependencies): Activitie
           });
         }
         await journal.commit();
-        return resultOf(rolloutId(ref), trajectory);
+        return { result: resultOf(rolloutId(ref), trajectory), single };
       } finally {
         await journal.release();
       }
@@ -63,6 +67,13 @@ const REASONS = {
 function failureOf({ stop_reason, failure }: FinishRollout, turn: number): Failure | null {
   if (stop_reason === null) return null;
   return { ...(failure ?? REASONS[stop_reason]), turn };
+}
+
+/** A rollout started by hand that was ended before its batch of one was planned: there is no journal to end. */
+function nothingToFinish(ref: RolloutRef, { stop_reason }: FinishRollout): FinishedRollout {
+  const totals = { turn_count: 0, total_reward: 0, total_tokens: 0 };
+  const result = { rollout_id: rolloutId(ref), stop_reason: stop_reason ?? 'failed', ...totals };
+  return { result, single: false };
 }
 
 function resultOf(rollout_id: string, trajectory: Trajectory): RolloutResult {

@@ -16,7 +16,7 @@ export interface Hold {
 }
 
 export function poolOf(
-  { generation }: RolloutSettings,
+  { generation }: Pick<RolloutSettings, 'generation'>,
   { service, known }: Dependencies,
 ): GenerationPool {
   const pool = service(generation.service);

@@ -9,8 +9,10 @@ import { checkPromptLength } from '../model/stop-rules.js';
 import type { Attempt } from './attempt.js';
 import type { Activities, RolloutPlan } from './contract.js';
 import type { Dependencies } from './dependencies.js';
+import { poolOf } from './hold.js';
 import { parseBatchId, prepareBatch } from './plan-batch.js';
 import { renderPrompt } from './render-prompt.js';
+import { requestOf } from './request-of.js';
 import { progressOf } from './turn-progress.js';
 
 /**
@@ -21,9 +23,8 @@ export function createStartRollout(dependencies: Dependencies): Activities['star
   return (input) =>
     dependencies.attempt(async (attempt) => {
       const ref = placeOf(input, attempt.workflow_id);
-      const single = isSingle(input);
-      if (single) await planSingle({ input, attempt }, dependencies);
-      return await startRollout({ ref, single, attempt }, dependencies);
+      if (isSingle(input)) await planSingle({ input, attempt }, dependencies);
+      return await startRollout({ ref, attempt }, dependencies);
     });
 }
 
@@ -35,7 +36,7 @@ export function placeOf(input: unknown, workflowId: string): RolloutRef {
   throw invalidBatchRequest(problemsOf(parsed.error, input));
 }
 
-const isSingle = (input: unknown): boolean =>
+export const isSingle = (input: unknown): boolean =>
   typeof input === 'object' && input !== null && 'sample' in input;
 
 /** A rollout started by hand brings its sample and is planned as a batch of one. */
@@ -51,11 +52,11 @@ async function planSingle(
 }
 
 async function startRollout(
-  { ref, single, attempt }: { ref: RolloutRef; single: boolean; attempt: Attempt },
+  { ref, attempt }: { ref: RolloutRef; attempt: Attempt },
   dependencies: Dependencies,
 ): Promise<RolloutPlan> {
   const { store, deployment } = dependencies;
-  const request = await store.readRequest(ref.batch_id);
+  const request = await requestOf(ref.batch_id, store);
   const timeout_ms = toMs(request.rollout_timeout);
   if (attempt.waited_s * 1000 > timeout_ms) {
     throw new Fault({
@@ -88,7 +89,6 @@ async function startRollout(
     ...ref,
     task_name,
     in_process: environment?.environment.in_process ?? true,
-    single,
     timeout_ms,
     heartbeat_timeout_ms: deployment.heartbeat_timeout_ms,
     queues: { generation: deployment.generation_queue, environment: environment?.task_queue ?? '' },
@@ -106,17 +106,8 @@ async function renderSample(
   }: { sample: Sample; request: BatchRequest; ref: RolloutRef; attempt: Attempt },
   dependencies: Dependencies,
 ): Promise<LogMessage[]> {
-  const pool = dependencies.service(request.generation.service);
-  if (pool === undefined) {
-    throw invalidBatchRequest([
-      {
-        where: 'generation.service',
-        what: `no service ${request.generation.service} in temporal.yaml`,
-      },
-    ]);
-  }
   const prompt = await renderPrompt(sample.message_log, {
-    service: pool.pick(rolloutId(ref)),
+    service: poolOf(request, dependencies).pick(rolloutId(ref)),
     generation: request.generation,
     signal: attempt.signal,
   });

@@ -19,18 +19,24 @@ export function renderBoard(state: BoardState, style: TextStyle): string[] {
   const { progress } = state;
   const lines = [
     heading(state, style.columns),
-    ...(progress === null ? [] : [bar(progress, style), numbers(progress), speed(progress)]),
+    ...(isCounted(progress) ? [bar(progress, style), numbers(progress), speed(progress)] : []),
     ...notes(state).map((note): Line => [{ text: note, ink: 'yellow' }]),
   ];
   return lines.map((line) => renderLine(line, style));
 }
 
 function heading({ batchId, progress, elapsedS }: BoardState, columns: number): Line {
-  const phase = progress?.phase ?? 'starting';
-  return spread([{ text: batchId, ink: 'bold' }, `  ${phase}`], {
+  return spread([{ text: batchId, ink: 'bold' }, `  ${phaseOf(progress)}`], {
     line: [formatClock(elapsedS)],
     columns,
   });
+}
+
+const phaseOf = (progress: BatchProgress | null): string => progress?.phase ?? 'starting';
+
+/** Until the batch is planned there is nothing to count. */
+function isCounted(progress: BatchProgress | null): progress is BatchProgress {
+  return progress !== null && progress.phase !== 'planning';
 }
 
 const BAR_WIDTH = 40;
@@ -78,7 +84,8 @@ function notes({ progress, trouble }: BoardState): string[] {
 /** One plain line, for logs. */
 export function renderPlain(state: BoardState): string {
   const { batchId, progress } = state;
-  if (progress === null) return [batchId, 'starting', ...notes(state).map(plain)].join(', ');
+  if (!isCounted(progress))
+    return [`${batchId} ${phaseOf(progress)}`, ...notes(state).map(plain)].join(', ');
   const { phase, done, requested, running, failed, valid, turns, tokens } = progress;
   const eta = etaSeconds(progress);
   return [
@@ -113,7 +120,7 @@ const meanReward = (valid: number, sum: number): string =>
   valid === 0 ? '-' : (sum / valid).toFixed(3);
 
 /** From the rollouts that ended; null while too few have for a guess. */
-export function etaSeconds({ phase, done, requested, elapsed_s }: BatchProgress): number | null {
+function etaSeconds({ phase, done, requested, elapsed_s }: BatchProgress): number | null {
   const few = Math.min(5, requested / 10);
   if (phase !== 'running' || done < few || done === 0) return null;
   return ((requested - done) * elapsed_s) / done;

@@ -35,27 +35,33 @@ export async function followBatch(options: FollowOptions): Promise<'closed' | 'a
   const { batchId, look, screen, signal, intervalMs = 500, plainEveryMs = 2000 } = options;
   const startedAt = performance.now();
   const print = plainPrinter(screen, plainEveryMs);
-  let state: BoardState = { batchId, progress: null, elapsedS: 0, trouble: null };
+  let latest: Look = { closed: false, progress: null, trouble: null };
   let answeredAt = startedAt;
+  const draw = (): void => {
+    const now = performance.now();
+    const state: BoardState = {
+      batchId,
+      progress: latest.progress,
+      elapsedS: (now - startedAt) / 1000,
+      trouble: now - answeredAt > TROUBLE_AFTER_MS ? latest.trouble : null,
+    };
+    screen.show((style) => renderBoard(state, style));
+    print(state, latest.closed);
+  };
+  // A look takes seconds when the server is away; the clock goes on.
+  const ticking = setInterval(draw, intervalMs);
   try {
     while (!signal.aborted) {
       const { closed, progress, trouble } = await look();
-      const now = performance.now();
-      if (progress !== null) answeredAt = now;
-      state = {
-        batchId,
-        progress: progress ?? state.progress,
-        elapsedS: (now - startedAt) / 1000,
-        trouble: now - answeredAt > TROUBLE_AFTER_MS ? trouble : null,
-      };
-      const shown = state;
-      screen.show((style) => renderBoard(shown, style));
-      print(state, closed);
+      if (progress !== null) answeredAt = performance.now();
+      latest = { closed, progress: progress ?? latest.progress, trouble };
+      draw();
       if (closed) return 'closed';
       await sleep(intervalMs, undefined, { signal }).catch(() => undefined);
     }
     return 'aborted';
   } finally {
+    clearInterval(ticking);
     screen.show(null);
   }
 }

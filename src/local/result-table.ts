@@ -16,18 +16,17 @@ const GROUPS: readonly [string, RegExp][] = [
 /** Rates that end with `_rate` or `_per_s` speak of turns and tokens, too; these go where their kind is. */
 const KIND_FIRST = /^(stop_reason\/|max_turns_reached_rate$)/;
 
-/** What a batch came to: one line of counts, the metrics in groups, the files. */
+/** What a batch came to: the metrics in groups, one line of counts, the files. */
 export function renderResult(result: BatchResult, style: TextStyle): string[] {
   const { counts, metrics, files } = result;
   const lines: Line[] = [
-    [{ text: countsText(counts), ink: allCompleted(counts) ? 'green' : 'red' }],
     ...metricGroups(metrics).flatMap(([title, entries]): Line[] => [
-      [],
       [{ text: title, ink: 'bold' }],
       ...columnsOf(entries, style.columns),
+      [],
     ]),
-    [],
-    [{ text: 'Files', ink: 'bold' }],
+    // Below the table: a terminal shows the end of what was written.
+    [{ text: countsText(counts), ink: allCompleted(counts) ? 'green' : 'red' }],
   ];
   return [
     ...lines.map((line) => renderLine(line, style)),

@@ -5,7 +5,6 @@ import { chooseServerPorts, startDevServer } from './dev-server.js';
 import { stackEnvironment } from './environment.js';
 import type { FolderClaim } from './folder-claim.js';
 import { firstFreePort } from './free-port.js';
-import type { LocalConfig } from './local-config.js';
 import { writeLocalConfig } from './local-config.js';
 import type { Part, Supervisor } from './supervisor.js';
 
@@ -21,7 +20,8 @@ export interface StackOptions {
   supervisor: Supervisor;
 }
 
-export interface Stack extends LocalConfig {
+export interface Stack {
+  taskQueue: string;
   address: string;
   namespace: string;
   uiUrl: string;
@@ -29,8 +29,8 @@ export interface Stack extends LocalConfig {
   logs: string;
 }
 
-/** About half a minute for the example, slow enough to watch: tokens a second per stream, tokens of thought per turn. */
-const DEMO_SIMULATOR = ['--tokens-per-second', '170', '--thinking-tokens', '[20,60]'];
+/** Tokens a second per stream, tokens of thought per turn: the example takes about half a minute, so that it can be watched. */
+const DEMO_SIMULATOR = ['--tokens-per-second', '60', '--thinking-tokens', '[40,120]'];
 
 /** Temporal server, simulator and worker, each started again when it dies, on the same ports. */
 export async function startStack(options: StackOptions): Promise<Stack> {
@@ -54,13 +54,14 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   await supervisor.run(serverPart({ ...options, ports, logs }));
   await supervisor.run(part('simulator', ['--port', String(simulatorPort), ...DEMO_SIMULATOR]));
   await supervisor.run(part('worker', ['--config', target]));
+  const uiUrl = `http://127.0.0.1:${ports.ui}`;
   return {
-    ...settings,
+    taskQueue: settings.temporal.task_queue,
     address,
     namespace,
     generationUrl,
     logs,
-    uiUrl: `http://127.0.0.1:${ports.ui}`,
+    uiUrl,
   };
 }
 

@@ -1,3 +1,4 @@
+import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describeError } from '../model/faults.js';
 import type { Child } from './child.js';
@@ -99,7 +100,9 @@ async function keepRunning(part: Part, first: { stack: Stack; child: Child }): P
       return;
     }
     const delayMs = stack.restartDelayMs ?? RESTART_DELAY_MS;
-    stack.say(`${part.name} ${end}; it starts again in ${delayMs / 1000} s (log: ${part.logFile})`);
+    stack.say(
+      `${part.name} ${end}; it starts again in ${delayMs / 1000} s (log: ${path.relative('', part.logFile)})`,
+    );
     await sleep(delayMs, undefined, { signal: stack.signal }).catch(() => undefined);
     child = await startAgain(part, stack);
   }

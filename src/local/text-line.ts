@@ -1,7 +1,7 @@
 /** A line of the terminal, made of spans so that it can be measured and cut before it is coloured. */
 export type Line = readonly Span[];
-export type Span = string | { text: string; ink: Ink };
-export type Ink = keyof typeof CODES;
+type Span = string | { text: string; ink: Ink };
+type Ink = keyof typeof CODES;
 
 const CODES = {
   bold: '1',

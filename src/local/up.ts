@@ -73,10 +73,9 @@ export async function up({ exit, config }: UpOptions): Promise<number> {
     });
     const client = await connectBatchClient(stack.address, stack.namespace);
     const batchId = `sliding-puzzle-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`;
-    const code = await runBatch({ cli, screen, stack, client, signal: interrupts.signal, batchId });
-    if (!exit && !interrupts.signal.aborted)
-      await stayUp({ cli, screen, stack }, interrupts.signal);
-    await client.close();
+    const session: Session = { cli, screen, stack, client, signal: interrupts.signal, batchId };
+    const code = await runBatch(session).finally(() => client.close());
+    if (!exit && !interrupts.signal.aborted) await stayUp(session);
     throwIfGivenUp(interrupts);
     return code;
   } finally {
@@ -141,8 +140,8 @@ function introduction(session: Session): string {
   const { stack, batchId } = session;
   return [
     `Temporal server  ${stack.address}, Web UI ${stack.uiUrl}`,
-    `simulator        ${stack.generationUrl} (stands in for a GPU generation service)`,
-    `logs             ${stack.logs}`,
+    `simulator        ${stack.generationUrl}, in place of a GPU service`,
+    `logs             ${path.relative('', stack.logs)}`,
     `batch            ${batchId}`,
     `                 ${uiLink(session)}`,
     '',
@@ -152,26 +151,20 @@ function introduction(session: Session): string {
 function startCommand({ cli, stack }: Pick<Session, 'cli' | 'stack'>, batchId: string): string {
   const program = cli.source === 'PATH' ? 'temporal' : cli.path;
   return `  ${program} workflow start --address ${stack.address} --type rolloutBatch --task-queue ${stack.taskQueue} \\
-    --workflow-id ${batchId} --input-file ${path.join(PROJECT_ROOT, EXAMPLE)}`;
+    --workflow-id ${batchId} --input-file ${path.relative('', path.join(PROJECT_ROOT, EXAMPLE))}`;
 }
 
 function howToContinue(session: Session): string {
   const { batchId } = session;
   return [
-    `Batch ${batchId} is not finished, and nothing of it is lost: it goes on with the next \`npm start\`.`,
-    'Rollouts whose rollout_timeout passes in between are played further when the batch is started again:',
+    `Batch ${batchId} is not finished, and nothing of it is lost: the next \`npm start\` plays it further.`,
+    'Should its rollout_timeout pass before that, start it again under its id while the stack is up:',
     startCommand(session, batchId),
   ].join('\n');
 }
 
-async function stayUp(
-  session: Pick<Session, 'cli' | 'screen' | 'stack'>,
-  signal: AbortSignal,
-): Promise<void> {
-  session.screen.say(
-    ['', 'The stack stays up until Ctrl-C. Another batch:', startCommand(session, 'puzzle-1')].join(
-      '\n',
-    ),
-  );
-  await untilAborted(signal);
+async function stayUp(session: Session): Promise<void> {
+  const example = startCommand(session, 'puzzle-1');
+  session.screen.say(`\nThe stack stays up until Ctrl-C. Another batch:\n${example}`);
+  await untilAborted(session.signal);
 }

@@ -40,6 +40,9 @@ export const Semantics = z.enum(['standard', 'nemo-rl-sync', 'nemo-rl-async']);
 export type Semantics = z.infer<typeof Semantics>;
 
 const METADATA_LIMIT = 4096;
+const INLINE_LIMIT = 256 * 1024;
+
+const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value));
 
 /** What a batch and a rollout started by hand have in common. */
 const rolloutSettings = {
@@ -58,18 +61,16 @@ const rolloutSettings = {
   /** Copied to the result, which stays under 16 kB. */
   metadata: z
     .record(z.string(), z.unknown())
-    .refine((metadata) => JSON.stringify(metadata).length <= METADATA_LIMIT, {
+    .refine((metadata) => bytesOf(metadata) <= METADATA_LIMIT, {
       error: 'expected at most 4 kB of metadata, got more',
     })
     .default({}),
 };
 
-const INLINE_LIMIT = 256 * 1024;
-
 const InlineSamples = z
   .array(z.unknown())
   .min(1, 'expected at least one sample, got an empty batch')
-  .refine((samples) => JSON.stringify(samples).length <= INLINE_LIMIT, {
+  .refine((samples) => bytesOf(samples) <= INLINE_LIMIT, {
     error: `expected at most 256 kB of inline samples; write them to a JSONL file and give {"path": …}`,
   });
 
@@ -82,7 +83,7 @@ export const BatchRequest = z
           ? 'required: {"path": "….jsonl"} or a list of samples'
           : Array.isArray(issue.input) && issue.input.length === 0
             ? 'expected at least one sample, got an empty batch'
-            : undefined,
+            : 'expected {"path": "….jsonl"} or a list of samples',
     }),
     limit: z.int().positive().nullable().default(null),
     num_repeats: z.int().min(1).max(300).default(1),

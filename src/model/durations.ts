@@ -1,15 +1,18 @@
 import ms from 'ms';
 import { z } from 'zod';
 
+/** Timers refuse more than they can count, some of them only when they are set. */
+const LONGEST_MS = 10 * 365 * 86_400_000;
+
 /** A positive duration as people write it: `500ms`, `2s`, `5m`, `1h`. Kept as written, so that files read well. */
 export const Duration = z.string().refine(
   (text) => {
     const value = parse(text);
-    return value !== undefined && value > 0;
+    return value !== undefined && value > 0 && value <= LONGEST_MS;
   },
   {
     error: (issue) =>
-      `expected a duration such as "30s" or "1h", got ${JSON.stringify(issue.input)}`,
+      `expected a duration such as "30s" or "1h", at most 10 years, got ${JSON.stringify(issue.input)}`,
   },
 );
 

@@ -74,7 +74,8 @@ export type Sample = z.infer<typeof Sample>;
  */
 export function lostDigits(json: string): string | null {
   const outsideStrings = json.replace(/"(?:[^"\\]|\\.)*"/g, '""');
-  for (const [digits] of outsideStrings.matchAll(/-?\d{16,}(?![\d.eE])/g)) {
+  // Not the digits of a fraction or of an exponent: 0.30000000000000004 loses nothing that it had.
+  for (const [digits] of outsideStrings.matchAll(/(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g)) {
     if (!Number.isSafeInteger(Number(digits))) return digits;
   }
   return null;

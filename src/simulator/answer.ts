@@ -32,13 +32,15 @@ export interface Answer {
 
 type Ending = Pick<Answer, 'finish_reason' | 'stop_reason'>;
 
+const CUT_OFF: Ending = { finish_reason: 'length', stop_reason: null };
+
 /** Cuts a generation where vLLM would stop, and gives it its text (captures 014 to 028 and 180 to 185). */
 export function assembleAnswer(generation: Generation, options: AnswerOptions): Answer {
   const reader = createReader(options);
   const text_ends: number[] = [];
   let ending: Ending | null = null;
-  for (const id of generation.token_ids) {
-    ending = reader.read(id);
+  for (const [i, id] of generation.token_ids.entries()) {
+    ending = reader.read(id) ?? (i === generation.token_ids.length - 1 ? CUT_OFF : null);
     text_ends.push(reader.certain(ending !== null));
     if (ending !== null) break;
   }
@@ -53,7 +55,7 @@ export function assembleAnswer(generation: Generation, options: AnswerOptions): 
     name_offsets: offsetsOf(names),
     text: reader.text(),
     text_ends,
-    ...(ending ?? { finish_reason: 'length', stop_reason: null }),
+    ...(ending ?? CUT_OFF),
   };
 }
 
@@ -104,7 +106,7 @@ function endingOf(
     if (id === IM_END && !ignore_eos) return { finish_reason: 'stop', stop_reason: null };
     if (stop_token_ids.includes(id)) return { finish_reason: 'stop', stop_reason: id };
   }
-  return count >= max_tokens ? { finish_reason: 'length', stop_reason: null } : null;
+  return count >= max_tokens ? CUT_OFF : null;
 }
 
 /** The first of the stop strings, in the request's order, that ends in the new text; where to cut for it. */

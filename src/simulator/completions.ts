@@ -122,9 +122,9 @@ function isSilent(fault: FaultSpec | null): boolean {
 }
 
 /** The header wins over the body (captures 072, 073). */
-function completionId({ request: { headers } }: Exchange, request: CompletionRequest): string {
-  const own = headers['x-request-id'] ?? request.request_id ?? randomBytes(8).toString('hex');
-  return `cmpl-${String(own)}`;
+function completionId(exchange: Exchange, { request_id }: CompletionRequest): string {
+  const given = headerOf(exchange.request, 'x-request-id') ?? request_id;
+  return `cmpl-${given ?? randomBytes(8).toString('hex')}`;
 }
 
 function generate(

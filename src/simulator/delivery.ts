@@ -172,6 +172,7 @@ function createOutput({ exchange, request, wire, exit }: DeliveryFacts) {
     /** What was sent arrives, then the connection is closed without the end of the body (capture 212). */
     cut() {
       flush();
+      if (request.stream) response.flushHeaders();
       response.socket?.destroySoon();
     },
     die() {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { link, mkdir, open, readFile, rename, unlink } from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
+import { link, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { Fault, describeError } from '../model/faults.js';
 
@@ -18,10 +19,14 @@ export async function storing<T>(what: string, operation: () => Promise<T>): Pro
 export const isMissing = (error: unknown): boolean =>
   error instanceof Error && 'code' in error && error.code === 'ENOENT';
 
-/** Creates a directory and makes its entry survive a power cut. */
+/** Creates a directory and makes its entry, and those of the parents that it needed, survive a power cut. */
 export async function makeDirectory(directory: string): Promise<void> {
   const created = await mkdir(directory, { recursive: true });
-  if (created !== undefined) await syncDirectory(path.dirname(created));
+  if (created === undefined) return;
+  for (let made = directory; ; made = path.dirname(made)) {
+    await syncDirectory(path.dirname(made));
+    if (made === created) return;
+  }
 }
 
 export async function syncDirectory(directory: string): Promise<void> {
@@ -34,35 +39,41 @@ export async function syncDirectory(directory: string): Promise<void> {
 }
 
 /** A name beside `file` that no one else uses, for what is not yet whole. */
-export const temporaryName = (file: string): string => `${file}.${randomUUID().slice(0, 8)}.tmp`;
+const temporaryName = (file: string): string => `${file}.${randomUUID().slice(0, 8)}.tmp`;
 
-/** Writes through a temporary name; `place` gives the final one. */
+type Content = string | Buffer | ((handle: FileHandle) => Promise<void>);
+
+/** Writes through a temporary name, of which nothing is left on a disk that fills up; `place` gives the final one. */
 async function writeThrough(
   file: string,
-  { bytes, place }: { bytes: string | Buffer; place: (temporary: string) => Promise<void> },
+  { content, place }: { content: Content; place: (temporary: string) => Promise<void> },
 ): Promise<void> {
   const temporary = temporaryName(file);
-  const handle = await open(temporary, 'wx');
   try {
-    await handle.writeFile(bytes);
-    await handle.sync();
+    const handle = await open(temporary, 'wx');
+    try {
+      await (typeof content === 'function' ? content(handle) : handle.writeFile(content));
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await place(temporary);
   } finally {
-    await handle.close();
+    await rm(temporary, { force: true });
   }
-  await place(temporary);
   await syncDirectory(path.dirname(file));
 }
 
 /** Replaces a file at once: readers see the old one or the new one. */
-export async function replaceFile(file: string, bytes: string): Promise<void> {
-  await writeThrough(file, { bytes, place: (temporary) => rename(temporary, file) });
+export async function replaceFile(file: string, content: Content): Promise<void> {
+  await writeThrough(file, { content, place: (temporary) => rename(temporary, file) });
 }
 
-/** Puts a file that may never change: true if it stands there with these bytes, by whoever's hand. */
-export async function putOnce(file: string, bytes: string | Buffer): Promise<boolean> {
+/** Puts a file that may never change: true if it stands there with this content, by whoever's hand. */
+export async function putOnce(file: string, content: Content): Promise<boolean> {
   let same = true;
   await writeThrough(file, {
-    bytes,
+    content,
     place: async (temporary) => {
       same = await linkOnce(temporary, file);
     },
@@ -70,8 +81,8 @@ export async function putOnce(file: string, bytes: string | Buffer): Promise<boo
   return same;
 }
 
-/** `link` refuses an existing name, which makes the race of two writers safe. Removes the temporary name. */
-export async function linkOnce(temporary: string, file: string): Promise<boolean> {
+/** `link` refuses an existing name, which makes the race of two writers safe. */
+async function linkOnce(temporary: string, file: string): Promise<boolean> {
   try {
     await link(temporary, file);
     return true;
@@ -79,7 +90,5 @@ export async function linkOnce(temporary: string, file: string): Promise<boolean
     if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
     const [ours, theirs] = await Promise.all([readFile(temporary), readFile(file)]);
     return ours.equals(theirs);
-  } finally {
-    await unlink(temporary);
   }
 }

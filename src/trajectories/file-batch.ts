@@ -6,7 +6,7 @@ import { BatchRequest } from '../model/batch-request.js';
 import type { Fault } from '../model/faults.js';
 import { invalidBatchRequest, preview } from '../model/problems.js';
 import { Sample } from '../model/sample.js';
-import { isMissing, linkOnce, makeDirectory, putOnce, temporaryName } from './disk.js';
+import { isMissing, makeDirectory, putOnce } from './disk.js';
 
 /** A batch's directory: its request and its manifest, put once and never changed. */
 
@@ -20,13 +20,13 @@ export async function createBatch(
   directory: string,
   { request, samples }: { request: BatchRequest; samples: readonly string[] },
 ): Promise<{ existed: boolean }> {
-  const existing = await readRequest(directory);
+  const existing = await findRequest(directory);
   if (existing !== null) checkSameRequest(existing, request);
   await makeDirectory(directory);
   await putManifest(directory, samples);
   const text = `${JSON.stringify(request, null, 2)}\n`;
   if (!(await putOnce(path.join(directory, 'batch.json'), text))) {
-    checkSameRequest((await readRequest(directory)) ?? request, request);
+    checkSameRequest((await findRequest(directory)) ?? request, request);
   }
   if (existing !== null) {
     await rm(path.join(directory, 'metrics.json'), { force: true });
@@ -35,7 +35,7 @@ export async function createBatch(
   return { existed: existing !== null };
 }
 
-export async function readRequest(directory: string): Promise<BatchRequest | null> {
+export async function findRequest(directory: string): Promise<BatchRequest | null> {
   try {
     return BatchRequest.parse(
       JSON.parse(await readFile(path.join(directory, 'batch.json'), 'utf8')),
@@ -48,20 +48,17 @@ export async function readRequest(directory: string): Promise<BatchRequest | nul
 
 async function putManifest(directory: string, samples: readonly string[]): Promise<void> {
   const file = path.join(directory, 'samples.jsonl');
-  const temporary = temporaryName(file);
   const index = Buffer.alloc((samples.length + 1) * OFFSET_BYTES);
-  const handle = await open(temporary, 'wx');
-  let offset = 0;
-  try {
+  const same = await putOnce(file, async (handle) => {
+    let offset = 0;
     for (const [row, sample] of samples.entries()) {
-      offset += (await handle.write(`${sample}\n`)).bytesWritten;
+      const line = Buffer.from(`${sample}\n`);
+      await handle.writeFile(line);
+      offset += line.length;
       index.writeBigUInt64LE(BigInt(offset), (row + 1) * OFFSET_BYTES);
     }
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-  if (!(await linkOnce(temporary, file))) throw await samplesDiffer(file, samples);
+  });
+  if (!same) throw await samplesDiffer(file, samples);
   await putOnce(path.join(directory, 'samples.index'), index);
 }
 
@@ -96,7 +93,7 @@ function firstDifference(
   before: unknown,
   now: unknown,
 ): { where: string; before: unknown; now: unknown } | null {
-  if (isObject(before) && isObject(now)) {
+  if (isObject(before) && isObject(now) && Array.isArray(before) === Array.isArray(now)) {
     for (const key of new Set([...Object.keys(before), ...Object.keys(now)])) {
       const inner = firstDifference(before[key], now[key]);
       if (inner !== null)

@@ -7,11 +7,15 @@ import { rolloutId } from '../model/batch-request.js';
 import { Fault } from '../model/faults.js';
 import type { Entry, JournalLine } from '../model/journal.js';
 import { parseLine } from '../model/journal.js';
+import { preview } from '../model/problems.js';
 import type { Trajectory } from '../model/trajectory.js';
 import { applyLine, emptyTrajectory } from '../model/trajectory.js';
 import { isMissing, makeDirectory, storing, syncDirectory } from './disk.js';
 import type { Fold, FoldCache } from './fold-cache.js';
 import type { Journal } from './trajectory-store.js';
+
+/** A claim's kind, writer and time: no two journals begin with the same. */
+const HEAD_BYTES = 64;
 
 const now = (): number => (performance.timeOrigin + performance.now()) / 1000;
 
@@ -37,9 +41,10 @@ export async function claimJournal({
       const writer = randomUUID().slice(0, 8);
       const claim: Entry = { kind: 'claim', activity: by.activity, reopen: by.reopen ?? false };
       await appendText(handle, `\n${textOf(lineOf(claim, writer))}`);
-      const fold = await readOn(handle, cache.take(file));
+      const cached = cache.take(file);
+      const fold = await readOn(handle, cached);
       if (fold.trajectory.writer !== writer) throw takenOver(id);
-      return openClaim({ file, id, handle, fold, writer, cache });
+      return openClaim({ file, id, handle, fold, isNew: cached === null, writer, cache });
     } catch (error) {
       await handle.close();
       throw error;
@@ -68,6 +73,7 @@ function openClaim({
   id,
   handle,
   fold,
+  isNew,
   writer,
   cache,
 }: {
@@ -75,19 +81,25 @@ function openClaim({
   id: string;
   handle: FileHandle;
   fold: Fold;
+  /** To this process: whoever created the file may have died before its name was durable. */
+  isNew: boolean;
   writer: string;
   cache: FoldCache;
 }): Journal {
   const { trajectory } = fold;
-  const isNew = trajectory.attempts === 1;
   let size = fold.offset;
+  let appended = 0;
   return {
     writer,
     trajectory,
     append: (entry) =>
       storing(`journal of ${id}`, async () => {
-        const line = lineOf(entry, writer);
-        size += await appendText(handle, textOf(line));
+        const text = textOf(lineOf(entry, writer));
+        // Folded as it will be read: what JSON cannot hold (NaN) must not stand in memory alone.
+        const line = parseLine(text);
+        if (line === null) throw unreadable(id, text);
+        size += await appendText(handle, text);
+        appended += 1;
         applyLine(trajectory, line);
       }),
     commit: () =>
@@ -95,9 +107,9 @@ function openClaim({
         await handle.datasync();
         if (isNew) await syncDirectory(path.dirname(file));
         if ((await handle.stat()).size !== size)
-          size = await checkForeign({ handle, from: fold.offset, writer, id });
+          size = await checkForeign({ handle, from: fold.offset, writer, appended, id });
         await handle.close();
-        cache.put(file, { trajectory, offset: size, inode: fold.inode });
+        cache.put(file, { trajectory, offset: size, head: fold.head });
       }),
     release: async () => {
       await handle.close().catch(() => undefined);
@@ -134,11 +146,12 @@ async function appendText(handle: FileHandle, text: string): Promise<number> {
 
 /** Goes on from a cached fold, where it is of this very file; else from the start. */
 async function readOn(handle: FileHandle, cached: Fold | null): Promise<Fold> {
-  const { size, ino } = await handle.stat();
+  const { size } = await handle.stat();
+  const head = (await readBytes(handle, { from: 0, to: HEAD_BYTES })).toString('latin1');
   const fold =
-    cached !== null && cached.inode === ino && cached.offset <= size
+    cached !== null && cached.head === head && cached.offset <= size
       ? cached
-      : { trajectory: emptyTrajectory(), offset: 0, inode: ino };
+      : { trajectory: emptyTrajectory(), offset: 0, head };
   const { lines, end } = await readLines(handle, { from: fold.offset, to: size });
   for (const line of lines) applyLine(fold.trajectory, line);
   return { ...fold, offset: end };
@@ -149,6 +162,17 @@ async function readLines(
   handle: FileHandle,
   { from, to }: { from: number; to: number },
 ): Promise<{ lines: JournalLine[]; end: number }> {
+  const bytes = await readBytes(handle, { from, to });
+  const end = bytes.lastIndexOf(0x0a) + 1;
+  const texts = bytes.toString('utf8', 0, end).split('\n');
+  return { lines: texts.map(parseLine).filter((line) => line !== null), end: from + end };
+}
+
+/** What the file has of these bytes. */
+async function readBytes(
+  handle: FileHandle,
+  { from, to }: { from: number; to: number },
+): Promise<Buffer> {
   const bytes = Buffer.alloc(to - from);
   let length = 0;
   while (length < bytes.length) {
@@ -156,28 +180,45 @@ async function readLines(
     if (bytesRead === 0) break;
     length += bytesRead;
   }
-  const end = bytes.subarray(0, length).lastIndexOf(0x0a) + 1;
-  const texts = bytes.toString('utf8', 0, end).split('\n');
-  return { lines: texts.map(parseLine).filter((line) => line !== null), end: from + end };
+  return bytes.subarray(0, length);
 }
 
-/** The file holds more than this attempt wrote: a zombie's lines are harmless, a claim means that it lost the journal. */
+/**
+ * The file holds more than this attempt wrote: a zombie's lines are harmless, a claim means that it lost the journal.
+ * A zombie killed in the middle of a line may have spoilt the one behind it.
+ */
 async function checkForeign({
   handle,
   from,
   writer,
+  appended,
   id,
 }: {
   handle: FileHandle;
   from: number;
   writer: string;
+  appended: number;
   id: string;
 }): Promise<number> {
   const { size } = await handle.stat();
   const { lines, end } = await readLines(handle, { from, to: size });
   if (lines.some((line) => line.kind === 'claim' && line.writer !== writer)) throw takenOver(id);
+  const standing = lines.filter((line) => line.writer === writer).length;
+  if (standing !== appended) {
+    throw new Fault({
+      type: 'StoreFault',
+      message: `journal of ${id}: expected ${appended} lines of this attempt, found ${standing}; another attempt's torn line spoilt the rest`,
+    });
+  }
   return end;
 }
 
 const takenOver = (id: string): Fault =>
   new Fault({ type: 'StoreFault', message: `another attempt has taken over the journal of ${id}` });
+
+const unreadable = (id: string, text: string): Fault =>
+  new Fault({
+    type: 'StoreFault',
+    message: `journal of ${id}: expected a line that reads back, got ${preview(text)}`,
+    retryable: false,
+  });

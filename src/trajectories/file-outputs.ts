@@ -1,14 +1,23 @@
 import { randomUUID } from 'node:crypto';
-import { createReadStream, createWriteStream } from 'node:fs';
+import { createReadStream } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
-import { access, copyFile, open, readFile, rename, rm, truncate } from 'node:fs/promises';
+import {
+  access,
+  copyFile,
+  open,
+  readFile,
+  readdir,
+  rename,
+  rm,
+  stat,
+  truncate,
+} from 'node:fs/promises';
 import path from 'node:path';
-import { pipeline } from 'node:stream/promises';
 import type { Part } from '../model/slices.js';
-import { makeDirectory, replaceFile, storing, syncDirectory, temporaryName } from './disk.js';
+import { makeDirectory, replaceFile, storing, syncDirectory } from './disk.js';
 import type { BatchOutputs, PartPosition, PartWriter } from './trajectory-store.js';
 
-/** In the order in which they get their final names: a part with summaries is a closed part. */
+/** In the order in which they get their final names. A part with all of them is a closed part. */
 const KINDS = ['rollouts', 'failures', 'summaries'] as const;
 type Kind = (typeof KINDS)[number];
 type PerKind<T> = Record<Kind, T>;
@@ -16,12 +25,14 @@ type PerKind<T> = Record<Kind, T>;
 const START: PartPosition['offsets'] = { rollouts: 0, failures: 0, summaries: 0 };
 
 export function createFileOutputs(directory: string): BatchOutputs {
+  const batch = path.basename(directory);
   const files = {
     rollouts: path.join(directory, 'rollouts.jsonl'),
     failures: path.join(directory, 'failures.jsonl'),
     metrics: path.join(directory, 'metrics.json'),
   };
   const partsDirectory = path.join(directory, 'parts');
+  const nameOf = ({ first, last }: Part): string => `rows ${first} to ${last} of ${batch}`;
   const fileOf = (part: Part, kind: Kind): string =>
     path.join(partsDirectory, `${part.first}-${part.last}`, `${kind}.jsonl`);
 
@@ -29,33 +40,36 @@ export function createFileOutputs(directory: string): BatchOutputs {
     files,
     isClosed: async (part) => {
       try {
-        await access(fileOf(part, 'summaries'));
+        await Promise.all(KINDS.map((kind) => access(fileOf(part, kind))));
         return true;
       } catch {
         return false;
       }
     },
     openPart: (part, resume) =>
-      storing(`closing rows ${part.first} to ${part.last}`, async () => {
+      storing(`closing ${nameOf(part)}`, async () => {
         await makeDirectory(path.dirname(fileOf(part, 'rollouts')));
-        return await openPartWriter({ fileOf: (kind) => fileOf(part, kind), resume });
+        return await openPartWriter({
+          what: nameOf(part),
+          fileOf: (kind) => fileOf(part, kind),
+          resume,
+        });
       }),
     join: (parts) =>
-      storing('joining the parts', async () => {
+      storing(`joining the parts of ${batch}`, async () => {
         for (const kind of ['rollouts', 'failures'] as const) {
           await concatenate(
             parts.map((part) => fileOf(part, kind)),
             files[kind],
           );
         }
-        await syncDirectory(directory);
         const texts = await Promise.all(
           parts.map((part) => readFile(fileOf(part, 'summaries'), 'utf8')),
         );
         return texts.flatMap((text) => text.split('\n').filter((line) => line !== ''));
       }),
     putMetrics: (result) =>
-      storing('writing metrics.json', async () => {
+      storing(`writing metrics.json of ${batch}`, async () => {
         await replaceFile(files.metrics, `${JSON.stringify(result, null, 2)}\n`);
         await rm(partsDirectory, { recursive: true, force: true });
       }),
@@ -63,9 +77,11 @@ export function createFileOutputs(directory: string): BatchOutputs {
 }
 
 async function openPartWriter({
+  what,
   fileOf,
   resume,
 }: {
+  what: string;
   fileOf: (kind: Kind) => string;
   resume: PartPosition | null;
 }): Promise<PartWriter> {
@@ -75,6 +91,7 @@ async function openPartWriter({
   if (resume !== null && (await copyPredecessor({ name, resume, attempt }))) {
     position = { ...resume, attempt };
   }
+  await removeOthers(path.dirname(fileOf('rollouts')), [attempt, resume?.attempt ?? attempt]);
   const handles: PerKind<FileHandle> = {
     rollouts: await open(name('rollouts', attempt), 'a'),
     failures: await open(name('failures', attempt), 'a'),
@@ -88,7 +105,7 @@ async function openPartWriter({
       return position;
     },
     write: ({ row, summary, valid }) =>
-      storing('writing rows', async () => {
+      storing(`writing ${what}`, async () => {
         const kind = valid ? 'rollouts' : 'failures';
         const rowBytes = await writeLine(handles[kind], row);
         const summaryBytes = await writeLine(handles.summaries, summary);
@@ -104,7 +121,7 @@ async function openPartWriter({
         };
       }),
     close: () =>
-      storing('closing rows', async () => {
+      storing(`closing ${what}`, async () => {
         for (const kind of KINDS) await handles[kind].sync();
         await closeAll();
         for (const kind of KINDS) await rename(name(kind, attempt), fileOf(kind));
@@ -127,13 +144,25 @@ async function copyPredecessor({
   try {
     for (const kind of KINDS) {
       await copyFile(name(kind, resume.attempt), name(kind, attempt));
+      const { size } = await stat(name(kind, attempt));
+      // After a power cut it may be shorter than the heartbeat said.
+      if (size < resume.offsets[kind]) throw new Error('the predecessor lost what it had written');
       await truncate(name(kind, attempt), resume.offsets[kind]);
     }
     return true;
   } catch {
-    // The predecessor ran elsewhere or was cleaned up: this attempt starts over, into empty files.
+    // The predecessor's files are gone, renamed or too short: this attempt starts over, into empty files.
     for (const kind of KINDS) await rm(name(kind, attempt), { force: true });
     return false;
+  }
+}
+
+/** Files of attempts before the predecessor: a closing pass that fails again and again must not fill the disk. */
+async function removeOthers(directory: string, attempts: readonly string[]): Promise<void> {
+  for (const name of await readdir(directory)) {
+    const [, attempt] = /\.jsonl\.(.+)$/.exec(name) ?? [];
+    if (attempt !== undefined && !attempts.includes(attempt))
+      await rm(path.join(directory, name), { force: true });
   }
 }
 
@@ -144,16 +173,11 @@ async function writeLine(handle: FileHandle, line: string): Promise<number> {
 }
 
 async function concatenate(sources: readonly string[], target: string): Promise<void> {
-  const temporary = temporaryName(target);
-  for (const [i, source] of sources.entries()) {
-    if (i === 0) await copyFile(source, temporary);
-    else await pipeline(createReadStream(source), createWriteStream(temporary, { flags: 'a' }));
-  }
-  const handle = await open(temporary, 'r+');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-  await rename(temporary, target);
+  await replaceFile(target, async (handle) => {
+    for (const source of sources) {
+      for await (const bytes of createReadStream(source) as AsyncIterable<Buffer>) {
+        await handle.writeFile(bytes);
+      }
+    }
+  });
 }

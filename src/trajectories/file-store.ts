@@ -1,8 +1,7 @@
 import path from 'node:path';
 import type { RolloutRef } from '../model/batch-request.js';
-import { Fault } from '../model/faults.js';
 import { storing } from './disk.js';
-import { createBatch, readRequest, readSample, sampleCount } from './file-batch.js';
+import { createBatch, findRequest, readSample, sampleCount } from './file-batch.js';
 import { claimJournal, readJournal } from './file-journal.js';
 import { createFileOutputs } from './file-outputs.js';
 import { createFoldCache } from './fold-cache.js';
@@ -28,12 +27,7 @@ export function createFileStore({
   return {
     createBatch: ({ batch_id, ...batch }) =>
       storing(`batch ${batch_id}`, () => createBatch(directoryOf(batch_id), batch)),
-    readRequest: (batchId) =>
-      storing(`batch ${batchId}`, async () => {
-        const request = await readRequest(directoryOf(batchId));
-        if (request !== null) return request;
-        throw new Fault({ type: 'StoreFault', message: `no batch ${batchId} in ${root}` });
-      }),
+    findRequest: (batchId) => storing(`batch ${batchId}`, () => findRequest(directoryOf(batchId))),
     readSample: ({ batch_id, row }) =>
       storing(`sample ${row} of ${batch_id}`, () => readSample(directoryOf(batch_id), row)),
     sampleCount: (batchId) =>

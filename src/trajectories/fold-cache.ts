@@ -4,7 +4,8 @@ import type { Trajectory } from '../model/trajectory.js';
 export interface Fold {
   trajectory: Trajectory;
   offset: number;
-  inode: number;
+  /** The file's first bytes: they hold its first writer's random id. A new file may get a deleted one's inode. */
+  head: string;
 }
 
 /**

@@ -19,7 +19,8 @@ export interface TrajectoryStore {
     /** Raw JSON of each sample, in order. */
     samples: readonly string[];
   }): Promise<{ existed: boolean }>;
-  readRequest(batchId: string): Promise<BatchRequest>;
+  /** null where there is no such batch. */
+  findRequest(batchId: string): Promise<BatchRequest | null>;
   readSample(ref: { batch_id: string; row: number }): Promise<Sample>;
   sampleCount(batchId: string): Promise<number>;
   /** Claims the journal: from here on only this writer's lines count, until someone else claims it. */

@@ -48,10 +48,10 @@ export const { closeBatch, closeSlice } = proxyActivities<Activities>({
   retry: RETRY,
 });
 
-/** The turn activities of one rollout, each until the deadline (milliseconds since the epoch). */
+/** The activities of one turn, until the deadline (milliseconds since the epoch). */
 export function turnActivities(
   { queues, heartbeat_timeout_ms }: RolloutPlan,
-  deadline: number,
+  { turn, deadline }: { turn: number; deadline: number },
 ): Pick<Activities, 'playTurns' | 'generateTurn' | 'stepEnvironment'> {
   const options: ActivityOptions = {
     startToCloseTimeout: Math.max(1, deadline - Date.now()),
@@ -59,6 +59,7 @@ export function turnActivities(
     retry: RETRY,
     // An attempt writes what it has before the rollout is finished.
     cancellationType: 'WAIT_CANCELLATION_COMPLETED',
+    summary: `turn ${turn}`,
   };
   const { playTurns, generateTurn } = proxyActivities<Activities>({
     ...options,

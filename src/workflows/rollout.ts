@@ -1,4 +1,3 @@
-import type { ApplicationFailure } from '@temporalio/workflow';
 import { CancellationScope, CancelledFailure, workflowInfo } from '@temporalio/workflow';
 import type {
   BatchResult,
@@ -17,12 +16,10 @@ import { showRollout } from './rollout-view.js';
  */
 export async function rollout(input: unknown): Promise<RolloutResult | BatchResult> {
   const view = showRollout();
-  const started: { plan: RolloutPlan | null } = { plan: null };
 
   const ending = await untilEnd(async (limitTo) => {
     // 1. Open the journal: the prompt rendered, or as far as an earlier run came.
     const plan = await startRollout(input);
-    started.plan = plan;
     view.planned(plan);
     const deadline = workflowInfo().startTime.getTime() + plan.timeout_ms;
     limitTo(deadline);
@@ -34,17 +31,17 @@ export async function rollout(input: unknown): Promise<RolloutResult | BatchResu
       view.progressed(progress);
     }
   });
+  if (ending.failure?.type === 'InvalidBatchRequest') throw failWith(ending.failure);
 
-  const { plan } = started;
-  if (plan === null && ending.failure?.type === 'InvalidBatchRequest') throw rethrown(ending);
-  // 3. Write the end, whatever ended it.
+  // 3. Write the end, whatever ended it. A rollout that was started by hand is its own batch.
   view.finishing();
-  const result = await CancellationScope.nonCancellable(() =>
-    finishRollout({ ...ending, rollout: plan === null ? input : placeOf(plan) }),
+  const { result, single } = await CancellationScope.nonCancellable(() =>
+    finishRollout({ ...ending, rollout: input }),
   );
   view.finished(result);
-  // 4. A rollout that was started by hand is its own batch.
-  const batch = plan?.single === true ? await closeSingle(plan, ending) : null;
+  const batch = single ? await closeSingle(ending) : null;
+
+  // 4. Report what the journal says.
   return reportAs(result, { ending, batch });
 }
 
@@ -56,13 +53,15 @@ interface Turn {
 
 /** As many turns as fit into a turn slice, in one activity. */
 function playTurns({ plan, progress, deadline }: Turn): Promise<TurnProgress> {
-  return turnActivities(plan, deadline).playTurns({ ...placeOf(plan), turn: progress.turn });
+  const { turn } = progress;
+  return turnActivities(plan, { turn, deadline }).playTurns({ ...placeOf(plan), turn });
 }
 
 /** One turn in two activities: nothing of the generation service is held while the environment works. */
 async function takeTurn({ plan, progress, deadline }: Turn): Promise<TurnProgress> {
-  const { generateTurn, stepEnvironment } = turnActivities(plan, deadline);
-  const at = { ...placeOf(plan), turn: progress.turn };
+  const { turn } = progress;
+  const { generateTurn, stepEnvironment } = turnActivities(plan, { turn, deadline });
+  const at = { ...placeOf(plan), turn };
   if (progress.phase === 'generate') await generateTurn(at);
   return await stepEnvironment(at);
 }
@@ -77,9 +76,10 @@ const placeOf = ({
   repeat,
 });
 
-function closeSingle({ batch_id }: RolloutPlan, { stop_reason }: Ending): Promise<BatchResult> {
+function closeSingle({ stop_reason }: Ending): Promise<BatchResult> {
+  const { workflowId } = workflowInfo();
   return CancellationScope.nonCancellable(() =>
-    closeBatch({ batch_id, stopped: stop_reason === 'stopped' }),
+    closeBatch({ batch_id: workflowId, stopped: stop_reason === 'stopped' }),
   );
 }
 
@@ -91,7 +91,7 @@ function reportAs(
   switch (result.stop_reason) {
     case 'failed':
     case 'timeout':
-      throw rethrown(ending);
+      throw failWith(ending.failure ?? TIMED_OUT);
     case 'cancelled':
       throw new CancelledFailure('the rollout was cancelled');
     default:
@@ -99,6 +99,4 @@ function reportAs(
   }
 }
 
-function rethrown({ failure }: Ending): ApplicationFailure {
-  return failWith(failure ?? { type: 'TimedOut', message: 'rollout_timeout passed' });
-}
+const TIMED_OUT = { type: 'TimedOut', message: 'rollout_timeout passed' };

@@ -57,13 +57,7 @@ export async function startWorkerProcess({
     command: process.execPath,
     args: [main, 'worker', '--config', settings],
     cwd: directory,
-    env: {
-      ...stackEnvironment(process.env),
-      // Absent, so that nothing of the user's is read; an empty file is an error of @temporalio/envconfig 1.24.
-      TEMPORAL_CONFIG_FILE: path.join(directory, 'temporal.toml'),
-      LOG_LEVEL: 'info',
-      ...env,
-    },
+    env: { ...stackEnvironment(process.env), LOG_LEVEL: 'info', ...env },
     logFile,
     ends: 'pipe',
   });
@@ -88,7 +82,9 @@ export async function startWorkerProcess({
     pid: child.pid,
     exited: child.exited,
     log,
-    stop: () => child.stop(),
+    stop: async () => {
+      if (state.exit === null) await child.stop();
+    },
     kill: (signal) => {
       send(signal);
       return within({ what: 'the worker to end', timeout_ms: ENDED_WITHIN_MS }, child.exited);

@@ -63,6 +63,12 @@ describe('the board', () => {
     assert.deepEqual(board, [`${BATCH}  starting${' '.repeat(15)}0:10`, 'waiting for the worker']);
   });
 
+  test('counts nothing before the batch is planned', () => {
+    const planning = state({ progress: { ...PROGRESS, phase: 'planning', requested: 0, done: 0 } });
+    assert.equal(renderBoard(planning, { columns: 79, colour: false }).length, 1);
+    assert.equal(renderPlain(planning), `${BATCH} planning`);
+  });
+
   test('is never wider than the terminal, nor taller than six lines', () => {
     const count = fc.nat({ max: 1_000_000 });
     const progress = fc.record({

@@ -35,10 +35,8 @@ const RESULT: BatchResult = {
 };
 
 describe('the result', () => {
-  test('is the counts, the metrics in groups with their values aligned, and the files', () => {
+  test('is the metrics in groups with their values aligned, the counts, and the files', () => {
     assert.deepEqual(renderResult(RESULT, { columns: 79, colour: false }), [
-      '61 of 64 rollouts completed, 2 failed, 1 timed out',
-      '',
       'Reward',
       '  total_reward/mean  0.4375    sliding_puzzle_success_rate  0.4375',
       '',
@@ -66,7 +64,7 @@ describe('the result', () => {
       'Other',
       '  something_new  3',
       '',
-      'Files',
+      '61 of 64 rollouts completed, 2 failed, 1 timed out',
       `  rollouts  ${FILES.rollouts}`,
       `  failures  ${FILES.failures}`,
       `  metrics   ${FILES.metrics}`,
@@ -93,6 +91,6 @@ describe('the result', () => {
     };
     const lines = renderResult({ ...RESULT, counts, metrics: {} }, { columns: 79, colour: false });
     assert.equal(lines[0], '0 of 4 rollouts completed, 4 failed');
-    assert.deepEqual(lines.slice(1, 3), ['', 'Files']);
+    assert.equal(lines.length, 1 + 3);
   });
 });

@@ -34,8 +34,11 @@ export interface EngineScript extends ScriptRules {
   generation: Generation[][];
   /** Called before anything is answered; true: it has answered the request itself. */
   intercept?: (request: EngineRequest, response: ServerResponse) => Promise<boolean> | boolean;
-  /** Called before each event of the stream, with the number of tokens that were sent before it. */
-  beforeEvent?: (request: EngineRequest, sent: number) => Promise<void> | void;
+  /** Called before each event of the stream, with the number of tokens that were sent before it. It may wait, or cut. */
+  beforeEvent?: (
+    request: EngineRequest,
+    at: { sent: number; response: ServerResponse },
+  ) => Promise<void> | void;
 }
 
 export interface ScriptedEngine {
@@ -151,7 +154,6 @@ async function complete(
     throw new ScriptError(`X-Request-Id ${request_id} came twice`);
   }
   const completion = parseCompletion(body);
-  if (refuseAsVllm(response, { completion, replica })) return;
   const ledger = ledgerOf(state, address);
   const turn = ledger.enter(address, {
     prompt_ids: completion.prompt,
@@ -173,9 +175,11 @@ async function complete(
   });
   if ((await script.intercept?.(request, response)) === true) return;
   const generation = entryAt(script.generation, { ...address, ...script });
-  if ('raise' in generation) {
+  const refusal =
+    'raise' in generation ? { status: 400, ...generation.raise } : refusalOf(completion, replica);
+  if (refusal !== null) {
     request.outcome = 'refused';
-    sendError(response, { status: 400, ...generation.raise });
+    sendError(response, refusal);
     return;
   }
   const reply = replyTo(request, { generation, inherited: turn.inherited, replica });
@@ -199,25 +203,27 @@ function ledgerOf(state: State, address: TurnAddress): ReturnType<typeof createT
   return ledger;
 }
 
+interface Refusal {
+  status: number;
+  type: string;
+  message: string;
+}
+
 /** What the engine itself refuses: captures 035, 049 and 053. */
-function refuseAsVllm(
-  response: ServerResponse,
-  { completion, replica }: { completion: CompletionBody; replica: Context['replica'] },
-): boolean {
-  const { model, prompt, max_tokens } = completion;
-  const { max_model_len } = replica;
+function refusalOf(
+  { model, prompt, max_tokens }: CompletionBody,
+  { max_model_len }: Context['replica'],
+): Refusal | null {
   if (model !== MODEL) {
     const message = `The model \`${model}\` does not exist.`;
-    sendError(response, { status: 404, type: 'NotFoundError', message });
-    return true;
+    return { status: 404, type: 'NotFoundError', message };
   }
-  if (prompt.length < max_model_len && max_tokens >= 1) return false;
+  if (prompt.length < max_model_len && max_tokens >= 1) return null;
   const message =
     max_tokens < 1
       ? `max_tokens must be at least 1, got ${max_tokens}.`
       : `This model's maximum context length is ${max_model_len} tokens. However, your prompt contains ${prompt.length} input tokens.`;
-  sendError(response, { status: 400, type: 'BadRequestError', message });
-  return true;
+  return { status: 400, type: 'BadRequestError', message };
 }
 
 /** A resumed turn goes on behind what it inherited; it has no stop strings, so it goes on behind those too. */
@@ -262,8 +268,9 @@ async function stream(
   response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' });
   const random = randomOf(request.request_id.replace(/[^.]+$/, ''));
   for (const { bytes, isLastChoice, before } of eventsOf(reply, random)) {
-    await script.beforeEvent?.(request, before);
-    if (isLastChoice && !response.destroyed) onFinish();
+    await script.beforeEvent?.(request, { sent: before, response });
+    if (response.destroyed) return;
+    if (isLastChoice) onFinish();
     for (const piece of piecesOf(bytes, random)) {
       response.write(piece);
       await nextTick();
@@ -284,9 +291,6 @@ function refuse(
     sendError(response, { status: 422, type: 'ScriptError', message: `not scripted: ${message}` });
 }
 
-function sendError(
-  response: ServerResponse,
-  { status, type, message }: { status: number; type: string; message: string },
-): void {
+function sendError(response: ServerResponse, { status, type, message }: Refusal): void {
   sendJson(response, { status, body: { error: { message, type, param: null, code: status } } });
 }

@@ -63,7 +63,7 @@ export interface Choice {
 }
 
 export interface Chunk {
-  id: string;
+  id?: string;
   choices: Choice[];
   usage?: { prompt_tokens: number; completion_tokens: number; total_tokens: number };
   system_fingerprint?: string;
@@ -78,7 +78,11 @@ export function readEvents(text: string): { events: Chunk[]; done: boolean } {
     return line.slice('data: '.length);
   });
   const done = data.at(-1) === '[DONE]';
-  const events = (done ? data.slice(0, -1) : data).map((line) => JSON.parse(line) as Chunk);
+  // An error event has no choices.
+  const events = (done ? data.slice(0, -1) : data).map((line): Chunk => {
+    const event = JSON.parse(line) as Partial<Chunk>;
+    return { ...event, choices: event.choices ?? [] };
+  });
   return { events, done };
 }
 
@@ -125,6 +129,29 @@ export async function streamed(url: string, options: CallOptions = {}) {
   };
 }
 
+/** A completion by stream, read piece by piece; `read` gives '' at its end. */
+export async function openStream(url: string, fields: Record<string, unknown>) {
+  const controller = new AbortController();
+  const response = await fetch(`${url}/v1/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ ...body(), ...STREAM, ...fields }),
+    signal: controller.signal,
+  });
+  assert.ok(response.body !== null);
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  return {
+    read: async (): Promise<string> => (await reader.read()).value ?? '',
+    leave: () => {
+      controller.abort();
+    },
+  };
+}
+
+export function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
 export async function requestLog(url: string): Promise<RequestEntry[]> {
   const { requests } = await callJson<{ requests: RequestEntry[] }>(`${url}/simulator/requests`);
   return requests;
@@ -147,6 +174,6 @@ export async function until(what: string, holds: () => Promise<boolean>): Promis
   const deadline = performance.now() + 5000;
   while (!(await holds())) {
     assert.ok(performance.now() < deadline, `waited 5 s until ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
+    await sleep(10);
   }
 }

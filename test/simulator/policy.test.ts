@@ -122,7 +122,11 @@ describe('answers', () => {
 
 describe('a resumed answer', () => {
   test('goes on as the whole one did, greedily and token by token, wherever it was cut', () => {
-    for (const prompt of [PUZZLE, CHAT]) {
+    const afterMove = [
+      ...taskPrompt(BOARD_2X2),
+      ...encode(`it \n<action>up</action>${observation('Slid tile 1 up.')}`),
+    ];
+    for (const prompt of [PUZZLE, CHAT, afterMove, encode(taskText(BOARD_3X3))]) {
       const whole = answer({ prompt, sampling: GREEDY });
       for (let cut = 0; cut < whole.token_ids.length; cut++) {
         const said = whole.token_ids.slice(0, cut);
@@ -134,9 +138,13 @@ describe('a resumed answer', () => {
   });
 
   test('completes the word or action it was cut in, whatever was said and however it is sampled', () => {
-    const filters = fc.constantFrom(NEUTRAL, GREEDY, { ...NEUTRAL, top_k: 1 });
+    const places = fc.record({
+      seed: fc.nat(1000),
+      at: fc.nat(200),
+      sampling: fc.constantFrom(NEUTRAL, GREEDY, { ...NEUTRAL, top_k: 1 }),
+    });
     fc.assert(
-      fc.property(fc.nat(1000), fc.nat(200), filters, (seed, at, sampling) => {
+      fc.property(places, ({ seed, at, sampling }) => {
         const whole = answer({ seed });
         const said = whole.token_ids.slice(0, at % whole.token_ids.length);
         const rest = answer({ seed: seed + 1, prompt: [...PUZZLE, ...said], sampling });

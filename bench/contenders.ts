@@ -1,0 +1,119 @@
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { BatchResult } from '../src/activities/contract.js';
+import type { EmptyRequest, EmptyWorkerOptions } from './empty-worker.js';
+import { startHelper } from './helper-process.js';
+import type { Scenario } from './scenario.js';
+import { GENERATION, MAX_SEQ_LEN, TURNS } from './scenario.js';
+import type { Stack } from './stack.js';
+import { startCommand, workerConfig } from './stack.js';
+
+/** One way of playing a number of rollouts, with the processes that it keeps busy. */
+export interface Contender {
+  name: 'durable' | 'empty' | 'bare';
+  processes: { server?: number; worker: number; simulator?: number };
+  /** Resolves with the turns that were played, when all rollouts have ended. */
+  play(rollouts: number): Promise<number>;
+  stop(): Promise<void>;
+}
+
+const MAX_IN_FLIGHT = 256;
+/** As src/model/slices.ts has it. */
+export const ROLLOUTS_PER_SLICE = 300;
+const BATCH_TIMEOUT_MS = 300_000;
+
+/** The real thing: `temporal-rollout worker`, files and all. */
+export async function startDurable(stack: Stack, { turn_slice }: Scenario): Promise<Contender> {
+  const file = path.join(stack.folder, 'temporal.yaml');
+  await writeFile(
+    file,
+    JSON.stringify(workerConfig(stack, { task_queue: 'durable', turn_slice })),
+  );
+  const worker = await startCommand(stack.folder, ['worker', '--config', file]);
+  let batches = 0;
+  return {
+    name: 'durable',
+    processes: { server: stack.server.pid, worker: worker.pid, simulator: stack.simulator.pid },
+    play: async (rollouts) => {
+      const batchId = `durable-${batches++}`;
+      const result = await runBatch(stack, {
+        batchId,
+        taskQueue: 'durable',
+        request: {
+          samples: { path: path.basename(stack.samplesFile) },
+          limit: rollouts,
+          generation: GENERATION,
+          max_seq_len: MAX_SEQ_LEN,
+          max_rollout_turns: TURNS,
+          max_in_flight: MAX_IN_FLIGHT,
+        },
+      });
+      return Number(result.metrics['total_turns']);
+    },
+    stop: () => worker.stop(),
+  };
+}
+
+/** The same workflows over activities that do nothing. */
+export async function startEmpty(
+  stack: Stack,
+  { turn_slice, turn_ms }: Pick<Scenario, 'turn_slice' | 'turn_ms'>,
+): Promise<Contender & { playSliced: (request: EmptyRequest) => Promise<number> }> {
+  const options: EmptyWorkerOptions = {
+    address: stack.address,
+    config: workerConfig(stack, { task_queue: 'empty', turn_slice }),
+    // A slow turn fills a turn slice alone.
+    turns_a_call: turn_slice === '0s' || turn_ms > 0 ? 1 : TURNS,
+    turn_ms,
+  };
+  const worker = await startHelper(new URL('./empty-worker.js', import.meta.url), [
+    JSON.stringify(options),
+  ]);
+  let batches = 0;
+  const playSliced = async (request: EmptyRequest): Promise<number> => {
+    const batchId = `empty-${batches++}`;
+    await runBatch(stack, { batchId, taskQueue: 'empty', request });
+    return request.rollouts * TURNS;
+  };
+  return {
+    name: 'empty',
+    processes: { server: stack.server.pid, worker: worker.pid },
+    play: (rollouts) =>
+      playSliced({
+        rollouts,
+        rollouts_per_slice: ROLLOUTS_PER_SLICE,
+        max_in_flight: MAX_IN_FLIGHT,
+      }),
+    playSliced,
+    stop: () => worker.stop(),
+  };
+}
+
+/** The loop in one process, with nothing durable. */
+export async function startBare(stack: Stack): Promise<Contender> {
+  const loop = await startHelper<{ rollouts: number }>(
+    new URL('./bare-loop.js', import.meta.url),
+    [stack.generationUrl],
+  );
+  return {
+    name: 'bare',
+    processes: { worker: loop.pid, simulator: stack.simulator.pid },
+    play: async (rollouts) => Number(await loop.ask({ rollouts })),
+    stop: () => loop.stop(),
+  };
+}
+
+async function runBatch(
+  { client }: Stack,
+  { batchId, taskQueue, request }: { batchId: string; taskQueue: string; request: unknown },
+): Promise<BatchResult> {
+  const handle = await client.workflow.start('rolloutBatch', {
+    workflowId: batchId,
+    taskQueue,
+    args: [request],
+  });
+  return await client.connection.withDeadline(
+    Date.now() + BATCH_TIMEOUT_MS,
+    async () => (await handle.result()) as BatchResult,
+  );
+}

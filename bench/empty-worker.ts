@@ -1,0 +1,125 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Context } from '@temporalio/activity';
+import { DefaultLogger, NativeConnection, Runtime } from '@temporalio/worker';
+import { z } from 'zod';
+import type { Activities, BatchResult, TurnProgress } from '../src/activities/contract.js';
+import { RolloutRef } from '../src/model/batch-request.js';
+import type { Config } from '../src/workers/config.js';
+import { generationQueue } from '../src/workers/parts.js';
+import { createWorkers } from '../src/workers/worker.js';
+import { serveParent } from './helper-process.js';
+import { TURNS } from './scenario.js';
+
+/**
+ * A worker with the real workflows, queues and options, and activities that return at once: what Temporal and the
+ * workflows cost by themselves.
+ */
+
+/** The input of a batch of this worker. */
+const EmptyRequest = z.strictObject({
+  rollouts: z.int(),
+  rollouts_per_slice: z.int(),
+  max_in_flight: z.int(),
+});
+export type EmptyRequest = z.infer<typeof EmptyRequest>;
+
+export interface EmptyWorkerOptions {
+  address: string;
+  config: Config;
+  /** Turns that one `playTurns` reports, and how long it takes for each. */
+  turns_a_call: number;
+  turn_ms: number;
+}
+
+const PREVIEW = '<action>up</action>'.padStart(100, 'the tile is ');
+
+function cannedActivities({ config, turns_a_call, turn_ms }: EmptyWorkerOptions): Activities {
+  const progress = (turn: number): TurnProgress => ({
+    turn,
+    total_reward: 0,
+    total_tokens: turn * 90,
+    phase: 'generate',
+    ended: turn >= TURNS ? 'max_turns' : null,
+    preview: turn === 0 ? '' : PREVIEW,
+  });
+  const playTurns: Activities['playTurns'] = async ({ turn }) => {
+    const next = Math.min(TURNS, turn + turns_a_call);
+    if (turn_ms > 0) await sleep((next - turn) * turn_ms);
+    return progress(next);
+  };
+  return {
+    planBatch,
+    startRollout: (input) =>
+      Promise.resolve({
+        ...RolloutRef.parse(input),
+        task_name: 'sliding_puzzle',
+        in_process: true,
+        single: false,
+        timeout_ms: 3_600_000,
+        heartbeat_timeout_ms: 10_000,
+        queues: { generation: generationQueue(config), environment: '' },
+        policy_version: null,
+        progress: progress(0),
+      }),
+    playTurns,
+    generateTurn: playTurns,
+    stepEnvironment: playTurns,
+    finishRollout: () =>
+      Promise.resolve({
+        rollout_id: Context.current().info.workflowExecution?.workflowId ?? '',
+        stop_reason: 'max_turns',
+        total_reward: 0,
+        turn_count: TURNS,
+        total_tokens: TURNS * 90,
+      }),
+    closeBatch: ({ batch_id }) => Promise.resolve(emptyResult(batch_id)),
+    closeSlice: () => Promise.resolve(),
+  };
+}
+
+const planBatch: Activities['planBatch'] = (input) => {
+  const { rollouts, rollouts_per_slice: size, max_in_flight } = EmptyRequest.parse(input);
+  const slices = Array.from({ length: Math.ceil(rollouts / size) }, (_, i) => ({
+    first: i * size,
+    last: Math.min(rollouts, (i + 1) * size) - 1,
+  }));
+  return Promise.resolve({
+    batch_id: Context.current().info.workflowExecution?.workflowId ?? '',
+    samples: rollouts,
+    num_repeats: 1,
+    slices,
+    max_in_flight,
+    policy_version: null,
+    continued: false,
+  });
+};
+
+function emptyResult(batch_id: string): BatchResult {
+  const counts = { requested: 0, completed: 0, failed: 0, timed_out: 0, stopped: 0, cancelled: 0 };
+  return {
+    schema_version: 1,
+    batch_id,
+    counts,
+    metrics: {},
+    files: { rollouts: '', failures: '', metrics: '' },
+    metadata: {},
+  };
+}
+
+const options = JSON.parse(process.argv[2] ?? '') as EmptyWorkerOptions;
+Runtime.install({ logger: new DefaultLogger('WARN') });
+const connection = await NativeConnection.connect({ address: options.address });
+const workers = await createWorkers({
+  config: options.config,
+  connected: { connection, address: options.address, namespace: 'default' },
+  activities: cannedActivities(options),
+});
+const running = Promise.all(workers.map((worker) => worker.run()));
+serveParent(
+  () => Promise.resolve(null),
+  async () => {
+    for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown();
+    await running;
+    await connection.close();
+  },
+);

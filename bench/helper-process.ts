@@ -1,0 +1,78 @@
+import { fork } from 'node:child_process';
+
+/** A process of the bench that is asked for one thing at a time. */
+export interface HelperProcess<Question> {
+  pid: number;
+  /** Resolves with what the process answered; rejects with its error, or when it ends. */
+  ask(question: Question): Promise<unknown>;
+  stop(): Promise<void>;
+}
+
+interface Answer {
+  value?: unknown;
+  error?: string;
+}
+
+const GRACE_MS = 8000;
+
+/** Starts a module of the bench; it is ready when it has answered nothing yet but said so. */
+export async function startHelper<Question>(
+  module: URL,
+  args: readonly string[],
+): Promise<HelperProcess<Question>> {
+  const child = fork(module, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+  const { pid } = child;
+  if (pid === undefined) throw new Error(`${module.pathname} cannot be started`);
+  const exited = new Promise<void>((resolve) => child.once('exit', () => {
+      resolve();
+    }));
+  const ended = exited.then(() => {
+    throw new Error(`${module.pathname} ended with exit code ${child.exitCode ?? 'none'}`);
+  });
+  ended.catch(() => undefined);
+  const answer = async (): Promise<unknown> => {
+    const arrived = new Promise<Answer>((resolve) => child.once('message', resolve));
+    const { value, error } = await Promise.race([arrived, ended]);
+    if (error !== undefined) throw new Error(error);
+    return value;
+  };
+  await answer();
+  return {
+    pid,
+    ask: (question) => {
+      const answered = answer();
+      child.send(question as object);
+      return answered;
+    },
+    stop: async () => {
+      if (child.connected) child.disconnect();
+      const timer = setTimeout(() => child.kill('SIGKILL'), GRACE_MS);
+      await exited;
+      clearTimeout(timer);
+    },
+  };
+}
+
+/** The process's own side: says that it is ready, answers, and ends when its parent lets go or dies. */
+export function serveParent<Question>(
+  answer: (question: Question) => Promise<unknown>,
+  close: () => Promise<void>,
+): void {
+  const send = (message: Answer): void => {
+    process.send?.(message);
+  };
+  process.on('message', (question) => {
+    answer(question as Question).then(
+      (value) => {
+        send({ value });
+      },
+      (error: unknown) => {
+        send({ error: error instanceof Error ? (error.stack ?? error.message) : String(error) });
+      },
+    );
+  });
+  process.once('disconnect', () => {
+    void close().finally(() => process.exit(0));
+  });
+  send({});
+}

@@ -1,0 +1,21 @@
+import { readFile } from 'node:fs/promises';
+
+/** Linux counts in ticks of 10 ms, whatever the kernel's own clock. */
+const TICK_MS = 10;
+
+/** CPU milliseconds of all threads of a process so far, user and system, from /proc/<pid>/stat. */
+export async function cpuMs(pid: number): Promise<number> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
+  // The second field, the name in parentheses, may hold spaces: fields are counted from behind it.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  const [user, system] = [Number(fields[11]), Number(fields[12])];
+  return (user + system) * TICK_MS;
+}
+
+/** The most resident memory that a process has had, in MB (VmHWM of /proc/<pid>/status). */
+export async function peakMb(pid: number): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8');
+  const [, kilobytes] = /^VmHWM:\s+(\d+) kB$/m.exec(status) ?? [];
+  if (kilobytes === undefined) throw new Error(`/proc/${pid}/status has no VmHWM`);
+  return Number(kilobytes) / 1024;
+}

@@ -1,0 +1,147 @@
+import { availableParallelism } from 'node:os';
+import type { Contender } from './contenders.js';
+import type { Run } from './measure.js';
+import { PARTS, cpuPerTurn, median } from './measure.js';
+import type { Scenario } from './scenario.js';
+
+/** The contenders' runs of one scenario, round by round. */
+export interface Measured {
+  scenario: Scenario;
+  rounds: Record<Contender['name'], Run>[];
+}
+
+const NAMES: readonly Contender['name'][] = ['durable', 'empty', 'bare'];
+
+export interface Target {
+  text: string;
+  /** At most 1 is within the target. */
+  ratio: number;
+}
+
+const table = (head: readonly string[], rows: readonly string[][]): string =>
+  [head, head.map((_, i) => (i === 0 ? '---' : '---:')), ...rows]
+    .map((cells) => `| ${cells.join(' | ')} |`)
+    .join('\n');
+
+/** Medians over the rounds. `-` where a process has no part in a run. */
+export function runsTable(measured: readonly Measured[]): string {
+  const rows = measured.flatMap(({ scenario, rounds }) =>
+    NAMES.map((name) => {
+      const runs = rounds.map((round) => round[name]);
+      const of = (value: (run: Run) => number): number => median(runs.map(value));
+      return [
+        scenario.name,
+        name,
+        of(({ wall_s }) => wall_s).toFixed(1),
+        of(({ rollouts, wall_s }) => rollouts / wall_s).toFixed(1),
+        of(({ turns, wall_s }) => turns / wall_s).toFixed(0),
+        ...PARTS.map((part) => orDash(of((run) => cpuPerTurn(run, [part])).toFixed(2))),
+        ...PARTS.map((part) => orDash(of(({ peak_mb }) => peak_mb[part]).toFixed(0))),
+      ];
+    }),
+  );
+  return table(
+    [
+      'scenario',
+      'contender',
+      'wall s',
+      'rollouts/s',
+      'turns/s',
+      ...PARTS.map((part) => `CPU ms/turn ${part}`),
+      ...PARTS.map((part) => `peak MB ${part}`),
+    ],
+    rows,
+  );
+}
+
+const orDash = (text: string): string => (Number(text) === 0 ? '-' : text);
+
+/** Ratios within one round, medians over the rounds: load from elsewhere hits all three contenders. */
+export function targetsOf({ scenario, rounds }: Measured): Target[] {
+  if (scenario.turn_ms > 0) {
+    const ratio = median(rounds.map(({ durable, bare }) => durable.wall_s / bare.wall_s));
+    return [
+      {
+        text: `wall(durable) <= 1.10 x wall(bare): ${ratio.toFixed(3)} x`,
+        ratio: ratio / 1.1,
+      },
+    ];
+  }
+  return [
+    cpuTarget(rounds, {
+      parts: ['server', 'worker'],
+      counted: 'Temporal server and worker; simulator on neither side',
+    }),
+    cpuTarget(rounds, {
+      parts: ['server', 'worker', 'simulator'],
+      counted: 'Temporal server, worker and simulator',
+    }),
+  ];
+}
+
+function cpuTarget(
+  rounds: Measured['rounds'],
+  { parts, counted }: { parts: readonly (typeof PARTS)[number][]; counted: string },
+): Target {
+  const of = (name: Contender['name']): number =>
+    median(rounds.map((round) => cpuPerTurn(round[name], parts)));
+  const ratio = median(
+    rounds.map(
+      ({ durable, empty, bare }) =>
+        cpuPerTurn(durable, parts) / (cpuPerTurn(empty, parts) + 1.5 * cpuPerTurn(bare, parts)),
+    ),
+  );
+  const [durable, empty, bare] = [of('durable'), of('empty'), of('bare')];
+  const limit = empty + 1.5 * bare;
+  return {
+    text:
+      `CPU/turn(durable) <= CPU/turn(empty) + 1.5 x CPU/turn(bare): ` +
+      `${durable.toFixed(2)} against ${empty.toFixed(2)} + 1.5 x ${bare.toFixed(2)} = ${limit.toFixed(2)} ms, ` +
+      `${ratio.toFixed(2)} x (counted: ${counted})`,
+    ratio,
+  };
+}
+
+export const targetLine = ({ text, ratio }: Target, { name }: Scenario): string =>
+  `${ratio <= 1 ? 'PASS' : 'FAIL'}  ${name}: ${text}`;
+
+/** A number of rollouts with one slice size. */
+export interface SlicedRuns {
+  rollouts: number;
+  size: number;
+  runs: Run[];
+}
+
+export function slicesTable(measured: readonly SlicedRuns[]): string {
+  const rows = measured.map(({ rollouts, size, runs }) => {
+    const of = (value: (run: Run) => number): string => median(runs.map(value)).toFixed(1);
+    return [
+      String(rollouts),
+      String(size),
+      String(Math.ceil(rollouts / size)),
+      of(({ wall_s }) => wall_s),
+      of(({ wall_s }) => rollouts / wall_s),
+      of(({ turns, wall_s }) => turns / wall_s),
+      of(({ cpu_ms }) => cpu_ms.server / rollouts),
+      of(({ cpu_ms }) => cpu_ms.worker / rollouts),
+      of(({ cpu_ms }) => (cpu_ms.server + cpu_ms.worker) / rollouts),
+    ];
+  });
+  return table(
+    [
+      'rollouts',
+      'rollouts a slice',
+      'slices',
+      'wall s',
+      'rollouts/s',
+      'turns/s',
+      'CPU ms/rollout server',
+      'CPU ms/rollout worker',
+      'both',
+    ],
+    rows,
+  );
+}
+
+export const machine = (): string =>
+  `${availableParallelism()} cores, Node.js ${process.versions.node.split('.')[0] ?? ''}`;

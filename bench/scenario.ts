@@ -1,0 +1,30 @@
+/** What is measured. Each scenario has processes of its own; its contenders take turns, round after round. */
+export interface Scenario {
+  name: string;
+  rollouts: number;
+  turn_slice: '0s' | '2s';
+  /** What the simulator makes a turn last; 0: it answers at once. */
+  turn_ms: 0 | 3000;
+}
+
+export const TURNS = 10;
+
+export const SCENARIOS: readonly Scenario[] = [
+  { name: '64 at once, slice 2s', rollouts: 64, turn_slice: '2s', turn_ms: 0 },
+  { name: '64 at once, slice 0s', rollouts: 64, turn_slice: '0s', turn_ms: 0 },
+  { name: '512 at once, slice 2s', rollouts: 512, turn_slice: '2s', turn_ms: 0 },
+  { name: '512 at once, slice 0s', rollouts: 512, turn_slice: '0s', turn_ms: 0 },
+  { name: '64 with turns of 3 s', rollouts: 64, turn_slice: '2s', turn_ms: 3000 },
+];
+
+/** Options of the simulator. An answer has some 25 tokens of action and end behind its thinking. */
+export function simulatorOptions({ turn_ms }: Scenario): string[] {
+  const common = ['--skill', '0', '--max-num-seqs', '1024', '--max-model-len', '8192'];
+  return turn_ms === 0
+    ? [...common, '--thinking-tokens', '8']
+    : [...common, '--thinking-tokens', '60', '--tokens-per-second', '28'];
+}
+
+/** The batch that every contender plays: same boards, same seeds, so the same games. */
+export const GENERATION = { max_new_tokens: 512, seed: 17 } as const;
+export const MAX_SEQ_LEN = 8192;

@@ -1,0 +1,33 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { startEmpty } from './contenders.js';
+import { measure } from './measure.js';
+import type { SlicedRuns } from './report.js';
+import type { Stack } from './stack.js';
+
+const SIZES = [64, 128, 256, 300, 512];
+const WARM_UP = { rollouts: 64, rollouts_per_slice: 64, max_in_flight: 64 };
+
+/** Plays one batch of empty rollouts in slices of several sizes, one after the other, round after round. */
+export async function measureSlices(
+  stack: Stack,
+  { rollouts, rounds, say }: { rollouts: number; rounds: number; say: (line: string) => void },
+): Promise<SlicedRuns[]> {
+  const empty = await startEmpty(stack, { turn_slice: '2s', turn_ms: 0 });
+  try {
+    await empty.playSliced(WARM_UP);
+    const measured: SlicedRuns[] = SIZES.map((size) => ({ rollouts, size, runs: [] }));
+    for (let round = 1; round <= rounds; round++) {
+      for (const { size, runs } of measured) {
+        await sleep(500);
+        const play = (): Promise<number> =>
+          empty.playSliced({ rollouts, rollouts_per_slice: size, max_in_flight: rollouts });
+        const run = await measure(empty, { rollouts, play });
+        runs.push(run);
+        say(`  round ${round}, slices of ${size}: ${run.wall_s.toFixed(1)} s`);
+      }
+    }
+    return measured;
+  } finally {
+    await empty.stop();
+  }
+}

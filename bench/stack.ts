@@ -1,0 +1,118 @@
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client, Connection } from '@temporalio/client';
+import { startChild } from '../src/local/child.js';
+import type { Child } from '../src/local/child.js';
+import { LOOPBACK_CHANNEL, chooseServerPorts, startDevServer } from '../src/local/dev-server.js';
+import { stackEnvironment } from '../src/local/environment.js';
+import { firstFreePort } from '../src/local/free-port.js';
+import { Config } from '../src/workers/config.js';
+import { puzzleSamples } from './samples.js';
+import type { Scenario } from './scenario.js';
+import { simulatorOptions } from './scenario.js';
+
+/** The project, two levels above the compiled bench. */
+export const PROJECT_ROOT = fileURLToPath(new URL('../../', import.meta.url));
+
+/** Everything that the contenders of one scenario share. */
+export interface Stack {
+  folder: string;
+  address: string;
+  client: Client;
+  server: Child;
+  simulator: Child;
+  generationUrl: string;
+  samplesFile: string;
+  stop(): Promise<void>;
+}
+
+const READY_MS = 30_000;
+
+/** A Temporal server in memory and a simulator, on free ports of 127.0.0.1, and a folder for files. */
+export async function startStack(
+  scenario: Scenario,
+  { cliPath, folder }: { cliPath: string; folder: string },
+): Promise<Stack> {
+  await mkdir(folder, { recursive: true });
+  const samplesFile = path.join(folder, 'samples.jsonl');
+  const lines = puzzleSamples(scenario.rollouts).map((sample) => `${JSON.stringify(sample)}\n`);
+  await writeFile(samplesFile, lines.join(''));
+  const started: Child[] = [];
+  try {
+    const server = await startDevServer({
+      cliPath,
+      ports: await chooseServerPorts({ server: 0, ui: 0 }),
+      dbFile: null,
+      headless: true,
+      logFile: path.join(folder, 'server.log'),
+    });
+    started.push(server);
+    const port = await firstFreePort(0);
+    const simulator = await startCommand(folder, [
+      'simulator',
+      '--port',
+      String(port),
+      ...simulatorOptions(scenario),
+    ]);
+    started.push(simulator);
+    await untilHealthy(`http://127.0.0.1:${port}/health`);
+    const { address } = server;
+    const connection = await Connection.connect({ address, channelArgs: LOOPBACK_CHANNEL });
+    return {
+      folder,
+      address,
+      client: new Client({ connection }),
+      server,
+      simulator,
+      generationUrl: `http://127.0.0.1:${port}/v1`,
+      samplesFile,
+      stop: async () => {
+        await connection.close();
+        await Promise.all([server.stop(), simulator.stop()]);
+        await rm(folder, { recursive: true, force: true });
+      },
+    };
+  } catch (error) {
+    await Promise.all(started.map((child) => child.stop()));
+    throw error;
+  }
+}
+
+/** A command of `temporal-rollout`, from the built project, as users run it. */
+export function startCommand(folder: string, args: readonly string[]): Promise<Child> {
+  return startChild({
+    command: process.execPath,
+    args: [path.join(PROJECT_ROOT, 'dist', 'cli', 'main.js'), ...args],
+    cwd: PROJECT_ROOT,
+    env: stackEnvironment(process.env),
+    logFile: path.join(folder, `${args[0] ?? 'command'}.log`),
+    ends: 'pipe',
+  });
+}
+
+/** temporal.yaml of a worker of this stack: everything but the turn slice is the default. */
+export function workerConfig(
+  { address, generationUrl, folder }: Stack,
+  { task_queue, turn_slice }: { task_queue: string; turn_slice: string },
+): Config {
+  return Config.parse({
+    temporal: { address, namespace: 'default', task_queue },
+    store: { root: path.join(folder, 'trajectories') },
+    inputs_dir: folder,
+    generation: { default: { kind: 'vllm', base_urls: [generationUrl] } },
+    environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
+    worker: { turn_slice },
+  });
+}
+
+async function untilHealthy(url: string): Promise<void> {
+  for (const end = Date.now() + READY_MS; ; await sleep(100)) {
+    try {
+      if ((await fetch(url)).ok) return;
+    } catch (error) {
+      if (Date.now() > end) throw new Error(`${url} does not answer`, { cause: error });
+    }
+  }
+}

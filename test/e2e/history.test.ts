@@ -1,0 +1,161 @@
+/**
+ * What histories hold, and that they replay. The recorded ones in test/histories come from this file:
+ * `RECORD_HISTORIES=1 node --import tsx --test test/e2e/history.test.ts` writes them anew, after a change of the
+ * workflows that is meant to change commands.
+ */
+import assert from 'node:assert/strict';
+import { readFile, readdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import type { temporal } from '@temporalio/proto';
+import { historyFromJSON, historyToJSON } from '@temporalio/common/lib/proto-utils.js';
+import { DefaultLogger, Runtime, Worker } from '@temporalio/worker';
+import { startSimulator } from '../../src/simulator/server.js';
+import type { Simulator } from '../../src/simulator/server.js';
+import { PROJECT_ROOT } from '../harness/dev-server.js';
+import { puzzleRequest } from '../harness/puzzle-request.js';
+import { startBatch } from '../harness/batch.js';
+import type { Testbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
+
+type History = temporal.api.history.v1.IHistory;
+
+const HISTORIES = fileURLToPath(new URL('../histories/', import.meta.url));
+const BUNDLE = { codePath: path.join(PROJECT_ROOT, 'dist', 'workflow-bundle.js') };
+const QUEUE = 'history';
+
+describe('histories', { timeout: 240_000 }, () => {
+  let bed: Testbed;
+  let simulator: Simulator;
+
+  before(async () => {
+    Runtime.install({ logger: new DefaultLogger('WARN') });
+    bed = await startTestbed('history');
+    simulator = await startSimulator({
+      settings: { thinking_tokens: 8, skill: 0, seed: 1 },
+      port: 0,
+    });
+    await bed.startWorker({
+      task_queue: QUEUE,
+      generation: { default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] } },
+      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
+      worker: { turn_slice: '0s' },
+    });
+  });
+  after(async () => {
+    await bed.end();
+    await simulator.close();
+  });
+
+  const historyOf = (workflowId: string): Promise<History> =>
+    bed.server.client.workflow.getHandle(workflowId).fetchHistory();
+
+  const run = async (batch_id: string, request: Record<string, unknown>): Promise<void> => {
+    const batch = await startBatch(bed.batch(batch_id, QUEUE), request);
+    const { result, failure } = await batch.outcome(120_000);
+    assert.equal(failure, null);
+    assert.equal(result?.counts.completed, result?.counts.requested);
+  };
+
+  const record = async (name: string, workflowId: string): Promise<void> => {
+    if (process.env['RECORD_HISTORIES'] !== '1') return;
+    await writeFile(
+      path.join(HISTORIES, `${name}.json`),
+      historyToJSON(await historyOf(workflowId)),
+    );
+  };
+
+  test('a turn activity costs at most 6 events and 1.5 kB, and holds no token', async () => {
+    await run('budget', puzzleRequest({ samples: 1, num_repeats: 2 }, { max_rollout_turns: 12 }));
+    await run(
+      'budget-short',
+      puzzleRequest({ samples: 1, num_repeats: 2 }, { max_rollout_turns: 2 }),
+    );
+    const [long, short] = [await historyOf('budget/0-0'), await historyOf('budget-short/0-0')];
+    const turns = 10;
+    assert.ok(
+      eventsOf(long) - eventsOf(short) <= turns * 6,
+      `${eventsOf(long) - eventsOf(short)} events for ${turns} turns`,
+    );
+    assert.ok(
+      bytesOf(long) - bytesOf(short) <= turns * 1500,
+      `${bytesOf(long) - bytesOf(short)} bytes for ${turns} turns`,
+    );
+    for (const event of long.events ?? []) {
+      assert.doesNotMatch(decoded(historyToJSON({ events: [event] })), /token_ids|logprobs/);
+    }
+    await record('rollout', 'budget/0-0');
+  });
+
+  test('payloads of a turn are at most 400 bytes beside the preview', async () => {
+    const { events } = await historyOf('budget/0-0');
+    const sizes = (events ?? []).flatMap(
+      ({
+        activityTaskScheduledEventAttributes: scheduled,
+        activityTaskCompletedEventAttributes: completed,
+      }) => [
+        ...(scheduled?.activityType?.name === 'playTurns' ? (scheduled.input?.payloads ?? []) : []),
+        ...(completed?.result?.payloads ?? []),
+      ],
+    );
+    for (const { data } of sizes) {
+      const value = JSON.parse(Buffer.from(data ?? []).toString()) as { preview?: string };
+      const { preview = '', ...rest } = value;
+      assert.ok(preview.length <= 120, `a preview of ${preview.length} characters`);
+      assert.ok(
+        JSON.stringify(rest).length <= 400,
+        `a payload of ${JSON.stringify(rest).length} bytes`,
+      );
+    }
+  });
+
+  test('a batch costs at most 14 events a rollout and 5,000 in all, and its slices too', async () => {
+    await run('slices', puzzleRequest({ samples: 160, num_repeats: 2 }, { max_rollout_turns: 0 }));
+    const batch = await historyOf('slices');
+    const slices = await Promise.all(['slices/rows-0-149', 'slices/rows-150-159'].map(historyOf));
+    assert.ok(eventsOf(batch) <= 5000, `${eventsOf(batch)} events of the batch`);
+    assert.ok(eventsOf(slices[0]!) <= 300 * 14, `${eventsOf(slices[0]!)} events of a slice of 300`);
+    await record('slice', 'slices/rows-150-159');
+    await record('batch-of-slices', 'slices');
+    for (const history of [batch, ...slices]) await replay(history);
+  });
+
+  test('fresh histories of every workflow type replay', async () => {
+    for (const id of ['budget', 'budget/0-0', 'budget/0-1']) await replay(await historyOf(id));
+    await record('batch', 'budget');
+  });
+
+  test('recorded histories of every workflow type replay', async () => {
+    const files = (await readdir(HISTORIES)).filter((file) => file.endsWith('.json'));
+    const types = new Set<string>();
+    for (const file of files) {
+      const history = historyFromJSON(
+        JSON.parse(await readFile(path.join(HISTORIES, file), 'utf8')),
+      );
+      types.add(
+        history.events?.[0]?.workflowExecutionStartedEventAttributes?.workflowType?.name ?? '',
+      );
+      await replay(history);
+    }
+    assert.deepEqual([...types].sort(), ['rollout', 'rolloutBatch', 'rolloutSlice']);
+  });
+});
+
+const replay = (history: History): Promise<void> =>
+  Worker.runReplayHistory({ workflowBundle: BUNDLE }, history);
+
+const eventsOf = ({ events }: History): number => events?.length ?? 0;
+
+/** As JSON with decoded payloads: somewhat more than the server counts. */
+const bytesOf = (history: History): number =>
+  (history.events ?? []).reduce(
+    (total, event) => total + decoded(historyToJSON({ events: [event] })).length,
+    0,
+  );
+
+/** Base64 payloads as text. */
+const decoded = (json: string): string =>
+  json.replace(/"data":"([A-Za-z0-9+/=]+)"/g, (_, data: string) =>
+    Buffer.from(data, 'base64').toString(),
+  );

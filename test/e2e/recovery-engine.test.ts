@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { RolloutProgress } from '../../src/activities/contract.js';
+import type { BatchOutcome } from '../harness/batch.js';
+import { copyJournals } from '../harness/journal-copies.js';
+import type { RecoveryBed } from '../harness/recovery-bed.js';
+import { puzzleBatch, startRecoveryBed } from '../harness/recovery-bed.js';
+import {
+  assertNotGeneratedAgain,
+  countTurns,
+  createTurnClock,
+  playUndisturbed,
+} from '../harness/recovery-runs.js';
+import { assertComplete, assertSameRows } from '../harness/row-comparison.js';
+import { eventually } from '../harness/waiting.js';
+
+const SIZE = { samples: 8, repeats: 2 };
+const BATCH = 'engine-kills';
+const REQUEST = puzzleBatch({ ...SIZE, max_in_flight: 8 });
+/** An engine that is absent is waited for visibly within this time. */
+const VISIBLE_MS = 5000;
+
+describe('a batch whose engine is away', { timeout: 400_000 }, () => {
+  let bed: RecoveryBed;
+  let undisturbed: BatchOutcome;
+
+  before(async () => {
+    bed = await startRecoveryBed({
+      name: 'engine-kills',
+      simulator: { tokens_per_second: 300 },
+    });
+    await bed.observed(async () => {
+      undisturbed = await playUndisturbed(bed, { batch_id: BATCH, request: REQUEST });
+      assertComplete(undisturbed, SIZE);
+    });
+  });
+  after(() => bed.end());
+
+  test('from the start waits for it by name, and then completes', () =>
+    bed.observed(async () => {
+      await bed.simulator().kill();
+      const worker = await bed.startWorker('absent');
+      const batch = bed.batch('absent', BATCH);
+      await batch.start(REQUEST);
+      const visible = { what: 'progress.waiting of the batch', timeout_ms: VISIBLE_MS };
+      const waiting = await eventually(visible, async () => (await batch.progress()).waiting);
+      assert.equal(waiting.service, `${bed.simulator().url}/v1`);
+      assert.match(waiting.message, /ECONNREFUSED/);
+      assert.equal((await batch.progress()).phase, 'planning');
+
+      await bed.startSimulator();
+      const outcome = await batch.outcome();
+      assert.equal((await batch.progress()).waiting, null);
+      await worker.stop();
+      assertComplete(outcome, SIZE);
+      assertSameRows(outcome.rollouts, undisturbed.rollouts);
+    }));
+
+  test('after a kill -9 in its midst shows waiting and retries, and then completes: same rows, no finished turn generated again', () =>
+    bed.observed(async () => {
+      const worker = await bed.startWorker('killed');
+      const batch = bed.batch('killed', BATCH);
+      const untilTurn = await createTurnClock(bed);
+      await batch.start(REQUEST);
+      await untilTurn(Math.ceil(0.3 * countTurns(undisturbed)));
+      await bed.simulator().kill();
+      const waited = await findWaiting();
+      await showsRetries(waited);
+      const copy = await copyJournals(bed.storeRoot('killed'), BATCH);
+
+      await bed.startSimulator();
+      const outcome = await batch.outcome();
+      await worker.stop();
+      assert.deepEqual(await waitingSignals(waited), [`${bed.simulator().url}/v1`, null]);
+      assertComplete(outcome, SIZE);
+      assertSameRows(outcome.rollouts, undisturbed.rollouts);
+      await assertNotGeneratedAgain(bed, [copy]);
+    }));
+
+  const handleOf = (workflowId: string) => bed.server().client.workflow.getHandle(workflowId);
+
+  /** A rollout that says that it waits. */
+  function findWaiting(): Promise<string> {
+    const visible = { what: 'progress.waiting of a rollout', timeout_ms: VISIBLE_MS };
+    return eventually(visible, async () => {
+      for (const { rollout_id } of undisturbed.rollouts) {
+        const progress = await progressOf(rollout_id);
+        if (progress?.waiting?.service === `${bed.simulator().url}/v1`) return rollout_id;
+      }
+      return null;
+    });
+  }
+
+  /** Null for one that has not started in this run. */
+  async function progressOf(rolloutId: string): Promise<RolloutProgress | null> {
+    const { status } = await handleOf(rolloutId).describe();
+    if (status.name !== 'RUNNING') return null;
+    return await handleOf(rolloutId).query<RolloutProgress>('progress');
+  }
+
+  async function showsRetries(rolloutId: string): Promise<void> {
+    const retries = { what: `retries of ${rolloutId}`, timeout_ms: 20_000 };
+    await eventually(retries, async () => {
+      const { raw } = await handleOf(rolloutId).describe();
+      const [pending] = raw.pendingActivities ?? [];
+      const type = pending?.lastFailure?.applicationFailureInfo?.type;
+      return Number(pending?.attempt) > 2 && type === 'GenerationUnavailable';
+    });
+  }
+
+  /** What its attempts told the rollout: the service that is away, then null. */
+  async function waitingSignals(rolloutId: string): Promise<(string | null)[]> {
+    const { events } = await handleOf(rolloutId).fetchHistory();
+    return (events ?? [])
+      .map((event) => event.workflowExecutionSignaledEventAttributes)
+      .filter((signal) => signal?.signalName === 'waiting')
+      .map((signal) => {
+        const { data } = signal!.input!.payloads![0]!;
+        const said = JSON.parse(Buffer.from(data!).toString()) as { service: string } | null;
+        return said?.service ?? null;
+      });
+  }
+});

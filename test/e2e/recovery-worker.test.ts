@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { randomInt } from 'node:crypto';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createRandom } from '../../src/simulator/random.js';
+import type { BatchOutcome } from '../harness/batch.js';
+import type { JournalsCopy } from '../harness/journal-copies.js';
+import { copyJournals } from '../harness/journal-copies.js';
+import type { KeptWorker } from '../harness/kept-worker.js';
+import type { RecoveryBed } from '../harness/recovery-bed.js';
+import { puzzleBatch, startRecoveryBed } from '../harness/recovery-bed.js';
+import {
+  assertNotGeneratedAgain,
+  countTurns,
+  createTurnClock,
+  playUndisturbed,
+} from '../harness/recovery-runs.js';
+import { assertComplete, assertSameRows } from '../harness/row-comparison.js';
+
+const SIZE = { samples: 16, repeats: 4 };
+const KILLS = 10;
+const BATCH = 'ten-kills';
+const REQUEST = puzzleBatch({ ...SIZE, max_in_flight: 24 });
+
+describe('a batch whose worker is killed ten times at random moments', { timeout: 400_000 }, () => {
+  // Of the moments; RECOVERY_SEED repeats those of another run, as far as a machine can.
+  const seed = Number(process.env['RECOVERY_SEED'] ?? randomInt(1_000_000));
+  const copies: JournalsCopy[] = [];
+  let bed: RecoveryBed;
+  let undisturbed: BatchOutcome;
+  let outcome: BatchOutcome;
+
+  before(async () => {
+    console.log(`RECOVERY_SEED=${seed}`);
+    bed = await startRecoveryBed({ name: 'worker-kills' });
+    await bed.observed(async () => {
+      undisturbed = await playUndisturbed(bed, { batch_id: BATCH, request: REQUEST });
+      await bed.simulator().change({ tokens_per_second: 200, ms_to_first_token: 50 });
+      const worker = await bed.startWorker('disturbed');
+      const batch = bed.batch('disturbed', BATCH);
+      const untilTurn = await createTurnClock(bed);
+      await batch.start(REQUEST);
+      await killAtRandomMoments(worker, untilTurn);
+      assert.equal((await batch.progress()).phase, 'running');
+      outcome = await batch.outcome();
+      await worker.stop();
+    });
+  });
+  after(() => bed.end());
+
+  /** A moment is a share of the batch's turns, and a random time after. */
+  async function killAtRandomMoments(
+    worker: KeptWorker,
+    untilTurn: (turns: number) => Promise<void>,
+  ): Promise<void> {
+    const random = createRandom(seed);
+    const turns = countTurns(undisturbed);
+    const moments = Array.from({ length: KILLS }, () => Math.ceil(random() * 0.7 * turns));
+    for (const moment of moments.toSorted((a, b) => a - b)) {
+      await untilTurn(moment);
+      await sleep(random() * 500);
+      await worker.kill(async () => {
+        copies.push(await copyJournals(bed.storeRoot('disturbed'), BATCH));
+      });
+      console.log(`killed after turn ${moment} of ${turns}`);
+    }
+  }
+
+  test('completes, with every rollout once and in input order', () => {
+    assertComplete(undisturbed, SIZE);
+    assertComplete(outcome, SIZE);
+  });
+
+  test('generates no turn again that stood in the journal when the worker was killed', async () => {
+    assert.equal(copies.length, KILLS);
+    await assertNotGeneratedAgain(bed, copies);
+  });
+
+  test('was hit in the middle of generations', () => {
+    const { metrics } = outcome.result!;
+    assert.ok(metrics['inherited_tokens']! + metrics['wasted_tokens']! > 0);
+  });
+
+  test('has the rows of an undisturbed run', () => {
+    assertSameRows(outcome.rollouts, undisturbed.rollouts);
+  });
+});

@@ -1,0 +1,142 @@
+import type { GenerationSettings } from '../../src/model/batch-request.js';
+import type { JournalLine, LineOf, RolloutSettings } from '../../src/model/journal.js';
+import type { Trajectory } from '../../src/model/trajectory.js';
+import { applyLine, emptyTrajectory } from '../../src/model/trajectory.js';
+
+/** Journal lines by one writer, with defaults for all that a test does not say. */
+
+export const GENERATION: GenerationSettings = {
+  service: 'default',
+  model: 'policy',
+  temperature: 1,
+  top_p: 1,
+  top_k: -1,
+  min_p: 0,
+  max_new_tokens: 512,
+  stop_strings: [],
+  stop_token_ids: [],
+  greedy: false,
+  seed: null,
+  include_logprobs: true,
+  prompt_format: 'chat',
+  chat_template_kwargs: {},
+};
+
+export const SETTINGS: RolloutSettings = {
+  generation: GENERATION,
+  model: 'policy',
+  num_repeats_add_seed: false,
+  max_seq_len: 1000,
+  max_rollout_turns: 100,
+  semantics: 'standard',
+  policy_version: null,
+};
+
+type Given<K extends JournalLine['kind']> = Partial<Omit<LineOf<K>, 'kind' | 'writer'>>;
+
+/** A logprob that tells which id it belongs to. */
+export const logprobOf = (id: number): number => -(id + 1) / 1000;
+
+export function author(writer: string) {
+  const by = { writer, at: 0 };
+  return {
+    claim: (given: Given<'claim'> = {}): LineOf<'claim'> => ({
+      kind: 'claim',
+      ...by,
+      activity: 'playTurns',
+      reopen: false,
+      ...given,
+    }),
+    start: (given: Given<'start'> = {}): LineOf<'start'> => ({
+      kind: 'start',
+      ...by,
+      schema_version: 1,
+      task_name: 'task',
+      settings: SETTINGS,
+      prompt: [{ role: 'user', content: 'go', token_ids: [901, 902] }],
+      extra_env_info: {},
+      ...given,
+    }),
+    chunk: (given: Given<'chunk'> = {}): LineOf<'chunk'> => ({
+      kind: 'chunk',
+      ...by,
+      turn: 0,
+      offset: 0,
+      token_ids: [1],
+      logprobs: (given.token_ids ?? [1]).map(logprobOf),
+      text: '',
+      replica: 'http://replica/v1',
+      request_id: `request-${writer}`,
+      policy_version: null,
+      ...given,
+    }),
+    generation: (given: Given<'generation'> = {}): LineOf<'generation'> => ({
+      kind: 'generation',
+      ...by,
+      turn: 0,
+      finish_reason: 'stop',
+      stop_reason: null,
+      content: 'said',
+      token_count: 1,
+      queue_s: 0,
+      generate_s: 0,
+      ...given,
+    }),
+    observation: (given: Given<'observation'> = {}): LineOf<'observation'> => ({
+      kind: 'observation',
+      ...by,
+      turn: 0,
+      message: { role: 'environment', content: 'seen' },
+      token_ids: [801],
+      reward: 0,
+      rewards: {},
+      terminated: false,
+      truncated: false,
+      metadata: null,
+      next_stop_strings: null,
+      step_s: 0,
+      ...given,
+    }),
+    fault: (given: Given<'fault'> = {}): LineOf<'fault'> => ({
+      kind: 'fault',
+      ...by,
+      turn: 0,
+      type: 'GenerationUnavailable',
+      message: 'refused',
+      replica: null,
+      ...given,
+    }),
+    end: (given: Given<'end'> = {}): LineOf<'end'> => ({
+      kind: 'end',
+      ...by,
+      stop_reason: 'terminated',
+      totals: { turn_count: 0, total_reward: 0, total_tokens: 0 },
+      failure: null,
+      ...given,
+    }),
+  };
+}
+
+export type Author = ReturnType<typeof author>;
+
+export function foldOf(lines: Iterable<JournalLine>): Trajectory {
+  const trajectory = emptyTrajectory();
+  for (const line of lines) applyLine(trajectory, line);
+  return trajectory;
+}
+
+/** The lines of a whole turn: what was sampled, that it is whole, and the environment's answer. */
+export function wholeTurn(
+  by: Author,
+  {
+    turn = 0,
+    ids = [1],
+    ...observed
+  }: { turn?: number; ids?: number[] } & Given<'observation'> = {},
+): JournalLine[] {
+  return [
+    by.chunk({ turn, token_ids: ids }),
+    by.generation({ turn, token_count: ids.length }),
+    by.observation({ turn, ...observed }),
+  ];
+}

@@ -1,0 +1,87 @@
+import { readFile, readdir } from 'node:fs/promises';
+import path from 'node:path';
+import type { JournalLine } from '../../src/model/journal.js';
+import { parseLine } from '../../src/model/journal.js';
+
+/** What a batch's journals held at one moment. */
+export interface JournalsCopy {
+  /** Milliseconds since the epoch, when the last of them had been read. */
+  at: number;
+  /** By rollout id. */
+  rollouts: Map<string, StandingTurns>;
+}
+
+/** The turns of one rollout that count: written by whoever held the journal then, and so inherited by all who claim it later. */
+export interface StandingTurns {
+  generations: Set<number>;
+  observations: Set<number>;
+  /** Everyone who had claimed the journal. */
+  writers: Set<string>;
+}
+
+export async function copyJournals(store_root: string, batch_id: string): Promise<JournalsCopy> {
+  const directory = path.join(store_root, batch_id, 'journals');
+  const names = await readdir(directory).catch((error: unknown) => {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw error;
+  });
+  const rollouts = new Map<string, StandingTurns>();
+  for (const name of names) {
+    const text = await readFile(path.join(directory, name), 'utf8');
+    const lines = text.split('\n').map(parseLine);
+    rollouts.set(`${batch_id}/${path.basename(name, '.jsonl')}`, standingTurns(lines));
+  }
+  return { at: Date.now(), rollouts };
+}
+
+function standingTurns(lines: readonly (JournalLine | null)[]): StandingTurns {
+  const standing: StandingTurns = {
+    generations: new Set(),
+    observations: new Set(),
+    writers: new Set(),
+  };
+  let holder: string | null = null;
+  for (const line of lines) {
+    if (line?.kind === 'claim') {
+      holder = line.writer;
+      standing.writers.add(holder);
+    }
+    if (line?.writer !== holder) continue;
+    if (line?.kind === 'generation') standing.generations.add(line.turn);
+    if (line?.kind === 'observation') standing.observations.add(line.turn);
+  }
+  return standing;
+}
+
+/** All rollouts together. */
+export function countStanding(
+  { rollouts }: JournalsCopy,
+  what: 'generations' | 'observations',
+): number {
+  return [...rollouts.values()].reduce((total, standing) => total + standing[what].size, 0);
+}
+
+/** A completion request or a step, as it came to the engine or the environment. */
+export interface Asked {
+  rollout_id: string | null;
+  turn: number | null;
+  /** Milliseconds since the epoch. */
+  at: number;
+  /** null where it is not known. */
+  writer: string | null;
+}
+
+/**
+ * Turns that stood in the journals of the copy and were asked for again, by an attempt that had to know: one that
+ * claimed the journal later.
+ */
+export function askedAgain<T extends Asked>(
+  { at, rollouts }: JournalsCopy,
+  { asked, what }: { asked: readonly T[]; what: 'generations' | 'observations' },
+): T[] {
+  return asked.filter((one) => {
+    const standing = rollouts.get(one.rollout_id ?? '');
+    if (one.at <= at || standing === undefined || one.turn === null) return false;
+    return standing[what].has(one.turn) && !standing.writers.has(one.writer ?? '');
+  });
+}

@@ -1,0 +1,73 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describeError } from '../../src/model/faults.js';
+import type { WorkerOptions, WorkerProcess } from './worker-process.js';
+import { startWorkerProcess } from './worker-process.js';
+
+/** A worker that is started again whenever it ends, as a supervisor does. */
+export interface KeptWorker {
+  /** kill -9; then `meanwhile`, while none runs; then another is started, and has started. */
+  kill: (meanwhile?: () => Promise<void>) => Promise<void>;
+  /** The one that runs. */
+  current: () => WorkerProcess;
+  /** How often it ended without having been killed. */
+  ownEnds: () => number;
+  /** Of its last lives. */
+  log: () => Promise<string>;
+  stop: () => Promise<void>;
+}
+
+const RESTART_DELAY_MS = 500;
+const RESTARTS = 10;
+
+export async function keepWorker(options: WorkerOptions & { name: string }): Promise<KeptWorker> {
+  let lives = 0;
+  let ownEnds = 0;
+  let stopped = false;
+  /** The life that is being ended on purpose. */
+  let killed: WorkerProcess | null = null;
+  let restarting: Promise<void> = Promise.resolve();
+  let worker: WorkerProcess;
+
+  // Each life has a log of its own: the start of one is not taken for that of another.
+  const start = async (): Promise<void> => {
+    lives += 1;
+    const born = await startWorkerProcess({ ...options, name: `${options.name}-${lives}` });
+    worker = born;
+    void born.exited.then(() => {
+      if (stopped || killed === born) return;
+      ownEnds += 1;
+      restarting = startAgain();
+    });
+  };
+  const startAgain = async (): Promise<void> => {
+    for (let tries = 1; ; tries++) {
+      await sleep(RESTART_DELAY_MS);
+      try {
+        if (!stopped) await start();
+        return;
+      } catch (error) {
+        if (tries === RESTARTS) throw error;
+        console.log(`${options.name} did not start again: ${describeError(error)}`);
+      }
+    }
+  };
+
+  await start();
+  return {
+    kill: async (meanwhile) => {
+      await restarting;
+      killed = worker;
+      await killed.kill('SIGKILL');
+      await meanwhile?.();
+      await start();
+    },
+    current: () => worker,
+    ownEnds: () => ownEnds,
+    log: () => worker.log(),
+    stop: async () => {
+      stopped = true;
+      await restarting.catch(() => undefined);
+      await worker.stop();
+    },
+  };
+}

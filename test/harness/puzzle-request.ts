@@ -1,0 +1,24 @@
+import { generateSamples } from '../../src/environments/sliding-puzzle/generate-samples.js';
+import type { BatchRequest } from '../../src/model/batch-request.js';
+import type { z } from 'zod';
+
+/** A small batch of sliding puzzles for the simulator; a 4x4 board that is shuffled this much is never solved. */
+export function puzzleRequest(
+  size: { samples: number; num_repeats: number },
+  change: Partial<z.input<typeof BatchRequest>> = {},
+): z.input<typeof BatchRequest> {
+  return {
+    samples: generateSamples({
+      count: size.samples,
+      seed: 7,
+      size: 4,
+      shuffle_moves: 101,
+      max_moves: 100,
+    }),
+    num_repeats: size.num_repeats,
+    generation: { max_new_tokens: 64, seed: 3 },
+    max_seq_len: 8192,
+    max_rollout_turns: 5,
+    ...change,
+  };
+}

@@ -1,0 +1,209 @@
+import { readFile, readdir, rm } from 'node:fs/promises';
+import path from 'node:path';
+import type { WorkflowHandle } from '@temporalio/client';
+import { WorkflowFailedError } from '@temporalio/client';
+import type { z } from 'zod';
+import type { BatchProgress, BatchResult } from '../../src/activities/contract.js';
+import { lastLines } from '../../src/local/run-command.js';
+import type { BatchRequest } from '../../src/model/batch-request.js';
+import type { BatchOutcome } from './batch.js';
+import { readRows, startBatch } from './batch.js';
+import type { TestServer } from './dev-server.js';
+import { PROJECT_ROOT, startTestServer } from './dev-server.js';
+import type { KeptWorker } from './kept-worker.js';
+import { keepWorker } from './kept-worker.js';
+import type { SimulatorProcess, SimulatorProcessOptions } from './simulator-process.js';
+import { startSimulatorProcess } from './simulator-process.js';
+import { makeTemporaryDirectory } from './temporary-directory.js';
+import { within } from './waiting.js';
+import type { WorkerConfig } from './worker-process.js';
+
+/**
+ * Real processes that may be killed and started again: a Temporal server with a database file, a simulator that logs
+ * its requests, and a worker for each store. A store has its own directory and task queue: one batch id can be played in
+ * several, one after the other, and its rows compared.
+ */
+export interface RecoveryBed {
+  directory: string;
+  server: () => TestServer;
+  simulator: () => SimulatorProcess;
+  /** kill -9. */
+  killServer: () => Promise<void>;
+  /** Of a server that has been killed. */
+  deleteDatabase: () => Promise<void>;
+  /** On the same ports, with the same database file. */
+  startServer: () => Promise<void>;
+  /** kill -9. */
+  killSimulator: () => Promise<void>;
+  /** On the same port. */
+  startSimulator: () => Promise<void>;
+  startWorker: (store: string) => Promise<KeptWorker>;
+  storeRoot: (store: string) => string;
+  batch: (store: string, batch_id: string) => RecoveryBatch;
+  /** Does something; where that fails, prints what the processes said last. */
+  observed: (run: () => Promise<void>) => Promise<void>;
+  /** Ends everything, in reverse order. */
+  end: () => Promise<void>;
+}
+
+/** One batch id in one store; each call asks the server that runs then. */
+export interface RecoveryBatch {
+  start: (request: z.input<typeof BatchRequest>) => Promise<void>;
+  handle: () => WorkflowHandle;
+  progress: () => Promise<BatchProgress>;
+  outcome: () => Promise<BatchOutcome>;
+}
+
+export interface RecoveryBedOptions {
+  name: string;
+  simulator?: SimulatorProcessOptions['settings'];
+  environments?: WorkerConfig['environments'];
+}
+
+/** For one batch, on a machine that has much else to do. */
+const OUTCOME_MS = 150_000;
+
+/** A dead worker is noticed in 2 s; a turn slice of half a second makes several activities of a rollout. */
+const WORKER = { heartbeat_timeout: '2s', turn_slice: '500ms' };
+
+export async function startRecoveryBed({
+  name,
+  simulator: settings = {},
+  environments = { sliding_puzzle: { kind: 'sliding_puzzle' } },
+}: RecoveryBedOptions): Promise<RecoveryBed> {
+  const { path: directory, remove } = await makeTemporaryDirectory(name);
+  const db_file = path.join(directory, 'database', 'temporal.db');
+  const workers: KeptWorker[] = [];
+  let server: TestServer | null = null;
+  let simulator: SimulatorProcess | null = null;
+  const end = async (): Promise<void> => {
+    await Promise.all(workers.map((worker) => worker.stop()));
+    await simulator?.stop();
+    await server?.stop();
+    await remove();
+  };
+  try {
+    server = await startTestServer({ directory, db_file });
+    simulator = await startSimulatorProcess({ directory, port: 0, settings });
+  } catch (error) {
+    await end();
+    throw error;
+  }
+  const { ports } = server;
+  const { port, url } = simulator;
+  const storeRoot = (store: string): string => path.join(directory, 'stores', store);
+  const currentServer = (): TestServer => server!;
+
+  return {
+    directory,
+    server: currentServer,
+    simulator: () => simulator!,
+    killServer: async () => {
+      process.kill(server!.pid, 'SIGKILL');
+      await server!.stop();
+    },
+    deleteDatabase: () => rm(path.dirname(db_file), { recursive: true }),
+    startServer: async () => {
+      server = await startTestServer({ directory, db_file, ports });
+    },
+    killSimulator: async () => {
+      await simulator!.kill();
+    },
+    startSimulator: async () => {
+      simulator = await startSimulatorProcess({ directory, port, settings });
+    },
+    startWorker: async (store) => {
+      const { address, namespace } = server!;
+      const config: WorkerConfig = {
+        temporal: { address, namespace, task_queue: store },
+        store: { kind: 'file', root: storeRoot(store) },
+        inputs_dir: PROJECT_ROOT,
+        generation: { default: { kind: 'vllm', base_urls: [`${url}/v1`] } },
+        environments,
+        worker: WORKER,
+      };
+      const worker = await keepWorker({ directory, config, name: `worker-${store}` });
+      workers.push(worker);
+      return worker;
+    },
+    storeRoot,
+    batch: (store, batch_id) =>
+      openBatch({ server: currentServer, store_root: storeRoot(store), task_queue: store, batch_id }),
+    observed: async (run) => {
+      try {
+        await run();
+      } catch (error) {
+        console.log(await logTails(directory));
+        throw error;
+      }
+    },
+    end,
+  };
+}
+
+function openBatch(place: {
+  server: () => TestServer;
+  store_root: string;
+  batch_id: string;
+  task_queue: string;
+}): RecoveryBatch {
+  const { store_root, batch_id } = place;
+  const handle = (): WorkflowHandle => place.server().client.workflow.getHandle(batch_id);
+  return {
+    handle,
+    start: async (request) => {
+      await startBatch({ ...place, server: place.server() }, request);
+    },
+    progress: () => handle().query<BatchProgress>('progress'),
+    outcome: async () => {
+      const what = `the end of batch ${batch_id}`;
+      const ended = await within({ what, timeout_ms: OUTCOME_MS }, endOf(handle()));
+      const rows = (name: string): ReturnType<typeof readRows> =>
+        readRows(path.join(store_root, batch_id, name));
+      return {
+        batch_id,
+        ...ended,
+        rollouts: await rows('rollouts.jsonl'),
+        failures: await rows('failures.jsonl'),
+      };
+    },
+  };
+}
+
+async function endOf(handle: WorkflowHandle): Promise<Pick<BatchOutcome, 'result' | 'failure'>> {
+  try {
+    return { result: (await handle.result()) as BatchResult, failure: null };
+  } catch (error) {
+    if (!(error instanceof WorkflowFailedError)) throw error;
+    const { cause = error } = error;
+    return { result: null, failure: { type: cause.name, message: cause.message } };
+  }
+}
+
+async function logTails(directory: string): Promise<string> {
+  const names = (await readdir(directory)).filter((name) => name.endsWith('.log'));
+  const tails = names.map(async (name) => {
+    const text = await readFile(path.join(directory, name), 'utf8');
+    return `--- ${name}\n${lastLines(text, 12)}`;
+  });
+  return (await Promise.all(tails)).join('\n');
+}
+
+/** The first samples of the example, its repeats with seeds of their own: what is generated again comes out the same. */
+export function puzzleBatch({
+  samples,
+  repeats,
+  ...more
+}: { samples: number; repeats: number } & Partial<z.input<typeof BatchRequest>>): z.input<
+  typeof BatchRequest
+> {
+  return {
+    samples: { path: 'examples/sliding-puzzle/samples.jsonl' },
+    limit: samples,
+    num_repeats: repeats,
+    generation: { seed: 17, max_new_tokens: 128 },
+    max_rollout_turns: 12,
+    rollout_timeout: '10m',
+    ...more,
+  };
+}

@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import type { Row } from '../../src/model/row.js';
+import type { BatchOutcome } from './batch.js';
+
+/**
+ * A row without what a retry may change, each with its reason; all the rest, token ids and logprobs before all, must
+ * be the same to the byte:
+ * - `timing`: seconds of whichever attempts it took;
+ * - `attempts`: how many those were;
+ * - the last part of a segment's `request_id`: the attempt that generated it. Rollout and turn, before it, stay.
+ */
+export function comparableRow({ timing, attempts, segments, ...row }: Row): string {
+  assert.ok(Number.isFinite(timing.wall_s) && attempts >= 1, `${row.rollout_id} has no timing`);
+  const same = segments.map((segment) => ({
+    ...segment,
+    request_id: segment.request_id.slice(0, segment.request_id.lastIndexOf('.')),
+  }));
+  return JSON.stringify({ ...row, segments: same });
+}
+
+export const keyOf = ({ row, repeat }: Pick<Row, 'row' | 'repeat'>): string => `${row}-${repeat}`;
+
+/** The rollouts of a batch, in input order. */
+export function keysOf({ samples, repeats }: { samples: number; repeats: number }): string[] {
+  return Array.from({ length: samples * repeats }, (_, i) =>
+    keyOf({ row: Math.floor(i / repeats), repeat: i % repeats }),
+  );
+}
+
+/** Every rollout is valid, once, in input order; the counts say so too. */
+export function assertComplete(
+  { result, failure, rollouts, failures }: BatchOutcome,
+  size: { samples: number; repeats: number },
+): void {
+  const keys = keysOf(size);
+  assert.deepEqual(failure, null);
+  assert.deepEqual(failures.map(describeRow), []);
+  assert.deepEqual(rollouts.map(keyOf), keys);
+  assert.deepEqual(result?.counts, {
+    requested: keys.length,
+    completed: keys.length,
+    failed: 0,
+    timed_out: 0,
+    stopped: 0,
+    cancelled: 0,
+  });
+}
+
+/** Each rollout is in one of the two files, once, and each file is in input order. */
+export function assertEachOnce(
+  { rollouts, failures }: Pick<BatchOutcome, 'rollouts' | 'failures'>,
+  size: { samples: number; repeats: number },
+): void {
+  const keys = keysOf(size);
+  const place = (row: Row): number => keys.indexOf(keyOf(row));
+  const both = [...rollouts, ...failures].toSorted((a, b) => place(a) - place(b));
+  assert.deepEqual(both.map(keyOf), keys);
+  for (const file of [rollouts, failures]) {
+    const places = file.map(place);
+    assert.deepEqual(
+      places,
+      places.toSorted((a, b) => a - b),
+    );
+  }
+}
+
+/** Row by row, by place; the first difference is shown with some of what is around it. */
+export function assertSameRows(actual: readonly Row[], expected: readonly Row[]): void {
+  const wanted = new Map(expected.map((row) => [keyOf(row), row]));
+  for (const row of actual) {
+    const other = wanted.get(keyOf(row));
+    assert.ok(other !== undefined, `${row.rollout_id} is not in the undisturbed run`);
+    const [ours, theirs] = [comparableRow(row), comparableRow(other)];
+    if (ours === theirs) continue;
+    const at = [...ours].findIndex((character, i) => character !== theirs[i]);
+    const around = (text: string): string => text.slice(Math.max(0, at - 200), at + 200);
+    assert.fail(
+      `${row.rollout_id} differs at character ${at}\n  got      …${around(ours)}…\n  expected …${around(theirs)}…`,
+    );
+  }
+}
+
+const describeRow = ({ rollout_id, stop_reason, failure }: Row): string =>
+  `${rollout_id}: ${stop_reason}, ${failure?.type ?? ''} ${failure?.message ?? ''}`;

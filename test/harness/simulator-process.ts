@@ -1,0 +1,125 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { z } from 'zod';
+import type { Exit } from '../../src/local/child.js';
+import { describeExit, logTail, startChild } from '../../src/local/child.js';
+import { stackEnvironment } from '../../src/local/environment.js';
+import type { RequestEntry } from '../../src/simulator/request-log.js';
+import type { SettingsChange, SimulatorSettings } from '../../src/simulator/settings.js';
+import { PROJECT_ROOT } from './dev-server.js';
+import { eventually, within } from './waiting.js';
+
+export interface SimulatorProcess {
+  pid: number;
+  port: number;
+  /** `http://127.0.0.1:<port>` */
+  url: string;
+  /** `PUT /simulator/settings`. */
+  change: (change: z.input<typeof SettingsChange>) => Promise<void>;
+  /** What `/metrics` says of requests in execution. */
+  runningRequests: () => Promise<number>;
+  /** SIGKILL, and waits for its end. */
+  kill: () => Promise<Exit>;
+  stop: () => Promise<void>;
+}
+
+export interface SimulatorProcessOptions {
+  /** For `simulator.json`, `simulator.log` and `requests.jsonl`, which go on where the process starts again. */
+  directory: string;
+  /** 0: any free one. */
+  port: number;
+  settings: Omit<z.input<typeof SimulatorSettings>, 'log_file'>;
+}
+
+const STARTED_WITHIN_MS = 60_000;
+const ENDED_WITHIN_MS = 20_000;
+const CALL_MS = 20_000;
+
+/** Starts `temporal-rollout simulator` and waits until it answers. It ends with this process, however that ends. */
+export async function startSimulatorProcess({
+  directory,
+  port,
+  settings,
+}: SimulatorProcessOptions): Promise<SimulatorProcess> {
+  const file = path.join(directory, 'simulator.json');
+  const logFile = path.join(directory, 'simulator.log');
+  const linesBefore = (await urlsIn(logFile)).length;
+  // JSON is YAML.
+  await writeFile(file, JSON.stringify({ ...settings, log_file: requestLogOf(directory) }));
+  const main = path.join(PROJECT_ROOT, 'dist', 'cli', 'main.js');
+  const child = await startChild({
+    command: process.execPath,
+    args: [main, 'simulator', '--port', String(port), '--settings', file],
+    cwd: directory,
+    env: stackEnvironment(process.env),
+    logFile,
+    ends: 'pipe',
+  });
+  const state: { exit: Exit | null } = { exit: null };
+  void child.exited.then((exit) => {
+    state.exit = exit;
+  });
+  try {
+    const url = await eventually(
+      { what: 'the simulator to start', timeout_ms: STARTED_WITHIN_MS },
+      async () => {
+        if (state.exit !== null) throw new Error(`the simulator ended ${describeExit(state.exit)}`);
+        return (await urlsIn(logFile))[linesBefore];
+      },
+    );
+    return {
+      pid: child.pid,
+      port: Number(new URL(url).port),
+      url,
+      change: async (change) => {
+        await call(`${url}/simulator/settings`, { method: 'PUT', body: JSON.stringify(change) });
+      },
+      runningRequests: async () => {
+        const text = await call(`${url}/metrics`, {});
+        return Number(/^vllm:num_requests_running\{[^}]*\} (\S+)$/m.exec(text)?.[1]);
+      },
+      kill: () => {
+        if (state.exit === null) process.kill(child.pid, 'SIGKILL');
+        return within({ what: 'the end of it', timeout_ms: ENDED_WITHIN_MS }, child.exited);
+      },
+      stop: () => child.stop(),
+    };
+  } catch (error) {
+    await child.stop();
+    throw new Error(`${String(error)}\n${await logTail(logFile, 10)}`, { cause: error });
+  }
+}
+
+async function call(url: string, init: RequestInit): Promise<string> {
+  const response = await fetch(url, { ...init, signal: AbortSignal.timeout(CALL_MS) });
+  const text = await response.text();
+  if (response.ok) return text;
+  throw new Error(`${url} answered ${response.status}: ${text}`);
+}
+
+const urlsIn = async (logFile: string): Promise<string[]> =>
+  [...(await textOf(logFile)).matchAll(/ (http:\/\/\S+)\/v1, model /g)].map(([, url = '']) => url);
+
+const requestLogOf = (directory: string): string => path.join(directory, 'requests.jsonl');
+
+/** The completion requests that arrived, in order, whichever of the simulator's processes they came to. */
+export async function readArrivals(directory: string): Promise<RequestEntry[]> {
+  const text = await textOf(requestLogOf(directory));
+  // Behind the last newline is a line that is being written.
+  const lines = text.split('\n').slice(0, -1);
+  return lines
+    .map((line) => JSON.parse(line) as RequestEntry & { event: string })
+    .filter(({ event }) => event === 'arrived');
+}
+
+/** How many completions were sent to their end. Cheap: it is asked again and again. */
+export async function countCompletions(directory: string): Promise<number> {
+  return (await textOf(requestLogOf(directory))).split('"outcome":"complete"').length - 1;
+}
+
+async function textOf(file: string): Promise<string> {
+  return readFile(file, 'utf8').catch((error: unknown) => {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
+    throw error;
+  });
+}

@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { FaultType } from '../../src/model/faults.js';
+import { Fault, describeError } from '../../src/model/faults.js';
+
+describe('Fault', () => {
+  const retried: Record<FaultType, boolean> = {
+    GenerationUnavailable: true,
+    GenerationRejected: false,
+    ProtocolError: true,
+    EnvironmentUnavailable: true,
+    EnvironmentRejected: false,
+    StoreFault: true,
+    PromptTooLong: false,
+    InvalidBatchRequest: false,
+    TimedOut: false,
+  };
+  for (const [type, retryable] of Object.entries(retried)) {
+    test(`${type} is ${retryable ? '' : 'not '}retried`, () => {
+      const fault = new Fault({ type: type as FaultType, message: 'm' });
+      assert.equal(fault.retryable, retryable);
+      assert.equal(fault.name, type);
+    });
+  }
+
+  test('one that is otherwise retried can be final', () => {
+    const fault = new Fault({ type: 'ProtocolError', message: 'm', retryable: false });
+    assert.equal(fault.retryable, false);
+  });
+
+  test('what is not given is null', () => {
+    const { at, retryAfterMs, cause } = new Fault({ type: 'StoreFault', message: 'm' });
+    assert.deepEqual([at, retryAfterMs, cause], [null, null, undefined]);
+  });
+});
+
+describe('describeError', () => {
+  test('it tells the causes, each text once', () => {
+    const refused = new Error('ECONNREFUSED 127.0.0.1:1');
+    const again = new Error('fetch failed', { cause: refused });
+    assert.equal(
+      describeError(new Error('fetch failed', { cause: again })),
+      'fetch failed: ECONNREFUSED 127.0.0.1:1',
+    );
+  });
+
+  test('it ends on causes that go round', () => {
+    const error = new Error('round');
+    error.cause = error;
+    assert.equal(describeError(error), 'round');
+  });
+
+  test('anything thrown has a text', () => {
+    assert.equal(describeError('text'), 'text');
+    assert.equal(describeError(undefined), 'undefined');
+    assert.equal(describeError(new Error('')), 'Error');
+  });
+});

@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { JournalLine } from '../../src/model/journal.js';
+import { parseLine } from '../../src/model/journal.js';
+import { author, wholeTurn } from '../fakes/journal-lines.js';
+
+const a = author('a');
+const lines: JournalLine[] = [
+  a.claim({ reopen: true }),
+  a.start({ stop_strings: null }),
+  ...wholeTurn(a, { rewards: { x: 1 }, metadata: { deep: [1, { k: null }] } }),
+  a.fault({ replica: 'http://replica/v1' }),
+  a.end({ stop_reason: 'failed', failure: { type: 'T', message: 'm', turn: 1 } }),
+];
+
+describe('parseLine', () => {
+  for (const line of lines) {
+    test(`a ${line.kind} line reads back as it was written`, () => {
+      assert.deepEqual(parseLine(JSON.stringify(line)), line);
+    });
+
+    test(`a ${line.kind} line torn anywhere is no line`, () => {
+      const text = JSON.stringify(line);
+      for (let end = 0; end < text.length; end++)
+        assert.equal(parseLine(text.slice(0, end)), null, text.slice(0, end));
+    });
+
+    test(`a ${line.kind} line behind another's torn beginning is no line`, () => {
+      assert.equal(parseLine(`{"kind":"chunk","wr${JSON.stringify(line)}`), null);
+    });
+  }
+
+  test('an empty line, an unknown kind and other JSON are no lines', () => {
+    const strange = { ...a.claim(), kind: 'compaction' };
+    for (const text of ['', ' ', 'null', '1', '[]', '{}', JSON.stringify(strange)])
+      assert.equal(parseLine(text), null, text);
+  });
+
+  test('a line that lacks a field, or has one of another type, is no line', () => {
+    assert.equal(parseLine(JSON.stringify({ ...a.chunk(), token_ids: ['1'] })), null);
+    assert.equal(parseLine(JSON.stringify({ ...a.chunk(), offset: undefined })), null);
+    assert.equal(parseLine(JSON.stringify({ ...a.observation(), reward: Number.NaN })), null);
+  });
+
+  test('a field that a later version may add does not spoil a line', () => {
+    assert.deepEqual(parseLine(JSON.stringify({ ...a.claim(), host: 'x' })), a.claim());
+  });
+});

@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { slicesOf } from '../../src/model/slices.js';
+
+describe('slicesOf', () => {
+  const cases = [
+    { samples: 1, num_repeats: 1, slices: [[0, 0]] },
+    { samples: 300, num_repeats: 1, slices: [[0, 299]] },
+    { samples: 301, num_repeats: 1, slices: [[0, 299], [300, 300]] },
+    { samples: 3, num_repeats: 100, slices: [[0, 2]] },
+    { samples: 4, num_repeats: 100, slices: [[0, 2], [3, 3]] },
+    { samples: 4, num_repeats: 150, slices: [[0, 1], [2, 3]] },
+    { samples: 3, num_repeats: 151, slices: [[0, 0], [1, 1], [2, 2]] },
+    { samples: 2, num_repeats: 300, slices: [[0, 0], [1, 1]] },
+  ]; // prettier-ignore
+  for (const { slices, ...batch } of cases) {
+    test(`${batch.samples} samples, ${batch.num_repeats} repeats: rows ${slices.map((slice) => slice.join(' to ')).join(', ')}`, () => {
+      assert.deepEqual(
+        slicesOf(batch).map(({ first, last }) => [first, last]),
+        slices,
+      );
+    });
+  }
+
+  test('they cover every row once, in order, and hold at most 300 rollouts each', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 5000 }),
+        fc.integer({ min: 1, max: 300 }),
+        (samples, num_repeats) => {
+          let next = 0;
+          for (const { first, last } of slicesOf({ samples, num_repeats })) {
+            assert.equal(first, next);
+            assert.ok(last >= first);
+            assert.ok((last - first + 1) * num_repeats <= 300);
+            next = last + 1;
+          }
+          assert.equal(next, samples);
+        },
+      ),
+    );
+  });
+});

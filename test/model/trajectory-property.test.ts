@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { VALID_STOP_REASONS } from '../../src/model/journal.js';
+import type { Segment, Trajectory } from '../../src/model/trajectory.js';
+import { applyLine, messageLog } from '../../src/model/trajectory.js';
+import { arbitraryText, arbitraryLines, linesOf } from '../fakes/arbitrary-journal.js';
+import { foldOf, logprobOf } from '../fakes/journal-lines.js';
+
+/** Segments lie side by side and cover all tokens. */
+function checkSegments(segments: readonly Segment[], tokens: number): void {
+  let covered = 0;
+  for (const { start, end } of segments) {
+    assert.equal(start, covered);
+    assert.ok(end > start);
+    covered = end;
+  }
+  assert.equal(covered, tokens);
+}
+
+function checkGenerated(
+  generated: { token_ids: number[]; logprobs: number[]; segments: Segment[] }, // prettier-ignore
+): void {
+  assert.deepEqual(generated.logprobs, generated.token_ids.map(logprobOf));
+  checkSegments(generated.segments, generated.token_ids.length);
+}
+
+const total = (numbers: number[]): number => numbers.reduce((sum, number) => sum + number, 0);
+
+/** What readers rely on, whatever was written by whomever. */
+function checkConsistent(trajectory: Trajectory): void {
+  const { turns, open, start, context_ids } = trajectory;
+  for (const [i, turn] of turns.entries()) {
+    assert.equal(turn.generation.turn, i);
+    assert.equal(turn.observation.turn, i);
+    assert.equal(turn.token_ids.length, turn.generation.token_count);
+    checkGenerated(turn);
+  }
+  checkGenerated(open);
+  if (open.line !== null) assert.equal(open.token_ids.length, open.line.token_count);
+  assert.deepEqual(
+    context_ids,
+    messageLog(trajectory).flatMap((message) => message.token_ids),
+  );
+  assert.equal(trajectory.assistant_tokens, total(turns.map((turn) => turn.token_ids.length)));
+  assert.equal(
+    trajectory.env_tokens,
+    total(turns.map((turn) => turn.observation.token_ids.length)),
+  );
+  assert.equal(trajectory.total_reward, total(turns.map((turn) => turn.observation.reward)));
+  assert.ok(trajectory.inherited_tokens >= open.inherited);
+  assert.ok(open.inherited >= 0 && open.inherited <= open.token_ids.length);
+  assert.ok(trajectory.wasted_tokens >= 0);
+  if (start === null) assert.deepEqual(turns, []);
+}
+
+describe('any journal', () => {
+  test('folds into one consistent trajectory, wherever its lines are torn', () => {
+    let whole = 0;
+    fc.assert(
+      fc.property(arbitraryText, (text) => {
+        const trajectory = foldOf(linesOf(text));
+        checkConsistent(trajectory);
+        whole += trajectory.turns.length;
+      }),
+      { numRuns: 2000 },
+    );
+
+    assert.ok(whole > 100, `the journals had only ${whole} whole turns: they prove little`);
+  });
+
+  test('keeps a turn that is whole, and a valid end, whatever is written behind it', () => {
+    fc.assert(
+      fc.property(arbitraryLines, arbitraryLines, (before, after) => {
+        const first = foldOf(before);
+        const then = foldOf([...before, ...after]);
+        assert.deepEqual(then.turns.slice(0, first.turns.length), first.turns);
+        if (first.start !== null) assert.deepEqual(then.start, first.start);
+        if (first.end !== null && VALID_STOP_REASONS.has(first.end.stop_reason))
+          assert.deepEqual(then.end, first.end);
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  test('folds the same in one go and in two, from a copy that was kept between', () => {
+    fc.assert(
+      fc.property(arbitraryLines, fc.nat({ max: 40 }), (lines, at) => {
+        const kept = structuredClone(foldOf(lines.slice(0, at)));
+        for (const line of lines.slice(at)) applyLine(kept, line);
+        assert.deepEqual(kept, foldOf(lines));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test('ignores a writer that has been replaced: without its later lines it folds the same', () => {
+    fc.assert(
+      fc.property(arbitraryLines, (lines) => {
+        let writer: string | null = null;
+        const heard = lines.filter((line) => {
+          if (line.kind === 'claim') writer = line.writer;
+          return line.writer === writer;
+        });
+        assert.deepEqual(foldOf(heard), foldOf(lines));
+      }),
+      { numRuns: 500 },
+    );
+  });
+});

@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { Semantics } from '../../src/model/batch-request.js';
+import type { JournalLine } from '../../src/model/journal.js';
+import { SETTINGS, author, foldOf, wholeTurn } from '../fakes/journal-lines.js';
+
+const a = author('a');
+const b = author('b');
+const SEMANTICS: readonly Semantics[] = ['standard', 'nemo-rl-sync', 'nemo-rl-async'];
+
+const startedWith = (semantics: Semantics, column: { stop_strings?: string[] | null } = {}) => [
+  a.claim(),
+  a.start({
+    settings: { ...SETTINGS, semantics },
+    extra_env_info: { state: 'first' },
+    ...column,
+  }),
+];
+
+describe('observations', () => {
+  test('the first of a turn wins', () => {
+    const { turns, total_reward } = foldOf([
+      ...startedWith('standard'),
+      ...wholeTurn(a, { reward: 1 }),
+      b.claim(),
+      b.observation({ reward: 5 }),
+    ]);
+    assert.equal(turns.length, 1);
+    assert.equal(total_reward, 1);
+  });
+
+  test('one without a whole generation is ignored', () => {
+    const lines = [...startedWith('standard'), a.chunk(), a.observation()];
+    assert.deepEqual(foldOf(lines).turns, []);
+  });
+
+  test('they count tokens: the prompt’s are in the context and in no total', () => {
+    const { assistant_tokens, env_tokens, context_ids } = foldOf([
+      ...startedWith('standard'),
+      ...wholeTurn(a, { ids: [1, 2, 3], token_ids: [8, 9] }),
+      ...wholeTurn(a, { turn: 1, ids: [4], token_ids: [] }),
+    ]);
+    assert.equal(assistant_tokens, 4);
+    assert.equal(env_tokens, 2);
+    assert.deepEqual(context_ids, [901, 902, 1, 2, 3, 8, 9, 4]);
+  });
+});
+
+describe('the environment’s state', () => {
+  const next = { metadata: { state: 'next' } };
+
+  for (const semantics of SEMANTICS) {
+    test(`under ${semantics} it is what the environment gave last; null keeps it`, () => {
+      const lines = [...startedWith(semantics), ...wholeTurn(a, next)];
+      assert.deepEqual(foldOf(lines).extra_env_info, { state: 'next' });
+      const kept = [...lines, ...wholeTurn(a, { turn: 1, metadata: null })];
+      assert.deepEqual(foldOf(kept).extra_env_info, { state: 'next' });
+    });
+
+    for (const flag of ['terminated', 'truncated'] as const) {
+      test(`under ${semantics} a ${flag} turn leaves it and the stop strings as they were`, () => {
+        const given = { ...next, next_stop_strings: ['x'], [flag]: true };
+        const { extra_env_info, stop_strings } = foldOf([
+          ...startedWith(semantics, { stop_strings: ['kept'] }),
+          ...wholeTurn(a, given),
+        ]);
+        assert.deepEqual(extra_env_info, { state: 'first' });
+        assert.deepEqual(stop_strings, ['kept']);
+      });
+    }
+  }
+});
+
+describe('stop strings', () => {
+  const after = (lines: JournalLine[], given: string[] | null) =>
+    foldOf([...lines, ...wholeTurn(a, { next_stop_strings: given })]).stop_strings;
+
+  for (const semantics of SEMANTICS) {
+    test(`under ${semantics} the environment’s list replaces the sample’s`, () => {
+      assert.deepEqual(after(startedWith(semantics, { stop_strings: ['a'] }), ['b']), ['b']);
+      assert.deepEqual(after(startedWith(semantics, { stop_strings: null }), ['b']), ['b']);
+    });
+  }
+
+  test('null from the environment keeps the list, but under nemo-rl-sync it overwrites (statement 32)', () => {
+    const column = { stop_strings: ['a'] };
+    assert.deepEqual(after(startedWith('standard', column), null), ['a']);
+    assert.deepEqual(after(startedWith('nemo-rl-async', column), null), ['a']);
+    assert.equal(after(startedWith('nemo-rl-sync', column), null), null);
+  });
+
+  test('a sample without the column gets the environment’s list, but under nemo-rl-sync never', () => {
+    assert.deepEqual(after(startedWith('standard'), ['b']), ['b']);
+    assert.deepEqual(after(startedWith('nemo-rl-async'), ['b']), ['b']);
+    assert.equal(after(startedWith('nemo-rl-sync'), ['b']), undefined);
+  });
+});
+
+describe('rewards', () => {
+  const sumOf = (semantics: Semantics, rewards: number[]) =>
+    foldOf([
+      ...startedWith(semantics),
+      ...rewards.flatMap((reward, turn) => wholeTurn(a, { turn, reward })),
+    ]).total_reward;
+
+  test('standard adds the numbers as they came', () => {
+    assert.equal(sumOf('standard', [0.1, 0.2]), 0.1 + 0.2);
+  });
+
+  test('nemo-rl-async rounds each step to float32 and adds in double', () => {
+    assert.equal(sumOf('nemo-rl-async', [0.1, 0.2]), Math.fround(0.1) + Math.fround(0.2));
+  });
+
+  test('nemo-rl-sync adds in float32 too', () => {
+    const expected = Math.fround(Math.fround(0.1) + Math.fround(0.2));
+    assert.equal(sumOf('nemo-rl-sync', [0.1, 0.2]), expected);
+    assert.notEqual(expected, Math.fround(0.1) + Math.fround(0.2));
+  });
+
+  test('named components are added name by name, one that comes later from 0', () => {
+    const { rewards } = foldOf([
+      ...startedWith('standard'),
+      ...wholeTurn(a, { rewards: { format: 1 } }),
+      ...wholeTurn(a, { turn: 1, rewards: { format: 2, answer: 0.5 } }),
+    ]);
+    assert.deepEqual(rewards, { format: 3, answer: 0.5 });
+  });
+});

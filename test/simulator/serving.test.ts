@@ -1,0 +1,247 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { after, describe, test } from 'node:test';
+import {
+  body,
+  call,
+  callJson,
+  inject,
+  metric,
+  openStream,
+  readEvents,
+  requestLog,
+  simulator,
+  sleep,
+  STREAM,
+  streamed,
+  until,
+} from './client.js';
+
+const LONG = { ignore_eos: true, max_tokens: 1000 };
+
+describe('pacing', () => {
+  test('sends tokens at the set speed, several in a chunk, the first after its time', async () => {
+    const { url } = await simulator({ tokens_per_second: 200, ms_to_first_token: 300 });
+    await call(`${url}/health`);
+    const started = performance.now();
+    const stream = await openStream(url, { ...LONG, max_tokens: 61 });
+    const headersAt = performance.now() - started;
+    let text = await stream.read();
+    const firstAt = performance.now() - started;
+    for (let piece = text; piece !== ''; text += piece) piece = await stream.read();
+    const totalMs = performance.now() - started;
+    const chunks = readEvents(text).events.flatMap(({ choices }) => choices);
+    // Upper bounds leave room for a busy machine.
+    assert.ok(headersAt < firstAt - 50, `headers after ${headersAt} of ${firstAt} ms`);
+    assert.ok(firstAt >= 295 && firstAt < 1500, `first token after ${firstAt} ms`);
+    // 60 tokens after the first take 300 ms.
+    assert.ok(totalMs >= 590 && totalMs < 3000, `all after ${totalMs} ms`);
+    assert.ok(chunks.length >= 3 && chunks.length <= 25, `${chunks.length} chunks`);
+    assert.equal(chunks.flatMap(({ token_ids }) => token_ids ?? []).length, 61);
+  });
+
+  test('without limits sends the whole answer at once', async () => {
+    const { url } = await simulator();
+    const { choices } = await streamed(url, { body: LONG });
+    assert.equal(choices.length, 1);
+    assert.equal(choices[0]?.token_ids?.length, 1000);
+  });
+});
+
+describe('a client that leaves', () => {
+  for (const fields of [STREAM, {}]) {
+    test(`stops its generation (${JSON.stringify(fields)})`, async () => {
+      const { url } = await simulator({ tokens_per_second: 100 });
+      const controller = new AbortController();
+      const gone = call(`${url}/v1/completions`, {
+        body: body({ ...LONG, ...fields }),
+        signal: controller.signal,
+        headers: { 'x-request-id': 'b/0-0.0.w' },
+      });
+      await until('it runs', async () => (await metric(url, 'num_requests_running')) === 1);
+      await until('it sends', async () => (await metric(url, 'generation_tokens_total')) > 0);
+      controller.abort();
+      await assert.rejects(gone);
+      await until('it has stopped', async () => (await metric(url, 'num_requests_running')) === 0);
+      const tokens = await metric(url, 'generation_tokens_total');
+      await sleep(100);
+      assert.equal(await metric(url, 'generation_tokens_total'), tokens);
+      const [entry] = await requestLog(url);
+      assert.deepEqual([entry?.outcome, entry?.finish_reason], ['aborted', 'abort']);
+      assert.equal(entry?.tokens_sent, tokens);
+      assert.ok(tokens > 0 && tokens < 1000);
+    });
+  }
+
+  test('leaves the line too', async () => {
+    const { url } = await simulator({ max_num_seqs: 1, faults: [{ fault: 'stall' }] });
+    const controllers = [new AbortController(), new AbortController()];
+    const calls: Promise<unknown>[] = [];
+    for (const { signal } of controllers) {
+      calls.push(assert.rejects(call(`${url}/v1/completions`, { body: body(), signal })));
+      await until('it is seen', async () => (await requestLog(url)).length === calls.length);
+    }
+    assert.equal(await metric(url, 'num_requests_waiting'), 1);
+    controllers[1]?.abort();
+    await until('the line is empty', async () => (await metric(url, 'num_requests_waiting')) === 0);
+    assert.equal(await metric(url, 'num_requests_running'), 1);
+    controllers[0]?.abort();
+    await Promise.all(calls);
+  });
+});
+
+describe('max_num_seqs', () => {
+  test('lets so many run and serves the others in the order in which they came', async () => {
+    const { url } = await simulator({ max_num_seqs: 2, tokens_per_second: 400 });
+    const finished: number[] = [];
+    const calls = [];
+    for (const i of [0, 1, 2, 3]) {
+      calls.push(streamed(url, { body: { ...LONG, max_tokens: 60 } }).then(() => finished.push(i)));
+      await until('it is seen', async () => (await requestLog(url)).length === i + 1);
+    }
+    assert.equal(await metric(url, 'num_requests_running'), 2);
+    assert.equal(await metric(url, 'num_requests_waiting'), 2);
+    await Promise.all(calls);
+    assert.deepEqual(finished.slice(0, 2).sort(), [0, 1]);
+    assert.equal(await metric(url, 'request_success_total'), 4);
+  });
+
+  test('holds however many wait when a place becomes free', async () => {
+    const { url } = await simulator({ max_num_seqs: 1, faults: [{ fault: 'stall' }] });
+    const controller = new AbortController();
+    const stalled = call(`${url}/v1/completions`, { body: body(), signal: controller.signal });
+    await until('it stalls', async () => (await metric(url, 'num_requests_running')) === 1);
+    const waiting = Array.from({ length: 200 }, () => streamed(url, { body: { max_tokens: 3 } }));
+    await until('all wait', async () => (await metric(url, 'num_requests_waiting')) === 200);
+    controller.abort();
+    await assert.rejects(stalled);
+    assert.ok((await Promise.all(waiting)).every(({ done }) => done));
+    assert.equal(await metric(url, 'num_requests_running'), 0);
+  });
+});
+
+describe('the request log', () => {
+  test('names what the request id says, and counts by rollout and turn, also what it no longer remembers', async () => {
+    const { url } = await simulator({ log_limit: 3 });
+    const ask = (id: string) =>
+      streamed(url, {
+        body: { max_tokens: 5, seed: 9 },
+        headers: { 'x-request-id': id, 'x-session-id': id.split('.')[0] ?? '' },
+      });
+    for (const id of ['b.1/0-0.0.a', 'b.1/0-0.0.b', 'b.1/0-0.1.c', 'b.1/0-1.0.d']) await ask(id);
+    await call(`${url}/v1/completions`, {
+      body: body({ max_tokens: 0 }),
+      headers: { 'x-request-id': 'plain' },
+    });
+    const entries = await requestLog(url);
+    assert.deepEqual(
+      entries.map(({ rollout_id, turn, writer, outcome }) => [rollout_id, turn, writer, outcome]),
+      [
+        ['b.1/0-0', 1, 'c', 'complete'],
+        ['b.1/0-1', 0, 'd', 'complete'],
+        [null, null, null, 'rejected'],
+      ],
+    );
+    const { at, ...entry } = entries[1] ?? { at: '' };
+    assert.ok(!Number.isNaN(Date.parse(at)));
+    assert.deepEqual(entry, {
+      request_id: 'b.1/0-1.0.d',
+      session_id: 'b',
+      rollout_id: 'b.1/0-1',
+      turn: 0,
+      writer: 'd',
+      prompt_tokens: 11,
+      tokens_sent: 5,
+      finish_reason: 'length',
+      outcome: 'complete',
+      fault: null,
+      seed: 9,
+    });
+    assert.deepEqual(await callJson(`${url}/simulator/counts`), {
+      rollouts: {
+        'b.1/0-0': { 0: { requests: 2, tokens: 10 }, 1: { requests: 1, tokens: 5 } },
+        'b.1/0-1': { 0: { requests: 1, tokens: 5 } },
+      },
+    });
+    await callJson(`${url}/simulator/requests`, { method: 'DELETE' });
+    assert.deepEqual(await requestLog(url), []);
+    assert.deepEqual(await callJson(`${url}/simulator/counts`), { rollouts: {} });
+  });
+
+  test('goes to a file when a request arrives and when it ends', async () => {
+    const folder = await mkdtemp(path.join(tmpdir(), 'simulator-'));
+    after(() => rm(folder, { recursive: true }));
+    const log_file = path.join(folder, 'logs', 'requests.jsonl');
+    const { url } = await simulator({ log_file, tokens_per_second: 1 });
+    const controller = new AbortController();
+    const gone = call(`${url}/v1/completions`, {
+      body: body(),
+      signal: controller.signal,
+      headers: { 'x-request-id': 'b/0-0.4.w' },
+    });
+    await until('it runs', async () => (await metric(url, 'num_requests_running')) === 1);
+    const lines = async () =>
+      (await readFile(log_file, 'utf8'))
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line) as Record<string, unknown>);
+    assert.deepEqual(
+      (await lines()).map(({ event, turn, outcome }) => [event, turn, outcome]),
+      [['arrived', 4, 'open']],
+    );
+    controller.abort();
+    await assert.rejects(gone);
+    await until('it has ended', async () => (await lines()).length === 2);
+    assert.deepEqual((await lines()).map(({ event, turn, outcome }) => [event, turn, outcome])[1], [
+      'ended',
+      4,
+      'aborted',
+    ]);
+  });
+});
+
+describe('settings', () => {
+  test('are shown, and what may change changes what is played', async () => {
+    const { url } = await simulator({ model: 'm' });
+    const settings = await callJson<Record<string, unknown>>(`${url}/simulator/settings`);
+    assert.equal(settings['max_model_len'], 8192);
+    assert.equal(settings['model'], 'm');
+    const change = { thinking_tokens: 3, skill: 0.5 };
+    const changed = await callJson(`${url}/simulator/settings`, { method: 'PUT', body: change });
+    assert.deepEqual(changed, { ...settings, ...change });
+    assert.equal((await streamed(url)).token_ids.length, 4);
+  });
+
+  test('that are wrong, unknown or fixed are refused by name', async () => {
+    const { url } = await simulator();
+    for (const [change, names] of [
+      [{ skil: 1 }, /skil: unknown field/],
+      [{ model: 'other' }, /model: unknown field/],
+      [{ max_num_seqs: 0 }, /max_num_seqs: .*got 0/],
+      [{ thinking_tokens: [9, 3] }, /thinking_tokens/],
+    ] as const) {
+      const { status, text } = await call(`${url}/simulator/settings`, {
+        method: 'PUT',
+        body: change,
+      });
+      assert.equal(status, 400, text);
+      assert.match(text, names);
+    }
+    await assert.rejects(simulator({ max_model_len: 1 }), { name: 'ZodError' });
+  });
+
+  test('a stalled and a running request do not keep the simulator from closing', async () => {
+    const running = await simulator({ tokens_per_second: 1 });
+    const { url } = running;
+    await inject(url, { fault: 'stall' });
+    const calls = [1, 2].map(() =>
+      assert.rejects(call(`${url}/v1/completions`, { body: body(LONG) })),
+    );
+    await until('both run', async () => (await metric(url, 'num_requests_running')) === 2);
+    await running.close();
+    await Promise.all(calls);
+    await assert.rejects(call(`${url}/health`));
+  });
+});
