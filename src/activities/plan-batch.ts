@@ -1,18 +1,9 @@
-import { createReadStream } from 'node:fs';
-import { realpath } from 'node:fs/promises';
-import path from 'node:path';
-import { createInterface } from 'node:readline';
 import { BatchId, BatchRequest } from '../model/batch-request.js';
-import { Fault, describeError } from '../model/faults.js';
-import type { Problem } from '../model/problems.js';
 import { invalidBatchRequest, preview, problemsOf } from '../model/problems.js';
-import { Sample, lostDigits } from '../model/sample.js';
 import { slicesOf } from '../model/slices.js';
 import type { Activities } from './contract.js';
 import type { Dependencies, GenerationPool } from './dependencies.js';
-
-/** Beyond ten, more problems do not help; reading stops soon after. */
-const ENOUGH_PROBLEMS = 11;
+import { readSamples } from './read-samples.js';
 
 /**
  * Validates the request and every sample of it, asks the service for health and model, and puts request and manifest
@@ -62,116 +53,6 @@ export async function prepareBatch(
   const samples = await readSamples(request, dependencies);
   const model = await resolveModel({ request, pool, signal });
   return { request: { ...request, generation: { ...request.generation, model } }, samples };
-}
-
-async function readSamples(request: BatchRequest, dependencies: Dependencies): Promise<string[]> {
-  const { samples, limit } = request;
-  const isFile = !Array.isArray(samples);
-  const rows = isFile
-    ? linesOf(await locate(samples.path, dependencies.deployment.inputs_dir))
-    : samples.map((sample) => JSON.stringify(sample));
-  const raw: string[] = [];
-  const problems: Problem[] = [];
-  for await (const text of rows) {
-    if (limit !== null && raw.length === limit) break;
-    problems.push(...checkSample(text, { row: raw.length, dependencies }));
-    if (problems.length >= ENOUGH_PROBLEMS) break;
-    raw.push(text);
-  }
-  if (problems.length > 0) throw invalidBatchRequest(problems);
-  if (raw.length === 0) {
-    throw invalidBatchRequest([
-      { where: 'samples', what: 'expected at least one sample, got an empty file' },
-    ]);
-  }
-  return raw;
-}
-
-/** Below `inputs_dir`, after symbolic links: a request cannot reach elsewhere. */
-async function locate(file: string, inputsDirectory: string): Promise<string> {
-  const where = 'samples.path';
-  const root = await realpath(inputsDirectory);
-  const wanted = path.resolve(root, file);
-  if (!isInside(wanted, root)) {
-    throw invalidBatchRequest([
-      { where, what: `expected a file below inputs_dir, got ${preview(file)}` },
-    ]);
-  }
-  let found: string;
-  try {
-    found = await realpath(wanted);
-  } catch (error) {
-    throw invalidBatchRequest([
-      { where, what: `cannot read ${preview(file)} below inputs_dir: ${describeError(error)}` },
-    ]);
-  }
-  if (isInside(found, root)) return found;
-  throw invalidBatchRequest([
-    { where, what: `expected a file below inputs_dir, got a link out of it: ${preview(file)}` },
-  ]);
-}
-
-const isInside = (file: string, root: string): boolean => file.startsWith(root + path.sep);
-
-/** Blank lines at the end of a file are no samples; anywhere else they are reported like any torn line. */
-async function* linesOf(file: string): AsyncGenerator<string> {
-  const lines = createInterface({ input: createReadStream(file, 'utf8'), crlfDelay: Infinity });
-  let blank = 0;
-  try {
-    for await (const line of lines) {
-      if (line.trim() === '') blank += 1;
-      else {
-        for (; blank > 0; blank--) yield '';
-        yield line;
-      }
-    }
-  } catch (error) {
-    throw new Fault({
-      type: 'StoreFault',
-      message: `reading ${path.basename(file)}: ${describeError(error)}`,
-    });
-  }
-}
-
-function checkSample(
-  text: string,
-  { row, dependencies }: { row: number; dependencies: Dependencies },
-): Problem[] {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (error) {
-    return [
-      {
-        where: `samples row ${row}`,
-        what: `expected a JSON object, got ${preview(text)} (${describeError(error)})`,
-      },
-    ];
-  }
-  const parsed = Sample.safeParse(value);
-  if (!parsed.success) {
-    return problemsOf(parsed.error, value).map(({ where, what }) => ({
-      where: `samples row ${row}: ${where}`,
-      what,
-    }));
-  }
-  const problems: Problem[] = [];
-  const lost = lostDigits(text);
-  if (lost !== null) {
-    problems.push({
-      where: `samples row ${row}`,
-      what: `the integer ${lost} is beyond 2^53 and would lose digits; write it as a string`,
-    });
-  }
-  const { task_name } = parsed.data;
-  if (dependencies.environment(task_name) === undefined) {
-    problems.push({
-      where: `samples row ${row}: task_name`,
-      // Upstream's text (statement 15), then what there is.
-      what: `No environment found for task type: ${task_name}; expected one of ${dependencies.known.environments.join(', ')}`,
-    });
-  }
-  return problems;
 }
 
 /** Every replica has to be there and to serve the model: a rollout may be played on any of them. */

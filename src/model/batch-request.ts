@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { Duration } from './durations.js';
 import { Sample } from './sample.js';
+import { utf8Length } from './utf8.js';
 
 /** The request that starts a batch: the input of workflow `rolloutBatch`. Defaults are filled in by parsing. */
 
@@ -42,7 +43,7 @@ export type Semantics = z.infer<typeof Semantics>;
 const METADATA_LIMIT = 4096;
 const INLINE_LIMIT = 256 * 1024;
 
-const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value));
+const bytesOf = (value: unknown): number => utf8Length(JSON.stringify(value));
 
 /** What a batch and a rollout started by hand have in common. */
 const rolloutSettings = {

@@ -2,7 +2,7 @@ import ms from 'ms';
 import { z } from 'zod';
 
 /** Timers refuse more than they can count, some of them only when they are set. */
-const LONGEST_MS = 10 * 365 * 86_400_000;
+const LONGEST_MS = ms('10y');
 
 /** A positive duration as people write it: `500ms`, `2s`, `5m`, `1h`. Kept as written, so that files read well. */
 export const Duration = z.string().refine(

@@ -52,8 +52,11 @@ export class Fault extends Error {
 /** The text of anything thrown, with the causes that `fetch` and friends hide ("fetch failed"). */
 export function describeError(error: unknown): string {
   const texts: string[] = [];
-  for (let e = error; e instanceof Error && texts.length < 4; e = e.cause) {
-    if (e.message !== '' && !texts.includes(e.message)) texts.push(e.message);
+  let cause = error;
+  // A chain may be long, or even a circle.
+  for (let depth = 0; depth < 4 && cause instanceof Error; depth++) {
+    if (cause.message !== '' && !texts.includes(cause.message)) texts.push(cause.message);
+    cause = cause.cause;
   }
   return texts.length > 0 ? texts.join(': ') : String(error);
 }

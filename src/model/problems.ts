@@ -1,5 +1,6 @@
 import type { z } from 'zod';
 import { Fault } from './faults.js';
+import { cutToBytes } from './utf8.js';
 
 const MAX_PROBLEMS = 10;
 const MAX_BYTES = 2800;
@@ -56,15 +57,8 @@ export function invalidBatchRequest(problems: Problem[]): Fault {
     .slice(0, MAX_PROBLEMS)
     .map(({ where, what }) => `${where}: ${what.length > 500 ? `${what.slice(0, 500)}…` : what}`);
   if (problems.length > MAX_PROBLEMS) lines.push(`… and ${problems.length - MAX_PROBLEMS} more`);
-  return new Fault({ type: 'InvalidBatchRequest', message: cutToBytes(lines.join('\n')) });
-}
-
-/** Ends with a whole character. */
-function cutToBytes(text: string): string {
-  const bytes = Buffer.from(text);
-  if (bytes.length <= MAX_BYTES) return text;
-  let end = MAX_BYTES;
-  // A UTF-8 character's further bytes are 10xxxxxx.
-  while (((bytes[end] ?? 0) & 0xc0) === 0x80) end -= 1;
-  return `${bytes.toString('utf8', 0, end)}…`;
+  return new Fault({
+    type: 'InvalidBatchRequest',
+    message: cutToBytes(lines.join('\n'), MAX_BYTES),
+  });
 }

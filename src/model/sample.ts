@@ -49,7 +49,8 @@ export const Sample = z
         message: `expected token_ids on every message or on none, got them on ${withIds} of ${sample.message_log.length}`,
       });
     }
-    if (withIds === 0 && sample.message_log.every((message) => message.content === '')) {
+    const isEmpty = sample.message_log.every((message) => message.content === '');
+    if (withIds === 0 && sample.message_log.length > 0 && isEmpty) {
       context.addIssue({
         code: 'custom',
         path: ['message_log'],

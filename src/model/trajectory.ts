@@ -130,15 +130,17 @@ export function applyLine(trajectory: Trajectory, line: JournalLine): void {
 
 function applyClaim(trajectory: Trajectory, claim: LineOf<'claim'>): void {
   trajectory.writer = claim.writer;
-  trajectory.attempts += 1;
   const { open, end } = trajectory;
+  if (end !== null) {
+    // Attempts that only find a valid end do not count: a batch that is continued keeps its rows as they are.
+    if (!claim.reopen || VALID_STOP_REASONS.has(end.stop_reason)) return;
+    trajectory.end = null;
+    open.protocol_errors = 0;
+  }
+  trajectory.attempts += 1;
   if (open.line === null && open.token_ids.length > open.inherited) {
     trajectory.inherited_tokens += open.token_ids.length - open.inherited;
     open.inherited = open.token_ids.length;
-  }
-  if (claim.reopen && end !== null && !VALID_STOP_REASONS.has(end.stop_reason)) {
-    trajectory.end = null;
-    open.protocol_errors = 0;
   }
 }
 

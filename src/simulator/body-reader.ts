@@ -48,7 +48,7 @@ function inputText(input: unknown): string {
 }
 
 /** As Python's `repr` of what JSON can hold. */
-export function pythonText(value: unknown): string {
+function pythonText(value: unknown): string {
   if (value === null || value === undefined) return 'None';
   if (typeof value === 'boolean') return value ? 'True' : 'False';
   if (typeof value === 'number')

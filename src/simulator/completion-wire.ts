@@ -3,7 +3,7 @@ import type { CompletionRequest } from './completion-request.js';
 
 /** The JSON of completions, key for key as vLLM 0.32 writes it (captures 001 to 008, 140, 146, 147). */
 
-export const FINGERPRINT = 'vllm-0.32.0-simulator';
+const FINGERPRINT = 'vllm-0.32.0-simulator';
 
 /** A piece of an answer. Also the end of one: `finish_reason` not null. */
 export interface Piece {

@@ -7,7 +7,7 @@ import type { FaultSpec, SimulatorSettings } from './settings.js';
 import { detokenize, tokenize } from './tokenize.js';
 
 /** The version that `/version` reports: vLLM's whose wire is spoken, and that this is not it. */
-export const SIMULATOR_VERSION = '0.32.0+simulator';
+const SIMULATOR_VERSION = '0.32.0+simulator';
 
 export interface EndpointParts {
   settings: Readonly<SimulatorSettings>;
@@ -19,10 +19,10 @@ export interface EndpointParts {
 }
 
 /** Answers a request that a fault has hit, or none has. */
-export type Endpoint = (exchange: Exchange, fault: FaultSpec | null) => void | Promise<void>;
+type Endpoint = (exchange: Exchange, fault: FaultSpec | null) => void | Promise<void>;
 
 /** vLLM's endpoints, by path and method. */
-export type Endpoints = Readonly<Record<string, Readonly<Record<string, Endpoint>>>>;
+type Endpoints = Readonly<Record<string, Readonly<Record<string, Endpoint>>>>;
 
 export function createEndpoints(parts: EndpointParts): Endpoints {
   const { settings, engine, complete } = parts;

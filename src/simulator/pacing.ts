@@ -1,7 +1,7 @@
 import type { SimulatorSettings } from './settings.js';
 
 /** A chunk carries about so many tokens, and chunks are so far apart, so that a paced stream costs little. */
-const TOKENS_PER_CHUNK = 4;
+const TOKENS_PER_CHUNK = 8;
 const SHORTEST_MS = 10;
 const LONGEST_MS = 100;
 

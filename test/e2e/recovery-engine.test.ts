@@ -11,7 +11,7 @@ import {
   createTurnClock,
   playUndisturbed,
 } from '../harness/recovery-runs.js';
-import { assertComplete, assertSameRows } from '../harness/row-comparison.js';
+import { assertComplete, assertSameOutcome } from '../harness/row-comparison.js';
 import { eventually } from '../harness/waiting.js';
 
 const SIZE = { samples: 8, repeats: 2 };
@@ -53,7 +53,7 @@ describe('a batch whose engine is away', { timeout: 400_000 }, () => {
       assert.equal((await batch.progress()).waiting, null);
       await worker.stop();
       assertComplete(outcome, SIZE);
-      assertSameRows(outcome.rollouts, undisturbed.rollouts);
+      assertSameOutcome(outcome, undisturbed);
     }));
 
   test('after a kill -9 in its midst shows waiting and retries, and then completes: same rows, no finished turn generated again', () =>
@@ -73,7 +73,7 @@ describe('a batch whose engine is away', { timeout: 400_000 }, () => {
       await worker.stop();
       assert.deepEqual(await waitingSignals(waited), [`${bed.simulator().url}/v1`, null]);
       assertComplete(outcome, SIZE);
-      assertSameRows(outcome.rollouts, undisturbed.rollouts);
+      assertSameOutcome(outcome, undisturbed);
       await assertNotGeneratedAgain(bed, [copy]);
     }));
 

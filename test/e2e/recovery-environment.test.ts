@@ -10,7 +10,7 @@ import {
   createTurnClock,
   playUndisturbed,
 } from '../harness/recovery-runs.js';
-import { assertComplete, assertSameRows } from '../harness/row-comparison.js';
+import { assertComplete, assertSameOutcome } from '../harness/row-comparison.js';
 import { eventually } from '../harness/waiting.js';
 import type { CountdownEnvironment, CountdownStep } from '../servers/countdown-environment.js';
 import { startCountdownEnvironment } from '../servers/countdown-environment.js';
@@ -71,7 +71,7 @@ describe('a batch with an environment behind HTTP', { timeout: 400_000 }, () => 
       await worker.stop();
 
       assertComplete(outcome, SIZE);
-      assertSameRows(outcome.rollouts, undisturbed.rollouts);
+      assertSameOutcome(outcome, undisturbed);
       await assertNotGeneratedAgain(bed, copies);
       const asked = environment.steps.slice(played).map((step) => ({ ...step, writer: null }));
       for (const copy of copies) {

@@ -11,7 +11,7 @@ import {
   createTurnClock,
   playUndisturbed,
 } from '../harness/recovery-runs.js';
-import { assertComplete, assertSameRows } from '../harness/row-comparison.js';
+import { assertComplete, assertSameOutcome } from '../harness/row-comparison.js';
 
 const SIZE = { samples: 8, repeats: 2 };
 const BATCH = 'server-kills';
@@ -48,7 +48,7 @@ describe('a batch whose Temporal server is killed', { timeout: 400_000 }, () => 
       const outcome = await batch.outcome();
       await worker.stop();
       assertComplete(outcome, SIZE);
-      assertSameRows(outcome.rollouts, undisturbed.rollouts);
+      assertSameOutcome(outcome, undisturbed);
       await assertNotGeneratedAgain(bed, copies);
       console.log(`the worker ended ${worker.ownEnds()} times by itself`);
     }));
@@ -69,7 +69,7 @@ describe('a batch whose Temporal server is killed', { timeout: 400_000 }, () => 
       const outcome = await batch.outcome();
       await worker.stop();
       assertComplete(outcome, SIZE);
-      assertSameRows(outcome.rollouts, undisturbed.rollouts);
+      assertSameOutcome(outcome, undisturbed);
       await assertNotGeneratedAgain(bed, [copy]);
       console.log(`the worker ended ${worker.ownEnds()} times by itself`);
     }));

@@ -1,5 +1,5 @@
 import type { GenerationSettings } from '../../src/model/batch-request.js';
-import type { JournalLine, LineOf, RolloutSettings } from '../../src/model/journal.js';
+import type { Entry, JournalLine, LineOf, RolloutSettings } from '../../src/model/journal.js';
 import type { Trajectory } from '../../src/model/trajectory.js';
 import { applyLine, emptyTrajectory } from '../../src/model/trajectory.js';
 
@@ -139,4 +139,9 @@ export function wholeTurn(
     by.generation({ turn, token_count: ids.length }),
     by.observation({ turn, ...observed }),
   ];
+}
+
+/** A line as activities append it: the journal itself adds who and when. */
+export function entryOf({ writer: _, at: __, ...entry }: JournalLine): Entry {
+  return entry;
 }

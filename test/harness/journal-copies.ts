@@ -28,13 +28,16 @@ export async function copyJournals(store_root: string, batch_id: string): Promis
   const rollouts = new Map<string, StandingTurns>();
   for (const name of names) {
     const text = await readFile(path.join(directory, name), 'utf8');
-    const lines = text.split('\n').map(parseLine);
+    const lines = text
+      .split('\n')
+      .map(parseLine)
+      .filter((line) => line !== null);
     rollouts.set(`${batch_id}/${path.basename(name, '.jsonl')}`, standingTurns(lines));
   }
   return { at: Date.now(), rollouts };
 }
 
-function standingTurns(lines: readonly (JournalLine | null)[]): StandingTurns {
+function standingTurns(lines: readonly JournalLine[]): StandingTurns {
   const standing: StandingTurns = {
     generations: new Set(),
     observations: new Set(),
@@ -42,13 +45,13 @@ function standingTurns(lines: readonly (JournalLine | null)[]): StandingTurns {
   };
   let holder: string | null = null;
   for (const line of lines) {
-    if (line?.kind === 'claim') {
+    if (line.kind === 'claim') {
       holder = line.writer;
       standing.writers.add(holder);
     }
-    if (line?.writer !== holder) continue;
-    if (line?.kind === 'generation') standing.generations.add(line.turn);
-    if (line?.kind === 'observation') standing.observations.add(line.turn);
+    if (line.writer !== holder) continue;
+    if (line.kind === 'generation') standing.generations.add(line.turn);
+    if (line.kind === 'observation') standing.observations.add(line.turn);
   }
   return standing;
 }

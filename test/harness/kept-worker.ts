@@ -7,12 +7,8 @@ import { startWorkerProcess } from './worker-process.js';
 export interface KeptWorker {
   /** kill -9; then `meanwhile`, while none runs; then another is started, and has started. */
   kill: (meanwhile?: () => Promise<void>) => Promise<void>;
-  /** The one that runs. */
-  current: () => WorkerProcess;
   /** How often it ended without having been killed. */
   ownEnds: () => number;
-  /** Of its last lives. */
-  log: () => Promise<string>;
   stop: () => Promise<void>;
 }
 
@@ -61,9 +57,7 @@ export async function keepWorker(options: WorkerOptions & { name: string }): Pro
       await meanwhile?.();
       await start();
     },
-    current: () => worker,
     ownEnds: () => ownEnds,
-    log: () => worker.log(),
     stop: async () => {
       stopped = true;
       await restarting.catch(() => undefined);

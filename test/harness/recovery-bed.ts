@@ -46,9 +46,11 @@ export interface RecoveryBed {
   end: () => Promise<void>;
 }
 
+type Request = z.input<typeof BatchRequest>;
+
 /** One batch id in one store; each call asks the server that runs then. */
 export interface RecoveryBatch {
-  start: (request: z.input<typeof BatchRequest>) => Promise<void>;
+  start: (request: Request) => Promise<void>;
   handle: () => WorkflowHandle;
   progress: () => Promise<BatchProgress>;
   outcome: () => Promise<BatchOutcome>;
@@ -58,6 +60,7 @@ export interface RecoveryBedOptions {
   name: string;
   simulator?: SimulatorProcessOptions['settings'];
   environments?: WorkerConfig['environments'];
+  worker?: WorkerConfig['worker'];
 }
 
 /** For one batch, on a machine that has much else to do. */
@@ -70,6 +73,7 @@ export async function startRecoveryBed({
   name,
   simulator: settings = {},
   environments = { sliding_puzzle: { kind: 'sliding_puzzle' } },
+  worker: more = {},
 }: RecoveryBedOptions): Promise<RecoveryBed> {
   const { path: directory, remove } = await makeTemporaryDirectory(name);
   const db_file = path.join(directory, 'database', 'temporal.db');
@@ -120,7 +124,7 @@ export async function startRecoveryBed({
         inputs_dir: PROJECT_ROOT,
         generation: { default: { kind: 'vllm', base_urls: [`${url}/v1`] } },
         environments,
-        worker: WORKER,
+        worker: { ...WORKER, ...more },
       };
       const worker = await keepWorker({ directory, config, name: `worker-${store}` });
       workers.push(worker);
@@ -128,7 +132,12 @@ export async function startRecoveryBed({
     },
     storeRoot,
     batch: (store, batch_id) =>
-      openBatch({ server: currentServer, store_root: storeRoot(store), task_queue: store, batch_id }),
+      openBatch({
+        server: currentServer,
+        store_root: storeRoot(store),
+        task_queue: store,
+        batch_id,
+      }),
     observed: async (run) => {
       try {
         await run();
@@ -194,9 +203,7 @@ export function puzzleBatch({
   samples,
   repeats,
   ...more
-}: { samples: number; repeats: number } & Partial<z.input<typeof BatchRequest>>): z.input<
-  typeof BatchRequest
-> {
+}: { samples: number; repeats: number } & Partial<Omit<Request, 'samples'>>): Request {
   return {
     samples: { path: 'examples/sliding-puzzle/samples.jsonl' },
     limit: samples,

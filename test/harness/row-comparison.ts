@@ -9,7 +9,7 @@ import type { BatchOutcome } from './batch.js';
  * - `attempts`: how many those were;
  * - the last part of a segment's `request_id`: the attempt that generated it. Rollout and turn, before it, stay.
  */
-export function comparableRow({ timing, attempts, segments, ...row }: Row): string {
+function comparableRow({ timing, attempts, segments, ...row }: Row): string {
   assert.ok(Number.isFinite(timing.wall_s) && attempts >= 1, `${row.rollout_id} has no timing`);
   const same = segments.map((segment) => ({
     ...segment,
@@ -18,10 +18,10 @@ export function comparableRow({ timing, attempts, segments, ...row }: Row): stri
   return JSON.stringify({ ...row, segments: same });
 }
 
-export const keyOf = ({ row, repeat }: Pick<Row, 'row' | 'repeat'>): string => `${row}-${repeat}`;
+const keyOf = ({ row, repeat }: Pick<Row, 'row' | 'repeat'>): string => `${row}-${repeat}`;
 
 /** The rollouts of a batch, in input order. */
-export function keysOf({ samples, repeats }: { samples: number; repeats: number }): string[] {
+function keysOf({ samples, repeats }: { samples: number; repeats: number }): string[] {
   return Array.from({ length: samples * repeats }, (_, i) =>
     keyOf({ row: Math.floor(i / repeats), repeat: i % repeats }),
   );
@@ -72,12 +72,26 @@ export function assertSameRows(actual: readonly Row[], expected: readonly Row[])
     assert.ok(other !== undefined, `${row.rollout_id} is not in the undisturbed run`);
     const [ours, theirs] = [comparableRow(row), comparableRow(other)];
     if (ours === theirs) continue;
-    const at = [...ours].findIndex((character, i) => character !== theirs[i]);
+    let at = 0;
+    while (ours[at] === theirs[at]) at += 1;
     const around = (text: string): string => text.slice(Math.max(0, at - 200), at + 200);
     assert.fail(
       `${row.rollout_id} differs at character ${at}\n  got      …${around(ours)}…\n  expected …${around(theirs)}…`,
     );
   }
+}
+
+/** Rows, and the metrics that are made of them: all but those of time and of what the retries cost. */
+export function assertSameOutcome(actual: BatchOutcome, expected: BatchOutcome): void {
+  assertSameRows(actual.rollouts, expected.rollouts);
+  assert.deepEqual(comparableMetrics(actual), comparableMetrics(expected));
+}
+
+function comparableMetrics({ result }: BatchOutcome): Record<string, number> {
+  const ofRetries = /_s(\/|$)|^(attempts|faults)\/|^(inherited|wasted)_tokens$/;
+  return Object.fromEntries(
+    Object.entries(result!.metrics).filter(([name]) => !ofRetries.test(name)),
+  );
 }
 
 const describeRow = ({ rollout_id, stop_reason, failure }: Row): string =>

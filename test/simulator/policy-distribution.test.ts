@@ -7,7 +7,7 @@ import { decode, encode } from '../../src/simulator/tokenizer.js';
 import { BOARD_3X3_CORNER, taskPrompt } from './puzzle-prompts.js';
 
 const NEUTRAL: Sampling = { temperature: 1, top_p: 1, top_k: -1, min_p: 0 };
-const SAMPLES = 20_000;
+const SAMPLES = 6000;
 
 interface Setup {
   prompt?: number[];

@@ -17,9 +17,21 @@ import {
   STREAM,
   streamed,
   until,
+  type Answered,
 } from './client.js';
 
 const LONG = { ignore_eos: true, max_tokens: 1000 };
+
+async function temporaryFolder(): Promise<string> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'simulator-'));
+  after(() => rm(folder, { recursive: true }));
+  return folder;
+}
+
+async function readLines(file: string): Promise<Record<string, unknown>[]> {
+  const lines = (await readFile(file, 'utf8')).trimEnd().split('\n');
+  return lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+}
 
 describe('pacing', () => {
   test('sends tokens at the set speed, several in a chunk, the first after its time', async () => {
@@ -94,18 +106,35 @@ describe('a client that leaves', () => {
 
 describe('max_num_seqs', () => {
   test('lets so many run and serves the others in the order in which they came', async () => {
-    const { url } = await simulator({ max_num_seqs: 2, tokens_per_second: 400 });
-    const finished: number[] = [];
-    const calls = [];
-    for (const i of [0, 1, 2, 3]) {
-      calls.push(streamed(url, { body: { ...LONG, max_tokens: 60 } }).then(() => finished.push(i)));
-      await until('it is seen', async () => (await requestLog(url)).length === i + 1);
+    const log_file = path.join(await temporaryFolder(), 'requests.jsonl');
+    const faults = [{ fault: 'stall' as const, times: 2 }];
+    const { url } = await simulator({ max_num_seqs: 2, faults, log_file });
+    const leaving = new AbortController();
+    const ask = async (id: string, signal?: AbortSignal): Promise<Answered> => {
+      const headers = { 'x-request-id': id };
+      return call(`${url}/v1/completions`, {
+        body: body(),
+        headers,
+        ...(signal === undefined ? {} : { signal }),
+      });
+    };
+    const calls: Promise<unknown>[] = [];
+    for (const id of ['a', 'b', 'c', 'd', 'e']) {
+      const stalls = id === 'a' || id === 'b';
+      calls.push(stalls ? assert.rejects(ask(id, leaving.signal)) : ask(id));
+      await until('it is seen', async () => (await requestLog(url)).length === calls.length);
     }
     assert.equal(await metric(url, 'num_requests_running'), 2);
-    assert.equal(await metric(url, 'num_requests_waiting'), 2);
+    assert.equal(await metric(url, 'num_requests_waiting'), 3);
+    leaving.abort();
     await Promise.all(calls);
-    assert.deepEqual(finished.slice(0, 2).sort(), [0, 1]);
-    assert.equal(await metric(url, 'request_success_total'), 4);
+    const lines = await readLines(log_file);
+    const ended = lines.filter(({ outcome }) => outcome === 'complete');
+    assert.deepEqual(
+      ended.map(({ request_id }) => request_id),
+      ['c', 'd', 'e'],
+    );
+    assert.equal(await metric(url, 'num_requests_running'), 0);
   });
 
   test('holds however many wait when a place becomes free', async () => {
@@ -171,9 +200,7 @@ describe('the request log', () => {
   });
 
   test('goes to a file when a request arrives and when it ends', async () => {
-    const folder = await mkdtemp(path.join(tmpdir(), 'simulator-'));
-    after(() => rm(folder, { recursive: true }));
-    const log_file = path.join(folder, 'logs', 'requests.jsonl');
+    const log_file = path.join(await temporaryFolder(), 'logs', 'requests.jsonl');
     const { url } = await simulator({ log_file, tokens_per_second: 1 });
     const controller = new AbortController();
     const gone = call(`${url}/v1/completions`, {
@@ -182,23 +209,17 @@ describe('the request log', () => {
       headers: { 'x-request-id': 'b/0-0.4.w' },
     });
     await until('it runs', async () => (await metric(url, 'num_requests_running')) === 1);
-    const lines = async () =>
-      (await readFile(log_file, 'utf8'))
-        .trimEnd()
-        .split('\n')
-        .map((line) => JSON.parse(line) as Record<string, unknown>);
     assert.deepEqual(
-      (await lines()).map(({ event, turn, outcome }) => [event, turn, outcome]),
+      (await readLines(log_file)).map(({ event, turn, outcome }) => [event, turn, outcome]),
       [['arrived', 4, 'open']],
     );
     controller.abort();
     await assert.rejects(gone);
-    await until('it has ended', async () => (await lines()).length === 2);
-    assert.deepEqual((await lines()).map(({ event, turn, outcome }) => [event, turn, outcome])[1], [
-      'ended',
-      4,
-      'aborted',
-    ]);
+    await until('it has ended', async () => (await readLines(log_file)).length === 2);
+    assert.deepEqual(
+      (await readLines(log_file)).map(({ event, turn, outcome }) => [event, turn, outcome])[1],
+      ['ended', 4, 'aborted'],
+    );
   });
 });
 

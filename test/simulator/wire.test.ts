@@ -50,7 +50,7 @@ function streamShape(text: string): unknown[] {
   return [...shapes.filter((one, i) => one !== shapes[i - 1]), done];
 }
 
-const { url } = await simulator({ model: 'tiny', thinking_tokens: 30, tokens_per_second: 400 });
+const { url } = await simulator({ model: 'tiny', thinking_tokens: 50, tokens_per_second: 150 });
 
 describe('completions', () => {
   test('without a stream have the keys of capture 001 in its order', async () => {
@@ -75,8 +75,8 @@ describe('completions', () => {
     ['011-stream-max-tokens-1', { ...STREAM, max_tokens: 1 }],
   ] as const) {
     test(`by stream have the events of capture ${name}`, async () => {
-      const fields_ = { max_tokens: 25, seed: 7, ...fields };
-      const { text, headers } = await call(`${url}/v1/completions`, { body: body(fields_) });
+      const request = { max_tokens: 45, seed: 7, ...fields };
+      const { text, headers } = await call(`${url}/v1/completions`, { body: body(request) });
       const recorded = capture(name);
       const wanted = (recorded.sse_chunks_ms_text ?? []).map(([, chunk]) => chunk).join('');
       assert.deepEqual(streamShape(text), streamShape(wanted));

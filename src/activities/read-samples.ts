@@ -1,0 +1,125 @@
+import { createReadStream } from 'node:fs';
+import { realpath, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import type { BatchRequest } from '../model/batch-request.js';
+import { Fault, describeError } from '../model/faults.js';
+import type { Problem } from '../model/problems.js';
+import { invalidBatchRequest, preview, problemsOf } from '../model/problems.js';
+import { Sample, lostDigits } from '../model/sample.js';
+import type { Dependencies } from './dependencies.js';
+
+/** Beyond ten, more problems do not help; reading stops soon after. */
+const ENOUGH_PROBLEMS = 11;
+
+/** The raw JSON of every sample, in order, each checked; or what is wrong, by row. */
+export async function readSamples(
+  request: BatchRequest,
+  dependencies: Dependencies,
+): Promise<string[]> {
+  const { samples, limit } = request;
+  const isFile = !Array.isArray(samples);
+  const rows = isFile
+    ? linesOf(await locate(samples.path, dependencies.deployment.inputs_dir))
+    : samples.map((sample) => JSON.stringify(sample));
+  const raw: string[] = [];
+  const problems: Problem[] = [];
+  for await (const text of rows) {
+    if (limit !== null && raw.length === limit) break;
+    problems.push(...checkSample(text, { row: raw.length, dependencies }));
+    if (problems.length >= ENOUGH_PROBLEMS) break;
+    raw.push(text);
+  }
+  if (problems.length > 0) throw invalidBatchRequest(problems);
+  if (raw.length === 0) {
+    throw invalidBatchRequest([
+      { where: 'samples', what: 'expected at least one sample, got an empty file' },
+    ]);
+  }
+  return raw;
+}
+
+/** Below `inputs_dir`, after symbolic links: a request cannot reach elsewhere. */
+async function locate(file: string, inputsDirectory: string): Promise<string> {
+  const root = await realpath(inputsDirectory);
+  const wanted = path.resolve(root, file);
+  if (!isInside(wanted, root))
+    throw badPath(`expected a file below inputs_dir, got ${preview(file)}`);
+  let found: string;
+  try {
+    found = await realpath(wanted);
+    if (!(await stat(found)).isFile()) throw new Error('it is not a file');
+  } catch (error) {
+    throw badPath(`cannot read ${preview(file)} below inputs_dir: ${describeError(error)}`);
+  }
+  if (isInside(found, root)) return found;
+  throw badPath(`expected a file below inputs_dir, got a link out of it: ${preview(file)}`);
+}
+
+const badPath = (what: string): Fault => invalidBatchRequest([{ where: 'samples.path', what }]);
+
+function isInside(file: string, directory: string): boolean {
+  const relative = path.relative(directory, file);
+  return relative !== '' && relative.split(path.sep)[0] !== '..' && !path.isAbsolute(relative);
+}
+
+/** Blank lines at the end of a file are no samples; anywhere else they are reported like any torn line. */
+async function* linesOf(file: string): AsyncGenerator<string> {
+  const lines = createInterface({ input: createReadStream(file, 'utf8'), crlfDelay: Infinity });
+  let blank = 0;
+  try {
+    for await (const line of lines) {
+      if (line.trim() === '') blank += 1;
+      else {
+        for (; blank > 0; blank--) yield '';
+        yield line;
+      }
+    }
+  } catch (error) {
+    throw new Fault({
+      type: 'StoreFault',
+      message: `reading ${path.basename(file)}: ${describeError(error)}`,
+    });
+  }
+}
+
+function checkSample(
+  text: string,
+  { row, dependencies }: { row: number; dependencies: Dependencies },
+): Problem[] {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    return [
+      {
+        where: `samples row ${row}`,
+        what: `expected a JSON object, got ${preview(text)} (${describeError(error)})`,
+      },
+    ];
+  }
+  const parsed = Sample.safeParse(value);
+  if (!parsed.success) {
+    return problemsOf(parsed.error, value).map(({ where, what }) => ({
+      where: `samples row ${row}: ${where}`,
+      what,
+    }));
+  }
+  const problems: Problem[] = [];
+  const lost = lostDigits(text);
+  if (lost !== null) {
+    problems.push({
+      where: `samples row ${row}`,
+      what: `the integer ${lost} is beyond 2^53 and would lose digits; write it as a string`,
+    });
+  }
+  const { task_name } = parsed.data;
+  if (dependencies.environment(task_name) === undefined) {
+    problems.push({
+      where: `samples row ${row}: task_name`,
+      // Upstream's text (statement 15), then what there is.
+      what: `No environment found for task type: ${task_name}; expected one of ${dependencies.known.environments.join(', ')}`,
+    });
+  }
+  return problems;
+}

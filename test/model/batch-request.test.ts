@@ -1,0 +1,197 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { BatchId, BatchRequest, RolloutRef, SingleRollout, rolloutId, toBatchRequest } from '../../src/model/batch-request.js'; // prettier-ignore
+import { problemsOf } from '../../src/model/problems.js';
+
+const samples = { path: 'samples.jsonl' };
+
+function problems(request: unknown): string[] {
+  const { error } = BatchRequest.safeParse(request);
+  return error === undefined
+    ? []
+    : problemsOf(error, request).map(({ where, what }) => `${where}: ${what}`);
+}
+
+describe('a batch request', () => {
+  test('needs only samples; everything else has the default of the table', () => {
+    assert.deepEqual(BatchRequest.parse({ samples }), {
+      schema_version: 1,
+      samples,
+      limit: null,
+      num_repeats: 1,
+      num_repeats_add_seed: false,
+      generation: {
+        service: 'default',
+        model: null,
+        temperature: 1,
+        top_p: 1,
+        top_k: -1,
+        min_p: 0,
+        max_new_tokens: 512,
+        stop_strings: [],
+        stop_token_ids: [],
+        greedy: false,
+        seed: null,
+        include_logprobs: true,
+        prompt_format: 'chat',
+        chat_template_kwargs: {},
+      },
+      max_seq_len: 4096,
+      max_rollout_turns: 100,
+      rollout_timeout: '1h',
+      max_in_flight: 256,
+      semantics: 'standard',
+      completion: { policy: 'complete' },
+      policy_version: null,
+      max_version_span: null,
+      metadata: {},
+    });
+  });
+
+  test('one default does not replace its siblings', () => {
+    const { generation } = BatchRequest.parse({ samples, generation: { top_p: 0.9 } });
+    assert.equal(generation.top_p, 0.9);
+    assert.equal(generation.max_new_tokens, 512);
+  });
+
+  test('normalised, it normalises to itself: that is how a continued batch is recognised', () => {
+    const once = BatchRequest.parse({ samples, num_repeats: 4, metadata: { step: 3 } });
+    assert.deepEqual(BatchRequest.parse(structuredClone(once)), once);
+  });
+
+  const accepted: Record<string, unknown>[] = [
+    { samples: [{}] },
+    { limit: 1 },
+    { num_repeats: 300 },
+    { max_rollout_turns: 0 },
+    { rollout_timeout: '90s' },
+    { semantics: 'nemo-rl-sync' },
+    { semantics: 'nemo-rl-async' },
+    { num_repeats_add_seed: true },
+    { generation: { temperature: 0, top_p: 0.01, top_k: 50, min_p: 1, seed: -5, greedy: true } },
+    { generation: { prompt_format: 'raw', stop_strings: ['x'], stop_token_ids: [0] } },
+    { metadata: { step: 1, note: 'x'.repeat(4000) } },
+    { schema_version: 1 },
+  ];
+  for (const fields of accepted) {
+    test(`may have ${JSON.stringify(fields).slice(0, 60)}`, () => {
+      assert.deepEqual(problems({ samples, ...fields }), []);
+    });
+  }
+
+  const refused: [Record<string, unknown>, RegExp][] = [
+    [{ samples: undefined }, /^samples: required: \{"path": "….jsonl"\} or a list of samples$/],
+    [{ samples: [] }, /^samples: expected at least one sample, got an empty batch$/],
+    [{ samples: 'samples.jsonl' }, /^samples: expected \{"path": "….jsonl"\} or a list of samples, got "samples.jsonl"$/],
+    [{ samples: { path: 5 } }, /^samples: expected .*, got \{"path":5\}$/],
+    [{ samples: { path: '' } }, /^samples\.path: .*got ""$/],
+    [{ samples: { path: 'a', glob: 1 } }, /^samples\.glob: unknown field$/],
+    [{ samples: ['x'.repeat(256 * 1024)] }, /^samples: expected at most 256 kB of inline samples/],
+    [{ samples: ['漢'.repeat(90 * 1024)] }, /^samples: expected at most 256 kB of inline samples/],
+    [{ limit: 0 }, /^limit: .*got 0$/],
+    [{ num_repeats: 0 }, /^num_repeats: .*>=1, got 0$/],
+    [{ num_repeats: 301 }, /^num_repeats: .*<=300, got 301$/],
+    [{ num_repeats: 1.5 }, /^num_repeats: expected int, got 1\.5$/],
+    [{ num_repeats: { default: 4 } }, /^num_repeats: expected number, got \{"default":4\}$/],
+    [{ max_seq_len: 0 }, /^max_seq_len: .*got 0$/],
+    [{ max_rollout_turns: -1 }, /^max_rollout_turns: .*got -1$/],
+    [{ max_in_flight: 0 }, /^max_in_flight: .*got 0$/],
+    [{ max_version_span: 0 }, /^max_version_span: .*got 0$/],
+    [{ rollout_timeout: 3600 }, /^rollout_timeout: expected string, got 3600$/],
+    [{ rollout_timeout: '1 hour and a bit' }, /^rollout_timeout: expected a duration such as "30s"/],
+    [{ semantics: 'verl' }, /^semantics: .*"standard"\|"nemo-rl-sync"\|"nemo-rl-async", got "verl"$/],
+    [{ policy_version: '' }, /^policy_version: .*got ""$/],
+    [{ schema_version: 2 }, /^schema_version: expected 1, got 2$/],
+    [{ completion: { policy: 'race' } }, /^completion\.policy: .*got "race"$/],
+    [{ metadata: 'x' }, /^metadata: expected record, got "x"$/],
+    [{ metadata: { note: 'x'.repeat(4096) } }, /^metadata: expected at most 4 kB of metadata/],
+    [{ metadata: { note: '漢'.repeat(1400) } }, /^metadata: expected at most 4 kB of metadata/],
+    [{ num_repeat: 4 }, /^num_repeat: unknown field$/],
+    [{ generation: { temprature: 1 } }, /^generation\.temprature: unknown field$/],
+    [{ generation: { temperature: -1 } }, /^generation\.temperature: .*got -1$/],
+    [{ generation: { top_p: 0 } }, /^generation\.top_p: .*got 0$/],
+    [{ generation: { top_p: 1.1 } }, /^generation\.top_p: .*got 1\.1$/],
+    [{ generation: { top_k: -2 } }, /^generation\.top_k: .*got -2$/],
+    [{ generation: { min_p: 2 } }, /^generation\.min_p: .*got 2$/],
+    [{ generation: { max_new_tokens: 0 } }, /^generation\.max_new_tokens: .*got 0$/],
+    [{ generation: { stop_strings: [''] } }, /^generation\.stop_strings\.0: .*got ""$/],
+    [{ generation: { stop_token_ids: [-1] } }, /^generation\.stop_token_ids\.0: .*got -1$/],
+    [{ generation: { seed: 2 ** 60 } }, /^generation\.seed: .*got 1152921504606847000$/],
+    [{ generation: { prompt_format: 'completion' } }, /^generation\.prompt_format: .*got "completion"$/],
+    [{ num_repeats_add_seed: true, generation: { seed: 3 } }, /^generation\.seed: expected null with num_repeats_add_seed .*got 3$/],
+  ]; // prettier-ignore
+  for (const [fields, expected] of refused) {
+    test(`with ${JSON.stringify(fields).slice(0, 60)} is refused by one message that names it`, () => {
+      const found = problems({ samples, ...fields });
+      assert.equal(found.length, 1, found.join('\n'));
+      assert.match(found[0] ?? '', expected);
+    });
+  }
+
+  for (const input of [null, undefined, [], 'x', 7]) {
+    test(`that is ${JSON.stringify(input)} is refused, not thrown at`, () => {
+      assert.match(problems(input)[0] ?? '', /^\(input\): expected object, got /);
+    });
+  }
+});
+
+describe('a batch id', () => {
+  const valid = ['a', '0', 'step-17', 'sliding-puzzle-20260101T000000Z', 'A._:-9', 'x'.repeat(120)];
+  for (const id of valid) {
+    test(`${id.slice(0, 40)} (${id.length} characters) is one`, () => {
+      assert.equal(BatchId.parse(id), id);
+    });
+  }
+
+  const invalid = [
+    '', '.', '..', '.hidden', '-x', '_x', ':x', 'a/b', '../a', 'a\\b', 'a b', 'a\n', 'a\0', 'é',
+    'a%2fb', 'x'.repeat(121),
+  ]; // prettier-ignore
+  for (const id of invalid) {
+    test(`${JSON.stringify(id).slice(0, 40)} is none, and the message quotes it`, () => {
+      const { success, error } = BatchId.safeParse(id);
+      assert.equal(success, false);
+      assert.ok(error?.issues[0]?.message.includes(JSON.stringify(id)));
+    });
+  }
+});
+
+describe('a rollout started by hand', () => {
+  const sample = { message_log: [{ role: 'user', content: 'go' }], task_name: 'task' };
+
+  test('is a batch of one sample and one repeat, with the same defaults', () => {
+    const single = SingleRollout.parse({ sample, max_rollout_turns: 3 });
+    const batch = BatchRequest.parse({ samples: [sample], max_rollout_turns: 3, max_in_flight: 1 });
+    assert.deepEqual(toBatchRequest(single), batch);
+  });
+
+  for (const field of ['samples', 'num_repeats', 'limit', 'max_in_flight', 'completion']) {
+    test(`has no ${field}`, () => {
+      const { error } = SingleRollout.safeParse({ sample, [field]: 1 });
+      assert.equal(error?.issues[0]?.code, 'unrecognized_keys');
+    });
+  }
+
+  test('cannot have both kinds of seed either', () => {
+    const seeds = { num_repeats_add_seed: true, generation: { seed: 1 } };
+    assert.equal(SingleRollout.safeParse({ sample, ...seeds }).success, false);
+  });
+});
+
+describe('the place of a rollout', () => {
+  test('names it', () => {
+    assert.equal(rolloutId({ batch_id: 'step-17', row: 12, repeat: 3 }), 'step-17/12-3');
+  });
+
+  for (const ref of [
+    { batch_id: '..', row: 0, repeat: 0 },
+    { batch_id: 'b', row: -1, repeat: 0 },
+    { batch_id: 'b', row: 0, repeat: 0.5 },
+    { batch_id: 'b', row: '../0', repeat: 0 },
+    { batch_id: 'b', row: 0, repeat: 0, turn: 0 },
+  ]) {
+    test(`is not ${JSON.stringify(ref)}`, () => {
+      assert.equal(RolloutRef.safeParse(ref).success, false);
+    });
+  }
+});

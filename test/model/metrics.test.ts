@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { computeMetrics } from '../../src/model/metrics.js';
+import { near, summaryOf } from '../fakes/summaries.js';
+
+/** Two groups of two, computed by hand below. */
+const BATCH = [
+  summaryOf({ row: 0, repeat: 0, reward: 1, terminated: true, turns: 2, gen_tokens: 10, env_tokens: 4, max_gen_tokens: 6, wall_s: 1, started_at: 50, ended_at: 51 }),
+  summaryOf({ row: 0, repeat: 1, reward: 0, truncated: true, stop_reason: 'truncated', turns: 3, gen_tokens: 20, env_tokens: 6, max_gen_tokens: 9, wall_s: 2, started_at: 50, ended_at: 52, faults: { GenerationUnavailable: 2 }, attempts: 3, inherited_tokens: 5, wasted_tokens: 7 }),
+  summaryOf({ row: 1, repeat: 0, reward: 1, terminated: true, truncated: true, turns: 1, gen_tokens: 4, env_tokens: 0, max_gen_tokens: 4, wall_s: 3, started_at: 51, ended_at: 54 }),
+  summaryOf({ row: 1, repeat: 1, reward: 0.5, max_turns_reached: true, stop_reason: 'max_turns', turns: 6, gen_tokens: 30, env_tokens: 10, max_gen_tokens: 8, wall_s: 4, started_at: 52, ended_at: 60, faults: { GenerationUnavailable: 1, ProtocolError: 1 } }),
+]; // prettier-ignore
+
+describe('metrics of a small batch', () => {
+  const metrics = computeMetrics(BATCH, 'standard');
+
+  const byHand: Record<string, number> = {
+    total_turns: 12,
+    avg_turns_per_sample: 3,
+    max_turns_per_sample: 6,
+    'turns_per_sample/p95': 6,
+    'turns_per_sample/p99': 6,
+    natural_termination_rate: 0.5,
+    truncation_rate: 0.5,
+    max_turns_reached_rate: 0.25,
+    mean_total_tokens_per_sample: 21,
+    mean_gen_tokens_per_sample: 16,
+    max_gen_tokens_per_sample: 30,
+    mean_env_tokens_per_sample: 5,
+    'max_gen_tokens_per_turn/max': 9,
+    'max_gen_tokens_per_turn/mean': 6.75,
+    'max_gen_tokens_per_turn/p95': 9,
+    mean_total_reward: 0.625,
+    max_total_reward: 1,
+    min_total_reward: 0,
+    'total_reward/mean': 0.625,
+    // Deviations 0.375, -0.625, 0.375, -0.125; their squares add to 0.6875, over 3.
+    'total_reward/std': Math.sqrt(0.6875 / 3),
+    'total_reward/min': 0,
+    'total_reward/max': 1,
+    // Between 0, 0.5, 1, 1: at 0.3, 1.5 and 2.7 steps.
+    'total_reward/p10': 0.15,
+    'total_reward/p50': 0.75,
+    'total_reward/p90': 1,
+    'group/count': 2,
+    'group/solve_all_rate': 0.5,
+    'group/solve_none_rate': 0,
+    'group/zero_variance_rate': 0,
+    // Group 0 is binary: 1 of 2. Group 1 is not: the first of it.
+    'pass@1': (0.5 + 1) / 2,
+    'pass@2': (1 + 1) / 2,
+    'avg@1': 1,
+    'avg@2': (0.5 + 0.75) / 2,
+    'stop_reason/terminated': 2,
+    'stop_reason/truncated': 1,
+    'stop_reason/max_turns': 1,
+    'faults/GenerationUnavailable': 3,
+    'faults/ProtocolError': 1,
+    'attempts/mean': 1.5,
+    inherited_tokens: 5,
+    wasted_tokens: 7,
+    'wall_s/mean': 2.5,
+    'wall_s/p50': 2.5,
+    'wall_s/p90': 3.7,
+    'wall_s/p99': 3.97,
+    'wall_s/max': 4,
+    span_s: 10,
+    turns_per_s: 1.2,
+    gen_tokens_per_s: 6.4,
+  };
+  for (const [name, expected] of Object.entries(byHand)) {
+    test(`${name} is ${expected}`, () => {
+      near(metrics[name], expected);
+    });
+  }
+
+  test('are one flat object of finite numbers, and no other names than these', () => {
+    assert.ok(Object.values(metrics).every(Number.isFinite));
+    const others = Object.keys(metrics).filter((name) => !(name in byHand));
+    const times = ['queue_s', 'generate_s', 'step_s'];
+    const figures = ['mean', 'p50', 'p90', 'p99', 'max'];
+    assert.deepEqual(others, times.flatMap((time) => figures.map((figure) => `${time}/${figure}`)));
+  }); // prettier-ignore
+});
+
+describe('metrics', () => {
+  test('of no valid rollout are empty', () => {
+    assert.deepEqual(computeMetrics([], 'standard'), {});
+    const failed = ['failed', 'timeout', 'stopped', 'cancelled'].map((stop_reason) =>
+      summaryOf({ stop_reason, reward: 5 }),
+    );
+    assert.deepEqual(computeMetrics(failed, 'standard'), {});
+  });
+
+  test('leave out what did not end validly: a fault is never a reward', () => {
+    const failed = summaryOf({ stop_reason: 'failed', row: 9, reward: -100, turns: 50 });
+    for (const semantics of ['standard', 'nemo-rl-sync', 'nemo-rl-async'] as const)
+      assert.deepEqual(
+        computeMetrics([...BATCH, failed], semantics),
+        computeMetrics(BATCH, semantics),
+      );
+  });
+
+  test('natural_termination_rate counts truncation under nemo-rl-sync only (statement 31)', () => {
+    const rate = (semantics: 'standard' | 'nemo-rl-sync' | 'nemo-rl-async') =>
+      computeMetrics(BATCH, semantics)['natural_termination_rate'];
+    assert.equal(rate('standard'), 0.5);
+    assert.equal(rate('nemo-rl-async'), 0.5);
+    assert.equal(rate('nemo-rl-sync'), 0.75);
+  });
+
+  test('of one rollout have no spread, and no rate where no time passed', () => {
+    const metrics = computeMetrics([summaryOf({ reward: 3, turns: 2 })], 'standard');
+    assert.equal(metrics['total_reward/std'], 0);
+    assert.equal(metrics['total_reward/p10'], 3);
+    assert.equal(metrics['pass@1'], 3);
+    assert.equal(metrics['turns_per_s'], 0);
+    assert.ok(!('pass@2' in metrics));
+  });
+
+  test('of a reward component that some rollouts lack count it there as 0', () => {
+    const some = [summaryOf({ rewards: { format: 1 } }), summaryOf({ repeat: 1, rewards: {} })];
+    assert.equal(computeMetrics(some, 'standard')['rewards/format/mean'], 0.5);
+  });
+
+  test('of a very large batch are computed, too', () => {
+    const many = Array.from({ length: 200_000 }, (_, row) => summaryOf({ row, reward: row % 2 }));
+    assert.equal(computeMetrics(many, 'standard')['mean_total_reward'], 0.5);
+  });
+});
+
+describe('upstream’s percentile', () => {
+  const p95 = (turns: number[]) =>
+    computeMetrics(
+      turns.map((count, row) => summaryOf({ row, turns: count })),
+      'standard',
+    )['turns_per_sample/p95'];
+
+  test('is not interpolated: of 1 to 20 the 95th is 20 (statement 2.1 #8)', () => {
+    assert.equal(p95(Array.from({ length: 20 }, (_, i) => i + 1)), 20);
+  });
+
+  test('of one value is that value, and order does not matter', () => {
+    assert.equal(p95([5]), 5);
+    assert.equal(p95([9, 1, 5]), 9);
+    assert.equal(p95(Array.from({ length: 40 }, (_, i) => 40 - i)), 39);
+  });
+});

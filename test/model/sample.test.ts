@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { problemsOf } from '../../src/model/problems.js';
+import { ROW_COLUMNS, Sample, lostDigits } from '../../src/model/sample.js';
+
+const MINIMAL = { message_log: [{ role: 'user', content: 'go' }], task_name: 'task' };
+
+function problems(sample: unknown): string[] {
+  const { error } = Sample.safeParse(sample);
+  return error === undefined
+    ? []
+    : problemsOf(error, sample).map(({ where, what }) => `${where}: ${what}`);
+}
+
+describe('a sample', () => {
+  test('needs a prompt and a task, nothing more', () => {
+    assert.deepEqual(Sample.parse(MINIMAL), MINIMAL);
+  });
+
+  test('keeps unknown columns untouched, whatever they hold', () => {
+    const columns = { dataset: 'x', nested: { a: [1, { b: null }] }, idx: 17, weight: -0.5 };
+    assert.deepEqual(Sample.parse({ ...MINIMAL, ...columns }), { ...MINIMAL, ...columns });
+  });
+
+  test('may have all of upstream’s columns, stop_strings also null', () => {
+    const full = {
+      message_log: [{ role: 'user', content: 'go', token_ids: [1], generation_logprobs: [-0.5] }],
+      task_name: 'task',
+      extra_env_info: { state: {} },
+      idx: 3,
+      loss_multiplier: 0,
+      stop_strings: null,
+      length: 1,
+    };
+    assert.deepEqual(Sample.parse(full), full);
+    assert.deepEqual(problems({ ...full, stop_strings: ['</answer>'] }), []);
+  });
+
+  const refused: [string, unknown, RegExp][] = [
+    ['nothing', null, /^\(input\): expected object, got null$/],
+    ['no prompt', { task_name: 't' }, /^message_log: expected array, got nothing$/],
+    ['an empty prompt', { ...MINIMAL, message_log: [] }, /^message_log: expected at least one message/],
+    ['only empty messages', { ...MINIMAL, message_log: [{ role: 'user', content: '' }] }, /^message_log: expected a prompt/],
+    ['no task', { message_log: MINIMAL.message_log }, /^task_name: expected string, got nothing$/],
+    ['a number as content', { ...MINIMAL, message_log: [{ role: 'user', content: 7 }] }, /^message_log\.0\.content: expected string, got 7$/],
+    ['an unknown field in a message', { ...MINIMAL, message_log: [{ role: 'user', content: 'x', tool: 1 }] }, /^message_log\.0\.tool: unknown field$/],
+    ['a negative id', { ...MINIMAL, message_log: [{ role: 'user', content: 'x', token_ids: [-1] }] }, /^message_log\.0\.token_ids\.0: .*got -1$/],
+    ['a fraction as id', { ...MINIMAL, message_log: [{ role: 'user', content: 'x', token_ids: [1.5] }] }, /^message_log\.0\.token_ids\.0: .*got 1\.5$/],
+    ['a list as extra_env_info', { ...MINIMAL, extra_env_info: [] }, /^extra_env_info: expected record, got \[\]$/],
+    ['one stop string', { ...MINIMAL, stop_strings: 'x' }, /^stop_strings: expected array, got "x"$/],
+    ['an empty stop string', { ...MINIMAL, stop_strings: [''] }, /^stop_strings\.0: .*got ""$/],
+  ]; // prettier-ignore
+  for (const [what, sample, expected] of refused) {
+    test(`with ${what} is refused by one message that names the place`, () => {
+      const found = problems(sample);
+      assert.equal(found.length, 1, found.join('\n'));
+      assert.match(found[0] ?? '', expected);
+    });
+  }
+
+  test('with ids on some messages only is refused, and the message counts them', () => {
+    const message_log = [
+      { role: 'system', content: 'a', token_ids: [1] },
+      { role: 'user', content: 'b' },
+      { role: 'user', content: 'c' },
+    ];
+    assert.deepEqual(problems({ ...MINIMAL, message_log }), [
+      'message_log: expected token_ids on every message or on none, got them on 1 of 3',
+    ]);
+  });
+
+  test('with ids on every message may have empty contents and empty lists', () => {
+    const message_log = [
+      { role: 'user', content: '', token_ids: [1] },
+      { role: 'user', content: '', token_ids: [] },
+    ];
+    assert.deepEqual(problems({ ...MINIMAL, message_log }), []);
+  });
+
+  for (const column of ROW_COLUMNS) {
+    test(`with a column ${column} is refused: its row would overwrite it`, () => {
+      const found = problems({ ...MINIMAL, [column]: null });
+      assert.equal(found.length, 1, found.join('\n'));
+      assert.match(found[0] ?? '', new RegExp(`^${column}: this column is written by the rollout`));
+    });
+  }
+
+  test('may have the row’s columns that are its own', () => {
+    const own = { extra_env_info: {}, stop_strings: ['x'], idx: 0, length: 1, loss_multiplier: 1 };
+    assert.deepEqual(problems({ ...MINIMAL, ...own }), []);
+  });
+});
+
+describe('lostDigits', () => {
+  const lost: [string, string][] = [
+    ['{"id":9007199254740993}', '9007199254740993'],
+    ['{"id":9007199254740992}', '9007199254740992'],
+    ['[-9007199254740993]', '-9007199254740993'],
+    ['{"a":1,"b":[0,123456789012345678901]}', '123456789012345678901'],
+    ['9007199254740993', '9007199254740993'],
+  ];
+  for (const [json, digits] of lost) {
+    test(`finds ${digits} in ${json}`, () => {
+      assert.equal(lostDigits(json), digits);
+    });
+  }
+
+  const kept = [
+    '{"id":9007199254740991}',
+    '{"id":-9007199254740991}',
+    '{"id":"9007199254740993"}',
+    '{"9007199254740993":1}',
+    '{"text":"a \\"9007199254740993\\" b","n":1}',
+    '{"logprob":-0.30000000000000004}',
+    '{"logprob":-1.2345678901234567e-05}',
+    '{"p":0.12345678901234567890}',
+    '{"x":12345678901234567.5}',
+    '{"x":1e300}',
+    '{"x":1e0000000000000000001}',
+  ];
+  for (const json of kept) {
+    test(`finds nothing in ${json}`, () => {
+      JSON.parse(json);
+      assert.equal(lostDigits(json), null);
+    });
+  }
+});
