@@ -2,7 +2,7 @@ import tseslint from 'typescript-eslint';
 
 export default tseslint.config(
   {
-    ignores: ['dist/', 'node_modules/', '.rollouts/', 'python/', '**/*.js', '**/*.mjs', '**/*.cjs'],
+    ignores: ['dist/', '.bench/', 'node_modules/', '.rollouts/', 'python/', '**/*.js', '**/*.mjs', '**/*.cjs'],
   },
   tseslint.configs.strictTypeChecked,
   {

@@ -6,6 +6,8 @@ import { toFailure } from './failures.js';
 /** What an activity's body is given of the attempt that runs it. */
 export interface Attempt {
   workflow_id: string;
+  /** 1 for the first. */
+  number: number;
   /** Aborts on cancellation, worker shutdown and lost heartbeats, with the reason to throw. */
   signal: AbortSignal;
   /** Seconds since the activity was first scheduled: all its attempts, on the server's clock. */
@@ -53,6 +55,7 @@ export function createRunAttempt({
     };
     const attempt: Attempt = {
       workflow_id: workflow.workflow_id,
+      number: info.attempt,
       signal: context.cancellationSignal,
       waited_s: (Date.now() - info.scheduledTimestampMs) / 1000,
       get checkpoint() {

@@ -1,4 +1,4 @@
-import { ApplicationFailure, CancelledFailure } from '@temporalio/activity';
+import { ApplicationFailure } from '@temporalio/activity';
 import { Fault } from '../model/faults.js';
 
 /**
@@ -16,5 +16,3 @@ export function toFailure(error: unknown): unknown {
     ...(retryAfterMs !== null && { nextRetryDelay: retryAfterMs }),
   });
 }
-
-export const isCancellation = (error: unknown): boolean => error instanceof CancelledFailure;

@@ -14,12 +14,12 @@ import { isSingle, placeOf } from './start-rollout.js';
  */
 export function createFinishRollout({ attempt, store }: Dependencies): Activities['finishRollout'] {
   return (input) =>
-    attempt(async ({ workflow_id }) => {
+    attempt(async ({ workflow_id, number }) => {
       const ref = placeOf(input.rollout, workflow_id);
       const single = isSingle(input.rollout);
       if (single && (await store.findRequest(ref.batch_id)) === null)
         return nothingToFinish(ref, input);
-      const journal = await store.claim(ref, { activity: 'finishRollout' });
+      const journal = await store.claim(ref, { activity: 'finishRollout', attempt: number });
       try {
         const { trajectory } = journal;
         if (trajectory.end === null) {

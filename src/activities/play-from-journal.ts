@@ -13,9 +13,9 @@ export function playFromJournal(
   { activity, play }: { activity: keyof Activities; play: (hold: Hold) => Promise<void> },
 ): (at: TurnRef) => Promise<TurnProgress> {
   return ({ batch_id, row, repeat }) =>
-    attempt(async ({ signal }) => {
+    attempt(async ({ signal, number }) => {
       const ref = { batch_id, row, repeat };
-      const journal = await store.claim(ref, { activity });
+      const journal = await store.claim(ref, { activity, attempt: number });
       try {
         const { trajectory } = journal;
         if (trajectory.end === null) {

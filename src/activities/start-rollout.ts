@@ -64,7 +64,11 @@ async function startRollout(
       message: `rollout_timeout ${request.rollout_timeout} passed before the prompt was rendered`,
     });
   }
-  const journal = await store.claim(ref, { activity: 'startRollout', reopen: true });
+  const journal = await store.claim(ref, {
+    activity: 'startRollout',
+    attempt: attempt.number,
+    reopen: true,
+  });
   try {
     if (journal.trajectory.start === null && journal.trajectory.end === null) {
       const sample = await store.readSample(ref);

@@ -30,7 +30,14 @@ export interface Stack {
 }
 
 /** Tokens a second per stream, tokens of thought per turn: the example takes about half a minute, so that it can be watched. */
-const DEMO_SIMULATOR = ['--tokens-per-second', '60', '--thinking-tokens', '[40,120]'];
+const DEMO_SIMULATOR = [
+  '--tokens-per-second',
+  '60',
+  '--thinking-tokens',
+  '[40,120]',
+  '--skill',
+  '0.5',
+];
 
 /** Temporal server, simulator and worker, each started again when it dies, on the same ports. */
 export async function startStack(options: StackOptions): Promise<Stack> {

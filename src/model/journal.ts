@@ -51,6 +51,8 @@ const ClaimLine = z.object({
   kind: z.literal('claim'),
   ...written,
   activity: z.string(),
+  /** The activity's own attempt: above 1, an earlier one did not report. */
+  attempt: z.int(),
   /** Only of `startRollout`: a rollout that ended without a valid result goes on. */
   reopen: z.boolean(),
 });

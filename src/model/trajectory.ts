@@ -10,7 +10,7 @@ import type { LogMessage } from './sample.js';
 export interface Trajectory {
   /** Who may write: the latest claim's writer. */
   writer: string | null;
-  /** Claims so far: activity attempts that took the journal. */
+  /** 1 for a rollout that nothing disturbed; one more for each retried activity and each continuation of its batch. */
   attempts: number;
   start: LineOf<'start'> | null;
   turns: Turn[];
@@ -137,7 +137,7 @@ function applyClaim(trajectory: Trajectory, claim: LineOf<'claim'>): void {
     trajectory.end = null;
     open.protocol_errors = 0;
   }
-  trajectory.attempts += 1;
+  if (trajectory.attempts === 0 || claim.attempt > 1 || end !== null) trajectory.attempts += 1;
   if (open.line === null && open.token_ids.length > open.inherited) {
     trajectory.inherited_tokens += open.token_ids.length - open.inherited;
     open.inherited = open.token_ids.length;

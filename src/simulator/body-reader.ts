@@ -20,7 +20,7 @@ export interface FieldProblem {
 export type Body = Readonly<Record<string, unknown>>;
 
 /** 400 as FastAPI's validation answers it: every problem on a line, a Python dict each (captures 044, 050, 051). */
-export function validationRefusal(problems: readonly FieldProblem[]): Refusal {
+function validationRefusal(problems: readonly FieldProblem[]): Refusal {
   const lines = problems.map(({ type, loc, msg, input, ctx }) =>
     pythonText({
       type,

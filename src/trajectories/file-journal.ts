@@ -12,7 +12,7 @@ import type { Trajectory } from '../model/trajectory.js';
 import { applyLine, emptyTrajectory } from '../model/trajectory.js';
 import { isMissing, makeDirectory, storing, syncDirectory } from './disk.js';
 import type { Fold, FoldCache } from './fold-cache.js';
-import type { Journal } from './trajectory-store.js';
+import type { Claimant, Journal } from './trajectory-store.js';
 
 /** A claim's kind, writer and time: no two journals begin with the same. */
 const HEAD_BYTES = 64;
@@ -31,7 +31,7 @@ export async function claimJournal({
 }: {
   file: string;
   ref: RolloutRef;
-  by: { activity: string; reopen?: boolean };
+  by: Claimant;
   cache: FoldCache;
 }): Promise<Journal> {
   const id = rolloutId(ref);
@@ -39,7 +39,7 @@ export async function claimJournal({
     const handle = await openJournal(file);
     try {
       const writer = randomUUID().slice(0, 8);
-      const claim: Entry = { kind: 'claim', activity: by.activity, reopen: by.reopen ?? false };
+      const claim: Entry = { kind: 'claim', attempt: 1, reopen: false, ...by };
       await appendText(handle, `\n${textOf(lineOf(claim, writer))}`);
       const cached = cache.take(file);
       const fold = await readOn(handle, cached);

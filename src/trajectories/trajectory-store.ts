@@ -24,11 +24,19 @@ export interface TrajectoryStore {
   readSample(ref: { batch_id: string; row: number }): Promise<Sample>;
   sampleCount(batchId: string): Promise<number>;
   /** Claims the journal: from here on only this writer's lines count, until someone else claims it. */
-  claim(ref: RolloutRef, by: { activity: string; reopen?: boolean }): Promise<Journal>;
+  claim(ref: RolloutRef, by: Claimant): Promise<Journal>;
   /** The journal as it stands, without claiming it. */
   readTrajectory(ref: RolloutRef): Promise<Trajectory>;
   /** The batch's result files, written by a closing pass. */
   outputs(batchId: string): BatchOutputs;
+}
+
+/** Which attempt claims a journal. */
+export interface Claimant {
+  activity: string;
+  /** Default 1, the first. */
+  attempt?: number;
+  reopen?: boolean;
 }
 
 /** One attempt's hold on a rollout's journal. */

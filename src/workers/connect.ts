@@ -14,7 +14,7 @@ export interface Connected {
 }
 
 /** Address and namespace: temporal.yaml's, else TEMPORAL_* variables and temporal.toml, else the local default. */
-export function connectionSettings({ temporal }: Pick<Config, 'temporal'>): {
+function connectionSettings({ temporal }: Pick<Config, 'temporal'>): {
   options: NativeConnectionOptions & { address: string };
   namespace: string;
 } {

@@ -15,8 +15,8 @@ export async function ensureSearchAttributes(
 ): Promise<string[]> {
   const { customAttributes } = await operatorService.listSearchAttributes({ namespace });
   for (const { name, type } of SEARCH_ATTRIBUTES) {
-    const there = customAttributes[name];
-    if (there !== undefined && Number(there) !== INDEXED_VALUE_TYPE[type]) {
+    const there: number | undefined = customAttributes[name];
+    if (there !== undefined && there !== INDEXED_VALUE_TYPE[type]) {
       throw new Error(
         `search attribute ${name} of namespace ${namespace} is not a ${CLI_TYPE[type]}; remove it, or use another namespace`,
       );

@@ -142,6 +142,9 @@ export function wholeTurn(
 }
 
 /** A line as activities append it: the journal itself adds who and when. */
-export function entryOf({ writer: _, at: __, ...entry }: JournalLine): Entry {
-  return entry;
+export function entryOf(line: JournalLine): Entry {
+  const entry: Partial<JournalLine> = { ...line };
+  delete entry.writer;
+  delete entry.at;
+  return entry as Entry;
 }

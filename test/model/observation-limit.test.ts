@@ -9,7 +9,10 @@ const MAX = 20;
 
 function limit(
   given: { input: number; generated: number; observation: number },
-  { semantics = 'standard' as Semantics, finish = 'stop' as 'stop' | 'length' } = {},
+  {
+    semantics = 'standard',
+    finish = 'stop',
+  }: { semantics?: Semantics; finish?: 'stop' | 'length' } = {},
 ) {
   const ids = Array.from({ length: given.observation }, (_, i) => 700 + i);
   const { token_ids, truncated } = limitObservation(ids, {

@@ -55,7 +55,7 @@ describe('claims', () => {
       b.observation({ reward: 1 }),
     ]);
     assert.deepEqual(turns[0]?.token_ids, [1, 2, 3]);
-    assert.equal(turns[0]?.observation.reward, 1);
+    assert.equal(turns[0].observation.reward, 1);
   });
 });
 
@@ -88,7 +88,7 @@ describe('end', () => {
         b.end({ stop_reason: 'failed' }),
       ]);
       assert.equal(end?.stop_reason, stop_reason);
-      assert.equal(end?.writer, 'a');
+      assert.equal(end.writer, 'a');
     });
   }
 

@@ -16,8 +16,11 @@ describe('creating a batch', () => {
     assert.equal(await store.sampleCount(BATCH), 3);
     const text = await readFile(path.join(root, BATCH, 'samples.jsonl'), 'utf8');
     assert.equal(text, samples.map((sample) => `${sample}\n`).join(''));
-    const written = JSON.parse(await readFile(path.join(root, BATCH, 'batch.json'), 'utf8'));
-    assert.equal((written as { schema_version: number }).schema_version, 1);
+    const written: unknown = JSON.parse(
+      await readFile(path.join(root, BATCH, 'batch.json'), 'utf8'),
+    );
+    assert.deepEqual(written, request);
+    assert.equal(request.schema_version, 1);
   });
 
   test('a batch that is not there is null', async (t) => {
@@ -54,7 +57,7 @@ describe('creating a batch', () => {
     assert.deepEqual(await store.findRequest(BATCH), won[0]);
     for (const result of results)
       if (result.status === 'rejected')
-        assert.ok(faultOf('InvalidBatchRequest', 'num_repeats: ')(result.reason), result.reason); // prettier-ignore
+        assert.ok(faultOf('InvalidBatchRequest', 'num_repeats: ')(result.reason));
   });
 
   test('two that race with different samples: one has the id, and its manifest is whole', async (t) => {

@@ -1,0 +1,42 @@
+import { Fault } from '../../src/model/faults.js';
+import { createFileStore } from '../../src/trajectories/file-store.js';
+import { author, entryOf } from './journal-lines.js';
+import { BATCH, REF } from './temporary-store.js';
+
+/**
+ * Run as a program under a limit of file size: writes until no more fits, then prints what succeeded and what the
+ * store threw. `journal` appends chunks, `rows` closes rows.
+ */
+
+const [root = '', what = ''] = process.argv.slice(2);
+const store = createFileStore({ root, max_cached_bytes: 0 });
+const ROOM_FOR_ANY_LIMIT = 100_000;
+
+async function fillJournal(succeeded: () => void): Promise<void> {
+  const lines = author('ignored');
+  const journal = await store.claim(REF, { activity: 'playTurns' });
+  await journal.append(entryOf(lines.start()));
+  for (let offset = 0; offset < ROOM_FOR_ANY_LIMIT; offset++) {
+    await journal.append(
+      entryOf(lines.chunk({ offset, token_ids: [offset], text: 'x'.repeat(997) })),
+    );
+    succeeded();
+  }
+}
+
+async function fillRows(succeeded: () => void): Promise<void> {
+  const writer = await store.outputs(BATCH).openPart({ first: 0, last: 9 }, null);
+  for (let row = 0; row < ROOM_FOR_ANY_LIMIT; row++) {
+    await writer.write({ row: JSON.stringify('x'.repeat(997)), summary: '{}', valid: true });
+    succeeded();
+  }
+}
+
+let count = 0;
+try {
+  await (what === 'journal' ? fillJournal : fillRows)(() => (count += 1));
+} catch (error) {
+  if (!(error instanceof Fault)) throw error;
+  const { type, message, retryable } = error;
+  console.log(JSON.stringify({ count, type, message, retryable }));
+}
