@@ -1,0 +1,130 @@
+/** How users start batches: the Temporal CLI and a Temporal Schedule, with the request in a file. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { after, before, describe, test } from 'node:test';
+import { promisify } from 'node:util';
+import { findTemporalCli } from '../../src/local/temporal-cli.js';
+import type { BatchResult } from '../../src/activities/contract.js';
+import type { Simulator } from '../../src/simulator/server.js';
+import { startSimulator } from '../../src/simulator/server.js';
+import { readRows } from '../harness/batch.js';
+import { PROJECT_ROOT } from '../harness/dev-server.js';
+import { puzzleRequest } from '../harness/puzzle-request.js';
+import type { Testbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
+import { eventually } from '../harness/waiting.js';
+
+const QUEUE = 'ways-in';
+const run = promisify(execFile);
+
+describe('a batch', { timeout: 180_000 }, () => {
+  let bed: Testbed;
+  let simulator: Simulator;
+  let cli: string;
+  let input: string;
+
+  before(async () => {
+    cli = (await findTemporalCli({ env: process.env, projectRoot: PROJECT_ROOT, say: console.log }))
+      .path;
+    bed = await startTestbed('ways-in');
+    simulator = await startSimulator({
+      settings: { thinking_tokens: 4, skill: 0, seed: 1 },
+      port: 0,
+    });
+    await bed.startWorker({
+      task_queue: QUEUE,
+      generation: { default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] } },
+      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
+    });
+    input = path.join(bed.directory, 'batch.json');
+    await writeFile(input, JSON.stringify(puzzleRequest({ samples: 2, num_repeats: 2 })));
+  });
+  after(async () => {
+    await bed.end();
+    await simulator.close();
+  });
+
+  const temporal = async (...args: string[]): Promise<string> => {
+    const { stdout } = await run(cli, [...args, '--address', bed.server.address], {
+      timeout: 60_000,
+    });
+    return stdout;
+  };
+  const start = ['--type', 'rolloutBatch', '--task-queue', QUEUE, '--input-file'];
+
+  test('is started by `temporal workflow execute`, which prints its result', async () => {
+    const answer = await temporal(
+      'workflow',
+      'execute',
+      '--workflow-id',
+      'step-1',
+      ...start,
+      input,
+      '-o',
+      'json',
+    );
+    const { status, result } = JSON.parse(answer) as { status: string; result: BatchResult };
+    assert.equal(status, 'COMPLETED');
+    assert.equal(result.counts.completed, 4);
+    assert.ok(Buffer.byteLength(JSON.stringify(result)) < 16_000);
+    assert.equal((await readRows(result.files.rollouts)).length, 4);
+  });
+
+  test('can be found by what its rollouts came to', async () => {
+    const query = `RolloutOutcome="max_turns" AND RolloutTask="sliding_puzzle" AND RolloutTurns=5 AND WorkflowId STARTS_WITH "step-1/"`;
+    await eventually({ what: 'the list to show four rollouts', timeout_ms: 20_000 }, async () => {
+      const rows = JSON.parse(
+        await temporal('workflow', 'list', '--query', query, '-o', 'json'),
+      ) as unknown[];
+      return rows.length === 4;
+    });
+  });
+
+  test('of each run of a schedule has its own id', async () => {
+    await temporal(
+      'schedule',
+      'create',
+      '--schedule-id',
+      'nightly',
+      '--interval',
+      '24h',
+      '--workflow-id',
+      'nightly',
+      ...start,
+      input,
+    );
+    const trigger = [
+      'schedule',
+      'trigger',
+      '--schedule-id',
+      'nightly',
+      '--overlap-policy',
+      'AllowAll',
+    ];
+    await temporal(...trigger);
+    await sleep(2000);
+    await temporal(...trigger);
+    const ids = new Set<string>();
+    const query =
+      'WorkflowType="rolloutBatch" AND ExecutionStatus="Completed" AND WorkflowId STARTS_WITH "nightly"';
+    await eventually(
+      { what: 'two scheduled batches to complete', timeout_ms: 60_000 },
+      async () => {
+        for await (const { workflowId } of bed.server.client.workflow.list({ query }))
+          ids.add(workflowId);
+        return ids.size === 2;
+      },
+    );
+    for (const id of ids) {
+      assert.match(id, /^nightly-\d{4}-\d\d-\d\dT/);
+      const rows = await readRows(path.join(bed.store_root, id, 'rollouts.jsonl'));
+      assert.deepEqual(
+        rows.map(({ batch_id }) => batch_id),
+        Array(4).fill(id),
+      );
+    }
+  });
+});

@@ -1,0 +1,130 @@
+/** A worker that cannot work says why, and what to do about it. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { TestServer } from '../harness/dev-server.js';
+import { startTestServer } from '../harness/dev-server.js';
+import type { TemporaryDirectory } from '../harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+import type { WorkerConfig } from '../harness/worker-process.js';
+import { startWorkerProcess } from '../harness/worker-process.js';
+
+/** temporal.api.enums.v1.IndexedValueType.INDEXED_VALUE_TYPE_DOUBLE */
+const DOUBLE = 4;
+
+describe('a worker', { timeout: 120_000 }, () => {
+  let directory: TemporaryDirectory;
+  let server: TestServer;
+
+  before(async () => {
+    directory = await makeTemporaryDirectory('worker-start');
+    server = await startTestServer({ directory: directory.path });
+  });
+  after(async () => {
+    await server.stop();
+    await directory.remove();
+  });
+
+  const config = (change: object = {}): WorkerConfig => ({
+    temporal: { address: server.address, namespace: server.namespace, task_queue: 'start' },
+    store: { kind: 'file', root: directory.path },
+    inputs_dir: directory.path,
+    generation: { default: { kind: 'vllm', base_urls: ['http://127.0.0.1:9/v1'] } },
+    environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
+    ...change,
+  });
+
+  const refusal = async (name: string, settings: WorkerConfig): Promise<string> => {
+    try {
+      const worker = await startWorkerProcess({
+        directory: directory.path,
+        config: settings,
+        name,
+      });
+      await worker.stop();
+    } catch (error) {
+      return String(error);
+    }
+    throw new Error('the worker started');
+  };
+
+  const settings: { what: string; change: object; says: RegExp }[] = [
+    { what: 'an unknown key', change: { workers: 3 }, says: /workers: unknown field/ },
+    {
+      what: 'an unknown key of a service',
+      change: {
+        generation: { default: { kind: 'vllm', base_urls: ['http://127.0.0.1:9/v1'], urls: [] } },
+      },
+      says: /generation\.default\.urls: unknown field/,
+    },
+    {
+      what: 'an unknown kind of environment',
+      change: { environments: { chess: { kind: 'chess' } } },
+      says: /environments\.chess\.kind: unknown environment kind "chess"; known kinds: sliding_puzzle, http/,
+    },
+    {
+      what: 'a base URL without /v1',
+      change: { generation: { default: { kind: 'vllm', base_urls: ['http://127.0.0.1:9'] } } },
+      says: /base_urls\.0: expected a base URL that ends in \/v1/,
+    },
+    {
+      what: 'a secret that is not set',
+      change: {
+        generation: {
+          default: {
+            kind: 'vllm',
+            base_urls: ['http://127.0.0.1:9/v1'],
+            api_key_env: 'NO_SUCH_KEY',
+          },
+        },
+      },
+      says: /generation\.default\.api_key_env: expected the environment variable NO_SUCH_KEY to hold the key/,
+    },
+    {
+      what: 'a memory size without unit',
+      change: { worker: { memory: '1000' } },
+      says: /worker\.memory: expected a size such as 512MiB or 1GiB/,
+    },
+  ];
+  for (const [i, { what, change, says }] of settings.entries()) {
+    test(`with ${what} in temporal.yaml says so and ends`, async () => {
+      assert.match(await refusal(`settings-${i}`, config(change)), says);
+    });
+  }
+
+  test('registers the search attributes that the namespace lacks', async () => {
+    const { operatorService } = server.client.connection;
+    const { namespace } = server;
+    await operatorService.removeSearchAttributes({
+      namespace,
+      searchAttributes: ['RolloutReward', 'RolloutTask'],
+    });
+    const worker = await startWorkerProcess({
+      directory: directory.path,
+      config: config(),
+      name: 'registers',
+    });
+    await worker.stop();
+    const { customAttributes } = await operatorService.listSearchAttributes({ namespace });
+    assert.equal(customAttributes['RolloutReward'], DOUBLE);
+    assert.ok('RolloutTask' in customAttributes);
+  });
+
+  test('that may not register them ends with the commands to type', async () => {
+    const { operatorService } = server.client.connection;
+    const { namespace } = server;
+    await operatorService.removeSearchAttributes({
+      namespace,
+      searchAttributes: ['RolloutReward'],
+    });
+    for (const name of ['Loss', 'Score', 'Weight']) {
+      await operatorService.addSearchAttributes({
+        namespace,
+        searchAttributes: { [name]: DOUBLE },
+      });
+    }
+    assert.match(
+      await refusal('slots', config()),
+      /lacks the search attributes RolloutReward[^]*temporal operator search-attribute create --namespace default --name RolloutReward --type Double/,
+    );
+  });
+});
