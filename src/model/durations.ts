@@ -5,16 +5,15 @@ import { z } from 'zod';
 const LONGEST_MS = ms('10y');
 
 /** A positive duration as people write it: `500ms`, `2s`, `5m`, `1h`. Kept as written, so that files read well. */
-export const Duration = z.string().refine(
-  (text) => {
-    const value = parse(text);
-    return value !== undefined && value > 0 && value <= LONGEST_MS;
-  },
-  {
+export const Duration = z
+  .string()
+  .refine((text) => (parse(text) ?? 0) > 0, {
     error: (issue) =>
-      `expected a duration such as "30s" or "1h", at most 10 years, got ${JSON.stringify(issue.input)}`,
-  },
-);
+      `expected a duration such as "30s" or "1h", got ${JSON.stringify(issue.input)}`,
+  })
+  .refine((text) => (parse(text) ?? 0) <= LONGEST_MS, {
+    error: (issue) => `expected a duration of at most 10 years, got ${JSON.stringify(issue.input)}`,
+  });
 
 /** Milliseconds of a validated {@link Duration}. */
 export function toMs(duration: string): number {

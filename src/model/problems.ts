@@ -4,6 +4,7 @@ import { cutToBytes } from './utf8.js';
 
 const MAX_PROBLEMS = 10;
 const MAX_BYTES = 2800;
+const MAX_BYTES_EACH = 500;
 
 /** One problem of an input: where, and what was expected and got. */
 export interface Problem {
@@ -48,14 +49,14 @@ function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
 export function preview(value: unknown): string {
   if (value === undefined) return 'nothing';
   const text = JSON.stringify(value);
-  return text.length > 80 ? `${text.slice(0, 80)}…` : text;
+  return cutToBytes(text, 80);
 }
 
 /** At most ten problems and 3 kB, so that the failure stays readable in the Web UI and small in history. */
 export function invalidBatchRequest(problems: Problem[]): Fault {
   const lines = problems
     .slice(0, MAX_PROBLEMS)
-    .map(({ where, what }) => `${where}: ${what.length > 500 ? `${what.slice(0, 500)}…` : what}`);
+    .map(({ where, what }) => `${where}: ${cutToBytes(what, MAX_BYTES_EACH)}`);
   if (problems.length > MAX_PROBLEMS) lines.push(`… and ${problems.length - MAX_PROBLEMS} more`);
   return new Fault({
     type: 'InvalidBatchRequest',

@@ -137,7 +137,7 @@ function applyClaim(trajectory: Trajectory, claim: LineOf<'claim'>): void {
     trajectory.end = null;
     open.protocol_errors = 0;
   }
-  if (trajectory.attempts === 0 || claim.attempt > 1 || end !== null) trajectory.attempts += 1;
+  if (trajectory.attempts === 0 || claim.attempt > 1 || claim.reopen) trajectory.attempts += 1;
   if (open.line === null && open.token_ids.length > open.inherited) {
     trajectory.inherited_tokens += open.token_ids.length - open.inherited;
     open.inherited = open.token_ids.length;

@@ -1,4 +1,5 @@
 import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { DefaultLogger, bundleWorkflowCode } from '@temporalio/worker';
 
@@ -9,6 +10,22 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const { code } = await bundleWorkflowCode({
     workflowsPath: fileURLToPath(new URL('../workflows/index.js', import.meta.url)),
     logger: new DefaultLogger('WARN'),
+    webpackConfigHook: nameSourcesRelatively,
   });
   await writeFile(bundlePath, code);
+}
+
+type WebpackHook = NonNullable<Parameters<typeof bundleWorkflowCode>[0]['webpackConfigHook']>;
+
+/** Stack traces of workflows are shown in the Web UI: they name the project's files, not where it was built. */
+function nameSourcesRelatively(config: Parameters<WebpackHook>[0]): ReturnType<WebpackHook> {
+  const root = fileURLToPath(new URL('../', import.meta.url));
+  return {
+    ...config,
+    output: {
+      ...config.output,
+      devtoolModuleFilenameTemplate: ({ absoluteResourcePath }: { absoluteResourcePath: string }) =>
+        path.relative(root, absoluteResourcePath),
+    },
+  };
 }

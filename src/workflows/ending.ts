@@ -32,7 +32,7 @@ export async function untilEnd(
     noted.reason ??= 'cancelled';
   });
   const limitTo = (deadline: number): void => {
-    sleep(Math.max(1, deadline - Date.now())).then(
+    sleep(Math.max(1, deadline - Date.now()), { summary: 'rollout_timeout' }).then(
       () => {
         end('timeout');
       },

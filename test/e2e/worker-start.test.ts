@@ -116,12 +116,11 @@ describe('a worker', { timeout: 120_000 }, () => {
       namespace,
       searchAttributes: ['RolloutReward'],
     });
-    for (const name of ['Loss', 'Score', 'Weight']) {
-      await operatorService.addSearchAttributes({
-        namespace,
-        searchAttributes: { [name]: DOUBLE },
-      });
-    }
+    const slots = ['Loss', 'Score', 'Weight'].map((name) => [name, DOUBLE] as const);
+    await operatorService.addSearchAttributes({
+      namespace,
+      searchAttributes: Object.fromEntries(slots),
+    });
     assert.match(
       await refusal('slots', config()),
       /lacks the search attributes RolloutReward[^]*temporal operator search-attribute create --namespace default --name RolloutReward --type Double/,

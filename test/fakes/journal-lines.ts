@@ -44,6 +44,7 @@ export function author(writer: string) {
       kind: 'claim',
       ...by,
       activity: 'playTurns',
+      attempt: 1,
       reopen: false,
       ...given,
     }),

@@ -22,7 +22,7 @@ describe('Duration', () => {
 
   const invalid = [
     '', '90', '0', '0s', '-1s', '1h30m', 's', '1 parsec', 'soon', '1e3s', ' 1s', 'Infinity s',
-    '11y', '99999999999999y', `${'9'.repeat(200)}s`,
+    `${'9'.repeat(200)}s`,
   ]; // prettier-ignore
   for (const text of invalid) {
     test(`${JSON.stringify(text).slice(0, 30)} is refused, and the message quotes it`, () => {
@@ -31,6 +31,13 @@ describe('Duration', () => {
       const message = error.issues[0]?.message ?? '';
       assert.match(message, /expected a duration such as "30s" or "1h"/);
       assert.ok(message.endsWith(`got ${JSON.stringify(text)}`), message);
+    });
+  }
+
+  for (const text of ['11y', '99999999999999y']) {
+    test(`${text} is refused: timers cannot count so far`, () => {
+      const messages = Duration.safeParse(text).error?.issues.map(({ message }) => message);
+      assert.deepEqual(messages, [`expected a duration of at most 10 years, got "${text}"`]);
     });
   }
 

@@ -100,7 +100,7 @@ describe('policy versions and segments', () => {
     const row = rowOf([
       ...started(),
       a.chunk({ token_ids: [1, 2], policy_version: 'v1' }),
-      b.claim(),
+      b.claim({ attempt: 2 }),
       b.chunk({ offset: 2, token_ids: [3], policy_version: 'v1', replica: 'http://other/v1' }),
       b.generation({ token_count: 3 }),
       b.observation(),

@@ -1,16 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { StopReason } from '../../src/model/journal.js';
+import type { JournalLine, StopReason } from '../../src/model/journal.js';
 import { author, foldOf, wholeTurn } from '../fakes/journal-lines.js';
 
 const a = author('a');
 const b = author('b');
 
 describe('claims', () => {
-  test('the latest claim names the writer, and each claim is an attempt', () => {
-    const { writer, attempts } = foldOf([a.claim(), b.claim(), a.claim()]);
-    assert.equal(writer, 'a');
-    assert.equal(attempts, 3);
+  test('the latest one names the writer', () => {
+    assert.equal(foldOf([a.claim(), b.claim()]).writer, 'b');
+    assert.equal(foldOf([a.claim(), b.claim(), a.claim()]).writer, 'a');
   });
 
   test('without a claim nobody may write', () => {
@@ -56,6 +55,33 @@ describe('claims', () => {
     ]);
     assert.deepEqual(turns[0]?.token_ids, [1, 2, 3]);
     assert.equal(turns[0].observation.reward, 1);
+  });
+});
+
+describe('attempts', () => {
+  const first = a.claim({ activity: 'startRollout', reopen: true });
+  const counted = (...lines: JournalLine[]) => foldOf([first, a.start(), ...lines]).attempts;
+
+  test('a rollout that nothing disturbs has one, however many activities it takes', () => {
+    assert.equal(counted(), 1);
+    assert.equal(counted(b.claim(), ...wholeTurn(b), a.claim(), a.end()), 1);
+    assert.equal(foldOf([]).attempts, 0);
+  });
+
+  test('each retried activity is one more', () => {
+    assert.equal(counted(b.claim({ attempt: 2 }), a.claim({ attempt: 3 }), b.claim()), 3);
+  });
+
+  test('each continuation of the batch is one more, whether an end was written or not', () => {
+    const again = b.claim({ activity: 'startRollout', reopen: true });
+    assert.equal(counted(...wholeTurn(a), again), 2);
+    assert.equal(counted(a.end({ stop_reason: 'cancelled' }), again), 2);
+  });
+
+  test('a claim that only finds an end is none: a continued batch keeps its valid rows as they are', () => {
+    const again = b.claim({ activity: 'startRollout', reopen: true, attempt: 2 });
+    assert.equal(counted(a.end(), again, a.claim({ attempt: 2 })), 1);
+    assert.equal(counted(a.end({ stop_reason: 'failed' }), b.claim({ attempt: 2 })), 1);
   });
 });
 

@@ -84,7 +84,7 @@ describe('a journal that this process has written', () => {
   test('is not kept by an attempt that failed', async (t) => {
     const { store, elsewhere } = await temporaryStore(t);
     await playTurns(store, 1);
-    const failing = await store.claim(REF, by);
+    const failing = await store.claim(REF, { ...by, attempt: 2 });
     await failing.append(entryOf(a.chunk({ turn: 1, token_ids: [9] })));
     await failing.release();
     const read = await store.readTrajectory(REF);

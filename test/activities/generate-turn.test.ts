@@ -1,0 +1,206 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { Fault } from '../../src/model/faults.js';
+import { AT, activityBench } from '../fakes/activity-bench.js';
+import { GENERATION, author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
+import { deltaOf, idsOf, says, scriptedService } from '../fakes/scripted-service.js';
+import { REF } from '../fakes/temporary-store.js';
+
+describe('a turn that is generated', () => {
+  test('is in the journal when the activity reports it, and is reported as totals', async (t) => {
+    const bench = await activityBench(t, { service: scriptedService([says('left or right')]) });
+    await bench.started();
+    const progress = await bench.result('generateTurn', AT);
+    assert.deepEqual(progress, {
+      turn: 0,
+      total_reward: 0,
+      total_tokens: 0,
+      phase: 'step',
+      ended: null,
+      preview: 'left or right',
+    });
+    const { open } = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual(open.token_ids, idsOf('left or right'));
+    assert.deepEqual(open.logprobs, deltaOf('left or right').logprobs);
+    assert.equal(open.line?.content, 'left or right');
+    assert.equal(open.line.finish_reason, 'stop');
+    assert.deepEqual([open.line.queue_s, open.line.generate_s], [0.25, 0.5]);
+    bench.checkPlayed();
+  });
+
+  test('is asked for with everything explicit', async (t) => {
+    const service = scriptedService([says('x')]);
+    const bench = await activityBench(t, { service });
+    const generation = {
+      ...GENERATION,
+      temperature: 0.5,
+      top_p: 0.9,
+      top_k: 5,
+      min_p: 0.1,
+      max_new_tokens: 7,
+      stop_strings: ['always'],
+      stop_token_ids: [3],
+      include_logprobs: false,
+    };
+    await bench.started({ settings: { generation, model: 'the-policy' }, stop_strings: ['mine', 'always'] }); // prettier-ignore
+    await bench.result('generateTurn', AT);
+    const { request_id, ...request } = service.requests[0] ?? assert.fail();
+    assert.deepEqual(request, {
+      prompt_ids: [901, 902],
+      model: 'the-policy',
+      max_tokens: 7,
+      temperature: 0.5,
+      top_p: 0.9,
+      top_k: 5,
+      min_p: 0.1,
+      seed: null,
+      stop_strings: ['always', 'mine'],
+      stop_token_ids: [3],
+      logprobs: false,
+      session_id: 'batch/0-0',
+    });
+    assert.match(request_id, /^batch\/0-0\.0\.[0-9a-f]{8}$/);
+  });
+
+  test('greedily is asked for with temperature 0', async (t) => {
+    const service = scriptedService([says('x')]);
+    const bench = await activityBench(t, { service });
+    await bench.started({ settings: { generation: { ...GENERATION, greedy: true } } });
+    await bench.result('generateTurn', AT);
+    assert.equal(service.requests[0]?.temperature, 0);
+  });
+
+  test('gets the whole log as its prompt, and at most what max_seq_len leaves', async (t) => {
+    const service = scriptedService([says('x')]);
+    const bench = await activityBench(t, { service });
+    await bench.started({ settings: { max_seq_len: 10 } });
+    const journal = await bench.store.claim(REF, { activity: 'playTurns' });
+    for (const line of wholeTurn(author(''), { ids: [1, 2, 3], token_ids: [8, 9] }))
+      await journal.append(entryOf(line));
+    await journal.commit();
+    await bench.result('generateTurn', { ...AT, turn: 1 });
+    assert.deepEqual(service.requests[0]?.prompt_ids, [901, 902, 1, 2, 3, 8, 9]);
+    assert.equal(service.requests[0].max_tokens, 3);
+    assert.match(service.requests[0].request_id, /^batch\/0-0\.1\./);
+  });
+
+  test('without room is empty with finish length, and no request is made', async (t) => {
+    const bench = await activityBench(t);
+    await bench.started({ settings: { max_seq_len: 2 } });
+    const { phase } = await bench.result('generateTurn', AT);
+    assert.equal(phase, 'step');
+    const { open } = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual([open.token_ids, open.line?.content, open.line?.finish_reason], [[], '', 'length']); // prettier-ignore
+    assert.equal(bench.service.asked.generate, 0);
+  });
+
+  test('with no tokens but a finish reason is a valid, empty generation', async (t) => {
+    const bench = await activityBench(t, { service: scriptedService([says('')]) });
+    await bench.started();
+    assert.equal((await bench.result('generateTurn', AT)).phase, 'step');
+  });
+});
+
+describe('a retried activity', () => {
+  test('that finds the generation in the journal calls nothing', async (t) => {
+    const bench = await activityBench(t, { service: scriptedService([says('once')]) });
+    await bench.started();
+    const first = await bench.result('generateTurn', AT);
+    const { result } = await bench.run('generateTurn', { input: AT, number: 2 });
+    assert.deepEqual(result, first);
+    assert.equal(bench.service.asked.generate, 1);
+    bench.checkPlayed();
+  });
+
+  test('that finds the rollout ended reports that and calls nothing', async (t) => {
+    const bench = await activityBench(t);
+    await bench.started();
+    await bench.result('finishRollout', { rollout: REF, stop_reason: 'stopped', failure: null });
+    for (const name of ['generateTurn', 'stepEnvironment', 'playTurns'] as const)
+      assert.equal((await bench.result(name, AT)).ended, 'stopped');
+    bench.checkPlayed();
+  });
+
+  test('whose journal has no start fails retryably', async (t) => {
+    const bench = await activityBench(t);
+    const { type, message, nonRetryable } = await bench.failure('generateTurn', AT);
+    assert.deepEqual([type, nonRetryable], ['StoreFault', false]);
+    assert.match(message, /journal of batch\/0-0 has no start/);
+  });
+});
+
+describe('a generation that fails', () => {
+  const fault = (type: 'GenerationUnavailable' | 'GenerationRejected' | 'ProtocolError') =>
+    new Fault({ type, message: `${type} it is`, at: 'http://replica/v1' });
+
+  test('because the service is away is retried, and counted in the journal', async (t) => {
+    const service = scriptedService([{ then: fault('GenerationUnavailable') }, says('here')]);
+    const bench = await activityBench(t, { service });
+    await bench.started();
+    const failure = await bench.failure('generateTurn', AT);
+    assert.deepEqual(failure, {
+      type: 'GenerationUnavailable',
+      message: 'GenerationUnavailable it is',
+      nonRetryable: false,
+    });
+    const line = (await bench.journalLines()).at(-1);
+    assert.ok(line?.kind === 'fault');
+    assert.deepEqual([line.type, line.turn, line.replica], ['GenerationUnavailable', 0, 'http://replica/v1']); // prettier-ignore
+    assert.equal((await bench.result('generateTurn', AT)).phase, 'step');
+    assert.deepEqual((await bench.elsewhere().readTrajectory(REF)).faults, { GenerationUnavailable: 1 }); // prettier-ignore
+    bench.checkPlayed();
+  });
+
+  test('because it was rejected is not retried', async (t) => {
+    const service = scriptedService([{ then: fault('GenerationRejected') }]);
+    const bench = await activityBench(t, { service });
+    await bench.started();
+    const { type, nonRetryable } = await bench.failure('generateTurn', AT);
+    assert.deepEqual([type, nonRetryable], ['GenerationRejected', true]);
+  });
+
+  test('by breaking the protocol is retried once per turn, whoever tries', async (t) => {
+    const broken = { then: fault('ProtocolError') };
+    const service = scriptedService([broken, broken]);
+    const bench = await activityBench(t, { service });
+    await bench.started();
+    assert.equal((await bench.failure('generateTurn', AT)).nonRetryable, false);
+    const second = await bench.failure('playTurns', AT);
+    assert.deepEqual([second.type, second.nonRetryable], ['ProtocolError', true]);
+    assert.equal(second.message, 'ProtocolError it is');
+  });
+
+  test('by breaking the protocol once in each of two turns goes on', async (t) => {
+    const broken = { then: fault('ProtocolError') };
+    const service = scriptedService([broken, says('a'), broken, says('b')]);
+    const bench = await activityBench(t, { service });
+    await bench.started();
+    for (const turn of [0, 1]) {
+      assert.equal((await bench.failure('generateTurn', { ...AT, turn })).nonRetryable, false);
+      assert.equal((await bench.result('generateTurn', { ...AT, turn })).phase, 'step');
+      const journal = await bench.store.claim(REF, { activity: 'stepEnvironment' });
+      await journal.append(entryOf(author('').observation({ turn })));
+      await journal.commit();
+    }
+    bench.checkPlayed();
+  });
+
+  test('in the middle keeps what had streamed in', async (t) => {
+    const cut = { deltas: [deltaOf('half')], then: fault('GenerationUnavailable') };
+    const bench = await activityBench(t, { service: scriptedService([cut]) });
+    await bench.started();
+    await bench.failure('generateTurn', AT);
+    const { open } = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual(open.token_ids, idsOf('half'));
+    assert.deepEqual(open.logprobs, deltaOf('half').logprobs);
+    assert.equal(open.line, null);
+  });
+
+  test('because no worker has the service is retried: another one may', async (t) => {
+    const bench = await activityBench(t);
+    await bench.started({ settings: { generation: { ...GENERATION, service: 'other' } } });
+    const { type, message, nonRetryable } = await bench.failure('generateTurn', AT);
+    assert.deepEqual([type, nonRetryable], ['GenerationUnavailable', false]);
+    assert.match(message, /no generation service other, only default/);
+  });
+});

@@ -1,0 +1,185 @@
+import type { EventEmitter } from 'node:events';
+import type { TestContext } from 'node:test';
+import type { Info } from '@temporalio/activity';
+import { MockActivityEnvironment } from '@temporalio/testing';
+import { DefaultLogger } from '@temporalio/worker';
+import { createRunAttempt } from '../../src/activities/attempt.js';
+import type { Activities, Waiting } from '../../src/activities/contract.js';
+import type { Dependencies, Deployment } from '../../src/activities/dependencies.js';
+import { createActivities } from '../../src/activities/index.js';
+import type { Environment } from '../../src/environments/environment.js';
+import type { GenerationService } from '../../src/generation/generation-service.js';
+import type { LineOf, RolloutSettings } from '../../src/model/journal.js';
+import { SETTINGS, author, entryOf } from './journal-lines.js';
+import type { ScriptedEnvironment } from './scripted-environment.js';
+import { scriptedEnvironment } from './scripted-environment.js';
+import type { ScriptedService } from './scripted-service.js';
+import { scriptedService } from './scripted-service.js';
+import type { TemporaryStore } from './temporary-store.js';
+import { BATCH, REF, requestOf, sampleOf, temporaryStore } from './temporary-store.js';
+
+/** Activities over a real store, a scripted service and a scripted environment, run attempt by attempt. */
+
+export interface Parts {
+  service?: ScriptedService;
+  environment?: ScriptedEnvironment;
+  environments?: Record<string, Environment>;
+  replicas?: GenerationService[];
+  model?: string | null;
+  deployment?: Partial<Deployment>;
+  countOpenRollouts?: Dependencies['countOpenRollouts'];
+}
+
+export interface AttemptOptions {
+  workflow_id?: string;
+  number?: number;
+  /** What the predecessor's last heartbeat said. */
+  heartbeatDetails?: unknown;
+  scheduledTimestampMs?: number;
+  /** Called with the means to cancel the attempt, once it runs. */
+  cancelling?: (cancel: () => void) => void;
+}
+
+export interface AttemptResult<T> {
+  result: T | undefined;
+  /** What the attempt threw. */
+  error: unknown;
+  heartbeats: unknown[];
+  waiting: (Waiting | null)[];
+}
+
+type Name = keyof Activities;
+type Result<N extends Name> = Awaited<ReturnType<Activities[N]>>;
+
+export interface Bench extends TemporaryStore {
+  service: ScriptedService;
+  environment: ScriptedEnvironment;
+  dependencies: Dependencies;
+  run: <N extends Name>(
+    name: N,
+    given: { input: Parameters<Activities[N]>[0] } & AttemptOptions,
+  ) => Promise<AttemptResult<Result<N>>>;
+  /** For attempts that must succeed. */
+  result: <N extends Name>(name: N, input: Parameters<Activities[N]>[0]) => Promise<Result<N>>;
+  /** For attempts that must fail: what was thrown. */
+  failure: <N extends Name>(name: N, input: Parameters<Activities[N]>[0]) => Promise<FailureSeen>;
+  /** Writes batch and journal as `startRollout` leaves them. */
+  started: (
+    given?: Partial<Omit<LineOf<'start'>, 'settings'>> & { settings?: Partial<RolloutSettings> },
+  ) => Promise<void>;
+  checkPlayed: () => void;
+}
+
+export interface FailureSeen {
+  type: string | null;
+  message: string;
+  nonRetryable: boolean;
+}
+
+export const AT = { ...REF, turn: 0 };
+
+export async function activityBench(
+  t: Pick<TestContext, 'after'>,
+  parts: Parts = {},
+): Promise<Bench> {
+  const files = await temporaryStore(t);
+  const service = parts.service ?? scriptedService([]);
+  const environment = parts.environment ?? scriptedEnvironment([]);
+  const environments = parts.environments ?? { task: environment };
+  const replicas = parts.replicas ?? [service];
+  const waiting: (Waiting | null)[] = [];
+  const deployment = {
+    inputs_dir: files.root,
+    turn_slice_ms: 60_000,
+    heartbeat_timeout_ms: 100,
+    generation_queue: 'rollouts-generation',
+    ...parts.deployment,
+  };
+  const dependencies: Dependencies = {
+    store: files.store,
+    service: (name) =>
+      name === 'default'
+        ? { pick: () => replicas[0] ?? service, replicas, model: parts.model ?? null }
+        : undefined,
+    environment: (task) =>
+      environments[task] && { environment: environments[task], task_queue: `queue-of-${task}` },
+    known: { services: ['default'], environments: Object.keys(environments) },
+    attempt: createRunAttempt({
+      heartbeat_timeout_ms: deployment.heartbeat_timeout_ms,
+      signalWaiting: (_, said) => Promise.resolve(void waiting.push(said)),
+    }),
+    deployment,
+    countOpenRollouts: parts.countOpenRollouts ?? (() => Promise.resolve(0)),
+  };
+  const activities = createActivities(dependencies);
+
+  const run: Bench['run'] = async <N extends Name>(
+    name: N,
+    { input, ...options }: { input: Parameters<Activities[N]>[0] } & AttemptOptions,
+  ) => {
+    const attempt = mockAttempt(options);
+    const heartbeats: unknown[] = [];
+    (attempt as EventEmitter).on('heartbeat', (details) =>
+      heartbeats.push(structuredClone(details)),
+    );
+    const before = waiting.length;
+    const body = activities[name] as (given: typeof input) => Promise<Result<N>>;
+    let result: Result<N> | undefined;
+    let error: unknown;
+    try {
+      const running = attempt.run(body, input);
+      options.cancelling?.(() => {
+        attempt.cancel('CANCELLED');
+      });
+      result = (await running) as Result<N>;
+    } catch (thrown) {
+      error = thrown;
+    }
+    return { result, error, heartbeats, waiting: waiting.slice(before) };
+  };
+  return {
+    ...files,
+    service,
+    environment,
+    dependencies,
+    run,
+    result: async (name, input) => {
+      const { result, error } = await run(name, { input });
+      if (error !== undefined) throw error as Error;
+      return result!;
+    },
+    failure: async (name, input) => {
+      const { result, error } = await run(name, { input });
+      if (error === undefined) throw new Error(`${name} succeeded: ${JSON.stringify(result)}`);
+      const { type, message, nonRetryable } = error as Partial<FailureSeen>;
+      return { type: type ?? null, message: message ?? '', nonRetryable: nonRetryable ?? false };
+    },
+    started: async ({ settings, ...start } = {}) => {
+      await files.store.createBatch({
+        batch_id: BATCH,
+        request: requestOf(),
+        samples: [sampleOf('go')],
+      });
+      const journal = await files.store.claim(REF, { activity: 'startRollout', reopen: true });
+      await journal.append(
+        entryOf(author('').start({ ...start, settings: { ...SETTINGS, ...settings } })),
+      );
+      await journal.commit();
+    },
+    checkPlayed: () => {
+      service.checkPlayed();
+      environment.checkPlayed();
+    },
+  };
+}
+
+function mockAttempt(options: AttemptOptions): MockActivityEnvironment {
+  const { workflow_id = `${BATCH}/0-0`, number = 1, heartbeatDetails } = options;
+  const info: Partial<Info> = {
+    workflowExecution: { workflowId: workflow_id, runId: 'run' },
+    attempt: number,
+    heartbeatDetails,
+    scheduledTimestampMs: options.scheduledTimestampMs ?? Date.now(),
+  };
+  return new MockActivityEnvironment(info, { logger: new DefaultLogger('ERROR') });
+}

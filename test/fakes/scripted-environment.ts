@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict';
+import type { Environment, Metadata, StepInput } from '../../src/environments/environment.js';
+
+/** An environment that plays a script, one answer per step, and fails loudly when it is asked for more. */
+
+export interface ScriptedAnswer {
+  content?: string;
+  role?: string;
+  reward?: number;
+  /** Named components instead of one reward. */
+  rewards?: Record<string, number>;
+  terminated?: boolean | 0 | 1;
+  metadata?: Metadata | null;
+  next_stop_strings?: string[] | null;
+}
+
+export interface ScriptedEnvironment extends Environment {
+  readonly steps: (StepInput & { idempotency_key: string })[];
+  checkPlayed: () => void;
+}
+
+export function scriptedEnvironment(
+  script: readonly (ScriptedAnswer | Error)[],
+  { in_process = true }: { in_process?: boolean } = {},
+): ScriptedEnvironment {
+  const left = [...script];
+  const steps: ScriptedEnvironment['steps'] = [];
+  let unscripted = 0;
+  return {
+    in_process,
+    steps,
+    checkPlayed: () => {
+      assert.equal(unscripted, 0, 'more was stepped than the script has');
+      assert.equal(left.length, 0, `${left.length} answers were not asked for`);
+    },
+    step: (input, { idempotency_key }) => {
+      steps.push({ ...structuredClone(input), idempotency_key });
+      const answer = left.shift();
+      if (answer === undefined) {
+        unscripted += 1;
+        assert.fail(`the script has run out: step ${steps.length} was not expected`);
+      }
+      if (answer instanceof Error) return Promise.reject(answer);
+      const { content = 'seen', role = 'environment', reward = 0, rewards } = answer;
+      const { terminated = false, metadata = null, next_stop_strings } = answer;
+      return Promise.resolve({
+        observations: [{ role, content }],
+        metadata: [metadata],
+        next_stop_strings: next_stop_strings === undefined ? null : [next_stop_strings],
+        rewards:
+          rewards === undefined
+            ? [reward]
+            : Object.fromEntries(Object.entries(rewards).map(([name, value]) => [name, [value]])),
+        terminateds: [terminated],
+      });
+    },
+  };
+}

@@ -1,0 +1,134 @@
+import assert from 'node:assert/strict';
+import type {
+  Delta,
+  GenerateContext,
+  GenerationEnd,
+  GenerationRequest,
+  GenerationService,
+  ServiceDescription,
+} from '../../src/generation/generation-service.js';
+import { Fault } from '../../src/model/faults.js';
+import { logprobOf } from './journal-lines.js';
+
+/**
+ * A generation service that plays a script, one reply per request, and fails loudly when it is asked for more. Its
+ * tokenizer gives a character's code point as its id.
+ */
+
+export interface ScriptedReply {
+  /** What streams in, delta by delta. */
+  deltas?: readonly Delta[];
+  /** After the deltas: an end, a fault, or silence until the request is aborted. */
+  then?: Partial<GenerationEnd> | Fault | 'silence';
+}
+
+export const idsOf = (text: string): number[] =>
+  Array.from(text, (character) => character.codePointAt(0) ?? 0);
+export const deltaOf = (text: string): Delta => ({
+  token_ids: idsOf(text),
+  logprobs: idsOf(text).map(logprobOf),
+  text,
+});
+
+/** A whole reply of this text, streamed word by word. */
+export const says = (text: string, end: Partial<GenerationEnd> = {}): ScriptedReply => ({
+  deltas: (text.match(/\S+\s*/g) ?? []).map(deltaOf),
+  then: end,
+});
+
+/** What a chat is rendered to: each message's role and content, then what makes the policy speak. */
+const GENERATION_PROMPT = [7001, 7002];
+const BEGINNING = 7000;
+
+type Asked = 'generate' | 'tokenize' | 'detokenize' | 'renderChat' | 'describe';
+
+export interface ScriptedService extends GenerationService {
+  readonly requests: GenerationRequest[];
+  /** How often each method was called. */
+  readonly asked: Record<Asked, number>;
+  readonly tokenized: { text: string; add_special_tokens: boolean }[];
+  /** Nothing was asked for in vain, and nothing of the script is left. */
+  checkPlayed: () => void;
+}
+
+const ENGINE: ServiceDescription = {
+  models: [{ id: 'policy', max_model_len: 4096 }],
+  version: '0.0.0',
+};
+
+export function scriptedService(
+  script: readonly ScriptedReply[],
+  {
+    replica = 'http://replica/v1',
+    describe = () => Promise.resolve(ENGINE),
+  }: { replica?: string; describe?: () => Promise<ServiceDescription> } = {},
+): ScriptedService {
+  const left = [...script];
+  const requests: GenerationRequest[] = [];
+  const tokenized: ScriptedService['tokenized'] = [];
+  const asked = { generate: 0, tokenize: 0, detokenize: 0, renderChat: 0, describe: 0 };
+  let unscripted = 0;
+
+  async function generate(
+    request: GenerationRequest,
+    { signal, onDelta }: GenerateContext,
+  ): Promise<GenerationEnd> {
+    asked.generate += 1;
+    requests.push(structuredClone(request));
+    const reply = left.shift();
+    if (reply === undefined) {
+      unscripted += 1;
+      assert.fail(`the script has run out: request ${requests.length} was not expected`);
+    }
+    for (const delta of reply.deltas ?? []) {
+      signal.throwIfAborted();
+      onDelta(structuredClone(delta));
+      await Promise.resolve();
+    }
+    const { then } = reply;
+    if (then === 'silence') return await aborted(signal);
+    if (then instanceof Fault) throw then;
+    return { finish_reason: 'stop', stop_reason: null, queue_s: 0.25, generate_s: 0.5, ...then };
+  }
+
+  return {
+    replica,
+    requests,
+    asked,
+    tokenized,
+    checkPlayed: () => {
+      assert.equal(unscripted, 0, 'more was generated than the script has');
+      assert.equal(left.length, 0, `${left.length} replies were not asked for`);
+    },
+    generate,
+    describe: () => {
+      asked.describe += 1;
+      return describe();
+    },
+    renderChat: ({ messages, add_generation_prompt }) => {
+      asked.renderChat += 1;
+      const ids = messages.flatMap(({ role, content }) => [...idsOf(role), ...idsOf(content)]);
+      return Promise.resolve(add_generation_prompt ? [...ids, ...GENERATION_PROMPT] : ids);
+    },
+    tokenize: ({ text, add_special_tokens }) => {
+      asked.tokenize += 1;
+      tokenized.push({ text, add_special_tokens });
+      return Promise.resolve(add_special_tokens ? [BEGINNING, ...idsOf(text)] : idsOf(text));
+    },
+    detokenize: ({ token_ids }) => {
+      asked.detokenize += 1;
+      return Promise.resolve(String.fromCodePoint(...token_ids));
+    },
+    close: () => Promise.resolve(),
+  };
+}
+
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    const give = (): void => {
+      reject(signal.reason as Error);
+    };
+    if (signal.aborted) give();
+    else signal.addEventListener('abort', give, { once: true });
+  });
+}

@@ -1,0 +1,45 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { cutToBytes, utf8Length } from '../../src/model/utf8.js';
+
+const text = fc.string({ unit: 'binary', maxLength: 40 });
+
+describe('utf8Length', () => {
+  test('is what the encoder says, whatever the characters', () => {
+    fc.assert(
+      fc.property(text, (given) => {
+        assert.equal(utf8Length(given), Buffer.byteLength(given));
+      }),
+    );
+  });
+});
+
+describe('cutToBytes', () => {
+  test('keeps what fits as it is', () => {
+    assert.equal(cutToBytes('aé漢😀', 10), 'aé漢😀');
+    assert.equal(cutToBytes('', 0), '');
+  });
+
+  test('cuts before the character that does not fit', () => {
+    assert.equal(cutToBytes('aé漢😀', 9), 'aé漢…');
+    assert.equal(cutToBytes('aé漢😀', 5), 'aé…');
+    assert.equal(cutToBytes('abc', 0), '…');
+  });
+
+  test('keeps the longest beginning of whole characters', () => {
+    fc.assert(
+      fc.property(text, fc.nat({ max: 80 }), (given, limit) => {
+        const cut = cutToBytes(given, limit);
+        if (utf8Length(given) <= limit) {
+          assert.equal(cut, given);
+          return;
+        }
+        const kept = cut.slice(0, -1);
+        assert.ok(cut.endsWith('…') && given.startsWith(kept) && utf8Length(kept) <= limit);
+        const next = String.fromCodePoint(given.codePointAt(kept.length) ?? 0);
+        assert.ok(utf8Length(kept + next) > limit);
+      }),
+    );
+  });
+});
