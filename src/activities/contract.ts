@@ -30,7 +30,6 @@ export interface BatchPlan {
   /** One slice: the batch runs its rollouts itself. More: a child workflow each. */
   slices: Part[];
   max_in_flight: number;
-  policy_version: string | null;
   /** Was the batch there before? Its journals are continued. */
   continued: boolean;
 }

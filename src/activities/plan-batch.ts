@@ -23,7 +23,6 @@ export function createPlanBatch(dependencies: Dependencies): Activities['planBat
         num_repeats: request.num_repeats,
         slices: slicesOf({ samples: samples.length, num_repeats: request.num_repeats }),
         max_in_flight: request.max_in_flight,
-        policy_version: request.policy_version,
         continued: existed,
       };
     });

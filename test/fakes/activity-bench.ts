@@ -173,7 +173,7 @@ export async function activityBench(
   };
 }
 
-function mockAttempt(options: AttemptOptions): MockActivityEnvironment {
+export function mockAttempt(options: AttemptOptions): MockActivityEnvironment {
   const { workflow_id = `${BATCH}/0-0`, number = 1, heartbeatDetails } = options;
   const info: Partial<Info> = {
     workflowExecution: { workflowId: workflow_id, runId: 'run' },

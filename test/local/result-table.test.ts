@@ -4,9 +4,9 @@ import type { BatchResult } from '../../src/activities/contract.js';
 import { renderResult } from '../../src/local/result-table.js';
 
 const FILES = {
-  rollouts: '/work/.rollouts/trajectories/sliding-puzzle-20261121T020304Z/rollouts.jsonl',
-  failures: '/work/.rollouts/trajectories/sliding-puzzle-20261121T020304Z/failures.jsonl',
-  metrics: '/work/.rollouts/trajectories/sliding-puzzle-20261121T020304Z/metrics.json',
+  rollouts: '/home/you/.rollouts/trajectories/sliding-puzzle-20261121T020304Z/rollouts.jsonl',
+  failures: '/home/you/.rollouts/trajectories/sliding-puzzle-20261121T020304Z/failures.jsonl',
+  metrics: '/home/you/.rollouts/trajectories/sliding-puzzle-20261121T020304Z/metrics.json',
 };
 const RESULT: BatchResult = {
   schema_version: 1,

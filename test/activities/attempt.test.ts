@@ -1,0 +1,160 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { ApplicationFailure } from '@temporalio/common';
+import { createRunAttempt } from '../../src/activities/attempt.js';
+import { toFailure } from '../../src/activities/failures.js';
+import { Fault } from '../../src/model/faults.js';
+import type { AttemptResult } from '../fakes/activity-bench.js';
+import { AT, activityBench, mockAttempt } from '../fakes/activity-bench.js';
+import { scriptedEnvironment } from '../fakes/scripted-environment.js';
+import { says, scriptedService } from '../fakes/scripted-service.js';
+
+const away = (message = 'connection refused') =>
+  new Fault({ type: 'GenerationUnavailable', message, at: 'http://replica/v1' });
+
+/** The details that the server keeps for the next attempt. */
+const lastHeartbeat = ({ heartbeats }: AttemptResult<unknown>): unknown => heartbeats.at(-1);
+
+describe('an engine that is away', () => {
+  test('is told to the workflow once, by the first attempt that has to wait, and once when it is back', async (t) => {
+    const service = scriptedService([{ then: away() }, { then: away('still') }, says('here')]);
+    const bench = await activityBench(t, { service });
+    await bench.started();
+    const first = await bench.run('generateTurn', { input: AT });
+    assert.deepEqual(first.waiting, [{ service: 'http://replica/v1', message: 'connection refused' }]); // prettier-ignore
+    const second = await bench.run('generateTurn', {
+      input: AT,
+      number: 2,
+      heartbeatDetails: lastHeartbeat(first),
+    });
+    assert.deepEqual(second.waiting, []);
+    const third = await bench.run('generateTurn', {
+      input: AT,
+      number: 3,
+      heartbeatDetails: lastHeartbeat(second),
+    });
+    assert.equal(third.error, undefined);
+    assert.deepEqual(third.waiting, [null]);
+    bench.checkPlayed();
+  });
+
+  test('is told of environments, too', async (t) => {
+    const fault = new Fault({ type: 'EnvironmentUnavailable', message: '503', at: 'http://env' });
+    const service = scriptedService([says('x')]);
+    const bench = await activityBench(t, { service, environment: scriptedEnvironment([fault]) });
+    await bench.started();
+    const { waiting } = await bench.run('playTurns', { input: AT });
+    assert.deepEqual(waiting, [{ service: 'http://env', message: '503' }]);
+  });
+
+  test('is told while a batch is planned', async (t) => {
+    const service = scriptedService([], { describe: () => Promise.reject(away()) });
+    const bench = await activityBench(t, { service });
+    const input = { samples: [{ message_log: [{ role: 'user', content: 'x' }], task_name: 'task' }] }; // prettier-ignore
+    const { waiting } = await bench.run('planBatch', { input, workflow_id: 'batch' });
+    assert.equal(waiting.length, 1);
+  });
+
+  test('is told in a short text', async (t) => {
+    const service = scriptedService([{ then: away('x'.repeat(10_000)) }]);
+    const bench = await activityBench(t, { service });
+    await bench.started();
+    const { waiting } = await bench.run('generateTurn', { input: AT });
+    assert.equal(waiting[0]?.message.length, 300);
+  });
+
+  test('is not told where nothing has to wait', async (t) => {
+    const rejected = new Fault({ type: 'GenerationRejected', message: 'no' });
+    const service = scriptedService([{ then: rejected }, says('x')]);
+    const bench = await activityBench(t, { service });
+    await bench.started();
+    assert.deepEqual((await bench.run('generateTurn', { input: AT })).waiting, []);
+    assert.deepEqual((await bench.run('generateTurn', { input: AT })).waiting, []);
+  });
+});
+
+describe('heartbeats', () => {
+  test('go on while an engine is silent', async (t) => {
+    const bench = await activityBench(t, {
+      service: scriptedService([{ then: 'silence' }]),
+      deployment: { heartbeat_timeout_ms: 50 },
+    });
+    await bench.started();
+    const { heartbeats } = await bench.run('generateTurn', {
+      input: AT,
+      cancelling: (cancel) => setTimeout(cancel, 200),
+    });
+    assert.ok(heartbeats.length >= 5, `${heartbeats.length} heartbeats in 200 ms, one due each 10`);
+  });
+
+  test('end with the attempt', async (t) => {
+    const bench = await activityBench(t, { service: scriptedService([says('x')]), deployment: { heartbeat_timeout_ms: 25 } }); // prettier-ignore
+    await bench.started();
+    const { heartbeats } = await bench.run('generateTurn', { input: AT });
+    const { length } = heartbeats;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    assert.equal(heartbeats.length, length);
+  });
+
+  test('carry a checkpoint from attempt to attempt', async () => {
+    const runAttempt = createRunAttempt({
+      heartbeat_timeout_ms: 1000,
+      signalWaiting: () => Promise.resolve(),
+    });
+    const first = mockAttempt({});
+    const heartbeats: unknown[] = [];
+    first.on('heartbeat', (details: unknown) => heartbeats.push(structuredClone(details)));
+    const failing = first.run(() =>
+      runAttempt((attempt) => {
+        assert.equal(attempt.checkpoint, null);
+        attempt.checkpoint = { row: 7 };
+        return Promise.reject(new Fault({ type: 'StoreFault', message: 'full' }));
+      }),
+    );
+    await assert.rejects(failing);
+    const second = mockAttempt({ heartbeatDetails: heartbeats.at(-1) });
+    const found = await second.run(() => runAttempt(({ checkpoint }) => Promise.resolve(checkpoint))); // prettier-ignore
+    assert.deepEqual(found, { row: 7 });
+  });
+});
+
+describe('an attempt', () => {
+  const runAttempt = createRunAttempt({
+    heartbeat_timeout_ms: 1000,
+    signalWaiting: () => Promise.resolve(),
+  });
+
+  test('knows its workflow, its number and how long it has been waited for', async () => {
+    const mock = mockAttempt({
+      workflow_id: 'batch/3-1',
+      number: 4,
+      scheduledTimestampMs: Date.now() - 5000,
+    });
+    const found: { workflow_id: string; number: number; waited_s: number }[] = [];
+    await mock.run(() => runAttempt((attempt) => Promise.resolve(found.push(attempt))));
+    const { workflow_id, number, waited_s } = found[0] ?? assert.fail();
+    assert.deepEqual([workflow_id, number], ['batch/3-1', 4]);
+    assert.ok(waited_s >= 5 && waited_s < 10, `${waited_s}`);
+  });
+});
+
+describe('a fault becomes a failure', () => {
+  test('of its type and message, without details, since the data is in the journal', () => {
+    const failure = toFailure(new Fault({ type: 'GenerationRejected', message: '400: no' }));
+    assert.ok(failure instanceof ApplicationFailure);
+    assert.deepEqual([failure.type, failure.message, failure.nonRetryable], ['GenerationRejected', '400: no', true]); // prettier-ignore
+    assert.deepEqual(failure.details ?? [], []);
+  });
+
+  test('that is retried when the other side asked for it', () => {
+    const fault = new Fault({ type: 'GenerationUnavailable', message: '429', retryAfterMs: 7000 });
+    const failure = toFailure(fault);
+    assert.ok(failure instanceof ApplicationFailure);
+    assert.deepEqual([failure.nonRetryable, failure.nextRetryDelay], [false, 7000]);
+  });
+
+  test('and anything else stays what it is: a cancellation, or an error that a mended worker heals', () => {
+    for (const error of [new Error('bug'), 'text', undefined])
+      assert.equal(toFailure(error), error);
+  });
+});

@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { CancelledFailure } from '@temporalio/activity';
+import type { Environment } from '../../src/environments/environment.js';
+import type { Bench } from '../fakes/activity-bench.js';
+import { AT, activityBench } from '../fakes/activity-bench.js';
+import { deltaOf, idsOf, says, scriptedService } from '../fakes/scripted-service.js';
+import { REF } from '../fakes/temporary-store.js';
+
+/** Cancels once the journal says that something has happened. */
+const cancelWhen = (happened: () => boolean) => (cancel: () => void) => {
+  const timer = setInterval(() => {
+    if (!happened()) return;
+    clearInterval(timer);
+    cancel();
+  }, 5);
+};
+
+const tokensOf = async (bench: Bench): Promise<number[]> =>
+  (await bench.elsewhere().readTrajectory(REF)).open.token_ids;
+
+describe('an attempt that is cancelled', () => {
+  test('in the middle of a stream stops the engine and leaves its tokens in the journal', async (t) => {
+    const service = scriptedService([{ deltas: [deltaOf('half '), deltaOf('way')], then: 'silence' }]); // prettier-ignore
+    const bench = await activityBench(t, { service });
+    await bench.started();
+    const { error, waiting } = await bench.run('generateTurn', {
+      input: AT,
+      cancelling: cancelWhen(() => service.requests.length === 1),
+    });
+    assert.ok(error instanceof CancelledFailure);
+    assert.deepEqual(waiting, []);
+    assert.deepEqual(await tokensOf(bench), idsOf('half way'));
+    const { open, faults } = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual([open.line, faults], [null, {}]);
+    bench.checkPlayed();
+  });
+
+  test('in the second turn keeps the first', async (t) => {
+    const service = scriptedService([says('one'), { deltas: [deltaOf('tw')], then: 'silence' }]);
+    const environment: Environment = {
+      in_process: true,
+      step: () =>
+        Promise.resolve({
+          observations: [{ role: 'environment', content: 'seen' }],
+          metadata: [null],
+          next_stop_strings: null,
+          rewards: [1],
+          terminateds: [false],
+        }),
+    };
+    const bench = await activityBench(t, { service, environments: { task: environment } });
+    await bench.started();
+    const { error } = await bench.run('playTurns', {
+      input: AT,
+      cancelling: cancelWhen(() => service.requests.length === 2),
+    });
+    assert.ok(error instanceof CancelledFailure);
+    const { turns, open, total_reward } = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual([turns.length, total_reward, open.token_ids], [1, 1, idsOf('tw')]);
+  });
+
+  test('in the environment keeps the generation, and counts no fault', async (t) => {
+    let stepping = false;
+    const slow: Environment = {
+      in_process: false,
+      step: (_, { signal }) => {
+        stepping = true;
+        return new Promise((__, reject) => {
+          signal.addEventListener('abort', () => {
+            reject(signal.reason as Error);
+          });
+        });
+      },
+    };
+    const bench = await activityBench(t, { service: scriptedService([says('said')]), environments: { task: slow } }); // prettier-ignore
+    await bench.started();
+    const { error } = await bench.run('playTurns', {
+      input: AT,
+      cancelling: cancelWhen(() => stepping),
+    });
+    assert.ok(error instanceof CancelledFailure);
+    const { open, faults } = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual([open.line?.content, faults], ['said', {}]);
+  });
+
+  test('can be finished at once: what it wrote is a partial message of the row', async (t) => {
+    const service = scriptedService([{ deltas: [deltaOf('half')], then: 'silence' }]);
+    const bench = await activityBench(t, { service });
+    await bench.started();
+    await bench.run('generateTurn', {
+      input: AT,
+      cancelling: cancelWhen(() => service.requests.length === 1),
+    });
+    await bench.result('finishRollout', { rollout: REF, stop_reason: 'cancelled', failure: null });
+    const { end, open } = await bench.elsewhere().readTrajectory(REF);
+    assert.equal(end?.stop_reason, 'cancelled');
+    assert.deepEqual(open.token_ids, idsOf('half'));
+  });
+});
+
+describe('a stream whose journal cannot be written', () => {
+  test('is stopped: an engine does not go on for tokens that nobody keeps', async (t) => {
+    const service = scriptedService([{ deltas: [deltaOf('x'.repeat(64))], then: 'silence' }]);
+    const bench = await activityBench(t, { service });
+    await bench.started();
+    const { store } = bench.dependencies;
+    const { claim } = { claim: store.claim.bind(store) };
+    store.claim = async (...given) => {
+      const journal = await claim(...given);
+      return { ...journal, append: () => Promise.reject(new Error('the disk is full')) };
+    };
+    const { error } = await bench.run('generateTurn', { input: AT });
+    assert.match(String(error), /the disk is full/);
+  });
+});

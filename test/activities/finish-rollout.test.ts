@@ -1,0 +1,154 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { FinishRollout } from '../../src/activities/contract.js';
+import type { Bench } from '../fakes/activity-bench.js';
+import { activityBench } from '../fakes/activity-bench.js';
+import { author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
+import { BATCH, REF } from '../fakes/temporary-store.js';
+
+const a = author('');
+
+const ending = (
+  stop_reason: FinishRollout['stop_reason'],
+  failure: FinishRollout['failure'] = null,
+): FinishRollout => ({ rollout: REF, stop_reason, failure });
+
+async function played(
+  bench: Bench,
+  given: { terminated?: boolean; reward?: number } = {},
+): Promise<void> {
+  const journal = await bench.store.claim(REF, { activity: 'playTurns' });
+  for (const line of wholeTurn(a, { ids: [1, 2], ...given })) await journal.append(entryOf(line));
+  await journal.commit();
+}
+
+const endOf = async (bench: Bench) => (await bench.elsewhere().readTrajectory(REF)).end;
+
+describe('the end that is written', () => {
+  test('is the one that the turns have reached, with the totals', async (t) => {
+    const bench = await activityBench(t);
+    await bench.started();
+    await played(bench, { terminated: true, reward: 2 });
+    assert.deepEqual(await bench.result('finishRollout', ending(null)), {
+      result: {
+        rollout_id: 'batch/0-0',
+        stop_reason: 'terminated',
+        turn_count: 1,
+        total_reward: 2,
+        total_tokens: 3,
+      },
+      single: false,
+    });
+    const end = await endOf(bench);
+    assert.deepEqual(end?.totals, { turn_count: 1, total_reward: 2, total_tokens: 3 });
+    assert.equal(end.failure, null);
+  });
+
+  for (const reason of ['timeout', 'stopped', 'cancelled', 'failed'] as const) {
+    test(`is a natural one rather than ${reason}`, async (t) => {
+      const bench = await activityBench(t);
+      await bench.started();
+      await played(bench, { terminated: true });
+      const failure = { type: 'GenerationUnavailable', message: 'gone' };
+      const { result } = await bench.result('finishRollout', ending(reason, failure));
+      assert.equal(result.stop_reason, 'terminated');
+      assert.equal((await endOf(bench))?.failure, null);
+    });
+  }
+
+  const named = { timeout: 'TimedOut', stopped: 'Stopped', cancelled: 'Cancelled' } as const;
+  for (const [reason, type] of Object.entries(named)) {
+    test(`is ${reason} where nothing else holds, as the failure ${type} at the turn in progress`, async (t) => {
+      const bench = await activityBench(t);
+      await bench.started();
+      await played(bench);
+      const { result } = await bench.result('finishRollout', ending(reason as keyof typeof named));
+      assert.equal(result.stop_reason, reason);
+      const failure = (await endOf(bench))?.failure;
+      assert.deepEqual([failure?.type, failure?.turn], [type, 1]);
+    });
+  }
+
+  test('carries the fault that failed the rollout', async (t) => {
+    const bench = await activityBench(t);
+    await bench.started();
+    const failure = { type: 'EnvironmentRejected', message: 'no such board' };
+    await bench.result('finishRollout', ending('failed', failure));
+    assert.deepEqual((await endOf(bench))?.failure, { ...failure, turn: 0 });
+  });
+
+  test('stands even where no start does', async (t) => {
+    const bench = await activityBench(t);
+    const failure = { type: 'PromptTooLong', message: 'by far' };
+    const { result } = await bench.result('finishRollout', ending('failed', failure));
+    assert.deepEqual([result.stop_reason, result.turn_count], ['failed', 0]);
+    assert.deepEqual((await endOf(bench))?.failure, { ...failure, turn: 0 });
+  });
+});
+
+describe('an end that stands', () => {
+  test('is returned as it is, whatever the workflow thinks, and nothing is added', async (t) => {
+    const bench = await activityBench(t);
+    await bench.started();
+    await bench.result('finishRollout', ending('stopped'));
+    const { result } = await bench.result('finishRollout', ending('failed', { type: 'T', message: 'm' })); // prettier-ignore
+    assert.equal(result.stop_reason, 'stopped');
+    const ends = (await bench.journalLines()).filter(({ kind }) => kind === 'end');
+    assert.equal(ends.length, 1);
+  });
+
+  test('is found by a retried attempt, which gives the same result', async (t) => {
+    const bench = await activityBench(t);
+    await bench.started();
+    await played(bench, { terminated: true });
+    const first = await bench.result('finishRollout', ending(null));
+    const { result } = await bench.run('finishRollout', { input: ending(null), number: 2 });
+    assert.deepEqual(result, first);
+  });
+});
+
+describe('finishing', () => {
+  test('a rollout that has reached no end, without a reason, is a fault', async (t) => {
+    const bench = await activityBench(t);
+    await bench.started();
+    const { type, message } = await bench.failure('finishRollout', ending(null));
+    assert.equal(type, 'StoreFault');
+    assert.match(message, /journal of batch\/0-0 has not reached an end/);
+    assert.equal(await endOf(bench), null);
+  });
+
+  test('a generated turn that nobody answered is no end', async (t) => {
+    const bench = await activityBench(t);
+    await bench.started();
+    const journal = await bench.store.claim(REF, { activity: 'generateTurn' });
+    await journal.append(entryOf(a.chunk()));
+    await journal.append(entryOf(a.generation()));
+    await journal.commit();
+    const { result } = await bench.result('finishRollout', ending('timeout'));
+    assert.deepEqual([result.stop_reason, result.turn_count], ['timeout', 0]);
+  });
+
+  test('a rollout started by hand says that its batch of one is to be closed', async (t) => {
+    const bench = await activityBench(t);
+    await bench.started();
+    await played(bench, { terminated: true });
+    const input = { ...ending(null), rollout: { sample: {} } };
+    const { result } = await bench.run('finishRollout', { input, workflow_id: BATCH });
+    assert.deepEqual([result?.result.rollout_id, result?.single], ['batch/0-0', true]);
+  });
+
+  test('a rollout started by hand that was never planned writes nothing', async (t) => {
+    const bench = await activityBench(t);
+    const input = { ...ending('cancelled'), rollout: { sample: {} } };
+    const { result } = await bench.run('finishRollout', { input, workflow_id: BATCH });
+    assert.deepEqual([result?.result.stop_reason, result?.single], ['cancelled', false]);
+    await assert.rejects(bench.journalLines(), /ENOENT/);
+  });
+
+  test('what is not a rollout is refused', async (t) => {
+    const bench = await activityBench(t);
+    const input = { ...ending('failed'), rollout: { batch_id: '../x', row: 0, repeat: 0 } };
+    const { type, nonRetryable } = await bench.failure('finishRollout', input);
+    assert.deepEqual([type, nonRetryable], ['InvalidBatchRequest', true]);
+  });
+});

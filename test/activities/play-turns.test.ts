@@ -1,0 +1,174 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { Fault } from '../../src/model/faults.js';
+import { AT, activityBench } from '../fakes/activity-bench.js';
+import { author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
+import type { ScriptedAnswer } from '../fakes/scripted-environment.js';
+import { scriptedEnvironment } from '../fakes/scripted-environment.js';
+import { idsOf, says, scriptedService } from '../fakes/scripted-service.js';
+import { REF } from '../fakes/temporary-store.js';
+
+const scripts = (texts: string[], answers: (ScriptedAnswer | Error)[]) => ({
+  service: scriptedService(texts.map((text) => says(text))),
+  environment: scriptedEnvironment(answers),
+});
+
+describe('a turn slice', () => {
+  test('that is long enough takes the rollout to its end in one activity', async (t) => {
+    const answers = [{ reward: 1, content: 'go on' }, { reward: 0.5 }, { reward: 2, terminated: true }];
+    const bench = await activityBench(t, scripts(['one', 'two', 'three'], answers));
+    await bench.started();
+    assert.deepEqual(await bench.result('playTurns', AT), {
+      turn: 3,
+      total_reward: 3.5,
+      total_tokens: idsOf('onetwothreego onseenseen').length,
+      phase: 'generate',
+      ended: 'terminated',
+      preview: 'seen',
+    });
+    const { turns } = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual(
+      turns.map(({ generation }) => generation.content),
+      ['one', 'two', 'three'],
+    );
+    bench.checkPlayed();
+  }); // prettier-ignore
+
+  test('of 0 ms is one turn', async (t) => {
+    const parts = scripts(['one', 'two'], [{}, { terminated: true }]);
+    const bench = await activityBench(t, { ...parts, deployment: { turn_slice_ms: 0 } });
+    await bench.started();
+    const first = await bench.result('playTurns', AT);
+    assert.deepEqual([first.turn, first.phase, first.ended], [1, 'generate', null]);
+    const second = await bench.result('playTurns', { ...AT, turn: 1 });
+    assert.deepEqual([second.turn, second.ended], [2, 'terminated']);
+    bench.checkPlayed();
+  });
+
+  test('that is used up ends between turns, never in the middle of one', async (t) => {
+    const environment = scriptedEnvironment([{}, {}]);
+    const slow = {
+      ...environment,
+      step: async (...given: Parameters<typeof environment.step>) => {
+        await new Promise((resolve) => setTimeout(resolve, 60));
+        return await environment.step(...given);
+      },
+    };
+    const bench = await activityBench(t, {
+      service: scriptedService([says('one'), says('two')]),
+      environment: slow,
+      deployment: { turn_slice_ms: 90 },
+    });
+    await bench.started();
+    const { turn, phase } = await bench.result('playTurns', AT);
+    assert.deepEqual([turn, phase], [2, 'generate']);
+    bench.checkPlayed();
+  });
+});
+
+describe('the end of a rollout', () => {
+  test('is where the turn limit is', async (t) => {
+    const bench = await activityBench(t, scripts(['one', 'two'], [{}, {}]));
+    await bench.started({ settings: { max_rollout_turns: 2 } });
+    assert.equal((await bench.result('playTurns', AT)).ended, 'max_turns');
+    bench.checkPlayed();
+  });
+
+  test('with max_rollout_turns 0 comes before any generation', async (t) => {
+    const bench = await activityBench(t);
+    await bench.started({ settings: { max_rollout_turns: 0 } });
+    assert.equal((await bench.result('playTurns', AT)).ended, 'max_turns');
+    bench.checkPlayed();
+  });
+
+  test('is where the log is full: the observation’s ids are cut, its content is not', async (t) => {
+    const bench = await activityBench(t, scripts(['four'], [{ content: 'too long for it' }]));
+    await bench.started({ settings: { max_seq_len: 2 + 4 + 3 } });
+    assert.equal((await bench.result('playTurns', AT)).ended, 'truncated');
+    const [turn] = (await bench.elsewhere().readTrajectory(REF)).turns;
+    assert.equal(turn?.observation.message.content, 'too long for it');
+    assert.deepEqual(turn.observation.token_ids, idsOf('too'));
+  });
+});
+
+describe('an attempt that dies', () => {
+  const answered = wholeTurn(author(''), { ids: [1], reward: 1 });
+
+  test('between two turns costs neither: the next one goes on with the second', async (t) => {
+    const bench = await activityBench(t, scripts(['two'], [{ terminated: true }]));
+    await bench.started();
+    const dying = await bench.store.claim(REF, { activity: 'playTurns' });
+    for (const line of answered) await dying.append(entryOf(line));
+    const { result } = await bench.run('playTurns', { input: AT, number: 2 });
+    assert.deepEqual([result?.turn, result?.total_reward], [2, 1]);
+    assert.equal(bench.service.requests.length, 1);
+    assert.equal(bench.service.requests[0]?.prompt_ids.length, 2 + 1 + 1);
+    assert.equal(bench.environment.steps[0]?.idempotency_key, 'batch/0-0/1');
+    bench.checkPlayed();
+  });
+
+  test('between generation and step does not cost the generation', async (t) => {
+    const bench = await activityBench(t, scripts([], [{ terminated: true }]));
+    await bench.started();
+    const dying = await bench.store.claim(REF, { activity: 'playTurns' });
+    for (const line of answered.slice(0, 2)) await dying.append(entryOf(line));
+    const { result } = await bench.run('playTurns', { input: AT, number: 2 });
+    assert.equal(result?.ended, 'terminated');
+    assert.equal(bench.service.asked.generate, 0);
+    bench.checkPlayed();
+  });
+
+  test('after the end is only reported: nothing is called', async (t) => {
+    const bench = await activityBench(t, scripts(['one'], [{ terminated: true, reward: 1 }]));
+    await bench.started();
+    const first = await bench.result('playTurns', AT);
+    assert.deepEqual((await bench.run('playTurns', { input: AT, number: 2 })).result, first);
+    bench.checkPlayed();
+  });
+
+  test('but still runs cannot report: its successor has the journal', async (t) => {
+    const scripted = scriptedEnvironment([{ reward: 5 }]);
+    const environment = {
+      ...scripted,
+      step: async (...given: Parameters<typeof scripted.step>) => {
+        const successor = await bench.elsewhere().claim(REF, { activity: 'playTurns', attempt: 2 });
+        await successor.commit();
+        return await scripted.step(...given);
+      },
+    };
+    const bench = await activityBench(t, {
+      service: scriptedService([says('zombie')]),
+      environment,
+      deployment: { turn_slice_ms: 0 },
+    });
+    await bench.started();
+    const { type, message, nonRetryable } = await bench.failure('playTurns', AT);
+    assert.deepEqual([type, nonRetryable], ['StoreFault', false]);
+    assert.match(message, /another attempt has taken over the journal of batch\/0-0/);
+    assert.deepEqual((await bench.elsewhere().readTrajectory(REF)).turns, []);
+  });
+
+  test('because its environment is away keeps the turns before, and the generation', async (t) => {
+    const away = new Fault({ type: 'EnvironmentUnavailable', message: 'away' });
+    const bench = await activityBench(t, scripts(['one', 'two'], [{ reward: 1 }, away, { terminated: true }])); // prettier-ignore
+    await bench.started();
+    const { type, nonRetryable } = await bench.failure('playTurns', AT);
+    assert.deepEqual([type, nonRetryable], ['EnvironmentUnavailable', false]);
+    const { turns, open, faults } = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual([turns.length, open.line?.content, faults], [1, 'two', { EnvironmentUnavailable: 1 }]); // prettier-ignore
+    assert.equal((await bench.result('playTurns', AT)).ended, 'terminated');
+    bench.checkPlayed();
+  });
+});
+
+describe('what is reported', () => {
+  test('is small however much was said', async (t) => {
+    const long = 'word '.repeat(5000);
+    const bench = await activityBench(t, scripts([long], [{ content: `${long}😀` }]));
+    await bench.started({ settings: { max_rollout_turns: 1, max_seq_len: 100_000 } });
+    const progress = await bench.result('playTurns', AT);
+    assert.ok(JSON.stringify({ ...progress, preview: '' }).length < 400);
+    assert.ok(progress.preview.length <= 120);
+    assert.ok(progress.preview.endsWith('word 😀'), 'the end is what matters');
+  });
+});

@@ -1,0 +1,212 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { Bench, Parts } from '../fakes/activity-bench.js';
+import { activityBench } from '../fakes/activity-bench.js';
+import { author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
+import { scriptedEnvironment } from '../fakes/scripted-environment.js';
+import { idsOf } from '../fakes/scripted-service.js';
+import { BATCH, REF, requestOf, sampleOf } from '../fakes/temporary-store.js';
+
+async function planned(
+  t: Parameters<typeof activityBench>[0],
+  {
+    request = {},
+    sample = sampleOf('go'),
+    ...parts
+  }: Parts & { request?: Record<string, unknown>; sample?: string },
+): Promise<Bench> {
+  const bench = await activityBench(t, parts);
+  await bench.store.createBatch({
+    batch_id: BATCH,
+    request: requestOf({ ...request, generation: { model: 'policy', ...(request['generation'] ?? {}) } }),
+    samples: [sample],
+  });
+  return bench;
+} // prettier-ignore
+
+describe('a rollout that starts', () => {
+  test('has its prompt rendered into the journal, and its plan says all that the workflow must know', async (t) => {
+    const request = { rollout_timeout: '90s', policy_version: 'v1', max_rollout_turns: 7 };
+    const bench = await planned(t, { request });
+    const plan = await bench.result('startRollout', REF);
+    assert.deepEqual(plan, {
+      ...REF,
+      task_name: 'task',
+      in_process: true,
+      timeout_ms: 90_000,
+      heartbeat_timeout_ms: 100,
+      queues: { generation: 'rollouts-generation', environment: 'queue-of-task' },
+      policy_version: 'v1',
+      progress: {
+        turn: 0,
+        total_reward: 0,
+        total_tokens: 0,
+        phase: 'generate',
+        ended: null,
+        preview: '',
+      },
+    });
+    const { start, context_ids } = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual(context_ids, [...idsOf('usergo'), 7001, 7002]);
+    assert.deepEqual(start?.settings, {
+      generation: requestOf({ generation: { model: 'policy' } }).generation,
+      model: 'policy',
+      num_repeats_add_seed: false,
+      max_seq_len: 4096,
+      max_rollout_turns: 7,
+      semantics: 'standard',
+      policy_version: 'v1',
+    });
+  });
+
+  test('has a plan under 2 kB however long its prompt is', async (t) => {
+    const bench = await planned(t, { sample: sampleOf('word '.repeat(700)) });
+    assert.ok(JSON.stringify(await bench.result('startRollout', REF)).length < 2000);
+  });
+
+  test('brings the environment’s state and the stop strings, a missing column as missing', async (t) => {
+    const columns = { extra_env_info: { board: [1] }, stop_strings: ['x'] };
+    const bench = await planned(t, { sample: sampleOf('go', columns) });
+    await bench.result('startRollout', REF);
+    const { start } = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual([start?.extra_env_info, start?.stop_strings], [{ board: [1] }, ['x']]);
+    const bare = await planned(t, {});
+    await bare.result('startRollout', REF);
+    const line = (await bare.elsewhere().readTrajectory(REF)).start;
+    assert.ok(line !== null && !('stop_strings' in line));
+    assert.deepEqual(line.extra_env_info, {});
+  });
+
+  test('knows from its environment whether turns are played in one activity', async (t) => {
+    const environment = scriptedEnvironment([], { in_process: false });
+    const bench = await planned(t, { environment });
+    assert.equal((await bench.result('startRollout', REF)).in_process, false);
+  });
+
+  test('with max_rollout_turns 0 has ended before its first turn', async (t) => {
+    const bench = await planned(t, { request: { max_rollout_turns: 0 } });
+    assert.equal((await bench.result('startRollout', REF)).progress.ended, 'max_turns');
+  });
+});
+
+describe('a rollout that was there before', () => {
+  test('is not rendered again, and goes on where it stood', async (t) => {
+    const bench = await planned(t, {});
+    await bench.result('startRollout', REF);
+    const journal = await bench.store.claim(REF, { activity: 'playTurns' });
+    for (const line of wholeTurn(author(''), { reward: 2 })) await journal.append(entryOf(line));
+    await journal.commit();
+    const { progress } = await bench.result('startRollout', REF);
+    assert.deepEqual([progress.turn, progress.total_reward, progress.ended], [1, 2, null]);
+    assert.equal(bench.service.asked.renderChat, 1);
+  });
+
+  for (const reason of ['failed', 'timeout', 'stopped', 'cancelled'] as const) {
+    test(`and ended as ${reason} is opened again`, async (t) => {
+      const bench = await planned(t, {});
+      await bench.result('startRollout', REF);
+      await bench.result('finishRollout', { rollout: REF, stop_reason: reason, failure: null });
+      assert.equal((await bench.result('startRollout', REF)).progress.ended, null);
+      assert.equal((await bench.elsewhere().readTrajectory(REF)).attempts, 2);
+    });
+  }
+
+  test('and ended validly stays ended', async (t) => {
+    const bench = await planned(t, { request: { max_rollout_turns: 0 } });
+    await bench.result('startRollout', REF);
+    await bench.result('finishRollout', { rollout: REF, stop_reason: null, failure: null });
+    const { progress } = await bench.result('startRollout', REF);
+    assert.equal(progress.ended, 'max_turns');
+    assert.equal((await bench.elsewhere().readTrajectory(REF)).attempts, 1);
+  });
+});
+
+describe('a rollout that cannot start', () => {
+  test('because its prompt fills max_seq_len is PromptTooLong, for good', async (t) => {
+    const bench = await planned(t, { request: { max_seq_len: 8 } });
+    const { type, message, nonRetryable } = await bench.failure('startRollout', REF);
+    assert.deepEqual([type, nonRetryable], ['PromptTooLong', true]);
+    assert.match(message, /the prompt has 8 tokens, expected fewer than max_seq_len 8/);
+    assert.equal((await bench.elsewhere().readTrajectory(REF)).start, null);
+  });
+
+  test('but in upstream’s loops it does, to play one empty turn', async (t) => {
+    for (const semantics of ['nemo-rl-sync', 'nemo-rl-async']) {
+      const bench = await planned(t, { request: { max_seq_len: 8, semantics } });
+      assert.equal((await bench.result('startRollout', REF)).progress.phase, 'generate');
+    }
+  });
+
+  test('because rollout_timeout passed while the engine was away has TimedOut', async (t) => {
+    const bench = await planned(t, { request: { rollout_timeout: '2s' } });
+    const { error } = await bench.run('startRollout', {
+      input: REF,
+      scheduledTimestampMs: Date.now() - 3000,
+    });
+    const { type, nonRetryable } = error as { type: string; nonRetryable: boolean };
+    assert.deepEqual([type, nonRetryable], ['TimedOut', true]);
+  });
+
+  test('because its batch is not there may once the store is', async (t) => {
+    const bench = await activityBench(t);
+    const { type, nonRetryable } = await bench.failure('startRollout', REF);
+    assert.deepEqual([type, nonRetryable], ['StoreFault', false]);
+  });
+
+  for (const [what, input, expected] of [
+    ['nothing', null, /expected object, got null/],
+    [
+      'a place with a path in it',
+      { ...REF, batch_id: '../other' },
+      /batch_id: expected a batch id/,
+    ],
+    ['an unknown field', { ...REF, turn: 1 }, /turn: unknown field/],
+  ] as const) {
+    test(`because its input is ${what} is refused with all that is wrong`, async (t) => {
+      const bench = await activityBench(t);
+      const { type, message, nonRetryable } = await bench.failure('startRollout', input);
+      assert.deepEqual([type, nonRetryable], ['InvalidBatchRequest', true]);
+      assert.match(message, expected);
+    });
+  }
+});
+
+describe('a rollout that is started by hand', () => {
+  const sample = { message_log: [{ role: 'user', content: 'go' }], task_name: 'task' };
+
+  test('is planned as a batch of one under its workflow id', async (t) => {
+    const bench = await activityBench(t);
+    const { result, error } = await bench.run('startRollout', {
+      input: { sample, max_rollout_turns: 3 },
+      workflow_id: 'by-hand',
+    });
+    assert.equal(error, undefined);
+    assert.deepEqual([result?.batch_id, result?.row, result?.repeat], ['by-hand', 0, 0]);
+    const request = await bench.store.findRequest('by-hand');
+    assert.deepEqual([request?.num_repeats, request?.max_rollout_turns], [1, 3]);
+    assert.equal(request?.generation.model, 'policy');
+    assert.equal(await bench.store.sampleCount('by-hand'), 1);
+  });
+
+  test('continues when it is started again, and is refused with other settings', async (t) => {
+    const bench = await activityBench(t);
+    const start = (input: unknown) => bench.run('startRollout', { input, workflow_id: 'by-hand' });
+    await start({ sample });
+    assert.equal((await start({ sample })).error, undefined);
+    const { error } = await start({ sample, max_rollout_turns: 3 });
+    assert.match(String(error), /max_rollout_turns: the batch of this id has 100, got 3/);
+  });
+
+  for (const [what, input, expected] of [
+    ['a field of a batch', { sample, num_repeats: 2 }, /num_repeats: unknown field/],
+    ['no prompt', { sample: { task_name: 'task' } }, /sample\.message_log: expected array, got nothing/],
+    ['an unknown task', { sample: { ...sample, task_name: 'chess' } }, /No environment found for task type: chess/],
+  ] as const) {
+    test(`with ${what} is refused`, async (t) => {
+      const bench = await activityBench(t);
+      const { error } = await bench.run('startRollout', { input, workflow_id: 'by-hand' });
+      assert.match(String(error), expected);
+      assert.equal(await bench.store.findRequest('by-hand'), null);
+    });
+  } // prettier-ignore
+});

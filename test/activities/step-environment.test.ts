@@ -1,0 +1,193 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { Environment } from '../../src/environments/environment.js';
+import { Fault } from '../../src/model/faults.js';
+import type { RolloutSettings } from '../../src/model/journal.js';
+import type { Bench, Parts } from '../fakes/activity-bench.js';
+import { AT, activityBench } from '../fakes/activity-bench.js';
+import { author, entryOf } from '../fakes/journal-lines.js';
+import type { ScriptedAnswer } from '../fakes/scripted-environment.js';
+import { scriptedEnvironment } from '../fakes/scripted-environment.js';
+import { idsOf } from '../fakes/scripted-service.js';
+import { REF } from '../fakes/temporary-store.js';
+
+const a = author('');
+
+/** A rollout whose first turn has been generated: `hello`, five tokens. */
+async function generated(
+  t: Parameters<typeof activityBench>[0],
+  { settings = {}, finish = 'stop', ...parts }: Parts & { settings?: Partial<RolloutSettings>; finish?: 'stop' | 'length' }, // prettier-ignore
+): Promise<Bench> {
+  const bench = await activityBench(t, parts);
+  await bench.started({ settings, extra_env_info: { state: 'first' } });
+  const journal = await bench.store.claim(REF, { activity: 'generateTurn' });
+  await journal.append(entryOf(a.chunk({ token_ids: idsOf('hello') })));
+  await journal.append(
+    entryOf(a.generation({ content: 'hello', token_count: 5, finish_reason: finish })),
+  );
+  await journal.commit();
+  return bench;
+}
+
+const answers = (...script: (ScriptedAnswer | Error)[]): Parts => ({
+  environment: scriptedEnvironment(script),
+});
+
+describe('a step', () => {
+  test('shows the environment role and content only, its state, and a key that every attempt shares', async (t) => {
+    const bench = await generated(t, answers({ terminated: true }));
+    await bench.result('stepEnvironment', AT);
+    assert.deepEqual(bench.environment.steps, [
+      {
+        message_log_batch: [
+          [
+            { role: 'user', content: 'go' },
+            { role: 'assistant', content: 'hello' },
+          ],
+        ],
+        metadata: [{ state: 'first' }],
+        idempotency_key: 'batch/0-0/0',
+      },
+    ]);
+  });
+
+  test('is in the journal when it is reported, and reported as totals', async (t) => {
+    const answer = {
+      content: 'that way',
+      role: 'tool',
+      reward: 0.5,
+      metadata: { state: 'next' },
+      next_stop_strings: ['stop'],
+    };
+    const bench = await generated(t, answers(answer));
+    assert.deepEqual(await bench.result('stepEnvironment', AT), {
+      turn: 1,
+      total_reward: 0.5,
+      total_tokens: 5 + 8,
+      phase: 'generate',
+      ended: null,
+      preview: 'that way',
+    });
+    const { turns, extra_env_info, stop_strings } = await bench.elsewhere().readTrajectory(REF);
+    const observation = turns[0]?.observation;
+    assert.deepEqual(observation?.message, { role: 'tool', content: 'that way' });
+    assert.deepEqual(observation.token_ids, idsOf('that way'));
+    assert.deepEqual([extra_env_info, stop_strings], [{ state: 'next' }, ['stop']]);
+    assert.ok(observation.step_s >= 0 && observation.step_s < 10);
+  });
+
+  test('encodes the observation without special tokens; an empty one without asking', async (t) => {
+    const bench = await generated(t, answers({ content: 'x' }));
+    await bench.result('stepEnvironment', AT);
+    assert.deepEqual(bench.service.tokenized, [{ text: 'x', add_special_tokens: false }]);
+    const silent = await generated(t, answers({ content: '', terminated: true }));
+    await silent.result('stepEnvironment', AT);
+    assert.equal(silent.service.asked.tokenize, 0);
+  });
+
+  test('of a rollout whose generation reached its length ends it as truncated', async (t) => {
+    const bench = await generated(t, { ...answers({ reward: 1 }), finish: 'length' });
+    const { ended, total_reward } = await bench.result('stepEnvironment', AT);
+    assert.deepEqual([ended, total_reward], ['truncated', 1]);
+  });
+
+  test('with named rewards is worth their sum, and keeps the names', async (t) => {
+    const bench = await generated(t, answers({ rewards: { answer: 1, format: 0.25 } }));
+    assert.equal((await bench.result('stepEnvironment', AT)).total_reward, 1.25);
+    const { rewards } = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual(rewards, { answer: 1, format: 0.25 });
+  });
+
+  for (const terminated of [true, 1] as const) {
+    test(`that answers terminated ${terminated} ends the rollout`, async (t) => {
+      const bench = await generated(t, answers({ terminated }));
+      assert.equal((await bench.result('stepEnvironment', AT)).ended, 'terminated');
+    });
+  }
+
+  test('that is retried once it is in the journal calls nothing', async (t) => {
+    const bench = await generated(t, answers({ reward: 1 }));
+    const first = await bench.result('stepEnvironment', AT);
+    const { result } = await bench.run('stepEnvironment', { input: AT, number: 2 });
+    assert.deepEqual(result, first);
+    assert.equal(bench.service.asked.tokenize, 1);
+    bench.checkPlayed();
+  });
+
+  test('before the generation only reports where the rollout stands', async (t) => {
+    const bench = await activityBench(t);
+    await bench.started();
+    const { turn, phase } = await bench.result('stepEnvironment', AT);
+    assert.deepEqual([turn, phase], [0, 'generate']);
+    bench.checkPlayed();
+  });
+});
+
+describe('a step that fails', () => {
+  test('because the environment is away is retried with the same key', async (t) => {
+    const away = new Fault({ type: 'EnvironmentUnavailable', message: 'away', at: 'http://env' });
+    const bench = await generated(t, answers(away, { terminated: true }));
+    const failure = await bench.failure('stepEnvironment', AT);
+    assert.deepEqual([failure.type, failure.nonRetryable], ['EnvironmentUnavailable', false]);
+    assert.equal((await bench.result('stepEnvironment', AT)).ended, 'terminated');
+    const keys = bench.environment.steps.map(({ idempotency_key }) => idempotency_key);
+    assert.deepEqual(keys, ['batch/0-0/0', 'batch/0-0/0']);
+    const { faults } = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual(faults, { EnvironmentUnavailable: 1 });
+  });
+
+  test('by an exception is a rejection that carries the exception’s text', async (t) => {
+    const cause = new RangeError('row 9 of 3');
+    const bench = await generated(t, answers(new Error('no such move', { cause })));
+    const { type, message, nonRetryable } = await bench.failure('stepEnvironment', AT);
+    assert.deepEqual([type, nonRetryable], ['EnvironmentRejected', true]);
+    assert.match(message, /task threw: no such move: row 9 of 3/);
+  });
+
+  test('with a rejection is final, with its own text', async (t) => {
+    const rejected = new Fault({ type: 'EnvironmentRejected', message: 'the board is broken' });
+    const bench = await generated(t, answers(rejected));
+    const failure = await bench.failure('stepEnvironment', AT);
+    assert.deepEqual(failure, { type: 'EnvironmentRejected', message: 'the board is broken', nonRetryable: true }); // prettier-ignore
+  });
+
+  test('because the observation overfills a log that nemo-rl-sync says cannot be, has upstream’s text', async (t) => {
+    const settings = { semantics: 'nemo-rl-sync', max_seq_len: 6 } as const;
+    const bench = await generated(t, { ...answers({}), settings });
+    const { type, message, nonRetryable } = await bench.failure('stepEnvironment', AT);
+    assert.deepEqual([type, nonRetryable], ['PromptTooLong', true]);
+    assert.match(message, /^tokens_left_for_obs=-1 should not be negative/);
+  });
+
+  test('leaves no observation behind', async (t) => {
+    const bench = await generated(t, answers(new Error('no')));
+    await bench.failure('stepEnvironment', AT);
+    const { turns, open } = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual([turns.length, open.line?.content], [0, 'hello']);
+  });
+
+  test('because no worker knows its environment is final', async (t) => {
+    const bench = await generated(t, { environments: {} });
+    const { type, message } = await bench.failure('stepEnvironment', AT);
+    assert.equal(type, 'EnvironmentRejected');
+    assert.match(message, /No environment found for task type: task/);
+  });
+
+  test('because an environment in process answers nothing is final', async (t) => {
+    const mute: Environment = {
+      in_process: true,
+      step: () =>
+        Promise.resolve({
+          observations: [],
+          metadata: [],
+          next_stop_strings: null,
+          rewards: [],
+          terminateds: [],
+        }),
+    };
+    const bench = await generated(t, { environments: { task: mute } });
+    const { type, message, nonRetryable } = await bench.failure('stepEnvironment', AT);
+    assert.deepEqual([type, nonRetryable], ['EnvironmentRejected', true]);
+    assert.match(message, /answered no observation/);
+  });
+});
