@@ -54,7 +54,6 @@ function cannedActivities({ config, turns_a_call, turn_ms }: EmptyWorkerOptions)
         ...RolloutRef.parse(input),
         task_name: 'sliding_puzzle',
         in_process: true,
-        single: false,
         timeout_ms: 3_600_000,
         heartbeat_timeout_ms: 10_000,
         queues: { generation: generationQueue(config), environment: '' },
@@ -66,11 +65,14 @@ function cannedActivities({ config, turns_a_call, turn_ms }: EmptyWorkerOptions)
     stepEnvironment: playTurns,
     finishRollout: () =>
       Promise.resolve({
-        rollout_id: Context.current().info.workflowExecution?.workflowId ?? '',
-        stop_reason: 'max_turns',
-        total_reward: 0,
-        turn_count: TURNS,
-        total_tokens: TURNS * 90,
+        result: {
+          rollout_id: Context.current().info.workflowExecution?.workflowId ?? '',
+          stop_reason: 'max_turns',
+          total_reward: 0,
+          turn_count: TURNS,
+          total_tokens: TURNS * 90,
+        },
+        single: false,
       }),
     closeBatch: ({ batch_id }) => Promise.resolve(emptyResult(batch_id)),
     closeSlice: () => Promise.resolve(),

@@ -1,6 +1,6 @@
 /**
- * Runs the tests: `node tools/run-tests.mjs [part of a file name …]`. Files under test/e2e start servers and run one
- * at a time, the others beside each other. Ends with `N passed, N failed, N skipped`, whatever the reporter.
+ * Runs the tests: `node tools/run-tests.mjs [part of a file name …]`. Files under test/e2e start servers and processes,
+ * so that fewer of them run beside each other. Ends with `N passed, N failed, N skipped`, whatever the reporter.
  */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -35,7 +35,11 @@ const runs = [
     concurrency: Math.max(1, Math.min(4, availableParallelism())),
     timeoutMs: UNIT_TIMEOUT_MS,
   },
-  { files: files.filter(isE2e), concurrency: 1, timeoutMs: E2E_TIMEOUT_MS },
+  {
+    files: files.filter(isE2e),
+    concurrency: Math.min(2, availableParallelism()),
+    timeoutMs: E2E_TIMEOUT_MS,
+  },
 ].filter((run) => run.files.length > 0);
 
 const total = { passed: 0, failed: 0, skipped: 0 };
