@@ -29,7 +29,7 @@ export interface Stack {
   logs: string;
 }
 
-/** Tokens a second per stream, tokens of thought per turn: the example takes about half a minute, so that it can be watched. */
+/** Tokens a second per stream, tokens of thought per turn: the example takes about a quarter of a minute, so that it can be watched. */
 const DEMO_SIMULATOR = [
   '--tokens-per-second',
   '60',
