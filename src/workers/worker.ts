@@ -44,6 +44,8 @@ export async function createWorkers({
         activities: Object.fromEntries(verbs.map((verb) => [verb, activities[verb]])),
         // Cancellation reaches an activity with its heartbeat's answer.
         maxHeartbeatThrottleInterval: heartbeat / 5,
+        // A dead worker's cache is given up as soon as its activities are; histories are short to replay.
+        stickyQueueScheduleToStartTimeout: heartbeat,
         shutdownForceTime: '5s',
       }),
     ),

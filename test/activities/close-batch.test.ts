@@ -96,7 +96,7 @@ describe('closing a batch', () => {
     assert.deepEqual([result.schema_version, result.batch_id, result.metadata], [1, BATCH, { step: 17 }]); // prettier-ignore
     assert.equal(result.metrics['group/count'], 4);
     assert.equal(result.metrics['total_turns'], 6);
-    assert.ok(Object.values(result.files).every(path.isAbsolute));
+    assert.ok(Object.values(result.files).every((file) => path.isAbsolute(file)));
     assert.ok(!(await readdir(path.join(bench.root, BATCH))).includes('parts'));
   });
 

@@ -1,0 +1,185 @@
+import assert from 'node:assert/strict';
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { describe, test } from 'node:test';
+import { Fault } from '../../src/model/faults.js';
+import type { Bench, FailureSeen } from '../fakes/activity-bench.js';
+import { activityBench } from '../fakes/activity-bench.js';
+import { scriptedService } from '../fakes/scripted-service.js';
+import { BATCH, sampleOf } from '../fakes/temporary-store.js';
+
+const SAMPLE = JSON.parse(sampleOf('go')) as object;
+
+async function plan(bench: Bench, input: unknown) {
+  const { result, error } = await bench.run('planBatch', { input, workflow_id: BATCH });
+  if (error !== undefined) throw error as Error;
+  return result;
+}
+
+/** What a refused request is told. */
+async function refusal(
+  bench: Bench,
+  { workflow_id = BATCH, ...request }: { input: unknown; workflow_id?: string },
+): Promise<string> {
+  const { error } = await bench.run('planBatch', { ...request, workflow_id });
+  const { type, message, nonRetryable } = error as FailureSeen;
+  assert.deepEqual([type, nonRetryable], ['InvalidBatchRequest', true], message);
+  assert.equal(await bench.store.findRequest(BATCH), null, 'something was written');
+  return message;
+}
+
+const replica = (url: string, models: { id: string; max_model_len: number | null }[]) =>
+  scriptedService([], { replica: url, describe: () => Promise.resolve({ models, version: null }) });
+
+describe('a batch that is planned', () => {
+  test('stands in the store, and the plan has counts and slices, never samples', async (t) => {
+    const bench = await activityBench(t);
+    const samples = Array.from({ length: 4 }, (_, row) => ({ ...SAMPLE, column: row }));
+    const input = { samples, num_repeats: 100, max_in_flight: 7 };
+    assert.deepEqual(await plan(bench, input), {
+      batch_id: BATCH,
+      samples: 4,
+      num_repeats: 100,
+      slices: [
+        { first: 0, last: 2 },
+        { first: 3, last: 3 },
+      ],
+      max_in_flight: 7,
+      continued: false,
+    });
+    assert.equal(await bench.store.sampleCount(BATCH), 4);
+    assert.equal((await bench.store.readSample({ batch_id: BATCH, row: 3 }))['column'], 3);
+  });
+
+  test('twice continues: it waits until no rollout of the earlier run is open', async (t) => {
+    const open = [2, 1, 0];
+    const asked: string[] = [];
+    const bench = await activityBench(t, {
+      countOpenRollouts: (batchId) => {
+        asked.push(batchId);
+        return Promise.resolve(open.shift() ?? assert.fail('asked once more'));
+      },
+    });
+    const first = await plan(bench, { samples: [SAMPLE] });
+    assert.deepEqual(asked, []);
+    assert.deepEqual(await plan(bench, { samples: [SAMPLE] }), { ...first, continued: true });
+    assert.deepEqual(asked, [BATCH, BATCH, BATCH]);
+  });
+
+  test('again with another request is refused, and what was there stays', async (t) => {
+    const bench = await activityBench(t);
+    await plan(bench, { samples: [SAMPLE] });
+    await assert.rejects(
+      plan(bench, { samples: [SAMPLE], max_seq_len: 100 }),
+      /max_seq_len: the batch of this id has 4096, got 100; use another batch id/,
+    );
+    assert.equal((await bench.store.findRequest(BATCH))?.max_seq_len, 4096);
+  });
+
+  test('reads only its first samples with a limit', async (t) => {
+    const bench = await activityBench(t);
+    const samples = [SAMPLE, { ...SAMPLE, column: 1 }, { broken: true }];
+    assert.equal((await plan(bench, { samples, limit: 2 }))?.samples, 2);
+  });
+});
+
+describe('the model', () => {
+  const modelOf = async (bench: Bench, generation = {}) => {
+    await plan(bench, { samples: [SAMPLE], generation });
+    return (await bench.store.findRequest(BATCH))?.generation.model;
+  };
+  const two = replica('http://a', [
+    { id: 'base', max_model_len: 5000 },
+    { id: 'adapter', max_model_len: 5000 },
+  ]);
+
+  test('is the request’s, else the deployment’s, else the service’s first', async (t) => {
+    const served = (model: string | null) => activityBench(t, { replicas: [two], model });
+    assert.equal(await modelOf(await served(null)), 'base');
+    assert.equal(await modelOf(await served('adapter')), 'adapter');
+    assert.equal(await modelOf(await served('base'), { model: 'adapter' }), 'adapter');
+  });
+
+  test('that a service does not serve is refused, with those that it serves', async (t) => {
+    const bench = await activityBench(t, { replicas: [two] });
+    const message = await refusal(bench, {
+      input: { samples: [SAMPLE], generation: { model: 'gpt' } },
+    });
+    assert.equal(message, 'generation.model: expected a model that http://a serves (base, adapter), got "gpt"'); // prettier-ignore
+  });
+
+  test('has to be served by every replica', async (t) => {
+    const replicas = [two, replica('http://b', [{ id: 'other', max_model_len: null }])];
+    const bench = await activityBench(t, { replicas });
+    assert.match(await refusal(bench, { input: { samples: [SAMPLE] } }), /expected a model that http:\/\/b serves \(other\), got "base"/); // prettier-ignore
+  });
+
+  test('limits max_seq_len, the smallest of the replicas', async (t) => {
+    const replicas = [two, replica('http://b', [{ id: 'base', max_model_len: 3000 }])];
+    const bench = await activityBench(t, { replicas });
+    const message = await refusal(bench, { input: { samples: [SAMPLE] } });
+    assert.equal(message, "max_seq_len: expected at most the model's max_model_len 3000, got 4096");
+    await plan(bench, { samples: [SAMPLE], max_seq_len: 3000 });
+  });
+
+  test('of a service that says no limit has none', async (t) => {
+    const unlimited = replica('http://b', [{ id: 'base', max_model_len: null }]);
+    const bench = await activityBench(t, { replicas: [unlimited] });
+    await plan(bench, { samples: [SAMPLE], max_seq_len: 1_000_000 });
+  });
+
+  test('is waited for while a replica is away', async (t) => {
+    const away = new Fault({ type: 'GenerationUnavailable', message: 'refused', at: 'http://b' });
+    const absent = scriptedService([], { describe: () => Promise.reject(away) });
+    const bench = await activityBench(t, { replicas: [two, absent] });
+    const { error, waiting } = await bench.run('planBatch', {
+      input: { samples: [SAMPLE] },
+      workflow_id: BATCH,
+    });
+    const { type, nonRetryable } = error as FailureSeen;
+    assert.deepEqual([type, nonRetryable], ['GenerationUnavailable', false]);
+    assert.deepEqual(waiting, [{ service: 'http://b', message: 'refused' }]);
+    assert.equal(await bench.store.findRequest(BATCH), null);
+  });
+});
+
+describe('a request that is refused', () => {
+  for (const [what, input, expected] of [
+    ['nothing', undefined, /^\(input\): expected object, got nothing$/],
+    ['a list', [], /^\(input\): expected object, got \[\]$/],
+    ['several mistakes', { samples: [SAMPLE], limit: 0, num_repeat: 3 }, /^limit: .*got 0\nnum_repeat: unknown field$/],
+    ['a service that temporal.yaml does not have', { samples: [SAMPLE], generation: { service: 'sglang' } }, /^generation\.service: expected one of default, got "sglang"$/],
+    ['a completion policy that there is not', { samples: [SAMPLE], completion: { policy: 'race' } }, /^completion\.policy: .*got "race"$/],
+  ] as const) {
+    test(`because it is ${what} is told all of it, for good`, async (t) => {
+      assert.match(await refusal(await activityBench(t), { input }), expected);
+    });
+  } // prettier-ignore
+
+  for (const id of ['a/b', '..', 'x'.repeat(121), 'é']) {
+    test(`because its workflow id ${JSON.stringify(id).slice(0, 20)} cannot name a batch`, async (t) => {
+      const message = await refusal(await activityBench(t), {
+        input: { samples: [SAMPLE] },
+        workflow_id: id,
+      });
+      assert.match(message, /^workflow id: expected a batch id/);
+      assert.ok(message.includes(JSON.stringify(id)));
+    });
+  }
+
+  test('asks no service first: the mistakes do not have to wait for an engine', async (t) => {
+    const bench = await activityBench(t);
+    await refusal(bench, { input: { samples: [{}] } });
+    assert.equal(bench.service.asked.describe, 0);
+  });
+
+  test('is told at most ten problems, in under 3 kB, however bad it is', async (t) => {
+    const bench = await activityBench(t);
+    await mkdir(bench.root, { recursive: true });
+    const rows = Array.from({ length: 500 }, () => `{"message_log": "${'漢'.repeat(900)}"}\n`);
+    await writeFile(path.join(bench.root, 'bad.jsonl'), rows.join(''));
+    const message = await refusal(bench, { input: { samples: { path: 'bad.jsonl' } } });
+    assert.ok(Buffer.byteLength(message) < 3000);
+    assert.ok(message.split('\n').length <= 11);
+  });
+});

@@ -1,0 +1,178 @@
+import assert from 'node:assert/strict';
+import { mkdir, readdir, symlink, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { describe, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { readSamples } from '../../src/activities/read-samples.js';
+import type { Dependencies } from '../../src/activities/dependencies.js';
+import { Fault } from '../../src/model/faults.js';
+import { activityBench } from '../fakes/activity-bench.js';
+import { faultOf, requestOf, sampleOf, temporaryFolder } from '../fakes/temporary-store.js';
+
+interface Inputs {
+  directory: string;
+  read: (samples: unknown, limit?: number) => Promise<string[]>;
+  /** Reads a file of this text. */
+  readText: (text: string, limit?: number) => Promise<string[]>;
+}
+
+async function inputs(t: TestContext): Promise<Inputs> {
+  const outer = await temporaryFolder(t);
+  const directory = path.join(outer, 'inputs');
+  await mkdir(directory);
+  await writeFile(path.join(outer, 'outside.jsonl'), `${sampleOf('secret')}\n`);
+  const bench = await activityBench(t, { deployment: { inputs_dir: directory } });
+  const dependencies: Dependencies = bench.dependencies;
+  const read: Inputs['read'] = (samples, limit) =>
+    readSamples(requestOf({ samples, limit: limit ?? null }), dependencies);
+  return {
+    directory,
+    read,
+    readText: async (text, limit) => {
+      await writeFile(path.join(directory, 'given.jsonl'), text);
+      return await read({ path: 'given.jsonl' }, limit);
+    },
+  };
+}
+
+const refused = (...texts: (RegExp | string)[]) => faultOf('InvalidBatchRequest', ...texts);
+const lines = (...rows: string[]): string => rows.map((row) => `${row}\n`).join('');
+
+describe('samples in a file', () => {
+  test('come back line by line, as they were written', async (t) => {
+    const { readText } = await inputs(t);
+    const rows = [sampleOf('é漢😀'), ` ${sampleOf('spaces')} `, sampleOf('x', { float: 1.5e-7 })];
+    assert.deepEqual(await readText(lines(...rows)), rows);
+  });
+
+  test('may lack the last newline, and end with empty lines or Windows line ends', async (t) => {
+    const { readText } = await inputs(t);
+    const rows = [sampleOf('a'), sampleOf('b')];
+    for (const text of [rows.join('\n'), `${rows.join('\n')}\n\n \n`, `${rows.join('\r\n')}\r\n`])
+      assert.deepEqual(await readText(text), rows);
+  });
+
+  test('may be found below inputs_dir, by a relative or an absolute path, or a link within it', async (t) => {
+    const { directory, read } = await inputs(t);
+    await mkdir(path.join(directory, 'deep', '..hidden'), { recursive: true });
+    const file = path.join(directory, 'deep', '..hidden', 'a.jsonl');
+    await writeFile(file, lines(sampleOf('x')));
+    await symlink(file, path.join(directory, 'link.jsonl'));
+    for (const name of ['deep/..hidden/a.jsonl', './deep/../deep/..hidden/a.jsonl', file, 'link.jsonl'])
+      assert.deepEqual(await read({ path: name }), [sampleOf('x')], name);
+  }); // prettier-ignore
+
+  test('are read up to the limit: what follows is not looked at', async (t) => {
+    const { readText } = await inputs(t);
+    const rows = [sampleOf('a'), sampleOf('b')];
+    assert.deepEqual(await readText(lines(...rows, 'broken'), 2), rows);
+    assert.deepEqual(await readText(lines(...rows), 5), rows);
+  });
+});
+
+describe('a path', () => {
+  for (const name of ['../outside.jsonl', 'a/../../outside.jsonl', '/etc/passwd', '.', '..']) {
+    test(`${name} leads out of inputs_dir and is refused`, async (t) => {
+      const { read } = await inputs(t);
+      await assert.rejects(read({ path: name }), refused(/^samples\.path: expected a file below inputs_dir, got /)); // prettier-ignore
+    });
+  }
+
+  test('through a symbolic link out of inputs_dir is refused', async (t) => {
+    const { directory, read } = await inputs(t);
+    await symlink('../outside.jsonl', path.join(directory, 'link.jsonl'));
+    await symlink('..', path.join(directory, 'up'));
+    for (const name of ['link.jsonl', 'up/outside.jsonl'])
+      await assert.rejects(read({ path: name }), refused('samples.path: expected a file below inputs_dir, got a link out of it')); // prettier-ignore
+  });
+
+  test('to a file that is not there is refused, and named', async (t) => {
+    const { read } = await inputs(t);
+    await assert.rejects(read({ path: 'no.jsonl' }), refused('samples.path: cannot read "no.jsonl"', 'ENOENT')); // prettier-ignore
+    await assert.rejects(read({ path: 'a\0b' }), refused('samples.path: cannot read'));
+  });
+
+  test('to a directory is refused, not tried again and again', async (t) => {
+    const { directory, read } = await inputs(t);
+    await mkdir(path.join(directory, 'folder'));
+    await assert.rejects(read({ path: 'folder' }), refused('samples.path: cannot read "folder"'));
+  });
+});
+
+describe('samples that are wrong', () => {
+  const good = sampleOf('good');
+
+  const cases: [string, string, RegExp][] = [
+    ['a torn line', lines(good, good.slice(0, 30), good), /^samples row 1: expected a JSON object, got "\{\\"message_log.*/],
+    ['a line that is no object', lines(good, good, '5'), /^samples row 2: \(input\): expected object, got 5$/],
+    ['an empty line in between', lines(good, '', good), /^samples row 1: expected a JSON object, got ""/],
+    ['no samples at all', '', /^samples: expected at least one sample, got an empty file$/],
+    ['only empty lines', '\n\n', /^samples: expected at least one sample, got an empty file$/],
+    ['an unknown task', lines(good, sampleOf('x', { task_name: 'chess' })), /^samples row 1: task_name: No environment found for task type: chess; expected one of task$/],
+    ['a column of the row', lines(sampleOf('x', { total_reward: 1 })), /^samples row 0: total_reward: this column is written by the rollout/],
+    ['a lost integer', lines(good, `${good.slice(0, -1)},"id":9007199254740993}`), /^samples row 1: the integer 9007199254740993 is beyond 2\^53/],
+    ['a field of a message', lines('{"message_log":[{"role":1,"content":"x"}],"task_name":"task"}'), /^samples row 0: message_log\.0\.role: expected string, got 1$/],
+  ]; // prettier-ignore
+  for (const [what, text, expected] of cases) {
+    test(`because of ${what} are refused by row`, async (t) => {
+      const { readText } = await inputs(t);
+      await assert.rejects(readText(text), refused(expected));
+    });
+  }
+
+  test('are all told, up to ten, then reading stops', async (t) => {
+    const { readText } = await inputs(t);
+    const bad = lines(...Array.from({ length: 3 }, () => '{}'));
+    await assert.rejects(readText(bad), (error) => {
+      assert.ok(error instanceof Fault);
+      const rows = [0, 1, 2].flatMap((row) => [`samples row ${row}: message_log`, `samples row ${row}: task_name`]); // prettier-ignore
+      const told = error.message.split('\n').map((line) => line.split(': expected')[0]);
+      assert.deepEqual(told, rows);
+      return true;
+    });
+    const many = lines(...Array.from({ length: 5000 }, () => 'x'));
+    await assert.rejects(readText(many), (error) => {
+      assert.ok(error instanceof Fault);
+      assert.equal(error.message.split('\n').length, 11);
+      return true;
+    });
+  });
+
+  test('beyond the limit do not matter', async (t) => {
+    const { readText } = await inputs(t);
+    assert.deepEqual(await readText(lines(good, '{}'), 1), [good]);
+  });
+});
+
+describe('samples in the request', () => {
+  test('are checked like those in a file', async (t) => {
+    const { read } = await inputs(t);
+    const sample = JSON.parse(sampleOf('x')) as object;
+    assert.deepEqual(await read([sample, sample]), [sampleOf('x'), sampleOf('x')]);
+    await assert.rejects(read([sample, { ...sample, task_name: 'chess' }]), refused(/^samples row 1: task_name: No environment found for task type: chess/)); // prettier-ignore
+    await assert.rejects(read([sample, null]), refused(/^samples row 1: \(input\): expected object, got null$/)); // prettier-ignore
+    const lost = { ...sample, id: 2 ** 53 };
+    await assert.rejects(read([lost]), refused('samples row 0: the integer 9007199254740992'));
+  });
+});
+
+const openFiles = async (): Promise<number> => (await readdir('/proc/self/fd')).length;
+const noProc = process.platform === 'linux' ? false : 'needs /proc';
+
+describe('reading a file', () => {
+  test('only in part closes it all the same', { skip: noProc }, async (t) => {
+    const { readText } = await inputs(t);
+    const text = lines(...Array.from({ length: 5000 }, () => sampleOf('x'.repeat(100))));
+    await readText(text, 1);
+    const before = await openFiles();
+    for (let i = 0; i < 5; i++) await readText(text, 1);
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    assert.ok((await openFiles()) <= before + 1, 'each batch with a limit keeps a file open');
+  });
+
+  test('does not end a line at a line separator inside a string, which JSON allows', async (t) => {
+    const { readText } = await inputs(t);
+    const row = `{"message_log":[{"role":"user","content":"a\u2028b\u2029c\u0085d"}],"task_name":"task"}`;
+    assert.deepEqual(await readText(lines(row)), [row]);
+  });
+});

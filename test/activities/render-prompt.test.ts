@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { renderPrompt, splitRendering } from '../../src/activities/render-prompt.js';
+import type { ChatMessage } from '../../src/generation/generation-service.js';
+import type { Message } from '../../src/model/sample.js';
+import { GENERATION } from '../fakes/journal-lines.js';
+import type { ScriptedService } from '../fakes/scripted-service.js';
+import { idsOf, scriptedService } from '../fakes/scripted-service.js';
+
+const MESSAGES: Message[] = [
+  { role: 'system', content: 'be' },
+  { role: 'user', content: 'brief' },
+];
+
+function render(
+  messages: Message[],
+  {
+    service = scriptedService([]),
+    generation = {},
+  }: { service?: ScriptedService; generation?: Partial<typeof GENERATION> } = {},
+) {
+  return renderPrompt(messages, {
+    service,
+    generation: { ...GENERATION, ...generation },
+    signal: new AbortController().signal,
+  });
+}
+
+describe('a prompt that brings its ids', () => {
+  test('is used as it is, logprobs included, and nobody is asked', async () => {
+    const messages: Message[] = [
+      { role: 'user', content: 'anything', token_ids: [1, 2] },
+      { role: 'assistant', content: '', token_ids: [], generation_logprobs: [] },
+      { role: 'assistant', content: 'x', token_ids: [3], generation_logprobs: [-0.5] },
+    ];
+    const service = scriptedService([]);
+    assert.deepEqual(await render(messages, { service }), messages);
+    assert.deepEqual([service.asked.renderChat, service.asked.tokenize], [0, 0]);
+  });
+});
+
+describe('a chat prompt', () => {
+  test('gives message k the ids that rendering messages 0 to k adds, the last one the generation prompt', async () => {
+    const [system, user, ...more] = await render(MESSAGES);
+    assert.deepEqual(system, { ...MESSAGES[0], token_ids: idsOf('systembe') });
+    assert.deepEqual(user, { ...MESSAGES[1], token_ids: [...idsOf('userbrief'), 7001, 7002] });
+    assert.deepEqual(more, []);
+  });
+
+  test('of one message is one rendering', async () => {
+    const service = scriptedService([]);
+    const [only] = await render(MESSAGES.slice(1), { service });
+    assert.deepEqual(only?.token_ids, [...idsOf('userbrief'), 7001, 7002]);
+    assert.equal(service.asked.renderChat, 1);
+  });
+
+  test('stands on its last message where the template rewrites earlier ones', async () => {
+    const service = scriptedService([]);
+    const rewriting = {
+      ...service,
+      // As templates do that drop the thoughts of all but the last message.
+      renderChat: ({ messages }: { messages: readonly ChatMessage[] }) =>
+        Promise.resolve([messages.length, ...messages.map(({ content }) => content.length)]),
+    };
+    const [system, user] = await render(MESSAGES, { service: rewriting });
+    assert.deepEqual(system?.token_ids, []);
+    assert.deepEqual(user?.token_ids, [2, 2, 5]);
+  });
+
+  test('is rendered by the model and with the arguments of the request', async () => {
+    const asked: unknown[] = [];
+    const service = scriptedService([]);
+    const recording = {
+      ...service,
+      renderChat: (...given: Parameters<typeof service.renderChat>) => {
+        asked.push(given[0]);
+        return Promise.resolve([1]);
+      },
+    };
+    const chat_template_kwargs = { enable_thinking: false };
+    await render(MESSAGES, {
+      service: recording,
+      generation: { model: 'm', chat_template_kwargs },
+    });
+    const [system, user] = MESSAGES;
+    assert.deepEqual(asked, [
+      { model: 'm', messages: [system], add_generation_prompt: false, chat_template_kwargs },
+      { model: 'm', messages: [system, user], add_generation_prompt: true, chat_template_kwargs },
+    ]);
+  });
+});
+
+describe('a raw prompt', () => {
+  test('encodes each content alone, with the tokenizer’s own beginning on the first only', async () => {
+    const service = scriptedService([]);
+    const rendered = await render(MESSAGES, { service, generation: { prompt_format: 'raw' } });
+    assert.deepEqual(
+      rendered.map(({ token_ids }) => token_ids),
+      [[7000, ...idsOf('be')], idsOf('brief')],
+    );
+    assert.equal(service.asked.renderChat, 0);
+  });
+});
+
+describe('splitRendering', () => {
+  const cases: [string, number[][], number[][]][] = [
+    ['nothing', [], []],
+    ['one message', [[1, 2]], [[1, 2]]],
+    ['messages that grow', [[1], [1, 2, 3], [1, 2, 3, 4]], [[1], [2, 3], [4]]],
+    ['a message that adds nothing', [[1], [1], [1, 2]], [[1], [], [2]]],
+    ['a first message that changes', [[9], [1, 2], [1, 2, 3]], [[], [], [1, 2, 3]]],
+    ['a later message that changes', [[1], [1, 9], [1, 2, 3]], [[], [], [1, 2, 3]]],
+    ['a rendering longer than the whole', [[1, 2, 3], [1, 2]], [[], [1, 2]]],
+    ['a rendering that shrinks in between', [[1, 2], [1], [1, 2, 3]], [[], [], [1, 2, 3]]],
+  ]; // prettier-ignore
+  for (const [what, renderings, expected] of cases) {
+    test(`of ${what}`, () => {
+      assert.deepEqual(splitRendering(renderings), expected);
+    });
+  }
+
+  test('whatever the renderings, the parts are the whole', () => {
+    const ids = fc.array(fc.nat({ max: 2 }), { maxLength: 5 });
+    fc.assert(
+      fc.property(fc.array(ids, { minLength: 1, maxLength: 5 }), (renderings) => {
+        const parts = splitRendering(renderings);
+        assert.equal(parts.length, renderings.length);
+        assert.deepEqual(parts.flat(), renderings.at(-1));
+      }),
+    );
+  });
+});
