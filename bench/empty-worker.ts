@@ -72,6 +72,7 @@ function cannedActivities({ config, turns_a_call, turn_ms }: EmptyWorkerOptions)
           turn_count: TURNS,
           total_tokens: TURNS * 90,
         },
+        failure: null,
         single: false,
       }),
     closeBatch: ({ batch_id }) => Promise.resolve(emptyResult(batch_id)),

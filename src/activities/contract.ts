@@ -77,6 +77,8 @@ export interface FinishRollout {
 
 export interface FinishedRollout {
   result: RolloutResult;
+  /** Of an end that is not valid, as the journal has it. */
+  failure: FailureFacts | null;
   /** Started by hand, and there is a batch of one to close. */
   single: boolean;
 }

@@ -4,7 +4,13 @@ import { Fault } from '../model/faults.js';
 import type { Failure, StopReason } from '../model/journal.js';
 import { naturalEnd } from '../model/stop-rules.js';
 import type { Trajectory } from '../model/trajectory.js';
-import type { Activities, FinishRollout, FinishedRollout, RolloutResult } from './contract.js';
+import type {
+  Activities,
+  FailureFacts,
+  FinishRollout,
+  FinishedRollout,
+  RolloutResult,
+} from './contract.js';
 import type { Dependencies } from './dependencies.js';
 import { isSingle, placeOf } from './start-rollout.js';
 
@@ -39,7 +45,11 @@ export function createFinishRollout({ attempt, store }: Dependencies): Activitie
           });
         }
         await journal.commit();
-        return { result: resultOf(rolloutId(ref), trajectory), single };
+        return {
+          result: resultOf(rolloutId(ref), trajectory),
+          failure: standingFailure(trajectory),
+          single,
+        };
       } finally {
         await journal.release();
       }
@@ -70,10 +80,20 @@ function failureOf({ stop_reason, failure }: FinishRollout, turn: number): Failu
 }
 
 /** A rollout started by hand that was ended before its batch of one was planned: there is no journal to end. */
-function nothingToFinish(ref: RolloutRef, { stop_reason }: FinishRollout): FinishedRollout {
+function nothingToFinish(ref: RolloutRef, input: FinishRollout): FinishedRollout {
   const totals = { turn_count: 0, total_reward: 0, total_tokens: 0 };
-  const result = { rollout_id: rolloutId(ref), stop_reason: stop_reason ?? 'failed', ...totals };
-  return { result, single: false };
+  const result = {
+    rollout_id: rolloutId(ref),
+    stop_reason: input.stop_reason ?? 'failed',
+    ...totals,
+  };
+  return { result, failure: input.failure, single: false };
+}
+
+function standingFailure({ end }: Trajectory): FailureFacts | null {
+  if (end?.failure == null) return null;
+  const { type, message } = end.failure;
+  return { type, message };
 }
 
 function resultOf(rollout_id: string, trajectory: Trajectory): RolloutResult {

@@ -16,7 +16,10 @@ export function createPlanBatch(dependencies: Dependencies): Activities['planBat
       const batch_id = parseBatchId(workflow_id);
       const { request, samples } = await prepareBatch({ input, signal }, dependencies);
       const { existed } = await store.createBatch({ batch_id, request, samples });
-      if (existed) await waitForEarlierRun(batch_id, countOpenRollouts);
+      if (existed) {
+        await waitForEarlierRun(batch_id, countOpenRollouts);
+        await store.reopenBatch(batch_id);
+      }
       return {
         batch_id,
         samples: samples.length,

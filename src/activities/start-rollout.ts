@@ -9,7 +9,7 @@ import { checkPromptLength } from '../model/stop-rules.js';
 import type { Attempt } from './attempt.js';
 import type { Activities, RolloutPlan } from './contract.js';
 import type { Dependencies } from './dependencies.js';
-import { poolOf } from './hold.js';
+import { poolOf, recordFault } from './hold.js';
 import { parseBatchId, prepareBatch } from './plan-batch.js';
 import { renderPrompt } from './render-prompt.js';
 import { requestOf } from './request-of.js';
@@ -46,9 +46,12 @@ async function planSingle(
 ): Promise<void> {
   const parsed = SingleRollout.safeParse(input);
   if (!parsed.success) throw invalidBatchRequest(problemsOf(parsed.error, input));
+  checkDeadline(parsed.data.rollout_timeout, attempt);
   const request = toBatchRequest(parsed.data);
   const batch = await prepareBatch({ input: request, signal: attempt.signal }, dependencies);
-  await dependencies.store.createBatch({ batch_id: parseBatchId(attempt.workflow_id), ...batch });
+  const batch_id = parseBatchId(attempt.workflow_id);
+  const { existed } = await dependencies.store.createBatch({ batch_id, ...batch });
+  if (existed) await dependencies.store.reopenBatch(batch_id);
 }
 
 async function startRollout(
@@ -58,12 +61,7 @@ async function startRollout(
   const { store, deployment } = dependencies;
   const request = await requestOf(ref.batch_id, store);
   const timeout_ms = toMs(request.rollout_timeout);
-  if (attempt.waited_s * 1000 > timeout_ms) {
-    throw new Fault({
-      type: 'TimedOut',
-      message: `rollout_timeout ${request.rollout_timeout} passed before the prompt was rendered`,
-    });
-  }
+  checkDeadline(request.rollout_timeout, attempt);
   const journal = await store.claim(ref, {
     activity: 'startRollout',
     attempt: attempt.number,
@@ -72,7 +70,11 @@ async function startRollout(
   try {
     if (journal.trajectory.start === null && journal.trajectory.end === null) {
       const sample = await store.readSample(ref);
-      const prompt = await renderSample({ sample, request, ref, attempt }, dependencies);
+      const prompt = await renderSample({ sample, request, ref, attempt }, dependencies).catch(
+        async (error: unknown) => {
+          throw await recordFault(error, { journal });
+        },
+      );
       await journal.append({
         kind: 'start',
         schema_version: 1,
@@ -120,6 +122,15 @@ async function renderSample(
     request,
   );
   return prompt;
+}
+
+/** Only here is the timeout known before there is a plan. */
+function checkDeadline(rolloutTimeout: string, { waited_s }: Attempt): void {
+  if (waited_s * 1000 <= toMs(rolloutTimeout)) return;
+  throw new Fault({
+    type: 'TimedOut',
+    message: `rollout_timeout ${rolloutTimeout} passed before the prompt was rendered`,
+  });
 }
 
 function settingsOf(request: BatchRequest): RolloutSettings {

@@ -57,7 +57,7 @@ const rolloutSettings = {
   num_repeats_add_seed: z.boolean().default(false),
   semantics: Semantics.default('standard'),
   /** The label of the weights that the service is expected to serve. */
-  policy_version: z.string().min(1).nullable().default(null),
+  policy_version: z.string().min(1).max(255).nullable().default(null),
   max_version_span: z.int().positive().nullable().default(null),
   /** Copied to the result, which stays under 16 kB. */
   metadata: z

@@ -28,11 +28,13 @@ export async function createBatch(
   if (!(await putOnce(path.join(directory, 'batch.json'), text))) {
     checkSameRequest((await findRequest(directory)) ?? request, request);
   }
-  if (existing !== null) {
-    await rm(path.join(directory, 'metrics.json'), { force: true });
-    await rm(path.join(directory, 'parts'), { recursive: true, force: true });
-  }
   return { existed: existing !== null };
+}
+
+/** No longer closed. */
+export async function reopenBatch(directory: string): Promise<void> {
+  await rm(path.join(directory, 'metrics.json'), { force: true });
+  await rm(path.join(directory, 'parts'), { recursive: true, force: true });
 }
 
 export async function findRequest(directory: string): Promise<BatchRequest | null> {

@@ -1,7 +1,7 @@
 import path from 'node:path';
 import type { RolloutRef } from '../model/batch-request.js';
 import { storing } from './disk.js';
-import { createBatch, findRequest, readSample, sampleCount } from './file-batch.js';
+import { createBatch, findRequest, readSample, reopenBatch, sampleCount } from './file-batch.js';
 import { claimJournal, readJournal } from './file-journal.js';
 import { createFileOutputs } from './file-outputs.js';
 import { createFoldCache } from './fold-cache.js';
@@ -27,6 +27,7 @@ export function createFileStore({
   return {
     createBatch: ({ batch_id, ...batch }) =>
       storing(`batch ${batch_id}`, () => createBatch(directoryOf(batch_id), batch)),
+    reopenBatch: (batchId) => storing(`batch ${batchId}`, () => reopenBatch(directoryOf(batchId))),
     findRequest: (batchId) => storing(`batch ${batchId}`, () => findRequest(directoryOf(batchId))),
     readSample: ({ batch_id, row }) =>
       storing(`sample ${row} of ${batch_id}`, () => readSample(directoryOf(batch_id), row)),

@@ -11,7 +11,6 @@ import type { Trajectory } from '../model/trajectory.js';
 export interface TrajectoryStore {
   /**
    * Creates the batch, or finds it as it is: request and samples are put once. Returns whether it was there before.
-   * A closed batch is opened again (its metrics.json goes first).
    */
   createBatch(batch: {
     batch_id: string;
@@ -19,6 +18,8 @@ export interface TrajectoryStore {
     /** Raw JSON of each sample, in order. */
     samples: readonly string[];
   }): Promise<{ existed: boolean }>;
+  /** Opens a closed batch again: its metrics.json goes first, then the parts of an earlier closing pass. */
+  reopenBatch(batchId: string): Promise<void>;
   /** null where there is no such batch. */
   findRequest(batchId: string): Promise<BatchRequest | null>;
   readSample(ref: { batch_id: string; row: number }): Promise<Sample>;

@@ -8,11 +8,18 @@ import { problemsOf } from '../model/problems.js';
 
 /** temporal.yaml: deployment settings. Experiment settings are the batch request; there is no third place. */
 
-const BaseUrl = z
-  .url({ protocol: /^https?$/ })
-  .refine((url) => url.replace(/\/$/, '').endsWith('/v1'), {
-    error: (issue) => `expected a base URL that ends in /v1, got ${JSON.stringify(issue.input)}`,
-  });
+/** Journals, rows and messages name the replica by its URL: hence no credentials in it. */
+const BaseUrl = z.string().superRefine((text, context) => {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  const isBase = url !== null && /^https?:$/.test(url.protocol) && /\/v1\/?$/.test(text);
+  if (!isBase) {
+    const message = `expected a base URL that ends in /v1, got ${JSON.stringify(text)}`;
+    context.addIssue({ code: 'custom', message });
+  } else if (url.username !== '' || url.password !== '') {
+    const message = 'expected a URL without user name and password (use api_key_env), got one with';
+    context.addIssue({ code: 'custom', message });
+  }
+});
 
 const GenerationServiceSettings = z.strictObject({
   kind: z.literal('vllm'),

@@ -95,7 +95,6 @@ function createDependencies({
     environment: (task) => parts.environments.get(task),
     known: { services: [...parts.pools.keys()], environments: [...parts.environments.keys()] },
     attempt: createRunAttempt({
-      heartbeat_timeout_ms,
       signalWaiting: createSignalWaiting(client, log),
     }),
     deployment: {

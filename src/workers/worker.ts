@@ -16,6 +16,9 @@ const WORKFLOW_BYTES = 128 * 1024;
 const WORKFLOW_ACTIVITIES = 64;
 const ENVIRONMENT_STEPS = 256;
 
+/** The heartbeat timeout of what is not a turn (workflows/activity-options.ts). */
+const PLANNING_HEARTBEAT_MS = 10_000;
+
 type Queue = Pick<
   WorkerOptions,
   'taskQueue' | 'maxConcurrentActivityTaskExecutions' | 'maxCachedWorkflows' | 'workflowBundle'
@@ -43,7 +46,7 @@ export async function createWorkers({
         namespace: connected.namespace,
         activities: Object.fromEntries(verbs.map((verb) => [verb, activities[verb]])),
         // Cancellation reaches an activity with its heartbeat's answer.
-        maxHeartbeatThrottleInterval: heartbeat / 5,
+        maxHeartbeatThrottleInterval: Math.min(heartbeat, PLANNING_HEARTBEAT_MS) / 5,
         // A dead worker's cache is given up as soon as its activities are; histories are short to replay.
         stickyQueueScheduleToStartTimeout: heartbeat,
         shutdownForceTime: '5s',

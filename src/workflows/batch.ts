@@ -28,11 +28,11 @@ export async function rolloutBatch(input: unknown): Promise<BatchResult> {
           rows,
           num_repeats,
           limit: () => max_in_flight,
-          onResult: view.counted,
+          onChange: view.counted,
         })
       : runSlices({ plan, onResult: view.counted });
   view.onStop(run.stop);
-  const cancelled = await wasCancelled(run.finished);
+  await run.finished;
 
   // 3. Close: rows in input order, failures apart, metrics last.
   view.closing();
@@ -40,7 +40,8 @@ export async function rolloutBatch(input: unknown): Promise<BatchResult> {
     closeBatch({ batch_id, stopped: view.stopped() }),
   );
   view.closed(result);
-  if (cancelled) throw new CancelledFailure('the batch was cancelled; its files are written');
+  if (CancellationScope.current().consideredCancelled)
+    throw new CancelledFailure('the batch was cancelled; its files are written');
   return result;
 }
 
@@ -56,15 +57,5 @@ async function planOrStop(input: unknown, view: BatchView): Promise<BatchPlan> {
     if (view.stopped())
       throw failWith({ type: 'Stopped', message: 'stopped before it was planned' });
     throw isCancellation(error) ? error : failWith(failureOf(error));
-  }
-}
-
-async function wasCancelled(finished: Promise<void>): Promise<boolean> {
-  try {
-    await finished;
-    return false;
-  } catch (error) {
-    if (isCancellation(error)) return true;
-    throw error;
   }
 }

@@ -1,6 +1,7 @@
 import { CancellationScope, CancelledFailure, workflowInfo } from '@temporalio/workflow';
 import type {
   BatchResult,
+  FailureFacts,
   RolloutPlan,
   RolloutResult,
   TurnProgress,
@@ -8,6 +9,7 @@ import type {
 import { closeBatch, finishRollout, startRollout, turnActivities } from './activity-options.js';
 import type { Ending } from './ending.js';
 import { failWith, untilEnd } from './ending.js';
+import type { RolloutView } from './rollout-view.js';
 import { showRollout } from './rollout-view.js';
 
 /**
@@ -27,7 +29,7 @@ export async function rollout(input: unknown): Promise<RolloutResult | BatchResu
     for (let progress = plan.progress; progress.ended === null;) {
       progress = plan.in_process
         ? await playTurns({ plan, progress, deadline })
-        : await takeTurn({ plan, progress, deadline });
+        : await takeTurn({ plan, progress, deadline }, view);
       view.progressed(progress);
     }
   });
@@ -35,14 +37,14 @@ export async function rollout(input: unknown): Promise<RolloutResult | BatchResu
 
   // 3. Write the end, whatever ended it. A rollout that was started by hand is its own batch.
   view.finishing();
-  const { result, single } = await CancellationScope.nonCancellable(() =>
+  const { result, failure, single } = await CancellationScope.nonCancellable(() =>
     finishRollout({ ...ending, rollout: input }),
   );
   view.finished(result);
   const batch = single ? await closeSingle(ending) : null;
 
   // 4. Report what the journal says.
-  return reportAs(result, { ending, batch });
+  return reportAs(result, { failure, batch });
 }
 
 interface Turn {
@@ -58,11 +60,14 @@ function playTurns({ plan, progress, deadline }: Turn): Promise<TurnProgress> {
 }
 
 /** One turn in two activities: nothing of the generation service is held while the environment works. */
-async function takeTurn({ plan, progress, deadline }: Turn): Promise<TurnProgress> {
+async function takeTurn(
+  { plan, progress, deadline }: Turn,
+  view: RolloutView,
+): Promise<TurnProgress> {
   const { turn } = progress;
   const { generateTurn, stepEnvironment } = turnActivities(plan, { turn, deadline });
   const at = { ...placeOf(plan), turn };
-  if (progress.phase === 'generate') await generateTurn(at);
+  if (progress.phase === 'generate') view.progressed(await generateTurn(at));
   return await stepEnvironment(at);
 }
 
@@ -86,17 +91,15 @@ function closeSingle({ stop_reason }: Ending): Promise<BatchResult> {
 /** The journal's word decides: a rollout that had ended by itself is complete, however it was interrupted then. */
 function reportAs(
   result: RolloutResult,
-  { ending, batch }: { ending: Ending; batch: BatchResult | null },
+  { failure, batch }: { failure: FailureFacts | null; batch: BatchResult | null },
 ): RolloutResult | BatchResult {
   switch (result.stop_reason) {
     case 'failed':
     case 'timeout':
-      throw failWith(ending.failure ?? TIMED_OUT);
+      throw failWith(failure ?? { type: 'Failed', message: 'the rollout failed' });
     case 'cancelled':
       throw new CancelledFailure('the rollout was cancelled');
     default:
       return batch ?? result;
   }
 }
-
-const TIMED_OUT = { type: 'TimedOut', message: 'rollout_timeout passed' };

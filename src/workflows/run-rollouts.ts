@@ -4,7 +4,7 @@ import {
   ParentClosePolicy,
   WorkflowIdReusePolicy,
   condition,
-  sleep,
+  isCancellation,
   startChild,
 } from '@temporalio/workflow';
 import type { RolloutResult, Tally } from '../activities/contract.js';
@@ -13,9 +13,7 @@ import type { StopReason } from '../model/journal.js';
 import type { Part } from '../model/slices.js';
 import { stopSignal } from './messages.js';
 import type { rollout } from './rollout.js';
-
-/** A child of an earlier run may still be ending: a minute of seconds. */
-const MAX_REFUSALS = 60;
+import { createStartInTurn } from './start-in-turn.js';
 
 type RolloutHandle = ChildWorkflowHandle<typeof rollout>;
 
@@ -25,27 +23,29 @@ export interface Run {
   num_repeats: number;
   /** How many may run at once, at any time. */
   limit: () => number;
-  onResult: (tally: Tally) => void;
+  onChange: (tally: Tally) => void;
 }
 
 export interface RolloutRunner {
-  /** Starts rollouts in input order and resolves when none is left; rejects with the cancellation, but not before. */
+  /** Starts rollouts in input order; resolves when none runs any more, whatever ended them. */
   finished: Promise<void>;
   /** No rollout starts any more, and those that run are told to stop. */
   stop: () => void;
 }
 
 /** Runs the rollouts of some rows as child workflows. A failed child is data: it never fails its siblings. */
-export function runRollouts({ batch_id, rows, num_repeats, limit, onResult }: Run): RolloutRunner {
+export function runRollouts({ batch_id, rows, num_repeats, limit, onChange }: Run): RolloutRunner {
   const running = new Set<RolloutHandle>();
   const tally: Tally = { done: 0, running: 0, valid: 0, turns: 0, tokens: 0, reward_sum: 0 };
   let stopped = false;
+  const startInTurn = createStartInTurn(() => stopped);
 
   const play = async (ref: RolloutRef): Promise<void> => {
     tally.running += 1;
+    onChange({ ...tally });
     let child: RolloutHandle | null = null;
     try {
-      child = await startRollout(ref, num_repeats);
+      child = await startInTurn(() => startRollout(ref, num_repeats));
       running.add(child);
       if (stopped) await child.signal(stopSignal);
       count(tally, (await child.result()) as RolloutResult);
@@ -55,7 +55,7 @@ export function runRollouts({ batch_id, rows, num_repeats, limit, onResult }: Ru
       if (child !== null) running.delete(child);
       tally.running -= 1;
       tally.done += 1;
-      onResult({ ...tally });
+      onChange({ ...tally });
     }
   };
 
@@ -66,6 +66,8 @@ export function runRollouts({ batch_id, rows, num_repeats, limit, onResult }: Ru
         if (stopped) break;
         void play(ref);
       }
+    } catch (error) {
+      if (!isCancellation(error)) throw error;
     } finally {
       await CancellationScope.nonCancellable(() => condition(() => tally.running === 0));
     }
@@ -90,24 +92,14 @@ function* rolloutsOf({
   }
 }
 
-/** A start is refused while a child of the same id is still ending; the refused wait in line, a second each. */
-async function startRollout(ref: RolloutRef, numRepeats: number): Promise<RolloutHandle> {
-  for (let refusals = 0; ; refusals++) {
-    try {
-      return await startChild<typeof rollout>('rollout', {
-        args: [ref],
-        workflowId: `${ref.batch_id}/${ref.row}-${ref.repeat}`,
-        workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
-        parentClosePolicy: ParentClosePolicy.TERMINATE,
-        staticSummary: `sample ${ref.row}${numRepeats > 1 ? `, repeat ${ref.repeat} of ${numRepeats}` : ''}`,
-      });
-    } catch (error) {
-      const refused =
-        error instanceof Error && error.name === 'WorkflowExecutionAlreadyStartedError';
-      if (!refused || refusals === MAX_REFUSALS) throw error;
-      await sleep('1s');
-    }
-  }
+function startRollout(ref: RolloutRef, numRepeats: number): Promise<RolloutHandle> {
+  return startChild<typeof rollout>('rollout', {
+    args: [ref],
+    workflowId: `${ref.batch_id}/${ref.row}-${ref.repeat}`,
+    workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
+    parentClosePolicy: ParentClosePolicy.TERMINATE,
+    staticSummary: `sample ${ref.row}${numRepeats > 1 ? `, repeat ${ref.repeat} of ${numRepeats}` : ''}`,
+  });
 }
 
 function count(

@@ -1,9 +1,7 @@
 import type { ChildWorkflowHandle } from '@temporalio/workflow';
 import {
-  CancelledFailure,
   ParentClosePolicy,
   WorkflowIdReusePolicy,
-  isCancellation,
   setHandler,
   startChild,
 } from '@temporalio/workflow';
@@ -12,6 +10,7 @@ import type { Part } from '../model/slices.js';
 import { shareSignal, stopSignal, tallySignal } from './messages.js';
 import type { RolloutRunner } from './run-rollouts.js';
 import type { rolloutSlice } from './slice.js';
+import { createStartInTurn } from './start-in-turn.js';
 
 /** A slice while it runs: its share of `max_in_flight`, and its handle once it has started. */
 interface OpenSlice {
@@ -34,6 +33,7 @@ export function runSlices({
   );
   const tallies = new Map<number, Tally>();
   let stopped = false;
+  const startInTurn = createStartInTurn(() => stopped);
 
   const counted = (first: number, tally: Tally): void => {
     tallies.set(first, tally);
@@ -47,9 +47,12 @@ export function runSlices({
     const slice = open.get(part.first);
     if (slice === undefined) return;
     try {
-      slice.handle = await startSlice({ plan, part, share: slice.share });
-      if (stopped) await slice.handle.signal(stopSignal);
-      counted(part.first, await slice.handle.result());
+      const { share } = slice;
+      const handle = await startInTurn(() => startSlice({ plan, part, share }));
+      slice.handle = handle;
+      if (stopped) await handle.signal(stopSignal);
+      else if (slice.share !== share) await handle.signal(shareSignal, slice.share);
+      counted(part.first, await handle.result());
     } finally {
       open.delete(part.first);
       if (!stopped) redistribute(open, max_in_flight);
@@ -66,13 +69,9 @@ export function runSlices({
   };
 }
 
-/** A failed slice is data too: the batch closes its rows. Only cancellation is passed on, once all have ended. */
+/** A failed slice is data too: the batch closes its rows. */
 async function settleAll(slices: Promise<void>[]): Promise<void> {
-  const settled = await Promise.allSettled(slices);
-  const cancelled = settled.find(
-    (slice) => slice.status === 'rejected' && isCancellation(slice.reason),
-  );
-  if (cancelled?.status === 'rejected') throw new CancelledFailure('the slices were cancelled');
+  await Promise.allSettled(slices);
 }
 
 function startSlice({
@@ -98,9 +97,10 @@ function redistribute(open: Map<number, OpenSlice>, maxInFlight: number): void {
   const shares = sharesOf(maxInFlight, open.size);
   for (const [i, slice] of [...open.values()].entries()) {
     const share = shares[i] ?? 0;
-    if (share === slice.share || slice.handle === null) continue;
+    if (share === slice.share) continue;
+    // A slice that is still being started is told once it has.
     slice.share = share;
-    void slice.handle.signal(shareSignal, share).catch(() => undefined);
+    void slice.handle?.signal(shareSignal, share).catch(() => undefined);
   }
 }
 

@@ -24,9 +24,10 @@ export async function rolloutSlice({
   let stopped = false;
 
   const report = (now: Tally): void => {
+    const isNews = now.done > tally.done && now.done % tenth === 0;
     tally = now;
     const { parent } = workflowInfo();
-    if (parent === undefined || tally.done % tenth !== 0) return;
+    if (parent === undefined || !isNews) return;
     void getExternalWorkflowHandle(parent.workflowId)
       .signal(tallySignal, { first, tally })
       .catch(() => undefined);
@@ -36,7 +37,7 @@ export async function rolloutSlice({
     rows: { first, last },
     num_repeats,
     limit: () => share,
-    onResult: report,
+    onChange: report,
   });
   setHandler(sliceProgressQuery, () => tally);
   setHandler(shareSignal, (now) => {

@@ -37,6 +37,7 @@ describe('the end that is written', () => {
         total_reward: 2,
         total_tokens: 3,
       },
+      failure: null,
       single: false,
     });
     const end = await endOf(bench);
@@ -75,6 +76,8 @@ describe('the end that is written', () => {
     const failure = { type: 'EnvironmentRejected', message: 'no such board' };
     await bench.result('finishRollout', ending('failed', failure));
     assert.deepEqual((await endOf(bench))?.failure, { ...failure, turn: 0 });
+    // Whoever asks later is told what the journal has.
+    assert.deepEqual((await bench.result('finishRollout', ending('timeout'))).failure, failure);
   });
 
   test('stands even where no start does', async (t) => {
@@ -141,7 +144,17 @@ describe('finishing', () => {
     const bench = await activityBench(t);
     const input = { ...ending('cancelled'), rollout: { sample: {} } };
     const { result } = await bench.run('finishRollout', { input, workflow_id: BATCH });
-    assert.deepEqual([result?.result.stop_reason, result?.single], ['cancelled', false]);
+    assert.deepEqual(result, {
+      result: {
+        rollout_id: 'batch/0-0',
+        stop_reason: 'cancelled',
+        turn_count: 0,
+        total_reward: 0,
+        total_tokens: 0,
+      },
+      failure: null,
+      single: false,
+    });
     await assert.rejects(bench.journalLines(), /ENOENT/);
   });
 

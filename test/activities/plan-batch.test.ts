@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import { Fault } from '../../src/model/faults.js';
@@ -64,6 +64,15 @@ describe('a batch that is planned', () => {
     assert.deepEqual(asked, []);
     assert.deepEqual(await plan(bench, { samples: [SAMPLE] }), { ...first, continued: true });
     assert.deepEqual(asked, [BATCH, BATCH, BATCH]);
+  });
+
+  test('twice opens again what was closed', async (t) => {
+    const bench = await activityBench(t);
+    await plan(bench, { samples: [SAMPLE] });
+    const { files } = await bench.result('closeBatch', { batch_id: BATCH, stopped: false });
+    await stat(files.metrics);
+    await plan(bench, { samples: [SAMPLE] });
+    await assert.rejects(stat(files.metrics), /ENOENT/);
   });
 
   test('again with another request is refused, and what was there stays', async (t) => {

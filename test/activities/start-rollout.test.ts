@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { Fault } from '../../src/model/faults.js';
 import type { Bench, Parts } from '../fakes/activity-bench.js';
 import { activityBench } from '../fakes/activity-bench.js';
 import { author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
 import { scriptedEnvironment } from '../fakes/scripted-environment.js';
-import { idsOf } from '../fakes/scripted-service.js';
+import { idsOf, scriptedService } from '../fakes/scripted-service.js';
 import { BATCH, REF, requestOf, sampleOf } from '../fakes/temporary-store.js';
 
 async function planned(
@@ -145,6 +146,24 @@ describe('a rollout that cannot start', () => {
     });
     const { type, nonRetryable } = error as { type: string; nonRetryable: boolean };
     assert.deepEqual([type, nonRetryable], ['TimedOut', true]);
+  });
+
+  test('because the service is away may later, and the fault is counted', async (t) => {
+    const refused = new Fault({ type: 'GenerationUnavailable', message: 'refused' });
+    const service = scriptedService([]);
+    let away = true;
+    const absent = {
+      ...service,
+      renderChat: (...given: Parameters<typeof service.renderChat>) =>
+        away ? Promise.reject(refused) : service.renderChat(...given),
+    };
+    const bench = await planned(t, { service: absent });
+    const { type, nonRetryable } = await bench.failure('startRollout', REF);
+    assert.deepEqual([type, nonRetryable], ['GenerationUnavailable', false]);
+    away = false;
+    await bench.result('startRollout', REF);
+    const { start, faults } = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual([start !== null, faults], [true, { GenerationUnavailable: 1 }]);
   });
 
   test('because its batch is not there may once the store is', async (t) => {

@@ -73,6 +73,20 @@ describe('a batch that is ended before its time', { timeout: 400_000 }, () => {
       await completes(batch, outcome);
     }));
 
+  test('by cancellation is Cancelled also when all of its rollouts run', () =>
+    bed.observed(async () => {
+      const batch = bed.batch('endings', 'cancelled-at-once');
+      await bed.simulator().change({ tokens_per_second: 5 });
+      await batch.start({ ...REQUEST, max_in_flight: ROLLOUTS });
+      const wait = { what: 'all rollouts to run', timeout_ms: 60_000 };
+      await eventually(wait, async () => (await batch.progress()).running === ROLLOUTS);
+      await batch.handle().cancel();
+      const { rollouts, failures } = await batch.outcome();
+      assert.equal((await batch.handle().describe()).status.name, 'CANCELLED');
+      assertEachOnce({ rollouts, failures }, SIZE);
+      assert.ok(failures.every(({ failure }) => failure?.type === 'Cancelled'));
+    }));
+
   test('by stop has counts that add up and an idle engine, and completes when it is started again', () =>
     bed.observed(async () => {
       const batch = bed.batch('endings', 'stopped');

@@ -193,7 +193,7 @@ describe('a rollout that is started by hand', () => {
       const lines = await readJournal(bed!.store_root, { batch_id: id, row: 0, repeat: 0 });
       assert.deepEqual(
         lines.filter(({ kind }) => kind !== 'claim').map(({ kind }) => kind),
-        ['end'],
+        ['fault', 'end'],
       );
       assert.deepEqual(rollouts, []);
       assert.deepEqual(

@@ -31,6 +31,8 @@ export interface Parts {
 }
 
 export interface AttemptOptions {
+  /** Of the activity; the heartbeat comes at a third of it. */
+  heartbeat_timeout_ms?: number;
   workflow_id?: string;
   number?: number;
   /** What the predecessor's last heartbeat said. */
@@ -105,7 +107,6 @@ export async function activityBench(
       environments[task] && { environment: environments[task], task_queue: `queue-of-${task}` },
     known: { services: ['default'], environments: Object.keys(environments) },
     attempt: createRunAttempt({
-      heartbeat_timeout_ms: deployment.heartbeat_timeout_ms,
       signalWaiting: (_, said) => Promise.resolve(void waiting.push(said)),
     }),
     deployment,
@@ -117,7 +118,8 @@ export async function activityBench(
     name: N,
     { input, ...options }: { input: Parameters<Activities[N]>[0] } & AttemptOptions,
   ) => {
-    const attempt = mockAttempt(options);
+    const { heartbeat_timeout_ms } = deployment;
+    const attempt = mockAttempt({ heartbeat_timeout_ms, ...options });
     const heartbeats: unknown[] = [];
     (attempt as EventEmitter).on('heartbeat', (details) =>
       heartbeats.push(structuredClone(details)),
@@ -179,6 +181,7 @@ export function mockAttempt(options: AttemptOptions): MockActivityEnvironment {
     workflowExecution: { workflowId: workflow_id, runId: 'run' },
     attempt: number,
     heartbeatDetails,
+    heartbeatTimeoutMs: options.heartbeat_timeout_ms ?? 1000,
     scheduledTimestampMs: options.scheduledTimestampMs ?? Date.now(),
   };
   return new MockActivityEnvironment(info, { logger: new DefaultLogger('ERROR') });

@@ -13,6 +13,13 @@ describe('utf8Length', () => {
       }),
     );
   });
+
+  test('changes where the encoding does', () => {
+    for (const point of [0, 0x7f, 0x80, 0x7ff, 0x800, 0xffff, 0x10000, 0x10ffff]) {
+      const character = String.fromCodePoint(point);
+      assert.equal(utf8Length(character), Buffer.byteLength(character), point.toString(16));
+    }
+  });
 });
 
 describe('cutToBytes', () => {

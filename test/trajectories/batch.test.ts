@@ -89,7 +89,7 @@ describe('a batch that is there', () => {
     await (await outputs.openPart({ first: 0, last: 2 }, null)).close();
     await outputs.join([{ first: 0, last: 2 }]);
     await writeFile(outputs.files.metrics, '{}');
-    await store.createBatch(batch);
+    await store.reopenBatch(BATCH);
     const names = await readdir(path.join(root, BATCH));
     assert.ok(!names.includes('metrics.json') && !names.includes('parts'), names.join());
     assert.ok(names.includes('rollouts.jsonl') && names.includes('failures.jsonl'), names.join());
@@ -191,7 +191,11 @@ describe('a sample', () => {
     await store.readSample({ batch_id: BATCH, row: 1 });
     await assert.rejects(
       store.readSample({ batch_id: BATCH, row: 2 }),
-      faultOf('StoreFault', 'sample 2 of batch', 'samples.jsonl ends at byte'),
+      faultOf(
+        'StoreFault',
+        'sample 2 of batch',
+        `samples.jsonl ends at byte ${size - 5}, expected ${size}`,
+      ),
     );
   });
 });
