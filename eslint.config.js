@@ -2,7 +2,16 @@ import tseslint from 'typescript-eslint';
 
 export default tseslint.config(
   {
-    ignores: ['dist/', '.bench/', 'node_modules/', '.rollouts/', 'python/', '**/*.js', '**/*.mjs', '**/*.cjs'],
+    ignores: [
+      'dist/',
+      '.bench/',
+      'node_modules/',
+      '.rollouts/',
+      'python/',
+      '**/*.js',
+      '**/*.mjs',
+      '**/*.cjs',
+    ],
   },
   tseslint.configs.strictTypeChecked,
   {

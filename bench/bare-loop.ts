@@ -1,3 +1,4 @@
+import { z } from 'zod';
 import { renderPrompt } from '../src/activities/render-prompt.js';
 import { createEnvironment } from '../src/environments/registry.js';
 import type { Metadata } from '../src/environments/environment.js';
@@ -16,6 +17,7 @@ import { GENERATION, MAX_SEQ_LEN, TURNS } from './scenario.js';
  * once in one process, everything in its memory. A process of its own, asked for a number of rollouts, answers turns.
  */
 
+const Question = z.strictObject({ rollouts: z.int() });
 const MODEL = 'simulator';
 const [baseUrl = ''] = process.argv.slice(2);
 const service = createVllmService({
@@ -51,7 +53,10 @@ async function playRollout(sample: PuzzleSample, row: number): Promise<number> {
     metadata = answer.metadata[0] ?? metadata;
     stop_strings = answer.next_stop_strings?.[0] ?? stop_strings;
     const text = message.content;
-    const token_ids = await service.tokenize({ model: MODEL, text, add_special_tokens: false }, signal);
+    const token_ids = await service.tokenize(
+      { model: MODEL, text, add_special_tokens: false },
+      signal,
+    );
     log.push({ ...message, token_ids });
     if (answer.terminateds[0]) return turn + 1;
   }
@@ -94,8 +99,9 @@ async function generate({ log, stop_strings, row, turn, signal }: Turn): Promise
   return { role: 'assistant', content, token_ids, generation_logprobs: logprobs };
 }
 
-serveParent<{ rollouts: number }>(
-  async ({ rollouts }) => {
+serveParent(
+  async (question) => {
+    const { rollouts } = Question.parse(question);
     const turns = await Promise.all(puzzleSamples(rollouts).map(playRollout));
     return turns.reduce((sum, count) => sum + count, 0);
   },

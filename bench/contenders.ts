@@ -19,16 +19,13 @@ export interface Contender {
 
 const MAX_IN_FLIGHT = 256;
 /** As src/model/slices.ts has it. */
-export const ROLLOUTS_PER_SLICE = 300;
-const BATCH_TIMEOUT_MS = 300_000;
+const ROLLOUTS_PER_SLICE = 300;
+const BATCH_TIMEOUT_MS = 900_000;
 
 /** The real thing: `temporal-rollout worker`, files and all. */
 export async function startDurable(stack: Stack, { turn_slice }: Scenario): Promise<Contender> {
   const file = path.join(stack.folder, 'temporal.yaml');
-  await writeFile(
-    file,
-    JSON.stringify(workerConfig(stack, { task_queue: 'durable', turn_slice })),
-  );
+  await writeFile(file, JSON.stringify(workerConfig(stack, { task_queue: 'durable', turn_slice })));
   const worker = await startCommand(stack.folder, ['worker', '--config', file]);
   let batches = 0;
   return {
@@ -91,10 +88,9 @@ export async function startEmpty(
 
 /** The loop in one process, with nothing durable. */
 export async function startBare(stack: Stack): Promise<Contender> {
-  const loop = await startHelper<{ rollouts: number }>(
-    new URL('./bare-loop.js', import.meta.url),
-    [stack.generationUrl],
-  );
+  const loop = await startHelper<{ rollouts: number }>(new URL('./bare-loop.js', import.meta.url), [
+    stack.generationUrl,
+  ]);
   return {
     name: 'bare',
     processes: { worker: loop.pid, simulator: stack.simulator.pid },

@@ -110,7 +110,7 @@ function emptyResult(batch_id: string): BatchResult {
 }
 
 const options = JSON.parse(process.argv[2] ?? '') as EmptyWorkerOptions;
-Runtime.install({ logger: new DefaultLogger('WARN') });
+Runtime.install({ logger: new DefaultLogger('ERROR') });
 const connection = await NativeConnection.connect({ address: options.address });
 const workers = await createWorkers({
   config: options.config,

@@ -15,7 +15,7 @@ interface Answer {
 
 const GRACE_MS = 8000;
 
-/** Starts a module of the bench; it is ready when it has answered nothing yet but said so. */
+/** Starts a module of the bench; resolves when it says that it is ready. */
 export async function startHelper<Question>(
   module: URL,
   args: readonly string[],
@@ -23,9 +23,11 @@ export async function startHelper<Question>(
   const child = fork(module, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
   const { pid } = child;
   if (pid === undefined) throw new Error(`${module.pathname} cannot be started`);
-  const exited = new Promise<void>((resolve) => child.once('exit', () => {
+  const exited = new Promise<void>((resolve) =>
+    child.once('exit', () => {
       resolve();
-    }));
+    }),
+  );
   const ended = exited.then(() => {
     throw new Error(`${module.pathname} ended with exit code ${child.exitCode ?? 'none'}`);
   });
@@ -54,15 +56,15 @@ export async function startHelper<Question>(
 }
 
 /** The process's own side: says that it is ready, answers, and ends when its parent lets go or dies. */
-export function serveParent<Question>(
-  answer: (question: Question) => Promise<unknown>,
+export function serveParent(
+  answer: (question: unknown) => Promise<unknown>,
   close: () => Promise<void>,
 ): void {
   const send = (message: Answer): void => {
     process.send?.(message);
   };
   process.on('message', (question) => {
-    answer(question as Question).then(
+    answer(question).then(
       (value) => {
         send({ value });
       },

@@ -1,4 +1,5 @@
 import { copyFile, readFile, writeFile } from 'node:fs/promises';
+import { loadavg } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { findTemporalCli } from '../src/local/temporal-cli.js';
@@ -9,25 +10,24 @@ import { measure } from './measure.js';
 import type { Measured, SlicedRuns } from './report.js';
 import { machine, runsTable, slicesTable, targetLine, targetsOf } from './report.js';
 import type { Scenario } from './scenario.js';
-import { SCENARIOS } from './scenario.js';
+import { SCENARIOS, SLICED, WARM_UP } from './scenario.js';
 import { measureSlices } from './slices.js';
 import type { Stack } from './stack.js';
 import { PROJECT_ROOT, startStack } from './stack.js';
 
-const USAGE = `npm run bench -- [--quick] [--only TEXT] [--rounds N] [--write]
+const USAGE = `npm run bench -- [--quick] [--only TEXT] [--rounds N] [--large] [--write]
 
-  --quick      one round of the scenarios with 64 rollouts at once
-  --only TEXT  scenarios whose name contains TEXT; "slices" are the slice sizes
-  --rounds N   rounds of each scenario (default 3)
+  --quick      one round of the two scenarios with 64 rollouts at once
+  --only TEXT  only scenarios whose name contains TEXT; the slice sizes are called "slices"
+  --rounds N   rounds of each scenario, instead of its own number (3, where a run takes long 1)
+  --large      slice sizes with ${SLICED.large} rollouts instead of ${SLICED.rollouts}, one round
   --write      puts the tables into bench/README.md`;
-
-const SLICES = 'slices';
-const WARM_UP_ROLLOUTS = 32;
 
 interface Options {
   quick: boolean;
   only: string;
-  rounds: number;
+  rounds: number | null;
+  large: boolean;
   write: boolean;
 }
 
@@ -37,6 +37,7 @@ function readOptions(): Options {
       quick: { type: 'boolean', default: false },
       only: { type: 'string', default: '' },
       rounds: { type: 'string' },
+      large: { type: 'boolean', default: false },
       write: { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h', default: false },
     },
@@ -45,9 +46,9 @@ function readOptions(): Options {
     console.log(USAGE);
     process.exit(0);
   }
-  const rounds = Number(values.rounds ?? (values.quick ? 1 : 3));
-  if (!Number.isInteger(rounds) || rounds < 1) throw new Error(USAGE);
-  return { ...values, rounds };
+  const rounds = values.rounds === undefined ? null : Number(values.rounds);
+  if (rounds !== null && !(Number.isInteger(rounds) && rounds > 0)) throw new Error(USAGE);
+  return { ...values, rounds: values.quick ? 1 : rounds };
 }
 
 const say = (line: string): void => {
@@ -64,17 +65,17 @@ async function measureScenario(
     contenders.push(await startDurable(stack, scenario));
     contenders.push(await startEmpty(stack, scenario));
     contenders.push(await startBare(stack));
-    // Compiled code and open connections: a worker lives long.
-    await Promise.all(contenders.map((contender) => contender.play(WARM_UP_ROLLOUTS)));
+    const batches = scenario.turn_ms > 0 ? 1 : WARM_UP.batches;
+    for (let batch = 0; batch < batches; batch++) {
+      await Promise.all(contenders.map((contender) => contender.play(WARM_UP.rollouts)));
+    }
     const measured: Measured = { scenario, rounds: [] };
     for (let round = 1; round <= rounds; round++) {
       const runs: Partial<Measured['rounds'][number]> = {};
       for (const contender of contenders) {
         const { rollouts } = scenario;
-        const run = await measure(contender, {
-          rollouts,
-          play: () => contender.play(rollouts),
-        });
+        const play = (): Promise<number> => contender.play(rollouts);
+        const run = await measure(contender, { rollouts, play });
         runs[contender.name] = run;
         say(`  round ${round}, ${contender.name}: ${run.wall_s.toFixed(1)} s`);
       }
@@ -100,6 +101,41 @@ async function withStack<T>(
   }
 }
 
+async function measureAll(cliPath: string, { quick, only, rounds }: Options): Promise<Measured[]> {
+  const wanted = SCENARIOS.filter(
+    ({ name, rollouts, turn_ms }) =>
+      name.includes(only) && (!quick || (rollouts === 64 && turn_ms === 0)),
+  );
+  const measured: Measured[] = [];
+  for (const scenario of wanted) {
+    const run = (stack: Stack): Promise<Measured> =>
+      measureScenario(scenario, { stack, rounds: rounds ?? scenario.rounds });
+    measured.push(await withStack(scenario, { cliPath, run }));
+  }
+  return measured;
+}
+
+async function measureAllSlices(
+  cliPath: string,
+  { quick, only, rounds, large }: Options,
+): Promise<SlicedRuns[]> {
+  if (quick || !'slices'.includes(only)) return [];
+  const scenario: Scenario = {
+    name: 'slices',
+    rollouts: large ? SLICED.large : SLICED.rollouts,
+    turn_slice: '2s',
+    turn_ms: 0,
+    rounds: large ? 1 : 3,
+  };
+  const run = (stack: Stack): Promise<SlicedRuns[]> =>
+    measureSlices(stack, {
+      rollouts: scenario.rollouts,
+      rounds: rounds ?? scenario.rounds,
+      say,
+    });
+  return await withStack(scenario, { cliPath, run });
+}
+
 /** Between the two markers of bench/README.md. */
 async function writeReport(report: string): Promise<void> {
   const file = path.join(PROJECT_ROOT, 'bench', 'README.md');
@@ -112,42 +148,29 @@ async function writeReport(report: string): Promise<void> {
 }
 
 async function main(): Promise<void> {
-  const { quick, only, rounds, write } = readOptions();
-  const { path: cliPath, version } = await findTemporalCli({
-    env: process.env,
-    projectRoot: PROJECT_ROOT,
-    say,
-  });
+  const options = readOptions();
+  const env = process.env;
+  const cli = await findTemporalCli({ env, projectRoot: PROJECT_ROOT, say });
   // The bench is compiled beside the project; the workflows are those of the build.
   await copyFile(path.join(PROJECT_ROOT, 'dist', 'workflow-bundle.js'), bundlePath);
   const began = performance.now();
-  const wanted = SCENARIOS.filter(({ name, rollouts, turn_ms }) =>
-    quick ? rollouts === 64 && turn_ms === 0 && name.includes(only) : name.includes(only),
-  );
-  const measured: Measured[] = [];
-  for (const scenario of wanted) {
-    const run = (stack: Stack): Promise<Measured> => measureScenario(scenario, { stack, rounds });
-    measured.push(await withStack(scenario, { cliPath, run }));
-  }
-  const sliced: SlicedRuns[] = [];
-  if (!quick && SLICES.includes(only)) {
-    const scenario: Scenario = { name: SLICES, rollouts: 512, turn_slice: '2s', turn_ms: 0 };
-    const run = (stack: Stack): Promise<SlicedRuns[]> =>
-      measureSlices(stack, { rollouts: scenario.rollouts, rounds, say });
-    sliced.push(...(await withStack(scenario, { cliPath, run })));
-  }
+  const [loadBefore = 0] = loadavg();
+  const measured = await measureAll(cli.path, options);
+  const sliced = await measureAllSlices(cli.path, options);
   const minutes = ((performance.now() - began) / 60_000).toFixed(0);
-  const lines = measured.flatMap((one) =>
+  const targets = measured.flatMap((one) =>
     targetsOf(one).map((target) => targetLine(target, one.scenario)),
   );
   const report = [
-    `${machine()}, Temporal CLI ${version}; medians of ${rounds} interleaved rounds; the whole took ${minutes} minutes.`,
-    runsTable(measured),
-    ['```text', ...lines, '```'].join('\n'),
+    `${machine()}, Temporal CLI ${cli.version}. Medians of interleaved rounds. ` +
+      `The whole took ${minutes} minutes; load average before it ${loadBefore.toFixed(1)}.`,
+    ...(measured.length > 0
+      ? [runsTable(measured), `\`\`\`text\n${targets.join('\n')}\n\`\`\``]
+      : []),
     ...(sliced.length > 0 ? [slicesTable(sliced)] : []),
   ].join('\n\n');
   say(`\n${report}`);
-  if (write) await writeReport(report);
+  if (options.write) await writeReport(report);
 }
 
 await main();

@@ -30,7 +30,7 @@ export function runsTable(measured: readonly Measured[]): string {
       const runs = rounds.map((round) => round[name]);
       const of = (value: (run: Run) => number): number => median(runs.map(value));
       return [
-        scenario.name,
+        rounds.length === 1 ? `${scenario.name} (1 round)` : scenario.name,
         name,
         of(({ wall_s }) => wall_s).toFixed(1),
         of(({ rollouts, wall_s }) => rollouts / wall_s).toFixed(1),

@@ -2,10 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { startEmpty } from './contenders.js';
 import { measure } from './measure.js';
 import type { SlicedRuns } from './report.js';
+import { SLICED } from './scenario.js';
 import type { Stack } from './stack.js';
 
-const SIZES = [64, 128, 256, 300, 512];
-const WARM_UP = { rollouts: 64, rollouts_per_slice: 64, max_in_flight: 64 };
+const FIRST_BATCH = { rollouts: 128, rollouts_per_slice: 64, max_in_flight: 128 };
 
 /** Plays one batch of empty rollouts in slices of several sizes, one after the other, round after round. */
 export async function measureSlices(
@@ -14,8 +14,8 @@ export async function measureSlices(
 ): Promise<SlicedRuns[]> {
   const empty = await startEmpty(stack, { turn_slice: '2s', turn_ms: 0 });
   try {
-    await empty.playSliced(WARM_UP);
-    const measured: SlicedRuns[] = SIZES.map((size) => ({ rollouts, size, runs: [] }));
+    await empty.playSliced(FIRST_BATCH);
+    const measured: SlicedRuns[] = SLICED.sizes.map((size) => ({ rollouts, size, runs: [] }));
     for (let round = 1; round <= rounds; round++) {
       for (const { size, runs } of measured) {
         await sleep(500);

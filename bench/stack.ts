@@ -108,11 +108,12 @@ export function workerConfig(
 }
 
 async function untilHealthy(url: string): Promise<void> {
-  for (const end = Date.now() + READY_MS; ; await sleep(100)) {
+  for (const end = Date.now() + READY_MS; ;) {
     try {
       if ((await fetch(url)).ok) return;
     } catch (error) {
       if (Date.now() > end) throw new Error(`${url} does not answer`, { cause: error });
     }
+    await sleep(100);
   }
 }

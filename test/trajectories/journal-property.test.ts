@@ -21,11 +21,12 @@ type Move =
   | { kind: 'commit'; attempt: number }
   | { kind: 'kill'; attempt: number; bytes: number };
 
-const attempt = fc.nat({ max: 2 });
+/** Mostly the latest one; else one or two before it. */
+const attempt = fc.constantFrom(0, 0, 0, 0, 1, 2);
 const move: fc.Arbitrary<Move> = fc.oneof(
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant('claim'), process: fc.constantFrom(0, 1) }) },
-  { weight: 9, arbitrary: fc.record({ kind: fc.constant('write'), attempt, token: fc.nat({ max: 99 }) }) },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant('commit'), attempt }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('claim'), process: fc.constantFrom(0, 1) }) },
+  { weight: 10, arbitrary: fc.record({ kind: fc.constant('write'), attempt, token: fc.nat({ max: 99 }) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('commit'), attempt }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('kill'), attempt, bytes: fc.nat({ max: 300 }) }) },
 ); // prettier-ignore
 
@@ -63,7 +64,6 @@ class Play {
       this.attempts.push(await this.stores[move.process].claim(REF, { activity: 'playTurns' }));
       return;
     }
-    // The latest attempt, or one or two before it.
     const index = this.attempts.length - 1 - move.attempt;
     const journal = this.attempts[index];
     if (journal === undefined) return;
@@ -127,6 +127,6 @@ describe('attempts that are killed, replaced and resumed in any order', () => {
       { numRuns: 150 },
     );
     assert.ok(reported > 40, `only ${reported} turns were reported: they prove little`);
-    assert.ok(refused > 20, `only ${refused} commits were refused: they prove little`);
+    assert.ok(refused > 10, `only ${refused} commits were refused: they prove little`);
   });
 });
