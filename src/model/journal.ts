@@ -84,6 +84,10 @@ const GenerationLine = z.object({
   generate_s: z.number(),
 });
 
+/** Far above any reward that means something, and far enough below float32's end that no sum of them is infinite. */
+const LARGEST_REWARD = 1e30;
+const reward = z.number().min(-LARGEST_REWARD).max(LARGEST_REWARD);
+
 const ObservationLine = z.object({
   kind: z.literal('observation'),
   ...written,
@@ -91,9 +95,9 @@ const ObservationLine = z.object({
   message: z.object({ role: z.string(), content: z.string() }),
   /** Cut at `max_seq_len`; the content never is. */
   token_ids: tokenIds,
-  reward: z.number(),
+  reward,
   /** Named components, where the environment gives them. */
-  rewards: z.record(z.string(), z.number()),
+  rewards: z.record(z.string(), reward),
   terminated: z.boolean(),
   truncated: z.boolean(),
   metadata: z.record(z.string(), z.unknown()).nullable(),

@@ -42,6 +42,15 @@ describe('parseLine', () => {
     assert.equal(parseLine(JSON.stringify({ ...a.observation(), reward: Number.NaN })), null);
   });
 
+  test('a reward whose sums could be infinite is none: JSON cannot hold them', () => {
+    for (const reward of [1e31, -1e39, Number.POSITIVE_INFINITY]) {
+      assert.equal(parseLine(JSON.stringify(a.observation({ reward }))), null);
+      assert.equal(parseLine(JSON.stringify(a.observation({ rewards: { x: reward } }))), null);
+    }
+    const line = a.observation({ reward: -1e30, rewards: { x: 1e30 } });
+    assert.deepEqual(parseLine(JSON.stringify(line)), line);
+  });
+
   test('a field that a later version may add does not spoil a line', () => {
     assert.deepEqual(parseLine(JSON.stringify({ ...a.claim(), host: 'x' })), a.claim());
   });

@@ -81,6 +81,15 @@ describe('an attempt that dies while it writes rows', () => {
     assert.deepEqual(await joinedFiles(crash.outputs, [PART]), ALL);
   });
 
+  test('before its own first heartbeat: what its predecessor wrote still counts', async (t) => {
+    const crash = await scene(t);
+    const resume = await dieAfter(crash, { rows: 6 });
+    await dieAfter(crash, { rows: 6, resume });
+    const writer = await crash.outputs.openPart(PART, resume);
+    assert.equal(writer.position.written, 6);
+    await writer.abandon();
+  });
+
   test('without any heartbeat: the next one starts over', async (t) => {
     const crash = await scene(t);
     await dieAfter(crash, { rows: 7 });
