@@ -94,7 +94,7 @@ async function closePart(
       };
       if (sample === null || ref.repeat === 0) sample = await store.readSample(ref);
       const trajectory = await store.readTrajectory(ref);
-      const row = toRow({ sample, ref, trajectory, otherwise });
+      const row = toRow({ sample, ref, semantics: request.semantics, trajectory, otherwise });
       const summary = toSummary(row, trajectory);
       await writer.write({
         row: JSON.stringify(row),

@@ -51,7 +51,7 @@ export function createFinishRollout({ attempt, store }: Dependencies): Activitie
           single,
         };
       } finally {
-        await journal.release();
+        journal.release();
       }
     });
 }

@@ -1,4 +1,6 @@
+import type { GenerationService, ServiceDescription } from '../generation/generation-service.js';
 import { BatchId, BatchRequest } from '../model/batch-request.js';
+import { Fault } from '../model/faults.js';
 import { invalidBatchRequest, preview, problemsOf } from '../model/problems.js';
 import { slicesOf } from '../model/slices.js';
 import type { Activities } from './contract.js';
@@ -67,7 +69,7 @@ async function resolveModel({
   pool: GenerationPool;
   signal: AbortSignal;
 }): Promise<string> {
-  const described = await Promise.all(pool.replicas.map((replica) => replica.describe(signal)));
+  const described = await Promise.all(pool.replicas.map((replica) => describe(replica, signal)));
   const first = described[0]?.models[0]?.id;
   const model = request.generation.model ?? pool.model ?? first ?? '';
   for (const [i, { models }] of described.entries()) {
@@ -82,6 +84,20 @@ async function resolveModel({
     }
   }
   return model;
+}
+
+/** No journal counts the protocol errors of planning: a server that is not what it should be is not asked again. */
+async function describe(
+  replica: GenerationService,
+  signal: AbortSignal,
+): Promise<ServiceDescription> {
+  try {
+    return await replica.describe(signal);
+  } catch (error) {
+    if (!(error instanceof Fault) || error.type !== 'ProtocolError') throw error;
+    const { type, message } = error;
+    throw new Fault({ type, message, retryable: false, at: replica.replica, cause: error });
+  }
 }
 
 /** Parent-close termination is asynchronous: children of a terminated run may still be ending. */

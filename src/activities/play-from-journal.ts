@@ -25,7 +25,7 @@ export function playFromJournal(
         await journal.commit();
         return progressOf(trajectory);
       } finally {
-        await journal.release();
+        journal.release();
       }
     });
 }

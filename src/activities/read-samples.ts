@@ -41,7 +41,9 @@ export async function readSamples(
 
 /** Below `inputs_dir`, after symbolic links: a request cannot reach elsewhere. */
 async function locate(file: string, inputsDirectory: string): Promise<string> {
-  const root = await realpath(inputsDirectory);
+  const root = await realpath(inputsDirectory).catch((error: unknown) => {
+    throw badPath(`the worker's inputs_dir cannot be read: ${describeError(error)}`);
+  });
   const wanted = path.resolve(root, file);
   if (!isInside(wanted, root))
     throw badPath(`expected a file below inputs_dir, got ${preview(file)}`);
@@ -76,10 +78,10 @@ async function* linesOf(file: string): AsyncGenerator<string> {
       }
     }
   } catch (error) {
-    throw new Fault({
-      type: 'StoreFault',
-      message: `reading ${path.basename(file)}: ${describeError(error)}`,
-    });
+    const said = `cannot read ${path.basename(file)}: ${describeError(error)}`;
+    // Permissions are mended by people; whatever else a disk says may pass.
+    if (/^(EACCES|EPERM)/.test(describeError(error))) throw badPath(said);
+    throw new Fault({ type: 'StoreFault', message: said });
   }
 }
 

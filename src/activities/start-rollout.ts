@@ -87,7 +87,7 @@ async function startRollout(
     }
     await journal.commit();
   } finally {
-    await journal.release();
+    journal.release();
   }
   const task_name = journal.trajectory.start?.task_name ?? '';
   const environment = dependencies.environment(task_name);

@@ -10,9 +10,13 @@ export async function workerCommand(args: string[]): Promise<number> {
   });
   const config = await loadConfig(values.config);
   const shutdown = new AbortController();
-  followLifeline(process.env, () => {
+  const end = (): void => {
     shutdown.abort();
-  });
+  };
+  // A second signal ends the process at once.
+  process.once('SIGINT', end);
+  process.once('SIGTERM', end);
+  followLifeline(process.env, end);
   await runWorker(config, shutdown.signal);
   return 0;
 }

@@ -2,12 +2,17 @@ import type { Semantics } from './batch-request.js';
 import type { StopReason } from './journal.js';
 import { VALID_STOP_REASONS } from './journal.js';
 import type { Summary } from './row.js';
+import { cutToBytes } from './utf8.js';
 
 /**
  * Metrics of a batch over its valid rollouts, as one flat object: upstream's names and numbers first
  * (NeMo RL `experience/rollouts.py`), then what its users ask for beside them. Empty when no rollout is valid.
  */
 export type Metrics = Record<string, number>;
+
+/** Environments name components as they like, and the result has to stay under 16 kB: rows have them all. */
+const MAX_COMPONENTS = 40;
+const MAX_NAME_BYTES = 80;
 
 export const isValid = (summary: { stop_reason: string }): boolean =>
   VALID_STOP_REASONS.has(summary.stop_reason as StopReason);
@@ -61,6 +66,7 @@ function upstreamMetrics(valid: readonly Summary[], semantics: Semantics): Metri
 function rewardMetrics(valid: readonly Summary[]): Metrics {
   const rewards = valid.map((rollout) => rollout.reward);
   const components = new Set(valid.flatMap((rollout) => Object.keys(rollout.rewards)));
+  const reported = [...components].sort().slice(0, MAX_COMPONENTS);
   return {
     'total_reward/mean': mean(rewards),
     'total_reward/std': standardDeviation(rewards),
@@ -68,8 +74,8 @@ function rewardMetrics(valid: readonly Summary[]): Metrics {
     'total_reward/max': greatest(rewards),
     ...percentiles(rewards, { name: 'total_reward', of: [10, 50, 90] }),
     ...Object.fromEntries(
-      [...components].map((name) => [
-        `rewards/${name}/mean`,
+      reported.map((name) => [
+        `rewards/${cutToBytes(name, MAX_NAME_BYTES)}/mean`,
         // Upstream: a rollout that lacks a component counts as 0.
         mean(valid.map((rollout) => rollout.rewards[name] ?? 0)),
       ]),

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { RolloutRef } from './batch-request.js';
+import type { RolloutRef, Semantics } from './batch-request.js';
 import { rolloutId } from './batch-request.js';
 import type { Failure, StopReason } from './journal.js';
 import { VALID_STOP_REASONS } from './journal.js';
@@ -58,19 +58,21 @@ const FAILURE_TYPES = { timeout: 'TimedOut', stopped: 'Stopped', cancelled: 'Can
 export interface RowInput {
   sample: Sample;
   ref: RolloutRef;
+  semantics: Semantics;
   trajectory: Trajectory;
   /** For a journal whose workflow was terminated, or never started. */
   otherwise: ClosingReason;
 }
 
-export function toRow({ sample, ref, trajectory, otherwise }: RowInput): Row {
+export function toRow(input: RowInput): Row {
+  const { sample, ref, trajectory, otherwise } = input;
   const { turns, start, end } = trajectory;
   const stopReason = end?.stop_reason ?? otherwise.stop_reason;
   const valid = VALID_STOP_REASONS.has(stopReason);
   const last = turns.at(-1)?.observation;
   return {
     ...sample,
-    ...upstreamColumns({ trajectory, ref }),
+    ...semanticColumns(input),
     schema_version: 1,
     rollout_id: rolloutId(ref),
     ...ref,
@@ -94,13 +96,21 @@ export function toRow({ sample, ref, trajectory, otherwise }: RowInput): Row {
   };
 }
 
-/** Columns that upstream's loops return changed: sync its stop strings, async `idx` as the position. */
-function upstreamColumns({ trajectory, ref }: Pick<RowInput, 'trajectory' | 'ref'>): object {
-  const { start, stop_strings } = trajectory;
-  if (start?.settings.semantics === 'nemo-rl-sync' && start.stop_strings !== undefined)
-    return { stop_strings };
-  if (start?.settings.semantics === 'nemo-rl-async') return { idx: ref.row };
-  return {};
+/**
+ * Columns that upstream's loops return changed: sync its stop strings, async `idx` as the position. They add none;
+ * ours fills in the defaults of a sample.
+ */
+function semanticColumns({ sample, ref, semantics, trajectory }: RowInput): object {
+  switch (semantics) {
+    case 'nemo-rl-sync':
+      return trajectory.start?.stop_strings === undefined
+        ? {}
+        : { stop_strings: trajectory.stop_strings };
+    case 'nemo-rl-async':
+      return { idx: ref.row };
+    case 'standard':
+      return { idx: sample['idx'] ?? ref.row, loss_multiplier: sample.loss_multiplier ?? 1 };
+  }
 }
 
 /** A rollout that never started has its prompt as the sample gave it. */

@@ -7,7 +7,7 @@ import { Fault, describeError } from '../model/faults.js';
 /** The few ways in which the file store touches a disk: durable, and never half-done under a final name. */
 
 /** Runs one storage operation; whatever the disk says becomes a `StoreFault` that names what was being done. */
-export async function storing<T>(what: string, operation: () => Promise<T>): Promise<T> {
+export async function storing<T>(what: string, operation: () => T | Promise<T>): Promise<T> {
   try {
     return await operation();
   } catch (cause) {

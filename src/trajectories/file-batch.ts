@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { FileHandle } from 'node:fs/promises';
-import { open, readFile, rm, stat } from 'node:fs/promises';
+import { closeSync, openSync, readSync } from 'node:fs';
+import { readFile, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { BatchRequest } from '../model/batch-request.js';
 import type { Fault } from '../model/faults.js';
@@ -114,29 +114,26 @@ export async function sampleCount(directory: string): Promise<number> {
 }
 
 /** One row, by its byte offset: the manifest is never read whole. */
-export async function readSample(directory: string, row: number): Promise<Sample> {
-  const [start, end] = await readOffsets(path.join(directory, 'samples.index'), row);
-  const text = await readBytes(path.join(directory, 'samples.jsonl'), { start, end });
+export function readSample(directory: string, row: number): Sample {
+  const [start, end] = readOffsets(path.join(directory, 'samples.index'), row);
+  const text = readBytes(path.join(directory, 'samples.jsonl'), { start, end });
   return Sample.parse(JSON.parse(text.toString('utf8')));
 }
 
-async function readOffsets(file: string, row: number): Promise<[number, number]> {
-  const bytes = await readBytes(file, { start: row * OFFSET_BYTES, end: (row + 2) * OFFSET_BYTES });
+function readOffsets(file: string, row: number): [number, number] {
+  const bytes = readBytes(file, { start: row * OFFSET_BYTES, end: (row + 2) * OFFSET_BYTES });
   return [Number(bytes.readBigUInt64LE(0)), Number(bytes.readBigUInt64LE(OFFSET_BYTES))];
 }
 
-async function readBytes(
-  file: string,
-  { start, end }: { start: number; end: number },
-): Promise<Buffer> {
-  const handle: FileHandle = await open(file, 'r');
+/** Synchronous, as journals are read. */
+function readBytes(file: string, { start, end }: { start: number; end: number }): Buffer {
+  const fd = openSync(file, 'r');
   try {
     const bytes = Buffer.alloc(end - start);
-    const { bytesRead } = await handle.read(bytes, 0, bytes.length, start);
-    if (bytesRead !== bytes.length)
-      throw new Error(`${path.basename(file)} ends at byte ${start + bytesRead}, expected ${end}`);
-    return bytes;
+    const read = readSync(fd, bytes, 0, bytes.length, start);
+    if (read === bytes.length) return bytes;
+    throw new Error(`${path.basename(file)} ends at byte ${start + read}, expected ${end}`);
   } finally {
-    await handle.close();
+    closeSync(fd);
   }
 }

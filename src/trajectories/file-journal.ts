@@ -1,6 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import type { FileHandle } from 'node:fs/promises';
-import { open } from 'node:fs/promises';
 import path from 'node:path';
 import type { RolloutRef } from '../model/batch-request.js';
 import { rolloutId } from '../model/batch-request.js';
@@ -10,12 +8,11 @@ import { parseLine } from '../model/journal.js';
 import { preview } from '../model/problems.js';
 import type { Trajectory } from '../model/trajectory.js';
 import { applyLine, emptyTrajectory } from '../model/trajectory.js';
-import { isMissing, makeDirectory, storing, syncDirectory } from './disk.js';
+import { storing, syncDirectory } from './disk.js';
 import type { Fold, FoldCache } from './fold-cache.js';
+import type { JournalFile } from './journal-file.js';
+import { findJournal, openJournal } from './journal-file.js';
 import type { Claimant, Journal } from './trajectory-store.js';
-
-/** A claim's kind, writer and time: no two journals begin with the same. */
-const HEAD_BYTES = 64;
 
 const now = (): number => (performance.timeOrigin + performance.now()) / 1000;
 
@@ -36,42 +33,37 @@ export async function claimJournal({
 }): Promise<Journal> {
   const id = rolloutId(ref);
   return await storing(`journal of ${id}`, async () => {
-    const handle = await openJournal(file);
+    const journal = await openJournal(file);
     try {
       const writer = randomUUID().slice(0, 8);
       const claim: Entry = { kind: 'claim', attempt: 1, reopen: false, ...by };
-      await appendText(handle, `\n${textOf(lineOf(claim, writer))}`);
+      journal.append(`\n${textOf(lineOf(claim, writer))}`);
       const cached = cache.take(file);
-      const fold = await readOn(handle, cached);
+      const fold = readOn(journal, cached);
       if (fold.trajectory.writer !== writer) throw takenOver(id);
-      return openClaim({ file, id, handle, fold, isNew: cached === null, writer, cache });
+      return claimed({ file, id, journal, fold, isNew: cached === null, writer, cache });
     } catch (error) {
-      await handle.close();
+      journal.close();
       throw error;
     }
   });
 }
 
 /** The journal as it stands; of a rollout that never started, an empty one. */
-export async function readJournal(file: string, cache: FoldCache): Promise<Trajectory> {
-  let handle: FileHandle;
+export function readJournal(file: string, cache: FoldCache): Trajectory {
+  const journal = findJournal(file);
+  if (journal === null) return emptyTrajectory();
   try {
-    handle = await open(file, 'r');
-  } catch (error) {
-    if (isMissing(error)) return emptyTrajectory();
-    throw error;
-  }
-  try {
-    return (await readOn(handle, cache.take(file))).trajectory;
+    return readOn(journal, cache.take(file)).trajectory;
   } finally {
-    await handle.close();
+    journal.close();
   }
 }
 
-function openClaim({
+function claimed({
   file,
   id,
-  handle,
+  journal,
   fold,
   isNew,
   writer,
@@ -79,7 +71,7 @@ function openClaim({
 }: {
   file: string;
   id: string;
-  handle: FileHandle;
+  journal: JournalFile;
   fold: Fold;
   /** To this process: whoever created the file may have died before its name was durable. */
   isNew: boolean;
@@ -93,38 +85,28 @@ function openClaim({
     writer,
     trajectory,
     append: (entry) =>
-      storing(`journal of ${id}`, async () => {
+      storing(`journal of ${id}`, () => {
         const made = lineOf(entry, writer);
         const text = textOf(made);
         const line = asRead(made, text);
         if (line === null) throw unreadable(id, text);
-        size += await appendText(handle, text);
+        size += journal.append(text);
         appended += 1;
         applyLine(trajectory, line);
       }),
     commit: () =>
       storing(`journal of ${id}`, async () => {
-        await handle.datasync();
+        await journal.sync();
         if (isNew) await syncDirectory(path.dirname(file));
-        if ((await handle.stat()).size !== size)
-          size = await checkForeign({ handle, from: fold.offset, writer, appended, id });
-        await handle.close();
+        if (journal.size() !== size)
+          size = checkForeign({ journal, from: fold.offset, writer, appended, id });
+        journal.close();
         cache.put(file, { trajectory, offset: size, head: fold.head });
       }),
-    release: async () => {
-      await handle.close().catch(() => undefined);
+    release: () => {
+      journal.close();
     },
   };
-}
-
-async function openJournal(file: string): Promise<FileHandle> {
-  try {
-    return await open(file, 'a+');
-  } catch (error) {
-    if (!isMissing(error)) throw error;
-    await makeDirectory(path.dirname(file));
-    return await open(file, 'a+');
-  }
 }
 
 function lineOf(entry: Entry, writer: string): JournalLine {
@@ -143,74 +125,37 @@ function asRead(line: JournalLine, text: string): JournalLine | null {
 
 const textOf = (line: JournalLine): string => `${JSON.stringify(line)}\n`;
 
-/** One line is one `write`: the kernel appends it whole, whoever else appends. */
-async function appendText(handle: FileHandle, text: string): Promise<number> {
-  const bytes = Buffer.from(text);
-  const { bytesWritten } = await handle.write(bytes);
-  if (bytesWritten !== bytes.length) {
-    throw new Error(`wrote ${bytesWritten} of ${bytes.length} bytes: the disk is full or failing`);
-  }
-  return bytesWritten;
-}
-
 /** Goes on from a cached fold, where it is of this very file; else from the start. */
-async function readOn(handle: FileHandle, cached: Fold | null): Promise<Fold> {
-  const { size } = await handle.stat();
-  const head = (await readBytes(handle, { from: 0, to: HEAD_BYTES })).toString('latin1');
+function readOn(journal: JournalFile, cached: Fold | null): Fold {
+  const size = journal.size();
+  const head = journal.head();
   const fold =
     cached !== null && cached.head === head && cached.offset <= size
       ? cached
       : { trajectory: emptyTrajectory(), offset: 0, head };
-  const { lines, end } = await readLines(handle, { from: fold.offset, to: size });
+  const { lines, end } = journal.readLines({ from: fold.offset, to: size });
   for (const line of lines) applyLine(fold.trajectory, line);
   return { ...fold, offset: end };
-}
-
-/** Whole lines between two offsets; `end` is behind the last newline. */
-async function readLines(
-  handle: FileHandle,
-  { from, to }: { from: number; to: number },
-): Promise<{ lines: JournalLine[]; end: number }> {
-  const bytes = await readBytes(handle, { from, to });
-  const end = bytes.lastIndexOf(0x0a) + 1;
-  const texts = bytes.toString('utf8', 0, end).split('\n');
-  return { lines: texts.map(parseLine).filter((line) => line !== null), end: from + end };
-}
-
-/** What the file has of these bytes. */
-async function readBytes(
-  handle: FileHandle,
-  { from, to }: { from: number; to: number },
-): Promise<Buffer> {
-  const bytes = Buffer.alloc(to - from);
-  let length = 0;
-  while (length < bytes.length) {
-    const { bytesRead } = await handle.read(bytes, length, bytes.length - length, from + length);
-    if (bytesRead === 0) break;
-    length += bytesRead;
-  }
-  return bytes.subarray(0, length);
 }
 
 /**
  * The file holds more than this attempt wrote: a zombie's lines are harmless, a claim means that it lost the journal.
  * A zombie killed in the middle of a line may have spoilt the one behind it.
  */
-async function checkForeign({
-  handle,
+function checkForeign({
+  journal,
   from,
   writer,
   appended,
   id,
 }: {
-  handle: FileHandle;
+  journal: JournalFile;
   from: number;
   writer: string;
   appended: number;
   id: string;
-}): Promise<number> {
-  const { size } = await handle.stat();
-  const { lines, end } = await readLines(handle, { from, to: size });
+}): number {
+  const { lines, end } = journal.readLines({ from, to: journal.size() });
   if (lines.some((line) => line.kind === 'claim' && line.writer !== writer)) throw takenOver(id);
   const standing = lines.filter((line) => line.writer === writer).length;
   if (standing !== appended) {

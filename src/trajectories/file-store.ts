@@ -1,10 +1,11 @@
 import path from 'node:path';
 import type { RolloutRef } from '../model/batch-request.js';
 import { storing } from './disk.js';
-import { createBatch, findRequest, readSample, reopenBatch, sampleCount } from './file-batch.js';
+import { createBatch, readSample, reopenBatch, sampleCount } from './file-batch.js';
 import { claimJournal, readJournal } from './file-journal.js';
 import { createFileOutputs } from './file-outputs.js';
 import { createFoldCache } from './fold-cache.js';
+import { createRequestReader } from './request-reader.js';
 import type { TrajectoryStore } from './trajectory-store.js';
 
 /**
@@ -20,6 +21,7 @@ export function createFileStore({
   max_cached_bytes: number;
 }): TrajectoryStore {
   const cache = createFoldCache({ max_bytes: max_cached_bytes });
+  const readRequest = createRequestReader();
   const directoryOf = (batchId: string): string => path.join(root, batchId);
   const journalOf = ({ batch_id, row, repeat }: RolloutRef): string =>
     path.join(directoryOf(batch_id), 'journals', `${row}-${repeat}.jsonl`);
@@ -28,7 +30,7 @@ export function createFileStore({
     createBatch: ({ batch_id, ...batch }) =>
       storing(`batch ${batch_id}`, () => createBatch(directoryOf(batch_id), batch)),
     reopenBatch: (batchId) => storing(`batch ${batchId}`, () => reopenBatch(directoryOf(batchId))),
-    findRequest: (batchId) => storing(`batch ${batchId}`, () => findRequest(directoryOf(batchId))),
+    findRequest: (batchId) => storing(`batch ${batchId}`, () => readRequest(directoryOf(batchId))),
     readSample: ({ batch_id, row }) =>
       storing(`sample ${row} of ${batch_id}`, () => readSample(directoryOf(batch_id), row)),
     sampleCount: (batchId) =>

@@ -54,7 +54,7 @@ export interface Journal {
    */
   commit(): Promise<void>;
   /** Lets go without a promise: for attempts that fail. */
-  release(): Promise<void>;
+  release(): void;
 }
 
 /** The parts that slices close on their own, and the whole that the batch joins from them. */

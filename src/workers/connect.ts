@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { loadClientConnectConfig } from '@temporalio/envconfig';
 import type { NativeConnectionOptions } from '@temporalio/worker';
 import { NativeConnection } from '@temporalio/worker';
@@ -40,8 +41,11 @@ function readProfile(profile: string | null): ReturnType<typeof loadClientConnec
   }
 }
 
-/** A server that is not there yet is waited for, aloud, for five minutes. */
-export async function connect(config: Config, log: Logger): Promise<Connected> {
+/** A server that is not there yet is waited for, aloud, for five minutes; null when `signal` ends the wait. */
+export async function connect(
+  config: Config,
+  { log, signal }: { log: Logger; signal: AbortSignal },
+): Promise<Connected | null> {
   const { options, namespace } = connectionSettings(config);
   const { address } = options;
   for (const end = Date.now() + GIVE_UP_MS; ;) {
@@ -55,7 +59,8 @@ export async function connect(config: Config, log: Logger): Promise<Connected> {
         );
       }
       log.warn({ address }, 'waiting for the Temporal server');
-      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+      await sleep(RETRY_MS, undefined, { signal }).catch(() => undefined);
+      if (signal.aborted) return null;
     }
   }
 }

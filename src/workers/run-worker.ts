@@ -19,26 +19,32 @@ import { createWorkers } from './worker.js';
 /** A server that was replaced (a new database) is noticed within this time. */
 const RECHECK_MS = 15_000;
 
-/** Runs a worker until it is told to shut down (SIGINT, SIGTERM, `signal`). */
+/** Runs a worker until `signal` tells it to shut down. */
 export async function runWorker(config: Config, signal: AbortSignal): Promise<void> {
   const log = pino({ name: 'worker', level: process.env['LOG_LEVEL'] ?? 'info' });
   installRuntime(log);
   const parts = createParts(config, process.env);
-  const connected = await connect(config, log);
+  const connected = await connect(config, { log, signal });
+  if (connected === null) return;
   const { connection, address, namespace } = connected;
-  await ensureSearchAttributes(connection, { namespace });
+  // Only workflows upsert them.
+  const upserts = config.worker.roles.includes('workflow');
+  if (upserts) await ensureSearchAttributes(connection, { namespace });
   const activities = createActivities(createDependencies({ config, parts, connected, log }));
   const workers = await createWorkers({ config, connected, activities });
-  signal.addEventListener('abort', () => {
+  const running = Promise.all(workers.map((worker) => worker.run()));
+  const shutDown = (): void => {
     for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown();
-  });
-  const recheck = keepSearchAttributes({ connected, log });
+  };
+  if (signal.aborted) shutDown();
+  else signal.addEventListener('abort', shutDown);
+  const recheck = upserts ? keepSearchAttributes({ connected, log }) : undefined;
   log.info(
     { address, namespace, task_queue: config.temporal.task_queue, roles: config.worker.roles },
     'worker started',
   );
   try {
-    await Promise.all(workers.map((worker) => worker.run()));
+    await running;
   } finally {
     clearInterval(recheck);
     await parts.close();
@@ -49,6 +55,8 @@ export async function runWorker(config: Config, signal: AbortSignal): Promise<vo
 
 function installRuntime(log: Logger): void {
   Runtime.install({
+    // The command hears them, also while it waits for a server.
+    shutdownSignals: [],
     logger: new DefaultLogger('WARN', ({ level, message, meta }) => {
       if (level === 'ERROR') log.error(meta ?? {}, message);
       else log.warn(meta ?? {}, message);

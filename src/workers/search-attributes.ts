@@ -13,7 +13,12 @@ export async function ensureSearchAttributes(
   { operatorService }: Pick<NativeConnection, 'operatorService'>,
   { namespace }: { namespace: string },
 ): Promise<string[]> {
-  const { customAttributes } = await operatorService.listSearchAttributes({ namespace });
+  const { customAttributes } = await operatorService
+    .listSearchAttributes({ namespace })
+    .catch((cause: unknown) => {
+      const what = `the server does not tell this worker the search attributes of namespace ${namespace}; it needs`;
+      throw refused(what, { cause, namespace, attributes: SEARCH_ATTRIBUTES });
+    });
   for (const { name, type } of SEARCH_ATTRIBUTES) {
     const there: number | undefined = customAttributes[name];
     if (there !== undefined && there !== INDEXED_VALUE_TYPE[type]) {
@@ -24,24 +29,37 @@ export async function ensureSearchAttributes(
   }
   const missing = SEARCH_ATTRIBUTES.filter(({ name }) => !(name in customAttributes));
   if (missing.length === 0) return [];
-  try {
-    await operatorService.addSearchAttributes({
-      namespace,
-      searchAttributes: Object.fromEntries(
-        missing.map(({ name, type }) => [name, INDEXED_VALUE_TYPE[type]]),
-      ),
+  const searchAttributes = Object.fromEntries(
+    missing.map(({ name, type }) => [name, INDEXED_VALUE_TYPE[type]]),
+  );
+  await operatorService
+    .addSearchAttributes({ namespace, searchAttributes })
+    .catch((cause: unknown) => {
+      const what = `the server does not let this worker add what namespace ${namespace} lacks, the search attributes`;
+      throw refused(what, { cause, namespace, attributes: missing });
     });
-  } catch (cause) {
-    const names = missing.map(({ name }) => name).join(', ');
-    const commands = missing.map(
-      ({ name, type }) =>
-        `  temporal operator search-attribute create --namespace ${namespace} --name ${name} --type ${CLI_TYPE[type]}`,
-    );
-    throw new Error(
-      `namespace ${namespace} lacks the search attributes ${names}, and the server does not let this worker add them. ` +
-        `Free the slots or ask an operator to type:\n${commands.join('\n')}`,
-      { cause },
-    );
-  }
   return missing.map(({ name }) => name);
+}
+
+function refused(
+  what: string,
+  {
+    cause,
+    namespace,
+    attributes,
+  }: {
+    cause: unknown;
+    namespace: string;
+    attributes: readonly (typeof SEARCH_ATTRIBUTES)[number][];
+  },
+): Error {
+  const commands = attributes.map(
+    ({ name, type }) =>
+      `  temporal operator search-attribute create --namespace ${namespace} --name ${name} --type ${CLI_TYPE[type]}`,
+  );
+  const names = attributes.map(({ name }) => name).join(', ');
+  return new Error(
+    `${what} ${names}. Free the slots or ask an operator to type:\n${commands.join('\n')}`,
+    { cause },
+  );
 }

@@ -123,7 +123,7 @@ describe('a worker', { timeout: 120_000 }, () => {
     });
     assert.match(
       await refusal('slots', config()),
-      /lacks the search attributes RolloutReward[^]*temporal operator search-attribute create --namespace default --name RolloutReward --type Double/,
+      /namespace default lacks, the search attributes RolloutReward[^]*temporal operator search-attribute create --namespace default --name RolloutReward --type Double/,
     );
   });
 });

@@ -123,6 +123,15 @@ describe('metrics', () => {
     assert.equal(computeMetrics(some, 'standard')['rewards/format/mean'], 0.5);
   });
 
+  test('of an environment with many long component names stay small', () => {
+    const rewards = Object.fromEntries(
+      Array.from({ length: 500 }, (_, i) => [`${i}-${'x'.repeat(300)}`, 1]),
+    );
+    const metrics = JSON.stringify(computeMetrics([summaryOf({ rewards })], 'standard'));
+    assert.ok(metrics.length < 10_000, `${metrics.length} bytes`);
+    assert.match(metrics, /rewards\/0-x+…\/mean/);
+  });
+
   test('of a very large batch are computed, too', () => {
     const many = Array.from({ length: 200_000 }, (_, row) => summaryOf({ row, reward: row % 2 }));
     assert.equal(computeMetrics(many, 'standard')['mean_total_reward'], 0.5);

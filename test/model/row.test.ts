@@ -20,10 +20,14 @@ const SAMPLE = Sample.parse({
 
 function rowOf(
   lines: JournalLine[],
-  { sample = SAMPLE, stopped = false }: { sample?: Sample; stopped?: boolean } = {},
+  {
+    sample = SAMPLE,
+    semantics = 'standard',
+    stopped = false,
+  }: { sample?: Sample; semantics?: Semantics; stopped?: boolean } = {},
 ): Row {
   const otherwise = { stop_reason: stopped ? ('stopped' as const) : ('cancelled' as const) };
-  return toRow({ sample, ref: REF, trajectory: foldOf(lines), otherwise });
+  return toRow({ sample, ref: REF, semantics, trajectory: foldOf(lines), otherwise });
 }
 
 const started = (settings: Partial<typeof SETTINGS> = {}) => [
@@ -230,7 +234,7 @@ describe('columns that upstream’s loops return changed', () => {
     const settings = { ...SETTINGS, semantics };
     const lines = [a.claim(), a.start({ settings, ...column })];
     const turn = wholeTurn(a, { next_stop_strings: ['next'] });
-    return rowOf([...lines, ...turn, a.end({ stop_reason: 'max_turns' })], { sample });
+    return rowOf([...lines, ...turn, a.end({ stop_reason: 'max_turns' })], { sample, semantics });
   };
 
   test('under nemo-rl-sync stop_strings come back as they ended, if there was a column', () => {
@@ -250,6 +254,16 @@ describe('columns that upstream’s loops return changed', () => {
     const standard = row('standard', { stop_strings: ['a'] });
     assert.equal(standard['idx'], 70);
     assert.deepEqual(standard['stop_strings'], ['a']);
+  });
+
+  test('under standard idx is the row and loss_multiplier 1 where the sample has none; upstream adds no column', () => {
+    const { message_log, task_name } = SAMPLE;
+    const bare = (semantics: Semantics): Row =>
+      rowOf([...started(), ...played], { sample: { message_log, task_name }, semantics });
+    const { idx, loss_multiplier } = bare('standard');
+    assert.deepEqual([idx, loss_multiplier], [7, 1]);
+    assert.ok(!('idx' in bare('nemo-rl-sync')));
+    assert.ok(!('loss_multiplier' in bare('nemo-rl-async')));
   });
 });
 

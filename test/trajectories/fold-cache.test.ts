@@ -86,7 +86,7 @@ describe('a journal that this process has written', () => {
     await playTurns(store, 1);
     const failing = await store.claim(REF, { ...by, attempt: 2 });
     await failing.append(entryOf(a.chunk({ turn: 1, token_ids: [9] })));
-    await failing.release();
+    failing.release();
     const read = await store.readTrajectory(REF);
     assert.deepEqual(read, await elsewhere().readTrajectory(REF));
     assert.equal(read.attempts, 2);

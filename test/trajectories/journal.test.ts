@@ -36,7 +36,7 @@ describe('a claim', () => {
     const first = await store.claim(REF, by);
     await first.append(start);
     await first.append(chunk(0, 1, 2, 3));
-    await first.release();
+    first.release();
     const second = await elsewhere().claim(REF, { ...by, attempt: 2 });
     assert.notEqual(second.writer, first.writer);
     assert.deepEqual(second.trajectory.open.token_ids, [1, 2, 3]);
@@ -53,7 +53,7 @@ describe('a claim', () => {
     const first = await store.claim(REF, by);
     await first.append(start);
     await first.append(chunk(0, 1));
-    await first.release();
+    first.release();
     await appendFile(journalFile(), '{"kind":"chunk","writer":"');
     const second = await elsewhere().claim(REF, by);
     assert.deepEqual(second.trajectory.open.token_ids, [1]);
@@ -67,7 +67,7 @@ describe('a claim', () => {
     const { store, elsewhere, journalFile } = await temporaryStore(t);
     const first = await store.claim(REF, by);
     await first.append(start);
-    await first.release();
+    first.release();
     const line = JSON.stringify({ ...a.chunk({ token_ids: [7] }), writer: first.writer });
     await appendFile(journalFile(), line);
     assert.deepEqual((await elsewhere().readTrajectory(REF)).open.token_ids, []);

@@ -119,8 +119,8 @@ describe('a journal that is not what it should be', () => {
   test('an attempt that has let go can neither append nor commit', async (t) => {
     const { store } = await temporaryStore(t);
     const journal = await store.claim(REF, by);
-    await journal.release();
-    await journal.release();
+    journal.release();
+    journal.release();
     const line = entryOf(author('ignored').start());
     await assert.rejects(journal.append(line), retryable('journal of batch/0-0'));
     await assert.rejects(journal.commit(), retryable('journal of batch/0-0'));
