@@ -8,7 +8,7 @@ import { createVllmService } from '../src/generation/vllm/vllm-service.js';
 import { BatchRequest } from '../src/model/batch-request.js';
 import type { LogMessage } from '../src/model/sample.js';
 import { seedOf } from '../src/model/seeds.js';
-import { serveParent } from './helper-process.js';
+import { serveParent } from './contender-process.js';
 import { puzzleSamples } from './samples.js';
 import { GENERATION, MAX_SEQ_LEN, TURNS } from './scenario.js';
 

@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { BatchResult } from '../src/activities/contract.js';
 import type { EmptyRequest, EmptyWorkerOptions } from './empty-worker.js';
-import { startHelper } from './helper-process.js';
+import { startProcess } from './contender-process.js';
 import type { Scenario } from './scenario.js';
 import { GENERATION, MAX_SEQ_LEN, TURNS } from './scenario.js';
 import type { Stack } from './stack.js';
@@ -63,7 +63,7 @@ export async function startEmpty(
     turns_a_call: turn_slice === '0s' || turn_ms > 0 ? 1 : TURNS,
     turn_ms,
   };
-  const worker = await startHelper(new URL('./empty-worker.js', import.meta.url), [
+  const worker = await startProcess(new URL('./empty-worker.js', import.meta.url), [
     JSON.stringify(options),
   ]);
   let batches = 0;
@@ -88,9 +88,10 @@ export async function startEmpty(
 
 /** The loop in one process, with nothing durable. */
 export async function startBare(stack: Stack): Promise<Contender> {
-  const loop = await startHelper<{ rollouts: number }>(new URL('./bare-loop.js', import.meta.url), [
-    stack.generationUrl,
-  ]);
+  const loop = await startProcess<{ rollouts: number }>(
+    new URL('./bare-loop.js', import.meta.url),
+    [stack.generationUrl],
+  );
   return {
     name: 'bare',
     processes: { worker: loop.pid, simulator: stack.simulator.pid },

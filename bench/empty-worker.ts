@@ -7,7 +7,7 @@ import { RolloutRef } from '../src/model/batch-request.js';
 import type { Config } from '../src/workers/config.js';
 import { generationQueue } from '../src/workers/parts.js';
 import { createWorkers } from '../src/workers/worker.js';
-import { serveParent } from './helper-process.js';
+import { serveParent } from './contender-process.js';
 import { TURNS } from './scenario.js';
 
 /**

@@ -10,7 +10,7 @@ import { measure } from './measure.js';
 import type { Measured, SlicedRuns } from './report.js';
 import { machine, runsTable, slicesTable, targetLine, targetsOf } from './report.js';
 import type { Scenario } from './scenario.js';
-import { SCENARIOS, SLICED, WARM_UP } from './scenario.js';
+import { ROUNDS, SCENARIOS, SLICED, WARM_UP } from './scenario.js';
 import { measureSlices } from './slices.js';
 import type { Stack } from './stack.js';
 import { PROJECT_ROOT, startStack } from './stack.js';
@@ -19,7 +19,7 @@ const USAGE = `npm run bench -- [--quick] [--only TEXT] [--rounds N] [--large] [
 
   --quick      one round of the two scenarios with 64 rollouts at once
   --only TEXT  only scenarios whose name contains TEXT; the slice sizes are called "slices"
-  --rounds N   rounds of each scenario, instead of its own number (3, where a run takes long 1)
+  --rounds N   rounds of each scenario, instead of ${ROUNDS}
   --large      slice sizes with ${SLICED.large} rollouts instead of ${SLICED.rollouts}, one round
   --write      puts the tables into bench/README.md`;
 
@@ -109,7 +109,7 @@ async function measureAll(cliPath: string, { quick, only, rounds }: Options): Pr
   const measured: Measured[] = [];
   for (const scenario of wanted) {
     const run = (stack: Stack): Promise<Measured> =>
-      measureScenario(scenario, { stack, rounds: rounds ?? scenario.rounds });
+      measureScenario(scenario, { stack, rounds: rounds ?? ROUNDS });
     measured.push(await withStack(scenario, { cliPath, run }));
   }
   return measured;
@@ -125,12 +125,11 @@ async function measureAllSlices(
     rollouts: large ? SLICED.large : SLICED.rollouts,
     turn_slice: '2s',
     turn_ms: 0,
-    rounds: large ? 1 : 3,
   };
   const run = (stack: Stack): Promise<SlicedRuns[]> =>
     measureSlices(stack, {
       rollouts: scenario.rollouts,
-      rounds: rounds ?? scenario.rounds,
+      rounds: rounds ?? (large ? 1 : ROUNDS),
       say,
     });
   return await withStack(scenario, { cliPath, run });

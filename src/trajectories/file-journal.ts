@@ -115,12 +115,18 @@ function lineOf(entry: Entry, writer: string): JournalLine {
 }
 
 /**
- * Folded as it will be read: what JSON cannot hold (NaN) must not stand in memory alone. Chunks are most of a
- * journal's bytes and hold only text and numbers, so theirs are looked at instead of being parsed again.
+ * Folded as it will be read: what JSON cannot hold (NaN) must not stand in memory alone. Checked where a line holds
+ * what others have said (an environment; an engine's logprobs); the rest is this project's own.
  */
 function asRead(line: JournalLine, text: string): JournalLine | null {
-  if (line.kind !== 'chunk') return parseLine(text);
-  return line.logprobs.every(Number.isFinite) ? line : null;
+  switch (line.kind) {
+    case 'observation':
+      return parseLine(text);
+    case 'chunk':
+      return line.logprobs.every(Number.isFinite) ? line : null;
+    default:
+      return JSON.parse(text) as JournalLine;
+  }
 }
 
 const textOf = (line: JournalLine): string => `${JSON.stringify(line)}\n`;

@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process';
 
 /** A process of the bench that is asked for one thing at a time. */
-export interface HelperProcess<Question> {
+export interface ContenderProcess<Question> {
   pid: number;
   /** Resolves with what the process answered; rejects with its error, or when it ends. */
   ask(question: Question): Promise<unknown>;
@@ -16,10 +16,10 @@ interface Answer {
 const GRACE_MS = 8000;
 
 /** Starts a module of the bench; resolves when it says that it is ready. */
-export async function startHelper<Question>(
+export async function startProcess<Question>(
   module: URL,
   args: readonly string[],
-): Promise<HelperProcess<Question>> {
+): Promise<ContenderProcess<Question>> {
   const child = fork(module, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
   const { pid } = child;
   if (pid === undefined) throw new Error(`${module.pathname} cannot be started`);
