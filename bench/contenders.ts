@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { BatchResult } from '../src/activities/contract.js';
+import { ROLLOUTS_PER_SLICE } from '../src/model/slices.js';
 import type { EmptyRequest, EmptyWorkerOptions } from './empty-worker.js';
 import { startProcess } from './contender-process.js';
 import type { Scenario } from './scenario.js';
@@ -18,8 +19,6 @@ export interface Contender {
 }
 
 const MAX_IN_FLIGHT = 256;
-/** As src/model/slices.ts has it. */
-const ROLLOUTS_PER_SLICE = 300;
 const BATCH_TIMEOUT_MS = 900_000;
 
 /** The real thing: `temporal-rollout worker`, files and all. */

@@ -135,9 +135,9 @@ describe('closing a batch', () => {
 });
 
 describe('closing a large batch', () => {
-  const large = { num_repeats: 150 };
+  const large = { num_repeats: 60 };
   const groups = 5;
-  const none = Array.from({ length: groups }, () => Array<undefined>(150).fill(undefined));
+  const none = Array.from({ length: groups }, () => Array<undefined>(60).fill(undefined));
   const slices = [[0, 1], [2, 3], [4, 4]].map(([first = 0, last = 0]) => ({ ...CLOSE, first, last })); // prettier-ignore
 
   test('joins the parts that its slices closed, and closes those that none did', async (t) => {
@@ -148,8 +148,8 @@ describe('closing a large batch', () => {
       await bench.result('closeSlice', slice);
     }
     const { counts, files } = await bench.result('closeBatch', CLOSE);
-    const total = groups * 150;
-    assert.deepEqual([counts.requested, counts.stopped, counts.cancelled], [total, 450, 300]);
+    const total = groups * 60;
+    assert.deepEqual([counts.requested, counts.stopped, counts.cancelled], [total, 180, 120]);
     const expected = none.flatMap((repeats, row) => repeats.map((_, repeat) => `${row}-${repeat}`));
     assert.deepEqual(places(await rowsOf(files.failures)), expected);
   });
@@ -161,7 +161,7 @@ describe('closing a large batch', () => {
     let folded = 0;
     store.readTrajectory = async (ref) => {
       folded += 1;
-      if (folded === 400) throw new Error('the machine is gone');
+      if (folded === 200) throw new Error('the machine is gone');
       return await read(ref);
     };
     const dying = await bench.run('closeBatch', { input: CLOSE });
@@ -171,9 +171,9 @@ describe('closing a large batch', () => {
       number: 2,
       heartbeatDetails: dying.heartbeats.at(-1),
     });
-    assert.equal(folded, 400 + (groups * 150 - 399));
-    assert.equal(result?.counts.cancelled, groups * 150);
-    assert.equal(new Set(places(await rowsOf(result.files.failures))).size, groups * 150);
+    assert.equal(folded, 200 + (groups * 60 - 199));
+    assert.equal(result?.counts.cancelled, groups * 60);
+    assert.equal(new Set(places(await rowsOf(result.files.failures))).size, groups * 60);
     assert.ok(JSON.stringify(dying.heartbeats.at(-1)).length < 500);
   });
 
