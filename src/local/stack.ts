@@ -32,7 +32,7 @@ export interface Stack {
 /** Tokens a second per stream, tokens of thought per turn: the example takes about a quarter of a minute, so that it can be watched. */
 const DEMO_SIMULATOR = [
   '--tokens-per-second',
-  '60',
+  '100',
   '--thinking-tokens',
   '[40,120]',
   '--skill',

@@ -35,11 +35,11 @@ describe('a batch that is planned', () => {
   test('stands in the store, and the plan has counts and slices, never samples', async (t) => {
     const bench = await activityBench(t);
     const samples = Array.from({ length: 4 }, (_, row) => ({ ...SAMPLE, column: row }));
-    const input = { samples, num_repeats: 100, max_in_flight: 7 };
+    const input = { samples, num_repeats: 40, max_in_flight: 7 };
     assert.deepEqual(await plan(bench, input), {
       batch_id: BATCH,
       samples: 4,
-      num_repeats: 100,
+      num_repeats: 40,
       slices: [
         { first: 0, last: 2 },
         { first: 3, last: 3 },
