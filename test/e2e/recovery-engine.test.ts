@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
+import { readFile, readdir } from 'node:fs/promises';
+import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { ApplicationFailure, WorkflowFailedError } from '@temporalio/client';
 import type { RolloutProgress } from '../../src/activities/contract.js';
 import type { BatchOutcome } from '../harness/batch.js';
 import { copyJournals } from '../harness/journal-copies.js';
@@ -12,11 +15,19 @@ import {
   playUndisturbed,
 } from '../harness/recovery-runs.js';
 import { assertComplete, assertSameOutcome } from '../harness/row-comparison.js';
-import { eventually } from '../harness/waiting.js';
+import { PROJECT_ROOT } from '../harness/dev-server.js';
+import { eventually, within } from '../harness/waiting.js';
 
 const SIZE = { samples: 8, repeats: 2 };
 const BATCH = 'engine-kills';
 const REQUEST = puzzleBatch({ ...SIZE, max_in_flight: 8 });
+const SAMPLES = path.join(PROJECT_ROOT, 'examples/sliding-puzzle/samples.jsonl');
+
+function asFailure(error: unknown): ApplicationFailure {
+  assert.ok(error instanceof WorkflowFailedError && error.cause instanceof ApplicationFailure);
+  return error.cause;
+}
+
 /** An engine that is absent is waited for visibly within this time. */
 const VISIBLE_MS = 5000;
 
@@ -54,6 +65,64 @@ describe('a batch whose engine is away', { timeout: 400_000 }, () => {
       await worker.stop();
       assertComplete(outcome, SIZE);
       assertSameOutcome(outcome, undisturbed);
+    }));
+
+  test('from the start, and that is stopped while it waits, ends as Stopped with nothing written', () =>
+    bed.observed(async () => {
+      await bed.simulator().kill();
+      const worker = await bed.startWorker('stopped');
+      const batch = bed.batch('stopped', BATCH);
+      await batch.start(REQUEST);
+      const visible = { what: 'progress.waiting of the batch', timeout_ms: VISIBLE_MS };
+      await eventually(visible, async () => (await batch.progress()).waiting);
+      await batch.handle().signal('stop');
+      const { failure, rollouts, failures } = await batch.outcome();
+      assert.equal(failure?.message, 'stopped before it was planned');
+      assert.deepEqual([rollouts, failures], [[], []]);
+      await assert.rejects(readdir(bed.storeRoot('stopped')), { code: 'ENOENT' });
+      await worker.stop();
+      await bed.startSimulator();
+    }));
+
+  test('since it accepts and never answers says so as soon as if it were absent', () =>
+    bed.observed(async () => {
+      const { pid } = bed.simulator();
+      process.kill(pid, 'SIGSTOP');
+      const worker = await bed.startWorker('silent');
+      const batch = bed.batch('silent', BATCH);
+      try {
+        await batch.start(REQUEST);
+        const visible = { what: 'progress.waiting of the batch', timeout_ms: VISIBLE_MS };
+        const waiting = await eventually(visible, async () => (await batch.progress()).waiting);
+        assert.match(waiting.message, /GET \/health: no answer within 3 s/);
+      } finally {
+        process.kill(pid, 'SIGCONT');
+      }
+      const outcome = await batch.outcome();
+      await worker.stop();
+      assertComplete(outcome, SIZE);
+      assertSameOutcome(outcome, undisturbed);
+    }));
+
+  test('longer than a rollout that was started by hand may take fails it as TimedOut', () =>
+    bed.observed(async () => {
+      await bed.simulator().kill();
+      const worker = await bed.startWorker('by-hand');
+      const [line = ''] = (await readFile(SAMPLES, 'utf8')).split('\n');
+      const handle = await bed.server().client.workflow.start('rollout', {
+        workflowId: 'by-hand',
+        taskQueue: 'by-hand',
+        args: [{ sample: JSON.parse(line) as unknown, rollout_timeout: '2s' }],
+      });
+      const waiting = { what: 'the end of a rollout by hand', timeout_ms: 60_000 };
+      const failure = await within(
+        waiting,
+        handle.result().then(() => assert.fail('it did not fail'), asFailure),
+      );
+      assert.equal(failure.type, 'TimedOut');
+      assert.match(failure.message, /rollout_timeout 2s passed/);
+      await worker.stop();
+      await bed.startSimulator();
     }));
 
   test('after a kill -9 in its midst shows waiting and retries, and then completes: same rows, no finished turn generated again', () =>

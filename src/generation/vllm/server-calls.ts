@@ -6,8 +6,8 @@ import { protocolFault, readServerError, refusalFault, unavailableFault } from '
 import type { CallSite, Refusal } from './wire-faults.js';
 
 /** A server that accepts and never answers is reported within the 5 s in which a wait has to be visible. */
-const CONTROL_TIMEOUT_MS = 4000;
-const PAUSE_QUESTION_TIMEOUT_MS = 4000;
+const CONTROL_TIMEOUT_MS = 3000;
+const PAUSE_QUESTION_TIMEOUT_MS = 5000;
 
 const TokenIds = z.array(z.number().int().nonnegative());
 /** Captures 091, 093; `count` and the other fields say nothing more. */
