@@ -6,7 +6,7 @@ import type { Journal } from '../trajectories/trajectory-store.js';
 const MAX_WAIT_MS = 200;
 const MAX_WAITING = 64;
 
-type ChunkFacts = Pick<LineOf<'chunk'>, 'turn' | 'replica' | 'request_id' | 'policy_version'>;
+export type ChunkFacts = Pick<LineOf<'chunk'>, 'turn' | 'replica' | 'request_id' | 'policy_version'>;
 
 export interface ChunkRecorder {
   add(delta: Delta): void;
@@ -17,9 +17,18 @@ export interface ChunkRecorder {
 /** Writes a generation's tokens into the journal while they stream in: what was sampled outlives the stream. */
 export function recordChunks(
   journal: Journal,
-  { facts, onFailure }: { facts: ChunkFacts; onFailure: (error: unknown) => void },
+  {
+    facts,
+    offset: first,
+    onFailure,
+  }: {
+    facts: ChunkFacts;
+    /** Of the first token to come, in its turn. */
+    offset: number;
+    onFailure: (error: unknown) => void;
+  },
 ): ChunkRecorder {
-  let offset = 0;
+  let offset = first;
   let waiting: Delta = { token_ids: [], logprobs: [], text: '' };
   let timer: NodeJS.Timeout | null = null;
   let written: Promise<void> = Promise.resolve();
@@ -51,4 +60,13 @@ export function recordChunks(
       await written;
     },
   };
+}
+
+/** The turn's tokens from this offset on count no longer. */
+export async function dropTokens(
+  journal: Journal,
+  { facts, from }: { facts: ChunkFacts; from: number },
+): Promise<void> {
+  const nothing = { token_ids: [], logprobs: [], text: '' };
+  await journal.append({ kind: 'chunk', ...facts, offset: from, ...nothing });
 }

@@ -25,6 +25,8 @@ export interface GenerationPool {
   replicas: readonly GenerationService[];
   /** Served name to use where the request names none; null: the service's first. */
   model: string | null;
+  /** Texts that content never keeps, of services whose detokenizer renders them. */
+  special_tokens: readonly string[];
 }
 
 export interface DeployedEnvironment {

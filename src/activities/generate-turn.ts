@@ -1,14 +1,24 @@
-import type { GenerationEnd, GenerationRequest } from '../generation/generation-service.js';
+import type {
+  GenerateContext,
+  GenerationEnd,
+  GenerationRequest,
+  GenerationService,
+} from '../generation/generation-service.js';
 import { rolloutId } from '../model/batch-request.js';
+import { Fault } from '../model/faults.js';
 import type { RolloutSettings } from '../model/journal.js';
+import { knownEos, spansTooManyVersions } from '../model/seam.js';
 import { seedOf } from '../model/seeds.js';
 import { nextStep, roomFor } from '../model/stop-rules.js';
-import { recordChunks } from './chunk-recorder.js';
+import type { ChunkFacts } from './chunk-recorder.js';
+import { dropTokens, recordChunks } from './chunk-recorder.js';
 import type { Activities } from './contract.js';
 import type { Dependencies } from './dependencies.js';
 import type { Hold } from './hold.js';
 import { notStarted, poolOf, recordFault } from './hold.js';
 import { playFromJournal } from './play-from-journal.js';
+import type { Resumed } from './resume-generation.js';
+import { resumeGeneration } from './resume-generation.js';
 
 /** Generates the turn in progress, unless the journal holds its generation already. */
 export function createGenerateTurn(dependencies: Dependencies): Activities['generateTurn'] {
@@ -21,61 +31,46 @@ export function createGenerateTurn(dependencies: Dependencies): Activities['gene
 }
 
 /**
- * One generation, from the log to the journal. Chunks are written while they stream; the `generation` line, once
- * there, is what a retried activity finds instead of calling the engine. A cut generation starts over.
+ * One generation, from the log to the journal. Chunks are written while they stream, and a generation that an earlier
+ * attempt began goes on behind its last chunk; the `generation` line, once there, is what a retried activity finds
+ * instead of calling the engine.
  */
 export async function generate(hold: Hold, dependencies: Dependencies): Promise<void> {
   const { journal, ref, signal } = hold;
-  const { start, turns, open } = journal.trajectory;
+  const { trajectory } = journal;
+  const { start, turns, open } = trajectory;
   if (start === null) throw notStarted(ref);
+  const { settings } = start;
+  const { special_tokens, pick } = poolOf(settings, dependencies);
+  const service = pick(rolloutId(ref));
   const turn = turns.length;
-  const pool = poolOf(start.settings, dependencies);
-  const service = pool.pick(rolloutId(ref));
-  const request = requestFor(hold, start.settings);
-  const facts = {
-    turn,
-    replica: service.replica,
-    request_id: request.request_id,
-    policy_version: start.settings.policy_version,
-  };
-  // An earlier attempt's tokens stand in the journal until a chunk takes their place, even when this turn stays empty.
-  if (open.token_ids.length > 0) {
-    await journal.append({
-      kind: 'chunk',
-      ...facts,
-      offset: 0,
-      token_ids: [],
-      logprobs: [],
-      text: '',
-    });
-  }
-  const broken = new AbortController();
-  const recorder = recordChunks(journal, {
-    facts,
-    onFailure: (error) => {
-      broken.abort(error);
-    },
-  });
   try {
-    const end =
-      request.max_tokens <= 0
-        ? EMPTY
-        : await service.generate(request, {
-            signal: AbortSignal.any([signal, broken.signal]),
-            onDelta: (delta) => {
-              recorder.add(delta);
-            },
-          });
-    await recorder.flush();
-    await journal.append({
-      kind: 'generation',
+    const facts = {
       turn,
-      ...end,
-      content: open.text,
-      token_count: open.token_ids.length,
+      replica: service.replica,
+      request_id: `${rolloutId(ref)}.${turn}.${journal.writer}`,
+      policy_version: await versionOf(settings, { service, signal }),
+    };
+    if (spansTooManyVersions(open, { settings, next: facts.policy_version }))
+      await dropTokens(journal, { facts, from: 0 });
+    const inherited = [...open.token_ids];
+    const request = requestFor(hold, { settings, facts });
+    const end = await record(hold, {
+      facts,
+      run: async (context) => {
+        if (request.max_tokens <= 0) return EMPTY;
+        if (inherited.length === 0) return await service.generate(request, context);
+        const eos_ids = knownEos(trajectory);
+        const seam = { request, inherited, eos_ids, special_tokens };
+        return await resumeGeneration(seam, { service, ...context });
+      },
     });
+    const text = { content: open.text, token_count: open.token_ids.length };
+    const generated = { ...text, ...end };
+    if (generated.token_count < open.token_ids.length)
+      await dropTokens(journal, { facts, from: generated.token_count });
+    await journal.append({ kind: 'generation', turn, ...generated });
   } catch (error) {
-    await recorder.flush();
     throw await recordFault(error, hold);
   }
 }
@@ -88,10 +83,60 @@ const EMPTY: GenerationEnd = {
   generate_s: 0,
 };
 
-function requestFor({ journal, ref }: Hold, settings: RolloutSettings): GenerationRequest {
-  const { trajectory, writer } = journal;
+/**
+ * Runs a request with its tokens recorded as they come. Tokens of a reply that breaks the protocol are dropped: they
+ * cannot be trained on, nor gone on from.
+ */
+async function record(
+  { journal, signal }: Hold,
+  {
+    facts,
+    run,
+  }: { facts: ChunkFacts; run: (context: GenerateContext) => Promise<GenerationEnd | Resumed> },
+): Promise<GenerationEnd | Resumed> {
+  const { open } = journal.trajectory;
+  const seam = open.token_ids.length;
+  const broken = new AbortController();
+  const recorder = recordChunks(journal, {
+    facts,
+    offset: seam,
+    onFailure: (error) => {
+      broken.abort(error);
+    },
+  });
+  const onDelta: GenerateContext['onDelta'] = (delta) => {
+    recorder.add(delta);
+  };
+  try {
+    const end = await run({ signal: AbortSignal.any([signal, broken.signal]), onDelta });
+    await recorder.flush();
+    return end;
+  } catch (error) {
+    await recorder.flush();
+    const isBreach = error instanceof Fault && error.type === 'ProtocolError';
+    if (isBreach && open.token_ids.length > seam)
+      await dropTokens(journal, { facts, from: seam });
+    throw error;
+  }
+}
+
+/** The weights that the replica serves now, where the batch cares and the replica says; else the batch's own label. */
+async function versionOf(
+  { policy_version }: RolloutSettings,
+  { service, signal }: { service: GenerationService; signal: AbortSignal },
+): Promise<string | null> {
+  if (policy_version === null) return null;
+  return (await service.weightVersion(signal)) ?? policy_version;
+}
+
+function requestFor(
+  { journal, ref }: Hold,
+  { settings, facts }: { settings: RolloutSettings; facts: ChunkFacts },
+): GenerationRequest {
+  const { trajectory } = journal;
   const { generation, model } = settings;
-  const turn = trajectory.turns.length;
+  const { turn, request_id } = facts;
+  const inherited = trajectory.open.token_ids.length;
   return {
     prompt_ids: trajectory.context_ids,
     model,
@@ -100,11 +145,11 @@ function requestFor({ journal, ref }: Hold, settings: RolloutSettings): Generati
     top_p: generation.top_p,
     top_k: generation.top_k,
     min_p: generation.min_p,
-    seed: seedOf(settings, { ...ref, turn, inherited: 0 }),
+    seed: seedOf(settings, { ...ref, turn, inherited }),
     stop_strings: [...new Set([...generation.stop_strings, ...(trajectory.stop_strings ?? [])])],
     stop_token_ids: generation.stop_token_ids,
     logprobs: generation.include_logprobs,
-    request_id: `${rolloutId(ref)}.${turn}.${writer}`,
+    request_id,
     session_id: rolloutId(ref),
   };
 }

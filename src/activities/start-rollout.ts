@@ -142,5 +142,6 @@ function settingsOf(request: BatchRequest): RolloutSettings {
     max_rollout_turns: request.max_rollout_turns,
     semantics: request.semantics,
     policy_version: request.policy_version,
+    max_version_span: request.max_version_span,
   };
 }

@@ -88,6 +88,8 @@ export interface GenerationService {
     input: { model: string; token_ids: readonly number[] },
     signal: AbortSignal,
   ): Promise<string>;
+  /** The label of the weights that the server samples from now; null where it cannot say. */
+  weightVersion(signal: AbortSignal): Promise<string | null>;
   /** Drops all connections; a request in flight fails. */
   close(): Promise<void>;
 }

@@ -31,6 +31,8 @@ export const RolloutSettings = z.object({
   max_rollout_turns: z.number(),
   semantics: Semantics,
   policy_version: z.string().nullable(),
+  /** How many versions one turn may span; null: any number. */
+  max_version_span: z.number().nullable().default(null),
 });
 export type RolloutSettings = z.infer<typeof RolloutSettings>;
 

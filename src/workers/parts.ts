@@ -76,7 +76,8 @@ function createPool({
     });
   const [first = '', ...others] = settings.base_urls;
   const { all, pick } = createReplicas([create(first), ...others.map(create)]);
-  return { replicas: all, pick, model: settings.model };
+  const { model, special_tokens } = settings;
+  return { replicas: all, pick, model, special_tokens };
 }
 
 function apiKeyOf(

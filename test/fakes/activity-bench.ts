@@ -26,6 +26,7 @@ export interface Parts {
   environments?: Record<string, Environment>;
   replicas?: GenerationService[];
   model?: string | null;
+  special_tokens?: string[];
   deployment?: Partial<Deployment>;
   countOpenRollouts?: Dependencies['countOpenRollouts'];
 }
@@ -101,7 +102,12 @@ export async function activityBench(
     store: files.store,
     service: (name) =>
       name === 'default'
-        ? { pick: () => replicas[0] ?? service, replicas, model: parts.model ?? null }
+        ? {
+            pick: () => replicas[0] ?? service,
+            replicas,
+            model: parts.model ?? null,
+            special_tokens: parts.special_tokens ?? [],
+          }
         : undefined,
     environment: (task) =>
       environments[task] && { environment: environments[task], task_queue: `queue-of-${task}` },

@@ -30,6 +30,7 @@ export const SETTINGS: RolloutSettings = {
   max_rollout_turns: 100,
   semantics: 'standard',
   policy_version: null,
+  max_version_span: null,
 };
 
 type Given<K extends JournalLine['kind']> = Partial<Omit<LineOf<K>, 'kind' | 'writer'>>;

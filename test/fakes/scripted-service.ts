@@ -61,7 +61,12 @@ export function scriptedService(
   {
     replica = 'http://replica/v1',
     describe = () => Promise.resolve(ENGINE),
-  }: { replica?: string; describe?: () => Promise<ServiceDescription> } = {},
+    weightVersion = () => null,
+  }: {
+    replica?: string;
+    describe?: () => Promise<ServiceDescription>;
+    weightVersion?: () => string | null;
+  } = {},
 ): ScriptedService {
   const left = [...script];
   const requests: GenerationRequest[] = [];
@@ -119,6 +124,7 @@ export function scriptedService(
       asked.detokenize += 1;
       return Promise.resolve(String.fromCodePoint(...token_ids));
     },
+    weightVersion: () => Promise.resolve(weightVersion()),
     close: () => Promise.resolve(),
   };
 }

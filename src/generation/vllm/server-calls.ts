@@ -21,6 +21,8 @@ const ModelsReply = z.object({
     .min(1, 'expected at least one model'),
 });
 const VersionReply = z.object({ version: z.string() });
+/** `GET /weight_info`, from vLLM 0.27 on, in development mode. */
+const WeightReply = z.object({ weight_version: z.string() });
 const PausedReply = z.object({ is_paused: z.boolean() });
 
 interface ServerCallsDeps {
@@ -32,7 +34,7 @@ interface ServerCallsDeps {
 
 type ServerCalls = Pick<
   GenerationService,
-  'describe' | 'renderChat' | 'tokenize' | 'detokenize'
+  'describe' | 'renderChat' | 'tokenize' | 'detokenize' | 'weightVersion'
 > & {
   /** False where the server can't say (capture 194), or does not answer. Never throws. */
   isPaused: () => Promise<boolean>;
@@ -55,6 +57,7 @@ export function createServerCalls(deps: ServerCallsDeps): ServerCalls {
       const reply = await post(deps, { path: '/detokenize', body, signal });
       return read(DetokenizeReply, { reply, site: siteOf(deps, 'POST /detokenize') }).prompt;
     },
+    weightVersion: createWeightVersion(deps),
     isPaused: shared(() => isPaused(deps)),
   };
 }
@@ -100,6 +103,23 @@ async function isPaused({ call }: ServerCallsDeps): Promise<boolean> {
   } catch {
     return false;
   }
+}
+
+/** A server that has no such route is asked once; one that fails is asked again. */
+function createWeightVersion({ call }: ServerCallsDeps): GenerationService['weightVersion'] {
+  let isKnown = true;
+  return async (signal) => {
+    if (!isKnown) return null;
+    const reply = await call({
+      method: 'GET',
+      path: '/weight_info',
+      timeout_ms: CONTROL_TIMEOUT_MS,
+      signal,
+    });
+    isKnown = reply.status === 200 || reply.status >= 500;
+    const answer = WeightReply.safeParse(jsonOf(reply));
+    return answer.success ? answer.data.weight_version : null;
+  };
 }
 
 /** One question at a time: when an engine is paused, all its streams ask at once. */

@@ -1,0 +1,213 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import type { GenerationSettings } from '../../src/model/batch-request.js';
+import { Fault } from '../../src/model/faults.js';
+import type { RolloutSettings } from '../../src/model/journal.js';
+import type { Trajectory } from '../../src/model/trajectory.js';
+import type { Bench, Parts } from '../fakes/activity-bench.js';
+import { AT, activityBench } from '../fakes/activity-bench.js';
+import { GENERATION } from '../fakes/journal-lines.js';
+import type { ScriptedReply, ScriptedService } from '../fakes/scripted-service.js';
+import { deltaOf, idsOf, says, scriptedService } from '../fakes/scripted-service.js';
+import { REF } from '../fakes/temporary-store.js';
+
+const CUT = new Fault({ type: 'GenerationUnavailable', message: 'the stream was cut' });
+const cutAfter = (text: string): ScriptedReply => ({ deltas: [deltaOf(text)], then: CUT });
+
+interface Played {
+  bench: Bench;
+  service: ScriptedService;
+  open: Trajectory['open'];
+}
+
+/** A turn whose first attempt streams `begun` and is cut; the next one is given the replies. */
+async function resumed(
+  t: TestContext,
+  {
+    begun,
+    then,
+    generation = {},
+    settings = {},
+    stop_strings = null,
+    ...parts
+  }: {
+    begun: string;
+    then: readonly ScriptedReply[];
+    generation?: Partial<GenerationSettings>;
+    settings?: Partial<RolloutSettings>;
+    stop_strings?: string[] | null;
+  } & Pick<Parts, 'special_tokens'> & { weightVersion?: () => string | null },
+): Promise<Played> {
+  const { weightVersion = () => null } = parts;
+  const service = scriptedService([cutAfter(begun), ...then], { weightVersion });
+  const bench = await activityBench(t, { service, ...parts });
+  const all = { ...settings, generation: { ...GENERATION, ...generation } };
+  await bench.started({ settings: all, stop_strings });
+  await bench.failure('generateTurn', AT);
+  assert.equal((await bench.result('generateTurn', AT)).phase, 'step');
+  bench.checkPlayed();
+  return { bench, service, open: (await bench.elsewhere().readTrajectory(REF)).open };
+}
+
+describe('a generation that was cut', () => {
+  test('goes on behind its last token, with what is left of its room and another seed', async (t) => {
+    const { service, open } = await resumed(t, {
+      begun: 'to the ',
+      then: [says('left')],
+      generation: { max_new_tokens: 20, seed: 3 },
+    });
+    const [first, second] = service.requests;
+    assert.deepEqual(second?.prompt_ids, [901, 902, ...idsOf('to the ')]);
+    assert.equal(second.max_tokens, 13);
+    assert.notEqual(second.seed, first?.seed);
+    assert.notEqual(second.request_id, first?.request_id);
+    assert.deepEqual(open.token_ids, idsOf('to the left'));
+    assert.deepEqual(open.logprobs, deltaOf('to the left').logprobs);
+    assert.equal(open.line?.token_count, 11);
+    assert.deepEqual(
+      open.segments.map(({ start, end }) => [start, end]),
+      [[0, 7], [7, 11]], // prettier-ignore
+    );
+  });
+
+  test('goes on as often as it is cut, and wastes nothing', async (t) => {
+    const service = scriptedService([cutAfter('a'), cutAfter('b'), cutAfter('c'), says('d')]);
+    const bench = await activityBench(t, { service });
+    await bench.started();
+    for (let i = 0; i < 3; i++) await bench.failure('generateTurn', AT);
+    await bench.result('generateTurn', AT);
+    const { open, inherited_tokens, wasted_tokens } = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual(open.token_ids, idsOf('abcd'));
+    assert.deepEqual([inherited_tokens, wasted_tokens], [3, 0]);
+  });
+
+  test('has the text of all its tokens but the end of sequence, without special tokens', async (t) => {
+    const { open } = await resumed(t, {
+      begun: 'to ',
+      then: [says('<s>the left¶')],
+      special_tokens: ['<s>'],
+    });
+    assert.equal(open.line?.content, 'to the left');
+    assert.deepEqual(open.token_ids, idsOf('to <s>the left¶'));
+  });
+
+  test('keeps a stop token in its text', async (t) => {
+    const { open } = await resumed(t, {
+      begun: 'to ',
+      then: [says('left.', { stop_reason: 46 })],
+    });
+    assert.equal(open.line?.content, 'to left.');
+  });
+
+  test('that had filled its room is whole, with finish length', async (t) => {
+    const { service, open } = await resumed(t, {
+      begun: 'four',
+      then: [],
+      generation: { max_new_tokens: 4 },
+    });
+    assert.equal(service.asked.generate, 1);
+    assert.deepEqual([open.line?.finish_reason, open.line?.content], ['length', 'four']);
+  });
+
+  test('that had reached its stop token is whole', async (t) => {
+    const { service, open } = await resumed(t, {
+      begun: 'left.',
+      then: [],
+      generation: { stop_token_ids: [46] },
+    });
+    assert.equal(service.asked.generate, 1);
+    assert.deepEqual([open.line?.finish_reason, open.line?.stop_reason], ['stop', 46]);
+  });
+
+  test('by a reply that broke the protocol does not go on from that reply', async (t) => {
+    const breach = new Fault({ type: 'ProtocolError', message: 'wrong usage' });
+    const service = scriptedService([{ deltas: [deltaOf('bad')], then: breach }, says('good')]);
+    const bench = await activityBench(t, { service });
+    await bench.started();
+    await bench.failure('generateTurn', AT);
+    await bench.result('generateTurn', AT);
+    assert.deepEqual(service.requests[1]?.prompt_ids, [901, 902]);
+    const { open, wasted_tokens } = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual([open.line?.content, wasted_tokens], ['good', 3]);
+  });
+});
+
+describe('stop strings of a generation that was cut', () => {
+  const stop_strings = ['</a>'];
+
+  test('are not sent again', async (t) => {
+    const { service } = await resumed(t, { begun: 'x', then: [says('y')], stop_strings });
+    assert.deepEqual(service.requests.map((request) => request.stop_strings), [['</a>'], []]); // prettier-ignore
+  });
+
+  test('that had been completed end it there, and what had come behind does not count', async (t) => {
+    const { service, open } = await resumed(t, {
+      begun: '<a>up</a> and',
+      then: [],
+      stop_strings,
+    });
+    assert.equal(service.asked.generate, 1);
+    assert.deepEqual(open.token_ids, idsOf('<a>up</a>'));
+    const { finish_reason, stop_reason, content, token_count } = open.line ?? assert.fail();
+    assert.deepEqual([finish_reason, stop_reason, content, token_count], ['stop', '</a>', '<a>up</a>', 9]); // prettier-ignore
+  });
+
+  test('that span the seam end it at the token that completes them', async (t) => {
+    const silence: ScriptedReply = { deltas: [deltaOf('/a> and so on')], then: 'silence' };
+    const { open } = await resumed(t, { begun: '<a>up<', then: [silence], stop_strings });
+    assert.deepEqual(open.token_ids, idsOf('<a>up</a>'));
+    assert.equal(open.line?.content, '<a>up</a>');
+    assert.equal(open.line.stop_reason, '</a>');
+  });
+
+  test('are looked for in what comes, whichever way it is cut into deltas', async (t) => {
+    const text = 'p</a';
+    for (let at = 1; at < text.length; at++) {
+      const deltas = [deltaOf(text.slice(0, at)), deltaOf(text.slice(at)), deltaOf('> '), deltaOf('more')]; // prettier-ignore
+      const { open } = await resumed(t, { begun: '<a>u', then: [{ deltas, then: 'silence' }], stop_strings }); // prettier-ignore
+      assert.equal(open.line?.content, '<a>up</a>');
+      assert.equal(open.line.token_count, 9);
+    }
+  });
+
+  test('that the engine did not know of end it also where the engine had ended it later', async (t) => {
+    const { open } = await resumed(t, { begun: 'x', then: [says('</a> y')], stop_strings });
+    assert.deepEqual([open.line?.content, open.line?.stop_reason], ['x</a>', '</a>']);
+  });
+});
+
+describe('a generation that goes on under other weights', () => {
+  const versions = () => {
+    let version = 0;
+    return () => `v${(version += 1)}`;
+  };
+
+  test('carries both versions', async (t) => {
+    const { open } = await resumed(t, {
+      begun: 'ab',
+      then: [says('cd')],
+      settings: { policy_version: 'v1' },
+      weightVersion: versions(),
+    });
+    assert.deepEqual(
+      open.segments.map(({ end, policy_version }) => [end, policy_version]),
+      [[2, 'v1'], [4, 'v2']], // prettier-ignore
+    );
+  });
+
+  test('starts over where the batch does not allow the mixture', async (t) => {
+    const { service, open } = await resumed(t, {
+      begun: 'ab',
+      then: [says('cd')],
+      settings: { policy_version: 'v1', max_version_span: 1 },
+      weightVersion: versions(),
+    });
+    assert.deepEqual(service.requests[1]?.prompt_ids, [901, 902]);
+    assert.deepEqual(open.token_ids, idsOf('cd'));
+    assert.deepEqual(
+      open.segments.map(({ policy_version }) => policy_version),
+      ['v2'],
+    );
+  });
+});
