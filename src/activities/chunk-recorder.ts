@@ -6,7 +6,10 @@ import type { Journal } from '../trajectories/trajectory-store.js';
 const MAX_WAIT_MS = 200;
 const MAX_WAITING = 64;
 
-export type ChunkFacts = Pick<LineOf<'chunk'>, 'turn' | 'replica' | 'request_id' | 'policy_version'>;
+export type ChunkFacts = Pick<
+  LineOf<'chunk'>,
+  'turn' | 'replica' | 'request_id' | 'policy_version'
+>;
 
 export interface ChunkRecorder {
   add(delta: Delta): void;

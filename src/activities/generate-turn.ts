@@ -114,8 +114,7 @@ async function record(
   } catch (error) {
     await recorder.flush();
     const isBreach = error instanceof Fault && error.type === 'ProtocolError';
-    if (isBreach && open.token_ids.length > seam)
-      await dropTokens(journal, { facts, from: seam });
+    if (isBreach && open.token_ids.length > seam) await dropTokens(journal, { facts, from: seam });
     throw error;
   }
 }

@@ -109,7 +109,7 @@ async function goOn(
   // A stream that begins inside a character brings the prompt's text with it.
   const isClean = !text.endsWith('\uFFFD');
   const sent_at = performance.now();
-  let first_at: number | null = null;
+  let first_at = Infinity;
   try {
     const end = await service.generate(
       {
@@ -121,7 +121,7 @@ async function goOn(
       {
         signal: AbortSignal.any([signal, watch.ended]),
         onDelta: (delta) => {
-          first_at ??= performance.now();
+          first_at = Math.min(first_at, performance.now());
           for (const id of delta.token_ids) ids.push(id);
           onDelta(isClean ? delta : { ...delta, text: '' });
           watch.look();
@@ -133,7 +133,7 @@ async function goOn(
     const stopped_at = watch.found();
     if (stopped_at === null || signal.aborted) throw error;
     const now = performance.now();
-    const first = first_at ?? now;
+    const first = Math.min(first_at, now);
     const time = { queue_s: (first - sent_at) / 1000, generate_s: (now - first) / 1000 };
     return { end: { finish_reason: 'stop', stop_reason: null, ...time }, stopped_at };
   }

@@ -72,10 +72,7 @@ export function withoutSpecials(text: string, special_tokens: readonly string[])
 /** Whether going on would make the turn a mixture of more policies than the batch allows: then it starts over. */
 export function spansTooManyVersions(
   { segments }: OpenTurn,
-  {
-    settings,
-    next,
-  }: { settings: Pick<RolloutSettings, 'max_version_span'>; next: string | null },
+  { settings, next }: { settings: Pick<RolloutSettings, 'max_version_span'>; next: string | null },
 ): boolean {
   const versions = new Set([...segments.map(({ policy_version }) => policy_version), next]);
   const { max_version_span } = settings;

@@ -44,7 +44,11 @@ function recording(
     release: () => assert.fail('a recorder does not let go'),
   };
   const onFailure = (error: unknown): void => void failures.push(error);
-  return { chunks, failures, recorder: recordChunks(journal, { facts: FACTS, offset: 0, onFailure }) };
+  return {
+    chunks,
+    failures,
+    recorder: recordChunks(journal, { facts: FACTS, offset: 0, onFailure }),
+  };
 }
 
 /** Lets promises settle; timers stand still. */

@@ -57,6 +57,7 @@ describe('a rollout that starts', () => {
       max_rollout_turns: 7,
       semantics: 'standard',
       policy_version: 'v1',
+      max_version_span: null,
     });
   });
 

@@ -198,7 +198,7 @@ async function logTails(directory: string): Promise<string> {
   return (await Promise.all(tails)).join('\n');
 }
 
-/** The first samples of the example, its repeats with seeds of their own: what is generated again comes out the same. */
+/** The first samples of the example, played greedily: a generation that is resumed comes out as it would have. */
 export function puzzleBatch({
   samples,
   repeats,
@@ -208,7 +208,7 @@ export function puzzleBatch({
     samples: { path: 'examples/sliding-puzzle/samples.jsonl' },
     limit: samples,
     num_repeats: repeats,
-    generation: { seed: 17, max_new_tokens: 128 },
+    generation: { greedy: true, max_new_tokens: 128 },
     max_rollout_turns: 12,
     rollout_timeout: '10m',
     ...more,
