@@ -7,15 +7,21 @@ import type { BatchOutcome } from './batch.js';
  * be the same to the byte:
  * - `timing`: seconds of whichever attempts it took;
  * - `attempts`: how many those were;
- * - the last part of a segment's `request_id`: the attempt that generated it. Rollout and turn, before it, stay.
+ * - `segments` of one turn: a generation that was cut has one for each attempt. Turn, replica and tokens stay.
  */
 function comparableRow({ timing, attempts, segments, ...row }: Row): string {
   assert.ok(Number.isFinite(timing.wall_s) && attempts >= 1, `${row.rollout_id} has no timing`);
-  const same = segments.map((segment) => ({
-    ...segment,
-    request_id: segment.request_id.slice(0, segment.request_id.lastIndexOf('.')),
-  }));
-  return JSON.stringify({ ...row, segments: same });
+  return JSON.stringify({ ...row, segments: joined(segments) });
+}
+
+function joined(segments: Row['segments']): object[] {
+  const turns: { turn: number; replica: string; start: number; end: number }[] = [];
+  for (const { turn, replica, start, end } of segments) {
+    const last = turns.at(-1);
+    if (last?.turn === turn && last.replica === replica && last.end === start) last.end = end;
+    else turns.push({ turn, replica, start, end });
+  }
+  return turns;
 }
 
 const keyOf = ({ row, repeat }: Pick<Row, 'row' | 'repeat'>): string => `${row}-${repeat}`;
