@@ -1,4 +1,9 @@
-import type { GenerationEnd, GenerationRequest } from '../generation/generation-service.js';
+import type {
+  GenerationEnd,
+  GenerationRequest,
+  GenerationService,
+  Lease,
+} from '../generation/generation-service.js';
 import { rolloutId } from '../model/batch-request.js';
 import type { RolloutSettings } from '../model/journal.js';
 import { seedOf } from '../model/seeds.js';
@@ -26,17 +31,30 @@ export function createGenerateTurn(dependencies: Dependencies): Activities['gene
  */
 export async function generate(hold: Hold, dependencies: Dependencies): Promise<void> {
   const { journal, ref, signal } = hold;
-  const { start, turns, open } = journal.trajectory;
+  const { start } = journal.trajectory;
   if (start === null) throw notStarted(ref);
+  const { settings } = start;
+  // Without room there is nothing to wait in line for.
+  const is_generation = roomFor(journal.trajectory) > 0;
+  await poolOf(settings, dependencies).request(
+    { session_id: rolloutId(ref), signal, is_generation },
+    (service, lease) => generateOn(service, { hold, settings, lease }),
+  );
+}
+
+async function generateOn(
+  service: GenerationService,
+  { hold, settings, lease }: { hold: Hold; settings: RolloutSettings; lease: Lease },
+): Promise<void> {
+  const { journal, signal } = hold;
+  const { turns, open } = journal.trajectory;
   const turn = turns.length;
-  const pool = poolOf(start.settings, dependencies);
-  const service = pool.pick(rolloutId(ref));
-  const request = requestFor(hold, start.settings);
+  const request = requestFor(hold, settings);
   const facts = {
     turn,
     replica: service.replica,
     request_id: request.request_id,
-    policy_version: start.settings.policy_version,
+    policy_version: settings.policy_version,
   };
   // An earlier attempt's tokens stand in the journal until a chunk takes their place, even when this turn stays empty.
   if (open.token_ids.length > 0) {
@@ -71,6 +89,7 @@ export async function generate(hold: Hold, dependencies: Dependencies): Promise<
       kind: 'generation',
       turn,
       ...end,
+      queue_s: lease.waited_s + end.queue_s,
       content: open.text,
       token_count: open.token_ids.length,
     });

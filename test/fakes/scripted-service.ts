@@ -119,6 +119,7 @@ export function scriptedService(
       asked.detokenize += 1;
       return Promise.resolve(String.fromCodePoint(...token_ids));
     },
+    isPaused: () => Promise.resolve(false),
     close: () => Promise.resolve(),
   };
 }
