@@ -101,11 +101,10 @@ async function describeAll(
     })),
   );
   const answers = asked.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
-  const problems = asked.flatMap((one) =>
-    one.status === 'rejected' ? [one.reason as unknown] : [],
-  );
+  const problems = asked.flatMap((one) => (one.status === 'rejected' ? [one.reason as Error] : []));
   const [wrong] = problems.filter((problem) => !isUnavailable(problem));
   if (wrong !== undefined) throw wrong;
-  if (answers.length === 0) throw problems[0];
+  const [away] = problems;
+  if (answers.length === 0 && away !== undefined) throw away;
   return answers;
 }

@@ -44,10 +44,49 @@ interface Watched {
 }
 
 /** One replica and what is known of its health; while it is set aside, it is probed. */
-export function watchReplica(
-  service: GenerationService,
-  { clock, random, changed }: WatchOptions,
-): WatchedReplica {
+export function watchReplica(service: GenerationService, options: WatchOptions): WatchedReplica {
+  const { clock } = options;
+  const { health, learn, close } = keepHealth(service, options);
+
+  const watch: WatchedReplica['watch'] = async ({ signal, is_generation }, run) => {
+    const sent_at = clock.now();
+    try {
+      const result = await run();
+      if (is_generation) learn({ kind: 'success', sent_at }, 'a generation succeeded');
+      return result;
+    } catch (error) {
+      if (!signal.aborted && isUnavailable(error)) learnFault(error, sent_at);
+      throw error;
+    }
+  };
+
+  const learnFault = ({ message, retryAfterMs }: Fault, sent_at: number): void => {
+    const before = health();
+    learn({ kind: 'fault', sent_at, retry_after_ms: retryAfterMs }, message);
+    if (before.aside === null && health().aside !== null) void askWhetherPaused();
+  };
+
+  /** An engine that is being paused may cut off what it runs. Of one that is gone the question fails at once. */
+  const askWhetherPaused = async (): Promise<void> => {
+    if (await service.isPaused()) learn({ kind: 'paused' }, 'it is paused');
+  };
+
+  return {
+    service,
+    health,
+    watch,
+    describe: (signal) =>
+      watch({ signal, is_generation: false }, async () => {
+        const description = await service.describe(signal);
+        learn({ kind: 'answered' }, 'it answered');
+        return description;
+      }),
+    close,
+  };
+}
+
+/** Health as it is now, and the timer of the next probe. */
+function keepHealth(service: GenerationService, { clock, random, changed }: WatchOptions) {
   const closing = new AbortController();
   let health = HEALTHY;
   let cancelProbe = (): void => undefined;
@@ -73,47 +112,9 @@ export function watchReplica(
     }
   }
 
-  const learnFrom = (
-    error: unknown,
-    { signal, sent_at }: { signal: AbortSignal; sent_at: number },
-  ) => {
-    if (signal.aborted || !isUnavailable(error)) return;
-    const { message, retryAfterMs } = error;
-    const before = health;
-    learn({ kind: 'fault', sent_at, retry_after_ms: retryAfterMs }, message);
-    if (before.aside === null && health.aside !== null) void askWhetherPaused();
-  };
-
-  /** An engine that is being paused may cut off what it runs. Of one that is gone the question fails at once. */
-  const askWhetherPaused = async (): Promise<void> => {
-    if (await service.isPaused()) learn({ kind: 'paused' }, 'it is paused');
-  };
-
   return {
-    service,
     health: () => health,
-    watch: async ({ signal, is_generation }, run) => {
-      const sent_at = clock.now();
-      try {
-        const result = await run();
-        if (is_generation) learn({ kind: 'success', sent_at }, 'a generation succeeded');
-        return result;
-      } catch (error) {
-        learnFrom(error, { signal, sent_at });
-        throw error;
-      }
-    },
-    describe: async (signal) => {
-      const sent_at = clock.now();
-      try {
-        const description = await service.describe(signal);
-        learn({ kind: 'answered' }, 'it answered');
-        return description;
-      } catch (error) {
-        learnFrom(error, { signal, sent_at });
-        throw error;
-      }
-    },
+    learn,
     close: () => {
       cancelProbe();
       closing.abort();

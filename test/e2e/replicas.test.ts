@@ -59,8 +59,7 @@ describe('a batch on two replicas', { timeout: 400_000 }, () => {
   });
   after(async () => {
     // Where `before` failed, some of them are missing.
-    const started = [a, b] as (Replica | undefined)[];
-    await Promise.all(started.map((replica) => replica?.simulator.stop()));
+    for (const replica of [a, b] as (Replica | undefined)[]) await replica?.simulator.stop();
     await (bed as Testbed | undefined)?.end();
   });
 

@@ -13,7 +13,7 @@ export interface FakeReplica extends GenerationService {
   probes: () => number;
 }
 
-export const MODELS: ServiceDescription['models'] = [{ id: 'policy', max_model_len: 4096 }];
+const MODELS: ServiceDescription['models'] = [{ id: 'policy', max_model_len: 4096 }];
 
 export function fakeReplica(replica: string): FakeReplica {
   let probes = 0;

@@ -12,8 +12,11 @@ const standing = (i: number, more: Partial<Standing> = {}): Standing => ({
   ...more,
 });
 const sessions = Array.from({ length: 400 }, (_, i) => `batch/${i}-0`);
-const choose = (all: readonly Standing[], sessionId: string, limit = 1): string | null =>
-  chooseReplica(all, { session_id: sessionId, limit })?.replica ?? null;
+const chooseWithin =
+  (limit: number) =>
+  (all: readonly Standing[], session_id: string): string | null =>
+    chooseReplica(all, { session_id, limit })?.replica ?? null;
+const choose = chooseWithin(1);
 
 describe('the replica of a rollout', () => {
   test('is the same whatever the order of the URLs, and whatever the others carry', () => {
@@ -22,7 +25,7 @@ describe('the replica of a rollout', () => {
       const own = choose(all, session);
       assert.equal(choose(all.toReversed(), session), own);
       const busy = all.map((one) => (one.replica === own ? { ...one, load: 4 } : one));
-      assert.equal(choose(busy, session, 5), own);
+      assert.equal(chooseWithin(5)(busy, session), own);
     }
   });
 
@@ -31,12 +34,17 @@ describe('the replica of a rollout', () => {
       minLength: 2,
       maxLength: 8,
     });
+    const cases = fc.record({
+      urls: numbers,
+      pick: fc.nat(),
+      sessions: fc.array(fc.string(), { minLength: 1 }),
+    });
     fc.assert(
-      fc.property(numbers, fc.nat(), fc.array(fc.string(), { minLength: 1 }), (urls, pick, ids) => {
+      fc.property(cases, ({ urls, pick, sessions }) => {
         const all = urls.map((i) => standing(i));
         const gone = pick % all.length;
         const left = all.map((one, i) => (i === gone ? { ...one, aside_until: 0 } : one));
-        for (const id of ids) {
+        for (const id of sessions) {
           const before = choose(all, id);
           const after = choose(left, id);
           assert.notEqual(after, all[gone]!.replica);
@@ -67,12 +75,15 @@ describe('the replica of a rollout', () => {
         if (urlOf(i) === own) return standing(i, { load: 5 });
         return standing(i, { load: i === others[0] ? 4 : 3 });
       });
-      assert.equal(choose(loaded, session, 5), urlOf(others[1]!));
+      assert.equal(chooseWithin(5)(loaded, session), urlOf(others[1]!));
     }
   });
 
   test('is none while all healthy ones are full: those that are set aside are not asked', () => {
-    assert.equal(choose([standing(1, { load: 2 }), standing(2, { aside_until: 7 })], 'a', 2), null);
+    assert.equal(
+      chooseWithin(2)([standing(1, { load: 2 }), standing(2, { aside_until: 7 })], 'a'),
+      null,
+    );
   });
 
   test('is the one whose turn is next when all are set aside, within the same limit', () => {

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { Health, HealthEvent, HealthNews } from '../../src/generation/replica-health.js';
+import type { Health, HealthEvent } from '../../src/generation/replica-health.js';
 import { HEALTHY, nextHealth } from '../../src/generation/replica-health.js';
 
 type Told = HealthEvent & { at: number; random?: number };
 
 const after = (...news: Told[]): Health =>
-  news.reduce((health, one) => nextHealth(health, { random: 0, ...one } as HealthNews), HEALTHY);
+  news.reduce((health, one) => nextHealth(health, { random: 0, ...one }), HEALTHY);
 const fault = (at: number, more: Partial<HealthEvent & { kind: 'fault' }> = {}): Told => ({
   kind: 'fault',
   at,
