@@ -1,5 +1,5 @@
 import type { Environment } from '../environments/environment.js';
-import type { GenerationService } from '../generation/generation-service.js';
+import type { Replicas } from '../generation/generation-service.js';
 import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { RunAttempt } from './attempt.js';
 
@@ -17,12 +17,7 @@ export interface Dependencies {
   countOpenRollouts: (batchId: string) => Promise<number>;
 }
 
-/** The replicas of one service. */
-export interface GenerationPool {
-  /** The replica that a rollout sticks to. */
-  pick: (sessionId: string) => GenerationService;
-  /** Every replica's description; throws while one is absent. */
-  replicas: readonly GenerationService[];
+export interface GenerationPool extends Replicas {
   /** Served name to use where the request names none; null: the service's first. */
   model: string | null;
   /** Texts that content never keeps, of services whose detokenizer renders them. */

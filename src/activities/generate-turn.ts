@@ -3,6 +3,7 @@ import type {
   GenerationEnd,
   GenerationRequest,
   GenerationService,
+  Lease,
 } from '../generation/generation-service.js';
 import { rolloutId } from '../model/batch-request.js';
 import { Fault } from '../model/faults.js';
@@ -13,7 +14,7 @@ import { nextStep, roomFor } from '../model/stop-rules.js';
 import type { ChunkFacts } from './chunk-recorder.js';
 import { dropTokens, recordChunks } from './chunk-recorder.js';
 import type { Activities } from './contract.js';
-import type { Dependencies } from './dependencies.js';
+import type { Dependencies, GenerationPool } from './dependencies.js';
 import type { Hold } from './hold.js';
 import { notStarted, poolOf, recordFault } from './hold.js';
 import { playFromJournal } from './play-from-journal.js';
@@ -37,12 +38,28 @@ export function createGenerateTurn(dependencies: Dependencies): Activities['gene
  */
 export async function generate(hold: Hold, dependencies: Dependencies): Promise<void> {
   const { journal, ref, signal } = hold;
-  const { trajectory } = journal;
-  const { start, turns, open } = trajectory;
+  const { start } = journal.trajectory;
   if (start === null) throw notStarted(ref);
-  const { settings } = start;
-  const { special_tokens, pick } = poolOf(settings, dependencies);
-  const service = pick(rolloutId(ref));
+  const pool = poolOf(start.settings, dependencies);
+  // Without room there is nothing to wait in line for.
+  const is_generation = roomFor(journal.trajectory) > 0;
+  await pool.request({ session_id: rolloutId(ref), signal, is_generation }, (service, lease) =>
+    generateOn(service, { hold, settings: start.settings, pool, lease }),
+  );
+}
+
+async function generateOn(
+  service: GenerationService,
+  {
+    hold,
+    settings,
+    pool: { special_tokens },
+    lease,
+  }: { hold: Hold; settings: RolloutSettings; pool: GenerationPool; lease: Lease },
+): Promise<void> {
+  const { journal, ref, signal } = hold;
+  const { trajectory } = journal;
+  const { turns, open } = trajectory;
   const turn = turns.length;
   try {
     const facts = {
@@ -66,7 +83,7 @@ export async function generate(hold: Hold, dependencies: Dependencies): Promise<
       },
     });
     const text = { content: open.text, token_count: open.token_ids.length };
-    const generated = { ...text, ...end };
+    const generated = { ...text, ...end, queue_s: lease.waited_s + end.queue_s };
     if (generated.token_count < open.token_ids.length)
       await dropTokens(journal, { facts, from: generated.token_count });
     await journal.append({ kind: 'generation', turn, ...generated });

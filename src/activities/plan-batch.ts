@@ -1,4 +1,4 @@
-import type { GenerationService, ServiceDescription } from '../generation/generation-service.js';
+import type { DescribedReplica } from '../generation/generation-service.js';
 import { BatchId, BatchRequest } from '../model/batch-request.js';
 import { Fault } from '../model/faults.js';
 import { invalidBatchRequest, preview, problemsOf } from '../model/problems.js';
@@ -59,7 +59,9 @@ export async function prepareBatch(
   return { request: { ...request, generation: { ...request.generation, model } }, samples };
 }
 
-/** Every replica has to be there and to serve the model: a rollout may be played on any of them. */
+/**
+ * One replica has to be there, and every one that is has to serve the model: a rollout may be played on any of them.
+ */
 async function resolveModel({
   request,
   pool,
@@ -69,13 +71,13 @@ async function resolveModel({
   pool: GenerationPool;
   signal: AbortSignal;
 }): Promise<string> {
-  const described = await Promise.all(pool.replicas.map((replica) => describe(replica, signal)));
+  const described = await describe(pool, signal);
   const first = described[0]?.models[0]?.id;
   const model = request.generation.model ?? pool.model ?? first ?? '';
-  for (const [i, { models }] of described.entries()) {
+  for (const { replica, models } of described) {
     const served = models.find(({ id }) => id === model);
     if (served === undefined) {
-      const what = `expected a model that ${pool.replicas[i]?.replica ?? 'the service'} serves (${models.map(({ id }) => id).join(', ')}), got ${preview(model)}`;
+      const what = `expected a model that ${replica} serves (${models.map(({ id }) => id).join(', ')}), got ${preview(model)}`;
       throw invalidBatchRequest([{ where: 'generation.model', what }]);
     }
     if (served.max_model_len !== null && request.max_seq_len > served.max_model_len) {
@@ -87,16 +89,13 @@ async function resolveModel({
 }
 
 /** No journal counts the protocol errors of planning: a server that is not what it should be is not asked again. */
-async function describe(
-  replica: GenerationService,
-  signal: AbortSignal,
-): Promise<ServiceDescription> {
+async function describe(pool: GenerationPool, signal: AbortSignal): Promise<DescribedReplica[]> {
   try {
-    return await replica.describe(signal);
+    return await pool.describe(signal);
   } catch (error) {
     if (!(error instanceof Fault) || error.type !== 'ProtocolError') throw error;
-    const { type, message } = error;
-    throw new Fault({ type, message, retryable: false, at: replica.replica, cause: error });
+    const { type, message, at } = error;
+    throw new Fault({ type, message, retryable: false, cause: error, ...(at !== null && { at }) });
   }
 }
 

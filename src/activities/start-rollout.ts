@@ -112,11 +112,12 @@ async function renderSample(
   }: { sample: Sample; request: BatchRequest; ref: RolloutRef; attempt: Attempt },
   dependencies: Dependencies,
 ): Promise<LogMessage[]> {
-  const prompt = await renderPrompt(sample.message_log, {
-    service: poolOf(request, dependencies).pick(rolloutId(ref)),
-    generation: request.generation,
-    signal: attempt.signal,
-  });
+  const { generation } = request;
+  const { signal } = attempt;
+  const prompt = await poolOf(request, dependencies).request(
+    { session_id: rolloutId(ref), signal, is_generation: false },
+    (service) => renderPrompt(sample.message_log, { service, generation, signal }),
+  );
   checkPromptLength(
     prompt.reduce((total, message) => total + message.token_ids.length, 0),
     request,

@@ -122,7 +122,10 @@ async function encode(
 ): Promise<number[]> {
   const settings = hold.journal.trajectory.start?.settings;
   if (text === '' || settings === undefined) return [];
-  return await poolOf(settings, dependencies)
-    .pick(rolloutId(hold.ref))
-    .tokenize({ model: settings.model, text, add_special_tokens: false }, hold.signal);
+  const { model } = settings;
+  const { signal } = hold;
+  return await poolOf(settings, dependencies).request(
+    { session_id: rolloutId(hold.ref), signal, is_generation: false },
+    (service) => service.tokenize({ model, text, add_special_tokens: false }, signal),
+  );
 }

@@ -90,6 +90,41 @@ export interface GenerationService {
   ): Promise<string>;
   /** The label of the weights that the server samples from now; null where it cannot say. */
   weightVersion(signal: AbortSignal): Promise<string | null>;
+  /** While it is, requests are accepted and hang. False where the server can't say, or does not answer. Never throws. */
+  isPaused(): Promise<boolean>;
   /** Drops all connections; a request in flight fails. */
   close(): Promise<void>;
+}
+
+/** A request that goes to one of a service's replicas. */
+export interface ReplicaRequest {
+  /** The rollout id: requests of one rollout go to one replica as long as that is healthy and has room. */
+  session_id: string;
+  /** Ends the wait for a slot; its abort is never the replica's fault. */
+  signal: AbortSignal;
+  /** Generations take a slot of the replica; the small questions beside them do not. */
+  is_generation: boolean;
+}
+
+export interface Lease {
+  /** Seconds in line for a slot. */
+  waited_s: number;
+}
+
+export interface DescribedReplica extends ServiceDescription {
+  replica: string;
+}
+
+/** The replicas of one service. */
+export interface Replicas {
+  /**
+   * Calls `run` once, with the replica that the request goes to; a generation holds its slot until `run` ends. What
+   * `run` throws is thrown, and a `GenerationUnavailable` keeps later requests away from that replica for a while.
+   */
+  request: <T>(
+    request: ReplicaRequest,
+    run: (service: GenerationService, lease: Lease) => Promise<T>,
+  ) => Promise<T>;
+  /** Asks each replica. At least one description, of those that are there; throws the first one's fault where none is. */
+  describe: (signal: AbortSignal) => Promise<DescribedReplica[]>;
 }

@@ -54,4 +54,5 @@ const FALLBACK: Omit<GenerationServiceSettings, 'base_urls'> = {
   special_tokens: [],
   first_token_timeout: '10m',
   idle_timeout: '2m',
+  max_concurrent: null,
 };

@@ -32,6 +32,8 @@ const GenerationServiceSettings = z.strictObject({
   special_tokens: z.array(z.string()).default([]),
   first_token_timeout: Duration.default('10m'),
   idle_timeout: Duration.default('2m'),
+  /** Generations that one replica runs for one worker process at once; null: an even share of `max_generations`. */
+  max_concurrent: z.int().positive().nullable().default(null),
 });
 export type GenerationServiceSettings = z.infer<typeof GenerationServiceSettings>;
 

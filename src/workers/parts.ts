@@ -1,3 +1,4 @@
+import type { Logger } from 'pino';
 import type { DeployedEnvironment, GenerationPool } from '../activities/dependencies.js';
 import { createEnvironment } from '../environments/registry.js';
 import type { GenerationService } from '../generation/generation-service.js';
@@ -20,11 +21,16 @@ export interface Parts {
 /** The share of `worker.memory` that folded journals may take. */
 const FOLD_SHARE = 0.25;
 
-export function createParts(config: Config, env: NodeJS.ProcessEnv): Parts {
+interface PartsContext {
+  env: NodeJS.ProcessEnv;
+  log: Logger;
+}
+
+export function createParts(config: Config, { env, log }: PartsContext): Parts {
   const pools = new Map(
     Object.entries(config.generation).map(([name, settings]) => [
       name,
-      createPool({ name, settings, env }),
+      createPool({ name, settings, config }, { env, log }),
     ]),
   );
   const environments = new Map(
@@ -41,8 +47,7 @@ export function createParts(config: Config, env: NodeJS.ProcessEnv): Parts {
     pools,
     environments,
     close: async () => {
-      const replicas = [...pools.values()].flatMap((pool) => pool.replicas);
-      await Promise.all(replicas.map((replica) => replica.close()));
+      await Promise.all([...pools.values()].map((pool) => pool.close()));
     },
   };
 }
@@ -57,15 +62,10 @@ export function environmentQueue({ temporal, environments }: Config, task: strin
 export const generationQueue = ({ temporal }: Config): string =>
   `${temporal.task_queue}-generation`;
 
-function createPool({
-  name,
-  settings,
-  env,
-}: {
-  name: string;
-  settings: GenerationServiceSettings;
-  env: NodeJS.ProcessEnv;
-}): GenerationPool {
+function createPool(
+  { name, settings, config }: { name: string; settings: GenerationServiceSettings; config: Config },
+  { env, log }: PartsContext,
+): GenerationPool & { close: () => Promise<void> } {
   const api_key = apiKeyOf(name, { settings, env });
   const create = (url: string): GenerationService =>
     createVllmService({
@@ -74,11 +74,23 @@ function createPool({
       first_token_timeout_ms: toMs(settings.first_token_timeout),
       idle_timeout_ms: toMs(settings.idle_timeout),
     });
-  const [first = '', ...others] = settings.base_urls;
-  const { all, pick } = createReplicas([create(first), ...others.map(create)]);
+  const replicas = createReplicas(settings.base_urls.map(create), {
+    max_concurrent: settings.max_concurrent ?? evenShare(config, settings),
+    report: ({ replica, set_aside, why }) => {
+      if (set_aside) log.warn({ service: name, replica, why }, 'replica set aside');
+      else log.info({ service: name, replica, why }, 'replica is back');
+    },
+  });
   const { model, special_tokens } = settings;
-  return { replicas: all, pick, model, special_tokens };
+  return { ...replicas, model, special_tokens };
 }
+
+/**
+ * Together the replicas take whatever the worker runs, so a single one never has a line before it. One that fails leaves
+ * the others no more than their share: the rest waits here, where it is measured, rather than in an overloaded engine.
+ */
+const evenShare = ({ worker }: Config, { base_urls }: GenerationServiceSettings): number =>
+  Math.ceil(worker.max_generations / base_urls.length);
 
 function apiKeyOf(
   name: string,

@@ -23,7 +23,7 @@ const RECHECK_MS = 15_000;
 export async function runWorker(config: Config, signal: AbortSignal): Promise<void> {
   const log = pino({ name: 'worker', level: process.env['LOG_LEVEL'] ?? 'info' });
   installRuntime(log);
-  const parts = createParts(config, process.env);
+  const parts = createParts(config, { env: process.env, log });
   const connected = await connect(config, { log, signal });
   if (connected === null) return;
   const { connection, address, namespace } = connected;

@@ -117,7 +117,7 @@ describe('the model', () => {
     assert.equal(message, 'generation.model: expected a model that http://a serves (base, adapter), got "gpt"'); // prettier-ignore
   });
 
-  test('has to be served by every replica', async (t) => {
+  test('has to be served by every replica that answers', async (t) => {
     const replicas = [two, replica('http://b', [{ id: 'other', max_model_len: null }])];
     const bench = await activityBench(t, { replicas });
     assert.match(await refusal(bench, { input: { samples: [SAMPLE] } }), /expected a model that http:\/\/b serves \(other\), got "base"/); // prettier-ignore
@@ -137,10 +137,18 @@ describe('the model', () => {
     await plan(bench, { samples: [SAMPLE], max_seq_len: 1_000_000 });
   });
 
-  test('is waited for while a replica is away', async (t) => {
-    const away = new Fault({ type: 'GenerationUnavailable', message: 'refused', at: 'http://b' });
-    const absent = scriptedService([], { describe: () => Promise.reject(away) });
-    const bench = await activityBench(t, { replicas: [two, absent] });
+  const absent = (url: string) => {
+    const away = new Fault({ type: 'GenerationUnavailable', message: 'refused', at: url });
+    return scriptedService([], { replica: url, describe: () => Promise.reject(away) });
+  };
+
+  test('is that of the replicas that are there', async (t) => {
+    const bench = await activityBench(t, { replicas: [absent('http://b'), two] });
+    assert.equal(await modelOf(bench), 'base');
+  });
+
+  test('is waited for while all replicas are away', async (t) => {
+    const bench = await activityBench(t, { replicas: [absent('http://b'), absent('http://c')] });
     const { error, waiting } = await bench.run('planBatch', {
       input: { samples: [SAMPLE] },
       workflow_id: BATCH,

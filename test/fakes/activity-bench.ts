@@ -9,8 +9,11 @@ import type { Dependencies, Deployment } from '../../src/activities/dependencies
 import { createActivities } from '../../src/activities/index.js';
 import type { Environment } from '../../src/environments/environment.js';
 import type { GenerationService } from '../../src/generation/generation-service.js';
+import { createReplicas } from '../../src/generation/replicas.js';
+import type { Clock } from '../../src/generation/watched-replica.js';
 import type { LineOf, RolloutSettings } from '../../src/model/journal.js';
 import { SETTINGS, author, entryOf } from './journal-lines.js';
+import { manualClock } from './manual-clock.js';
 import type { ScriptedEnvironment } from './scripted-environment.js';
 import { scriptedEnvironment } from './scripted-environment.js';
 import type { ScriptedService } from './scripted-service.js';
@@ -25,6 +28,9 @@ export interface Parts {
   environment?: ScriptedEnvironment;
   environments?: Record<string, Environment>;
   replicas?: GenerationService[];
+  /** Of the replicas. */
+  clock?: Clock;
+  max_concurrent?: number;
   model?: string | null;
   special_tokens?: string[];
   deployment?: Partial<Deployment>;
@@ -89,7 +95,11 @@ export async function activityBench(
   const service = parts.service ?? scriptedService([]);
   const environment = parts.environment ?? scriptedEnvironment([]);
   const environments = parts.environments ?? { task: environment };
-  const replicas = parts.replicas ?? [service];
+  const pool = createReplicas(parts.replicas ?? [service], {
+    max_concurrent: parts.max_concurrent ?? 16,
+    // No time passes and nothing is probed: the scripts count what they are asked.
+    clock: parts.clock ?? manualClock(),
+  });
   const waiting: (Waiting | null)[] = [];
   const deployment = {
     inputs_dir: files.root,
@@ -102,12 +112,7 @@ export async function activityBench(
     store: files.store,
     service: (name) =>
       name === 'default'
-        ? {
-            pick: () => replicas[0] ?? service,
-            replicas,
-            model: parts.model ?? null,
-            special_tokens: parts.special_tokens ?? [],
-          }
+        ? { ...pool, model: parts.model ?? null, special_tokens: parts.special_tokens ?? [] }
         : undefined,
     environment: (task) =>
       environments[task] && { environment: environments[task], task_queue: `queue-of-${task}` },

@@ -125,6 +125,7 @@ export function scriptedService(
       return Promise.resolve(String.fromCodePoint(...token_ids));
     },
     weightVersion: () => Promise.resolve(weightVersion()),
+    isPaused: () => Promise.resolve(false),
     close: () => Promise.resolve(),
   };
 }

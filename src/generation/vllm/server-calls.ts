@@ -34,11 +34,8 @@ interface ServerCallsDeps {
 
 type ServerCalls = Pick<
   GenerationService,
-  'describe' | 'renderChat' | 'tokenize' | 'detokenize' | 'weightVersion'
-> & {
-  /** False where the server can't say (capture 194), or does not answer. Never throws. */
-  isPaused: () => Promise<boolean>;
-};
+  'describe' | 'renderChat' | 'tokenize' | 'detokenize' | 'weightVersion' | 'isPaused'
+>;
 
 /** The small requests beside generation. */
 export function createServerCalls(deps: ServerCallsDeps): ServerCalls {
@@ -90,6 +87,7 @@ async function describe(deps: ServerCallsDeps, signal: AbortSignal): Promise<Ser
   };
 }
 
+/** A server that can't say answers 404 (capture 194). */
 async function isPaused({ call }: ServerCallsDeps): Promise<boolean> {
   try {
     const reply = await call({

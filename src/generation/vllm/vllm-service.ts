@@ -29,5 +29,5 @@ export function createVllmService(options: VllmServiceOptions): GenerationServic
     first_token_timeout_ms: options.first_token_timeout_ms,
     idle_timeout_ms: options.idle_timeout_ms,
   });
-  return { replica, ...calls, generate, close: http.close };
+  return { replica, ...calls, isPaused, generate, close: http.close };
 }

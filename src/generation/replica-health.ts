@@ -1,0 +1,97 @@
+/**
+ * Whether a replica is given requests, as a state machine. Times are milliseconds of one monotonic clock.
+ *
+ * What says something about the replica rather than about the request:
+ * - `GenerationUnavailable` sets it aside: refused, reset, cut, silent or answering 5xx, it would most likely fail the
+ *   next request too, and another replica can go on from the journalled tokens. One that asks for time (`retry-after`
+ *   of a 429 or 503) is given exactly that time.
+ * - `GenerationRejected` and `ProtocolError` do not: the request is wrong, or the server is not what it should be. Both
+ *   are failures to be seen, and moving on to the next replica would only hide them.
+ * - An abort by the caller and a fault of the store come from this side of the wire.
+ * - A pause does not. While it lasts requests hang, and no limit runs for them; where it cut off what was running
+ *   (`mode=abort`), that looks like a fault and is taken back.
+ */
+export interface Health {
+  /** Null: it is given requests. */
+  aside: {
+    /** Then it is probed. */
+    until: number;
+    /** By `retry-after`: no good news counts before. */
+    asked: boolean;
+  } | null;
+  /** When it was last set aside or came back: how requests end that were sent before is no news. */
+  since: number;
+  /**
+   * Faults and vain probes since a generation last succeeded, not since a probe did: an engine that is dead behind a
+   * living front end answers every probe, and is tried ever more rarely.
+   */
+  failures: number;
+}
+
+export type HealthEvent =
+  | { kind: 'fault'; sent_at: number; retry_after_ms: number | null }
+  /** A generation came to its end. */
+  | { kind: 'success'; sent_at: number }
+  /** A question about its health was answered; only a probe also counts where it was not. */
+  | { kind: 'answered' }
+  | { kind: 'unanswered' }
+  | { kind: 'paused' };
+
+/** `random` in [0, 1). */
+export type HealthNews = HealthEvent & { at: number; random: number };
+
+export const HEALTHY: Health = { aside: null, since: -Infinity, failures: 0 };
+
+const FIRST_PAUSE_MS = 1000;
+const LONGEST_PAUSE_MS = 30_000;
+/** The share of a pause that is left to chance: the workers of a deployment do not probe in step. */
+const JITTER = 0.25;
+
+/** The same object where the news changes nothing. */
+export function nextHealth(health: Health, news: HealthNews): Health {
+  switch (news.kind) {
+    case 'fault':
+      return afterFault(health, news);
+    case 'success':
+      if (news.sent_at < health.since || health.failures === 0) return health;
+      return {
+        aside: null,
+        since: health.aside === null ? health.since : news.at,
+        failures: 0,
+      };
+    case 'answered':
+      return isAskedFor(health, news.at) ? health : back(health, news.at);
+    case 'unanswered':
+      return health.aside === null ? health : setAside(health, { ...news, retry_after_ms: null });
+    case 'paused':
+      if (health.aside === null || isAskedFor(health, news.at)) return health;
+      return { ...back(health, news.at), failures: health.failures - 1 };
+  }
+}
+
+/** Of many requests that fail together the first sets the replica aside, the others were sent before. */
+function afterFault(health: Health, news: HealthNews & { kind: 'fault' }): Health {
+  const { aside, since } = health;
+  const { at, sent_at, retry_after_ms } = news;
+  if (aside === null) return sent_at < since ? health : setAside(health, news);
+  if (retry_after_ms === null || at + retry_after_ms <= aside.until) return health;
+  return { ...health, aside: { until: at + retry_after_ms, asked: true } };
+}
+
+function setAside(
+  { aside, since, failures }: Health,
+  { at, random, retry_after_ms }: { at: number; random: number; retry_after_ms: number | null },
+): Health {
+  const pause = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** failures) * (1 - JITTER * random);
+  return {
+    aside: { until: at + (retry_after_ms ?? pause), asked: retry_after_ms !== null },
+    since: aside === null ? at : since,
+    failures: failures + 1,
+  };
+}
+
+const back = (health: Health, at: number): Health =>
+  health.aside === null ? health : { ...health, aside: null, since: at };
+
+const isAskedFor = ({ aside }: Health, at: number): boolean =>
+  aside !== null && aside.asked && at < aside.until;

@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import type { Standing } from '../../src/generation/replica-choice.js';
+import { chooseReplica } from '../../src/generation/replica-choice.js';
+
+const urlOf = (i: number): string => `http://10.0.0.${i}:8000/v1`;
+const standing = (i: number, more: Partial<Standing> = {}): Standing => ({
+  replica: urlOf(i),
+  aside_until: null,
+  load: 0,
+  ...more,
+});
+const sessions = Array.from({ length: 400 }, (_, i) => `batch/${i}-0`);
+const chooseWithin =
+  (limit: number) =>
+  (all: readonly Standing[], session_id: string): string | null =>
+    chooseReplica(all, { session_id, limit })?.replica ?? null;
+const choose = chooseWithin(1);
+
+describe('the replica of a rollout', () => {
+  test('is the same whatever the order of the URLs, and whatever the others carry', () => {
+    const all = [1, 2, 3].map((i) => standing(i));
+    for (const session of sessions.slice(0, 50)) {
+      const own = choose(all, session);
+      assert.equal(choose(all.toReversed(), session), own);
+      const busy = all.map((one) => (one.replica === own ? { ...one, load: 4 } : one));
+      assert.equal(chooseWithin(5)(busy, session), own);
+    }
+  });
+
+  test('changes for no rollout but its own when a replica leaves, and back when it returns', () => {
+    const numbers = fc.uniqueArray(fc.integer({ min: 1, max: 250 }), {
+      minLength: 2,
+      maxLength: 8,
+    });
+    const cases = fc.record({
+      urls: numbers,
+      pick: fc.nat(),
+      sessions: fc.array(fc.string(), { minLength: 1 }),
+    });
+    fc.assert(
+      fc.property(cases, ({ urls, pick, sessions }) => {
+        const all = urls.map((i) => standing(i));
+        const gone = pick % all.length;
+        const left = all.map((one, i) => (i === gone ? { ...one, aside_until: 0 } : one));
+        for (const id of sessions) {
+          const before = choose(all, id);
+          const after = choose(left, id);
+          assert.notEqual(after, all[gone]!.replica);
+          if (before !== all[gone]!.replica) assert.equal(after, before);
+          // One that is set aside and one that is not configured are the same.
+          assert.equal(choose(all.toSpliced(gone, 1), id), after);
+        }
+      }),
+    );
+  });
+
+  test('is any of them about as often as another', () => {
+    const all = [1, 2, 3, 4].map((i) => standing(i));
+    for (const { replica } of all) {
+      const share = sessions.filter((session) => choose(all, session) === replica).length;
+      assert.ok(share > 60 && share < 140, `${replica} has ${share} of ${sessions.length}`);
+    }
+  });
+
+  test('that is full is left for the least loaded that has room', () => {
+    for (const session of sessions.slice(0, 50)) {
+      const own = choose(
+        [1, 2, 3].map((i) => standing(i)),
+        session,
+      );
+      const others = [1, 2, 3].filter((i) => urlOf(i) !== own);
+      const loaded = [1, 2, 3].map((i) => {
+        if (urlOf(i) === own) return standing(i, { load: 5 });
+        return standing(i, { load: i === others[0] ? 4 : 3 });
+      });
+      assert.equal(chooseWithin(5)(loaded, session), urlOf(others[1]!));
+    }
+  });
+
+  test('is none while all healthy ones are full: those that are set aside are not asked', () => {
+    assert.equal(
+      chooseWithin(2)([standing(1, { load: 2 }), standing(2, { aside_until: 7 })], 'a'),
+      null,
+    );
+  });
+
+  test('is the one whose turn is next when all are set aside, within the same limit', () => {
+    const all = [standing(1, { aside_until: 900 }), standing(2, { aside_until: 700 })];
+    for (const session of sessions.slice(0, 20)) assert.equal(choose(all, session), urlOf(2));
+    const full = [all[0]!, { ...all[1]!, load: 1 }];
+    assert.equal(choose(full, 'a'), urlOf(1));
+  });
+
+  test('is the only one there is, healthy or not', () => {
+    assert.equal(choose([standing(1)], 'a'), urlOf(1));
+    assert.equal(choose([standing(1, { aside_until: 1e9 })], 'a'), urlOf(1));
+  });
+});

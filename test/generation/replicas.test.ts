@@ -1,0 +1,228 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { Fault } from '../../src/model/faults.js';
+import { unavailable } from '../fakes/fake-replica.js';
+import { settled } from '../fakes/manual-clock.js';
+import type { ReplicaBench } from '../fakes/replica-bench.js';
+import { replicaBench } from '../fakes/replica-bench.js';
+
+const [A, B] = ['http://a/v1', 'http://b/v1'];
+
+/** So many generations of sessions of this replica, each of another session. */
+async function startOn(bench: ReplicaBench, { url, count }: { url: string; count: number }) {
+  const all = Array.from({ length: count }, (_, n) => bench.start(bench.sessionOf(url, n)));
+  await settled();
+  return all;
+}
+
+describe('generations', () => {
+  test('of a rollout go to its own replica, and at once', async () => {
+    const bench = replicaBench([A, B]);
+    for (const url of [A, B, A, B]) {
+      const running = bench.start(bench.sessionOf(url));
+      await settled();
+      assert.deepEqual([running.replica(), running.waited_s()], [url, 0]);
+      await running.succeed();
+    }
+  });
+
+  test('spill to the other replica when their own is full', async () => {
+    const bench = replicaBench([A, B]);
+    const all = await startOn(bench, { url: A, count: 3 });
+    assert.deepEqual(all.map((one) => one.replica()), [A, A, B]); // prettier-ignore
+  });
+
+  test('wait in line while all are full, first come first served, and are told how long', async () => {
+    const bench = replicaBench([A, B], 1);
+    const [first, second, third, fourth] = await startOn(bench, { url: A, count: 4 });
+    assert.deepEqual([third!.replica(), fourth!.replica()], [null, null]);
+    await bench.clock.pass(1500);
+    await second!.succeed();
+    await settled();
+    assert.deepEqual([third!.replica(), fourth!.replica()], [B, null]);
+    await bench.clock.pass(500);
+    await first!.succeed();
+    await settled();
+    assert.deepEqual([third!.waited_s(), fourth!.replica(), fourth!.waited_s()], [1.5, A, 2]);
+  });
+
+  test('that fail, succeed or are aborted give their slot back', async () => {
+    const bench = replicaBench([A], 1);
+    for (let i = 0; i < 3; i++) {
+      await bench.start('s').succeed();
+      await bench.start('s').fail(unavailable(A));
+      await bench.start('s').abort();
+    }
+    const last = bench.start('s');
+    await settled();
+    assert.equal(last.replica(), A);
+  });
+
+  test('that are aborted in line leave it, and no slot is lost', async () => {
+    const bench = replicaBench([A], 1);
+    const [first, second, third] = await startOn(bench, { url: A, count: 3 });
+    assert.match(String(await second!.abort()), /cancelled/);
+    assert.equal(second!.replica(), null);
+    await first!.succeed();
+    await settled();
+    assert.equal(third!.replica(), A);
+    await third!.succeed();
+    const next = await startOn(bench, { url: A, count: 2 });
+    assert.deepEqual(next.map((one) => one.replica()), [A, null]); // prettier-ignore
+  });
+
+  test('that are aborted as their slot is given to them do not keep it', async () => {
+    const bench = replicaBench([A], 1);
+    const granted = bench.start('s');
+    assert.equal(granted.replica(), null, 'not yet begun');
+    await granted.abort();
+    const next = bench.start('s');
+    await settled();
+    assert.equal(next.replica(), A);
+  });
+
+  test('whose signal is aborted already are not begun', async () => {
+    const { replicas } = replicaBench([A]);
+    const asked = { session_id: 's', signal: AbortSignal.abort(new Error('over')), is_generation: true }; // prettier-ignore
+    await assert.rejects(replicas.request(asked, () => assert.fail('begun')), /over/); // prettier-ignore
+  });
+});
+
+test('questions go to the rollout’s own replica also while that is full', async () => {
+  const bench = replicaBench([A, B], 1);
+  await startOn(bench, { url: A, count: 4 });
+  assert.equal(await bench.ask(bench.sessionOf(A)), A);
+});
+
+describe('a replica that fails', () => {
+  test('is set aside: its rollouts go elsewhere, and come back when a probe is answered', async () => {
+    const bench = replicaBench([A, B]);
+    bench.fakes[A]!.down = unavailable(A);
+    await bench.start(bench.sessionOf(A)).fail(unavailable(A));
+    assert.equal(await bench.ask(bench.sessionOf(A)), B);
+    assert.equal(await bench.ask(bench.sessionOf(B)), B);
+    assert.equal(bench.fakes[A]!.probes(), 0);
+    await bench.clock.pass(15_000);
+    assert.equal(bench.fakes[A]!.probes(), 4, 'after 1, 3, 7 and 15 s');
+    bench.fakes[A]!.down = null;
+    await bench.clock.pass(15_000);
+    assert.equal(await bench.ask(bench.sessionOf(A)), B);
+    await bench.clock.pass(1000);
+    assert.equal(await bench.ask(bench.sessionOf(A)), A);
+    assert.deepEqual(bench.changes, [`-${A}`, `+${A}`]);
+    assert.equal(bench.clock.timers(), 0);
+  });
+
+  test('by refusing for a time is left alone for that time, and nobody waits for it', async () => {
+    const bench = replicaBench([A, B]);
+    const error = await bench.start(bench.sessionOf(A)).fail(unavailable(A, 20_000));
+    assert.ok(error instanceof Fault);
+    assert.deepEqual([error.type, error.message, error.at], ['GenerationUnavailable', `${A} is away`, A]); // prettier-ignore
+    assert.equal(error.retryAfterMs, null, 'the retry goes to the other one');
+    await bench.clock.pass(19_999);
+    assert.equal(bench.fakes[A]!.probes(), 0);
+    await bench.clock.pass(1);
+    assert.equal(await bench.ask(bench.sessionOf(A)), A);
+  });
+
+  test('because it is being paused is not set aside for that', async () => {
+    const bench = replicaBench([A, B]);
+    bench.fakes[A]!.paused = true;
+    await bench.start(bench.sessionOf(A)).fail(unavailable(A));
+    assert.equal(await bench.ask(bench.sessionOf(A)), A);
+    assert.equal(bench.clock.timers(), 0);
+  });
+
+  test('otherwise than by being unavailable keeps its rollouts', async () => {
+    const bench = replicaBench([A, B]);
+    const own = bench.sessionOf(A);
+    for (const type of ['GenerationRejected', 'ProtocolError', 'StoreFault'] as const) {
+      await bench.start(own).fail(new Fault({ type, message: 'no', at: A }));
+    }
+    await bench.start(own).fail(new Error('a bug'));
+    await bench.start(own).abort();
+    assert.equal(await bench.ask(own), A);
+    assert.deepEqual(bench.changes, []);
+  });
+
+  test('while generations wait leaves them to the others, and takes them when it is back', async () => {
+    const bench = replicaBench([A, B], 1);
+    const [first, , third, fourth] = await startOn(bench, { url: A, count: 4 });
+    await first!.fail(unavailable(A));
+    assert.deepEqual([third!.replica(), fourth!.replica()], [null, null]);
+    await bench.clock.pass(1000);
+    await settled();
+    assert.deepEqual([third!.replica(), fourth!.replica()], [A, null]);
+  });
+});
+
+describe('a service all of whose replicas are set aside', () => {
+  test('is still asked: each in its turn, and the first success brings one back', async () => {
+    const bench = replicaBench([A, B]);
+    for (const url of [A, B]) bench.fakes[url]!.down = unavailable(url);
+    await bench.start(bench.sessionOf(A)).fail(unavailable(A));
+    await bench.clock.pass(5000);
+    await bench.start(bench.sessionOf(B)).fail(unavailable(B));
+    const asked = new Set<string | null>();
+    for (let s = 0; s < 100; s++) {
+      const running = bench.start('any');
+      await settled();
+      asked.add(running.replica());
+      const error = await running.fail(unavailable(running.replica()!, 1));
+      assert.equal((error as Fault).retryAfterMs, 1, 'the real error, whole');
+      await bench.clock.pass(1000);
+    }
+    assert.deepEqual([...asked].sort(), [A, B]);
+    const lucky = bench.start('any');
+    await settled();
+    await lucky.succeed();
+    assert.equal(await bench.ask(bench.sessionOf(A)), lucky.replica());
+    assert.equal(await bench.ask(bench.sessionOf(B)), lucky.replica());
+  });
+
+  test('of one replica is as if nobody kept account', async () => {
+    const bench = replicaBench([A]);
+    bench.fakes[A]!.down = unavailable(A);
+    for (let i = 0; i < 5; i++) {
+      const error = await bench.start('s').fail(unavailable(A, 60_000));
+      assert.equal((error as Fault).retryAfterMs, 60_000);
+      await bench.clock.pass(100);
+    }
+    await bench.start('s').succeed();
+    assert.deepEqual(bench.changes, [`-${A}`, `+${A}`]);
+  });
+});
+
+describe('the description of a service', () => {
+  const signal = new AbortController().signal;
+  const described = async ({ replicas }: ReplicaBench) =>
+    (await replicas.describe(signal)).map(({ replica }) => replica);
+
+  test('is that of the replicas that answer; those that do not are set aside', async () => {
+    const bench = replicaBench([A, B]);
+    bench.fakes[A]!.down = unavailable(A);
+    assert.deepEqual(await described(bench), [B]);
+    assert.equal(await bench.ask(bench.sessionOf(A)), B);
+    bench.fakes[A]!.down = null;
+    assert.deepEqual(await described(bench), [A, B]);
+    assert.equal(await bench.ask(bench.sessionOf(A)), A);
+  });
+
+  test('is a fault where none answers, and where one is not what it should be', async () => {
+    const bench = replicaBench([A, B]);
+    for (const url of [A, B]) bench.fakes[url]!.down = unavailable(url);
+    await assert.rejects(described(bench), { type: 'GenerationUnavailable', at: A });
+    bench.fakes[B]!.down = new Fault({ type: 'ProtocolError', message: 'no models', at: B });
+    await assert.rejects(described(bench), { type: 'ProtocolError', at: B });
+  });
+});
+
+test('a service that is closed probes no more', async () => {
+  const bench = replicaBench([A, B]);
+  await bench.start(bench.sessionOf(A)).fail(unavailable(A));
+  assert.equal(bench.clock.timers(), 1);
+  await bench.replicas.close();
+  assert.equal(bench.clock.timers(), 0);
+  await bench.clock.pass(60_000);
+  assert.equal(bench.fakes[A]!.probes(), 0);
+});
