@@ -58,6 +58,7 @@ function cannedActivities({ config, turns_a_call, turn_ms }: EmptyWorkerOptions)
         heartbeat_timeout_ms: 10_000,
         queues: { generation: generationQueue(config), environment: '' },
         policy_version: null,
+        limits: LIMITS,
         progress: progress(0),
       }),
     playTurns,
@@ -80,6 +81,13 @@ function cannedActivities({ config, turns_a_call, turn_ms }: EmptyWorkerOptions)
   };
 }
 
+const LIMITS = {
+  max_rollout_turns: 100,
+  max_new_tokens: 512,
+  max_seq_len: 4096,
+  rollout_timeout: '1h',
+};
+
 const planBatch: Activities['planBatch'] = (input) => {
   const { rollouts, rollouts_per_slice: size, max_in_flight } = EmptyRequest.parse(input);
   const slices = Array.from({ length: Math.ceil(rollouts / size) }, (_, i) => ({
@@ -92,7 +100,7 @@ const planBatch: Activities['planBatch'] = (input) => {
     num_repeats: 1,
     slices,
     max_in_flight,
-    policy_version: null,
+    limits: LIMITS,
     continued: false,
   });
 };

@@ -1,5 +1,6 @@
 import type { RolloutRef } from '../model/batch-request.js';
 import type { StopReason } from '../model/journal.js';
+import type { Limits, LimitsChange, TurnLimits } from '../model/limits.js';
 import type { Metrics } from '../model/metrics.js';
 import type { Part } from '../model/slices.js';
 
@@ -30,6 +31,8 @@ export interface BatchPlan {
   /** One slice: the batch runs its rollouts itself. More: a child workflow each. */
   slices: Part[];
   max_in_flight: number;
+  /** Of the request. */
+  limits: Limits;
   /** Was the batch there before? Its journals are continued. */
   continued: boolean;
 }
@@ -42,12 +45,16 @@ export interface RolloutPlan extends RolloutRef {
   heartbeat_timeout_ms: number;
   queues: { generation: string; environment: string };
   policy_version: string | null;
+  /** In force: of the request, and what the journal says was changed since. */
+  limits: Limits;
   progress: TurnProgress;
 }
 
 export interface TurnRef extends RolloutRef {
   /** The turn that is played next: for readers of the history; the journal decides. */
   turn: number;
+  /** Limits that were changed while the rollout runs: from this activity on they are in force. */
+  limits?: TurnLimits;
 }
 
 export interface TurnProgress {
@@ -162,4 +169,6 @@ export interface SliceInput extends Part {
   batch_id: string;
   num_repeats: number;
   max_in_flight: number;
+  /** What has been changed before the slice started. */
+  limits?: LimitsChange;
 }

@@ -1,6 +1,7 @@
 import type { GenerationService, ServiceDescription } from '../generation/generation-service.js';
 import { BatchId, BatchRequest } from '../model/batch-request.js';
 import { Fault } from '../model/faults.js';
+import type { Limits } from '../model/limits.js';
 import { invalidBatchRequest, preview, problemsOf } from '../model/problems.js';
 import { slicesOf } from '../model/slices.js';
 import type { Activities } from './contract.js';
@@ -28,10 +29,18 @@ export function createPlanBatch(dependencies: Dependencies): Activities['planBat
         num_repeats: request.num_repeats,
         slices: slicesOf({ samples: samples.length, num_repeats: request.num_repeats }),
         max_in_flight: request.max_in_flight,
+        limits: limitsOf(request),
         continued: existed,
       };
     });
 }
+
+export const limitsOf = (request: BatchRequest): Limits => ({
+  max_rollout_turns: request.max_rollout_turns,
+  max_new_tokens: request.generation.max_new_tokens,
+  max_seq_len: request.max_seq_len,
+  rollout_timeout: request.rollout_timeout,
+});
 
 export function parseBatchId(workflowId: string): string {
   const parsed = BatchId.safeParse(workflowId);

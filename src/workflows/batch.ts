@@ -6,6 +6,7 @@ import { showBatch } from './batch-view.js';
 import { failWith, failureOf } from './ending.js';
 import { runRollouts } from './run-rollouts.js';
 import { runSlices } from './run-slices.js';
+import { steerBatch } from './steer-batch.js';
 
 /**
  * A batch: every group's rollouts, each a child workflow, then one pass over their journals. The workflow id is the
@@ -13,12 +14,13 @@ import { runSlices } from './run-slices.js';
  */
 export async function rolloutBatch(input: unknown): Promise<BatchResult> {
   const view = showBatch();
+  const steering = steerBatch();
 
   // 1. Validate, find the engine, put request and manifest into the store.
   const plan = await planOrStop(input, view);
   view.planned(plan);
 
-  // 2. Run the rollouts; stop and cancellation end them, and what they have stays.
+  // 2. Run the rollouts; updates steer them, stop and cancellation end them, and what they have stays.
   const { batch_id, num_repeats, max_in_flight, slices } = plan;
   const [rows, ...more] = slices;
   const run =
@@ -27,14 +29,16 @@ export async function rolloutBatch(input: unknown): Promise<BatchResult> {
           batch_id,
           rows,
           num_repeats,
-          limit: () => max_in_flight,
+          max_in_flight,
           onChange: view.counted,
         })
       : runSlices({ plan, onResult: view.counted });
   view.onStop(run.stop);
+  steering.running({ plan, run });
   await run.finished;
 
   // 3. Close: rows in input order, failures apart, metrics last.
+  steering.closing();
   view.closing();
   const result = await CancellationScope.nonCancellable(() =>
     closeBatch({ batch_id, stopped: view.stopped() }),

@@ -13,8 +13,8 @@ export type Ending = Pick<FinishRollout, 'stop_reason' | 'failure'>;
 
 /**
  * Runs a rollout's body until it is done or something ends it: the `stop` signal, cancellation, the deadline that the
- * body sets, or a fault. What ended it first is what it is called, whatever the cancelled activity then gave: on a dead
- * worker that is a heartbeat timeout.
+ * body sets and may move, or a fault. What ended it first is what it is called, whatever the cancelled activity then
+ * gave: on a dead worker that is a heartbeat timeout.
  */
 export async function untilEnd(
   body: (limitTo: (deadline: number) => void) => Promise<void>,
@@ -31,8 +31,13 @@ export async function untilEnd(
   scope.cancelRequested.catch(() => {
     noted.reason ??= 'cancelled';
   });
+  let timer: CancellationScope | null = null;
   const limitTo = (deadline: number): void => {
-    sleep(Math.max(1, deadline - Date.now()), { summary: 'rollout_timeout' }).then(
+    timer?.cancel();
+    timer = new CancellationScope();
+    const wait = (): Promise<void> =>
+      sleep(Math.max(1, deadline - Date.now()), { summary: 'rollout_timeout' });
+    timer.run(wait).then(
       () => {
         end('timeout');
       },

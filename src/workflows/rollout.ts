@@ -5,10 +5,13 @@ import type {
   RolloutPlan,
   RolloutResult,
   TurnProgress,
+  TurnRef,
 } from '../activities/contract.js';
 import { closeBatch, finishRollout, startRollout, turnActivities } from './activity-options.js';
+import type { TurnLimits } from '../model/limits.js';
 import type { Ending } from './ending.js';
 import { failWith, untilEnd } from './ending.js';
+import { hearLimits } from './rollout-limits.js';
 import type { RolloutView } from './rollout-view.js';
 import { showRollout } from './rollout-view.js';
 
@@ -18,21 +21,23 @@ import { showRollout } from './rollout-view.js';
  */
 export async function rollout(input: unknown): Promise<RolloutResult | BatchResult> {
   const view = showRollout();
+  const limits = hearLimits();
 
   const ending = await untilEnd(async (limitTo) => {
     // 1. Open the journal: the prompt rendered, or as far as an earlier run came.
     const plan = await startRollout(input);
     view.planned(plan);
-    const deadline = workflowInfo().startTime.getTime() + plan.timeout_ms;
-    limitTo(deadline);
+    limits.planned(plan, (timeout_ms) => {
+      limitTo(workflowInfo().startTime.getTime() + timeout_ms);
+    });
     // 2. Turns, until the journal says that the rollout has ended.
     for (let progress = plan.progress; progress.ended === null;) {
-      progress = plan.in_process
-        ? await playTurns({ plan, progress, deadline })
-        : await takeTurn({ plan, progress, deadline }, view);
+      const next = { plan, progress, limits: limits.ofTurns() };
+      progress = plan.in_process ? await playTurns(next) : await takeTurn(next, view);
       view.progressed(progress);
     }
   });
+  limits.close();
   if (ending.failure?.type === 'InvalidBatchRequest') throw failWith(ending.failure);
 
   // 3. Write the end, whatever ended it. A rollout that was started by hand is its own batch.
@@ -50,36 +55,25 @@ export async function rollout(input: unknown): Promise<RolloutResult | BatchResu
 interface Turn {
   plan: RolloutPlan;
   progress: TurnProgress;
-  deadline: number;
+  limits: TurnLimits | null;
 }
 
 /** As many turns as fit into a turn slice, in one activity. */
-function playTurns({ plan, progress, deadline }: Turn): Promise<TurnProgress> {
-  const { turn } = progress;
-  return turnActivities(plan, { turn, deadline }).playTurns({ ...placeOf(plan), turn });
+function playTurns(next: Turn): Promise<TurnProgress> {
+  return turnActivities(next.plan, next.progress).playTurns(refOf(next));
 }
 
 /** One turn in two activities: nothing of the generation service is held while the environment works. */
-async function takeTurn(
-  { plan, progress, deadline }: Turn,
-  view: RolloutView,
-): Promise<TurnProgress> {
-  const { turn } = progress;
-  const { generateTurn, stepEnvironment } = turnActivities(plan, { turn, deadline });
-  const at = { ...placeOf(plan), turn };
-  if (progress.phase === 'generate') view.progressed(await generateTurn(at));
+async function takeTurn(next: Turn, view: RolloutView): Promise<TurnProgress> {
+  const { generateTurn, stepEnvironment } = turnActivities(next.plan, next.progress);
+  const at = refOf(next);
+  if (next.progress.phase === 'generate') view.progressed(await generateTurn(at));
   return await stepEnvironment(at);
 }
 
-const placeOf = ({
-  batch_id,
-  row,
-  repeat,
-}: RolloutPlan): Pick<RolloutPlan, 'batch_id' | 'row' | 'repeat'> => ({
-  batch_id,
-  row,
-  repeat,
-});
+function refOf({ plan: { batch_id, row, repeat }, progress: { turn }, limits }: Turn): TurnRef {
+  return { batch_id, row, repeat, turn, ...(limits !== null && { limits }) };
+}
 
 function closeSingle({ stop_reason }: Ending): Promise<BatchResult> {
   const { workflowId } = workflowInfo();

@@ -10,8 +10,9 @@ import {
 import type { RolloutResult, Tally } from '../activities/contract.js';
 import type { RolloutRef } from '../model/batch-request.js';
 import type { StopReason } from '../model/journal.js';
+import type { LimitsChange } from '../model/limits.js';
 import type { Part } from '../model/slices.js';
-import { stopSignal } from './messages.js';
+import { LIMITS_MEMO, limitsSignal, stopSignal } from './messages.js';
 import type { rollout } from './rollout.js';
 import { createStartInTurn } from './start-in-turn.js';
 
@@ -21,8 +22,8 @@ export interface Run {
   batch_id: string;
   rows: Part;
   num_repeats: number;
-  /** How many may run at once, at any time. */
-  limit: () => number;
+  /** How many may run at once, to begin with. */
+  max_in_flight: number;
   onChange: (tally: Tally) => void;
 }
 
@@ -31,12 +32,17 @@ export interface RolloutRunner {
   finished: Promise<void>;
   /** No rollout starts any more, and those that run are told to stop. */
   stop: () => void;
+  setMaxInFlight: (maxInFlight: number) => void;
+  /** For rollouts that run and for those that start later. */
+  setLimits: (change: LimitsChange) => void;
 }
 
 /** Runs the rollouts of some rows as child workflows. A failed child is data: it never fails its siblings. */
-export function runRollouts({ batch_id, rows, num_repeats, limit, onChange }: Run): RolloutRunner {
+export function runRollouts({ onChange, ...run }: Run): RolloutRunner {
   const running = new Set<RolloutHandle>();
   const tally: Tally = { done: 0, running: 0, valid: 0, turns: 0, tokens: 0, reward_sum: 0 };
+  let { max_in_flight } = run;
+  let limits: LimitsChange | null = null;
   let stopped = false;
   const startInTurn = createStartInTurn(() => stopped);
 
@@ -45,9 +51,14 @@ export function runRollouts({ batch_id, rows, num_repeats, limit, onChange }: Ru
     onChange({ ...tally });
     let child: RolloutHandle | null = null;
     try {
-      child = await startInTurn(() => startRollout(ref, num_repeats));
+      const started = await startInTurn(async () => {
+        const told = limits;
+        return { told, handle: await startRollout({ ref, num_repeats: run.num_repeats, told }) };
+      });
+      child = started.handle;
       running.add(child);
       if (stopped) await child.signal(stopSignal);
+      else if (limits !== null && limits !== started.told) await child.signal(limitsSignal, limits);
       count(tally, (await child.result()) as RolloutResult);
     } catch {
       // Whatever ended it is in its journal; a child that could not even start is closed without one.
@@ -61,8 +72,8 @@ export function runRollouts({ batch_id, rows, num_repeats, limit, onChange }: Ru
 
   const playAll = async (): Promise<void> => {
     try {
-      for (const ref of rolloutsOf({ batch_id, rows, num_repeats })) {
-        await condition(() => stopped || tally.running < limit());
+      for (const ref of rolloutsOf(run)) {
+        await condition(() => stopped || tally.running < max_in_flight);
         if (stopped) break;
         void play(ref);
       }
@@ -79,6 +90,13 @@ export function runRollouts({ batch_id, rows, num_repeats, limit, onChange }: Ru
       stopped = true;
       for (const child of running) void child.signal(stopSignal).catch(() => undefined);
     },
+    setMaxInFlight: (now) => {
+      max_in_flight = now;
+    },
+    setLimits: (change) => {
+      limits = { ...limits, ...change };
+      for (const child of running) void child.signal(limitsSignal, change).catch(() => undefined);
+    },
   };
 }
 
@@ -92,13 +110,22 @@ function* rolloutsOf({
   }
 }
 
-function startRollout(ref: RolloutRef, numRepeats: number): Promise<RolloutHandle> {
+function startRollout({
+  ref,
+  num_repeats,
+  told,
+}: {
+  ref: RolloutRef;
+  num_repeats: number;
+  told: LimitsChange | null;
+}): Promise<RolloutHandle> {
   return startChild<typeof rollout>('rollout', {
     args: [ref],
     workflowId: `${ref.batch_id}/${ref.row}-${ref.repeat}`,
     workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
     parentClosePolicy: ParentClosePolicy.TERMINATE,
-    staticSummary: `sample ${ref.row}${numRepeats > 1 ? `, repeat ${ref.repeat} of ${numRepeats}` : ''}`,
+    staticSummary: `sample ${ref.row}${num_repeats > 1 ? `, repeat ${ref.repeat} of ${num_repeats}` : ''}`,
+    ...(told !== null && { memo: { [LIMITS_MEMO]: told } }),
   });
 }
 

@@ -6,8 +6,9 @@ import {
   startChild,
 } from '@temporalio/workflow';
 import type { BatchPlan, Tally } from '../activities/contract.js';
+import type { LimitsChange } from '../model/limits.js';
 import type { Part } from '../model/slices.js';
-import { shareSignal, stopSignal, tallySignal } from './messages.js';
+import { limitsSignal, shareSignal, stopSignal, tallySignal } from './messages.js';
 import type { RolloutRunner } from './run-rollouts.js';
 import type { rolloutSlice } from './slice.js';
 import { createStartInTurn } from './start-in-turn.js';
@@ -26,32 +27,32 @@ export function runSlices({
   plan: BatchPlan;
   onResult: (tally: Tally) => void;
 }): RolloutRunner {
-  const { slices, max_in_flight } = plan;
+  const { slices } = plan;
+  let { max_in_flight } = plan;
+  let limits: LimitsChange | null = null;
   const shares = sharesOf(max_in_flight, slices.length);
   const open = new Map<number, OpenSlice>(
     slices.map(({ first }, i) => [first, { share: shares[i] ?? 0, handle: null }]),
   );
-  const tallies = new Map<number, Tally>();
   let stopped = false;
   const startInTurn = createStartInTurn(() => stopped);
-
-  const counted = (first: number, tally: Tally): void => {
-    tallies.set(first, tally);
-    onResult(total([...tallies.values()]));
-  };
-  setHandler(tallySignal, ({ first, tally }) => {
-    counted(first, tally);
-  });
+  const counted = hearTallies(onResult);
 
   const play = async (part: Part): Promise<void> => {
     const slice = open.get(part.first);
     if (slice === undefined) return;
     try {
       const { share } = slice;
-      const handle = await startInTurn(() => startSlice({ plan, part, share }));
+      const { told, handle } = await startInTurn(async () => {
+        const now = limits;
+        return { told: now, handle: await startSlice({ plan, part, share, limits: now }) };
+      });
       slice.handle = handle;
       if (stopped) await handle.signal(stopSignal);
-      else if (slice.share !== share) await handle.signal(shareSignal, slice.share);
+      else {
+        if (slice.share !== share) await handle.signal(shareSignal, slice.share);
+        if (limits !== null && limits !== told) await handle.signal(limitsSignal, limits);
+      }
       counted(part.first, await handle.result());
     } finally {
       open.delete(part.first);
@@ -66,7 +67,29 @@ export function runSlices({
       for (const { handle } of open.values())
         void handle?.signal(stopSignal).catch(() => undefined);
     },
+    setMaxInFlight: (now) => {
+      max_in_flight = now;
+      redistribute(open, max_in_flight);
+    },
+    setLimits: (change) => {
+      limits = { ...limits, ...change };
+      for (const { handle } of open.values())
+        void handle?.signal(limitsSignal, change).catch(() => undefined);
+    },
   };
+}
+
+/** The latest counts of each slice, by its first row; each news is told as the sum of all. */
+function hearTallies(onResult: (tally: Tally) => void): (first: number, tally: Tally) => void {
+  const tallies = new Map<number, Tally>();
+  const counted = (first: number, tally: Tally): void => {
+    tallies.set(first, tally);
+    onResult(total([...tallies.values()]));
+  };
+  setHandler(tallySignal, ({ first, tally }) => {
+    counted(first, tally);
+  });
+  return counted;
 }
 
 /** A failed slice is data too: the batch closes its rows. */
@@ -78,14 +101,24 @@ function startSlice({
   plan,
   part,
   share,
+  limits,
 }: {
   plan: BatchPlan;
   part: Part;
   share: number;
+  limits: LimitsChange | null;
 }): Promise<ChildWorkflowHandle<typeof rolloutSlice>> {
   const { batch_id, num_repeats } = plan;
   return startChild<typeof rolloutSlice>('rolloutSlice', {
-    args: [{ batch_id, ...part, num_repeats, max_in_flight: share }],
+    args: [
+      {
+        batch_id,
+        ...part,
+        num_repeats,
+        max_in_flight: share,
+        ...(limits !== null && { limits }),
+      },
+    ],
     workflowId: `${batch_id}/rows-${part.first}-${part.last}`,
     workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
     parentClosePolicy: ParentClosePolicy.TERMINATE,

@@ -6,7 +6,13 @@ import {
 } from '@temporalio/workflow';
 import type { SliceInput, Tally } from '../activities/contract.js';
 import { closeSlice } from './activity-options.js';
-import { shareSignal, sliceProgressQuery, stopSignal, tallySignal } from './messages.js';
+import {
+  limitsSignal,
+  shareSignal,
+  sliceProgressQuery,
+  stopSignal,
+  tallySignal,
+} from './messages.js';
 import { runRollouts } from './run-rollouts.js';
 
 /** Some rows of a large batch, with a share of its `max_in_flight`; closes its own part of the files. */
@@ -16,11 +22,11 @@ export async function rolloutSlice({
   last,
   num_repeats,
   max_in_flight,
+  limits,
 }: SliceInput): Promise<Tally> {
   const rollouts = (last - first + 1) * num_repeats;
   const tenth = Math.max(1, Math.floor(rollouts / 10));
   let tally: Tally = { done: 0, running: 0, valid: 0, turns: 0, tokens: 0, reward_sum: 0 };
-  let share = max_in_flight;
   let stopped = false;
 
   const report = (now: Tally): void => {
@@ -36,13 +42,13 @@ export async function rolloutSlice({
     batch_id,
     rows: { first, last },
     num_repeats,
-    limit: () => share,
+    max_in_flight,
     onChange: report,
   });
+  if (limits !== undefined) run.setLimits(limits);
   setHandler(sliceProgressQuery, () => tally);
-  setHandler(shareSignal, (now) => {
-    share = now;
-  });
+  setHandler(shareSignal, run.setMaxInFlight);
+  setHandler(limitsSignal, run.setLimits);
   setHandler(stopSignal, () => {
     stopped = true;
     run.stop();
