@@ -30,6 +30,8 @@ export interface BatchPlan {
   num_repeats: number;
   /** One slice: the batch runs its rollouts itself. More: a child workflow each. */
   slices: Part[];
+  /** How often each slice reports its counts before it ends. */
+  tallies: number;
   max_in_flight: number;
   /** Of the request. */
   limits: Limits;
@@ -169,6 +171,7 @@ export interface SliceInput extends Part {
   batch_id: string;
   num_repeats: number;
   max_in_flight: number;
+  tallies: number;
   /** What has been changed before the slice started. */
   limits?: LimitsChange;
 }

@@ -3,7 +3,7 @@ import { BatchId, BatchRequest } from '../model/batch-request.js';
 import { Fault } from '../model/faults.js';
 import type { Limits } from '../model/limits.js';
 import { invalidBatchRequest, preview, problemsOf } from '../model/problems.js';
-import { slicesOf } from '../model/slices.js';
+import { slicesOf, talliesOf } from '../model/slices.js';
 import type { Activities } from './contract.js';
 import type { Dependencies, GenerationPool } from './dependencies.js';
 import { readSamples } from './read-samples.js';
@@ -23,11 +23,14 @@ export function createPlanBatch(dependencies: Dependencies): Activities['planBat
         await waitForEarlierRun(batch_id, countOpenRollouts);
         await store.reopenBatch(batch_id);
       }
+      const { num_repeats } = request;
+      const slices = slicesOf({ samples: samples.length, num_repeats });
       return {
         batch_id,
         samples: samples.length,
-        num_repeats: request.num_repeats,
-        slices: slicesOf({ samples: samples.length, num_repeats: request.num_repeats }),
+        num_repeats,
+        slices,
+        tallies: talliesOf(slices.length),
         max_in_flight: request.max_in_flight,
         limits: limitsOf(request),
         continued: existed,

@@ -2,6 +2,7 @@ import {
   ActivityFailure,
   ApplicationFailure,
   CancellationScope,
+  ContinueAsNew,
   isCancellation,
   setHandler,
   sleep,
@@ -14,7 +15,7 @@ export type Ending = Pick<FinishRollout, 'stop_reason' | 'failure'>;
 /**
  * Runs a rollout's body until it is done or something ends it: the `stop` signal, cancellation, the deadline that the
  * body sets and may move, or a fault. What ended it first is what it is called, whatever the cancelled activity then
- * gave: on a dead worker that is a heartbeat timeout.
+ * gave: on a dead worker that is a heartbeat timeout. A body may also go on in a new run.
  */
 export async function untilEnd(
   body: (limitTo: (deadline: number) => void) => Promise<void>,
@@ -48,6 +49,7 @@ export async function untilEnd(
     await scope.run(() => body(limitTo));
     return { stop_reason: null, failure: null };
   } catch (error) {
+    if (error instanceof ContinueAsNew) throw error;
     if (noted.reason !== null) return { stop_reason: noted.reason, failure: null };
     if (isCancellation(error)) return { stop_reason: 'cancelled', failure: null };
     const failure = failureOf(error);

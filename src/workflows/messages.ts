@@ -11,7 +11,7 @@ export const waitingSignal = defineSignal<[Waiting | null]>('waiting');
 /** From a batch to a slice: how many rollouts it may have in flight. */
 export const shareSignal = defineSignal<[number]>('share');
 
-/** From a slice (by its first row) to its batch, at each tenth of its size. */
+/** From a slice (by its first row) to its batch, a few times while it runs. */
 export const tallySignal = defineSignal<[{ first: number; tally: Tally }]>('tally');
 
 /** Of a batch: how many rollouts may run at once. Those that run stay; returns what is in force. */

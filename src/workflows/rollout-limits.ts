@@ -11,12 +11,15 @@ export interface RolloutLimits {
   planned(plan: RolloutPlan, limitTo: (timeout_ms: number) => void): void;
   /** For the next activity of a turn; null: nothing was changed. */
   ofTurns(): TurnLimits | null;
+  /** For the run that goes on from here. */
+  changed(): LimitsChange;
   /** Updates are rejected from here on. */
   close(): void;
 }
 
-export function hearLimits(): RolloutLimits {
-  let changed = limitsOfBatch();
+/** `before`: what an earlier run of this rollout had heard. */
+export function hearLimits(before: LimitsChange | null): RolloutLimits {
+  let changed = before ?? limitsOfBatch();
   let plan: RolloutPlan | null = null;
   let limitTo: (timeout_ms: number) => void = () => undefined;
   let closed = false;
@@ -57,6 +60,7 @@ export function hearLimits(): RolloutLimits {
       limitTo(rolloutTimeoutMs(changed) ?? now.timeout_ms);
     },
     ofTurns: () => turnLimitsOf(changed),
+    changed: () => changed,
     close: () => {
       closed = true;
     },

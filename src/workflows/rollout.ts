@@ -1,4 +1,9 @@
-import { CancellationScope, CancelledFailure, workflowInfo } from '@temporalio/workflow';
+import {
+  CancellationScope,
+  CancelledFailure,
+  continueAsNew,
+  workflowInfo,
+} from '@temporalio/workflow';
 import type {
   BatchResult,
   FailureFacts,
@@ -8,9 +13,10 @@ import type {
   TurnRef,
 } from '../activities/contract.js';
 import { closeBatch, finishRollout, startRollout, turnActivities } from './activity-options.js';
-import type { TurnLimits } from '../model/limits.js';
+import type { LimitsChange, TurnLimits } from '../model/limits.js';
 import type { Ending } from './ending.js';
 import { failWith, untilEnd } from './ending.js';
+import { watchHistory } from './long-history.js';
 import { hearLimits } from './rollout-limits.js';
 import type { RolloutView } from './rollout-view.js';
 import { showRollout } from './rollout-view.js';
@@ -18,20 +24,30 @@ import { showRollout } from './rollout-view.js';
 /**
  * One rollout: the policy and the environment take turns until one of them, a limit or a fault ends it.
  * A batch's child is given its place, a rollout started by hand its sample; either goes to the first activity unread.
+ * A rollout of very many turns goes on in a new run, which is given what the one before it had reached.
  */
-export async function rollout(input: unknown): Promise<RolloutResult | BatchResult> {
+export async function rollout(
+  input: unknown,
+  reached: Reached | null = null,
+): Promise<RolloutResult | BatchResult> {
   const view = showRollout();
-  const limits = hearLimits();
+  const limits = hearLimits(reached?.limits ?? null);
+  const history = watchHistory();
+  const started_at = reached?.started_at ?? workflowInfo().startTime.getTime();
 
   const ending = await untilEnd(async (limitTo) => {
     // 1. Open the journal: the prompt rendered, or as far as an earlier run came.
-    const plan = await startRollout(input);
+    const plan = reached?.plan ?? (await startRollout(input));
     view.planned(plan);
     limits.planned(plan, (timeout_ms) => {
-      limitTo(workflowInfo().startTime.getTime() + timeout_ms);
+      limitTo(started_at + timeout_ms);
     });
     // 2. Turns, until the journal says that the rollout has ended.
     for (let progress = plan.progress; progress.ended === null;) {
+      if (history.isLong()) {
+        const now = { plan: { ...plan, progress }, limits: limits.changed(), started_at };
+        await continueAsNew<typeof rollout>(input, now);
+      }
       const next = { plan, progress, limits: limits.ofTurns() };
       progress = plan.in_process ? await playTurns(next) : await takeTurn(next, view);
       view.progressed(progress);
@@ -50,6 +66,14 @@ export async function rollout(input: unknown): Promise<RolloutResult | BatchResu
 
   // 4. Report what the journal says.
   return reportAs(result, { failure, batch });
+}
+
+/** How far a rollout has come when it goes on in a new run. */
+interface Reached {
+  plan: RolloutPlan;
+  limits: LimitsChange;
+  /** Of the first run, by the server's clock: the deadline counts from there. */
+  started_at: number;
 }
 
 interface Turn {

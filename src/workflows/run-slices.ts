@@ -28,9 +28,8 @@ export function runSlices({
   onResult: (tally: Tally) => void;
 }): RolloutRunner {
   const { slices } = plan;
-  let { max_in_flight } = plan;
   let limits: LimitsChange | null = null;
-  const shares = sharesOf(max_in_flight, slices.length);
+  const shares = sharesOf(plan.max_in_flight, slices.length);
   const open = new Map<number, OpenSlice>(
     slices.map(({ first }, i) => [first, { share: shares[i] ?? 0, handle: null }]),
   );
@@ -56,7 +55,7 @@ export function runSlices({
       counted(part.first, await handle.result());
     } finally {
       open.delete(part.first);
-      if (!stopped) redistribute(open, max_in_flight);
+      if (!stopped) passOn(open, slice.share);
     }
   };
 
@@ -67,9 +66,9 @@ export function runSlices({
       for (const { handle } of open.values())
         void handle?.signal(stopSignal).catch(() => undefined);
     },
-    setMaxInFlight: (now) => {
-      max_in_flight = now;
-      redistribute(open, max_in_flight);
+    setMaxInFlight: (maxInFlight) => {
+      const shares = sharesOf(maxInFlight, open.size);
+      for (const [i, slice] of [...open.values()].entries()) setShare(slice, shares[i] ?? 0);
     },
     setLimits: (change) => {
       limits = { ...limits, ...change };
@@ -116,6 +115,7 @@ function startSlice({
         ...part,
         num_repeats,
         max_in_flight: share,
+        tallies: plan.tallies,
         ...(limits !== null && { limits }),
       },
     ],
@@ -126,15 +126,19 @@ function startSlice({
   });
 }
 
-function redistribute(open: Map<number, OpenSlice>, maxInFlight: number): void {
-  const shares = sharesOf(maxInFlight, open.size);
-  for (const [i, slice] of [...open.values()].entries()) {
-    const share = shares[i] ?? 0;
-    if (share === slice.share) continue;
-    // A slice that is still being started is told once it has.
-    slice.share = share;
-    void slice.handle?.signal(shareSignal, share).catch(() => undefined);
-  }
+/** To the slice that has least: one signal for each slice that ends, however many there are. */
+function passOn(open: Map<number, OpenSlice>, share: number): void {
+  const [first, ...others] = open.values();
+  if (first === undefined) return;
+  const least = others.reduce((a, b) => (b.share < a.share ? b : a), first);
+  setShare(least, least.share + share);
+}
+
+function setShare(slice: OpenSlice, share: number): void {
+  if (share === slice.share) return;
+  // A slice that is still being started is told once it has.
+  slice.share = share;
+  void slice.handle?.signal(shareSignal, share).catch(() => undefined);
 }
 
 /** As equal as whole rollouts allow; with fewer rollouts than slices, the last slices wait for a share. */

@@ -22,15 +22,16 @@ export async function rolloutSlice({
   last,
   num_repeats,
   max_in_flight,
+  tallies,
   limits,
 }: SliceInput): Promise<Tally> {
   const rollouts = (last - first + 1) * num_repeats;
-  const tenth = Math.max(1, Math.floor(rollouts / 10));
+  const interval = tallies > 0 ? Math.max(1, Math.ceil(rollouts / tallies)) : Infinity;
   let tally: Tally = { done: 0, running: 0, valid: 0, turns: 0, tokens: 0, reward_sum: 0 };
   let stopped = false;
 
   const report = (now: Tally): void => {
-    const isNews = now.done > tally.done && now.done % tenth === 0;
+    const isNews = now.done > tally.done && now.done % interval === 0;
     tally = now;
     const { parent } = workflowInfo();
     if (parent === undefined || !isNews) return;

@@ -44,6 +44,7 @@ describe('a batch that is planned', () => {
         { first: 0, last: 2 },
         { first: 3, last: 3 },
       ],
+      tallies: 10,
       max_in_flight: 7,
       limits: {
         max_rollout_turns: 100,
