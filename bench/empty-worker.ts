@@ -103,6 +103,7 @@ const planBatch: Activities['planBatch'] = (input) => {
     tallies: talliesOf(slices.length),
     max_in_flight,
     limits: LIMITS,
+    min_k: null,
     continued: false,
   });
 };

@@ -35,6 +35,8 @@ export interface BatchPlan {
   max_in_flight: number;
   /** Of the request. */
   limits: Limits;
+  /** Stops the rest once every group has `k` valid rollouts, or after the deadline; null: all are played. */
+  min_k: { k: number; deadline_ms: number | null } | null;
   /** Was the batch there before? Its journals are continued. */
   continued: boolean;
 }
@@ -172,6 +174,8 @@ export interface SliceInput extends Part {
   num_repeats: number;
   max_in_flight: number;
   tallies: number;
+  /** Valid rollouts that make a group complete; null: nobody asks. */
+  k: number | null;
   /** What has been changed before the slice started. */
   limits?: LimitsChange;
 }

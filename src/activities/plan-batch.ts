@@ -1,10 +1,12 @@
 import type { GenerationService, ServiceDescription } from '../generation/generation-service.js';
+import type { Completion } from '../model/batch-request.js';
 import { BatchId, BatchRequest } from '../model/batch-request.js';
+import { toMs } from '../model/durations.js';
 import { Fault } from '../model/faults.js';
 import type { Limits } from '../model/limits.js';
 import { invalidBatchRequest, preview, problemsOf } from '../model/problems.js';
 import { slicesOf, talliesOf } from '../model/slices.js';
-import type { Activities } from './contract.js';
+import type { Activities, BatchPlan } from './contract.js';
 import type { Dependencies, GenerationPool } from './dependencies.js';
 import { readSamples } from './read-samples.js';
 
@@ -33,9 +35,16 @@ export function createPlanBatch(dependencies: Dependencies): Activities['planBat
         tallies: talliesOf(slices.length),
         max_in_flight: request.max_in_flight,
         limits: limitsOf(request),
+        min_k: minKOf(request.completion),
         continued: existed,
       };
     });
+}
+
+function minKOf(completion: Completion): BatchPlan['min_k'] {
+  if (completion.policy !== 'min_k') return null;
+  const { k, deadline } = completion;
+  return { k, deadline_ms: deadline === null ? null : toMs(deadline) };
 }
 
 export const limitsOf = (request: BatchRequest): Limits => ({

@@ -4,6 +4,7 @@ import { closeBatch, planBatch } from './activity-options.js';
 import type { BatchView } from './batch-view.js';
 import { showBatch } from './batch-view.js';
 import { failWith, failureOf } from './ending.js';
+import { endEarly } from './min-k.js';
 import { runRollouts } from './run-rollouts.js';
 import { runSlices } from './run-slices.js';
 import { steerBatch } from './steer-batch.js';
@@ -20,8 +21,9 @@ export async function rolloutBatch(input: unknown): Promise<BatchResult> {
   const plan = await planOrStop(input, view);
   view.planned(plan);
 
-  // 2. Run the rollouts; updates steer them, stop and cancellation end them, and what they have stays.
+  // 2. Run the rollouts; updates steer them; stop, cancellation or the policy ends them, and what they have stays.
   const { batch_id, num_repeats, max_in_flight, slices } = plan;
+  const early = endEarly(plan);
   const [rows, ...more] = slices;
   const run =
     rows !== undefined && more.length === 0
@@ -31,17 +33,21 @@ export async function rolloutBatch(input: unknown): Promise<BatchResult> {
           num_repeats,
           max_in_flight,
           onChange: view.counted,
+          k: plan.min_k?.k ?? null,
+          onSatisfied: early.satisfied,
         })
-      : runSlices({ plan, onResult: view.counted });
+      : runSlices({ plan, onResult: view.counted, onSatisfied: early.satisfied });
   view.onStop(run.stop);
+  early.onEnd(run.stop);
   steering.running({ plan, run });
   await run.finished;
+  early.over();
 
   // 3. Close: rows in input order, failures apart, metrics last.
   steering.closing();
   view.closing();
   const result = await CancellationScope.nonCancellable(() =>
-    closeBatch({ batch_id, stopped: view.stopped() }),
+    closeBatch({ batch_id, stopped: view.stopped() || early.ended() }),
   );
   view.closed(result);
   if (CancellationScope.current().consideredCancelled)

@@ -14,6 +14,7 @@ import type { LimitsChange } from '../model/limits.js';
 import type { Part } from '../model/slices.js';
 import { LIMITS_MEMO, limitsSignal, stopSignal } from './messages.js';
 import type { rollout } from './rollout.js';
+import { countGroups } from './min-k.js';
 import { createStartInTurn } from './start-in-turn.js';
 
 type RolloutHandle = ChildWorkflowHandle<typeof rollout>;
@@ -25,6 +26,10 @@ export interface Run {
   /** How many may run at once, to begin with. */
   max_in_flight: number;
   onChange: (tally: Tally) => void;
+  /** Valid rollouts that make a group complete; null: nobody asks. */
+  k: number | null;
+  /** Every group is complete. */
+  onSatisfied: () => void;
 }
 
 export interface RolloutRunner {
@@ -44,6 +49,7 @@ export function runRollouts({ onChange, ...run }: Run): RolloutRunner {
   let { max_in_flight } = run;
   let limits: LimitsChange | null = null;
   let stopped = false;
+  const countValid = countGroups(run);
   const startInTurn = createStartInTurn(() => stopped);
 
   const play = async (ref: RolloutRef): Promise<void> => {
@@ -59,7 +65,7 @@ export function runRollouts({ onChange, ...run }: Run): RolloutRunner {
       running.add(child);
       if (stopped) await child.signal(stopSignal);
       else if (limits !== null && limits !== started.told) await child.signal(limitsSignal, limits);
-      count(tally, (await child.result()) as RolloutResult);
+      if (count(tally, (await child.result()) as RolloutResult)) countValid(ref.row);
     } catch {
       // Whatever ended it is in its journal; a child that could not even start is closed without one.
     } finally {
@@ -129,15 +135,17 @@ function startRollout({
   });
 }
 
+/** Returns whether it was valid. */
 function count(
   tally: Tally,
   { stop_reason, total_reward, turn_count, total_tokens }: RolloutResult,
-): void {
+): boolean {
   tally.turns += turn_count;
   tally.tokens += total_tokens;
-  if (!VALID.has(stop_reason)) return;
+  if (!VALID.has(stop_reason)) return false;
   tally.valid += 1;
   tally.reward_sum += total_reward;
+  return true;
 }
 
 const VALID: ReadonlySet<StopReason> = new Set(['terminated', 'truncated', 'max_turns']);

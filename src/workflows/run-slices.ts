@@ -8,7 +8,7 @@ import {
 import type { BatchPlan, Tally } from '../activities/contract.js';
 import type { LimitsChange } from '../model/limits.js';
 import type { Part } from '../model/slices.js';
-import { limitsSignal, shareSignal, stopSignal, tallySignal } from './messages.js';
+import { limitsSignal, satisfiedSignal, shareSignal, stopSignal, tallySignal } from './messages.js';
 import type { RolloutRunner } from './run-rollouts.js';
 import type { rolloutSlice } from './slice.js';
 import { createStartInTurn } from './start-in-turn.js';
@@ -23,9 +23,12 @@ interface OpenSlice {
 export function runSlices({
   plan,
   onResult,
+  onSatisfied,
 }: {
   plan: BatchPlan;
   onResult: (tally: Tally) => void;
+  /** Every group of every slice is complete. */
+  onSatisfied: () => void;
 }): RolloutRunner {
   const { slices } = plan;
   let limits: LimitsChange | null = null;
@@ -36,6 +39,7 @@ export function runSlices({
   let stopped = false;
   const startInTurn = createStartInTurn(() => stopped);
   const counted = hearTallies(onResult);
+  hearSatisfied({ slices: slices.length, onSatisfied });
 
   const play = async (part: Part): Promise<void> => {
     const slice = open.get(part.first);
@@ -91,6 +95,15 @@ function hearTallies(onResult: (tally: Tally) => void): (first: number, tally: T
   return counted;
 }
 
+/** Each slice says once that its groups are complete. */
+function hearSatisfied({ slices, onSatisfied }: { slices: number; onSatisfied: () => void }): void {
+  const satisfied = new Set<number>();
+  setHandler(satisfiedSignal, (first) => {
+    satisfied.add(first);
+    if (satisfied.size === slices) onSatisfied();
+  });
+}
+
 /** A failed slice is data too: the batch closes its rows. */
 async function settleAll(slices: Promise<void>[]): Promise<void> {
   await Promise.allSettled(slices);
@@ -116,6 +129,7 @@ function startSlice({
         num_repeats,
         max_in_flight: share,
         tallies: plan.tallies,
+        k: plan.min_k?.k ?? null,
         ...(limits !== null && { limits }),
       },
     ],

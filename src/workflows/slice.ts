@@ -8,6 +8,7 @@ import type { SliceInput, Tally } from '../activities/contract.js';
 import { closeSlice } from './activity-options.js';
 import {
   limitsSignal,
+  satisfiedSignal,
   shareSignal,
   sliceProgressQuery,
   stopSignal,
@@ -23,6 +24,7 @@ export async function rolloutSlice({
   num_repeats,
   max_in_flight,
   tallies,
+  k,
   limits,
 }: SliceInput): Promise<Tally> {
   const rollouts = (last - first + 1) * num_repeats;
@@ -30,14 +32,13 @@ export async function rolloutSlice({
   let tally: Tally = { done: 0, running: 0, valid: 0, turns: 0, tokens: 0, reward_sum: 0 };
   let stopped = false;
 
+  const { parent } = workflowInfo();
+  const batch = parent && getExternalWorkflowHandle(parent.workflowId);
+
   const report = (now: Tally): void => {
     const isNews = now.done > tally.done && now.done % interval === 0;
     tally = now;
-    const { parent } = workflowInfo();
-    if (parent === undefined || !isNews) return;
-    void getExternalWorkflowHandle(parent.workflowId)
-      .signal(tallySignal, { first, tally })
-      .catch(() => undefined);
+    if (isNews) void batch?.signal(tallySignal, { first, tally }).catch(() => undefined);
   };
   const run = runRollouts({
     batch_id,
@@ -45,6 +46,10 @@ export async function rolloutSlice({
     num_repeats,
     max_in_flight,
     onChange: report,
+    k,
+    onSatisfied: () => {
+      void batch?.signal(satisfiedSignal, first).catch(() => undefined);
+    },
   });
   if (limits !== undefined) run.setLimits(limits);
   setHandler(sliceProgressQuery, () => tally);

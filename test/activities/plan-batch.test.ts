@@ -52,6 +52,7 @@ describe('a batch that is planned', () => {
         max_seq_len: 4096,
         rollout_timeout: '1h',
       },
+      min_k: null,
       continued: false,
     });
     assert.equal(await bench.store.sampleCount(BATCH), 4);
