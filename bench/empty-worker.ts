@@ -4,6 +4,7 @@ import { DefaultLogger, NativeConnection, Runtime } from '@temporalio/worker';
 import { z } from 'zod';
 import type { Activities, BatchResult, TurnProgress } from '../src/activities/contract.js';
 import { RolloutRef } from '../src/model/batch-request.js';
+import { talliesOf } from '../src/model/slices.js';
 import type { Config } from '../src/workers/config.js';
 import { generationQueue } from '../src/workers/parts.js';
 import { createWorkers } from '../src/workers/worker.js';
@@ -58,6 +59,7 @@ function cannedActivities({ config, turns_a_call, turn_ms }: EmptyWorkerOptions)
         heartbeat_timeout_ms: 10_000,
         queues: { generation: generationQueue(config), environment: '' },
         policy_version: null,
+        limits: LIMITS,
         progress: progress(0),
       }),
     playTurns,
@@ -80,6 +82,13 @@ function cannedActivities({ config, turns_a_call, turn_ms }: EmptyWorkerOptions)
   };
 }
 
+const LIMITS = {
+  max_rollout_turns: 100,
+  max_new_tokens: 512,
+  max_seq_len: 4096,
+  rollout_timeout: '1h',
+};
+
 const planBatch: Activities['planBatch'] = (input) => {
   const { rollouts, rollouts_per_slice: size, max_in_flight } = EmptyRequest.parse(input);
   const slices = Array.from({ length: Math.ceil(rollouts / size) }, (_, i) => ({
@@ -91,8 +100,10 @@ const planBatch: Activities['planBatch'] = (input) => {
     samples: rollouts,
     num_repeats: 1,
     slices,
+    tallies: talliesOf(slices.length),
     max_in_flight,
-    policy_version: null,
+    limits: LIMITS,
+    min_k: null,
     continued: false,
   });
 };

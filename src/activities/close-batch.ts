@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { BatchRequest } from '../model/batch-request.js';
 import type { StopReason } from '../model/journal.js';
-import { computeMetrics, isValid } from '../model/metrics.js';
+import { computeLengths, computeMetrics, isValid } from '../model/metrics.js';
 import type { ClosingReason } from '../model/row.js';
 import { Summary, toRow, toSummary } from '../model/row.js';
 import type { Sample } from '../model/sample.js';
@@ -38,7 +38,10 @@ export function createCloseBatch({ attempt, store }: Dependencies): Activities['
         schema_version: 1,
         batch_id: input.batch_id,
         counts: countsOf(summaries),
-        metrics: computeMetrics(summaries, request.semantics),
+        metrics: {
+          ...computeMetrics(summaries, request.semantics),
+          ...(request.completion.policy !== 'complete' && computeLengths(summaries)),
+        },
         files: outputs.files,
         metadata: request.metadata,
       };

@@ -1,5 +1,6 @@
 import type { RolloutRef } from '../model/batch-request.js';
 import type { StopReason } from '../model/journal.js';
+import type { Limits, LimitsChange, TurnLimits } from '../model/limits.js';
 import type { Metrics } from '../model/metrics.js';
 import type { Part } from '../model/slices.js';
 
@@ -29,7 +30,13 @@ export interface BatchPlan {
   num_repeats: number;
   /** One slice: the batch runs its rollouts itself. More: a child workflow each. */
   slices: Part[];
+  /** How often each slice reports its counts before it ends. */
+  tallies: number;
   max_in_flight: number;
+  /** Of the request. */
+  limits: Limits;
+  /** Stops the rest once every group has `k` valid rollouts, or after the deadline; null: all are played. */
+  min_k: { k: number; deadline_ms: number | null } | null;
   /** Was the batch there before? Its journals are continued. */
   continued: boolean;
 }
@@ -42,12 +49,16 @@ export interface RolloutPlan extends RolloutRef {
   heartbeat_timeout_ms: number;
   queues: { generation: string; environment: string };
   policy_version: string | null;
+  /** In force: of the request, and what the journal says was changed since. */
+  limits: Limits;
   progress: TurnProgress;
 }
 
 export interface TurnRef extends RolloutRef {
   /** The turn that is played next: for readers of the history; the journal decides. */
   turn: number;
+  /** Limits that were changed while the rollout runs: from this activity on they are in force. */
+  limits?: TurnLimits;
 }
 
 export interface TurnProgress {
@@ -162,4 +173,9 @@ export interface SliceInput extends Part {
   batch_id: string;
   num_repeats: number;
   max_in_flight: number;
+  tallies: number;
+  /** Valid rollouts that make a group complete; null: nobody asks. */
+  k: number | null;
+  /** What has been changed before the slice started. */
+  limits?: LimitsChange;
 }

@@ -1,9 +1,12 @@
 import type { DescribedReplica } from '../generation/generation-service.js';
+import type { Completion } from '../model/batch-request.js';
 import { BatchId, BatchRequest } from '../model/batch-request.js';
+import { toMs } from '../model/durations.js';
 import { Fault } from '../model/faults.js';
+import type { Limits } from '../model/limits.js';
 import { invalidBatchRequest, preview, problemsOf } from '../model/problems.js';
-import { slicesOf } from '../model/slices.js';
-import type { Activities } from './contract.js';
+import { slicesOf, talliesOf } from '../model/slices.js';
+import type { Activities, BatchPlan } from './contract.js';
 import type { Dependencies, GenerationPool } from './dependencies.js';
 import { readSamples } from './read-samples.js';
 
@@ -22,16 +25,34 @@ export function createPlanBatch(dependencies: Dependencies): Activities['planBat
         await waitForEarlierRun(batch_id, countOpenRollouts);
         await store.reopenBatch(batch_id);
       }
+      const { num_repeats } = request;
+      const slices = slicesOf({ samples: samples.length, num_repeats });
       return {
         batch_id,
         samples: samples.length,
-        num_repeats: request.num_repeats,
-        slices: slicesOf({ samples: samples.length, num_repeats: request.num_repeats }),
+        num_repeats,
+        slices,
+        tallies: talliesOf(slices.length),
         max_in_flight: request.max_in_flight,
+        limits: limitsOf(request),
+        min_k: minKOf(request.completion),
         continued: existed,
       };
     });
 }
+
+function minKOf(completion: Completion): BatchPlan['min_k'] {
+  if (completion.policy !== 'min_k') return null;
+  const { k, deadline } = completion;
+  return { k, deadline_ms: deadline === null ? null : toMs(deadline) };
+}
+
+export const limitsOf = (request: BatchRequest): Limits => ({
+  max_rollout_turns: request.max_rollout_turns,
+  max_new_tokens: request.generation.max_new_tokens,
+  max_seq_len: request.max_seq_len,
+  rollout_timeout: request.rollout_timeout,
+});
 
 export function parseBatchId(workflowId: string): string {
   const parsed = BatchId.safeParse(workflowId);

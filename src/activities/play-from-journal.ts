@@ -12,10 +12,14 @@ export function playFromJournal(
   { attempt, store }: Dependencies,
   { activity, play }: { activity: keyof Activities; play: (hold: Hold) => Promise<void> },
 ): (at: TurnRef) => Promise<TurnProgress> {
-  return ({ batch_id, row, repeat }) =>
+  return ({ batch_id, row, repeat, limits }) =>
     attempt(async ({ signal, number }) => {
       const ref = { batch_id, row, repeat };
-      const journal = await store.claim(ref, { activity, attempt: number });
+      const journal = await store.claim(ref, {
+        activity,
+        attempt: number,
+        ...(limits !== undefined && { limits }),
+      });
       try {
         const { trajectory } = journal;
         if (trajectory.end === null) {

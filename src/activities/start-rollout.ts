@@ -10,7 +10,7 @@ import type { Attempt } from './attempt.js';
 import type { Activities, RolloutPlan } from './contract.js';
 import type { Dependencies } from './dependencies.js';
 import { poolOf, recordFault } from './hold.js';
-import { parseBatchId, prepareBatch } from './plan-batch.js';
+import { limitsOf, parseBatchId, prepareBatch } from './plan-batch.js';
 import { renderPrompt } from './render-prompt.js';
 import { requestOf } from './request-of.js';
 import { progressOf } from './turn-progress.js';
@@ -99,6 +99,7 @@ async function startRollout(
     heartbeat_timeout_ms: deployment.heartbeat_timeout_ms,
     queues: { generation: deployment.generation_queue, environment: environment?.task_queue ?? '' },
     policy_version: request.policy_version,
+    limits: { ...limitsOf(request), ...journal.trajectory.limits },
     progress: progressOf(journal.trajectory),
   };
 }

@@ -2,7 +2,7 @@ import type { EnvironmentReturn, Metadata } from '../environments/environment.js
 import { rolloutId } from '../model/batch-request.js';
 import { Fault, describeError } from '../model/faults.js';
 import type { LineOf } from '../model/journal.js';
-import { limitObservation, nextStep } from '../model/stop-rules.js';
+import { lengthLimit, limitObservation, nextStep } from '../model/stop-rules.js';
 import { messageLog } from '../model/trajectory.js';
 import type { Activities } from './contract.js';
 import type { Dependencies } from './dependencies.js';
@@ -29,10 +29,9 @@ export async function step(hold: Hold, dependencies: Dependencies): Promise<void
   try {
     const answer = await askEnvironment(hold, dependencies);
     const ids = await encode(answer.message.content, { hold, dependencies });
-    const { semantics, max_seq_len } = start.settings;
     const { token_ids, truncated } = limitObservation(ids, {
-      semantics,
-      max_seq_len,
+      semantics: start.settings.semantics,
+      max_seq_len: lengthLimit(trajectory),
       input_tokens: trajectory.context_ids.length,
       generated_tokens: open.token_ids.length,
       finish_reason: open.line.finish_reason,

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { Duration } from './durations.js';
+import { preview } from './problems.js';
 import { Sample } from './sample.js';
 import { utf8Length } from './utf8.js';
 
@@ -75,6 +76,29 @@ const InlineSamples = z
     error: `expected at most 256 kB of inline samples; write them to a JSONL file and give {"path": …}`,
   });
 
+/** When a batch is done: with all its rollouts, or as soon as each group has enough valid ones. */
+export const Completion = z.discriminatedUnion(
+  'policy',
+  [
+    z.strictObject({ policy: z.literal('complete') }),
+    z.strictObject({
+      policy: z.literal('min_k'),
+      /** Valid rollouts that each group needs; once every group has them, the rest is stopped. */
+      k: z.int().positive(),
+      /** From the batch's start: then the rest is stopped however far it is. null: never. */
+      deadline: Duration.nullable().default(null),
+    }),
+  ],
+  {
+    error: ({ input }) => {
+      if (typeof input !== 'object' || input === null) return undefined;
+      const { policy } = input as { policy?: unknown };
+      return `expected "complete" or "min_k", got ${preview(policy)}`;
+    },
+  },
+);
+export type Completion = z.infer<typeof Completion>;
+
 export const BatchRequest = z
   .strictObject({
     /** A JSONL file below the worker's `inputs_dir`, or the samples themselves. */
@@ -91,9 +115,10 @@ export const BatchRequest = z
     ...rolloutSettings,
     /** Rollouts of this batch running at once. */
     max_in_flight: z.int().positive().default(256),
-    completion: z.strictObject({ policy: z.literal('complete') }).default({ policy: 'complete' }),
+    completion: Completion.default({ policy: 'complete' }),
   })
-  .superRefine(checkSeeds);
+  .superRefine(checkSeeds)
+  .superRefine(checkCompletion);
 export type BatchRequest = z.infer<typeof BatchRequest>;
 
 /** The input of a `rollout` that is started by hand: a batch of one. */
@@ -137,4 +162,16 @@ function checkSeeds(
       message: `expected null with num_repeats_add_seed (repeat r has seed r), got ${request.generation.seed}`,
     });
   }
+}
+
+function checkCompletion(
+  { completion, num_repeats }: { completion: Completion; num_repeats: number },
+  context: z.RefinementCtx,
+): void {
+  if (completion.policy !== 'min_k' || completion.k <= num_repeats) return;
+  context.addIssue({
+    code: 'custom',
+    path: ['completion', 'k'],
+    message: `expected at most num_repeats ${num_repeats}, got ${completion.k}`,
+  });
 }

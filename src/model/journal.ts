@@ -48,6 +48,13 @@ const StartLine = z.object({
   stop_strings: z.array(z.string()).nullable().optional(),
 });
 
+/** Limits that were changed while the rollout ran (`TurnLimits` of limits.ts). */
+const ChangedLimits = z.object({
+  max_rollout_turns: z.int().exactOptional(),
+  max_new_tokens: z.int().exactOptional(),
+  max_seq_len: z.int().exactOptional(),
+});
+
 /** Takes the journal over: lines of earlier writers that follow it are a zombie's and are ignored. */
 const ClaimLine = z.object({
   kind: z.literal('claim'),
@@ -57,6 +64,8 @@ const ClaimLine = z.object({
   attempt: z.int(),
   /** Only of `startRollout`: a rollout that ended without a valid result goes on. */
   reopen: z.boolean(),
+  /** From here on they stand in the place of the settings of `start`. */
+  limits: ChangedLimits.exactOptional(),
 });
 
 /** Tokens of a generation as they streamed in. What stood at `offset` or beyond in the turn is dropped. */

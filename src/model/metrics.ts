@@ -29,6 +29,23 @@ export function computeMetrics(all: readonly Summary[], semantics: Semantics): M
   };
 }
 
+/**
+ * Whoever is stopped because others were done is longer than they: a batch whose completion policy stops rollouts shows
+ * how much, in tokens of those that were played at all.
+ */
+export function computeLengths(all: readonly Summary[]): Metrics {
+  const lengths = (of: readonly Summary[]): number[] =>
+    of.map(({ gen_tokens, env_tokens }) => gen_tokens + env_tokens);
+  const completed = lengths(all.filter(isValid));
+  const stopped = lengths(
+    all.filter(({ stop_reason, started_at }) => stop_reason === 'stopped' && started_at > 0),
+  );
+  return {
+    ...(completed.length > 0 && { 'completed/mean_tokens': mean(completed) }),
+    ...(stopped.length > 0 && { 'stopped/mean_tokens': mean(stopped) }),
+  };
+}
+
 /** Upstream statements 1.3 #36, 1.6 #58 and 2.1 #7, but for its histograms, which have no bounded size. */
 function upstreamMetrics(valid: readonly Summary[], semantics: Semantics): Metrics {
   const turns = valid.map((rollout) => rollout.turns);

@@ -82,7 +82,7 @@ export function toRow(input: RowInput): Row {
     rewards: trajectory.rewards,
     stop_reason: stopReason,
     terminated: last?.terminated ?? false,
-    truncated: last?.truncated ?? false,
+    truncated: last?.truncated === true || stopReason === 'truncated',
     max_turns_reached: reachedMaxTurns(trajectory),
     turn_count: turns.length,
     total_tokens: trajectory.assistant_tokens + trajectory.env_tokens,

@@ -10,13 +10,22 @@ import type { Trajectory } from './trajectory.js';
 export type NextStep = 'generate' | 'step' | { ended: StopReason };
 
 /** What a rollout that has started does next. A turn that was generated is always answered by its environment. */
-export function nextStep({ start, turns, open }: Trajectory): NextStep {
+export function nextStep(trajectory: Trajectory): NextStep {
+  const { start, turns, open } = trajectory;
   const last = turns.at(-1)?.observation;
   if (last?.terminated) return { ended: 'terminated' };
   if (last?.truncated) return { ended: 'truncated' };
+  if (open.line !== null) return 'step';
+  if (isBeyondLength(trajectory)) return { ended: 'truncated' };
   if (start !== null && turns.length >= start.settings.max_rollout_turns)
     return { ended: 'max_turns' };
-  return open.line === null ? 'generate' : 'step';
+  return 'generate';
+}
+
+/** Has `max_seq_len` been set to no more than what was played? A log that grows to it is truncated by its last step. */
+function isBeyondLength({ start, limits, context_ids }: Trajectory): boolean {
+  if (start === null || limits?.max_seq_len === undefined) return false;
+  return context_ids.length >= start.settings.max_seq_len;
 }
 
 /** The valid end that a trajectory has reached by itself; null while it goes on. */
@@ -43,6 +52,13 @@ export function checkPromptLength(
     type: 'PromptTooLong',
     message: `the prompt has ${promptTokens} tokens, expected fewer than max_seq_len ${max_seq_len}`,
   });
+}
+
+/** `max_seq_len` of the turn in progress: one that was set below what is there cuts nothing of it. */
+export function lengthLimit({ start, limits, context_ids, open }: Trajectory): number {
+  const limit = start?.settings.max_seq_len ?? 0;
+  if (limits?.max_seq_len === undefined) return limit;
+  return Math.max(limit, context_ids.length + open.token_ids.length);
 }
 
 export interface ObservationLimit {

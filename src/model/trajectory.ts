@@ -1,18 +1,23 @@
 import type { LineOf, JournalLine, RolloutSettings } from './journal.js';
 import { VALID_STOP_REASONS } from './journal.js';
+import type { TurnLimits } from './limits.js';
 import type { LogMessage } from './sample.js';
 
 /**
  * What a journal says, folded line by line in file order:
  * the latest `claim` names the writer and lines of others are ignored; the first `generation` and the first
- * `observation` of a turn win; a valid `end` is final, any other stands until `startRollout` reopens it.
+ * `observation` of a turn win; a valid `end` is final, any other stands until `startRollout` reopens it; limits that a
+ * claim brings are in force from there on.
  */
 export interface Trajectory {
   /** Who may write: the latest claim's writer. */
   writer: string | null;
   /** 1 for a rollout that nothing disturbed; one more for each retried activity and each continuation of its batch. */
   attempts: number;
+  /** Its settings are those in force: the line's own, but for `limits`. */
   start: LineOf<'start'> | null;
+  /** Limits that were changed since the start; null: none. */
+  limits: TurnLimits | null;
   turns: Turn[];
   /** The turn in progress; its index is `turns.length`. */
   open: OpenTurn;
@@ -70,6 +75,7 @@ export function emptyTrajectory(): Trajectory {
     writer: null,
     attempts: 0,
     start: null,
+    limits: null,
     turns: [],
     open: emptyTurn(),
     end: null,
@@ -142,11 +148,24 @@ function applyClaim(trajectory: Trajectory, claim: LineOf<'claim'>): void {
     trajectory.inherited_tokens += open.token_ids.length - open.inherited;
     open.inherited = open.token_ids.length;
   }
+  if (claim.limits !== undefined) {
+    trajectory.limits = { ...trajectory.limits, ...claim.limits };
+    trajectory.start = limited(trajectory);
+  }
+}
+
+/** The start with the limits in force. */
+function limited({ start, limits }: Trajectory): LineOf<'start'> | null {
+  if (start === null || limits === null) return start;
+  const { max_new_tokens = start.settings.generation.max_new_tokens, ...others } = limits;
+  const generation = { ...start.settings.generation, max_new_tokens };
+  return { ...start, settings: { ...start.settings, ...others, generation } };
 }
 
 function applyStart(trajectory: Trajectory, start: LineOf<'start'>): void {
   if (trajectory.start !== null) return;
   trajectory.start = start;
+  trajectory.start = limited(trajectory);
   trajectory.context_ids = start.prompt.flatMap((message) => message.token_ids);
   trajectory.extra_env_info = start.extra_env_info;
   trajectory.stop_strings = start.stop_strings;

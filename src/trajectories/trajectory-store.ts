@@ -1,5 +1,6 @@
 import type { BatchRequest, RolloutRef } from '../model/batch-request.js';
 import type { Entry } from '../model/journal.js';
+import type { TurnLimits } from '../model/limits.js';
 import type { Sample } from '../model/sample.js';
 import type { Part } from '../model/slices.js';
 import type { Trajectory } from '../model/trajectory.js';
@@ -38,6 +39,8 @@ export interface Claimant {
   /** Default 1, the first. */
   attempt?: number;
   reopen?: boolean;
+  /** Changed while the rollout runs: in force from this claim on. */
+  limits?: TurnLimits;
 }
 
 /** One attempt's hold on a rollout's journal. */

@@ -4,8 +4,10 @@ import { closeBatch, planBatch } from './activity-options.js';
 import type { BatchView } from './batch-view.js';
 import { showBatch } from './batch-view.js';
 import { failWith, failureOf } from './ending.js';
+import { endEarly } from './min-k.js';
 import { runRollouts } from './run-rollouts.js';
 import { runSlices } from './run-slices.js';
+import { steerBatch } from './steer-batch.js';
 
 /**
  * A batch: every group's rollouts, each a child workflow, then one pass over their journals. The workflow id is the
@@ -13,13 +15,15 @@ import { runSlices } from './run-slices.js';
  */
 export async function rolloutBatch(input: unknown): Promise<BatchResult> {
   const view = showBatch();
+  const steering = steerBatch();
 
   // 1. Validate, find the engine, put request and manifest into the store.
   const plan = await planOrStop(input, view);
   view.planned(plan);
 
-  // 2. Run the rollouts; stop and cancellation end them, and what they have stays.
+  // 2. Run the rollouts; updates steer them; stop, cancellation or the policy ends them, and what they have stays.
   const { batch_id, num_repeats, max_in_flight, slices } = plan;
+  const early = endEarly(plan);
   const [rows, ...more] = slices;
   const run =
     rows !== undefined && more.length === 0
@@ -27,17 +31,23 @@ export async function rolloutBatch(input: unknown): Promise<BatchResult> {
           batch_id,
           rows,
           num_repeats,
-          limit: () => max_in_flight,
+          max_in_flight,
           onChange: view.counted,
+          k: plan.min_k?.k ?? null,
+          onSatisfied: early.satisfied,
         })
-      : runSlices({ plan, onResult: view.counted });
+      : runSlices({ plan, onResult: view.counted, onSatisfied: early.satisfied });
   view.onStop(run.stop);
+  early.onEnd(run.stop);
+  steering.running({ plan, run });
   await run.finished;
+  early.over();
 
   // 3. Close: rows in input order, failures apart, metrics last.
+  steering.closing();
   view.closing();
   const result = await CancellationScope.nonCancellable(() =>
-    closeBatch({ batch_id, stopped: view.stopped() }),
+    closeBatch({ batch_id, stopped: view.stopped() || early.ended() }),
   );
   view.closed(result);
   if (CancellationScope.current().consideredCancelled)

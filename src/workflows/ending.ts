@@ -2,6 +2,7 @@ import {
   ActivityFailure,
   ApplicationFailure,
   CancellationScope,
+  ContinueAsNew,
   isCancellation,
   setHandler,
   sleep,
@@ -13,8 +14,8 @@ export type Ending = Pick<FinishRollout, 'stop_reason' | 'failure'>;
 
 /**
  * Runs a rollout's body until it is done or something ends it: the `stop` signal, cancellation, the deadline that the
- * body sets, or a fault. What ended it first is what it is called, whatever the cancelled activity then gave: on a dead
- * worker that is a heartbeat timeout.
+ * body sets and may move, or a fault. What ended it first is what it is called, whatever the cancelled activity then
+ * gave: on a dead worker that is a heartbeat timeout. A body may also go on in a new run.
  */
 export async function untilEnd(
   body: (limitTo: (deadline: number) => void) => Promise<void>,
@@ -31,8 +32,13 @@ export async function untilEnd(
   scope.cancelRequested.catch(() => {
     noted.reason ??= 'cancelled';
   });
+  let timer: CancellationScope | null = null;
   const limitTo = (deadline: number): void => {
-    sleep(Math.max(1, deadline - Date.now()), { summary: 'rollout_timeout' }).then(
+    timer?.cancel();
+    timer = new CancellationScope();
+    const wait = (): Promise<void> =>
+      sleep(Math.max(1, deadline - Date.now()), { summary: 'rollout_timeout' });
+    timer.run(wait).then(
       () => {
         end('timeout');
       },
@@ -43,6 +49,7 @@ export async function untilEnd(
     await scope.run(() => body(limitTo));
     return { stop_reason: null, failure: null };
   } catch (error) {
+    if (error instanceof ContinueAsNew) throw error;
     if (noted.reason !== null) return { stop_reason: noted.reason, failure: null };
     if (isCancellation(error)) return { stop_reason: 'cancelled', failure: null };
     const failure = failureOf(error);

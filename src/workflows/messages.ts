@@ -1,5 +1,6 @@
-import { defineQuery, defineSignal } from '@temporalio/workflow';
+import { defineQuery, defineSignal, defineUpdate } from '@temporalio/workflow';
 import type { BatchProgress, RolloutProgress, Tally, Waiting } from '../activities/contract.js';
+import type { Limits, LimitsChange } from '../model/limits.js';
 
 /** Ends what runs, keeps what is there; nothing new starts after it. For batches, slices and rollouts. */
 export const stopSignal = defineSignal('stop');
@@ -10,8 +11,26 @@ export const waitingSignal = defineSignal<[Waiting | null]>('waiting');
 /** From a batch to a slice: how many rollouts it may have in flight. */
 export const shareSignal = defineSignal<[number]>('share');
 
-/** From a slice (by its first row) to its batch, at each tenth of its size. */
+/** From a slice (by its first row) to its batch, a few times while it runs. */
 export const tallySignal = defineSignal<[{ first: number; tally: Tally }]>('tally');
+
+/** From a slice (by its first row) to its batch: each of its groups has enough valid rollouts. */
+export const satisfiedSignal = defineSignal<[number]>('satisfied');
+
+/** Of a batch: how many rollouts may run at once. Those that run stay; returns what is in force. */
+export const setMaxInFlightUpdate = defineUpdate<
+  { max_in_flight: number },
+  [{ max_in_flight: number }]
+>('set_max_in_flight');
+
+/** Of a batch, for its rollouts that run and that start later, or of one rollout; returns what is in force. */
+export const setLimitsUpdate = defineUpdate<Limits, [LimitsChange]>('set_limits');
+
+/** `set_limits` on its way from a batch to slices and rollouts that run. */
+export const limitsSignal = defineSignal<[LimitsChange]>('limits');
+
+/** Where a child that starts later finds them. */
+export const LIMITS_MEMO = 'limits';
 
 export const batchProgressQuery = defineQuery<BatchProgress>('progress');
 export const sliceProgressQuery = defineQuery<Tally>('progress');

@@ -1,38 +1,59 @@
-import { CancellationScope, CancelledFailure, workflowInfo } from '@temporalio/workflow';
+import {
+  CancellationScope,
+  CancelledFailure,
+  continueAsNew,
+  workflowInfo,
+} from '@temporalio/workflow';
 import type {
   BatchResult,
   FailureFacts,
   RolloutPlan,
   RolloutResult,
   TurnProgress,
+  TurnRef,
 } from '../activities/contract.js';
 import { closeBatch, finishRollout, startRollout, turnActivities } from './activity-options.js';
+import type { LimitsChange, TurnLimits } from '../model/limits.js';
 import type { Ending } from './ending.js';
 import { failWith, untilEnd } from './ending.js';
+import { watchHistory } from './long-history.js';
+import { hearLimits } from './rollout-limits.js';
 import type { RolloutView } from './rollout-view.js';
 import { showRollout } from './rollout-view.js';
 
 /**
  * One rollout: the policy and the environment take turns until one of them, a limit or a fault ends it.
  * A batch's child is given its place, a rollout started by hand its sample; either goes to the first activity unread.
+ * A rollout of very many turns goes on in a new run, which is given what the one before it had reached.
  */
-export async function rollout(input: unknown): Promise<RolloutResult | BatchResult> {
+export async function rollout(
+  input: unknown,
+  reached: Reached | null = null,
+): Promise<RolloutResult | BatchResult> {
   const view = showRollout();
+  const limits = hearLimits(reached?.limits ?? null);
+  const history = watchHistory();
+  const started_at = reached?.started_at ?? workflowInfo().startTime.getTime();
 
   const ending = await untilEnd(async (limitTo) => {
     // 1. Open the journal: the prompt rendered, or as far as an earlier run came.
-    const plan = await startRollout(input);
+    const plan = reached?.plan ?? (await startRollout(input));
     view.planned(plan);
-    const deadline = workflowInfo().startTime.getTime() + plan.timeout_ms;
-    limitTo(deadline);
+    limits.planned(plan, (timeout_ms) => {
+      limitTo(started_at + timeout_ms);
+    });
     // 2. Turns, until the journal says that the rollout has ended.
     for (let progress = plan.progress; progress.ended === null;) {
-      progress = plan.in_process
-        ? await playTurns({ plan, progress, deadline })
-        : await takeTurn({ plan, progress, deadline }, view);
+      if (history.isLong()) {
+        const now = { plan: { ...plan, progress }, limits: limits.changed(), started_at };
+        await continueAsNew<typeof rollout>(input, now);
+      }
+      const next = { plan, progress, limits: limits.ofTurns() };
+      progress = plan.in_process ? await playTurns(next) : await takeTurn(next, view);
       view.progressed(progress);
     }
   });
+  limits.close();
   if (ending.failure?.type === 'InvalidBatchRequest') throw failWith(ending.failure);
 
   // 3. Write the end, whatever ended it. A rollout that was started by hand is its own batch.
@@ -47,39 +68,36 @@ export async function rollout(input: unknown): Promise<RolloutResult | BatchResu
   return reportAs(result, { failure, batch });
 }
 
+/** How far a rollout has come when it goes on in a new run. */
+interface Reached {
+  plan: RolloutPlan;
+  limits: LimitsChange;
+  /** Of the first run, by the server's clock: the deadline counts from there. */
+  started_at: number;
+}
+
 interface Turn {
   plan: RolloutPlan;
   progress: TurnProgress;
-  deadline: number;
+  limits: TurnLimits | null;
 }
 
 /** As many turns as fit into a turn slice, in one activity. */
-function playTurns({ plan, progress, deadline }: Turn): Promise<TurnProgress> {
-  const { turn } = progress;
-  return turnActivities(plan, { turn, deadline }).playTurns({ ...placeOf(plan), turn });
+function playTurns(next: Turn): Promise<TurnProgress> {
+  return turnActivities(next.plan, next.progress).playTurns(refOf(next));
 }
 
 /** One turn in two activities: nothing of the generation service is held while the environment works. */
-async function takeTurn(
-  { plan, progress, deadline }: Turn,
-  view: RolloutView,
-): Promise<TurnProgress> {
-  const { turn } = progress;
-  const { generateTurn, stepEnvironment } = turnActivities(plan, { turn, deadline });
-  const at = { ...placeOf(plan), turn };
-  if (progress.phase === 'generate') view.progressed(await generateTurn(at));
+async function takeTurn(next: Turn, view: RolloutView): Promise<TurnProgress> {
+  const { generateTurn, stepEnvironment } = turnActivities(next.plan, next.progress);
+  const at = refOf(next);
+  if (next.progress.phase === 'generate') view.progressed(await generateTurn(at));
   return await stepEnvironment(at);
 }
 
-const placeOf = ({
-  batch_id,
-  row,
-  repeat,
-}: RolloutPlan): Pick<RolloutPlan, 'batch_id' | 'row' | 'repeat'> => ({
-  batch_id,
-  row,
-  repeat,
-});
+function refOf({ plan: { batch_id, row, repeat }, progress: { turn }, limits }: Turn): TurnRef {
+  return { batch_id, row, repeat, turn, ...(limits !== null && { limits }) };
+}
 
 function closeSingle({ stop_reason }: Ending): Promise<BatchResult> {
   const { workflowId } = workflowInfo();

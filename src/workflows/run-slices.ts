@@ -6,8 +6,9 @@ import {
   startChild,
 } from '@temporalio/workflow';
 import type { BatchPlan, Tally } from '../activities/contract.js';
+import type { LimitsChange } from '../model/limits.js';
 import type { Part } from '../model/slices.js';
-import { shareSignal, stopSignal, tallySignal } from './messages.js';
+import { limitsSignal, satisfiedSignal, shareSignal, stopSignal, tallySignal } from './messages.js';
 import type { RolloutRunner } from './run-rollouts.js';
 import type { rolloutSlice } from './slice.js';
 import { createStartInTurn } from './start-in-turn.js';
@@ -22,40 +23,43 @@ interface OpenSlice {
 export function runSlices({
   plan,
   onResult,
+  onSatisfied,
 }: {
   plan: BatchPlan;
   onResult: (tally: Tally) => void;
+  /** Every group of every slice is complete. */
+  onSatisfied: () => void;
 }): RolloutRunner {
-  const { slices, max_in_flight } = plan;
-  const shares = sharesOf(max_in_flight, slices.length);
+  const { slices } = plan;
+  let limits: LimitsChange | null = null;
+  const shares = sharesOf(plan.max_in_flight, slices.length);
   const open = new Map<number, OpenSlice>(
     slices.map(({ first }, i) => [first, { share: shares[i] ?? 0, handle: null }]),
   );
-  const tallies = new Map<number, Tally>();
   let stopped = false;
   const startInTurn = createStartInTurn(() => stopped);
-
-  const counted = (first: number, tally: Tally): void => {
-    tallies.set(first, tally);
-    onResult(total([...tallies.values()]));
-  };
-  setHandler(tallySignal, ({ first, tally }) => {
-    counted(first, tally);
-  });
+  const counted = hearTallies(onResult);
+  hearSatisfied({ slices: slices.length, onSatisfied });
 
   const play = async (part: Part): Promise<void> => {
     const slice = open.get(part.first);
     if (slice === undefined) return;
     try {
       const { share } = slice;
-      const handle = await startInTurn(() => startSlice({ plan, part, share }));
+      const { told, handle } = await startInTurn(async () => {
+        const now = limits;
+        return { told: now, handle: await startSlice({ plan, part, share, limits: now }) };
+      });
       slice.handle = handle;
       if (stopped) await handle.signal(stopSignal);
-      else if (slice.share !== share) await handle.signal(shareSignal, slice.share);
+      else {
+        if (slice.share !== share) await handle.signal(shareSignal, slice.share);
+        if (limits !== null && limits !== told) await handle.signal(limitsSignal, limits);
+      }
       counted(part.first, await handle.result());
     } finally {
       open.delete(part.first);
-      if (!stopped) redistribute(open, max_in_flight);
+      if (!stopped) passOn(open, slice.share);
     }
   };
 
@@ -66,7 +70,38 @@ export function runSlices({
       for (const { handle } of open.values())
         void handle?.signal(stopSignal).catch(() => undefined);
     },
+    setMaxInFlight: (maxInFlight) => {
+      const shares = sharesOf(maxInFlight, open.size);
+      for (const [i, slice] of [...open.values()].entries()) setShare(slice, shares[i] ?? 0);
+    },
+    setLimits: (change) => {
+      limits = { ...limits, ...change };
+      for (const { handle } of open.values())
+        void handle?.signal(limitsSignal, change).catch(() => undefined);
+    },
   };
+}
+
+/** The latest counts of each slice, by its first row; each news is told as the sum of all. */
+function hearTallies(onResult: (tally: Tally) => void): (first: number, tally: Tally) => void {
+  const tallies = new Map<number, Tally>();
+  const counted = (first: number, tally: Tally): void => {
+    tallies.set(first, tally);
+    onResult(total([...tallies.values()]));
+  };
+  setHandler(tallySignal, ({ first, tally }) => {
+    counted(first, tally);
+  });
+  return counted;
+}
+
+/** Each slice says once that its groups are complete. */
+function hearSatisfied({ slices, onSatisfied }: { slices: number; onSatisfied: () => void }): void {
+  const satisfied = new Set<number>();
+  setHandler(satisfiedSignal, (first) => {
+    satisfied.add(first);
+    if (satisfied.size === slices) onSatisfied();
+  });
 }
 
 /** A failed slice is data too: the batch closes its rows. */
@@ -78,14 +113,26 @@ function startSlice({
   plan,
   part,
   share,
+  limits,
 }: {
   plan: BatchPlan;
   part: Part;
   share: number;
+  limits: LimitsChange | null;
 }): Promise<ChildWorkflowHandle<typeof rolloutSlice>> {
   const { batch_id, num_repeats } = plan;
   return startChild<typeof rolloutSlice>('rolloutSlice', {
-    args: [{ batch_id, ...part, num_repeats, max_in_flight: share }],
+    args: [
+      {
+        batch_id,
+        ...part,
+        num_repeats,
+        max_in_flight: share,
+        tallies: plan.tallies,
+        k: plan.min_k?.k ?? null,
+        ...(limits !== null && { limits }),
+      },
+    ],
     workflowId: `${batch_id}/rows-${part.first}-${part.last}`,
     workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
     parentClosePolicy: ParentClosePolicy.TERMINATE,
@@ -93,15 +140,19 @@ function startSlice({
   });
 }
 
-function redistribute(open: Map<number, OpenSlice>, maxInFlight: number): void {
-  const shares = sharesOf(maxInFlight, open.size);
-  for (const [i, slice] of [...open.values()].entries()) {
-    const share = shares[i] ?? 0;
-    if (share === slice.share) continue;
-    // A slice that is still being started is told once it has.
-    slice.share = share;
-    void slice.handle?.signal(shareSignal, share).catch(() => undefined);
-  }
+/** To the slice that has least: one signal for each slice that ends, however many there are. */
+function passOn(open: Map<number, OpenSlice>, share: number): void {
+  const [first, ...others] = open.values();
+  if (first === undefined) return;
+  const least = others.reduce((a, b) => (b.share < a.share ? b : a), first);
+  setShare(least, least.share + share);
+}
+
+function setShare(slice: OpenSlice, share: number): void {
+  if (share === slice.share) return;
+  // A slice that is still being started is told once it has.
+  slice.share = share;
+  void slice.handle?.signal(shareSignal, share).catch(() => undefined);
 }
 
 /** As equal as whole rollouts allow; with fewer rollouts than slices, the last slices wait for a share. */

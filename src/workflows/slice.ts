@@ -6,7 +6,14 @@ import {
 } from '@temporalio/workflow';
 import type { SliceInput, Tally } from '../activities/contract.js';
 import { closeSlice } from './activity-options.js';
-import { shareSignal, sliceProgressQuery, stopSignal, tallySignal } from './messages.js';
+import {
+  limitsSignal,
+  satisfiedSignal,
+  shareSignal,
+  sliceProgressQuery,
+  stopSignal,
+  tallySignal,
+} from './messages.js';
 import { runRollouts } from './run-rollouts.js';
 
 /** Some rows of a large batch, with a share of its `max_in_flight`; closes its own part of the files. */
@@ -16,33 +23,38 @@ export async function rolloutSlice({
   last,
   num_repeats,
   max_in_flight,
+  tallies,
+  k,
+  limits,
 }: SliceInput): Promise<Tally> {
   const rollouts = (last - first + 1) * num_repeats;
-  const tenth = Math.max(1, Math.floor(rollouts / 10));
+  const interval = tallies > 0 ? Math.max(1, Math.ceil(rollouts / tallies)) : Infinity;
   let tally: Tally = { done: 0, running: 0, valid: 0, turns: 0, tokens: 0, reward_sum: 0 };
-  let share = max_in_flight;
   let stopped = false;
 
+  const { parent } = workflowInfo();
+  const batch = parent && getExternalWorkflowHandle(parent.workflowId);
+
   const report = (now: Tally): void => {
-    const isNews = now.done > tally.done && now.done % tenth === 0;
+    const isNews = now.done > tally.done && now.done % interval === 0;
     tally = now;
-    const { parent } = workflowInfo();
-    if (parent === undefined || !isNews) return;
-    void getExternalWorkflowHandle(parent.workflowId)
-      .signal(tallySignal, { first, tally })
-      .catch(() => undefined);
+    if (isNews) void batch?.signal(tallySignal, { first, tally }).catch(() => undefined);
   };
   const run = runRollouts({
     batch_id,
     rows: { first, last },
     num_repeats,
-    limit: () => share,
+    max_in_flight,
     onChange: report,
+    k,
+    onSatisfied: () => {
+      void batch?.signal(satisfiedSignal, first).catch(() => undefined);
+    },
   });
+  if (limits !== undefined) run.setLimits(limits);
   setHandler(sliceProgressQuery, () => tally);
-  setHandler(shareSignal, (now) => {
-    share = now;
-  });
+  setHandler(shareSignal, run.setMaxInFlight);
+  setHandler(limitsSignal, run.setLimits);
   setHandler(stopSignal, () => {
     stopped = true;
     run.stop();

@@ -44,7 +44,15 @@ describe('a batch that is planned', () => {
         { first: 0, last: 2 },
         { first: 3, last: 3 },
       ],
+      tallies: 10,
       max_in_flight: 7,
+      limits: {
+        max_rollout_turns: 100,
+        max_new_tokens: 512,
+        max_seq_len: 4096,
+        rollout_timeout: '1h',
+      },
+      min_k: null,
       continued: false,
     });
     assert.equal(await bench.store.sampleCount(BATCH), 4);

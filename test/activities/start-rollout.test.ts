@@ -38,6 +38,12 @@ describe('a rollout that starts', () => {
       heartbeat_timeout_ms: 100,
       queues: { generation: 'rollouts-generation', environment: 'queue-of-task' },
       policy_version: 'v1',
+      limits: {
+        max_rollout_turns: 7,
+        max_new_tokens: 512,
+        max_seq_len: 4096,
+        rollout_timeout: '90s',
+      },
       progress: {
         turn: 0,
         total_reward: 0,

@@ -91,15 +91,27 @@ describe('histories', { timeout: 240_000 }, () => {
 
   test('payloads of a turn are at most 400 bytes beside the preview', async () => {
     const { events } = await historyOf('budget/0-0');
+    const turns = new Set(
+      (events ?? [])
+        .filter(
+          ({ activityTaskScheduledEventAttributes: scheduled }) =>
+            scheduled?.activityType?.name === 'playTurns',
+        )
+        .map(({ eventId }) => String(eventId)),
+    );
     const sizes = (events ?? []).flatMap(
       ({
+        eventId,
         activityTaskScheduledEventAttributes: scheduled,
         activityTaskCompletedEventAttributes: completed,
       }) => [
-        ...(scheduled?.activityType?.name === 'playTurns' ? (scheduled.input?.payloads ?? []) : []),
-        ...(completed?.result?.payloads ?? []),
+        ...(turns.has(String(eventId)) ? (scheduled?.input?.payloads ?? []) : []),
+        ...(turns.has(String(completed?.scheduledEventId))
+          ? (completed?.result?.payloads ?? [])
+          : []),
       ],
     );
+    assert.ok(sizes.length >= 2 * turns.size && turns.size >= 12);
     for (const { data } of sizes) {
       const value = JSON.parse(Buffer.from(data ?? []).toString()) as { preview?: string };
       const { preview = '', ...rest } = value;

@@ -18,7 +18,9 @@ const ids = fc.array(fc.nat({ max: 50 }), { maxLength: 3 });
 /** Texts with characters of one to four bytes: a tear may go through one. */
 const text = fc.constantFrom('', 'a', 'é', '𝒳{"', 'end\n');
 
-const claim = fc.boolean().map<Write>((reopen) => (by) => by.claim({ reopen }));
+const claim = fc
+  .tuple(fc.boolean(), rarely)
+  .map<Write>(([reopen, limited]) => (by) => by.claim({ reopen, ...(limited === 1 && { limits: { max_seq_len: 3 } }) })); // prettier-ignore
 
 const start = fc
   .tuple(ids, fc.constantFrom('standard', 'nemo-rl-sync', 'nemo-rl-async'))

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { computeMetrics } from '../../src/model/metrics.js';
+import { computeLengths, computeMetrics } from '../../src/model/metrics.js';
 import { near, summaryOf } from '../fakes/summaries.js';
 
 /** Two groups of two, computed by hand below. */
@@ -153,5 +153,33 @@ describe('upstream’s percentile', () => {
     assert.equal(p95([5]), 5);
     assert.equal(p95([9, 1, 5]), 9);
     assert.equal(p95(Array.from({ length: 40 }, (_, i) => 40 - i)), 39);
+  });
+});
+
+describe('lengths of a batch that stops rollouts', () => {
+  const completed = [{ gen_tokens: 10, env_tokens: 2 }, { gen_tokens: 20, env_tokens: 4 }].map(summaryOf); // prettier-ignore
+  const stopped = summaryOf({
+    stop_reason: 'stopped',
+    gen_tokens: 50,
+    env_tokens: 0,
+    started_at: 3,
+  });
+  const neverStarted = summaryOf({
+    stop_reason: 'stopped',
+    gen_tokens: 0,
+    env_tokens: 0,
+    started_at: 0,
+  });
+
+  test('are means of tokens apart, and a rollout that never started has none', () => {
+    assert.deepEqual(computeLengths([...completed, stopped, neverStarted]), {
+      'completed/mean_tokens': 18,
+      'stopped/mean_tokens': 50,
+    });
+  });
+
+  test('are there only for what there is', () => {
+    assert.deepEqual(computeLengths([neverStarted]), {});
+    assert.deepEqual(Object.keys(computeLengths(completed)), ['completed/mean_tokens']);
   });
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { slicesOf } from '../../src/model/slices.js';
+import { slicesOf, talliesOf } from '../../src/model/slices.js';
 
 describe('slicesOf', () => {
   const cases = [
@@ -40,5 +40,19 @@ describe('slicesOf', () => {
         },
       ),
     );
+  });
+});
+
+describe('talliesOf', () => {
+  test('a slice reports ten times, and less often where many slices report', () => {
+    assert.deepEqual([1, 34, 81, 100, 150, 209, 300].map(talliesOf), [10, 10, 10, 7, 3, 0, 0]);
+  });
+
+  test('the history of a batch of up to 252 slices stays under 5,000 events, at the worst event by event', () => {
+    for (let slices = 1; slices <= 252; slices++) {
+      // Start 3 and end 3, each signal to a slice and each tally: all with a workflow task of their own.
+      const events = slices * (9 + 5 + 5 + 4 * talliesOf(slices));
+      assert.ok(events <= 4800, `${events} events of ${slices} slices`);
+    }
   });
 });

@@ -1,0 +1,24 @@
+import { CancellationScope, allHandlersFinished, workflowInfo } from '@temporalio/workflow';
+
+/** Far below the 5,000 that no history may have; replay stays fast, and the last turns and the end still fit. */
+const MANY_EVENTS = 2000;
+
+export interface HistoryWatch {
+  /** Is it time to go on in a new run? Never while an ending is under way: the new run would not know of it. */
+  isLong(): boolean;
+}
+
+/** To be called at the top of a workflow, outside of any scope. */
+export function watchHistory(): HistoryWatch {
+  // Its cancellation reaches the scopes inside it a moment later.
+  const workflow = CancellationScope.current();
+  return {
+    isLong: () => {
+      const { historyLength, continueAsNewSuggested } = workflowInfo();
+      if (historyLength < MANY_EVENTS && !continueAsNewSuggested) return false;
+      const isEnding =
+        workflow.consideredCancelled || CancellationScope.current().consideredCancelled;
+      return !isEnding && allHandlersFinished();
+    },
+  };
+}

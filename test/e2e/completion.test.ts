@@ -1,0 +1,107 @@
+/** Batches that are done before all their rollouts are. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Simulator } from '../../src/simulator/server.js';
+import { startSimulator } from '../../src/simulator/server.js';
+import type { BatchOutcome } from '../harness/batch.js';
+import { startBatch } from '../harness/batch.js';
+import { puzzleRequest } from '../harness/puzzle-request.js';
+import type { Testbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
+
+const QUEUE = 'completion';
+
+describe('a batch of completion policy min_k', { timeout: 200_000 }, () => {
+  let bed: Testbed;
+  let simulator: Simulator;
+
+  before(async () => {
+    bed = await startTestbed('completion');
+    simulator = await startSimulator({
+      settings: { thinking_tokens: 8, skill: 0, seed: 1, tokens_per_second: 60 },
+      port: 0,
+    });
+    await bed.startWorker({
+      task_queue: QUEUE,
+      generation: { default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] } },
+      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
+      worker: { turn_slice: '0s', heartbeat_timeout: '2s' },
+    });
+  });
+  after(async () => {
+    await bed.end();
+    await simulator.close();
+  });
+
+  const run = async (
+    id: string,
+    request: Parameters<typeof startBatch>[1],
+  ): Promise<BatchOutcome> => {
+    const outcome = await (await startBatch(bed.batch(id, QUEUE), request)).outcome();
+    assert.equal(outcome.failure, null);
+    return outcome;
+  };
+
+  /** Valid rollouts by row. */
+  const groupsOf = ({ rollouts }: BatchOutcome): number[] => {
+    const groups: number[] = [];
+    for (const { row } of rollouts) groups[row] = (groups[row] ?? 0) + 1;
+    return groups;
+  };
+
+  function assertRestStopped(outcome: BatchOutcome, requested: number): void {
+    const { counts } = outcome.result!;
+    const { length } = outcome.failures;
+    assert.deepEqual(counts, {
+      requested,
+      completed: requested - length,
+      failed: 0,
+      timed_out: 0,
+      stopped: length,
+      cancelled: 0,
+    });
+    assert.equal(outcome.rollouts.length, requested - length);
+    assert.ok(length > 0);
+    assert.ok(outcome.failures.every(({ failure }) => failure?.type === 'Stopped'));
+  }
+
+  test('stops the rest once every group has k, and shows how long those were', async () => {
+    const outcome = await run('enough', {
+      ...puzzleRequest({ samples: 2, num_repeats: 6 }, { max_rollout_turns: 3 }),
+      max_in_flight: 2,
+      completion: { policy: 'min_k', k: 2 },
+    });
+    assertRestStopped(outcome, 12);
+    const [first, second] = groupsOf(outcome);
+    // In input order: the first group is played whole before the second begins.
+    assert.equal(first, 6);
+    assert.ok(second! >= 2 && second! <= 4, `${second} of the second group`);
+    const { metrics } = outcome.result!;
+    const tokens = outcome.rollouts.map(({ total_tokens }) => total_tokens);
+    const mean = tokens.reduce((sum, count) => sum + count, 0) / tokens.length;
+    assert.equal(metrics['completed/mean_tokens'], mean);
+    assert.equal(metrics['group/count'], 2);
+  });
+
+  test('stops the rest at its deadline, whatever the groups have', async () => {
+    const outcome = await run('late', {
+      ...puzzleRequest({ samples: 2, num_repeats: 2 }, { max_rollout_turns: 100 }),
+      completion: { policy: 'min_k', k: 2, deadline: '3s' },
+    });
+    assertRestStopped(outcome, 4);
+    assert.deepEqual(groupsOf(outcome), []);
+    assert.deepEqual(Object.keys(outcome.result!.metrics), ['stopped/mean_tokens']);
+    assert.ok(outcome.result!.metrics['stopped/mean_tokens']! > 0);
+  });
+
+  test('that runs as slices stops once the groups of all slices have k', async () => {
+    const outcome = await run('slices', {
+      ...puzzleRequest({ samples: 2, num_repeats: 151 }, { max_rollout_turns: 2 }),
+      max_in_flight: 4,
+      completion: { policy: 'min_k', k: 3 },
+    });
+    assertRestStopped(outcome, 302);
+    const groups = groupsOf(outcome);
+    assert.ok(groups.length === 2 && groups.every((count) => count >= 3 && count < 30), String(groups)); // prettier-ignore
+  });
+});
