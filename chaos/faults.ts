@@ -1,0 +1,120 @@
+import type { Interrupts } from './bounds.js';
+import { HTTP_FAULTS } from './http-faults.js';
+import { STORE_FAULTS } from './store-faults.js';
+import type { Target } from './target.js';
+
+export interface ChaosFault {
+  name: string;
+  /** How often it strikes. */
+  hits: number;
+  apply: (target: Target) => Promise<void> | void;
+  /** From `apply` to `lift`. */
+  hold_ms: number;
+  lift: (target: Target) => Promise<void> | void;
+  interrupts: Interrupts;
+  /** The part it strikes; the loops have neither Temporal's server nor a store nor a second worker. */
+  part: 'player' | 'engine' | 'server' | 'store' | 'two_workers';
+  /** Part of the short form. */
+  short: boolean;
+}
+
+const nothing = (): void => undefined;
+
+/** An engine and a server are down this long: about what a supervisor and a start take. */
+const DOWN_MS = 1000;
+/** Longer than the heartbeat timeout, the idle timeout and a little more: everyone has noticed. */
+const FROZEN_MS = 4000;
+
+const PROCESS_FAULTS: readonly ChaosFault[] = [
+  {
+    name: 'worker-kill',
+    hits: 3,
+    apply: ({ player }) => player.kill(),
+    hold_ms: 0,
+    lift: nothing,
+    interrupts: 'open_streams',
+    part: 'player',
+    short: true,
+  },
+  {
+    name: 'worker-stop',
+    hits: 2,
+    apply: ({ player }) => {
+      player.pause();
+    },
+    hold_ms: FROZEN_MS,
+    lift: ({ player }) => {
+      player.resume();
+    },
+    interrupts: 'stopped_worker',
+    part: 'player',
+    short: false,
+  },
+  {
+    name: 'zombie-attempt',
+    hits: 2,
+    // The other worker takes over, and this one comes back while it plays.
+    apply: ({ player }) => {
+      player.pause();
+    },
+    hold_ms: FROZEN_MS,
+    lift: ({ player }) => {
+      player.resume();
+    },
+    interrupts: 'stopped_worker',
+    part: 'two_workers',
+    short: false,
+  },
+  {
+    name: 'engine-kill',
+    hits: 3,
+    apply: ({ engine }) => engine.kill(),
+    hold_ms: DOWN_MS,
+    lift: ({ engine }) => engine.start(),
+    interrupts: 'open_streams',
+    part: 'engine',
+    short: true,
+  },
+  {
+    name: 'engine-stop',
+    hits: 2,
+    apply: ({ engine }) => {
+      engine.pause();
+    },
+    hold_ms: FROZEN_MS,
+    lift: ({ engine }) => {
+      engine.resume();
+    },
+    interrupts: 'open_streams',
+    part: 'engine',
+    short: false,
+  },
+  {
+    name: 'server-kill',
+    hits: 2,
+    apply: ({ server }) => server.kill(),
+    hold_ms: DOWN_MS,
+    lift: ({ server }) => server.start(),
+    interrupts: 'streams_while_held',
+    part: 'server',
+    short: false,
+  },
+  {
+    name: 'server-stop',
+    hits: 2,
+    apply: ({ server }) => {
+      server.pause();
+    },
+    hold_ms: FROZEN_MS,
+    // To a server that wakes up, every worker has been silent.
+    lift: ({ server }) => {
+      server.resume();
+    },
+    interrupts: 'stopped_worker',
+    part: 'server',
+    short: false,
+  },
+];
+
+/** Everything that is done to a run, one fault at a time. */
+export const FAULTS: readonly ChaosFault[] = [...PROCESS_FAULTS, ...HTTP_FAULTS, ...STORE_FAULTS];
