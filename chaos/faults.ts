@@ -14,8 +14,8 @@ export interface ChaosFault {
   interrupts: Interrupts;
   /** The part it strikes; the loops have neither Temporal's server nor a store nor a second worker. */
   part: 'player' | 'engine' | 'server' | 'store' | 'two_workers';
-  /** Part of the short form. */
-  short: boolean;
+  /** In the short form: with the loops beside it, alone, or not at all. */
+  short: 'with_loops' | 'alone' | null;
 }
 
 const nothing = (): void => undefined;
@@ -34,7 +34,7 @@ const PROCESS_FAULTS: readonly ChaosFault[] = [
     lift: nothing,
     interrupts: 'open_streams',
     part: 'player',
-    short: true,
+    short: 'with_loops',
   },
   {
     name: 'worker-stop',
@@ -48,7 +48,7 @@ const PROCESS_FAULTS: readonly ChaosFault[] = [
     },
     interrupts: 'stopped_worker',
     part: 'player',
-    short: false,
+    short: null,
   },
   {
     name: 'zombie-attempt',
@@ -63,7 +63,7 @@ const PROCESS_FAULTS: readonly ChaosFault[] = [
     },
     interrupts: 'stopped_worker',
     part: 'two_workers',
-    short: false,
+    short: null,
   },
   {
     name: 'engine-kill',
@@ -73,7 +73,7 @@ const PROCESS_FAULTS: readonly ChaosFault[] = [
     lift: ({ engine }) => engine.start(),
     interrupts: 'open_streams',
     part: 'engine',
-    short: true,
+    short: 'alone',
   },
   {
     name: 'engine-stop',
@@ -87,7 +87,7 @@ const PROCESS_FAULTS: readonly ChaosFault[] = [
     },
     interrupts: 'open_streams',
     part: 'engine',
-    short: false,
+    short: null,
   },
   {
     name: 'server-kill',
@@ -97,7 +97,7 @@ const PROCESS_FAULTS: readonly ChaosFault[] = [
     lift: ({ server }) => server.start(),
     interrupts: 'streams_while_held',
     part: 'server',
-    short: false,
+    short: null,
   },
   {
     name: 'server-stop',
@@ -112,7 +112,7 @@ const PROCESS_FAULTS: readonly ChaosFault[] = [
     },
     interrupts: 'stopped_worker',
     part: 'server',
-    short: false,
+    short: null,
   },
 ];
 

@@ -20,7 +20,7 @@ const injected = (
   hold_ms: 0,
   lift: () => undefined,
   part: 'engine',
-  short: false,
+  short: null,
   ...more,
 });
 
@@ -57,7 +57,7 @@ export const HTTP_FAULTS: readonly ChaosFault[] = [
   injected('stream-cut', {
     spec: { fault: 'cut', after_tokens: AFTER_TOKENS, ...TWICE },
     interrupts: 'hit_requests',
-    short: true,
+    short: 'alone',
   }),
   injected('done-without-finish', {
     spec: { fault: 'done_without_finish', after_tokens: AFTER_TOKENS, ...TWICE },

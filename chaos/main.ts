@@ -9,10 +9,11 @@ import { interruptedBy, measure } from './measurement.js';
 import type { Options } from './options.js';
 import { USAGE, readOptions } from './options.js';
 import { playBare } from './play-bare.js';
-import type { Play } from './play-durable.js';
-import { playDurable } from './play-durable.js';
+import type { Play, Stage } from './play-durable.js';
+import { openStage, playDurable } from './play-durable.js';
 import type { ChaosReport, Cost, FaultReport } from './report.js';
 import { judged, summarized, tableOf } from './report.js';
+import type { Moment } from './schedule.js';
 import { scheduleOf } from './schedule.js';
 import type { Workload } from './workload.js';
 import {
@@ -33,12 +34,13 @@ const say = (line: string): void => {
 };
 
 /** The durable run and, where they have the part that is struck, the loops; one after the other. */
-async function playFault(play: Play): Promise<FaultReport> {
-  const { fault, bed, workload } = play;
+async function playFault(play: Play & { with_loops: boolean }): Promise<FaultReport> {
+  const { fault, workload } = play;
+  const { bed } = play.stage;
   const { evidence, cost, extra_attempts } = await playDurable(play);
   await bed.simulator().clearFaults();
   const bare = async (restart: 'all' | 'unfinished'): Promise<Cost | null> => {
-    if (fault.part !== 'player' && fault.part !== 'engine') return null;
+    if (!play.with_loops || (fault.part !== 'player' && fault.part !== 'engine')) return null;
     const spent = await playBare(play, restart);
     await bed.simulator().clearFaults();
     return spent;
@@ -52,7 +54,7 @@ async function playFault(play: Play): Promise<FaultReport> {
   return judged({
     name: fault.name,
     hits: evidence.hits.length,
-    held_s: evidence.hits.reduce((sum, { at, lifted_at }) => sum + lifted_at - at, 0) / 1000,
+    held_s: (evidence.hits.length * fault.hold_ms) / 1000,
     interrupts,
     interrupted_streams: interrupted.streams,
     tokens_after_disconnect: interrupted.tokens_after_disconnect,
@@ -65,46 +67,68 @@ async function playFault(play: Play): Promise<FaultReport> {
   });
 }
 
-async function playAll(
-  bed: RecoveryBed,
-  {
-    faults,
-    workload,
-    options,
-  }: { faults: readonly ChaosFault[]; workload: Workload; options: Options },
-): Promise<Pick<ChaosReport, 'faults' | 'not_played'>> {
-  const began = performance.now();
-  const reports: FaultReport[] = [];
-  const not_played: ChaosReport['not_played'] = [];
+interface Plan {
+  faults: readonly ChaosFault[];
+  workload: Workload;
+  options: Options;
+}
+
+function momentsOf(fault: ChaosFault, { workload, options }: Plan): Moment[] {
   const { rollouts, turns, tokens_per_second, thinking_tokens } = workload;
-  for (const fault of faults) {
+  return scheduleOf({
+    seed: options.seed,
+    fault: fault.name,
+    hits: options.short ? SHORT_HITS : fault.hits,
+    turns: rollouts * turns,
+    turn_ms: (thinking_tokens / tokens_per_second) * 1000,
+  });
+}
+
+/** One after the other. What a fault leaves behind that could not be played is not known: the next has a new stage. */
+async function playAll(plan: Plan): Promise<Pick<ChaosReport, 'faults' | 'not_played'>> {
+  const began = performance.now();
+  const faults: FaultReport[] = [];
+  const not_played: ChaosReport['not_played'] = [];
+  let stage: Stage | null = null;
+  for (const fault of plan.faults) {
     const { name } = fault;
     if (performance.now() - began > LIMIT_MS) {
       not_played.push({ name, reason: `the limit of ${LIMIT_MS / 60_000} minutes had passed` });
       continue;
     }
-    const moments = scheduleOf({
-      seed: options.seed,
-      fault: name,
-      hits: options.short ? SHORT_HITS : fault.hits,
-      turns: rollouts * turns,
-      turn_ms: (thinking_tokens / tokens_per_second) * 1000,
-    });
+    stage ??= await openStage(() => startBed(plan));
     try {
-      await bed.observed(async () => {
-        const report = await playFault({ bed, fault, moments, workload });
-        reports.push(report);
+      const play = {
+        ...{ stage, fault, workload: plan.workload },
+        moments: momentsOf(fault, plan),
+        with_loops: !plan.options.short || fault.short === 'with_loops',
+      };
+      await stage.bed.observed(async () => {
+        const report = await playFault(play);
+        faults.push(report);
         say(`${name}: ${report.broken.length === 0 ? 'holds' : report.broken.join('; ')}`);
       });
     } catch (error) {
       not_played.push({ name, reason: describeError(error) });
       say(`${name}: ${describeError(error)}`);
-      // What it left behind is not known.
-      break;
+      await stage.end();
+      stage = null;
     }
   }
-  return { faults: reports, not_played };
+  await stage?.end();
+  return { faults, not_played };
 }
+
+const startBed = ({ workload }: Plan): Promise<RecoveryBed> =>
+  startRecoveryBed({
+    name: 'chaos',
+    simulator: simulatorSettingsOf(workload),
+    worker: { heartbeat_timeout: `${HEARTBEAT_TIMEOUT_S}s` },
+    generation: {
+      first_token_timeout: `${FIRST_TOKEN_TIMEOUT_S}s`,
+      idle_timeout: `${IDLE_TIMEOUT_S}s`,
+    },
+  });
 
 async function main(): Promise<void> {
   if (process.argv.includes('--help')) {
@@ -115,21 +139,14 @@ async function main(): Promise<void> {
   const { short, seed, only } = options;
   const workload = short ? SHORT : LONG;
   const faults = FAULTS.filter(
-    (fault) => fault.name.includes(only) && (!short || fault.short || only !== ''),
+    ({ name, short: part }) =>
+      only.split(',').some((text) => name.includes(text)) &&
+      (!short || part !== null || only !== ''),
   );
   if (faults.length === 0) throw new Error(`no fault's name contains ${only}\n\n${USAGE}`);
   say(`chaos, seed ${seed}: ${faults.map(({ name }) => name).join(', ')}`);
   const began = performance.now();
-  const bed = await startRecoveryBed({
-    name: 'chaos',
-    simulator: simulatorSettingsOf(workload),
-    worker: { heartbeat_timeout: `${HEARTBEAT_TIMEOUT_S}s` },
-    generation: {
-      first_token_timeout: `${FIRST_TOKEN_TIMEOUT_S}s`,
-      idle_timeout: `${IDLE_TIMEOUT_S}s`,
-    },
-  });
-  const played = await playAll(bed, { faults, workload, options }).finally(() => bed.end());
+  const played = await playAll({ faults, workload, options });
   const duration_s = (performance.now() - began) / 1000;
   const report = summarized({ seed, form: short ? 'short' : 'long', duration_s, ...played });
   await publish(report, options.json);

@@ -4,7 +4,7 @@ export const USAGE = `npm run chaos -- [--short] [--seed N] [--only TEXT] [--jso
 
   --short        a few faults on a small batch, within a minute
   --seed N       of the moments at which faults strike; else a random one, which is printed
-  --only TEXT    only faults whose name contains TEXT
+  --only TEXT    only faults whose name contains TEXT, or one of several with commas between them
   --json [FILE]  the report as JSON into a file; without one, or with -, as the last line on stdout`;
 
 export interface Options {

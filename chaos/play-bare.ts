@@ -24,7 +24,7 @@ const RESTART_DELAY_MS = 500;
 
 /** The same rollouts under the same schedule. Wasted is what the last run of each rollout did not use. */
 export async function playBare(
-  { bed, fault, moments, workload }: Play,
+  { stage: { bed }, fault, moments, workload }: Play,
   restart: Restart,
 ): Promise<Cost> {
   const log = await followLog(requestLogOf(bed.directory));
@@ -84,6 +84,7 @@ async function startLoop({ logFile, restart, order }: LoopOptions): Promise<Loop
     child = born;
     await once(born, 'message');
     born.on('message', ({ row, tokens }: Finished) => {
+      if (born !== child) return;
       done.set(row, tokens);
       if (done.size < rows.length) return;
       ended = true;

@@ -15,9 +15,29 @@ import type { Target } from './target.js';
 import type { Workload } from './workload.js';
 import { requestOf } from './workload.js';
 
+/** Processes that live through several faults; the worker is started again when it ends. */
+export interface Stage {
+  bed: RecoveryBed;
+  worker: KeptWorker;
+  end: () => Promise<void>;
+}
+
+/** Its store and its task queue. */
+const STORE = 'chaos';
+
+export async function openStage(startBed: () => Promise<RecoveryBed>): Promise<Stage> {
+  const bed = await startBed();
+  try {
+    return { bed, worker: await bed.startWorker(STORE), end: bed.end };
+  } catch (error) {
+    await bed.end();
+    throw error;
+  }
+}
+
 /** What every contender is given. */
 export interface Play {
-  bed: RecoveryBed;
+  stage: Stage;
   fault: ChaosFault;
   moments: readonly Moment[];
   workload: Workload;
@@ -30,22 +50,20 @@ export interface DurableRun {
   extra_attempts: number;
 }
 
-/** One batch under one fault, in a store and on a task queue of its own. */
-export async function playDurable({ bed, fault, moments, workload }: Play): Promise<DurableRun> {
+/** One batch under one fault. */
+export async function playDurable({ stage, fault, moments, workload }: Play): Promise<DurableRun> {
+  const { bed, worker } = stage;
   const batch_id = `chaos-${fault.name}`;
-  const workers = [await bed.startWorker(fault.name)];
-  if (fault.part === 'two_workers') {
-    workers.push(await bed.startWorker(fault.name, `worker-${fault.name}-other`));
-  }
+  const other = fault.part === 'two_workers' ? await bed.startWorker(STORE, 'worker-other') : null;
   const log = await followLog(requestLogOf(bed.directory));
-  const batch = bed.batch(fault.name, batch_id);
-  const journals = path.join(bed.storeRoot(fault.name), batch_id, 'journals');
+  const batch = bed.batch(STORE, batch_id);
+  const journals = path.join(bed.storeRoot(STORE), batch_id, 'journals');
   await batch.start(requestOf(workload));
-  const target = targetOf(bed, { worker: workers[0], journals });
+  const target = { player: worker, ...partsOf(bed), journals };
   const hits = await strike({ fault, moments, log, target });
   const { rollouts, failures } = await batch.outcome();
   const { startTime, closeTime } = await batch.handle().describe();
-  await Promise.all(workers.map((worker) => worker.stop()));
+  await other?.stop();
   const streams = streamsOf(await log.read());
   const useful = rollouts.reduce((sum, { assistant_tokens }) => sum + assistant_tokens, 0);
   const sent = streams.reduce((sum, { tokens_sent }) => sum + tokens_sent, 0);
@@ -53,7 +71,7 @@ export async function playDurable({ bed, fault, moments, workload }: Play): Prom
     evidence: {
       ...{ rollouts, failures, streams, hits },
       requested: workload.rollouts,
-      journals: await journalsOf(bed, { store: fault.name, batch_id, rollouts: workload.rollouts }),
+      journals: await journalsOf(bed, { batch_id, rollouts: workload.rollouts }),
       interrupts: fault.interrupts,
     },
     cost: {
@@ -62,14 +80,6 @@ export async function playDurable({ bed, fault, moments, workload }: Play): Prom
     },
     extra_attempts: rollouts.reduce((sum, { attempts }) => sum + attempts - 1, 0),
   };
-}
-
-function targetOf(
-  bed: RecoveryBed,
-  { worker, journals }: { worker: KeptWorker | undefined; journals: string },
-): Omit<Target, 'index'> {
-  if (worker === undefined) throw new Error('expected a worker, got none');
-  return { player: worker, ...partsOf(bed), journals };
 }
 
 /** The parts that all contenders share. */
@@ -104,12 +114,12 @@ export function partsOf(bed: RecoveryBed): Pick<Target, 'engine' | 'server'> {
 
 async function journalsOf(
   bed: RecoveryBed,
-  { store, batch_id, rollouts }: { store: string; batch_id: string; rollouts: number },
+  { batch_id, rollouts }: { batch_id: string; rollouts: number },
 ): Promise<Map<string, JournalLine[]>> {
   const journals = new Map<string, JournalLine[]>();
   for (let row = 0; row < rollouts; row++) {
     const place = { batch_id, row, repeat: 0 };
-    journals.set(`${batch_id}/${row}-0`, await readJournal(bed.storeRoot(store), place));
+    journals.set(`${batch_id}/${row}-0`, await readJournal(bed.storeRoot(STORE), place));
   }
   return journals;
 }

@@ -13,7 +13,7 @@ export interface Stream {
   /** Sent to its natural end. */
   whole: boolean;
   arrived_at: number;
-  /** Of one whose engine was killed: when the rollout's next request arrived. */
+  /** Of one that has no end, as when its engine was killed: a second after its last sign of life. */
   ended_at: number;
   sent: { at: number; tokens_sent: number }[];
 }
@@ -39,7 +39,7 @@ export function streamsOf(lines: readonly LogLine[]): Stream[] {
       stream.ended_at = at;
     }
   }
-  return endKilled([...streams.values()]);
+  return Array.from(streams.values(), ended);
 }
 
 function arrivedStream(entry: RequestEntry): Stream | null {
@@ -56,18 +56,13 @@ function arrivedStream(entry: RequestEntry): Stream | null {
   };
 }
 
-/** A killed engine writes no end. A rollout has one request at a time, unless a zombie has another. */
-function endKilled(streams: readonly Stream[]): Stream[] {
-  const next = new Map<string, number>();
-  return streams
-    .toReversed()
-    .map((stream) => {
-      const { rollout_id, arrived_at, ended_at } = stream;
-      const successor = next.get(rollout_id) ?? Infinity;
-      next.set(rollout_id, arrived_at);
-      return ended_at === Infinity ? { ...stream, ended_at: successor } : stream;
-    })
-    .reverse();
+/** Tokens go out every few hundredths of a second. */
+const SILENCE_MS = 1000;
+
+function ended(stream: Stream): Stream {
+  if (stream.ended_at !== Infinity) return stream;
+  const { arrived_at, sent } = stream;
+  return { ...stream, ended_at: (sent.at(-1)?.at ?? arrived_at) + SILENCE_MS };
 }
 
 /** What was sent after a moment. */

@@ -20,7 +20,7 @@ export const STORE_FAULTS: readonly ChaosFault[] = [
     lift: ({ player }) => limitFileSize(player.pid(), 'unlimited'),
     interrupts: 'streams_while_held',
     part: 'store',
-    short: false,
+    short: null,
   },
   {
     name: 'read-only-store',
@@ -36,7 +36,7 @@ export const STORE_FAULTS: readonly ChaosFault[] = [
     },
     interrupts: 'streams_while_held',
     part: 'store',
-    short: false,
+    short: null,
   },
   {
     name: 'torn-line',
@@ -46,7 +46,7 @@ export const STORE_FAULTS: readonly ChaosFault[] = [
     lift: () => undefined,
     interrupts: 'open_streams',
     part: 'store',
-    short: true,
+    short: 'alone',
   },
 ];
 

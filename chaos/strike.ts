@@ -19,7 +19,7 @@ const MOMENT_WITHIN_MS = 90_000;
 
 /** Between two turns there may be nothing to interrupt. */
 const OPEN = { what: 'an open stream with tokens', timeout_ms: 30_000 };
-const isOpen = ({ ended_at, sent }: Stream): boolean => ended_at === Infinity && sent.length > 0;
+const isOpen = ({ ended_at, sent }: Stream): boolean => ended_at > Date.now() && sent.length > 0;
 
 /** Lets the fault strike at its moments, one after the other; each is lifted, whatever happens. */
 export async function strike({ fault, moments, log, target }: Strikes): Promise<Hit[]> {

@@ -20,7 +20,7 @@ export const LONG: Workload = {
   tokens_per_second: 200,
   thinking_tokens: 160,
 };
-export const SHORT: Workload = { ...LONG, rollouts: 6, turns: 4 };
+export const SHORT: Workload = { ...LONG, rollouts: 4, turns: 3, thinking_tokens: 120 };
 
 /** Of the workers: shorter than by default, so that a dead one is noticed soon. */
 export const HEARTBEAT_TIMEOUT_S = 2;

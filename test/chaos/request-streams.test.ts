@@ -6,11 +6,12 @@ import type { LogLine, RequestEntry } from '../../src/simulator/request-log.js';
 const time = (ms: number): string => new Date(ms).toISOString();
 
 function entry(request_id: string, at: number): RequestEntry {
-  const [, rollout_id = null, turn = null, writer = null] =
-    /^(.+)\.(\d+)\.([^.]+)$/.exec(request_id) ?? [];
+  const parts = /^(.+)\.(\d+)\.([^.]+)$/.exec(request_id);
   return {
-    ...{ request_id, rollout_id, writer, at: time(at) },
-    turn: turn === null ? null : Number(turn),
+    ...{ request_id, at: time(at) },
+    rollout_id: parts?.[1] ?? null,
+    turn: parts === null ? null : Number(parts[2]),
+    writer: parts?.[3] ?? null,
     session_id: null,
     prompt_tokens: 5,
     tokens_sent: 0,
@@ -66,16 +67,15 @@ test('a request is put together from its lines', () => {
   );
 });
 
-test('an aborted one is not whole, and one whose engine was killed ends with the rollout’s next', () => {
-  const [aborted, killed, next] = streamsOf([
+test('an aborted one is not whole, and one that has no end ends a second after its last sign of life', () => {
+  const [aborted, killed] = streamsOf([
     arrived('b/1-0.0.w', 1),
     ended('b/1-0.0.w', { at: 1, now: 2, outcome: 'complete', finish_reason: 'abort' }),
     arrived('b/0-0.0.w', 10),
     sent('b/0-0.0.w', { at: 10, now: 20, tokens_sent: 3 }),
-    arrived('b/0-0.0.v', 500),
   ]);
   assert.equal(aborted!.whole, false);
-  assert.deepEqual([killed!.tokens_sent, killed!.ended_at, next!.ended_at], [3, 500, Infinity]);
-  const open = openBetween([aborted!, killed!, next!], { from: 30, to: 30 });
+  assert.deepEqual([killed!.tokens_sent, killed!.ended_at], [3, 1020]);
+  const open = openBetween([aborted!, killed!], { from: 30, to: 30 });
   assert.deepEqual(open, [killed]);
 });

@@ -32,7 +32,7 @@ test('moments come in order, after the first turn and with turns left to play', 
 test('faults have names of their own, and the short form has a few of several parts', () => {
   const names = FAULTS.map(({ name }) => name);
   assert.equal(new Set(names).size, names.length);
-  const short = FAULTS.filter((fault) => fault.short);
+  const short = FAULTS.filter((fault) => fault.short !== null);
   assert.deepEqual(new Set(short.map(({ part }) => part)), new Set(['player', 'engine', 'store']));
 });
 

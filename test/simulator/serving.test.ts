@@ -234,9 +234,9 @@ describe('the request log', () => {
     const sent = lines.filter(({ event }) => event === 'sent');
     assert.ok(sent.length > 1);
     assert.ok(
-      sent.every(({ request_id, at }) => request_id === 'b/0-0.4.w' && at === lines[0]?.at),
+      sent.every(({ request_id, at }) => request_id === 'b/0-0.4.w' && at === lines[0]?.['at']),
     );
-    const totals = sent.map(({ tokens_sent }) => tokens_sent);
+    const totals = sent.map(({ tokens_sent }) => Number(tokens_sent));
     assert.deepEqual(
       [...new Set(totals)].toSorted((a, b) => a - b),
       totals,
