@@ -122,6 +122,8 @@ async function playAll(plan: Plan): Promise<Pick<ChaosReport, 'faults' | 'not_pl
 const startBed = ({ workload }: Plan): Promise<RecoveryBed> =>
   startRecoveryBed({
     name: 'chaos',
+    // A disk that is full is that of the store.
+    pipe_log: true,
     simulator: simulatorSettingsOf(workload),
     worker: { heartbeat_timeout: `${HEARTBEAT_TIMEOUT_S}s` },
     generation: {

@@ -35,7 +35,7 @@ const sent = (
 });
 const ended = (
   id: string,
-  { at, now, ...more }: { at: number; now: number } & Partial<RequestEntry>,
+  { at, now, ...more }: { at: number; now: number } & Partial<Omit<RequestEntry, 'at'>>,
 ): LogLine => ({
   ...{ event: 'ended', logged_at: time(now), ...entry(id, at), ...more },
 });

@@ -16,7 +16,7 @@ import type { SimulatorProcess, SimulatorProcessOptions } from './simulator-proc
 import { startSimulatorProcess } from './simulator-process.js';
 import { makeTemporaryDirectory } from './temporary-directory.js';
 import { within } from './waiting.js';
-import type { WorkerConfig } from './worker-process.js';
+import type { WorkerConfig, WorkerOptions } from './worker-process.js';
 
 /**
  * Real processes that may be killed and started again: a Temporal server with a database file, a simulator that logs
@@ -62,6 +62,7 @@ export interface RecoveryBedOptions {
   simulator?: SimulatorProcessOptions['settings'];
   environments?: WorkerConfig['environments'];
   worker?: WorkerConfig['worker'];
+  pipe_log?: WorkerOptions['pipe_log'];
   /** Beside its URL. */
   generation?: Partial<WorkerConfig['generation'][string]>;
 }
@@ -78,6 +79,7 @@ export async function startRecoveryBed({
   environments = { sliding_puzzle: { kind: 'sliding_puzzle' } },
   worker: more = {},
   generation = {},
+  pipe_log = false,
 }: RecoveryBedOptions): Promise<RecoveryBed> {
   const { path: directory, remove } = await makeTemporaryDirectory(name);
   const db_file = path.join(directory, 'database', 'temporal.db');
@@ -130,7 +132,7 @@ export async function startRecoveryBed({
         environments,
         worker: { ...WORKER, ...more },
       };
-      const worker = await keepWorker({ directory, config, name: workerName });
+      const worker = await keepWorker({ directory, config, name: workerName, pipe_log });
       workers.push(worker);
       return worker;
     },
