@@ -172,7 +172,7 @@ function recoverySeconds(evidence: Evidence): number | null {
         Math.min(next?.sent[0]?.at ?? Infinity, end === undefined ? Infinity : end.at * 1000) - from
       );
     });
-  return times.length === 0 ? null : Math.max(...times) / 1000;
+  return times.length === 0 ? null : Math.round(Math.max(...times)) / 1000;
 }
 
 const hasTokens = ({ sent }: Stream): boolean => sent.length > 0;
