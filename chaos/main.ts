@@ -12,7 +12,7 @@ import { playBare } from './play-bare.js';
 import type { Play, Stage } from './play-durable.js';
 import { openStage, playDurable } from './play-durable.js';
 import type { ChaosReport, Cost, FaultReport } from './report.js';
-import { judged, summarized, tableOf } from './report.js';
+import { judged, lineOf, summarized, tableOf } from './report.js';
 import type { Moment } from './schedule.js';
 import { scheduleOf } from './schedule.js';
 import type { Workload } from './workload.js';
@@ -106,7 +106,7 @@ async function playAll(plan: Plan): Promise<Pick<ChaosReport, 'faults' | 'not_pl
       await stage.bed.observed(async () => {
         const report = await playFault(play);
         faults.push(report);
-        say(`${name}: ${report.broken.length === 0 ? 'holds' : report.broken.join('; ')}`);
+        say(lineOf(report));
       });
     } catch (error) {
       not_played.push({ name, reason: describeError(error) });

@@ -107,15 +107,19 @@ function verdict(broken: readonly string[], within_token_limit: boolean): string
   return within_token_limit ? 'ok' : 'ok, over the token limit';
 }
 
+/** A fault's line of the table, as soon as it was played. */
+export const lineOf = (fault: FaultReport): string => cells(COLUMNS.map(([, text]) => text(fault)));
+
+const cells = (values: readonly string[]): string => `| ${values.join(' | ')} |`;
+
 /** In Markdown; below it, each bound that is broken. */
 export function tableOf({ faults, not_played, seed, form, duration_s, ok }: ChaosReport): string {
-  const cells = (values: readonly string[]): string => `| ${values.join(' | ')} |`;
   const lines = [
     `${form} form, seed ${seed}, ${duration_s.toFixed(0)} s: ${ok ? 'every bound holds' : 'BROKEN'}`,
     '',
     cells(COLUMNS.map(([title]) => title)),
     cells(COLUMNS.map((_, i) => (i === 0 || i === COLUMNS.length - 1 ? '---' : '---:'))),
-    ...faults.map((fault) => cells(COLUMNS.map(([, text]) => text(fault)))),
+    ...faults.map(lineOf),
   ];
   const broken = [
     ...faults.flatMap(({ name, broken: reasons }) => reasons.map((reason) => `${name}: ${reason}`)),
