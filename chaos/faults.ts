@@ -22,8 +22,10 @@ const nothing = (): void => undefined;
 
 /** An engine and a server are down this long: about what a supervisor and a start take. */
 const DOWN_MS = 1000;
-/** Longer than the heartbeat timeout, the idle timeout and a little more: everyone has noticed. */
+/** Twice the heartbeat timeout: whoever waits for a beat has noticed. */
 const FROZEN_MS = 4000;
+/** Longer than the idle timeout and the question whether the engine is paused, which a frozen one leaves open. */
+const FROZEN_ENGINE_MS = 9000;
 
 const PROCESS_FAULTS: readonly ChaosFault[] = [
   {
@@ -81,7 +83,7 @@ const PROCESS_FAULTS: readonly ChaosFault[] = [
     apply: ({ engine }) => {
       engine.pause();
     },
-    hold_ms: FROZEN_MS,
+    hold_ms: FROZEN_ENGINE_MS,
     lift: ({ engine }) => {
       engine.resume();
     },
