@@ -5,6 +5,7 @@ export default tseslint.config(
     ignores: [
       'dist/',
       '.bench/',
+      '.chaos/',
       'node_modules/',
       '.rollouts/',
       'python/',
@@ -60,7 +61,7 @@ export default tseslint.config(
     },
   },
   {
-    files: ['test/**', 'bench/**'],
+    files: ['test/**', 'bench/**', 'chaos/**'],
     rules: {
       // `describe`/`test` callbacks and tables of cases are long by nature; node:test promises are awaited by the runner.
       'max-lines-per-function': 'off',

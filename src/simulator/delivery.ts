@@ -4,6 +4,7 @@ import { DONE, IN_BAND_ERROR, type Piece, type Wire } from './completion-wire.js
 import type { EndReason, Engine } from './engine.js';
 import { engineError } from './fault-answers.js';
 import { sendJson, sendText, type Exchange } from './http-exchange.js';
+import { piecewise } from './piecewise.js';
 import type { Outcome, RequestRecord } from './request-log.js';
 import type { FaultSpec } from './settings.js';
 
@@ -42,10 +43,16 @@ export function createDelivery(facts: DeliveryFacts): Delivery {
   return {
     total,
     send(upTo) {
-      const finish_reason = upTo === all && breaks === null ? answer.finish_reason : null;
-      if (request.stream) out.chunk({ start: sent, end: upTo, finish_reason });
-      count(upTo - sent);
-      sent = upTo;
+      const size = eventSize(fault);
+      while (sent < upTo) {
+        // All that is due, unless the fault asks for events of a size.
+        const end = size === null ? upTo : Math.min(sent + size, total);
+        if (end > upTo) return;
+        const finish_reason = end === all && breaks === null ? answer.finish_reason : null;
+        if (request.stream) out.chunk({ start: sent, end, finish_reason });
+        count(end - sent);
+        sent = end;
+      }
       if (upTo < total) out.flush();
     },
     end() {
@@ -58,6 +65,12 @@ export function createDelivery(facts: DeliveryFacts): Delivery {
       return ending.reason !== null;
     },
   };
+}
+
+/** Tokens of one event; null: whatever is due. */
+function eventSize(fault: FaultSpec | null): number | null {
+  if (fault?.fault === 'merged_deltas') return fault.tokens;
+  return fault?.fault === 'split_deltas' ? 1 : null;
 }
 
 interface Ending {
@@ -135,15 +148,16 @@ const ENDINGS: Readonly<Record<Breaking, Ending>> = {
 type Output = ReturnType<typeof createOutput>;
 
 /** The response, as a stream of events or as one body. */
-function createOutput({ exchange, request, wire, exit }: DeliveryFacts) {
+function createOutput({ exchange, request, wire, fault, exit }: DeliveryFacts) {
   const { response } = exchange;
+  const writer = fault?.fault === 'split_deltas' ? piecewise(response, fault.bytes) : response;
   let waiting = '';
   const flush = (): void => {
-    if (waiting !== '') response.write(waiting);
+    if (waiting !== '') writer.write(waiting);
     waiting = '';
   };
   const close = (last: string): void => {
-    response.end(waiting + last);
+    writer.end(waiting + last);
     waiting = '';
   };
   const sendBody = (piece: Piece): void => {

@@ -38,6 +38,14 @@ export interface TurnCounts {
 /** By rollout, then by turn. */
 export type Counts = Record<string, Record<string, TurnCounts>>;
 
+/** A line of `log_file`. `logged_at`: when it was written, ISO 8601. */
+export type LogLine =
+  | (RequestEntry & { event: 'arrived' | 'ended'; logged_at: string })
+  | (Pick<RequestEntry, 'request_id' | 'at' | 'tokens_sent'> & {
+      event: 'sent';
+      logged_at: string;
+    });
+
 /** One request's line in the log. */
 export interface RequestRecord {
   readonly entry: RequestEntry;
@@ -58,7 +66,8 @@ export interface RequestLog {
 export function createRequestLog({
   log_limit,
   log_file,
-}: Pick<SimulatorSettings, 'log_limit' | 'log_file'>): RequestLog {
+  log_tokens,
+}: Pick<SimulatorSettings, 'log_limit' | 'log_file' | 'log_tokens'>): RequestLog {
   const recent = new Set<RequestEntry>();
   const rollouts = new Map<string, Map<number, TurnCounts>>();
   const append = createAppender(log_file);
@@ -73,7 +82,7 @@ export function createRequestLog({
       const counts = countsOf(rollouts, entry);
       counts.requests += 1;
       append('arrived', entry);
-      return createRecord({ entry, counts, append });
+      return createRecord({ entry, counts, append, log_tokens });
     },
     entries: () => [...recent],
     counts: () =>
@@ -87,14 +96,17 @@ export function createRequestLog({
   };
 }
 
-type Append = (event: string, entry: RequestEntry) => void;
+type Append = (event: LogLine['event'], entry: RequestEntry) => void;
 
 /** One `write` per line, at once: a killed process loses none. */
 function createAppender(file: string | null): Append {
   if (file === null) return () => undefined;
   mkdirSync(path.dirname(path.resolve(file)), { recursive: true });
   return (event, entry) => {
-    appendFileSync(file, `${JSON.stringify({ event, ...entry })}\n`);
+    const { request_id, at, tokens_sent } = entry;
+    const said = event === 'sent' ? { request_id, at, tokens_sent } : entry;
+    const line = { event, logged_at: new Date().toISOString(), ...said };
+    appendFileSync(file, `${JSON.stringify(line)}\n`);
   };
 }
 
@@ -134,16 +146,19 @@ function createRecord({
   entry,
   counts,
   append,
+  log_tokens,
 }: {
   entry: RequestEntry;
   counts: TurnCounts;
   append: Append;
+  log_tokens: boolean;
 }): RequestRecord {
   return {
     entry,
     sent(tokens) {
       entry.tokens_sent += tokens;
       counts.tokens += tokens;
+      if (log_tokens && tokens > 0) append('sent', entry);
     },
     end(outcome, finish_reason = null) {
       if (entry.outcome !== 'open') return;

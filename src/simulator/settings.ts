@@ -51,6 +51,10 @@ export const FaultSpec = z.discriminatedUnion('fault', [
   }),
   /** Finish reason `abort` (capture 140). */
   z.strictObject({ fault: z.literal('abort_finish'), ...shared, after_tokens: count.default(0) }),
+  /** So many tokens in each event, fewer in the last (capture 009). */
+  z.strictObject({ fault: z.literal('merged_deltas'), ...shared, tokens: z.int().positive() }),
+  /** Each token in an event of its own, and the stream in pieces of so many bytes: events are cut anywhere. */
+  z.strictObject({ fault: z.literal('split_deltas'), ...shared, bytes: z.int().positive() }),
 ]);
 export type FaultSpec = z.infer<typeof FaultSpec>;
 
@@ -87,6 +91,8 @@ export const SimulatorSettings = z.strictObject({
   faults: z.array(FaultSpec).default([]),
   /** Each completion request is appended when it arrives and when it ends, one JSON line each. */
   log_file: z.string().min(1).nullable().default(null),
+  /** There is a line whenever tokens go out, too: it is known what a process had sent that is killed. */
+  log_tokens: z.boolean().default(false),
   /** How many requests `/simulator/requests` remembers. */
   log_limit: z.int().positive().default(10_000),
 });

@@ -1,11 +1,11 @@
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { Client, Connection } from '@temporalio/client';
 import { LOOPBACK_CHANNEL, chooseServerPorts, startDevServer } from '../../src/local/dev-server.js';
 import { findTemporalCli } from '../../src/local/temporal-cli.js';
 import type { Ports } from '../../src/local/dev-server.js';
+import { PROJECT_ROOT } from './project-root.js';
 
-export const PROJECT_ROOT = fileURLToPath(new URL('../../', import.meta.url));
+export { PROJECT_ROOT };
 
 export interface TestServer {
   /** `127.0.0.1:<port>` */

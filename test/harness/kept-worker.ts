@@ -7,6 +7,11 @@ import { startWorkerProcess } from './worker-process.js';
 export interface KeptWorker {
   /** kill -9; then `meanwhile`, while none runs; then another is started, and has started. */
   kill: (meanwhile?: () => Promise<void>) => Promise<void>;
+  /** Freezes the one that runs, until `resume`. */
+  pause: () => void;
+  resume: () => void;
+  /** Of the one that runs. */
+  pid: () => number;
   /** How often it ended without having been killed. */
   ownEnds: () => number;
   stop: () => Promise<void>;
@@ -57,6 +62,13 @@ export async function keepWorker(options: WorkerOptions & { name: string }): Pro
       await meanwhile?.();
       await start();
     },
+    pause: () => {
+      worker.pause();
+    },
+    resume: () => {
+      worker.resume();
+    },
+    pid: () => worker.pid,
     ownEnds: () => ownEnds,
     stop: async () => {
       stopped = true;

@@ -16,7 +16,7 @@ import type { SimulatorProcess, SimulatorProcessOptions } from './simulator-proc
 import { startSimulatorProcess } from './simulator-process.js';
 import { makeTemporaryDirectory } from './temporary-directory.js';
 import { within } from './waiting.js';
-import type { WorkerConfig } from './worker-process.js';
+import type { WorkerConfig, WorkerOptions } from './worker-process.js';
 
 /**
  * Real processes that may be killed and started again: a Temporal server with a database file, a simulator that logs
@@ -37,7 +37,8 @@ export interface RecoveryBed {
   killSimulator: () => Promise<void>;
   /** On the same port. */
   startSimulator: () => Promise<void>;
-  startWorker: (store: string) => Promise<KeptWorker>;
+  /** `name` where a store has several: of its files. */
+  startWorker: (store: string, name?: string) => Promise<KeptWorker>;
   storeRoot: (store: string) => string;
   batch: (store: string, batch_id: string) => RecoveryBatch;
   /** Does something; where that fails, prints what the processes said last. */
@@ -61,6 +62,9 @@ export interface RecoveryBedOptions {
   simulator?: SimulatorProcessOptions['settings'];
   environments?: WorkerConfig['environments'];
   worker?: WorkerConfig['worker'];
+  pipe_log?: WorkerOptions['pipe_log'];
+  /** Beside its URL. */
+  generation?: Partial<WorkerConfig['generation'][string]>;
 }
 
 /** For one batch, on a machine that has much else to do. */
@@ -74,6 +78,8 @@ export async function startRecoveryBed({
   simulator: settings = {},
   environments = { sliding_puzzle: { kind: 'sliding_puzzle' } },
   worker: more = {},
+  generation = {},
+  pipe_log = false,
 }: RecoveryBedOptions): Promise<RecoveryBed> {
   const { path: directory, remove } = await makeTemporaryDirectory(name);
   const db_file = path.join(directory, 'database', 'temporal.db');
@@ -116,17 +122,17 @@ export async function startRecoveryBed({
     startSimulator: async () => {
       simulator = await startSimulatorProcess({ directory, port, settings });
     },
-    startWorker: async (store) => {
+    startWorker: async (store, workerName = `worker-${store}`) => {
       const { address, namespace } = server!;
       const config: WorkerConfig = {
         temporal: { address, namespace, task_queue: store },
         store: { kind: 'file', root: storeRoot(store) },
         inputs_dir: PROJECT_ROOT,
-        generation: { default: { kind: 'vllm', base_urls: [`${url}/v1`] } },
+        generation: { default: { ...generation, kind: 'vllm', base_urls: [`${url}/v1`] } },
         environments,
         worker: { ...WORKER, ...more },
       };
-      const worker = await keepWorker({ directory, config, name: `worker-${store}` });
+      const worker = await keepWorker({ directory, config, name: workerName, pipe_log });
       workers.push(worker);
       return worker;
     },

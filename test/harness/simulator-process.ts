@@ -5,7 +5,7 @@ import type { Exit } from '../../src/local/child.js';
 import { describeExit, logTail, startChild } from '../../src/local/child.js';
 import { stackEnvironment } from '../../src/local/environment.js';
 import type { RequestEntry } from '../../src/simulator/request-log.js';
-import type { SettingsChange, SimulatorSettings } from '../../src/simulator/settings.js';
+import type { FaultSpec, SettingsChange, SimulatorSettings } from '../../src/simulator/settings.js';
 import { PROJECT_ROOT } from './dev-server.js';
 import { eventually, within } from './waiting.js';
 
@@ -16,6 +16,10 @@ export interface SimulatorProcess {
   url: string;
   /** `PUT /simulator/settings`. */
   change: (change: z.input<typeof SettingsChange>) => Promise<void>;
+  /** `POST /simulator/faults`. */
+  inject: (fault: z.input<typeof FaultSpec>) => Promise<void>;
+  /** Those that have not struck yet, too. */
+  clearFaults: () => Promise<void>;
   /** What `/metrics` says of requests in execution. */
   runningRequests: () => Promise<number>;
   /** SIGKILL, and waits for its end. */
@@ -74,6 +78,12 @@ export async function startSimulatorProcess({
       change: async (change) => {
         await call(`${url}/simulator/settings`, { method: 'PUT', body: JSON.stringify(change) });
       },
+      inject: async (fault) => {
+        await call(`${url}/simulator/faults`, { method: 'POST', body: JSON.stringify(fault) });
+      },
+      clearFaults: async () => {
+        await call(`${url}/simulator/faults`, { method: 'DELETE' });
+      },
       runningRequests: async () => {
         const text = await call(`${url}/metrics`, {});
         return Number(/^vllm:num_requests_running\{[^}]*\} (\S+)$/m.exec(text)?.[1]);
@@ -100,7 +110,7 @@ async function call(url: string, init: RequestInit): Promise<string> {
 const urlsIn = async (logFile: string): Promise<string[]> =>
   [...(await textOf(logFile)).matchAll(/ (http:\/\/\S+)\/v1, model /g)].map(([, url = '']) => url);
 
-const requestLogOf = (directory: string): string => path.join(directory, 'requests.jsonl');
+export const requestLogOf = (directory: string): string => path.join(directory, 'requests.jsonl');
 
 /** The completion requests that arrived, in order, whichever of the simulator's processes they came to. */
 export async function readArrivals(directory: string): Promise<RequestEntry[]> {

@@ -33,7 +33,12 @@ export interface WorkerOptions {
   name?: string;
   /** Variables beside those of this process. */
   env?: Record<string, string>;
+  /** What it logs goes through a pipe: a limit on the files of the worker is none on its log. */
+  pipe_log?: boolean;
 }
+
+/** Becomes the program that is named by its arguments: same process id. `cat` ends with it. */
+const PIPED = 'exec "$@" > >(exec cat) 2>&1';
 
 const STARTED_WITHIN_MS = 60_000;
 const ENDED_WITHIN_MS = 20_000;
@@ -44,6 +49,7 @@ export async function startWorkerProcess({
   config,
   name = 'worker',
   env = {},
+  pipe_log = false,
 }: WorkerOptions): Promise<WorkerProcess> {
   const main = path.join(PROJECT_ROOT, 'dist', 'cli', 'main.js');
   await access(main).catch(() => {
@@ -53,9 +59,11 @@ export async function startWorkerProcess({
   const logFile = path.join(directory, `${name}.log`);
   // JSON is YAML.
   await writeFile(settings, JSON.stringify(config, null, 2));
+  const program = [process.execPath, main, 'worker', '--config', settings];
+  const [command = '', ...args] = pipe_log ? ['bash', '-c', PIPED, 'worker', ...program] : program;
   const child = await startChild({
-    command: process.execPath,
-    args: [main, 'worker', '--config', settings],
+    command,
+    args,
     cwd: directory,
     env: { ...stackEnvironment(process.env), LOG_LEVEL: 'info', ...env },
     logFile,

@@ -175,6 +175,31 @@ describe('a fault', () => {
     const { text: whole } = await call(completions, { body: body() });
     assert.match(whole, /"finish_reason":"abort"/);
   });
+
+  test('merged_deltas puts so many tokens in each event but the last', async () => {
+    for (const settings of [{}, { tokens_per_second: 400 }]) {
+      const { url } = await simulator(settings);
+      await inject(url, { fault: 'merged_deltas', tokens: 7 });
+      const merged = await streamed(url, { body: streaming });
+      const sizes = merged.choices.map(({ token_ids }) => token_ids?.length);
+      assert.deepEqual(sizes, [7, 7, 7, 7, 7, 5]);
+      assert.equal(merged.finish_reason, 'length');
+    }
+  });
+
+  test('split_deltas sends token by token in pieces of so many bytes, and the same stream', async () => {
+    const plain = await streamed(url, { body: streaming });
+    await inject(url, { fault: 'split_deltas', bytes: 11 });
+    const stream = await openStream(url, streaming);
+    const pieces: string[] = [];
+    for (let piece = await stream.read(); piece !== ''; piece = await stream.read())
+      pieces.push(piece);
+    assert.ok(pieces.length > 100, `${pieces.length} pieces`);
+    const { events, done } = readEvents(pieces.join(''));
+    const ids = events.flatMap(({ choices }) => choices.map(({ token_ids }) => token_ids ?? []));
+    assert.ok(ids.every(({ length }) => length === 1));
+    assert.deepEqual([ids.flat(), done], [plain.token_ids, true]);
+  });
 });
 
 describe('faults', () => {

@@ -221,6 +221,28 @@ describe('the request log', () => {
       ['ended', 4, 'aborted'],
     );
   });
+
+  test('tells the file with log_tokens whenever tokens go out, before they do', async () => {
+    const log_file = path.join(await temporaryFolder(), 'requests.jsonl');
+    const settings = { log_file, log_tokens: true, tokens_per_second: 200 };
+    const { url } = await simulator(settings);
+    await streamed(url, {
+      body: { max_tokens: 40, ignore_eos: true },
+      headers: { 'x-request-id': 'b/0-0.4.w' },
+    });
+    const lines = await readLines(log_file);
+    const sent = lines.filter(({ event }) => event === 'sent');
+    assert.ok(sent.length > 1);
+    assert.ok(
+      sent.every(({ request_id, at }) => request_id === 'b/0-0.4.w' && at === lines[0]?.['at']),
+    );
+    const totals = sent.map(({ tokens_sent }) => Number(tokens_sent));
+    assert.deepEqual(
+      [...new Set(totals)].toSorted((a, b) => a - b),
+      totals,
+    );
+    assert.equal(totals.at(-1), 40);
+  });
 });
 
 describe('settings', () => {

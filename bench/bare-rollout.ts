@@ -1,0 +1,119 @@
+import { renderPrompt } from '../src/activities/render-prompt.js';
+import type { Metadata } from '../src/environments/environment.js';
+import { createEnvironment } from '../src/environments/registry.js';
+import type { PuzzleSample } from '../src/environments/sliding-puzzle/generate-samples.js';
+import type { GenerationService } from '../src/generation/generation-service.js';
+import { createVllmService } from '../src/generation/vllm/vllm-service.js';
+import type { BatchRequest } from '../src/model/batch-request.js';
+import type { LogMessage } from '../src/model/sample.js';
+import { seedOf } from '../src/model/seeds.js';
+
+const MODEL = 'simulator';
+
+export interface BareRollouts {
+  /** One rollout in memory. `request_id` names the request of a turn. */
+  play(rollout: BareRollout): Promise<Played>;
+  close(): Promise<void>;
+}
+
+export interface BareRollout {
+  sample: PuzzleSample;
+  row: number;
+  request_id: (turn: number) => string;
+}
+
+export interface Played {
+  turns: number;
+  /** Generated. */
+  tokens: number;
+}
+
+export interface BareOptions {
+  base_url: string;
+  first_token_timeout_ms: number;
+  idle_timeout_ms: number;
+  /** Its samples are not looked at. */
+  request: BatchRequest;
+}
+
+/** The loop without anything durable: the adapter and the environment of the real thing, everything in memory. */
+export function createBareRollouts({ request, ...timeouts }: BareOptions): BareRollouts {
+  const service = createVllmService({ api_key: null, ...timeouts });
+  const environment = createEnvironment({ kind: 'sliding_puzzle' });
+  const play = async (rollout: BareRollout): Promise<Played> => {
+    const { sample, row } = rollout;
+    const { signal } = new AbortController();
+    const generation = { ...request.generation, model: MODEL };
+    const log: LogMessage[] = await renderPrompt(sample.message_log, {
+      service,
+      generation,
+      signal,
+    });
+    let metadata: Metadata = sample.extra_env_info;
+    let { stop_strings } = sample;
+    let tokens = 0;
+    for (let turn = 0; turn < request.max_rollout_turns; turn++) {
+      const message = await generate({ log, stop_strings, turn, rollout, service, request });
+      log.push(message);
+      tokens += message.token_ids.length;
+      const answer = await environment.step(
+        {
+          message_log_batch: [log.map(({ role, content }) => ({ role, content }))],
+          metadata: [metadata],
+        },
+        { idempotency_key: `${row}/${turn}`, signal },
+      );
+      const [observation] = answer.observations;
+      if (observation === undefined) throw new Error('the environment answered no observation');
+      metadata = answer.metadata[0] ?? metadata;
+      stop_strings = answer.next_stop_strings?.[0] ?? stop_strings;
+      const text = observation.content;
+      const token_ids = await service.tokenize(
+        { model: MODEL, text, add_special_tokens: false },
+        signal,
+      );
+      log.push({ ...observation, token_ids });
+      if (answer.terminateds[0]) return { turns: turn + 1, tokens };
+    }
+    return { turns: request.max_rollout_turns, tokens };
+  };
+  return { play, close: () => service.close() };
+}
+
+interface Turn {
+  log: readonly LogMessage[];
+  stop_strings: readonly string[];
+  turn: number;
+  rollout: BareRollout;
+  service: GenerationService;
+  request: BatchRequest;
+}
+
+async function generate(of: Turn): Promise<LogMessage> {
+  const { log, stop_strings, turn, rollout, service, request } = of;
+  const { temperature, top_p, top_k, min_p, max_new_tokens, stop_token_ids } = request.generation;
+  const token_ids: number[] = [];
+  const logprobs: number[] = [];
+  let content = '';
+  const prompt_ids = log.flatMap((message) => message.token_ids);
+  const onDelta: Parameters<GenerationService['generate']>[1]['onDelta'] = (delta) => {
+    token_ids.push(...delta.token_ids);
+    logprobs.push(...delta.logprobs);
+    content += delta.text;
+  };
+  const { row } = rollout;
+  await service.generate(
+    {
+      prompt_ids,
+      model: MODEL,
+      max_tokens: Math.min(max_new_tokens, request.max_seq_len - prompt_ids.length),
+      ...{ temperature, top_p, top_k, min_p, stop_strings, stop_token_ids },
+      seed: seedOf(request, { row, repeat: 0, turn, inherited: 0 }),
+      logprobs: true,
+      request_id: rollout.request_id(turn),
+      session_id: `bare/${row}-0`,
+    },
+    { signal: new AbortController().signal, onDelta },
+  );
+  return { role: 'assistant', content, token_ids, generation_logprobs: logprobs };
+}

@@ -1,0 +1,61 @@
+/**
+ * What each fault may cost. Lost rollouts, duplicated rows and finished turns generated twice: none, whatever happens.
+ * Tokens sampled twice depend on what the fault interrupts.
+ */
+
+/**
+ * Whether a table with more tokens sampled twice than the limit is broken. Off as long as a cut generation starts over
+ * from its first token; the limits stand in the report either way.
+ */
+export const TOKEN_LIMIT_HOLDS: boolean = false;
+
+/** What a fault interrupts, and so what may be sampled again. */
+export type Interrupts =
+  /** No stream that has sent a token. */
+  | 'nothing'
+  /** The requests that it hit. */
+  | 'hit_requests'
+  /** Every stream that is open when it strikes; the engine goes on until it notices. */
+  | 'open_streams'
+  /** Every stream that is open at some time while it lasts. */
+  | 'streams_while_held'
+  /** Every stream that is open when it strikes, until the server and then the worker have noticed. */
+  | 'stopped_worker';
+
+/** A streamed token is in the journal when 64 wait, or 250 ms after it arrived. */
+const UNJOURNALLED_TOKENS = 64;
+const UNJOURNALLED_S = 0.25;
+/** The longest wait between two attempts of an activity. */
+const RETRY_S = 15;
+
+export interface Interrupted {
+  streams: number;
+  /** Sent on them after the client had gone: the engine's time until it notices. */
+  tokens_after_disconnect: number;
+}
+
+export interface Pace {
+  tokens_per_second: number;
+  heartbeat_timeout_s: number;
+}
+
+/** The most tokens that may have been sampled twice. */
+export function tokenLimit(
+  interrupts: Interrupts,
+  { interrupted, pace }: { interrupted: Interrupted; pace: Pace },
+): number {
+  const { tokens_per_second, heartbeat_timeout_s } = pace;
+  const { streams, tokens_after_disconnect } = interrupted;
+  const each = Math.ceil(Math.min(UNJOURNALLED_TOKENS, UNJOURNALLED_S * tokens_per_second));
+  switch (interrupts) {
+    case 'nothing':
+      return 0;
+    case 'hit_requests':
+    case 'streams_while_held':
+      return streams * each;
+    case 'open_streams':
+      return streams * each + tokens_after_disconnect;
+    case 'stopped_worker':
+      return streams * Math.ceil((heartbeat_timeout_s + RETRY_S) * tokens_per_second);
+  }
+}

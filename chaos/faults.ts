@@ -1,0 +1,122 @@
+import type { Interrupts } from './bounds.js';
+import { HTTP_FAULTS } from './http-faults.js';
+import { STORE_FAULTS } from './store-faults.js';
+import type { Target } from './target.js';
+
+export interface ChaosFault {
+  name: string;
+  /** How often it strikes. */
+  hits: number;
+  apply: (target: Target) => Promise<void> | void;
+  /** From `apply` to `lift`. */
+  hold_ms: number;
+  lift: (target: Target) => Promise<void> | void;
+  interrupts: Interrupts;
+  /** The part it strikes; the loops have neither Temporal's server nor a store nor a second worker. */
+  part: 'player' | 'engine' | 'server' | 'store' | 'two_workers';
+  /** In the short form: with the loops beside it, alone, or not at all. */
+  short: 'with_loops' | 'alone' | null;
+}
+
+const nothing = (): void => undefined;
+
+/** An engine and a server are down this long: about what a supervisor and a start take. */
+const DOWN_MS = 1000;
+/** Twice the heartbeat timeout: whoever waits for a beat has noticed. */
+const FROZEN_MS = 4000;
+/** Longer than the idle timeout and the question whether the engine is paused, which a frozen one leaves open. */
+const FROZEN_ENGINE_MS = 9000;
+
+const PROCESS_FAULTS: readonly ChaosFault[] = [
+  {
+    name: 'worker-kill',
+    hits: 3,
+    apply: ({ player }) => player.kill(),
+    hold_ms: 0,
+    lift: nothing,
+    interrupts: 'open_streams',
+    part: 'player',
+    short: 'with_loops',
+  },
+  {
+    name: 'worker-stop',
+    hits: 2,
+    apply: ({ player }) => {
+      player.pause();
+    },
+    hold_ms: FROZEN_MS,
+    lift: ({ player }) => {
+      player.resume();
+    },
+    interrupts: 'stopped_worker',
+    part: 'player',
+    short: null,
+  },
+  {
+    name: 'zombie-attempt',
+    hits: 2,
+    // The other worker takes over, and this one comes back while it plays.
+    apply: ({ player }) => {
+      player.pause();
+    },
+    hold_ms: FROZEN_MS,
+    lift: ({ player }) => {
+      player.resume();
+    },
+    interrupts: 'stopped_worker',
+    part: 'two_workers',
+    short: null,
+  },
+  {
+    name: 'engine-kill',
+    hits: 3,
+    apply: ({ engine }) => engine.kill(),
+    hold_ms: DOWN_MS,
+    lift: ({ engine }) => engine.start(),
+    interrupts: 'open_streams',
+    part: 'engine',
+    short: 'alone',
+  },
+  {
+    name: 'engine-stop',
+    hits: 2,
+    apply: ({ engine }) => {
+      engine.pause();
+    },
+    hold_ms: FROZEN_ENGINE_MS,
+    lift: ({ engine }) => {
+      engine.resume();
+    },
+    interrupts: 'open_streams',
+    part: 'engine',
+    short: null,
+  },
+  {
+    name: 'server-kill',
+    hits: 2,
+    apply: ({ server }) => server.kill(),
+    hold_ms: DOWN_MS,
+    lift: ({ server }) => server.start(),
+    interrupts: 'streams_while_held',
+    part: 'server',
+    short: null,
+  },
+  {
+    name: 'server-stop',
+    hits: 2,
+    apply: ({ server }) => {
+      server.pause();
+    },
+    hold_ms: FROZEN_MS,
+    // To a server that wakes up, every worker has been silent.
+    lift: ({ server }) => {
+      server.resume();
+    },
+    interrupts: 'stopped_worker',
+    part: 'server',
+    short: null,
+  },
+];
+
+/** Everything that is done to a run, one fault at a time. */
+export const FAULTS: readonly ChaosFault[] = [...PROCESS_FAULTS, ...HTTP_FAULTS, ...STORE_FAULTS];

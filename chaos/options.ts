@@ -1,0 +1,46 @@
+import { randomInt } from 'node:crypto';
+
+export const USAGE = `npm run chaos -- [--short] [--seed N] [--only TEXT] [--json [FILE]]
+
+  --short        a few faults on a small batch, within a minute
+  --seed N       of the moments at which faults strike; else a random one, which is printed
+  --only TEXT    only faults whose name contains TEXT, or one of several with commas between them
+  --json [FILE]  the report as JSON into a file; without one, or with -, as the last line on stdout`;
+
+export interface Options {
+  short: boolean;
+  seed: number;
+  only: string;
+  /** A file, - for stdout, null: none. */
+  json: string | null;
+}
+
+/** Throws the usage where the arguments are not right. */
+export function readOptions(args: readonly string[]): Options {
+  const options: Options = { short: false, seed: randomInt(1_000_000), only: '', json: null };
+  const rest = [...args];
+  const value = (): string | null => {
+    const [next] = rest;
+    return next === undefined || next.startsWith('--') ? null : (rest.shift() ?? null);
+  };
+  while (rest.length > 0) {
+    const name = rest.shift();
+    if (name === '--short') options.short = true;
+    else if (name === '--json') options.json = value() ?? '-';
+    else if (name === '--only') options.only = value() ?? wrong('--only: expected a text');
+    else if (name === '--seed') options.seed = seedFrom(value());
+    else wrong(`unknown option ${name ?? ''}`);
+  }
+  return options;
+}
+
+function seedFrom(text: string | null): number {
+  const seed = Number(text ?? NaN);
+  return Number.isSafeInteger(seed) && seed >= 0
+    ? seed
+    : wrong(`--seed: expected a whole number, got ${text ?? 'nothing'}`);
+}
+
+function wrong(problem: string): never {
+  throw new Error(`${problem}\n\n${USAGE}`);
+}

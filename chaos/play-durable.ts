@@ -1,0 +1,125 @@
+import path from 'node:path';
+import { readJournal } from '../test/harness/batch.js';
+import type { KeptWorker } from '../test/harness/kept-worker.js';
+import type { RecoveryBed } from '../test/harness/recovery-bed.js';
+import { requestLogOf } from '../test/harness/simulator-process.js';
+import type { JournalLine } from '../src/model/journal.js';
+import type { ChaosFault } from './faults.js';
+import { followLog } from './log-follower.js';
+import type { Evidence } from './measurement.js';
+import type { Cost } from './report.js';
+import { streamsOf } from './request-streams.js';
+import type { Moment } from './schedule.js';
+import { strike } from './strike.js';
+import type { Target } from './target.js';
+import type { Workload } from './workload.js';
+import { requestOf } from './workload.js';
+
+/** Processes that live through several faults; the worker is started again when it ends. */
+export interface Stage {
+  bed: RecoveryBed;
+  worker: KeptWorker;
+  end: () => Promise<void>;
+}
+
+/** Its store and its task queue. */
+const STORE = 'chaos';
+
+export async function openStage(startBed: () => Promise<RecoveryBed>): Promise<Stage> {
+  const bed = await startBed();
+  try {
+    return { bed, worker: await bed.startWorker(STORE), end: bed.end };
+  } catch (error) {
+    await bed.end();
+    throw error;
+  }
+}
+
+/** What every contender is given. */
+export interface Play {
+  stage: Stage;
+  fault: ChaosFault;
+  moments: readonly Moment[];
+  workload: Workload;
+}
+
+export interface DurableRun {
+  evidence: Evidence;
+  cost: Cost;
+  /** Attempts beyond the first, of all rollouts. */
+  extra_attempts: number;
+}
+
+/** One batch under one fault. */
+export async function playDurable({ stage, fault, moments, workload }: Play): Promise<DurableRun> {
+  const { bed, worker } = stage;
+  const batch_id = `chaos-${fault.name}`;
+  const other = fault.part === 'two_workers' ? await bed.startWorker(STORE, 'worker-other') : null;
+  const log = await followLog(requestLogOf(bed.directory));
+  const batch = bed.batch(STORE, batch_id);
+  const journals = path.join(bed.storeRoot(STORE), batch_id, 'journals');
+  await batch.start(requestOf(workload));
+  const target = { player: worker, ...partsOf(bed), journals };
+  const hits = await strike({ fault, moments, log, target });
+  const { rollouts, failures } = await batch.outcome();
+  const { startTime, closeTime } = await batch.handle().describe();
+  await other?.stop();
+  const streams = streamsOf(await log.read());
+  const useful = rollouts.reduce((sum, { assistant_tokens }) => sum + assistant_tokens, 0);
+  const sent = streams.reduce((sum, { tokens_sent }) => sum + tokens_sent, 0);
+  return {
+    evidence: {
+      ...{ rollouts, failures, streams, hits },
+      requested: workload.rollouts,
+      journals: await journalsOf(bed, { batch_id, rollouts: workload.rollouts }),
+      interrupts: fault.interrupts,
+    },
+    cost: {
+      wasted_tokens: sent - useful,
+      time_to_finish_s: ((closeTime ?? new Date()).getTime() - startTime.getTime()) / 1000,
+    },
+    extra_attempts: rollouts.reduce((sum, { attempts }) => sum + attempts - 1, 0),
+  };
+}
+
+/** The parts that all contenders share. */
+export function partsOf(bed: RecoveryBed): Pick<Target, 'engine' | 'server'> {
+  const signal = (pid: number, name: NodeJS.Signals): void => {
+    process.kill(pid, name);
+  };
+  return {
+    engine: {
+      kill: () => bed.killSimulator(),
+      start: () => bed.startSimulator(),
+      inject: (spec) => bed.simulator().inject(spec),
+      pause: () => {
+        signal(bed.simulator().pid, 'SIGSTOP');
+      },
+      resume: () => {
+        signal(bed.simulator().pid, 'SIGCONT');
+      },
+    },
+    server: {
+      kill: () => bed.killServer(),
+      start: () => bed.startServer(),
+      pause: () => {
+        signal(bed.server().pid, 'SIGSTOP');
+      },
+      resume: () => {
+        signal(bed.server().pid, 'SIGCONT');
+      },
+    },
+  };
+}
+
+async function journalsOf(
+  bed: RecoveryBed,
+  { batch_id, rollouts }: { batch_id: string; rollouts: number },
+): Promise<Map<string, JournalLine[]>> {
+  const journals = new Map<string, JournalLine[]>();
+  for (let row = 0; row < rollouts; row++) {
+    const place = { batch_id, row, repeat: 0 };
+    journals.set(`${batch_id}/${row}-0`, await readJournal(bed.storeRoot(STORE), place));
+  }
+  return journals;
+}

@@ -1,0 +1,129 @@
+import type { Interrupts } from './bounds.js';
+import { TOKEN_LIMIT_HOLDS } from './bounds.js';
+import type { Measurement } from './measurement.js';
+
+/** What a run has cost. */
+export interface Cost {
+  /** Sampled, and not in the results. */
+  wasted_tokens: number;
+  time_to_finish_s: number;
+}
+
+/** One fault's object in `faults` of the JSON. */
+export interface FaultReport extends Measurement {
+  name: string;
+  hits: number;
+  /** How long the schedule held it, all hits together. */
+  held_s: number;
+  interrupts: Interrupts;
+  /** Requests that were open when it struck, or that it hit. */
+  interrupted_streams: number;
+  /** Sent by the engine until it noticed that the client had gone. */
+  tokens_after_disconnect: number;
+  tokens_limit: number;
+  within_token_limit: boolean;
+  /** Attempts beyond each rollout's first. */
+  extra_attempts: number;
+  durable: Cost;
+  /** The bare loops under the same schedule; null where they have no such part, or were not asked for. */
+  restart_all: Cost | null;
+  restart_unfinished: Cost | null;
+  /** Why this fault's bounds do not hold; empty when they do. */
+  broken: string[];
+}
+
+export interface ChaosReport {
+  schema_version: 1;
+  seed: number;
+  form: 'short' | 'long';
+  /** Whether tokens above the limit break a bound. */
+  token_limit_holds: boolean;
+  duration_s: number;
+  faults: FaultReport[];
+  /** Faults that were not played, with the reason. */
+  not_played: { name: string; reason: string }[];
+  ok: boolean;
+}
+
+type Measured = Omit<FaultReport, 'broken' | 'within_token_limit'>;
+
+/** Adds which bounds are broken. `strict`: the token limit is one of them. */
+export function judged(measured: Measured, strict: boolean = TOKEN_LIMIT_HOLDS): FaultReport {
+  const within_token_limit = measured.tokens_sampled_twice <= measured.tokens_limit;
+  const none = ['rollouts_lost', 'rows_duplicated', 'turns_generated_twice'] as const;
+  const broken: string[] = none
+    .filter((name) => measured[name] !== 0)
+    .map((name) => `${name}: expected 0, got ${measured[name]}`);
+  if (strict && !within_token_limit) {
+    const { tokens_limit, tokens_sampled_twice } = measured;
+    broken.push(
+      `tokens_sampled_twice: expected at most ${tokens_limit}, got ${tokens_sampled_twice}`,
+    );
+  }
+  if (measured.interrupted_streams === 0) {
+    broken.push('interrupted_streams: expected some, got 0: the fault struck nothing');
+  }
+  return { ...measured, within_token_limit, broken };
+}
+
+export function summarized(
+  report: Omit<ChaosReport, 'schema_version' | 'token_limit_holds' | 'ok'>,
+): ChaosReport {
+  const ok =
+    report.not_played.length === 0 && report.faults.every(({ broken }) => broken.length === 0);
+  return { schema_version: 1, token_limit_holds: TOKEN_LIMIT_HOLDS, ...report, ok };
+}
+
+const COLUMNS: readonly (readonly [string, (fault: FaultReport) => string])[] = [
+  ['fault', ({ name }) => name],
+  ['hits', ({ hits }) => String(hits)],
+  ['streams', ({ interrupted_streams }) => String(interrupted_streams)],
+  ['rollouts lost', ({ rollouts_lost }) => String(rollouts_lost)],
+  ['rows duplicated', ({ rows_duplicated }) => String(rows_duplicated)],
+  ['turns twice', ({ turns_generated_twice }) => String(turns_generated_twice)],
+  ['tokens twice', ({ tokens_sampled_twice }) => String(tokens_sampled_twice)],
+  ['limit', ({ tokens_limit }) => String(tokens_limit)],
+  ['held s', ({ held_s }) => held_s.toFixed(1)],
+  ['recovery s', ({ recovery_s }) => seconds(recovery_s)],
+  ['wasted: durable', ({ durable }) => String(durable.wasted_tokens)],
+  ['restart all', ({ restart_all }) => String(restart_all?.wasted_tokens ?? '-')],
+  [
+    'restart unfinished',
+    ({ restart_unfinished }) => String(restart_unfinished?.wasted_tokens ?? '-'),
+  ],
+  ['finish s: durable', ({ durable }) => seconds(durable.time_to_finish_s)],
+  ['restart all', ({ restart_all }) => seconds(restart_all?.time_to_finish_s ?? null)],
+  [
+    'restart unfinished',
+    ({ restart_unfinished }) => seconds(restart_unfinished?.time_to_finish_s ?? null),
+  ],
+  ['', ({ broken, within_token_limit }) => verdict(broken, within_token_limit)],
+];
+
+const seconds = (value: number | null): string => (value === null ? '-' : value.toFixed(1));
+
+function verdict(broken: readonly string[], within_token_limit: boolean): string {
+  if (broken.length > 0) return 'BROKEN';
+  return within_token_limit ? 'ok' : 'ok, over the token limit';
+}
+
+/** A fault's line of the table, as soon as it was played. */
+export const lineOf = (fault: FaultReport): string => cells(COLUMNS.map(([, text]) => text(fault)));
+
+const cells = (values: readonly string[]): string => `| ${values.join(' | ')} |`;
+
+/** In Markdown; below it, each bound that is broken. */
+export function tableOf({ faults, not_played, seed, form, duration_s, ok }: ChaosReport): string {
+  const lines = [
+    `${form} form, seed ${seed}, ${duration_s.toFixed(0)} s: ${ok ? 'every bound holds' : 'BROKEN'}`,
+    '',
+    cells(COLUMNS.map(([title]) => title)),
+    cells(COLUMNS.map((_, i) => (i === 0 || i === COLUMNS.length - 1 ? '---' : '---:'))),
+    ...faults.map(lineOf),
+  ];
+  const broken = [
+    ...faults.flatMap(({ name, broken: reasons }) => reasons.map((reason) => `${name}: ${reason}`)),
+    ...not_played.map(({ name, reason }) => `${name} was not played: ${reason}`),
+  ];
+  return [...lines, ...(broken.length === 0 ? [] : ['', ...broken])].join('\n');
+}

@@ -1,0 +1,42 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { eventually } from '../test/harness/waiting.js';
+import type { ChaosFault } from './faults.js';
+import type { LogFollower } from './log-follower.js';
+import type { Hit } from './measurement.js';
+import type { Stream } from './request-streams.js';
+import { streamsOf } from './request-streams.js';
+import type { Moment } from './schedule.js';
+import type { Target } from './target.js';
+
+export interface Strikes {
+  fault: ChaosFault;
+  moments: readonly Moment[];
+  log: LogFollower;
+  target: Omit<Target, 'index'>;
+}
+
+const MOMENT_WITHIN_MS = 90_000;
+
+/** Between two turns there may be nothing to interrupt. */
+const OPEN = { what: 'an open stream with tokens', timeout_ms: 30_000 };
+const isOpen = ({ ended_at, sent }: Stream): boolean => ended_at > Date.now() && sent.length > 0;
+
+/** Lets the fault strike at its moments, one after the other; each is lifted, whatever happens. */
+export async function strike({ fault, moments, log, target }: Strikes): Promise<Hit[]> {
+  const hits: Hit[] = [];
+  for (const [index, { after_turns, delay_ms }] of moments.entries()) {
+    const wait = { what: `${after_turns} turns`, timeout_ms: MOMENT_WITHIN_MS };
+    await eventually(wait, async () => (await log.generations()) >= after_turns);
+    await sleep(delay_ms);
+    await eventually(OPEN, async () => streamsOf(await log.read()).some(isOpen));
+    const at = Date.now();
+    await fault.apply({ ...target, index });
+    try {
+      await sleep(fault.hold_ms);
+    } finally {
+      await fault.lift({ ...target, index });
+    }
+    hits.push({ at, lifted_at: Date.now() });
+  }
+  return hits;
+}

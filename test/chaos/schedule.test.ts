@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { FAULTS } from '../../chaos/faults.js';
+import { readOptions } from '../../chaos/options.js';
+import { scheduleOf } from '../../chaos/schedule.js';
+
+const OPTIONS = { seed: 7, fault: 'worker-kill', hits: 3, turns: 72, turn_ms: 900 };
+
+test('a seed gives the same moments each time, another seed or another fault others', () => {
+  assert.deepEqual(scheduleOf(OPTIONS), scheduleOf(OPTIONS));
+  assert.notDeepEqual(scheduleOf({ ...OPTIONS, seed: 8 }), scheduleOf(OPTIONS));
+  assert.notDeepEqual(scheduleOf({ ...OPTIONS, fault: 'engine-kill' }), scheduleOf(OPTIONS));
+});
+
+test('moments come in order, after the first turn and with turns left to play', () => {
+  fc.assert(
+    fc.property(fc.nat(), fc.integer({ min: 1, max: 8 }), (seed, hits) => {
+      const moments = scheduleOf({ ...OPTIONS, seed, hits });
+      const turns = moments.map(({ after_turns }) => after_turns);
+      assert.equal(moments.length, hits);
+      assert.deepEqual(
+        turns.toSorted((a, b) => a - b),
+        turns,
+      );
+      assert.ok(turns.every((after) => after >= 1 && after <= 0.7 * OPTIONS.turns));
+      assert.ok(moments.every(({ delay_ms }) => delay_ms >= 0 && delay_ms < OPTIONS.turn_ms));
+    }),
+  );
+});
+
+test('faults have names of their own, and the short form has a few of several parts', () => {
+  const names = FAULTS.map(({ name }) => name);
+  assert.equal(new Set(names).size, names.length);
+  const short = FAULTS.filter((fault) => fault.short !== null);
+  assert.deepEqual(new Set(short.map(({ part }) => part)), new Set(['player', 'engine', 'store']));
+});
+
+test('options name their faults', () => {
+  assert.deepEqual(readOptions(['--short', '--json', '--seed', '4']), {
+    short: true,
+    seed: 4,
+    only: '',
+    json: '-',
+  });
+  assert.equal(readOptions(['--json', 'out.json']).json, 'out.json');
+  assert.equal(readOptions(['--only', 'kill']).only, 'kill');
+  assert.throws(() => readOptions(['--sed', '4']), /unknown option --sed/);
+  assert.throws(() => readOptions(['--seed', 'x']), /--seed: expected a whole number, got x/);
+});
