@@ -78,7 +78,7 @@ describe('a batch whose worker is killed ten times at random moments', { timeout
 
   test('was hit in the middle of generations', () => {
     const { metrics } = outcome.result!;
-    assert.ok(metrics['inherited_tokens']! + metrics['wasted_tokens']! > 0);
+    assert.ok(metrics['inherited_tokens']! > 0);
   });
 
   test('has the rows and the metrics of an undisturbed run', () => {

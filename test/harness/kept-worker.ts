@@ -12,6 +12,8 @@ export interface KeptWorker {
   resume: () => void;
   /** Of the one that runs. */
   pid: () => number;
+  /** SIGTERM; then another is started. Seconds that the first took to end. */
+  replace: () => Promise<number>;
   /** How often it ended without having been killed. */
   ownEnds: () => number;
   stop: () => Promise<void>;
@@ -69,6 +71,15 @@ export async function keepWorker(options: WorkerOptions & { name: string }): Pro
       worker.resume();
     },
     pid: () => worker.pid,
+    replace: async () => {
+      await restarting;
+      killed = worker;
+      const began = performance.now();
+      await killed.kill('SIGTERM');
+      const seconds = (performance.now() - began) / 1000;
+      await start();
+      return seconds;
+    },
     ownEnds: () => ownEnds,
     stop: async () => {
       stopped = true;
