@@ -11,43 +11,47 @@ const BATCH = 'shutdowns';
 const REQUEST = puzzleBatch({ ...SIZE, max_in_flight: 16 });
 const ENDS_WITHIN_S = 5;
 
-describe('a batch whose worker is told to end in the midst of streams, twice', { timeout: 300_000 }, () => {
-  const ended_after_s: number[] = [];
-  let bed: RecoveryBed;
-  let undisturbed: BatchOutcome;
-  let outcome: BatchOutcome;
+describe(
+  'a batch whose worker is told to end in the midst of streams, twice',
+  { timeout: 300_000 },
+  () => {
+    const ended_after_s: number[] = [];
+    let bed: RecoveryBed;
+    let undisturbed: BatchOutcome;
+    let outcome: BatchOutcome;
 
-  before(async () => {
-    bed = await startRecoveryBed({ name: 'shutdowns' });
-    await bed.observed(async () => {
-      undisturbed = await playUndisturbed(bed, { batch_id: BATCH, request: REQUEST });
-      // A turn takes seconds: whoever waited for its end would not end in time.
-      await bed.simulator().change({ tokens_per_second: 15 });
-      const worker = await bed.startWorker('disturbed');
-      const batch = bed.batch('disturbed', BATCH);
-      const untilTurn = await createTurnClock(bed);
-      await batch.start(REQUEST);
-      for (const share of [0.2, 0.5]) {
-        await untilTurn(Math.ceil(share * countTurns(undisturbed)));
-        ended_after_s.push(await worker.replace());
-      }
-      await bed.simulator().change({ tokens_per_second: 1000 });
-      outcome = await batch.outcome();
-      await worker.stop();
+    before(async () => {
+      bed = await startRecoveryBed({ name: 'shutdowns' });
+      await bed.observed(async () => {
+        undisturbed = await playUndisturbed(bed, { batch_id: BATCH, request: REQUEST });
+        // A turn takes seconds: whoever waited for its end would not end in time.
+        await bed.simulator().change({ tokens_per_second: 15 });
+        const worker = await bed.startWorker('disturbed');
+        const batch = bed.batch('disturbed', BATCH);
+        const untilTurn = await createTurnClock(bed);
+        await batch.start(REQUEST);
+        for (const share of [0.2, 0.5]) {
+          await untilTurn(Math.ceil(share * countTurns(undisturbed)));
+          ended_after_s.push(await worker.replace());
+        }
+        await bed.simulator().change({ tokens_per_second: 1000 });
+        outcome = await batch.outcome();
+        await worker.stop();
+      });
     });
-  });
-  after(() => bed.end());
+    after(() => bed.end());
 
-  test('is left within 5 s', () => {
-    assert.equal(ended_after_s.length, 2);
-    for (const seconds of ended_after_s) assert.ok(seconds < ENDS_WITHIN_S, `after ${seconds} s`);
-  });
+    test('is left within 5 s', () => {
+      assert.equal(ended_after_s.length, 2);
+      for (const seconds of ended_after_s) assert.ok(seconds < ENDS_WITHIN_S, `after ${seconds} s`);
+    });
 
-  test('completes with the rows of an undisturbed run, and no token is sampled again', () => {
-    assertComplete(outcome, SIZE);
-    assertSameOutcome(outcome, undisturbed);
-    const { metrics } = outcome.result!;
-    assert.ok(metrics['inherited_tokens']! > 0);
-    assert.equal(metrics['wasted_tokens'], 0);
-  });
-});
+    test('completes with the rows of an undisturbed run, and no token is sampled again', () => {
+      assertComplete(outcome, SIZE);
+      assertSameOutcome(outcome, undisturbed);
+      const { metrics } = outcome.result!;
+      assert.ok(metrics['inherited_tokens']! > 0);
+      assert.equal(metrics['wasted_tokens'], 0);
+    });
+  },
+);
