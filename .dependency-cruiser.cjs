@@ -12,19 +12,13 @@ module.exports = {
     only('model'),
     {
       ...only('workflows', 'activities/contract', 'model'),
-      comment:
-        'workflows see the activities’ contract and the model, as types only (but for limits.ts)',
+      comment: 'workflows see the activities’ contract and the model, as types only',
     },
     {
       name: 'workflows-types-only',
       severity: 'error',
       from: { path: '^src/workflows/' },
-      to: {
-        path: '^src/(model|activities)/',
-        // Pure, and small: what updates are checked by.
-        pathNot: '^src/model/limits\\.ts$',
-        dependencyTypesNot: ['type-only'],
-      },
+      to: { path: '^src/(model|activities)/', dependencyTypesNot: ['type-only'] },
     },
     {
       name: 'workflows-run-on-the-sdk-alone',

@@ -1,7 +1,7 @@
 import { condition, setHandler, workflowInfo } from '@temporalio/workflow';
 import type { RolloutPlan } from '../activities/contract.js';
 import type { LimitsChange, TurnLimits } from '../model/limits.js';
-import { limitsProblem, rolloutTimeoutMs, turnLimitsOf } from '../model/limits.js';
+import { limitsProblem, rolloutTimeoutMs, turnLimitsOf } from './limits-change.js';
 import { failWith } from './ending.js';
 import { LIMITS_MEMO, limitsSignal, setLimitsUpdate } from './messages.js';
 
@@ -9,6 +9,8 @@ import { LIMITS_MEMO, limitsSignal, setLimitsUpdate } from './messages.js';
 export interface RolloutLimits {
   /** From here on updates are answered. The timeout is told now and whenever it changes. */
   planned(plan: RolloutPlan, limitTo: (timeout_ms: number) => void): void;
+  /** Of the rollout, from its first run's start. */
+  timeoutMs(plan: RolloutPlan): number;
   /** For the next activity of a turn; null: nothing was changed. */
   ofTurns(): TurnLimits | null;
   /** For the run that goes on from here. */
@@ -24,6 +26,7 @@ export function hearLimits(before: LimitsChange | null): RolloutLimits {
   let limitTo: (timeout_ms: number) => void = () => undefined;
   let closed = false;
 
+  const timeoutMs = (now: RolloutPlan): number => rolloutTimeoutMs(changed) ?? now.timeout_ms;
   const change = (limits: LimitsChange): void => {
     if (closed) return;
     changed = { ...changed, ...limits };
@@ -57,8 +60,9 @@ export function hearLimits(before: LimitsChange | null): RolloutLimits {
     planned: (now, tell) => {
       plan = now;
       limitTo = tell;
-      limitTo(rolloutTimeoutMs(changed) ?? now.timeout_ms);
+      limitTo(timeoutMs(now));
     },
+    timeoutMs,
     ofTurns: () => turnLimitsOf(changed),
     changed: () => changed,
     close: () => {

@@ -48,7 +48,8 @@ export async function rollout(
         const now = { plan: { ...plan, progress }, limits: limits.changed(), started_at };
         await continueAsNew<typeof rollout>(input, now);
       }
-      const next = { plan, progress, limits: limits.ofTurns() };
+      const deadline = started_at + limits.timeoutMs(plan);
+      const next = { plan, progress, deadline, limits: limits.ofTurns() };
       progress = plan.in_process ? await playTurns(next) : await takeTurn(next, view);
       view.progressed(progress);
     }
@@ -79,20 +80,26 @@ interface Reached {
 interface Turn {
   plan: RolloutPlan;
   progress: TurnProgress;
+  /** Milliseconds since the epoch. */
+  deadline: number;
   limits: TurnLimits | null;
 }
 
 /** As many turns as fit into a turn slice, in one activity. */
 function playTurns(next: Turn): Promise<TurnProgress> {
-  return turnActivities(next.plan, next.progress).playTurns(refOf(next));
+  return activitiesOf(next).playTurns(refOf(next));
 }
 
 /** One turn in two activities: nothing of the generation service is held while the environment works. */
 async function takeTurn(next: Turn, view: RolloutView): Promise<TurnProgress> {
-  const { generateTurn, stepEnvironment } = turnActivities(next.plan, next.progress);
+  const { generateTurn, stepEnvironment } = activitiesOf(next);
   const at = refOf(next);
   if (next.progress.phase === 'generate') view.progressed(await generateTurn(at));
   return await stepEnvironment(at);
+}
+
+function activitiesOf({ plan, progress: { turn }, deadline }: Turn) {
+  return turnActivities(plan, { turn, deadline });
 }
 
 function refOf({ plan: { batch_id, row, repeat }, progress: { turn }, limits }: Turn): TurnRef {

@@ -1,7 +1,7 @@
 import { condition, setHandler } from '@temporalio/workflow';
 import type { BatchPlan } from '../activities/contract.js';
 import type { Limits } from '../model/limits.js';
-import { limitsProblem, maxInFlightProblem } from '../model/limits.js';
+import { limitsProblem, maxInFlightProblem } from './limits-change.js';
 import { setLimitsUpdate, setMaxInFlightUpdate } from './messages.js';
 import { refusal, refuse } from './rollout-limits.js';
 import type { RolloutRunner } from './run-rollouts.js';

@@ -1,28 +1,10 @@
-import { durationProblem, toMs } from './duration-text.js';
+import type { LimitsChange, TurnLimits } from '../model/limits.js';
+import { durationMs, durationProblem } from './duration.js';
 
-/**
- * The limits of a rollout that may be changed while it runs, and the checks of such a change. Without zod and without
- * Node: workflow code runs this file.
- */
-
-/** Those that turns are played by; a turn's activity brings them to the journal. */
-export interface TurnLimits {
-  max_rollout_turns?: number;
-  max_new_tokens?: number;
-  max_seq_len?: number;
-}
-
-/** What an update changes; what it does not name stays. */
-export interface LimitsChange extends TurnLimits {
-  /** Of the whole rollout, from its first run's start. */
-  rollout_timeout?: string;
-}
-
-/** What is in force. */
-export type Limits = Required<LimitsChange>;
+/** The checks of what the updates bring. */
 
 export const rolloutTimeoutMs = ({ rollout_timeout }: LimitsChange): number | null =>
-  rollout_timeout === undefined ? null : toMs(rollout_timeout);
+  durationMs(rollout_timeout);
 
 /** null where no limit of turns was changed. */
 export function turnLimitsOf(change: LimitsChange): TurnLimits | null {
