@@ -35,7 +35,7 @@ describe('a batch whose worker is killed ten times at random moments', { timeout
     bed = await startRecoveryBed({ name: 'worker-kills' });
     await bed.observed(async () => {
       undisturbed = await playUndisturbed(bed, { batch_id: BATCH, request: REQUEST });
-      await bed.simulator().change({ tokens_per_second: 200, ms_to_first_token: 50 });
+      await bed.simulator().change({ tokens_per_second: 120, ms_to_first_token: 50 });
       const worker = await bed.startWorker('disturbed');
       const batch = bed.batch('disturbed', BATCH);
       const untilTurn = await createTurnClock(bed);
@@ -55,7 +55,7 @@ describe('a batch whose worker is killed ten times at random moments', { timeout
   ): Promise<void> {
     const random = createRandom(seed);
     const turns = countTurns(undisturbed);
-    const moments = Array.from({ length: KILLS }, () => Math.ceil(random() * 0.7 * turns));
+    const moments = Array.from({ length: KILLS }, () => Math.ceil(random() * 0.6 * turns));
     for (const moment of moments.toSorted((a, b) => a - b)) {
       await untilTurn(moment);
       await sleep(random() * 500);

@@ -107,8 +107,8 @@ describe('while it runs', { timeout: 300_000 }, () => {
   test('a batch that runs as slices shares out what is set', async () => {
     const size = { samples: 151, num_repeats: 2, max_in_flight: 2 };
     const { handle, outcome } = await start('slices', size);
-    assert.deepEqual(await setMaxInFlight(handle, 6), { max_in_flight: 6 });
-    const slice = bed.server.client.workflow.getHandle('slices/rows-0-149');
+    assert.deepEqual(await setMaxInFlight(handle, 9), { max_in_flight: 9 });
+    const slice = bed.server.client.workflow.getHandle('slices/rows-0-63');
     await untilRunning(slice, 3);
     await untilTurn(rolloutOf('slices'), 1);
     await setLimits(handle, { max_rollout_turns: 1 });
