@@ -39,22 +39,21 @@ export function recordChunks(
   const write = (): void => {
     if (timer !== null) clearTimeout(timer);
     timer = null;
-    const { token_ids, logprobs, text } = waiting;
-    if (token_ids.length === 0 && text === '') return;
+    const news = waiting;
+    if (news.token_ids.length === 0 && news.text === '' && news.finish === undefined) return;
     waiting = { token_ids: [], logprobs: [], text: '' };
     const at = offset;
-    offset += token_ids.length;
-    written = written.then(() =>
-      journal.append({ kind: 'chunk', ...facts, offset: at, token_ids, logprobs, text }),
-    );
+    offset += news.token_ids.length;
+    written = written.then(() => journal.append({ kind: 'chunk', ...facts, offset: at, ...news }));
     // A failed write ends the generation at once; `flush` is where it is thrown.
     written.catch(onFailure);
   };
   return {
-    add: ({ token_ids, logprobs, text }) => {
+    add: ({ token_ids, logprobs, text, finish }) => {
       for (const id of token_ids) waiting.token_ids.push(id);
       for (const logprob of logprobs) waiting.logprobs.push(logprob);
       waiting.text += text;
+      if (finish !== undefined) waiting.finish = finish;
       if (waiting.token_ids.length >= MAX_WAITING) write();
       else timer ??= setTimeout(write, MAX_WAIT_MS);
     },

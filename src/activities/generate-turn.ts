@@ -76,9 +76,11 @@ async function generateOn(
       facts,
       run: async (context) => {
         if (request.max_tokens <= 0) return EMPTY;
-        if (inherited.length === 0) return await service.generate(request, context);
+        if (inherited.length === 0 && open.finish === null)
+          return await service.generate(request, context);
         const eos_ids = knownEos(trajectory);
-        const seam = { request, inherited, eos_ids, special_tokens };
+        const { finish } = open;
+        const seam = { request, inherited, finish, eos_ids, special_tokens };
         return await resumeGeneration(seam, { service, ...context });
       },
     });

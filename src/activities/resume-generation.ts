@@ -4,6 +4,7 @@ import type {
   GenerationRequest,
   GenerationService,
 } from '../generation/generation-service.js';
+import type { Finish } from '../model/journal.js';
 import { endOfTokens, findStop, firstCountThat, withoutSpecials } from '../model/seam.js';
 
 /** Where a generation was cut. */
@@ -12,6 +13,8 @@ export interface Seam {
   request: GenerationRequest;
   /** The turn's tokens so far. */
   inherited: readonly number[];
+  /** How the engine ended it, where that was heard of. */
+  finish: Finish | null;
   eos_ids: ReadonlySet<number>;
   /** Texts that content never keeps. */
   special_tokens: readonly string[];
@@ -31,19 +34,20 @@ export type Resumed = GenerationEnd & {
  * 185). They are matched here, over the text of all the turn's tokens, and so is the content taken.
  */
 export async function resumeGeneration(seam: Seam, context: Context): Promise<Resumed> {
-  const { request, inherited, special_tokens, eos_ids } = seam;
+  const { request, inherited, finish, special_tokens, eos_ids } = seam;
   const ids = [...inherited];
   const textOf: TextOf = async (count) => {
+    if (count === 0) return '';
     const given = { model: request.model, token_ids: ids.slice(0, count) };
     return withoutSpecials(await context.service.detokenize(given, context.signal), special_tokens);
   };
 
-  // 1. It may have been over already: the end was lost with the stream.
+  // 1. It may have been over already, and only the last line is missing, or the end was lost with the stream.
   const text = await textOf(ids.length);
   const { stop_strings, stop_token_ids, max_tokens: room } = request;
   if (findStop(text, stop_strings) !== null)
     return await cutAtStop(NO_TIME, { textOf, stop_strings, from: 0, count: ids.length });
-  const over = endOfTokens(ids, { stop_token_ids, eos_ids, room });
+  const over = finish ?? endOfTokens(ids, { stop_token_ids, eos_ids, room });
   if (over !== null) return await whole({ ...over, ...NO_TIME }, { ids, textOf });
 
   // 2. Go on, until the engine ends it or what has come holds a stop string.

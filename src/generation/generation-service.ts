@@ -1,3 +1,5 @@
+import type { Finish } from '../model/journal.js';
+
 /**
  * The generation service as rollouts see it: token ids in, token ids and logprobs out.
  * Adapters (`vllm/`) speak a server's wire; everything above this file is back-end independent.
@@ -32,13 +34,12 @@ export interface Delta {
   logprobs: number[];
   /** Text lags ids: held back for stop strings and unfinished UTF-8. */
   text: string;
+  /** The engine ended the generation with these tokens; what is still to come can only object. */
+  finish?: Finish;
 }
 
 /** How a generation ended. Its tokens have all gone through `onDelta` before. */
-export interface GenerationEnd {
-  finish_reason: 'stop' | 'length';
-  /** The matched stop string or stop token id; null for the end-of-sequence token and for `length`. */
-  stop_reason: string | number | null;
+export interface GenerationEnd extends Finish {
   /** Seconds from sending the request to its first token (to its end where there is none): the engine's queue and prefill. */
   queue_s: number;
   /** Seconds from the first token to the end; 0 where there is none. */

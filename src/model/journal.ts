@@ -68,6 +68,13 @@ const ClaimLine = z.object({
   limits: ChangedLimits.exactOptional(),
 });
 
+const Finish = z.object({
+  finish_reason: z.enum(['stop', 'length']),
+  /** The stop string or stop token id; null for the end of sequence and for `length`. */
+  stop_reason: z.union([z.string(), z.number()]).nullable(),
+});
+export type Finish = z.infer<typeof Finish>;
+
 /** Tokens of a generation as they streamed in. What stood at `offset` or beyond in the turn is dropped. */
 const ChunkLine = z.object({
   kind: z.literal('chunk'),
@@ -80,6 +87,8 @@ const ChunkLine = z.object({
   replica: z.string(),
   request_id: z.string(),
   policy_version: z.string().nullable(),
+  /** The engine ended the generation here: whoever finds no `generation` line takes this for its end. */
+  finish: Finish.exactOptional(),
 });
 
 /** The generation is whole: its tokens are those of its chunks. */
@@ -87,8 +96,7 @@ const GenerationLine = z.object({
   kind: z.literal('generation'),
   ...written,
   turn: z.int(),
-  finish_reason: z.enum(['stop', 'length']),
-  stop_reason: z.union([z.string(), z.number()]).nullable(),
+  ...Finish.shape,
   content: z.string(),
   token_count: z.int(),
   queue_s: z.number(),

@@ -1,16 +1,10 @@
-import type { RolloutSettings } from './journal.js';
+import type { Finish, RolloutSettings } from './journal.js';
 import type { OpenTurn, Trajectory } from './trajectory.js';
 
 /**
  * A generation that was cut goes on from its journalled tokens in another request. The engine sees those tokens as
  * prompt: whatever it would have found in them, an end or a stop string, the client has to find.
  */
-
-export interface SeamEnd {
-  finish_reason: 'stop' | 'length';
-  /** As an engine says it: the stop string or stop token id; null for the end of sequence and for `length`. */
-  stop_reason: string | number | null;
-}
 
 /** Whether the last of these tokens had ended the generation; the end was lost with the stream. */
 export function endOfTokens(
@@ -20,7 +14,7 @@ export function endOfTokens(
     eos_ids,
     room,
   }: { stop_token_ids: readonly number[]; eos_ids: ReadonlySet<number>; room: number },
-): SeamEnd | null {
+): Finish | null {
   const last = token_ids.at(-1);
   if (last !== undefined && eos_ids.has(last)) return { finish_reason: 'stop', stop_reason: null };
   if (last !== undefined && stop_token_ids.includes(last))

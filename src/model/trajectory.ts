@@ -1,4 +1,4 @@
-import type { LineOf, JournalLine, RolloutSettings } from './journal.js';
+import type { Finish, LineOf, JournalLine, RolloutSettings } from './journal.js';
 import { VALID_STOP_REASONS } from './journal.js';
 import type { TurnLimits } from './limits.js';
 import type { LogMessage } from './sample.js';
@@ -55,6 +55,8 @@ export interface OpenTurn {
   logprobs: number[];
   text: string;
   segments: Segment[];
+  /** How the engine ended it, where it did. */
+  finish: Finish | null;
   line: LineOf<'generation'> | null;
   /** Replies that broke the protocol since the last reopening: two are the limit. */
   protocol_errors: number;
@@ -98,6 +100,7 @@ function emptyTurn(): OpenTurn {
     logprobs: [],
     text: '',
     segments: [],
+    finish: null,
     line: null,
     protocol_errors: 0,
     inherited: 0,
@@ -180,6 +183,7 @@ function applyChunk(trajectory: Trajectory, chunk: LineOf<'chunk'>): void {
   for (const id of token_ids) open.token_ids.push(id);
   for (const logprob of logprobs) open.logprobs.push(logprob);
   open.text += chunk.text;
+  open.finish = chunk.finish ?? null;
   const end = open.token_ids.length;
   const last = open.segments.at(-1);
   if (last?.request_id === request_id && last.policy_version === policy_version) last.end = end;

@@ -120,6 +120,25 @@ describe('a generation that was cut', () => {
     assert.deepEqual([open.line?.finish_reason, open.line?.stop_reason], ['stop', 46]);
   });
 
+  test('that the engine had ended is whole, although its last line is missing', async (t) => {
+    const finish = { finish_reason: 'stop', stop_reason: null } as const;
+    for (const text of ['left¶', '¶', '']) {
+      const deltas = [{ ...deltaOf(text), finish }];
+      const service = scriptedService([{ deltas, then: CUT }]);
+      const bench = await activityBench(t, { service });
+      await bench.started();
+      await bench.failure('generateTurn', AT);
+      await bench.result('generateTurn', AT);
+      const { open } = await bench.elsewhere().readTrajectory(REF);
+      assert.equal(service.asked.generate, 1);
+      assert.deepEqual(open.token_ids, idsOf(text));
+      assert.deepEqual(
+        [open.line?.finish_reason, open.line?.content],
+        ['stop', text.replace('¶', '')],
+      );
+    }
+  });
+
   test('by a reply that broke the protocol does not go on from that reply', async (t) => {
     const breach = new Fault({ type: 'ProtocolError', message: 'wrong usage' });
     const service = scriptedService([{ deltas: [deltaOf('bad')], then: breach }, says('good')]);

@@ -7,6 +7,7 @@ import {
   startStream,
   type SentRequest,
 } from '../../src/generation/vllm/stream-assembler.js';
+import type { Finish } from '../../src/model/journal.js';
 import { Fault, type FaultType } from '../../src/model/faults.js';
 import {
   capture,
@@ -47,6 +48,7 @@ function run(sent: SentRequest, chunks: readonly unknown[]) {
   const token_ids: number[] = [];
   const logprobs: number[] = [];
   let text = '';
+  let finish: Finish | undefined;
   let state = startStream(sent);
   for (const chunk of chunks) {
     const step = assemble(state, chunk);
@@ -54,8 +56,11 @@ function run(sent: SentRequest, chunks: readonly unknown[]) {
     token_ids.push(...(step.delta?.token_ids ?? []));
     logprobs.push(...(step.delta?.logprobs ?? []));
     text += step.delta?.text ?? '';
+    finish ??= step.delta?.finish;
   }
-  return { token_ids, logprobs, text, ...finishStream(state) };
+  const end = finishStream(state);
+  assert.deepEqual(finish, end, 'the delta that ends the tokens says so');
+  return { token_ids, logprobs, text, ...end };
 }
 
 function assertFault(action: () => unknown, expected: { type: FaultType; message: RegExp }): void {

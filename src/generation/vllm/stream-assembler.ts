@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { Fault } from '../../model/faults.js';
 import { problemsOf } from '../../model/problems.js';
-import type { Delta, GenerationEnd } from '../generation-service.js';
+import type { Finish } from '../../model/journal.js';
+import type { Delta } from '../generation-service.js';
 
 /** Rounding noise that a logprob may be above 0 by; it is stored as 0. */
 const LOGPROB_NOISE = 1e-6;
@@ -68,7 +69,7 @@ export function startStream(sent: SentRequest): StreamState {
 }
 
 /**
- * Takes one parsed event of the stream. `delta` is null where it brought neither ids nor text.
+ * Takes one parsed event of the stream. `delta` is null where it brought neither ids nor text nor an end.
  * Throws `ProtocolError` where the reply breaks a check: such tokens can't be trained on.
  */
 export function assemble(
@@ -119,11 +120,17 @@ function takeChoice(
       stop_reason: choice.stop_reason ?? null,
       usage,
     },
-    delta:
-      token_ids.length === 0 && choice.text === ''
-        ? null
-        : { token_ids, logprobs, text: choice.text },
+    delta: deltaOf(choice, { token_ids, logprobs }),
   };
+}
+
+function deltaOf(
+  { text, finish_reason, stop_reason }: Choice,
+  tokens: Pick<Delta, 'token_ids' | 'logprobs'>,
+): Delta | null {
+  if (finish_reason === 'stop' || finish_reason === 'length')
+    return { ...tokens, text, finish: { finish_reason, stop_reason: stop_reason ?? null } };
+  return tokens.token_ids.length === 0 && text === '' ? null : { ...tokens, text };
 }
 
 function checkedLogprobs(state: StreamState, choice: Choice): number[] {
@@ -164,9 +171,7 @@ function checkEcho(sent: SentRequest, echo: readonly unknown[]): void {
  * Judges a stream that has ended. Zero tokens with a finish reason are a valid, empty generation; without one the engine
  * was aborted or cut off (captures 146, 212), since `[DONE]` comes in any case. Throws `GenerationUnavailable` or `ProtocolError`.
  */
-export function finishStream(
-  state: StreamState,
-): Pick<GenerationEnd, 'finish_reason' | 'stop_reason'> {
+export function finishStream(state: StreamState): Finish {
   const { sent, finish_reason, stop_reason, token_count, usage } = state;
   if (finish_reason === null) {
     const when = token_count === 0 ? 'before its first token' : `after ${token_count} tokens`;
