@@ -3,12 +3,6 @@
  * Tokens sampled twice depend on what the fault interrupts.
  */
 
-/**
- * Whether a table with more tokens sampled twice than the limit is broken. Off as long as a cut generation starts over
- * from its first token; the limits stand in the report either way.
- */
-export const TOKEN_LIMIT_HOLDS: boolean = false;
-
 /** What a fault interrupts, and so what may be sampled again. */
 export type Interrupts =
   /** No stream that has sent a token. */

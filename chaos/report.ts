@@ -1,5 +1,4 @@
 import type { Interrupts } from './bounds.js';
-import { TOKEN_LIMIT_HOLDS } from './bounds.js';
 import type { Measurement } from './measurement.js';
 
 /** What a run has cost. */
@@ -21,7 +20,6 @@ export interface FaultReport extends Measurement {
   /** Sent by the engine until it noticed that the client had gone. */
   tokens_after_disconnect: number;
   tokens_limit: number;
-  within_token_limit: boolean;
   /** Attempts beyond each rollout's first. */
   extra_attempts: number;
   durable: Cost;
@@ -36,8 +34,6 @@ export interface ChaosReport {
   schema_version: 1;
   seed: number;
   form: 'short' | 'long';
-  /** Whether tokens above the limit break a bound. */
-  token_limit_holds: boolean;
   duration_s: number;
   faults: FaultReport[];
   /** Faults that were not played, with the reason. */
@@ -45,17 +41,14 @@ export interface ChaosReport {
   ok: boolean;
 }
 
-type Measured = Omit<FaultReport, 'broken' | 'within_token_limit'>;
-
-/** Adds which bounds are broken. `strict`: the token limit is one of them. */
-export function judged(measured: Measured, strict: boolean = TOKEN_LIMIT_HOLDS): FaultReport {
-  const within_token_limit = measured.tokens_sampled_twice <= measured.tokens_limit;
+/** Adds which bounds are broken. */
+export function judged(measured: Omit<FaultReport, 'broken'>): FaultReport {
   const none = ['rollouts_lost', 'rows_duplicated', 'turns_generated_twice'] as const;
   const broken: string[] = none
     .filter((name) => measured[name] !== 0)
     .map((name) => `${name}: expected 0, got ${measured[name]}`);
-  if (strict && !within_token_limit) {
-    const { tokens_limit, tokens_sampled_twice } = measured;
+  const { tokens_limit, tokens_sampled_twice } = measured;
+  if (tokens_sampled_twice > tokens_limit) {
     broken.push(
       `tokens_sampled_twice: expected at most ${tokens_limit}, got ${tokens_sampled_twice}`,
     );
@@ -63,15 +56,13 @@ export function judged(measured: Measured, strict: boolean = TOKEN_LIMIT_HOLDS):
   if (measured.interrupted_streams === 0) {
     broken.push('interrupted_streams: expected some, got 0: the fault struck nothing');
   }
-  return { ...measured, within_token_limit, broken };
+  return { ...measured, broken };
 }
 
-export function summarized(
-  report: Omit<ChaosReport, 'schema_version' | 'token_limit_holds' | 'ok'>,
-): ChaosReport {
+export function summarized(report: Omit<ChaosReport, 'schema_version' | 'ok'>): ChaosReport {
   const ok =
     report.not_played.length === 0 && report.faults.every(({ broken }) => broken.length === 0);
-  return { schema_version: 1, token_limit_holds: TOKEN_LIMIT_HOLDS, ...report, ok };
+  return { schema_version: 1, ...report, ok };
 }
 
 const COLUMNS: readonly (readonly [string, (fault: FaultReport) => string])[] = [
@@ -97,15 +88,10 @@ const COLUMNS: readonly (readonly [string, (fault: FaultReport) => string])[] = 
     'restart unfinished',
     ({ restart_unfinished }) => seconds(restart_unfinished?.time_to_finish_s ?? null),
   ],
-  ['', ({ broken, within_token_limit }) => verdict(broken, within_token_limit)],
+  ['', ({ broken }) => (broken.length === 0 ? 'ok' : 'BROKEN')],
 ];
 
 const seconds = (value: number | null): string => (value === null ? '-' : value.toFixed(1));
-
-function verdict(broken: readonly string[], within_token_limit: boolean): string {
-  if (broken.length > 0) return 'BROKEN';
-  return within_token_limit ? 'ok' : 'ok, over the token limit';
-}
 
 /** A fault's line of the table, as soon as it was played. */
 export const lineOf = (fault: FaultReport): string => cells(COLUMNS.map(([, text]) => text(fault)));

@@ -49,15 +49,17 @@ describe('the limit of tokens sampled twice', () => {
 
 describe('a fault', () => {
   test('within its bounds is not broken', () => {
-    assert.deepEqual(judged(MEASURED, true).broken, []);
-    assert.equal(report([judged(MEASURED, true)]).ok, true);
+    assert.deepEqual(judged(MEASURED).broken, []);
+    assert.equal(report([judged(MEASURED)]).ok, true);
   });
 
   test('that lost, duplicated or generated again is broken, and says what', () => {
-    const { broken } = judged(
-      { ...MEASURED, rollouts_lost: 1, rows_duplicated: 2, turns_generated_twice: 3 },
-      true,
-    );
+    const { broken } = judged({
+      ...MEASURED,
+      rollouts_lost: 1,
+      rows_duplicated: 2,
+      turns_generated_twice: 3,
+    });
     assert.deepEqual(broken, [
       'rollouts_lost: expected 0, got 1',
       'rows_duplicated: expected 0, got 2',
@@ -65,24 +67,20 @@ describe('a fault', () => {
     ]);
   });
 
-  test('over the token limit is broken only where the limit holds', () => {
+  test('over the token limit is broken', () => {
     const over = { ...MEASURED, tokens_sampled_twice: 155 };
-    assert.deepEqual(judged(over, true).broken, [
-      'tokens_sampled_twice: expected at most 154, got 155',
-    ]);
-    const lenient = judged(over, false);
-    assert.deepEqual([lenient.broken, lenient.within_token_limit], [[], false]);
+    assert.deepEqual(judged(over).broken, ['tokens_sampled_twice: expected at most 154, got 155']);
   });
 
   test('that struck nothing is broken: it has shown nothing', () => {
-    const { broken } = judged({ ...MEASURED, interrupted_streams: 0 }, true);
+    const { broken } = judged({ ...MEASURED, interrupted_streams: 0 });
     assert.match(broken.join(), /struck nothing/);
   });
 });
 
 describe('the table', () => {
   test('has a line for each fault, and a dash where a loop has no such part', () => {
-    const table = tableOf(report([judged(MEASURED, true)]));
+    const table = tableOf(report([judged(MEASURED)]));
     const line = table.split('\n').find((text) => text.includes('worker-kill'));
     assert.equal(
       line,
@@ -92,7 +90,7 @@ describe('the table', () => {
   });
 
   test('names what is broken and what was not played below it', () => {
-    const broken = judged({ ...MEASURED, rollouts_lost: 1 }, true);
+    const broken = judged({ ...MEASURED, rollouts_lost: 1 });
     const whole = report([broken], [{ name: 'stall', reason: 'late' }]);
     assert.equal(whole.ok, false);
     const table = tableOf(whole);
