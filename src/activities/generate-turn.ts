@@ -103,8 +103,9 @@ const EMPTY: GenerationEnd = {
 };
 
 /**
- * Runs a request with its tokens recorded as they come. Tokens of a reply that breaks the protocol are dropped: they
- * cannot be trained on, nor gone on from.
+ * Runs a request with its tokens recorded as they come. A reply that breaks the protocol on its way leaves the tokens
+ * that came before: each was checked. One that breaks it at its end, with other counts than those that came, has none
+ * that can be trained on or gone on from.
  */
 async function record(
   { journal, signal }: Hold,
@@ -133,7 +134,7 @@ async function record(
   } catch (error) {
     await recorder.flush();
     const isBreach = error instanceof Fault && error.type === 'ProtocolError';
-    if (isBreach && open.token_ids.length > seam) await dropTokens(journal, { facts, from: seam });
+    if (isBreach && open.finish !== null) await dropTokens(journal, { facts, from: seam });
     throw error;
   }
 }

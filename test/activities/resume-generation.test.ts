@@ -139,9 +139,22 @@ describe('a generation that was cut', () => {
     }
   });
 
-  test('by a reply that broke the protocol does not go on from that reply', async (t) => {
+  test('by a token that broke the protocol goes on behind the one before', async (t) => {
+    const breach = new Fault({ type: 'ProtocolError', message: 'NaN' });
+    const service = scriptedService([{ deltas: [deltaOf('go')], then: breach }, says('od')]);
+    const bench = await activityBench(t, { service });
+    await bench.started();
+    await bench.failure('generateTurn', AT);
+    await bench.result('generateTurn', AT);
+    const { open, wasted_tokens } = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual([open.line?.content, wasted_tokens], ['good', 0]);
+  });
+
+  test('by a reply that broke the protocol at its end does not go on from that reply', async (t) => {
     const breach = new Fault({ type: 'ProtocolError', message: 'wrong usage' });
-    const service = scriptedService([{ deltas: [deltaOf('bad')], then: breach }, says('good')]);
+    const finish = { finish_reason: 'stop', stop_reason: null } as const;
+    const bad = { deltas: [{ ...deltaOf('bad'), finish }], then: breach };
+    const service = scriptedService([bad, says('good')]);
     const bench = await activityBench(t, { service });
     await bench.started();
     await bench.failure('generateTurn', AT);
