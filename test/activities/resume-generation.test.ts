@@ -141,7 +141,7 @@ describe('a generation that was cut', () => {
 
   test('by a token that broke the protocol goes on behind the one before', async (t) => {
     const breach = new Fault({ type: 'ProtocolError', message: 'NaN' });
-    const service = scriptedService([{ deltas: [deltaOf('go')], then: breach }, says('od')]);
+    const service = scriptedService([{ deltas: [deltaOf('go')], then: breach }, says('od¶')]);
     const bench = await activityBench(t, { service });
     await bench.started();
     await bench.failure('generateTurn', AT);
