@@ -15,6 +15,7 @@ export interface BatchView {
 
 export function showBatch(): BatchView {
   let progress = NOTHING;
+  let members = 0;
   let stopped = false;
   let stop = (): void => undefined;
   const show = (change: Partial<BatchProgress>): void => {
@@ -40,16 +41,18 @@ export function showBatch(): BatchView {
   });
   return {
     planned: ({ samples, num_repeats }) => {
-      show({ phase: 'running', requested: samples * num_repeats, waiting: null });
+      members = samples * num_repeats;
+      show({ phase: 'running', requested: members, waiting: null });
     },
     counted: (tally) => {
-      show(tally);
+      show({ ...tally, requested: members + (tally.replacements ?? 0) });
     },
     closing: () => {
       show({ phase: 'closing' });
     },
     closed: ({ counts }) => {
-      show({ phase: 'done', running: 0, done: counts.requested, valid: counts.completed });
+      const { requested, completed } = counts;
+      show({ phase: 'done', running: 0, requested, done: requested, valid: completed });
     },
     onStop: (callback) => {
       stop = callback;
