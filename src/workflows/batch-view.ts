@@ -81,9 +81,11 @@ const NOTHING: BatchProgress = {
 function detailsOf(progress: BatchProgress): string {
   const { phase, requested, done, running, valid, failed, turns, tokens, reward_sum, waiting } =
     progress;
+  const { replacements = 0 } = progress;
+  const inPlace = replacements > 0 ? `, ${replacements} in place of failed ones` : '';
   const reward = valid > 0 ? (reward_sum / valid).toFixed(3) : '–';
   const lines = [
-    `**${phase}** · ${done} of ${requested} rollouts done`,
+    `**${phase}** · ${done} of ${requested} rollouts done${inPlace}`,
     '',
     '| valid | failed | running | turns | tokens | mean reward |',
     '|---|---|---|---|---|---|',

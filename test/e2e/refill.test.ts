@@ -1,10 +1,13 @@
 /** Batches whose failed rollouts are replaced. The environment refuses whom a test names. */
 import assert from 'node:assert/strict';
+import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { DefaultLogger, Runtime, Worker } from '@temporalio/worker';
 import type { BatchProgress, Counts } from '../../src/activities/contract.js';
 import type { Row } from '../../src/model/row.js';
 import type { BatchOutcome, StartedBatch } from '../harness/batch.js';
 import { startBatch } from '../harness/batch.js';
+import { PROJECT_ROOT } from '../harness/dev-server.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
 import { eventually, within } from '../harness/waiting.js';
@@ -236,5 +239,15 @@ describe('a batch of completion policy refill', { timeout: 300_000 }, () => {
     assert.deepEqual(result?.counts, { ...NONE, requested: 305, completed: 301, failed: 4 });
     assert.deepEqual(rollouts.slice(-3).map(placeOf), ['1-151', '1-152', '1-153']);
     assert.equal(result.metrics['replaced/count'], 3);
+  });
+
+  test('has histories that replay', async () => {
+    const codePath = path.join(PROJECT_ROOT, 'dist', 'workflow-bundle.js');
+    Runtime.install({ logger: new DefaultLogger('WARN') });
+    for (const id of ['replaced', 'stopped', 'slices', 'slices/rows-0-0', 'slices/rows-1-1']) {
+      const history = await bed.server.client.workflow.getHandle(id).fetchHistory();
+      assert.ok((history.events?.length ?? 0) < 5000);
+      await Worker.runReplayHistory({ workflowBundle: { codePath } }, history);
+    }
   });
 });
