@@ -104,6 +104,7 @@ const planBatch: Activities['planBatch'] = (input) => {
     max_in_flight,
     limits: LIMITS,
     min_k: null,
+    refill: null,
     continued: false,
   });
 };

@@ -37,6 +37,8 @@ export interface BatchPlan {
   limits: Limits;
   /** Stops the rest once every group has `k` valid rollouts, or after the deadline; null: all are played. */
   min_k: { k: number; deadline_ms: number | null } | null;
+  /** Replaces failed rollouts by new repeats; null: they stay failed. */
+  refill: { max_replacements: number } | null;
   /** Was the batch there before? Its journals are continued. */
   continued: boolean;
 }
@@ -147,11 +149,14 @@ export interface Tally {
   turns: number;
   tokens: number;
   reward_sum: number;
+  /** Rollouts that were started in place of failed ones; absent: none. */
+  replacements?: number;
 }
 
 /** Query `progress` of workflow `rolloutBatch`. */
 export interface BatchProgress extends Tally {
   phase: 'planning' | 'running' | 'closing' | 'done';
+  /** Replacements included. */
   requested: number;
   /** Done, and not valid. */
   failed: number;
@@ -176,6 +181,8 @@ export interface SliceInput extends Part {
   tallies: number;
   /** Valid rollouts that make a group complete; null: nobody asks. */
   k: number | null;
+  /** Under `refill`: its share, to begin with. */
+  max_replacements?: number;
   /** What has been changed before the slice started. */
   limits?: LimitsChange;
 }

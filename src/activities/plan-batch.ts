@@ -36,6 +36,7 @@ export function createPlanBatch(dependencies: Dependencies): Activities['planBat
         max_in_flight: request.max_in_flight,
         limits: limitsOf(request),
         min_k: minKOf(request.completion),
+        refill: refillOf(request.completion),
         continued: existed,
       };
     });
@@ -46,6 +47,9 @@ function minKOf(completion: Completion): BatchPlan['min_k'] {
   const { k, deadline } = completion;
   return { k, deadline_ms: deadline === null ? null : toMs(deadline) };
 }
+
+const refillOf = (completion: Completion): BatchPlan['refill'] =>
+  completion.policy === 'refill' ? { max_replacements: completion.max_replacements } : null;
 
 export const limitsOf = (request: BatchRequest): Limits => ({
   max_rollout_turns: request.max_rollout_turns,

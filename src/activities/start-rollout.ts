@@ -1,5 +1,5 @@
-import type { BatchRequest } from '../model/batch-request.js';
-import { RolloutRef, SingleRollout, rolloutId, toBatchRequest } from '../model/batch-request.js';
+import type { BatchRequest, RolloutRef } from '../model/batch-request.js';
+import { RolloutInput, SingleRollout, rolloutId, toBatchRequest } from '../model/batch-request.js';
 import { toMs } from '../model/durations.js';
 import { Fault } from '../model/faults.js';
 import type { RolloutSettings } from '../model/journal.js';
@@ -22,16 +22,16 @@ import { progressOf } from './turn-progress.js';
 export function createStartRollout(dependencies: Dependencies): Activities['startRollout'] {
   return (input) =>
     dependencies.attempt(async (attempt) => {
-      const ref = placeOf(input, attempt.workflow_id);
+      const place = placeOf(input, attempt.workflow_id);
       if (isSingle(input)) await planSingle({ input, attempt }, dependencies);
-      return await startRollout({ ref, attempt }, dependencies);
+      return await startRollout({ place, attempt }, dependencies);
     });
 }
 
 /** A batch's child names its place; a rollout started by hand is row 0 of the batch that its workflow id names. */
-export function placeOf(input: unknown, workflowId: string): RolloutRef {
+export function placeOf(input: unknown, workflowId: string): RolloutInput {
   if (isSingle(input)) return { batch_id: parseBatchId(workflowId), row: 0, repeat: 0 };
-  const parsed = RolloutRef.safeParse(input);
+  const parsed = RolloutInput.safeParse(input);
   if (parsed.success) return parsed.data;
   throw invalidBatchRequest(problemsOf(parsed.error, input));
 }
@@ -55,17 +55,20 @@ async function planSingle(
 }
 
 async function startRollout(
-  { ref, attempt }: { ref: RolloutRef; attempt: Attempt },
+  { place, attempt }: { place: RolloutInput; attempt: Attempt },
   dependencies: Dependencies,
 ): Promise<RolloutPlan> {
   const { store, deployment } = dependencies;
+  const { replaces, ...ref } = place;
   const request = await requestOf(ref.batch_id, store);
   const timeout_ms = toMs(request.rollout_timeout);
+  checkRepeat(place, request);
   checkDeadline(request.rollout_timeout, attempt);
   const journal = await store.claim(ref, {
     activity: 'startRollout',
     attempt: attempt.number,
     reopen: true,
+    ...(replaces !== undefined && { replaces }),
   });
   try {
     if (journal.trajectory.start === null && journal.trajectory.end === null) {
@@ -102,6 +105,22 @@ async function startRollout(
     limits: { ...limitsOf(request), ...journal.trajectory.limits },
     progress: progressOf(journal.trajectory),
   };
+}
+
+/** Repeats from `num_repeats` on are replacements, and only completion policy `refill` has them. */
+function checkRepeat(
+  { repeat, replaces }: RolloutInput,
+  { num_repeats, completion }: BatchRequest,
+): void {
+  const more = completion.policy === 'refill' ? completion.max_replacements : 0;
+  if (repeat >= num_repeats + more) {
+    const what = `expected less than ${num_repeats + more} under completion policy ${completion.policy}, got ${repeat}`;
+    throw invalidBatchRequest([{ where: 'repeat', what }]);
+  }
+  if (replaces !== undefined && repeat < num_repeats) {
+    const what = `expected only with a repeat of at least num_repeats ${num_repeats}, got it with ${repeat}`;
+    throw invalidBatchRequest([{ where: 'replaces', what }]);
+  }
 }
 
 async function renderSample(

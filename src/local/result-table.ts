@@ -9,7 +9,7 @@ const GROUPS: readonly [string, RegExp][] = [
   ['Groups', /^(group\/|pass@|avg@)/],
   ['Turns', /turns/],
   ['Tokens', /tokens/],
-  ['How rollouts ended', /^stop_reason\/|_rate$/],
+  ['How rollouts ended', /^stop_reason\/|^replaced\/count$|_rate$/],
   ['Seconds per rollout', /_s\/|^span_s$/],
   ['Faults', /^faults\/|^attempts/],
 ];

@@ -42,6 +42,7 @@ export const Semantics = z.enum(['standard', 'nemo-rl-sync', 'nemo-rl-async']);
 export type Semantics = z.infer<typeof Semantics>;
 
 const METADATA_LIMIT = 4096;
+const MOST_REPLACEMENTS = 10_000;
 const INLINE_LIMIT = 256 * 1024;
 
 const bytesOf = (value: unknown): number => utf8Length(JSON.stringify(value));
@@ -76,7 +77,7 @@ const InlineSamples = z
     error: `expected at most 256 kB of inline samples; write them to a JSONL file and give {"path": …}`,
   });
 
-/** When a batch is done: with all its rollouts, or as soon as each group has enough valid ones. */
+/** When a batch is done: with all its rollouts, as soon as each group has enough valid ones, or with failed ones replaced. */
 export const Completion = z.discriminatedUnion(
   'policy',
   [
@@ -88,12 +89,17 @@ export const Completion = z.discriminatedUnion(
       /** From the batch's start: then the rest is stopped however far it is. null: never. */
       deadline: Duration.nullable().default(null),
     }),
+    z.strictObject({
+      policy: z.literal('refill'),
+      /** Of the whole batch: failed rollouts in whose place a new repeat of their sample is played. */
+      max_replacements: z.int().min(1).max(MOST_REPLACEMENTS),
+    }),
   ],
   {
     error: ({ input }) => {
       if (typeof input !== 'object' || input === null) return undefined;
       const { policy } = input as { policy?: unknown };
-      return `expected "complete" or "min_k", got ${preview(policy)}`;
+      return `expected "complete", "min_k" or "refill", got ${preview(policy)}`;
     },
   },
 );
@@ -138,13 +144,21 @@ export function toBatchRequest({ sample, ...settings }: SingleRollout): BatchReq
   };
 }
 
-/** The input of a batch's child workflow `rollout`: everything else comes from the store and the plan. */
+/** A rollout's place. */
 export const RolloutRef = z.strictObject({
   batch_id: BatchId,
   row: z.int().nonnegative(),
   repeat: z.int().nonnegative(),
 });
 export type RolloutRef = z.infer<typeof RolloutRef>;
+
+/** The input of a batch's child workflow `rollout`: everything else comes from the store and the plan. */
+export const RolloutInput = z.strictObject({
+  ...RolloutRef.shape,
+  /** Of a replacement: the repeat that failed. */
+  replaces: z.int().nonnegative().exactOptional(),
+});
+export type RolloutInput = z.infer<typeof RolloutInput>;
 
 /** Also the rollout's workflow id. */
 export function rolloutId({ batch_id, row, repeat }: RolloutRef): string {

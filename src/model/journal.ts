@@ -66,6 +66,8 @@ const ClaimLine = z.object({
   reopen: z.boolean(),
   /** From here on they stand in the place of the settings of `start`. */
   limits: ChangedLimits.exactOptional(),
+  /** Of a replacement's `startRollout`: the repeat that failed. */
+  replaces: z.int().exactOptional(),
 });
 
 const Finish = z.object({

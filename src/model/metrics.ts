@@ -30,20 +30,34 @@ export function computeMetrics(all: readonly Summary[], semantics: Semantics): M
 }
 
 /**
- * Whoever is stopped because others were done is longer than they: a batch whose completion policy stops rollouts shows
- * how much, in tokens of those that were played at all.
+ * Whoever is stopped because others were done is longer than they, and whoever is replaced because it failed is not as
+ * long as any: a batch whose completion policy does that shows how much, in tokens of those that were played at all.
  */
 export function computeLengths(all: readonly Summary[]): Metrics {
-  const lengths = (of: readonly Summary[]): number[] =>
-    of.map(({ gen_tokens, env_tokens }) => gen_tokens + env_tokens);
-  const completed = lengths(all.filter(isValid));
-  const stopped = lengths(
-    all.filter(({ stop_reason, started_at }) => stop_reason === 'stopped' && started_at > 0),
-  );
+  const wasPlayed = ({ started_at }: Summary): boolean => started_at > 0;
+  const stopped = all.filter(({ stop_reason }) => stop_reason === 'stopped');
+  const replaced = replacedOf(all);
   return {
-    ...(completed.length > 0 && { 'completed/mean_tokens': mean(completed) }),
-    ...(stopped.length > 0 && { 'stopped/mean_tokens': mean(stopped) }),
+    ...meanTokens('completed', all.filter(isValid)),
+    ...meanTokens('stopped', stopped.filter(wasPlayed)),
+    ...(replaced.length > 0 && { 'replaced/count': replaced.length }),
+    ...meanTokens('replaced', replaced.filter(wasPlayed)),
   };
+}
+
+function meanTokens(name: string, rollouts: readonly Summary[]): Metrics {
+  if (rollouts.length === 0) return {};
+  const lengths = rollouts.map(({ gen_tokens, env_tokens }) => gen_tokens + env_tokens);
+  return { [`${name}/mean_tokens`]: mean(lengths) };
+}
+
+/** Failed members in whose place another was started; one that a continued batch has mended is none. */
+function replacedOf(all: readonly Summary[]): Summary[] {
+  const places = new Set(all.map(({ row, replaces }) => `${row}-${replaces ?? ''}`));
+  return all.filter(
+    ({ row, repeat, stop_reason }) =>
+      (stop_reason === 'failed' || stop_reason === 'timeout') && places.has(`${row}-${repeat}`),
+  );
 }
 
 /** Upstream statements 1.3 #36, 1.6 #58 and 2.1 #7, but for its histograms, which have no bounded size. */

@@ -18,6 +18,8 @@ export interface Row {
   batch_id: string;
   row: number;
   repeat: number;
+  /** Of a replacement: the repeat of this row that failed. */
+  replaces?: number;
   message_log: (LogMessage & { partial?: true })[];
   extra_env_info: Record<string, unknown>;
   total_reward: number;
@@ -76,6 +78,7 @@ export function toRow(input: RowInput): Row {
     schema_version: 1,
     rollout_id: rolloutId(ref),
     ...ref,
+    ...(trajectory.replaces !== null && { replaces: trajectory.replaces }),
     message_log: start === null ? unrendered(sample) : withPartial(trajectory, { valid }),
     extra_env_info: start === null ? (sample.extra_env_info ?? {}) : trajectory.extra_env_info,
     total_reward: trajectory.total_reward,
@@ -195,6 +198,7 @@ function timingOf({ turns, start, end }: Trajectory): Timing {
 export const Summary = z.object({
   row: z.number(),
   repeat: z.number(),
+  replaces: z.number().nullable().default(null),
   task_name: z.string(),
   stop_reason: z.string(),
   reward: z.number(),
@@ -226,6 +230,7 @@ export function toSummary(
   return {
     row: row.row,
     repeat: row.repeat,
+    replaces: row.replaces ?? null,
     task_name: String(row['task_name']),
     stop_reason: row.stop_reason,
     reward: row.total_reward,

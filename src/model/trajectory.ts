@@ -14,6 +14,8 @@ export interface Trajectory {
   writer: string | null;
   /** 1 for a rollout that nothing disturbed; one more for each retried activity and each continuation of its batch. */
   attempts: number;
+  /** Of a replacement: the repeat that failed. It is told by the first claim, so also where no start stands. */
+  replaces: number | null;
   /** Its settings are those in force: the line's own, but for `limits`. */
   start: LineOf<'start'> | null;
   /** Limits that were changed since the start; null: none. */
@@ -76,6 +78,7 @@ export function emptyTrajectory(): Trajectory {
   return {
     writer: null,
     attempts: 0,
+    replaces: null,
     start: null,
     limits: null,
     turns: [],
@@ -139,6 +142,7 @@ export function applyLine(trajectory: Trajectory, line: JournalLine): void {
 
 function applyClaim(trajectory: Trajectory, claim: LineOf<'claim'>): void {
   trajectory.writer = claim.writer;
+  trajectory.replaces ??= claim.replaces ?? null;
   const { open, end } = trajectory;
   if (end !== null) {
     // Attempts that only find a valid end do not count: a batch that is continued keeps its rows as they are.

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { closeSync, openSync, readSync } from 'node:fs';
-import { readFile, rm, stat } from 'node:fs/promises';
+import { readFile, readdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { BatchRequest } from '../model/batch-request.js';
 import type { Fault } from '../model/faults.js';
@@ -111,6 +111,18 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
 
 export async function sampleCount(directory: string): Promise<number> {
   return (await stat(path.join(directory, 'samples.index'))).size / OFFSET_BYTES - 1;
+}
+
+/** None where no rollout has started. */
+export async function listJournals(directory: string): Promise<{ row: number; repeat: number }[]> {
+  const names = await readdir(path.join(directory, 'journals')).catch((error: unknown) => {
+    if (isMissing(error)) return [];
+    throw error;
+  });
+  return names.flatMap((name) => {
+    const [, row, repeat] = /^(\d+)-(\d+)\.jsonl$/.exec(name) ?? [];
+    return row === undefined ? [] : [{ row: Number(row), repeat: Number(repeat) }];
+  });
 }
 
 /** One row, by its byte offset: the manifest is never read whole. */

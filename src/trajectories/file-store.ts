@@ -1,7 +1,7 @@
 import path from 'node:path';
 import type { RolloutRef } from '../model/batch-request.js';
 import { storing } from './disk.js';
-import { createBatch, readSample, reopenBatch, sampleCount } from './file-batch.js';
+import { createBatch, listJournals, readSample, reopenBatch, sampleCount } from './file-batch.js';
 import { claimJournal, readJournal } from './file-journal.js';
 import { createFileOutputs } from './file-outputs.js';
 import { createFoldCache } from './fold-cache.js';
@@ -40,6 +40,8 @@ export function createFileStore({
       storing(`journal of ${ref.batch_id}/${ref.row}-${ref.repeat}`, () =>
         readJournal(journalOf(ref), cache),
       ),
+    listJournals: (batchId) =>
+      storing(`journals of ${batchId}`, () => listJournals(directoryOf(batchId))),
     outputs: (batchId) => createFileOutputs(directoryOf(batchId)),
   };
 }

@@ -29,6 +29,8 @@ export interface TrajectoryStore {
   claim(ref: RolloutRef, by: Claimant): Promise<Journal>;
   /** The journal as it stands, without claiming it. */
   readTrajectory(ref: RolloutRef): Promise<Trajectory>;
+  /** The rollouts that have a journal, in no order: one listing, however many they are. */
+  listJournals(batchId: string): Promise<{ row: number; repeat: number }[]>;
   /** The batch's result files, written by a closing pass. */
   outputs(batchId: string): BatchOutputs;
 }
@@ -41,6 +43,8 @@ export interface Claimant {
   reopen?: boolean;
   /** Changed while the rollout runs: in force from this claim on. */
   limits?: TurnLimits;
+  /** Of a replacement: the repeat that failed. */
+  replaces?: number;
 }
 
 /** One attempt's hold on a rollout's journal. */

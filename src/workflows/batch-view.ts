@@ -15,6 +15,7 @@ export interface BatchView {
 
 export function showBatch(): BatchView {
   let progress = NOTHING;
+  let members = 0;
   let stopped = false;
   let stop = (): void => undefined;
   const show = (change: Partial<BatchProgress>): void => {
@@ -40,16 +41,18 @@ export function showBatch(): BatchView {
   });
   return {
     planned: ({ samples, num_repeats }) => {
-      show({ phase: 'running', requested: samples * num_repeats, waiting: null });
+      members = samples * num_repeats;
+      show({ phase: 'running', requested: members, waiting: null });
     },
     counted: (tally) => {
-      show(tally);
+      show({ ...tally, requested: members + (tally.replacements ?? 0) });
     },
     closing: () => {
       show({ phase: 'closing' });
     },
     closed: ({ counts }) => {
-      show({ phase: 'done', running: 0, done: counts.requested, valid: counts.completed });
+      const { requested, completed } = counts;
+      show({ phase: 'done', running: 0, requested, done: requested, valid: completed });
     },
     onStop: (callback) => {
       stop = callback;
@@ -78,9 +81,11 @@ const NOTHING: BatchProgress = {
 function detailsOf(progress: BatchProgress): string {
   const { phase, requested, done, running, valid, failed, turns, tokens, reward_sum, waiting } =
     progress;
+  const { replacements = 0 } = progress;
+  const inPlace = replacements > 0 ? `, ${replacements} in place of failed ones` : '';
   const reward = valid > 0 ? (reward_sum / valid).toFixed(3) : '–';
   const lines = [
-    `**${phase}** · ${done} of ${requested} rollouts done`,
+    `**${phase}** · ${done} of ${requested} rollouts done${inPlace}`,
     '',
     '| valid | failed | running | turns | tokens | mean reward |',
     '|---|---|---|---|---|---|',

@@ -35,6 +35,7 @@ export async function rolloutBatch(input: unknown): Promise<BatchResult> {
           onChange: view.counted,
           k: plan.min_k?.k ?? null,
           onSatisfied: early.satisfied,
+          max_replacements: plan.refill?.max_replacements ?? 0,
         })
       : runSlices({ plan, onResult: view.counted, onSatisfied: early.satisfied });
   view.onStop(run.stop);

@@ -8,8 +8,8 @@ export const stopSignal = defineSignal('stop');
 /** From an activity of this workflow: its engine is absent, or (null) back. */
 export const waitingSignal = defineSignal<[Waiting | null]>('waiting');
 
-/** From a batch to a slice: how many rollouts it may have in flight. */
-export const shareSignal = defineSignal<[number]>('share');
+/** From a batch to a slice: how many rollouts it may have in flight, and under `refill` how many it may replace in all. */
+export const shareSignal = defineSignal<[number, number?]>('share');
 
 /** From a slice (by its first row) to its batch, a few times while it runs. */
 export const tallySignal = defineSignal<[{ first: number; tally: Tally }]>('tally');

@@ -1,6 +1,8 @@
 import type { ChildWorkflowHandle } from '@temporalio/workflow';
 import {
+  ApplicationFailure,
   CancellationScope,
+  ChildWorkflowFailure,
   ParentClosePolicy,
   WorkflowIdReusePolicy,
   condition,
@@ -8,13 +10,15 @@ import {
   startChild,
 } from '@temporalio/workflow';
 import type { RolloutResult, Tally } from '../activities/contract.js';
-import type { RolloutRef } from '../model/batch-request.js';
+import type { RolloutInput } from '../model/batch-request.js';
 import type { StopReason } from '../model/journal.js';
 import type { LimitsChange } from '../model/limits.js';
 import type { Part } from '../model/slices.js';
 import { LIMITS_MEMO, limitsSignal, stopSignal } from './messages.js';
 import type { rollout } from './rollout.js';
 import { countGroups } from './min-k.js';
+import type { Member } from './refill.js';
+import { lineUp } from './refill.js';
 import { createStartInTurn } from './start-in-turn.js';
 
 type RolloutHandle = ChildWorkflowHandle<typeof rollout>;
@@ -30,10 +34,12 @@ export interface Run {
   k: number | null;
   /** Every group is complete. */
   onSatisfied: () => void;
+  /** How many failed rollouts are replaced by new repeats, to begin with. */
+  max_replacements: number;
 }
 
 export interface RolloutRunner {
-  /** Starts rollouts in input order; resolves when none runs any more, whatever ended them. */
+  /** Starts rollouts in input order, replacements first; resolves when none runs any more, whatever ended them. */
   finished: Promise<void>;
   /** No rollout starts any more, and those that run are told to stop. */
   stop: () => void;
@@ -42,8 +48,12 @@ export interface RolloutRunner {
   setLimits: (change: LimitsChange) => void;
 }
 
+export interface RowsRunner extends RolloutRunner {
+  setMaxReplacements: (maxReplacements: number) => void;
+}
+
 /** Runs the rollouts of some rows as child workflows. A failed child is data: it never fails its siblings. */
-export function runRollouts({ onChange, ...run }: Run): RolloutRunner {
+export function runRollouts({ onChange, ...run }: Run): RowsRunner {
   const running = new Set<RolloutHandle>();
   const tally: Tally = { done: 0, running: 0, valid: 0, turns: 0, tokens: 0, reward_sum: 0 };
   let { max_in_flight } = run;
@@ -51,9 +61,12 @@ export function runRollouts({ onChange, ...run }: Run): RolloutRunner {
   let stopped = false;
   const countValid = countGroups(run);
   const startInTurn = createStartInTurn(() => stopped);
+  const line = lineUp(run);
 
-  const play = async (ref: RolloutRef): Promise<void> => {
+  const play = async (member: Member): Promise<void> => {
+    const ref = { batch_id: run.batch_id, ...member };
     tally.running += 1;
+    if (member.replaces !== undefined) tally.replacements = (tally.replacements ?? 0) + 1;
     onChange({ ...tally });
     let child: RolloutHandle | null = null;
     try {
@@ -66,8 +79,9 @@ export function runRollouts({ onChange, ...run }: Run): RolloutRunner {
       if (stopped) await child.signal(stopSignal);
       else if (limits !== null && limits !== started.told) await child.signal(limitsSignal, limits);
       if (count(tally, (await child.result()) as RolloutResult)) countValid(ref.row);
-    } catch {
+    } catch (error) {
       // Whatever ended it is in its journal; a child that could not even start is closed without one.
+      if (hasFailed(error)) line.failed(member);
     } finally {
       if (child !== null) running.delete(child);
       tally.running -= 1;
@@ -76,22 +90,16 @@ export function runRollouts({ onChange, ...run }: Run): RolloutRunner {
     }
   };
 
-  const playAll = async (): Promise<void> => {
-    try {
-      for (const ref of rolloutsOf(run)) {
-        await condition(() => stopped || tally.running < max_in_flight);
-        if (stopped) break;
-        void play(ref);
-      }
-    } catch (error) {
-      if (!isCancellation(error)) throw error;
-    } finally {
-      await CancellationScope.nonCancellable(() => condition(() => tally.running === 0));
-    }
+  // Whoever runs may fail and have to be replaced.
+  const next = async (): Promise<Member | null> => {
+    await condition(
+      () => stopped || (line.isEmpty() ? tally.running === 0 : tally.running < max_in_flight),
+    );
+    return stopped ? null : line.next();
   };
 
   return {
-    finished: playAll(),
+    finished: playAll({ next, play, isIdle: () => tally.running === 0 }),
     stop: () => {
       stopped = true;
       for (const child of running) void child.signal(stopSignal).catch(() => undefined);
@@ -99,6 +107,7 @@ export function runRollouts({ onChange, ...run }: Run): RolloutRunner {
     setMaxInFlight: (now) => {
       max_in_flight = now;
     },
+    setMaxReplacements: line.allow,
     setLimits: (change) => {
       limits = { ...limits, ...change };
       for (const child of running) void child.signal(limitsSignal, change).catch(() => undefined);
@@ -106,13 +115,22 @@ export function runRollouts({ onChange, ...run }: Run): RolloutRunner {
   };
 }
 
-function* rolloutsOf({
-  batch_id,
-  rows,
-  num_repeats,
-}: Pick<Run, 'batch_id' | 'rows' | 'num_repeats'>): Generator<RolloutRef> {
-  for (let row = rows.first; row <= rows.last; row++) {
-    for (let repeat = 0; repeat < num_repeats; repeat++) yield { batch_id, row, repeat };
+/** One after the other, as they may start. A cancellation ends the starting; those that run are waited for all the same. */
+async function playAll({
+  next,
+  play,
+  isIdle,
+}: {
+  next: () => Promise<Member | null>;
+  play: (member: Member) => Promise<void>;
+  isIdle: () => boolean;
+}): Promise<void> {
+  try {
+    for (let member = await next(); member !== null; member = await next()) void play(member);
+  } catch (error) {
+    if (!isCancellation(error)) throw error;
+  } finally {
+    await CancellationScope.nonCancellable(() => condition(isIdle));
   }
 }
 
@@ -121,7 +139,7 @@ function startRollout({
   num_repeats,
   told,
 }: {
-  ref: RolloutRef;
+  ref: RolloutInput;
   num_repeats: number;
   told: LimitsChange | null;
 }): Promise<RolloutHandle> {
@@ -130,10 +148,21 @@ function startRollout({
     workflowId: `${ref.batch_id}/${ref.row}-${ref.repeat}`,
     workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
     parentClosePolicy: ParentClosePolicy.TERMINATE,
-    staticSummary: `sample ${ref.row}${num_repeats > 1 ? `, repeat ${ref.repeat} of ${num_repeats}` : ''}`,
+    staticSummary: summaryOf(ref, num_repeats),
     ...(told !== null && { memo: { [LIMITS_MEMO]: told } }),
   });
 }
+
+function summaryOf({ row, repeat, replaces }: Member, num_repeats: number): string {
+  if (replaces !== undefined) return `sample ${row}, repeat ${repeat} in place of ${replaces}`;
+  return `sample ${row}${num_repeats > 1 ? `, repeat ${repeat} of ${num_repeats}` : ''}`;
+}
+
+/** It ended as failed or timeout; not as stopped or cancelled, it was not terminated, and it was started at all. */
+const hasFailed = (error: unknown): boolean =>
+  error instanceof ChildWorkflowFailure &&
+  error.cause instanceof ApplicationFailure &&
+  error.cause.type !== 'InvalidBatchRequest';
 
 /** Returns whether it was valid. */
 function count(

@@ -13,13 +13,22 @@ import type { RolloutRunner } from './run-rollouts.js';
 import type { rolloutSlice } from './slice.js';
 import { createStartInTurn } from './start-in-turn.js';
 
-/** A slice while it runs: its share of `max_in_flight`, and its handle once it has started. */
+/** What a slice has of its batch's `max_in_flight`, and under `refill` of its `max_replacements`; else null. */
+interface Share {
+  in_flight: number;
+  replacements: number | null;
+}
+
+/** A slice while it runs, and its handle once it has started. */
 interface OpenSlice {
-  share: number;
+  share: Share;
   handle: ChildWorkflowHandle<typeof rolloutSlice> | null;
 }
 
-/** Runs a large batch as slices, all at once; when one ends, its share goes to the others. */
+/**
+ * Runs a large batch as slices, all at once; when one ends, its share goes to another. So a rollout that fails late may
+ * be replaced where one that failed early was not: its slice had used up its share and ended before more came.
+ */
 export function runSlices({
   plan,
   onResult,
@@ -32,10 +41,7 @@ export function runSlices({
 }): RolloutRunner {
   const { slices } = plan;
   let limits: LimitsChange | null = null;
-  const shares = sharesOf(plan.max_in_flight, slices.length);
-  const open = new Map<number, OpenSlice>(
-    slices.map(({ first }, i) => [first, { share: shares[i] ?? 0, handle: null }]),
-  );
+  const open = openSlices(plan);
   let stopped = false;
   const startInTurn = createStartInTurn(() => stopped);
   const counted = hearTallies(onResult);
@@ -44,6 +50,8 @@ export function runSlices({
   const play = async (part: Part): Promise<void> => {
     const slice = open.get(part.first);
     if (slice === undefined) return;
+    // Of a slice that fails it is not known how many it replaced.
+    let unused = 0;
     try {
       const { share } = slice;
       const { told, handle } = await startInTurn(async () => {
@@ -53,13 +61,15 @@ export function runSlices({
       slice.handle = handle;
       if (stopped) await handle.signal(stopSignal);
       else {
-        if (slice.share !== share) await handle.signal(shareSignal, slice.share);
+        if (slice.share !== share) await handle.signal(shareSignal, ...valuesOf(slice.share));
         if (limits !== null && limits !== told) await handle.signal(limitsSignal, limits);
       }
-      counted(part.first, await handle.result());
+      const tally = await handle.result();
+      unused = (slice.share.replacements ?? 0) - (tally.replacements ?? 0);
+      counted(part.first, tally);
     } finally {
       open.delete(part.first);
-      if (!stopped) passOn(open, slice.share);
+      if (!stopped) passOn(open, { in_flight: slice.share.in_flight, replacements: unused });
     }
   };
 
@@ -72,7 +82,8 @@ export function runSlices({
     },
     setMaxInFlight: (maxInFlight) => {
       const shares = sharesOf(maxInFlight, open.size);
-      for (const [i, slice] of [...open.values()].entries()) setShare(slice, shares[i] ?? 0);
+      for (const [i, slice] of [...open.values()].entries())
+        setShare(slice, { ...slice.share, in_flight: shares[i] ?? 0 });
     },
     setLimits: (change) => {
       limits = { ...limits, ...change };
@@ -80,6 +91,18 @@ export function runSlices({
         void handle?.signal(limitsSignal, change).catch(() => undefined);
     },
   };
+}
+
+/** By their first rows, none started. */
+function openSlices({ slices, max_in_flight, refill }: BatchPlan): Map<number, OpenSlice> {
+  const inFlight = sharesOf(max_in_flight, slices.length);
+  const replacements = refill && sharesOf(refill.max_replacements, slices.length);
+  return new Map(
+    slices.map(({ first }, i) => {
+      const share = { in_flight: inFlight[i] ?? 0, replacements: replacements?.[i] ?? null };
+      return [first, { share, handle: null }];
+    }),
+  );
 }
 
 /** The latest counts of each slice, by its first row; each news is told as the sum of all. */
@@ -117,7 +140,7 @@ function startSlice({
 }: {
   plan: BatchPlan;
   part: Part;
-  share: number;
+  share: Share;
   limits: LimitsChange | null;
 }): Promise<ChildWorkflowHandle<typeof rolloutSlice>> {
   const { batch_id, num_repeats } = plan;
@@ -127,9 +150,10 @@ function startSlice({
         batch_id,
         ...part,
         num_repeats,
-        max_in_flight: share,
+        max_in_flight: share.in_flight,
         tallies: plan.tallies,
         k: plan.min_k?.k ?? null,
+        ...(share.replacements !== null && { max_replacements: share.replacements }),
         ...(limits !== null && { limits }),
       },
     ],
@@ -141,24 +165,35 @@ function startSlice({
 }
 
 /** To the slice that has least: one signal for each slice that ends, however many there are. */
-function passOn(open: Map<number, OpenSlice>, share: number): void {
+function passOn(
+  open: Map<number, OpenSlice>,
+  { in_flight, replacements }: { in_flight: number; replacements: number },
+): void {
   const [first, ...others] = open.values();
   if (first === undefined) return;
-  const least = others.reduce((a, b) => (b.share < a.share ? b : a), first);
-  setShare(least, least.share + share);
+  const least = others.reduce((a, b) => (b.share.in_flight < a.share.in_flight ? b : a), first);
+  const { share } = least;
+  setShare(least, {
+    in_flight: share.in_flight + in_flight,
+    replacements: share.replacements === null ? null : share.replacements + replacements,
+  });
 }
 
-function setShare(slice: OpenSlice, share: number): void {
-  if (share === slice.share) return;
+function setShare(slice: OpenSlice, share: Share): void {
+  const { in_flight, replacements } = slice.share;
+  if (share.in_flight === in_flight && share.replacements === replacements) return;
   // A slice that is still being started is told once it has.
   slice.share = share;
-  void slice.handle?.signal(shareSignal, share).catch(() => undefined);
+  void slice.handle?.signal(shareSignal, ...valuesOf(share)).catch(() => undefined);
 }
 
+const valuesOf = ({ in_flight, replacements }: Share): [number, number?] =>
+  replacements === null ? [in_flight] : [in_flight, replacements];
+
 /** As equal as whole rollouts allow; with fewer rollouts than slices, the last slices wait for a share. */
-function sharesOf(maxInFlight: number, slices: number): number[] {
-  const base = Math.floor(maxInFlight / slices);
-  const rest = maxInFlight % slices;
+function sharesOf(whole: number, slices: number): number[] {
+  const base = Math.floor(whole / slices);
+  const rest = whole % slices;
   return Array.from({ length: slices }, (_, i) => base + (i < rest ? 1 : 0));
 }
 
@@ -170,5 +205,6 @@ function total(tallies: readonly Tally[]): Tally {
     turns: sum.turns + tally.turns,
     tokens: sum.tokens + tally.tokens,
     reward_sum: sum.reward_sum + tally.reward_sum,
+    replacements: (sum.replacements ?? 0) + (tally.replacements ?? 0),
   }));
 }

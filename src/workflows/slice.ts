@@ -25,6 +25,7 @@ export async function rolloutSlice({
   max_in_flight,
   tallies,
   k,
+  max_replacements = 0,
   limits,
 }: SliceInput): Promise<Tally> {
   const rollouts = (last - first + 1) * num_repeats;
@@ -36,7 +37,8 @@ export async function rolloutSlice({
   const batch = parent && getExternalWorkflowHandle(parent.workflowId);
 
   const report = (now: Tally): void => {
-    const isNews = now.done > tally.done && now.done % interval === 0;
+    // Replacements add no reports: the batch's history has room for so many of each slice.
+    const isNews = now.done > tally.done && now.done % interval === 0 && now.done <= rollouts;
     tally = now;
     if (isNews) void batch?.signal(tallySignal, { first, tally }).catch(() => undefined);
   };
@@ -50,10 +52,14 @@ export async function rolloutSlice({
     onSatisfied: () => {
       void batch?.signal(satisfiedSignal, first).catch(() => undefined);
     },
+    max_replacements,
   });
   if (limits !== undefined) run.setLimits(limits);
   setHandler(sliceProgressQuery, () => tally);
-  setHandler(shareSignal, run.setMaxInFlight);
+  setHandler(shareSignal, (maxInFlight, maxReplacements) => {
+    run.setMaxInFlight(maxInFlight);
+    if (maxReplacements !== undefined) run.setMaxReplacements(maxReplacements);
+  });
   setHandler(limitsSignal, run.setLimits);
   setHandler(stopSignal, () => {
     stopped = true;

@@ -53,6 +53,7 @@ describe('a batch that is planned', () => {
         rollout_timeout: '1h',
       },
       min_k: null,
+      refill: null,
       continued: false,
     });
     assert.equal(await bench.store.sampleCount(BATCH), 4);

@@ -129,6 +129,56 @@ describe('a rollout that was there before', () => {
   });
 });
 
+describe('a rollout in place of one that failed', () => {
+  const refill = { num_repeats: 2, completion: { policy: 'refill', max_replacements: 3 } };
+
+  test('names it in the journal, and is a rollout like any other', async (t) => {
+    const bench = await planned(t, { request: refill });
+    const place = { ...REF, repeat: 4 };
+    const { batch_id, row, repeat, ...plan } = await bench.result('startRollout', { ...place, replaces: 1 }); // prettier-ignore
+    assert.deepEqual({ batch_id, row, repeat }, place);
+    assert.ok(!('replaces' in plan));
+    const { replaces, start } = await bench.elsewhere().readTrajectory(place);
+    assert.equal(replaces, 1);
+    assert.ok(start !== null);
+  });
+
+  test('keeps the name that it got first, also of a run in which others failed before', async (t) => {
+    const bench = await planned(t, { request: refill });
+    const place = { ...REF, repeat: 2 };
+    for (const replaces of [0, 1]) await bench.result('startRollout', { ...place, replaces });
+    assert.equal((await bench.elsewhere().readTrajectory(place)).replaces, 0);
+  });
+
+  test('names it also where its own prompt is too long to start', async (t) => {
+    const bench = await planned(t, { request: { ...refill, max_seq_len: 8 } });
+    const place = { ...REF, repeat: 2 };
+    await bench.failure('startRollout', { ...place, replaces: 1 });
+    const rollout = { ...place, replaces: 1 };
+    const { result } = await bench.result('finishRollout', { rollout, stop_reason: 'failed', failure: null }); // prettier-ignore
+    assert.equal(result.stop_reason, 'failed');
+    const { replaces, start } = await bench.elsewhere().readTrajectory(place);
+    assert.deepEqual([replaces, start], [1, null]);
+  });
+
+  const refused: [Record<string, unknown>, Record<string, unknown>, RegExp][] = [
+    [refill, { repeat: 5, replaces: 0 }, /repeat: expected less than 5 under completion policy refill, got 5/],
+    [{ num_repeats: 2 }, { repeat: 2 }, /repeat: expected less than 2 under completion policy complete, got 2/],
+    [{ num_repeats: 2, completion: { policy: 'min_k', k: 1 } }, { repeat: 2, replaces: 0 }, /repeat: expected less than 2/],
+    [refill, { repeat: 1, replaces: 0 }, /replaces: expected only with a repeat of at least num_repeats 2, got it with 1/],
+    [refill, { repeat: 2, replaces: -1 }, /replaces: /],
+  ]; // prettier-ignore
+  for (const [request, place, message] of refused) {
+    test(`with ${JSON.stringify(place)} of ${JSON.stringify(request)} is refused, and has no journal`, async (t) => {
+      const bench = await planned(t, { request });
+      const failure = await bench.failure('startRollout', { ...REF, ...place });
+      assert.equal(failure.type, 'InvalidBatchRequest');
+      assert.match(failure.message, message);
+      assert.deepEqual(await bench.store.listJournals(BATCH), []);
+    });
+  }
+});
+
 describe('a rollout that cannot start', () => {
   test('because its prompt fills max_seq_len is PromptTooLong, for good', async (t) => {
     const bench = await planned(t, { request: { max_seq_len: 8 } });

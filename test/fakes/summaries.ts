@@ -5,6 +5,7 @@ import type { Summary } from '../../src/model/row.js';
 export const summaryOf = (given: Partial<Summary> = {}): Summary => ({
   row: 0,
   repeat: 0,
+  replaces: null,
   task_name: 'task',
   stop_reason: 'terminated',
   reward: 0,

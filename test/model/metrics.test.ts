@@ -178,6 +178,27 @@ describe('lengths of a batch that stops rollouts', () => {
     });
   });
 
+  test('of replaced members are those of failed ones that a replacement names', () => {
+    const failed = [
+      summaryOf({ row: 1, repeat: 0, stop_reason: 'failed', gen_tokens: 7, started_at: 3 }),
+      summaryOf({ row: 1, repeat: 1, stop_reason: 'timeout', gen_tokens: 9, started_at: 3 }),
+      summaryOf({ row: 1, repeat: 2, replaces: 0, stop_reason: 'failed', gen_tokens: 0 }),
+      summaryOf({ row: 2, repeat: 0, stop_reason: 'failed', gen_tokens: 999, started_at: 3 }),
+    ];
+    const others = [
+      summaryOf({ row: 1, repeat: 3, replaces: 1 }),
+      summaryOf({ row: 1, repeat: 4, replaces: 2 }),
+      // Of another row; and one whose member a continued batch has mended.
+      summaryOf({ row: 3, repeat: 2, replaces: 0 }),
+      summaryOf({ row: 3, repeat: 0 }),
+    ];
+    assert.deepEqual(computeLengths([...failed, ...others]), {
+      'completed/mean_tokens': 2,
+      'replaced/count': 3,
+      'replaced/mean_tokens': 9,
+    });
+  });
+
   test('are there only for what there is', () => {
     assert.deepEqual(computeLengths([neverStarted]), {});
     assert.deepEqual(Object.keys(computeLengths(completed)), ['completed/mean_tokens']);

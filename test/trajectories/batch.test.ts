@@ -199,3 +199,24 @@ describe('a sample', () => {
     );
   });
 });
+
+describe('the journals of a batch', () => {
+  test('are listed by place, and nothing that stands beside them', async (t) => {
+    const { store, root } = await temporaryStore(t);
+    await store.createBatch(batch);
+    assert.deepEqual(await store.listJournals(BATCH), []);
+    const places = [
+      { row: 0, repeat: 10 },
+      { row: 0, repeat: 2 },
+      { row: 12, repeat: 0 },
+    ];
+    for (const place of places) {
+      const journal = await store.claim({ batch_id: BATCH, ...place }, { activity: 'x' });
+      journal.release();
+    }
+    for (const name of ['0-1.jsonl.tmp', 'x0-1.jsonl', '0-1', '0.jsonl'])
+      await writeFile(path.join(root, BATCH, 'journals', name), '');
+    const listed = await store.listJournals(BATCH);
+    assert.deepEqual(listed.toSorted((a, b) => a.row - b.row || b.repeat - a.repeat), places); // prettier-ignore
+  });
+});
