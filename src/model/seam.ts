@@ -65,6 +65,33 @@ export async function firstCountThat(
   return within;
 }
 
+/** What a decoder writes for bytes that are no character, or not yet one. */
+const NO_CHARACTER = '\uFFFD';
+
+export const endsInCharacter = (text: string): boolean => !text.endsWith(NO_CHARACTER);
+
+/**
+ * The text that an engine has sent for the first `count` tokens. It holds a token's text back until a character ends
+ * with it, and what it holds back at the end is never sent (vLLM 0.32.0, shown by test/interop).
+ */
+export async function shownText(
+  textOf: (count: number) => Promise<string>,
+  count: number,
+): Promise<string> {
+  for (let last = count; last > 0; last -= 1) {
+    const text = await textOf(last);
+    if (endsInCharacter(text)) return text;
+    const shown = text.replace(/\uFFFD+$/, '');
+    // Characters that stand in one token with the beginning of another one are held back with it.
+    last = await firstCountThat(
+      async (n) => (await textOf(n)).replace(/\uFFFD+$/, '').length >= shown.length,
+      { from: 0, count: last },
+    );
+    if ((await textOf(last)) === shown) return shown;
+  }
+  return '';
+}
+
 export function withoutSpecials(text: string, special_tokens: readonly string[]): string {
   return special_tokens.reduce((rest, special) => rest.replaceAll(special, ''), text);
 }
