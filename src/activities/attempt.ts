@@ -14,6 +14,8 @@ export interface Attempt {
   waited_s: number;
   /** Where a predecessor stood; set it to where this attempt stands. */
   checkpoint: unknown;
+  /** Tells the workflow that this attempt waits for a service, or, with null, that nothing is waited for any more. */
+  sayWaiting: (waiting: Waiting | null) => Promise<void>;
 }
 
 export interface AttemptDependencies {
@@ -52,6 +54,11 @@ export function createRunAttempt({ signalWaiting }: AttemptDependencies): RunAtt
       workflow_id: info.workflowExecution?.workflowId ?? '',
       run_id: info.workflowExecution?.runId ?? '',
     };
+    const sayWaiting = async (waiting: Waiting | null): Promise<void> => {
+      if (details.waiting === (waiting !== null)) return;
+      details.waiting = waiting !== null;
+      await signalWaiting(workflow, waiting);
+    };
     const attempt: Attempt = {
       workflow_id: workflow.workflow_id,
       number: info.attempt,
@@ -63,6 +70,7 @@ export function createRunAttempt({ signalWaiting }: AttemptDependencies): RunAtt
       set checkpoint(value) {
         details.checkpoint = value;
       },
+      sayWaiting,
     };
     const heartbeat = setInterval(
       () => {
@@ -72,14 +80,11 @@ export function createRunAttempt({ signalWaiting }: AttemptDependencies): RunAtt
     );
     try {
       const result = await body(attempt);
-      if (details.waiting) await signalWaiting(workflow, null);
+      await sayWaiting(null);
       return result;
     } catch (error) {
       const waiting = waitingFor(error);
-      if (waiting !== null && !details.waiting) {
-        details.waiting = true;
-        await signalWaiting(workflow, waiting);
-      }
+      if (waiting !== null) await sayWaiting(waiting);
       context.heartbeat(details);
       throw toFailure(error);
     } finally {

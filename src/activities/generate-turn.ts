@@ -14,7 +14,7 @@ import { nextStep, roomFor } from '../model/stop-rules.js';
 import type { ChunkFacts } from './chunk-recorder.js';
 import { dropTokens, recordChunks } from './chunk-recorder.js';
 import type { Activities } from './contract.js';
-import type { Dependencies, GenerationPool } from './dependencies.js';
+import type { Dependencies } from './dependencies.js';
 import type { Hold } from './hold.js';
 import { notStarted, poolOf, recordFault } from './hold.js';
 import { playFromJournal } from './play-from-journal.js';
@@ -43,55 +43,86 @@ export async function generate(hold: Hold, dependencies: Dependencies): Promise<
   const pool = poolOf(start.settings, dependencies);
   // Without room there is nothing to wait in line for.
   const is_generation = roomFor(journal.trajectory) > 0;
+  const { special_tokens } = pool;
   await pool.request({ session_id: rolloutId(ref), signal, is_generation }, (service, lease) =>
-    generateOn(service, { hold, settings: start.settings, pool, lease }),
+    generateOn(service, { hold, settings: start.settings, special_tokens, lease }),
   );
 }
 
-async function generateOn(
+interface Placed {
+  hold: Hold;
+  settings: RolloutSettings;
+  special_tokens: readonly string[];
+  lease: Lease;
+}
+
+/**
+ * An engine that is paused with `mode=abort` cuts off what it runs: that is no fault, and the same attempt goes on when
+ * the pause is over. Ends with the generation, a fault, or the signal that cancels a wait.
+ */
+async function generateOn(service: GenerationService, placed: Placed): Promise<void> {
+  const { hold, lease } = placed;
+  let { waited_s } = lease;
+  for (;;) {
+    try {
+      await generateToEnd(service, { ...placed, waited_s });
+      return;
+    } catch (error) {
+      const isCut = error instanceof Fault && error.type === 'GenerationUnavailable';
+      if (!isCut || !(await service.isPaused())) throw await recordFault(error, hold);
+      waited_s += await sitOut(service, placed);
+    }
+  }
+}
+
+/** Waits, visibly, for the end of the engine's pause; returns the seconds that it took. */
+async function sitOut(
+  { replica }: GenerationService,
+  { hold: { signal, sayWaiting }, lease }: Placed,
+): Promise<number> {
+  const began = performance.now();
+  await sayWaiting({ service: replica, message: 'the engine is paused' });
+  await lease.pauseOver(signal);
+  await sayWaiting(null);
+  return (performance.now() - began) / 1000;
+}
+
+/** From where the journal stands to the turn's `generation` line. */
+async function generateToEnd(
   service: GenerationService,
-  {
-    hold,
-    settings,
-    pool: { special_tokens },
-    lease,
-  }: { hold: Hold; settings: RolloutSettings; pool: GenerationPool; lease: Lease },
+  { hold, settings, special_tokens, waited_s }: Placed & { waited_s: number },
 ): Promise<void> {
   const { journal, ref, signal } = hold;
   const { trajectory } = journal;
   const { turns, open } = trajectory;
   const turn = turns.length;
-  try {
-    const facts = {
-      turn,
-      replica: service.replica,
-      request_id: `${rolloutId(ref)}.${turn}.${journal.writer}`,
-      policy_version: await versionOf(settings, { service, signal }),
-    };
-    if (spansTooManyVersions(open, { settings, next: facts.policy_version }))
-      await dropTokens(journal, { facts, from: 0 });
-    const inherited = [...open.token_ids];
-    const request = requestFor(hold, { settings, facts });
-    const end = await record(hold, {
-      facts,
-      run: async (context) => {
-        if (request.max_tokens <= 0) return EMPTY;
-        if (inherited.length === 0 && open.finish === null)
-          return await service.generate(request, context);
-        const eos_ids = knownEos(trajectory);
-        const { finish } = open;
-        const seam = { request, inherited, finish, eos_ids, special_tokens };
-        return await resumeGeneration(seam, { service, ...context });
-      },
-    });
-    const text = { content: open.text, token_count: open.token_ids.length };
-    const generated = { ...text, ...end, queue_s: lease.waited_s + end.queue_s };
-    if (generated.token_count < open.token_ids.length)
-      await dropTokens(journal, { facts, from: generated.token_count });
-    await journal.append({ kind: 'generation', turn, ...generated });
-  } catch (error) {
-    throw await recordFault(error, hold);
-  }
+  const facts = {
+    turn,
+    replica: service.replica,
+    request_id: `${rolloutId(ref)}.${turn}.${journal.writer}`,
+    policy_version: await versionOf(settings, { service, signal }),
+  };
+  if (spansTooManyVersions(open, { settings, next: facts.policy_version }))
+    await dropTokens(journal, { facts, from: 0 });
+  const inherited = [...open.token_ids];
+  const request = requestFor(hold, { settings, facts });
+  const end = await record(hold, {
+    facts,
+    run: async (context) => {
+      if (request.max_tokens <= 0) return EMPTY;
+      const { finish } = open;
+      if (inherited.length === 0 && finish === null)
+        return await service.generate(request, context);
+      const eos_ids = knownEos(trajectory);
+      const seam = { request, inherited, finish, eos_ids, special_tokens };
+      return await resumeGeneration(seam, { service, ...context });
+    },
+  });
+  const text = { content: open.text, token_count: open.token_ids.length };
+  const generated = { ...text, ...end, queue_s: waited_s + end.queue_s };
+  if (generated.token_count < open.token_ids.length)
+    await dropTokens(journal, { facts, from: generated.token_count });
+  await journal.append({ kind: 'generation', turn, ...generated });
 }
 
 /** The log leaves no room: nothing is generated, and the environment still steps (upstream statement 3.2 #6). */

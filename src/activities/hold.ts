@@ -3,16 +3,16 @@ import { rolloutId } from '../model/batch-request.js';
 import { Fault } from '../model/faults.js';
 import type { RolloutSettings } from '../model/journal.js';
 import type { Journal } from '../trajectories/trajectory-store.js';
+import type { Attempt } from './attempt.js';
 import type { Dependencies, GenerationPool } from './dependencies.js';
 
 /** Replies to one turn that break the protocol: the second one is final. */
 const MAX_PROTOCOL_ERRORS = 2;
 
 /** What an attempt at a turn holds while it plays. */
-export interface Hold {
+export interface Hold extends Pick<Attempt, 'signal' | 'sayWaiting'> {
   journal: Journal;
   ref: RolloutRef;
-  signal: AbortSignal;
 }
 
 export function poolOf(

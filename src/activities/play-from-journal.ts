@@ -13,7 +13,7 @@ export function playFromJournal(
   { activity, play }: { activity: keyof Activities; play: (hold: Hold) => Promise<void> },
 ): (at: TurnRef) => Promise<TurnProgress> {
   return ({ batch_id, row, repeat, limits }) =>
-    attempt(async ({ signal, number }) => {
+    attempt(async ({ signal, number, sayWaiting }) => {
       const ref = { batch_id, row, repeat };
       const journal = await store.claim(ref, {
         activity,
@@ -24,7 +24,7 @@ export function playFromJournal(
         const { trajectory } = journal;
         if (trajectory.end === null) {
           if (trajectory.start === null) throw notStarted(ref);
-          await play({ journal, ref, signal });
+          await play({ journal, ref, signal, sayWaiting });
         }
         await journal.commit();
         return progressOf(trajectory);

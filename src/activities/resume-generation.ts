@@ -5,7 +5,14 @@ import type {
   GenerationService,
 } from '../generation/generation-service.js';
 import type { Finish } from '../model/journal.js';
-import { endOfTokens, findStop, firstCountThat, withoutSpecials } from '../model/seam.js';
+import {
+  endOfTokens,
+  endsInCharacter,
+  findStop,
+  firstCountThat,
+  shownText,
+  withoutSpecials,
+} from '../model/seam.js';
 
 /** Where a generation was cut. */
 export interface Seam {
@@ -36,14 +43,17 @@ export type Resumed = GenerationEnd & {
 export async function resumeGeneration(seam: Seam, context: Context): Promise<Resumed> {
   const { request, inherited, finish, special_tokens, eos_ids } = seam;
   const ids = [...inherited];
-  const textOf: TextOf = async (count) => {
+  const decode: TextOf = async (count) => {
     if (count === 0) return '';
     const given = { model: request.model, token_ids: ids.slice(0, count) };
     return withoutSpecials(await context.service.detokenize(given, context.signal), special_tokens);
   };
+  const textOf: TextOf = (count) => shownText(decode, count);
 
   // 1. It may have been over already, and only the last line is missing, or the end was lost with the stream.
-  const text = await textOf(ids.length);
+  const decoded = await decode(ids.length);
+  const isClean = endsInCharacter(decoded);
+  const text = isClean ? decoded : await textOf(ids.length);
   const { stop_strings, stop_token_ids, max_tokens: room } = request;
   if (findStop(text, stop_strings) !== null)
     return await cutAtStop(NO_TIME, { textOf, stop_strings, from: 0, count: ids.length });
@@ -51,14 +61,14 @@ export async function resumeGeneration(seam: Seam, context: Context): Promise<Re
   if (over !== null) return await whole({ ...over, ...NO_TIME }, { ids, textOf });
 
   // 2. Go on, until the engine ends it or what has come holds a stop string.
-  const { end, stopped_at } = await goOn(seam, { ...context, ids, textOf, text });
+  const { end, stopped_at } = await goOn(seam, { ...context, ids, textOf, isClean });
   if (stopped_at === null) return await whole(end, { ids, textOf });
   return await cutAtStop(end, { textOf, stop_strings, from: inherited.length, count: stopped_at });
 }
 
 const NO_TIME = { queue_s: 0, generate_s: 0 };
 
-/** The text of the turn's first tokens. */
+/** The text of the turn's first tokens, as an engine shows it. */
 type TextOf = (count: number) => Promise<string>;
 
 /** Content is the text of all tokens but an end of sequence; a stop token stays (capture 023). */
@@ -95,8 +105,8 @@ interface GoingOn extends Context {
   /** Grows with what comes. */
   ids: number[];
   textOf: TextOf;
-  /** Of the inherited tokens. */
-  text: string;
+  /** The inherited tokens end with a character: a stream that begins inside one brings the prompt's text with it. */
+  isClean: boolean;
 }
 
 interface Streamed {
@@ -107,11 +117,9 @@ interface Streamed {
 
 async function goOn(
   { request, inherited }: Seam,
-  { service, signal, onDelta, ids, textOf, text }: GoingOn,
+  { service, signal, onDelta, ids, textOf, isClean }: GoingOn,
 ): Promise<Streamed> {
   const watch = watchForStop({ ids, textOf, stop_strings: request.stop_strings });
-  // A stream that begins inside a character brings the prompt's text with it.
-  const isClean = !text.endsWith('\uFFFD');
   const sent_at = performance.now();
   let first_at = Infinity;
   try {

@@ -110,6 +110,8 @@ export interface ReplicaRequest {
 export interface Lease {
   /** Seconds in line for a slot. */
   waited_s: number;
+  /** Resolves once the replica no longer says that it is paused; rejects with the signal's reason. */
+  pauseOver: (signal: AbortSignal) => Promise<void>;
 }
 
 export interface DescribedReplica extends ServiceDescription {

@@ -1,9 +1,11 @@
 import { Fault } from '../model/faults.js';
+import type { Clock } from './clock.js';
+import { SYSTEM_CLOCK } from './clock.js';
 import type { DescribedReplica, GenerationService, Replicas } from './generation-service.js';
 import { chooseReplica } from './replica-choice.js';
 import { createSlotLine } from './slot-line.js';
-import type { Clock, WatchedReplica } from './watched-replica.js';
-import { isUnavailable, SYSTEM_CLOCK, watchReplica } from './watched-replica.js';
+import type { WatchedReplica } from './watched-replica.js';
+import { isUnavailable, watchReplica } from './watched-replica.js';
 
 export interface ReplicasOptions {
   /** Generations that one replica runs for this process; further ones wait in line, in this process. */
@@ -55,9 +57,10 @@ export function createReplicas(
       const member = is_generation ? await line.take(request) : choose(session_id, Infinity);
       if (member === null) throw new Error('expected a service with a replica, got one without');
       const { watched } = member;
-      const waited_s = (clock.now() - asked_at) / 1000;
+      const { service, pauseOver } = watched;
+      const lease = { waited_s: (clock.now() - asked_at) / 1000, pauseOver };
       try {
-        return await watched.watch(request, () => run(watched.service, { waited_s }));
+        return await watched.watch(request, () => run(service, lease));
       } catch (error) {
         throw hasHealthyNeighbour(member) ? withoutWait(error) : error;
       } finally {

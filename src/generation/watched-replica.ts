@@ -1,24 +1,10 @@
 import { describeError, Fault } from '../model/faults.js';
+import type { Clock } from './clock.js';
 import type { GenerationService, ServiceDescription } from './generation-service.js';
+import type { PauseOver } from './pause-watch.js';
+import { createPauseWatch } from './pause-watch.js';
 import type { Health, HealthEvent } from './replica-health.js';
 import { HEALTHY, nextHealth } from './replica-health.js';
-
-/** Monotonic time, in milliseconds. */
-export interface Clock {
-  now: () => number;
-  /** Calls `run` once, later; does not keep the process alive. Returns what cancels it. */
-  after: (delayMs: number, run: () => void) => () => void;
-}
-
-export const SYSTEM_CLOCK: Clock = {
-  now: () => performance.now(),
-  after: (delayMs, run) => {
-    const timer = setTimeout(run, delayMs).unref();
-    return () => {
-      clearTimeout(timer);
-    };
-  },
-};
 
 export interface WatchOptions {
   clock: Clock;
@@ -34,6 +20,8 @@ export interface WatchedReplica {
   /** Runs a request and learns from how it ends. Only a generation proves that a replica works again. */
   watch: <T>(request: Watched, run: () => Promise<T>) => Promise<T>;
   describe: (signal: AbortSignal) => Promise<ServiceDescription>;
+  /** Waits until it no longer says that it is paused. */
+  pauseOver: PauseOver;
   /** No probe after it. */
   close: () => void;
 }
@@ -81,6 +69,7 @@ export function watchReplica(service: GenerationService, options: WatchOptions):
         learn({ kind: 'answered' }, 'it answered');
         return description;
       }),
+    pauseOver: createPauseWatch({ isPaused: () => service.isPaused(), clock }),
     close,
   };
 }

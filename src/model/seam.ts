@@ -59,6 +59,36 @@ export async function firstCountThat(
   return within;
 }
 
+/** What a decoder writes for bytes that are no character, or not yet one. */
+const NO_CHARACTER = '\uFFFD';
+
+const withoutOpenEnd = (text: string): string => text.replace(/\uFFFD+$/, '');
+
+export const endsInCharacter = (text: string): boolean => !text.endsWith(NO_CHARACTER);
+
+/**
+ * The text that an engine has sent for the first `count` tokens. It holds a token's text back until a character ends
+ * with it, and what it holds back at the end is never sent (vLLM 0.32.0, shown by test/interop).
+ */
+export async function shownText(
+  textOf: (count: number) => Promise<string>,
+  count: number,
+): Promise<string> {
+  let last = count;
+  while (last > 0) {
+    const text = await textOf(last);
+    if (endsInCharacter(text)) return text;
+    const { length } = withoutOpenEnd(text);
+    const first = await firstCountThat(
+      async (n) => withoutOpenEnd(await textOf(n)).length >= length,
+      { from: 0, count: last },
+    );
+    // Characters that stand in one token with the beginning of another one are held back with it.
+    last = first < last ? first : last - 1;
+  }
+  return '';
+}
+
 export function withoutSpecials(text: string, special_tokens: readonly string[]): string {
   return special_tokens.reduce((rest, special) => rest.replaceAll(special, ''), text);
 }

@@ -30,6 +30,18 @@ export interface Answer {
   stop_reason: string | number | null;
 }
 
+/** Of a request that is cut off before it has run. */
+export const NO_ANSWER: Answer = {
+  token_ids: [],
+  logprobs: [],
+  names: [],
+  name_offsets: [],
+  text: '',
+  text_ends: [],
+  finish_reason: 'length',
+  stop_reason: null,
+};
+
 type Ending = Pick<Answer, 'finish_reason' | 'stop_reason'>;
 
 const CUT_OFF: Ending = { finish_reason: 'length', stop_reason: null };

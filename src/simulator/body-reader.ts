@@ -10,7 +10,7 @@ import {
 /** A field that is wrong, in pydantic's words. */
 export interface FieldProblem {
   type: string;
-  /** Without `body.`. */
+  /** Without its place. */
   loc: string;
   msg: string;
   input: unknown;
@@ -20,11 +20,14 @@ export interface FieldProblem {
 export type Body = Readonly<Record<string, unknown>>;
 
 /** 400 as FastAPI's validation answers it: every problem on a line, a Python dict each (captures 044, 050, 051). */
-function validationRefusal(problems: readonly FieldProblem[]): Refusal {
+export function validationRefusal(
+  problems: readonly FieldProblem[],
+  place: 'body' | 'query' = 'body',
+): Refusal {
   const lines = problems.map(({ type, loc, msg, input, ctx }) =>
     pythonText({
       type,
-      loc: `body.${loc}`,
+      loc: `${place}.${loc}`,
       msg,
       input: inputText(input),
       ...(ctx === undefined ? {} : { ctx }),
@@ -33,7 +36,7 @@ function validationRefusal(problems: readonly FieldProblem[]): Refusal {
   const title =
     problems.length === 1 ? '1 validation error' : `${problems.length} validation errors`;
   const message = [`${title}:`, ...lines].join('\n  ');
-  const param = `body.${problems[0]?.loc ?? ''}`;
+  const param = `${place}.${problems[0]?.loc ?? ''}`;
   return new Refusal({
     status: 400,
     body: errorBody({ message, type: 'Bad Request', param, code: 400 }),

@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
-import { assembleAnswer, type Answer } from './answer.js';
+import { assembleAnswer, NO_ANSWER, type Answer } from './answer.js';
 import { readBody } from './body-reader.js';
 import { parseCompletionRequest, type CompletionRequest } from './completion-request.js';
 import { createWire } from './completion-wire.js';
-import { createDelivery } from './delivery.js';
+import { createDelivery, type Delivery } from './delivery.js';
 import type { Engine } from './engine.js';
 import { answerInstead } from './fault-answers.js';
 import { commonHeaders, headerOf, Refusal, sendJson, type Exchange } from './http-exchange.js';
-import { startPacing } from './pacing.js';
+import { startPacing, type Pacing } from './pacing.js';
 import type { createPolicy } from './policy.js';
 import { createRandom, type Random } from './random.js';
 import type { RequestLog, RequestRecord } from './request-log.js';
@@ -77,31 +77,36 @@ interface Run {
 function run({ exchange, request, fault, record, parts }: Run): void {
   const { engine, settings } = parts;
   const { response } = exchange;
-  let stopPacing = (): void => undefined;
+  const deliver = (answer: Answer): Delivery => {
+    const prompt_token_ids =
+      fault?.fault === 'wrong_echo' ? changeLast(request.prompt) : request.prompt;
+    const id = completionId(exchange, request);
+    const wire = createWire({ id, model: settings.model, request, answer, prompt_token_ids });
+    return createDelivery({ exchange, request, answer, wire, fault, record, ...parts });
+  };
+  let delivery: Delivery | null = null;
+  let pacing: Pacing | null = null;
   const streams = request.stream && !isSilent(fault);
   if (streams) response.writeHead(200, { ...commonHeaders(exchange), ...STREAM_HEADERS });
-  const leave = engine.enter((leavePlace) => {
-    engine.countPrompt(request.prompt.length);
-    const answer = generate(request, { fault, parts });
-    const wire = createWire({
-      id: completionId(exchange, request),
-      model: settings.model,
-      request,
-      answer,
-      prompt_token_ids: fault?.fault === 'wrong_echo' ? changeLast(request.prompt) : request.prompt,
-    });
-    const delivery = createDelivery({ exchange, request, answer, wire, fault, record, ...parts });
-    stopPacing = startPacing(settings, {
-      total: delivery.total,
-      onDue: delivery.send,
-      onEnd: () => {
-        if (delivery.end()) leavePlace();
-      },
-    });
+  const leave = engine.enter({
+    start: (leavePlace) => {
+      engine.countPrompt(request.prompt.length);
+      const { total, send, end } = (delivery = deliver(generate(request, { fault, parts })));
+      const onEnd = (): void => {
+        if (end()) leavePlace();
+      };
+      pacing = startPacing(settings, { total, onDue: send, onEnd });
+    },
+    freeze: (isFrozen) => pacing?.freeze(isFrozen),
+    abort: () => {
+      pacing?.stop();
+      (delivery ?? deliver(NO_ANSWER)).abort();
+      leave();
+    },
   });
   if (streams && !response.writableEnded) response.flushHeaders();
   const onClose = (): void => {
-    stopPacing();
+    pacing?.stop();
     leave();
     if (record.entry.outcome !== 'open') return;
     engine.countEnd('abort');

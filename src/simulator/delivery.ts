@@ -16,6 +16,8 @@ export interface Delivery {
   send: (count: number) => void;
   /** Sends the end. false: this request stays as it is until its client leaves. */
   end: () => boolean;
+  /** Ends it here, as an engine does that is paused (captures 140, 146, 147) or told to. */
+  abort: () => void;
 }
 
 export interface DeliveryFacts {
@@ -40,6 +42,13 @@ export function createDelivery(facts: DeliveryFacts): Delivery {
     record.sent(tokens);
     engine.countTokens(tokens);
   };
+  const finishWith = (ending: Ending): void => {
+    if (ending.reason !== null) {
+      engine.countEnd(ending.reason);
+      record.end(ending.outcome, ending.finish_reason);
+    }
+    ending.send(out, { start: request.stream ? sent : 0, end: sent });
+  };
   return {
     total,
     send(upTo) {
@@ -57,12 +66,12 @@ export function createDelivery(facts: DeliveryFacts): Delivery {
     },
     end() {
       const ending = breaks === null ? finish(answer.finish_reason) : ENDINGS[breaks.fault];
-      if (ending.reason !== null) {
-        engine.countEnd(ending.reason);
-        record.end(ending.outcome, ending.finish_reason);
-      }
-      ending.send(out, { start: request.stream ? sent : 0, end: sent });
+      finishWith(ending);
       return ending.reason !== null;
+    },
+    abort() {
+      // What has brought no token has no terminal chunk either.
+      finishWith(sent === 0 ? ENDINGS.done_without_finish : ENDINGS.abort_finish);
     },
   };
 }

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { createDevEndpoints } from './dev-endpoints.js';
 import type { Engine } from './engine.js';
 import { answerElsewhere } from './fault-answers.js';
 import { Refusal, sendJson, sendText, type Exchange } from './http-exchange.js';
@@ -41,6 +42,7 @@ export function createEndpoints(parts: EndpointParts): Endpoints {
         sendText(exchange, { status: 200, type, text });
       },
     },
+    ...(settings.dev_mode && createDevEndpoints(engine)),
   };
   return { '/v1/completions': { POST: complete }, ...mapEndpoints(plain, unlessHit(parts)) };
 }

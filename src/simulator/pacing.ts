@@ -14,24 +14,36 @@ export interface Pace {
   onEnd: () => void;
 }
 
+export interface Pacing {
+  stop: () => void;
+  /** While it is frozen no time passes. */
+  freeze: (isFrozen: boolean) => void;
+}
+
+const ENDED: Pacing = { stop: () => undefined, freeze: () => undefined };
+
 /**
  * Makes tokens due at the engine's speed, the first after `ms_to_first_token`; without limits all at once and before this
- * returns. Returns what stops it.
+ * returns.
  */
 export function startPacing(
   settings: Pick<SimulatorSettings, 'tokens_per_second' | 'ms_to_first_token'>,
   { total, onDue, onEnd }: Pace,
-): () => void {
+): Pacing {
   const { tokens_per_second: speed, ms_to_first_token } = settings;
   if (speed === 0 && ms_to_first_token === 0) {
     if (total > 0) onDue(total);
     onEnd();
-    return () => undefined;
+    return ENDED;
   }
   const gap = Math.min(LONGEST_MS, Math.max(SHORTEST_MS, (TOKENS_PER_CHUNK * 1000) / speed));
-  let timer: NodeJS.Timeout;
+  let timer: NodeJS.Timeout | undefined;
   let due = 0;
   let firstAt = 0;
+  let frozenAt: number | null = null;
+  const wait = (ms: number): void => {
+    timer = setTimeout(tick, ms);
+  };
   const tick = (): void => {
     const now = performance.now();
     if (due === 0) firstAt = now;
@@ -40,11 +52,29 @@ export function startPacing(
       due = Math.min(count, total);
       onDue(due);
     }
-    if (due >= total) onEnd();
-    else timer = setTimeout(tick, gap);
+    if (due < total) {
+      wait(gap);
+      return;
+    }
+    timer = undefined;
+    onEnd();
   };
-  timer = setTimeout(tick, ms_to_first_token);
-  return () => {
+  wait(ms_to_first_token);
+  const freeze = (isFrozen: boolean): void => {
+    const now = performance.now();
+    if (timer === undefined || isFrozen === (frozenAt !== null)) return;
     clearTimeout(timer);
+    if (frozenAt !== null) {
+      firstAt += now - frozenAt;
+      wait(due === 0 ? ms_to_first_token : gap);
+    }
+    frozenAt = isFrozen ? now : null;
+  };
+  return {
+    stop: () => {
+      clearTimeout(timer);
+      timer = undefined;
+    },
+    freeze,
   };
 }

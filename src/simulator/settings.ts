@@ -87,6 +87,11 @@ export const SimulatorSettings = z.strictObject({
   /** The name that requests use. */
   model: z.string().min(1).default('simulator'),
   max_model_len: z.int().min(2).default(8192),
+  /**
+   * Serves what vLLM serves with VLLM_SERVER_DEV_MODE=1: `/pause`, `/resume`, `/is_paused`, `/weight_info` and
+   * `/update_weight_version`. Without it they are not found (captures 192 to 194, 201).
+   */
+  dev_mode: z.boolean().default(false),
   /** Faults from the start. */
   faults: z.array(FaultSpec).default([]),
   /** Each completion request is appended when it arrives and when it ends, one JSON line each. */

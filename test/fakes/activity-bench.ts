@@ -10,7 +10,7 @@ import { createActivities } from '../../src/activities/index.js';
 import type { Environment } from '../../src/environments/environment.js';
 import type { GenerationService } from '../../src/generation/generation-service.js';
 import { createReplicas } from '../../src/generation/replicas.js';
-import type { Clock } from '../../src/generation/watched-replica.js';
+import type { Clock } from '../../src/generation/clock.js';
 import type { LineOf, RolloutSettings } from '../../src/model/journal.js';
 import { SETTINGS, author, entryOf } from './journal-lines.js';
 import { manualClock } from './manual-clock.js';

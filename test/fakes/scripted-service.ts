@@ -62,10 +62,12 @@ export function scriptedService(
     replica = 'http://replica/v1',
     describe = () => Promise.resolve(ENGINE),
     weightVersion = () => null,
+    isPaused = () => false,
   }: {
     replica?: string;
     describe?: () => Promise<ServiceDescription>;
     weightVersion?: () => string | null;
+    isPaused?: () => boolean;
   } = {},
 ): ScriptedService {
   const left = [...script];
@@ -125,7 +127,7 @@ export function scriptedService(
       return Promise.resolve(String.fromCodePoint(...token_ids));
     },
     weightVersion: () => Promise.resolve(weightVersion()),
-    isPaused: () => Promise.resolve(false),
+    isPaused: () => Promise.resolve(isPaused()),
     close: () => Promise.resolve(),
   };
 }

@@ -63,7 +63,7 @@ export interface RecoveryBedOptions {
   environments?: WorkerConfig['environments'];
   worker?: WorkerConfig['worker'];
   pipe_log?: WorkerOptions['pipe_log'];
-  /** Beside its URL. */
+  /** Of the worker's service; the simulator's URL where none is given. */
   generation?: Partial<WorkerConfig['generation'][string]>;
 }
 
@@ -128,7 +128,7 @@ export async function startRecoveryBed({
         temporal: { address, namespace, task_queue: store },
         store: { kind: 'file', root: storeRoot(store) },
         inputs_dir: PROJECT_ROOT,
-        generation: { default: { ...generation, kind: 'vllm', base_urls: [`${url}/v1`] } },
+        generation: { default: { kind: 'vllm', base_urls: [`${url}/v1`], ...generation } },
         environments,
         worker: { ...WORKER, ...more },
       };

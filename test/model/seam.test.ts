@@ -7,6 +7,7 @@ import {
   findStop,
   firstCountThat,
   knownEos,
+  shownText,
   spansTooManyVersions,
   withoutSpecials,
 } from '../../src/model/seam.js';
@@ -104,4 +105,46 @@ describe('a turn that goes on under other weights', () => {
 
 test('content keeps no special token', () => {
   assert.equal(withoutSpecials('<|x|>a<|x|>b', ['<|x|>']), 'ab');
+});
+
+describe('the text that an engine has sent for some tokens', () => {
+  const textOf = (tokens: readonly (readonly number[])[]) => (count: number) =>
+    Promise.resolve(new TextDecoder('utf-8', { ignoreBOM: true }).decode(Uint8Array.from(tokens.slice(0, count).flat()))); // prettier-ignore
+  const bytes = (text: string): number[] => [...Buffer.from(text)];
+
+  test('ends before a character that is not whole, and before what shares a token with it', async () => {
+    const [first = 0, ...rest] = bytes('漢');
+    assert.equal(await shownText(textOf([bytes('a'), [first]]), 2), 'a');
+    assert.equal(await shownText(textOf([bytes('a'), [...bytes('b'), first]]), 2), 'a');
+    assert.equal(await shownText(textOf([bytes('a'), [...bytes('b'), first], rest]), 3), 'ab漢');
+    assert.equal(await shownText(textOf([[first]]), 1), '');
+  });
+
+  test('is what a decoder that goes token by token has given out, whatever the bytes', () =>
+    fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.array(fc.constantFrom(0x61, 0x20, 0xe6, 0xbc, 0xa2, 0xff, 0xc3), { minLength: 1, maxLength: 3 }), { maxLength: 12 }), // prettier-ignore
+        async (tokens) => {
+          let given = '';
+          for (let count = 1; count <= tokens.length; count++) {
+            const text = await textOf(tokens)(count);
+            if (!text.endsWith('\uFFFD')) given = text;
+          }
+          assert.equal(await shownText(textOf(tokens), tokens.length), given);
+        },
+      ),
+    ));
+
+  test('is asked for once where it ends with a character, and seldom where it does not', async () => {
+    const asked: number[] = [];
+    const tokens = Array.from({ length: 1000 }, () => [0xff]);
+    const counting = (count: number): Promise<string> => {
+      asked.push(count);
+      return textOf([bytes('a'), ...tokens])(count);
+    };
+    assert.equal(await shownText(counting, 1), 'a');
+    assert.deepEqual(asked, [1]);
+    assert.equal(await shownText(counting, 1001), 'a');
+    assert.ok(asked.length < 20, `asked ${asked.length} times`);
+  });
 });

@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict';
+import type { Row } from '../../src/model/row.js';
+import { createRandom } from '../../src/simulator/random.js';
+import type { RecoveryBed } from '../harness/recovery-bed.js';
+import { startRecoveryBed } from '../harness/recovery-bed.js';
+import { eventually } from '../harness/waiting.js';
+import type { CountdownEnvironment } from '../servers/countdown-environment.js';
+import { startCountdownEnvironment } from '../servers/countdown-environment.js';
+import { LOGPROB_TOLERANCE, SPECIAL_TOKENS } from './play.js';
+
+export const SIZE = { samples: 32, repeats: 1 };
+export const BATCH = 'interop';
+const TURNS = 3;
+
+/** Greedy rollouts of three turns, each with a prompt of its own; short of the tiny model's 512 tokens. */
+export const REQUEST = {
+  samples: Array.from({ length: SIZE.samples }, (_, row) => ({
+    message_log: [{ role: 'user', content: wordsOf(row) }],
+    task_name: 'countdown',
+    extra_env_info: { left: TURNS },
+  })),
+  generation: { greedy: true, max_new_tokens: 130 },
+  max_seq_len: 512,
+  rollout_timeout: '30m',
+};
+
+function wordsOf(row: number): string {
+  const random = createRandom(row);
+  const letter = (): string => String.fromCharCode(97 + Math.floor(random() * 26));
+  return Array.from({ length: 12 }, letter).join('');
+}
+
+export interface InteropBed {
+  bed: RecoveryBed;
+  environment: CountdownEnvironment;
+  end: () => Promise<void>;
+}
+
+export async function startInteropBed({
+  name,
+  base_url,
+}: {
+  name: string;
+  base_url: string;
+}): Promise<InteropBed> {
+  const environment = await startCountdownEnvironment(0);
+  try {
+    const bed = await startRecoveryBed({
+      name,
+      generation: { base_urls: [base_url], special_tokens: SPECIAL_TOKENS },
+      environments: { countdown: { kind: 'http', url: environment.url } },
+    });
+    return {
+      bed,
+      environment,
+      end: async () => {
+        await bed.end();
+        await environment.close();
+      },
+    };
+  } catch (error) {
+    await environment.close();
+    throw error;
+  }
+}
+
+/** Waits until so many turns more have been generated. */
+export function turnClock({ environment }: InteropBed): (turns: number) => Promise<void> {
+  const before = environment.steps.length;
+  return async (turns) => {
+    const wait = { what: `${turns} turns`, timeout_ms: 300_000 };
+    await eventually(wait, () => environment.steps.length - before >= turns);
+  };
+}
+
+/** All but what a retry may change (`test/harness/row-comparison.ts`); logprobs within a tolerance. */
+export function assertSameRollouts(actual: readonly Row[], expected: readonly Row[]): void {
+  assert.equal(actual.length, expected.length);
+  for (const [i, row] of actual.entries()) {
+    const [ours, theirs] = [split(row), split(expected[i]!)];
+    assert.deepEqual(ours.rest, theirs.rest);
+    assert.equal(ours.logprobs.length, theirs.logprobs.length);
+    const apart = ours.logprobs.map((logprob, k) => Math.abs(logprob - theirs.logprobs[k]!));
+    const worst = apart.reduce((a, b) => Math.max(a, b), 0);
+    assert.ok(worst <= LOGPROB_TOLERANCE, `${row.rollout_id}: a logprob differs by ${worst}`);
+  }
+}
+
+function split({ message_log, ...row }: Row): { rest: object; logprobs: number[] } {
+  const { timing, attempts, segments, ...rest } = row;
+  assert.ok(timing.wall_s > 0 && attempts >= 1 && segments.length >= 1);
+  const logprobs = message_log.flatMap(({ generation_logprobs }) => generation_logprobs ?? []);
+  const messages = message_log.map(({ role, content, token_ids }) => ({
+    role,
+    content,
+    token_ids,
+  }));
+  return { rest: { ...rest, messages }, logprobs };
+}

@@ -1,0 +1,48 @@
+import type { GenerationService } from '../../src/generation/generation-service.js';
+import { createVllmService } from '../../src/generation/vllm/vllm-service.js';
+
+/** The real engine that these tests are about: a vLLM server that is named from outside. */
+
+const BASE_URL = process.env['ROLLOUT_INTEROP_BASE_URL'];
+
+/** For the option `skip` of a test: why there is nothing to do, or false. */
+export const WITHOUT_ENGINE: string | false =
+  BASE_URL === undefined || BASE_URL === ''
+    ? 'no engine: set ROLLOUT_INTEROP_BASE_URL to the base URL of a vLLM, such as http://127.0.0.1:8000/v1 (test/interop/README.md)'
+    : false;
+
+const START = process.env['ROLLOUT_INTEROP_START'];
+
+/** An engine that is killed has to be this project's own: whoever wants that says how one is started. */
+export const WITHOUT_START: string | false =
+  START === undefined || START === ''
+    ? 'no engine to kill: set ROLLOUT_INTEROP_START to a command that serves one on 127.0.0.1:$PORT (test/interop/README.md)'
+    : false;
+
+export const baseUrl = (): string => (BASE_URL ?? '').replace(/\/$/, '');
+export const startCommand = (): string => START ?? '';
+
+export const openEngine = (): GenerationService =>
+  createVllmService({
+    base_url: baseUrl(),
+    api_key: null,
+    first_token_timeout_ms: 120_000,
+    idle_timeout_ms: 60_000,
+  });
+
+/** The first served name. */
+export async function servedModel(service: GenerationService): Promise<string> {
+  const { models } = await service.describe(AbortSignal.timeout(10_000));
+  return models[0]!.id;
+}
+
+/** One call of the engine's own control endpoints. */
+export async function control(
+  method: 'GET' | 'POST',
+  path: string,
+): Promise<{ status: number; body: unknown }> {
+  const url = `${baseUrl().replace(/\/v1$/, '')}${path}`;
+  const response = await fetch(url, { method, signal: AbortSignal.timeout(120_000) });
+  const text = await response.text();
+  return { status: response.status, body: text === '' ? null : (JSON.parse(text) as unknown) };
+}
