@@ -1,8 +1,7 @@
 import type { KsTest } from './kolmogorov-smirnov.js';
 import { ksTest } from './kolmogorov-smirnov.js';
 
-export const ARMS = ['undisturbed', 'resumed', 'started over'] as const;
-export type ArmName = (typeof ARMS)[number];
+export type ArmName = 'undisturbed' | 'resumed' | 'started over';
 
 /** What an arm has given, rollout by rollout. */
 export interface ArmResult {
@@ -57,12 +56,12 @@ export interface UnbiasedReport {
 }
 
 /** Below it, a resumed batch is taken for another distribution: by chance in one run of a hundred, for each quantity. */
-export const SAME_ABOVE = 0.01;
+const SAME_ABOVE = 0.01;
 /** The test must be able to tell: a batch whose rollouts were started over comes out below it. */
-export const DIFFERENT_BELOW = 0.001;
-export const LEAST_ROLLOUTS = 400;
+const DIFFERENT_BELOW = 0.001;
+const LEAST_ROLLOUTS = 400;
 /** Of the undisturbed batch: its longest rollout by its shortest. */
-export const LEAST_SPREAD = 50;
+const LEAST_SPREAD = 50;
 
 export function reportOf(
   results: readonly ArmResult[],

@@ -14,7 +14,7 @@ import type { SimulatorSettings } from '../../src/simulator/settings.js';
 const SAMPLES = 2;
 const REPEATS = 300;
 export const ROLLOUTS = SAMPLES * REPEATS;
-const MAX_IN_FLIGHT = 48;
+const MAX_IN_FLIGHT = 64;
 
 /** One slide from solved; the policy plays at random, so about three of five rollouts solve it in time. */
 const BOARD = { size: 2, shuffle_moves: 1 };
