@@ -26,7 +26,7 @@ serveParent(
     const { rollouts } = Question.parse(question);
     const played = await Promise.all(
       puzzleSamples(rollouts).map((sample, row) =>
-        loop.play({ sample, row, request_id: (turn) => `bare/${row}.${turn}` }),
+        loop.play({ sample, row, repeat: 0, request_id: (turn) => `bare/${row}.${turn}` }),
       ),
     );
     return played.reduce((sum, { turns }) => sum + turns, 0);

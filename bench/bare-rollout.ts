@@ -1,5 +1,5 @@
 import { renderPrompt } from '../src/activities/render-prompt.js';
-import type { Metadata } from '../src/environments/environment.js';
+import type { EnvironmentReturn, Metadata } from '../src/environments/environment.js';
 import { createEnvironment } from '../src/environments/registry.js';
 import type { PuzzleSample } from '../src/environments/sliding-puzzle/generate-samples.js';
 import type { GenerationService } from '../src/generation/generation-service.js';
@@ -19,6 +19,8 @@ export interface BareRollouts {
 export interface BareRollout {
   sample: PuzzleSample;
   row: number;
+  /** With the row, what request seeds are derived from: another number, another game. */
+  repeat: number;
   request_id: (turn: number) => string;
 }
 
@@ -26,6 +28,7 @@ export interface Played {
   turns: number;
   /** Generated. */
   tokens: number;
+  total_reward: number;
 }
 
 export interface BareOptions {
@@ -52,6 +55,7 @@ export function createBareRollouts({ request, ...timeouts }: BareOptions): BareR
     let metadata: Metadata = sample.extra_env_info;
     let { stop_strings } = sample;
     let tokens = 0;
+    let total_reward = 0;
     for (let turn = 0; turn < request.max_rollout_turns; turn++) {
       const message = await generate({ log, stop_strings, turn, rollout, service, request });
       log.push(message);
@@ -65,6 +69,7 @@ export function createBareRollouts({ request, ...timeouts }: BareOptions): BareR
       );
       const [observation] = answer.observations;
       if (observation === undefined) throw new Error('the environment answered no observation');
+      total_reward += rewardOf(answer);
       metadata = answer.metadata[0] ?? metadata;
       stop_strings = answer.next_stop_strings?.[0] ?? stop_strings;
       const text = observation.content;
@@ -73,11 +78,16 @@ export function createBareRollouts({ request, ...timeouts }: BareOptions): BareR
         signal,
       );
       log.push({ ...observation, token_ids });
-      if (answer.terminateds[0]) return { turns: turn + 1, tokens };
+      if (answer.terminateds[0]) return { turns: turn + 1, tokens, total_reward };
     }
-    return { turns: request.max_rollout_turns, tokens };
+    return { turns: request.max_rollout_turns, tokens, total_reward };
   };
   return { play, close: () => service.close() };
+}
+
+/** The puzzle's only one. */
+function rewardOf({ rewards }: EnvironmentReturn): number {
+  return Array.isArray(rewards) ? (rewards[0] ?? 0) : 0;
 }
 
 interface Turn {
@@ -101,17 +111,17 @@ async function generate(of: Turn): Promise<LogMessage> {
     logprobs.push(...delta.logprobs);
     content += delta.text;
   };
-  const { row } = rollout;
+  const { row, repeat } = rollout;
   await service.generate(
     {
       prompt_ids,
       model: MODEL,
       max_tokens: Math.min(max_new_tokens, request.max_seq_len - prompt_ids.length),
       ...{ temperature, top_p, top_k, min_p, stop_strings, stop_token_ids },
-      seed: seedOf(request, { row, repeat: 0, turn, inherited: 0 }),
+      seed: seedOf(request, { row, repeat, turn, inherited: 0 }),
       logprobs: true,
       request_id: rollout.request_id(turn),
-      session_id: `bare/${row}-0`,
+      session_id: `bare/${row}-${repeat}`,
     },
     { signal: new AbortController().signal, onDelta },
   );

@@ -1,55 +1,57 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
+import type { Played } from '../bench/bare-rollout.js';
 import { createBareRollouts } from '../bench/bare-rollout.js';
-import { puzzleSamples } from '../bench/samples.js';
+import type { PuzzleSample } from '../src/environments/sliding-puzzle/generate-samples.js';
 import { describeError } from '../src/model/faults.js';
 import { BatchRequest } from '../src/model/batch-request.js';
-import { FIRST_TOKEN_TIMEOUT_S, IDLE_TIMEOUT_S, requestOf } from './workload.js';
+import { hash32 } from '../src/model/seeds.js';
+import { FIRST_TOKEN_TIMEOUT_S, IDLE_TIMEOUT_S } from './workload.js';
 
-/** The loop in a process of its own: plays the rows that it is given and tells its parent of each that ends. */
+/** The loop in a process of its own: plays the rollouts that it is given and tells its parent of each that ends. */
 
 const Order = z.strictObject({
   base_url: z.string(),
-  workload: z.strictObject({
-    rollouts: z.int(),
-    turns: z.int(),
-    tokens_per_second: z.number(),
-    thinking_tokens: z.int(),
-  }),
+  /** Its samples stand in it. */
+  request: BatchRequest,
   /** An error ends the process, or the rollout alone starts over. */
   on_error: z.enum(['exit', 'restart_rollout']),
-  rows: z.array(z.int()),
+  /** A rollout that starts over is sampled anew; else it is the same game again. */
+  fresh_seeds: z.boolean(),
+  /** By their place in the batch, from 0: all repeats of a sample, then those of the next. */
+  rollouts: z.array(z.int()),
   /** Part of request ids: contender, and which life of the process this is. */
   name: z.string(),
   life: z.int(),
 });
-export type Order = z.infer<typeof Order>;
+export type Order = z.input<typeof Order>;
 
-export interface Finished {
-  row: number;
-  tokens: number;
+export interface Finished extends Played {
+  rollout: number;
 }
 
 /** As long as the first retry of an activity. */
 const RETRY_MS = 1000;
 
-async function playAll(order: Order): Promise<void> {
-  const { base_url, workload, rows, name, life, on_error } = order;
+async function playAll(order: z.output<typeof Order>): Promise<void> {
+  const { base_url, request, rollouts, name, life, on_error, fresh_seeds } = order;
   const loop = createBareRollouts({
     base_url,
     first_token_timeout_ms: FIRST_TOKEN_TIMEOUT_S * 1000,
     idle_timeout_ms: IDLE_TIMEOUT_S * 1000,
-    request: BatchRequest.parse(requestOf(workload)),
+    request,
   });
-  const samples = puzzleSamples(workload.rollouts);
-  const play = async (row: number): Promise<void> => {
-    const sample = samples[row];
-    if (sample === undefined) throw new Error(`there is no row ${row}`);
+  const play = async (rollout: number): Promise<void> => {
+    const row = Math.floor(rollout / request.num_repeats);
+    const repeat = rollout % request.num_repeats;
+    const sample = sampleOf(request, row);
     for (let attempt = 1; ; attempt++) {
-      const request_id = (turn: number): string => `${name}/${row}-0.${turn}.${life}-${attempt}`;
+      const request_id = (turn: number): string =>
+        `${name}/${row}-${repeat}.${turn}.${life}-${attempt}`;
+      const drawn = fresh_seeds ? hash32([repeat, life, attempt]) : repeat;
       try {
-        const { tokens } = await loop.play({ sample, row, request_id });
-        const finished: Finished = { row, tokens };
+        const played = await loop.play({ sample, row, repeat: drawn, request_id });
+        const finished: Finished = { rollout, ...played };
         process.send?.(finished);
         return;
       } catch (error) {
@@ -58,8 +60,19 @@ async function playAll(order: Order): Promise<void> {
       }
     }
   };
-  await Promise.all(rows.map(play));
+  // Whoever has played one takes the next.
+  const waiting = rollouts.values();
+  const playOn = async (): Promise<void> => {
+    for (const rollout of waiting) await play(rollout);
+  };
+  await Promise.all(Array.from({ length: request.max_in_flight }, playOn));
   await loop.close();
+}
+
+function sampleOf({ samples }: BatchRequest, row: number): PuzzleSample {
+  const sample = Array.isArray(samples) ? samples[row] : undefined;
+  if (sample === undefined) throw new Error(`there is no row ${row}`);
+  return sample as PuzzleSample;
 }
 
 process.once('disconnect', () => process.exit(0));

@@ -23,7 +23,7 @@ export interface Stage {
 }
 
 /** Its store and its task queue. */
-const STORE = 'chaos';
+export const STORE = 'chaos';
 
 export async function openStage(startBed: () => Promise<RecoveryBed>): Promise<Stage> {
   const bed = await startBed();

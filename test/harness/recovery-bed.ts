@@ -54,7 +54,7 @@ export interface RecoveryBatch {
   start: (request: Request) => Promise<void>;
   handle: () => WorkflowHandle;
   progress: () => Promise<BatchProgress>;
-  outcome: () => Promise<BatchOutcome>;
+  outcome: (timeout_ms?: number) => Promise<BatchOutcome>;
 }
 
 export interface RecoveryBedOptions {
@@ -170,9 +170,9 @@ function openBatch(place: {
       await startBatch({ ...place, server: place.server() }, request);
     },
     progress: () => handle().query<BatchProgress>('progress'),
-    outcome: async () => {
+    outcome: async (timeout_ms = OUTCOME_MS) => {
       const what = `the end of batch ${batch_id}`;
-      const ended = await within({ what, timeout_ms: OUTCOME_MS }, endOf(handle()));
+      const ended = await within({ what, timeout_ms }, endOf(handle()));
       const rows = (name: string): ReturnType<typeof readRows> =>
         readRows(path.join(store_root, batch_id, name));
       return {

@@ -1,0 +1,68 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { hash32 } from '../../src/model/seeds.js';
+import { createRandom } from '../../src/simulator/random.js';
+import type { Target } from '../target.js';
+
+/** One of the kills: the player and the engine, the second of them a moment after the first. */
+export interface Kill {
+  first: 'player' | 'engine';
+  gap_ms: number;
+}
+
+const LONGEST_GAP_MS = 500;
+
+/** Equal seeds give equal kills, in every arm. */
+export function killOf(seed: number, index: number): Kill {
+  const random = createRandom(hash32([seed, index]));
+  return {
+    first: random() < 0.5 ? 'player' : 'engine',
+    gap_ms: Math.floor(random() * LONGEST_GAP_MS),
+  };
+}
+
+export interface Killing {
+  seed: number;
+  every_ms: number;
+  target: Pick<Target, 'player' | 'engine'>;
+}
+
+/**
+ * Kills both every so many milliseconds from now on, until what is played has ended. Each starts again at once; a moment
+ * at which that is still going on is left out. Milliseconds since the epoch of each kill; rejects as what is played does.
+ */
+export async function killUntilEnd<T>(
+  { seed, every_ms, target }: Killing,
+  played: Promise<T>,
+): Promise<{ result: T; kills: number[] }> {
+  const ended = new AbortController();
+  const noted = played.finally(() => {
+    ended.abort();
+  });
+  const kills: number[] = [];
+  const killOn = async (): Promise<void> => {
+    const began = performance.now();
+    for (;;) {
+      const now = performance.now() - began;
+      const wait = every_ms - (now % every_ms);
+      await sleep(wait, undefined, { signal: ended.signal }).catch(() => undefined);
+      if (ended.signal.aborted) return;
+      kills.push(Date.now());
+      await killBoth(target, killOf(seed, kills.length));
+    }
+  };
+  const [result] = await Promise.all([noted, killOn()]);
+  return { result, kills };
+}
+
+async function killBoth(
+  { player, engine }: Killing['target'],
+  { first, gap_ms }: Kill,
+): Promise<void> {
+  const killPlayer = (): Promise<void> => player.kill();
+  const killEngine = async (): Promise<void> => {
+    await engine.kill();
+    await engine.start();
+  };
+  const [one, other] = first === 'player' ? [killPlayer, killEngine] : [killEngine, killPlayer];
+  await Promise.all([one(), sleep(gap_ms).then(other)]);
+}
