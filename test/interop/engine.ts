@@ -1,3 +1,4 @@
+import { describe, test } from 'node:test';
 import type { GenerationService } from '../../src/generation/generation-service.js';
 import { createVllmService } from '../../src/generation/vllm/vllm-service.js';
 
@@ -21,6 +22,15 @@ export const WITHOUT_START: string | false =
 
 export const baseUrl = (): string => (BASE_URL ?? '').replace(/\/$/, '');
 export const startCommand = (): string => START ?? '';
+
+/** Tests that need what is not there are one test that is skipped and says why: a skipped suite would not be counted. */
+export function suite(
+  name: string,
+  { skip, timeout, tests }: { skip: string | false; timeout: number; tests: () => void },
+): void {
+  if (skip === false) describe(name, { timeout }, tests);
+  else test(name, { skip });
+}
 
 export const openEngine = (): GenerationService =>
   createVllmService({
