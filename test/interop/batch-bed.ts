@@ -21,6 +21,8 @@ export const REQUEST = {
   })),
   generation: { greedy: true, max_new_tokens: 130 },
   max_seq_len: 512,
+  // A turn that fills its room does not end the rollout.
+  semantics: 'nemo-rl-sync' as const,
   rollout_timeout: '30m',
 };
 
