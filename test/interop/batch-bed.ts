@@ -50,6 +50,8 @@ export async function startInteropBed({
     const bed = await startRecoveryBed({
       name,
       generation: { base_urls: [base_url], special_tokens: SPECIAL_TOKENS },
+      // The engine takes all the machine's time, where it runs on the same one.
+      worker: { heartbeat_timeout: '10s' },
       environments: { countdown: { kind: 'http', url: environment.url } },
     });
     return {

@@ -16,10 +16,10 @@ import {
   startInteropBed,
   turnClock,
 } from './batch-bed.js';
-import { baseUrl, control, suite, WITHOUT_ENGINE } from './engine.js';
+import { baseUrl, control, runningRequests, suite, WITHOUT_ENGINE } from './engine.js';
 
 /** A pause is told to the rollouts that it cuts off within this time. */
-const VISIBLE_MS = 5000;
+const VISIBLE_MS = 30_000;
 const PAUSE_MS = 4000;
 
 suite('a greedy batch on a real engine', {
@@ -49,7 +49,7 @@ suite('a greedy batch on a real engine', {
         await batch.start(REQUEST);
         for (const turns of [SIZE.samples / 2, SIZE.samples * 1.5]) {
           await untilTurns(turns);
-          await sleep(700);
+          await runs();
           await worker.kill();
         }
         const outcome = await batch.outcome();
@@ -68,7 +68,7 @@ suite('a greedy batch on a real engine', {
           const untilTurns = turnClock(interop);
           await batch.start(REQUEST);
           await untilTurns(SIZE.samples / 2);
-          await sleep(700);
+          await runs();
           assert.deepEqual(await control('POST', `/pause?mode=${mode}`), { status: 200, body: { status: 'paused' } }); // prettier-ignore
           if (mode === 'abort') await isVisible();
           await parks(batch);
@@ -87,6 +87,12 @@ suite('a greedy batch on a real engine', {
             [],
           );
         }));
+    }
+
+    /** Until the engine has several generations to cut off. */
+    async function runs(): Promise<void> {
+      const wait = { what: 'generations that run', timeout_ms: 60_000 };
+      await eventually(wait, async () => (await runningRequests()) > 4);
     }
 
     /** Some rollout says that it waits for the engine, and why. */

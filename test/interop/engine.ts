@@ -56,3 +56,11 @@ export async function control(
   const text = await response.text();
   return { status: response.status, body: text === '' ? null : (JSON.parse(text) as unknown) };
 }
+
+/** What `/metrics` says of requests in execution. */
+export async function runningRequests(): Promise<number> {
+  const url = `${baseUrl().replace(/\/v1$/, '')}/metrics`;
+  const response = await fetch(url, { signal: AbortSignal.timeout(10_000) });
+  const text = await response.text();
+  return Number(/^vllm:num_requests_running\{[^}]*\} (\S+)$/m.exec(text)?.[1]);
+}
