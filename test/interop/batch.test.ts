@@ -14,6 +14,7 @@ import {
   REQUEST,
   SIZE,
   startInteropBed,
+  midGeneration,
   turnClock,
 } from './batch-bed.js';
 import { baseUrl, control, runningRequests, suite, WITHOUT_ENGINE } from './engine.js';
@@ -49,7 +50,7 @@ suite('a greedy batch on a real engine', {
         await batch.start(REQUEST);
         for (const turns of [SIZE.samples / 2, SIZE.samples * 1.5]) {
           await untilTurns(turns);
-          await runs();
+          await midGeneration(interop, 'killed');
           await worker.kill();
         }
         const outcome = await batch.outcome();

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { BatchOutcome } from '../harness/batch.js';
 import { playUndisturbed } from '../harness/recovery-runs.js';
 import { assertComplete } from '../harness/row-comparison.js';
@@ -15,6 +14,7 @@ import {
   REQUEST,
   SIZE,
   startInteropBed,
+  midGeneration,
   turnClock,
 } from './batch-bed.js';
 import type { EngineProcess } from './engine-process.js';
@@ -64,7 +64,7 @@ suite('a greedy batch whose real engine is killed', {
         const untilTurns = turnClock(interop);
         await batch.start(REQUEST);
         await untilTurns(SIZE.samples / 2);
-        await sleep(700);
+        await midGeneration(interop, 'killed');
         await engine!.kill();
         await start();
         const ended = { what: 'the batch', timeout_ms: ENDED_WITHIN_MS };
