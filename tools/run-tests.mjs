@@ -1,6 +1,6 @@
 /**
  * Runs the tests: `node tools/run-tests.mjs [part of a file name …]`. Files under test/e2e start servers and processes,
- * so that fewer of them run beside each other. Ends with `N passed, N failed, N skipped`, whatever the reporter.
+ * so that fewer of them run beside each other; so do those under test/interop, where an engine is named. Ends with `N passed, N failed, N skipped`, whatever the reporter.
  */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -28,7 +28,7 @@ if (files.length === 0) {
   process.exit(1);
 }
 
-const isE2e = (file) => file.startsWith('test/e2e/');
+const isE2e = (file) => /^test\/(e2e|interop)\//.test(file);
 const runs = [
   {
     files: files.filter((file) => !isE2e(file)),

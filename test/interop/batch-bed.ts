@@ -1,4 +1,7 @@
 import assert from 'node:assert/strict';
+import { readdir, readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { parseLine } from '../../src/model/journal.js';
 import type { Row } from '../../src/model/row.js';
 import { createRandom } from '../../src/simulator/random.js';
 import type { RecoveryBed } from '../harness/recovery-bed.js';
@@ -21,6 +24,8 @@ export const REQUEST = {
   })),
   generation: { greedy: true, max_new_tokens: 130 },
   max_seq_len: 512,
+  // A turn that fills its room does not end the rollout.
+  semantics: 'nemo-rl-sync' as const,
   rollout_timeout: '30m',
 };
 
@@ -48,6 +53,8 @@ export async function startInteropBed({
     const bed = await startRecoveryBed({
       name,
       generation: { base_urls: [base_url], special_tokens: SPECIAL_TOKENS },
+      // The engine takes all the machine's time, where it runs on the same one.
+      worker: { heartbeat_timeout: '10s' },
       environments: { countdown: { kind: 'http', url: environment.url } },
     });
     return {
@@ -71,6 +78,20 @@ export function turnClock({ environment }: InteropBed): (turns: number) => Promi
     const wait = { what: `${turns} turns`, timeout_ms: 300_000 };
     await eventually(wait, () => environment.steps.length - before >= turns);
   };
+}
+
+/** Waits until several generations are half journalled: whatever is killed then leaves them to be resumed. */
+export async function midGeneration({ bed }: InteropBed, store: string): Promise<void> {
+  const folder = path.join(bed.storeRoot(store), BATCH, 'journals');
+  const isOpen = async (name: string): Promise<boolean> => {
+    const lines = (await readFile(path.join(folder, name), 'utf8')).trimEnd().split('\n');
+    return parseLine(lines.at(-1) ?? '')?.kind === 'chunk';
+  };
+  const wait = { what: 'generations that are half journalled', timeout_ms: 300_000 };
+  await eventually(wait, async () => {
+    const open = await Promise.all((await readdir(folder)).map(isOpen));
+    return open.filter(Boolean).length >= 4;
+  });
 }
 
 /** All but what a retry may change (`test/harness/row-comparison.ts`); logprobs within a tolerance. */

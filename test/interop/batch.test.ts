@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RolloutProgress } from '../../src/activities/contract.js';
 import type { BatchOutcome } from '../harness/batch.js';
@@ -14,101 +14,112 @@ import {
   REQUEST,
   SIZE,
   startInteropBed,
+  midGeneration,
   turnClock,
 } from './batch-bed.js';
-import { baseUrl, control, WITHOUT_ENGINE } from './engine.js';
+import { baseUrl, control, runningRequests, suite, WITHOUT_ENGINE } from './engine.js';
 
 /** A pause is told to the rollouts that it cuts off within this time. */
-const VISIBLE_MS = 5000;
+const VISIBLE_MS = 30_000;
 const PAUSE_MS = 4000;
 
-describe('a greedy batch on a real engine', { skip: WITHOUT_ENGINE, timeout: 900_000 }, () => {
-  let interop: InteropBed;
-  let undisturbed: BatchOutcome;
+suite('a greedy batch on a real engine', {
+  skip: WITHOUT_ENGINE,
+  timeout: 900_000,
+  tests: () => {
+    let interop: InteropBed;
+    let undisturbed: BatchOutcome;
 
-  before(async () => {
-    interop = await startInteropBed({ name: 'interop', base_url: baseUrl() });
-    await interop.bed.observed(async () => {
-      undisturbed = await playUndisturbed(interop.bed, { batch_id: BATCH, request: REQUEST });
-      assertComplete(undisturbed, SIZE);
+    before(async () => {
+      interop = await startInteropBed({ name: 'interop', base_url: baseUrl() });
+      await interop.bed.observed(async () => {
+        undisturbed = await playUndisturbed(interop.bed, { batch_id: BATCH, request: REQUEST });
+        assertComplete(undisturbed, SIZE);
+      });
     });
-  });
-  after(async () => {
-    await control('POST', '/resume');
-    await interop.end();
-  });
+    after(async () => {
+      await control('POST', '/resume');
+      await interop.end();
+    });
 
-  test('whose worker is killed in its midst has the rows of the undisturbed one', () =>
-    interop.bed.observed(async () => {
-      const worker = await interop.bed.startWorker('killed');
-      const batch = interop.bed.batch('killed', BATCH);
-      const untilTurns = turnClock(interop);
-      await batch.start(REQUEST);
-      for (const turns of [SIZE.samples / 2, SIZE.samples * 1.5]) {
-        await untilTurns(turns);
-        await sleep(700);
-        await worker.kill();
-      }
-      const outcome = await batch.outcome();
-      await worker.stop();
-      assertComplete(outcome, SIZE);
-      assertSameRollouts(outcome.rollouts, undisturbed.rollouts);
-      const { metrics } = outcome.result!;
-      assert.ok(metrics['inherited_tokens']! > 0, 'no generation was hit');
-    }));
-
-  for (const mode of ['abort', 'wait', 'keep'] as const) {
-    test(`that is paused in its midst with mode=${mode} waits, and then has the rows of the undisturbed one, at the first attempt`, () =>
+    test('whose worker is killed in its midst has the rows of the undisturbed one', () =>
       interop.bed.observed(async () => {
-        const worker = await interop.bed.startWorker(mode);
-        const batch = interop.bed.batch(mode, BATCH);
+        const worker = await interop.bed.startWorker('killed');
+        const batch = interop.bed.batch('killed', BATCH);
         const untilTurns = turnClock(interop);
         await batch.start(REQUEST);
-        await untilTurns(SIZE.samples / 2);
-        await sleep(700);
-        assert.deepEqual(await control('POST', `/pause?mode=${mode}`), { status: 200, body: { status: 'paused' } }); // prettier-ignore
-        if (mode === 'abort') await isVisible();
-        await parks(batch);
-        await control('POST', '/resume');
+        for (const turns of [SIZE.samples / 2, SIZE.samples * 1.5]) {
+          await untilTurns(turns);
+          await midGeneration(interop, 'killed');
+          await worker.kill();
+        }
         const outcome = await batch.outcome();
         await worker.stop();
         assertComplete(outcome, SIZE);
         assertSameRollouts(outcome.rollouts, undisturbed.rollouts);
-        assert.deepEqual(
-          outcome.rollouts.filter(({ attempts }) => attempts > 1),
-          [],
-        );
         const { metrics } = outcome.result!;
-        assert.deepEqual(
-          Object.keys(metrics).filter((name) => name.startsWith('faults/')),
-          [],
-        );
+        assert.ok(metrics['inherited_tokens']! > 0, 'no generation was hit');
       }));
-  }
 
-  /** Some rollout says that it waits for the engine, and why. */
-  async function isVisible(): Promise<void> {
-    const visible = { what: 'progress.waiting of a rollout', timeout_ms: VISIBLE_MS };
-    const waiting = await eventually(visible, async () => {
-      for (const { rollout_id } of undisturbed.rollouts) {
-        const handle = interop.bed.server().client.workflow.getHandle(rollout_id);
-        const { waiting } = await handle.query<RolloutProgress>('progress');
-        if (waiting !== null) return waiting;
-      }
-      return null;
-    });
-    assert.deepEqual(waiting, { service: baseUrl(), message: 'the engine is paused' });
-  }
+    for (const mode of ['abort', 'wait', 'keep'] as const) {
+      test(`that is paused in its midst with mode=${mode} waits, and then has the rows of the undisturbed one, at the first attempt`, () =>
+        interop.bed.observed(async () => {
+          const worker = await interop.bed.startWorker(mode);
+          const batch = interop.bed.batch(mode, BATCH);
+          const untilTurns = turnClock(interop);
+          await batch.start(REQUEST);
+          await untilTurns(SIZE.samples / 2);
+          await runs();
+          assert.deepEqual(await control('POST', `/pause?mode=${mode}`), { status: 200, body: { status: 'paused' } }); // prettier-ignore
+          if (mode === 'abort') await isVisible();
+          await parks(batch);
+          await control('POST', '/resume');
+          const outcome = await batch.outcome();
+          await worker.stop();
+          assertComplete(outcome, SIZE);
+          assertSameRollouts(outcome.rollouts, undisturbed.rollouts);
+          assert.deepEqual(
+            outcome.rollouts.filter(({ attempts }) => attempts > 1),
+            [],
+          );
+          const { metrics } = outcome.result!;
+          assert.deepEqual(
+            Object.keys(metrics).filter((name) => name.startsWith('faults/')),
+            [],
+          );
+        }));
+    }
 
-  /** Nothing ends and nothing fails while the pause lasts. */
-  async function parks(batch: RecoveryBatch): Promise<void> {
-    const { steps } = interop.environment;
-    await sleep(1000);
-    const stood = steps.length;
-    await sleep(PAUSE_MS);
-    assert.equal(steps.length, stood, 'the engine was not paused');
-    const { phase, failed, done } = await batch.progress();
-    assert.deepEqual([phase, failed], ['running', 0]);
-    assert.ok(done < SIZE.samples);
-  }
+    /** Until the engine has several generations to cut off. */
+    async function runs(): Promise<void> {
+      const wait = { what: 'generations that run', timeout_ms: 60_000 };
+      await eventually(wait, async () => (await runningRequests()) > 4);
+    }
+
+    /** Some rollout says that it waits for the engine, and why. */
+    async function isVisible(): Promise<void> {
+      const visible = { what: 'progress.waiting of a rollout', timeout_ms: VISIBLE_MS };
+      const waiting = await eventually(visible, async () => {
+        for (const { rollout_id } of undisturbed.rollouts) {
+          const handle = interop.bed.server().client.workflow.getHandle(rollout_id);
+          const { waiting } = await handle.query<RolloutProgress>('progress');
+          if (waiting !== null) return waiting;
+        }
+        return null;
+      });
+      assert.deepEqual(waiting, { service: baseUrl(), message: 'the engine is paused' });
+    }
+
+    /** Nothing ends and nothing fails while the pause lasts. */
+    async function parks(batch: RecoveryBatch): Promise<void> {
+      const { steps } = interop.environment;
+      await sleep(1000);
+      const stood = steps.length;
+      await sleep(PAUSE_MS);
+      assert.equal(steps.length, stood, 'the engine was not paused');
+      const { phase, failed, done } = await batch.progress();
+      assert.deepEqual([phase, failed], ['running', 0]);
+      assert.ok(done < SIZE.samples);
+    }
+  },
 });

@@ -1,3 +1,4 @@
+import { describe, test } from 'node:test';
 import type { GenerationService } from '../../src/generation/generation-service.js';
 import { createVllmService } from '../../src/generation/vllm/vllm-service.js';
 
@@ -22,6 +23,15 @@ export const WITHOUT_START: string | false =
 export const baseUrl = (): string => (BASE_URL ?? '').replace(/\/$/, '');
 export const startCommand = (): string => START ?? '';
 
+/** Tests that need what is not there are one test that is skipped and says why: a skipped suite would not be counted. */
+export function suite(
+  name: string,
+  { skip, timeout, tests }: { skip: string | false; timeout: number; tests: () => void },
+): void {
+  if (skip === false) describe(name, { timeout }, tests);
+  else test(name, { skip });
+}
+
 export const openEngine = (): GenerationService =>
   createVllmService({
     base_url: baseUrl(),
@@ -45,4 +55,12 @@ export async function control(
   const response = await fetch(url, { method, signal: AbortSignal.timeout(120_000) });
   const text = await response.text();
   return { status: response.status, body: text === '' ? null : (JSON.parse(text) as unknown) };
+}
+
+/** What `/metrics` says of requests in execution. */
+export async function runningRequests(): Promise<number> {
+  const url = `${baseUrl().replace(/\/v1$/, '')}/metrics`;
+  const response = await fetch(url, { signal: AbortSignal.timeout(10_000) });
+  const text = await response.text();
+  return Number(/^vllm:num_requests_running\{[^}]*\} (\S+)$/m.exec(text)?.[1]);
 }

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
-import { after, before, describe, test } from 'node:test';
+import { after, before, test } from 'node:test';
 import type { GenerationService } from '../../src/generation/generation-service.js';
 import type { GenerationSettings } from '../../src/model/batch-request.js';
 import { createRandom } from '../../src/simulator/random.js';
-import { openEngine, servedModel, WITHOUT_ENGINE } from './engine.js';
+import { openEngine, servedModel, suite, WITHOUT_ENGINE } from './engine.js';
 import type { Outcome, Turn } from './play.js';
 import { assertSame, atOnce, play, promptOf } from './play.js';
 
@@ -19,10 +19,10 @@ interface Whole {
   outcome: Outcome;
 }
 
-describe(
-  'a greedy turn of a real engine that is cut and resumed',
-  { skip: WITHOUT_ENGINE, timeout: 600_000 },
-  () => {
+suite('a greedy turn of a real engine that is cut and resumed', {
+  skip: WITHOUT_ENGINE,
+  timeout: 600_000,
+  tests: () => {
     let service: GenerationService;
     let model: string;
     let wholes: Whole[];
@@ -182,7 +182,7 @@ describe(
       return null;
     }
   },
-);
+});
 
 /** One to four attempts that are cut, and then one that ends what is left: at least one token. */
 function randomCuts({ seed, outcome }: Whole, n: number): number[] {

@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { RolloutProgress } from '../../src/activities/contract.js';
+import type { BatchOutcome } from '../harness/batch.js';
+import type { RecoveryBed } from '../harness/recovery-bed.js';
+import { puzzleBatch, startRecoveryBed } from '../harness/recovery-bed.js';
+import { countTurns, createTurnClock, playUndisturbed } from '../harness/recovery-runs.js';
+import { assertComplete, assertSameOutcome } from '../harness/row-comparison.js';
+import { countCompletions } from '../harness/simulator-process.js';
+import { eventually } from '../harness/waiting.js';
+
+const SIZE = { samples: 8, repeats: 2 };
+const BATCH = 'paused';
+const REQUEST = puzzleBatch({ ...SIZE, max_in_flight: 16 });
+const VISIBLE_MS = 5000;
+
+describe('a batch whose engine is paused in its midst', { timeout: 400_000 }, () => {
+  let bed: RecoveryBed;
+  let undisturbed: BatchOutcome;
+
+  before(async () => {
+    bed = await startRecoveryBed({
+      name: 'paused',
+      simulator: { tokens_per_second: 100, dev_mode: true },
+    });
+    await bed.observed(async () => {
+      undisturbed = await playUndisturbed(bed, { batch_id: BATCH, request: REQUEST });
+      assertComplete(undisturbed, SIZE);
+    });
+  });
+  after(() => bed.end());
+
+  const control = async (path: string): Promise<void> => {
+    const { status } = await fetch(`${bed.simulator().url}${path}`, { method: 'POST' });
+    assert.equal(status, 200);
+  };
+
+  for (const mode of ['abort', 'wait', 'keep']) {
+    test(`with mode=${mode} waits without an end of its attempts: same rows, same attempts, no fault`, () =>
+      bed.observed(async () => {
+        const worker = await bed.startWorker(mode);
+        const batch = bed.batch(mode, BATCH);
+        const untilTurn = await createTurnClock(bed);
+        await batch.start(REQUEST);
+        await untilTurn(Math.ceil(0.3 * countTurns(undisturbed)));
+        await eventually({ what: 'generations that run', timeout_ms: 10_000 }, async () => (await bed.simulator().runningRequests()) > 2); // prettier-ignore
+        await control(`/pause?mode=${mode}`);
+        if (mode === 'abort') await showsWaiting();
+        await standsStill();
+        await control('/resume');
+        const outcome = await batch.outcome();
+        await worker.stop();
+
+        assertComplete(outcome, SIZE);
+        assertSameOutcome(outcome, undisturbed);
+        const attempts = (of: BatchOutcome): number[] => of.rollouts.map((row) => row.attempts);
+        assert.deepEqual(attempts(outcome), attempts(undisturbed));
+        const { metrics } = outcome.result!;
+        assert.deepEqual(
+          Object.keys(metrics).filter((name) => name.startsWith('faults/')),
+          [],
+        );
+      }));
+  }
+
+  /** Longer than a heartbeat timeout: a wait that says nothing would be given up. */
+  async function standsStill(): Promise<void> {
+    const before = await countCompletions(bed.directory);
+    await sleep(3000);
+    assert.equal(await countCompletions(bed.directory), before);
+  }
+
+  async function showsWaiting(): Promise<void> {
+    const visible = { what: 'progress.waiting of a rollout', timeout_ms: VISIBLE_MS };
+    const waiting = await eventually(visible, async () => {
+      for (const { rollout_id } of undisturbed.rollouts) {
+        const handle = bed.server().client.workflow.getHandle(rollout_id);
+        const { status } = await handle.describe();
+        if (status.name !== 'RUNNING') continue;
+        const progress = await handle.query<RolloutProgress>('progress');
+        if (progress.waiting !== null) return progress.waiting;
+      }
+      return null;
+    });
+    const service = `${bed.simulator().url}/v1`;
+    assert.deepEqual(waiting, { service, message: 'the engine is paused' });
+  }
+});

@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict';
+import path from 'node:path';
+import { after, before, test } from 'node:test';
+import type { BatchOutcome } from '../harness/batch.js';
+import { playUndisturbed } from '../harness/recovery-runs.js';
+import { assertComplete } from '../harness/row-comparison.js';
+import type { TemporaryDirectory } from '../harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+import { within } from '../harness/waiting.js';
+import type { InteropBed } from './batch-bed.js';
+import {
+  assertSameRollouts,
+  BATCH,
+  REQUEST,
+  SIZE,
+  startInteropBed,
+  midGeneration,
+  turnClock,
+} from './batch-bed.js';
+import type { EngineProcess } from './engine-process.js';
+import { freePort, startEngine } from './engine-process.js';
+import { startCommand, suite, WITHOUT_START } from './engine.js';
+
+const ENDED_WITHIN_MS = 300_000;
+
+suite('a greedy batch whose real engine is killed', {
+  skip: WITHOUT_START,
+  timeout: 1_800_000,
+  tests: () => {
+    let directory: TemporaryDirectory;
+    let port: number;
+    let engine: EngineProcess | null = null;
+    let interop: InteropBed;
+    let undisturbed: BatchOutcome;
+
+    const start = async (): Promise<void> => {
+      const log_file = path.join(directory.path, 'engine.log');
+      engine = await startEngine({ command: startCommand(), port, log_file });
+    };
+
+    before(async () => {
+      directory = await makeTemporaryDirectory('interop-engine');
+      port = await freePort();
+      await start();
+      interop = await startInteropBed({
+        name: 'interop-kill',
+        base_url: `http://127.0.0.1:${port}/v1`,
+      });
+      await interop.bed.observed(async () => {
+        undisturbed = await playUndisturbed(interop.bed, { batch_id: BATCH, request: REQUEST });
+        assertComplete(undisturbed, SIZE);
+      });
+    });
+    after(async () => {
+      await interop.end();
+      await engine?.kill();
+      await directory.remove();
+    });
+
+    test('in its midst, and started again minutes later, has the rows of the undisturbed one', () =>
+      interop.bed.observed(async () => {
+        const worker = await interop.bed.startWorker('killed');
+        const batch = interop.bed.batch('killed', BATCH);
+        const untilTurns = turnClock(interop);
+        await batch.start(REQUEST);
+        await untilTurns(SIZE.samples / 2);
+        await midGeneration(interop, 'killed');
+        await engine!.kill();
+        await start();
+        const ended = { what: 'the batch', timeout_ms: ENDED_WITHIN_MS };
+        await within(ended, batch.handle().result());
+        const outcome = await batch.outcome();
+        await worker.stop();
+        assertComplete(outcome, SIZE);
+        assertSameRollouts(outcome.rollouts, undisturbed.rollouts);
+        const { metrics } = outcome.result!;
+        assert.ok(metrics['inherited_tokens']! > 0, 'no generation was hit');
+      }));
+  },
+});

@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { open } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** vLLM compiles and loads for minutes before it listens. */
+const STARTED_WITHIN_MS = 600_000;
+
+export interface EngineProcess {
+  /** kill -9, of all that the command has started. */
+  kill: () => Promise<void>;
+}
+
+/** Runs the command with PORT in its environment, in a process group of its own, and waits until it answers. */
+export async function startEngine({
+  command,
+  port,
+  log_file,
+}: {
+  command: string;
+  port: number;
+  log_file: string;
+}): Promise<EngineProcess> {
+  const log = await open(log_file, 'a');
+  const child = spawn('bash', ['-c', command], {
+    env: { ...process.env, PORT: String(port) },
+    stdio: ['ignore', log.fd, log.fd],
+    detached: true,
+  });
+  await log.close();
+  const { pid } = child;
+  assert.ok(pid !== undefined, 'bash did not start');
+  const exited = once(child, 'exit');
+  const isOver = (): boolean => child.exitCode !== null || child.signalCode !== null;
+  const kill = async (): Promise<void> => {
+    process.off('exit', killGroup);
+    killGroup();
+    await exited;
+  };
+  function killGroup(): void {
+    try {
+      process.kill(-pid!, 'SIGKILL');
+    } catch {
+      // Nothing of it is left.
+    }
+  }
+  process.once('exit', killGroup);
+  for (const end = performance.now() + STARTED_WITHIN_MS; !(await answers(port));) {
+    if (isOver() || performance.now() > end) {
+      await kill();
+      throw new Error(`the engine did not start: see ${log_file}`);
+    }
+    await sleep(500);
+  }
+  return { kill };
+}
+
+async function answers(port: number): Promise<boolean> {
+  try {
+    const { status } = await fetch(`http://127.0.0.1:${port}/health`, { signal: AbortSignal.timeout(2000) }); // prettier-ignore
+    return status === 200;
+  } catch {
+    return false;
+  }
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}

