@@ -6,12 +6,13 @@ import type { PuzzleSample } from '../src/environments/sliding-puzzle/generate-s
 import { describeError } from '../src/model/faults.js';
 import { BatchRequest } from '../src/model/batch-request.js';
 import { hash32 } from '../src/model/seeds.js';
-import { FIRST_TOKEN_TIMEOUT_S, IDLE_TIMEOUT_S } from './workload.js';
 
 /** The loop in a process of its own: plays the rollouts that it is given and tells its parent of each that ends. */
 
 const Order = z.strictObject({
   base_url: z.string(),
+  first_token_timeout_s: z.number(),
+  idle_timeout_s: z.number(),
   /** Its samples stand in it. */
   request: BatchRequest,
   /** An error ends the process, or the rollout alone starts over. */
@@ -35,10 +36,11 @@ const RETRY_MS = 1000;
 
 async function playAll(order: z.output<typeof Order>): Promise<void> {
   const { base_url, request, rollouts, name, life, on_error, fresh_seeds } = order;
+  const { first_token_timeout_s, idle_timeout_s } = order;
   const loop = createBareRollouts({
     base_url,
-    first_token_timeout_ms: FIRST_TOKEN_TIMEOUT_S * 1000,
-    idle_timeout_ms: IDLE_TIMEOUT_S * 1000,
+    first_token_timeout_ms: first_token_timeout_s * 1000,
+    idle_timeout_ms: idle_timeout_s * 1000,
     request,
   });
   const play = async (rollout: number): Promise<void> => {

@@ -9,7 +9,7 @@ import { streamsOf } from './request-streams.js';
 import type { Restart } from './restarted-loop.js';
 import { startLoop } from './restarted-loop.js';
 import { strike } from './strike.js';
-import { requestOf } from './workload.js';
+import { FIRST_TOKEN_TIMEOUT_S, IDLE_TIMEOUT_S, requestOf } from './workload.js';
 
 const FINISHED_WITHIN_MS = 150_000;
 
@@ -25,6 +25,8 @@ export async function playBare(
     rollouts: workload.rollouts,
     order: {
       base_url: `${bed.simulator().url}/v1`,
+      first_token_timeout_s: FIRST_TOKEN_TIMEOUT_S,
+      idle_timeout_s: IDLE_TIMEOUT_S,
       request: requestOf(workload),
       fresh_seeds: false,
       name: `restart-${restart}-${fault.name}`,

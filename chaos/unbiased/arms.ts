@@ -10,7 +10,13 @@ import { streamsOf } from '../request-streams.js';
 import { startLoop } from '../restarted-loop.js';
 import { killUntilEnd } from './kills.js';
 import type { ArmResult } from './report.js';
-import { KILL_EVERY_S, ROLLOUTS, TOKENS_PER_SECOND, requestOf } from './workload.js';
+import {
+  KILL_EVERY_S,
+  ROLLOUTS,
+  STREAM_TIMEOUT_S,
+  TOKENS_PER_SECOND,
+  requestOf,
+} from './workload.js';
 
 export interface Arm {
   stage: Stage;
@@ -64,6 +70,8 @@ export async function playStartedOver(arm: Arm): Promise<ArmResult> {
     rollouts: ROLLOUTS,
     order: {
       base_url: `${bed.simulator().url}/v1`,
+      first_token_timeout_s: STREAM_TIMEOUT_S,
+      idle_timeout_s: STREAM_TIMEOUT_S,
       request: requestOf(3, arm.seed),
       fresh_seeds: true,
       name: 'unbiased-started-over',

@@ -3,12 +3,17 @@ import { writeFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { startRecoveryBed } from '../../test/harness/recovery-bed.js';
 import { openStage } from '../play-durable.js';
-import { FIRST_TOKEN_TIMEOUT_S, IDLE_TIMEOUT_S } from '../workload.js';
 import { playDurableArm, playStartedOver } from './arms.js';
 import type { Arm } from './arms.js';
 import type { ArmResult, UnbiasedReport } from './report.js';
 import { reportOf, tableOf } from './report.js';
-import { HEARTBEAT_TIMEOUT_S, KILL_EVERY_S, ROLLOUTS, SIMULATOR } from './workload.js';
+import {
+  HEARTBEAT_TIMEOUT_S,
+  KILL_EVERY_S,
+  ROLLOUTS,
+  SIMULATOR,
+  STREAM_TIMEOUT_S,
+} from './workload.js';
 
 const USAGE = `npm run unbiased -- [--seed N] [--json FILE]
 
@@ -78,8 +83,8 @@ const startBed = (): ReturnType<typeof startRecoveryBed> =>
     simulator: SIMULATOR,
     worker: { heartbeat_timeout: `${HEARTBEAT_TIMEOUT_S}s` },
     generation: {
-      first_token_timeout: `${FIRST_TOKEN_TIMEOUT_S}s`,
-      idle_timeout: `${IDLE_TIMEOUT_S}s`,
+      first_token_timeout: `${STREAM_TIMEOUT_S}s`,
+      idle_timeout: `${STREAM_TIMEOUT_S}s`,
     },
   });
 

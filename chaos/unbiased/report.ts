@@ -62,6 +62,8 @@ const DIFFERENT_BELOW = 0.001;
 const LEAST_ROLLOUTS = 400;
 /** Of the undisturbed batch: its longest rollout by its shortest. */
 const LEAST_SPREAD = 50;
+/** Of the undisturbed rollouts: a machine with too much to do may be silent for a heartbeat timeout now and then. */
+const MOST_SEAMS = 0.05;
 
 export function reportOf(
   results: readonly ArmResult[],
@@ -107,11 +109,13 @@ function comparisonsOf([undisturbed, ...others]: readonly ArmResult[]): Comparis
 }
 
 function brokenArms(arms: readonly ArmReport[]): string[] {
-  return arms.flatMap(({ name, requested, completed, kills, cut_streams, length }) => {
+  return arms.flatMap((arm) => {
+    const { name, requested, completed, kills, cut_streams, length } = arm;
+    const seams = arm.rollouts_with_seams ?? 0;
     const problems = [
       completed < requested && `${requested - completed} of ${requested} rollouts are lost`,
       completed < LEAST_ROLLOUTS && `${completed} rollouts are fewer than ${LEAST_ROLLOUTS}`,
-      name === 'undisturbed' && cut_streams > 0 && `${cut_streams} requests were cut`,
+      name === 'undisturbed' && seams > MOST_SEAMS * completed && `${seams} rollouts were resumed`,
       name === 'undisturbed' &&
         length.max < LEAST_SPREAD * length.min &&
         `lengths of ${length.min} to ${length.max} vary less than 1:${LEAST_SPREAD}`,

@@ -27,6 +27,9 @@ const THINKING_TOKENS: [min: number, max: number] = [8, 780];
 export const HEARTBEAT_TIMEOUT_S = 2;
 export const KILL_EVERY_S = 3 * HEARTBEAT_TIMEOUT_S;
 
+/** Of the first token and between two: a killed engine is noticed at once, and no other is to be given up. */
+export const STREAM_TIMEOUT_S = 20;
+
 export const SIMULATOR: Omit<z.input<typeof SimulatorSettings>, 'log_file'> = {
   tokens_per_second: TOKENS_PER_SECOND,
   ms_to_first_token: 10,

@@ -153,7 +153,7 @@ function arm(name: ArmName, more: Partial<ArmResult> = {}): ArmResult {
     lengths: LENGTHS,
     rewards: REWARDS,
     kills: name === 'undisturbed' ? [] : [6000, 12_000],
-    seams: name === 'started over' ? null : [0, 2, 1],
+    seams: { undisturbed: [0], resumed: [0, 2, 1], 'started over': null }[name],
     cut_streams: name === 'undisturbed' ? 0 : 9,
     pace: 0.98,
     duration_s: 60,
@@ -203,7 +203,9 @@ describe('the experiment', () => {
     const given = { seed: 5, duration_s: 200 };
     const broken = (more: Partial<ArmResult>): string[] =>
       reportOf([arm('undisturbed', more)], given).broken;
-    assert.deepEqual(broken({ cut_streams: 2 }), ['undisturbed: 2 requests were cut']);
+    const resumed = (count: number): number[] => LENGTHS.map((_, i) => (i < count ? 2 : 0));
+    assert.deepEqual(broken({ seams: resumed(25) }), []);
+    assert.deepEqual(broken({ seams: resumed(26) }), ['undisturbed: 26 rollouts were resumed']);
     assert.deepEqual(broken({ lengths: LENGTHS.map((length) => length + 5) }), [
       'undisturbed: lengths of 15 to 514 vary less than 1:50',
     ]);
