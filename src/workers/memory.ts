@@ -18,11 +18,11 @@ export interface MemoryPlan {
 const KIB = 1024;
 const MIB = KIB * KIB;
 
-/** Node, the SDK and the workflow bundle, with nothing to do: measured 190 MB. */
-export const IDLE_BYTES = 192 * MIB;
+/** Node, the SDK, the workflow bundle and compiled code, in a worker that has worked and holds nothing. */
+const PROCESS_BYTES = 256 * MIB;
 
 /** Of what is left beside that. */
-const SHARES = { workflows: 0.35, journals: 0.3, activities: 0.3, requests: 0.05 } as const;
+const SHARES = { workflows: 0.4, journals: 0.25, activities: 0.3, requests: 0.05 } as const;
 
 /**
  * The heap grows to twice what lives in it before it is collected: `GARBAGE_PERCENT`, which Node's default would make
@@ -31,8 +31,8 @@ const SHARES = { workflows: 0.35, journals: 0.3, activities: 0.3, requests: 0.05
 export const GARBAGE_PERCENT = 100;
 const WITH_GARBAGE = 1 + GARBAGE_PERCENT / 100;
 
-/** A rollout that waits for its turn: heap of the workflow thread and the SDK's share. */
-const WORKFLOW_BYTES = 128 * KIB;
+/** A rollout that waits for its turn: in the workflow thread, in the SDK's core and in the main thread. */
+const WORKFLOW_BYTES = 256 * KIB;
 /** A turn in progress: its fold, the prompt as JSON, the stream; of some 4,000 tokens. */
 const ACTIVITY_BYTES = 256 * KIB;
 /** A fold beside its journal: at most three times its bytes, where tokens are short and the prompt is long. */
@@ -52,7 +52,7 @@ export function planMemory({
   memory_bytes: number;
   max_generations: number;
 }): MemoryPlan {
-  const left = Math.max(0, memory_bytes - IDLE_BYTES);
+  const left = Math.max(0, memory_bytes - PROCESS_BYTES);
   const activities = Math.max(
     FEWEST.activities,
     Math.floor((left * SHARES.activities) / ACTIVITY_BYTES),
