@@ -120,29 +120,28 @@ async function watch(
   const countEnded = createEndedRollouts(journals);
   const moments: Moment[] = [];
   const result = (handle.result() as Promise<BatchResult>).then((value) => ({
-    value,
+    result: value,
     wall_s: (performance.now() - began) / 1000,
   }));
-  for (let ended = 0; ended < rollouts;) {
+  // Where the loop below gives up first.
+  result.catch(() => undefined);
+  for (let next = Math.min(SIZE.window, rollouts); ;) {
     const closed = await Promise.race([result, sleep(POLL_MS)]);
-    const next = Math.min(
-      rollouts,
-      (Math.floor((moments.at(-1)?.ended ?? 0) / SIZE.window) + 1) * SIZE.window,
-    );
-    ended = await countEnded();
-    if (ended >= next) {
+    const ended = await countEnded();
+    if (ended >= next && moments.at(-1)?.ended !== rollouts) {
       const moment = await lookAt(pids, { began, ended });
       moments.push(moment);
+      next = Math.min(rollouts, (Math.floor(ended / SIZE.window) + 1) * SIZE.window);
       say(`  ${ended} rollouts have ended after ${moment.wall_s.toFixed(0)} s`);
     }
-    if (closed !== undefined && ended < rollouts) throw new Error(`closed after ${ended} rollouts`);
+    if (closed !== undefined) {
+      await sleep(SETTLE_MS);
+      moments.push(await lookAt(pids, { began, ended }));
+      return { ...closed, moments };
+    }
     if (performance.now() - began > LIMIT_MS)
-      throw new Error(`not done after ${LIMIT_MS / 60_000} minutes`);
+      throw new Error(`${ended} rollouts have ended after ${LIMIT_MS / 60_000} minutes, no result`);
   }
-  const { value, wall_s } = await result;
-  await sleep(SETTLE_MS);
-  moments.push(await lookAt(pids, { began, ended: rollouts }));
-  return { result: value, wall_s, moments };
 }
 
 async function lookAt(
