@@ -111,8 +111,19 @@ export async function loadConfig(file: string): Promise<Config> {
 const UNITS = { MiB: 2 ** 20, GiB: 2 ** 30 } as const;
 
 /** What this worker may hold at once. */
-export const memoryOf = ({ worker }: Pick<Config, 'worker'>): MemoryPlan =>
-  planMemory({ memory_bytes: bytesOf(worker.memory), max_generations: worker.max_generations });
+export function memoryOf({
+  worker,
+  environments,
+}: Pick<Config, 'worker' | 'environments'>): MemoryPlan {
+  const { memory, max_generations, roles } = worker;
+  const hasServices = Object.values(environments).some(({ kind }) => kind === 'http');
+  const queues = [roles.includes('generation'), roles.includes('environment') && hasServices];
+  return planMemory({
+    memory_bytes: bytesOf(memory),
+    max_generations,
+    queues: queues.filter(Boolean).length,
+  });
+}
 
 function bytesOf(memory: string): number {
   const [, amount = '0', unit] = /^([\d.]+)(MiB|GiB)$/.exec(memory) ?? [];

@@ -9,7 +9,7 @@ export interface MemoryPlan {
   folded_journal_bytes: number;
   /** Bytes of batch.json files whose requests are kept. */
   request_bytes: number;
-  /** Activities of one queue at once. */
+  /** Activities at once: turns that generate, steps of environments behind a service, and all others. */
   generations: number;
   steps: number;
   others: number;
@@ -44,28 +44,30 @@ const REQUEST_WEIGHT = 4;
 const FEWEST = { workflows: 16, activities: 8 } as const;
 /** Planning, starting and finishing are short, steps wait for others: more at once would gain nothing. */
 const MOST = { steps: 256, others: 64 } as const;
+/** The eighth part of the activities. */
+const SHARE_OF_OTHERS = 1 / 8;
 
 export function planMemory({
   memory_bytes,
   max_generations,
+  queues,
 }: {
   memory_bytes: number;
   max_generations: number;
+  /** That this process serves and that share the room for turns: generation, environments behind services. */
+  queues: number;
 }): MemoryPlan {
   const left = Math.max(0, memory_bytes - PROCESS_BYTES);
-  const activities = Math.max(
-    FEWEST.activities,
-    Math.floor((left * SHARES.activities) / ACTIVITY_BYTES),
-  );
+  const fitting = (share: number, bytes: number): number => Math.floor((left * share) / bytes);
+  const activities = fitting(SHARES.activities, ACTIVITY_BYTES);
+  const others = Math.min(MOST.others, Math.floor(activities * SHARE_OF_OTHERS));
+  const turns = Math.floor((activities - others) / Math.max(1, queues));
   return {
-    cached_workflows: Math.max(
-      FEWEST.workflows,
-      Math.floor((left * SHARES.workflows) / WORKFLOW_BYTES),
-    ),
-    folded_journal_bytes: Math.floor((left * SHARES.journals) / (FOLD_WEIGHT * WITH_GARBAGE)),
-    request_bytes: Math.floor((left * SHARES.requests) / (REQUEST_WEIGHT * WITH_GARBAGE)),
-    generations: Math.min(max_generations, activities),
-    steps: Math.min(MOST.steps, activities),
-    others: Math.min(MOST.others, activities),
+    cached_workflows: Math.max(FEWEST.workflows, fitting(SHARES.workflows, WORKFLOW_BYTES)),
+    folded_journal_bytes: fitting(SHARES.journals, FOLD_WEIGHT * WITH_GARBAGE),
+    request_bytes: fitting(SHARES.requests, REQUEST_WEIGHT * WITH_GARBAGE),
+    generations: Math.min(max_generations, Math.max(FEWEST.activities, turns)),
+    steps: Math.min(MOST.steps, Math.max(FEWEST.activities, turns)),
+    others: Math.max(FEWEST.activities, others),
   };
 }
