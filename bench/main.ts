@@ -196,8 +196,9 @@ async function main(): Promise<void> {
   const began = performance.now();
   const [loadBefore = 0] = loadavg();
   if (options.size) {
-    const load = `load average before it ${loadBefore.toFixed(1)}`;
-    const report = `${machine()}, Temporal CLI ${cli.version}, ${load}.\n\n${await measureLargeBatch(cli.path, options)}`;
+    const command = `npm run bench -- --size --rollouts ${options.rollouts} --memory ${options.memory}`;
+    const where = `${machine()}, Temporal CLI ${cli.version}, load average before it ${loadBefore.toFixed(1)}`;
+    const report = `\`${command}\`: ${where}.\n\n${await measureLargeBatch(cli.path, options)}`;
     say(`\n${report}`);
     if (options.write) await writeReport(report, 'size');
     return;
