@@ -7,6 +7,9 @@ import { bundlePath } from '../src/workers/build-bundle.js';
 import type { Contender } from './contenders.js';
 import { startBare, startDurable, startEmpty } from './contenders.js';
 import { measure } from './measure.js';
+import type { SizeRun } from './size.js';
+import { SIZE, measureSize } from './size.js';
+import { sizeReport } from './size-report.js';
 import type { Measured, SlicedRuns } from './report.js';
 import { machine, runsTable, slicesTable, targetLine, targetsOf } from './report.js';
 import type { Scenario } from './scenario.js';
@@ -16,12 +19,18 @@ import type { Stack } from './stack.js';
 import { PROJECT_ROOT, startStack } from './stack.js';
 
 const USAGE = `npm run bench -- [--quick] [--only TEXT] [--rounds N] [--large] [--write]
+npm run bench -- --size [--rollouts N] [--memory SIZE] [--json FILE] [--write]
 
   --quick      one round of the two scenarios with 64 rollouts at once
   --only TEXT  only scenarios whose name contains TEXT; the slice sizes are called "slices"
   --rounds N   rounds of each scenario, instead of ${ROUNDS}
   --large      slice sizes with ${SLICED.large} rollouts instead of ${SLICED.rollouts}, one round
-  --write      puts the tables into bench/README.md`;
+  --write      puts the tables into bench/README.md
+
+  --size         one batch of ${SIZE.rollouts} rollouts x ${SIZE.turns} turns on a server with a database file, as npm start has
+  --rollouts N   another size, a multiple of ${SIZE.repeats}
+  --memory SIZE  the worker's \`memory\`, instead of ${SIZE.memory}
+  --json FILE    everything that was measured`;
 
 interface Options {
   quick: boolean;
@@ -29,6 +38,10 @@ interface Options {
   rounds: number | null;
   large: boolean;
   write: boolean;
+  size: boolean;
+  rollouts: number;
+  memory: string;
+  json: string | null;
 }
 
 function readOptions(): Options {
@@ -39,6 +52,10 @@ function readOptions(): Options {
       rounds: { type: 'string' },
       large: { type: 'boolean', default: false },
       write: { type: 'boolean', default: false },
+      size: { type: 'boolean', default: false },
+      rollouts: { type: 'string', default: String(SIZE.rollouts) },
+      memory: { type: 'string', default: SIZE.memory },
+      json: { type: 'string' },
       help: { type: 'boolean', short: 'h', default: false },
     },
   });
@@ -48,7 +65,10 @@ function readOptions(): Options {
   }
   const rounds = values.rounds === undefined ? null : Number(values.rounds);
   if (rounds !== null && !(Number.isInteger(rounds) && rounds > 0)) throw new Error(USAGE);
-  return { ...values, rounds: values.quick ? 1 : rounds };
+  const rollouts = Number(values.rollouts);
+  if (!(rollouts > 0 && rollouts % SIZE.repeats === 0)) throw new Error(USAGE);
+  const { json = null } = values;
+  return { ...values, rounds: values.quick ? 1 : rounds, rollouts, json };
 }
 
 const say = (line: string): void => {
@@ -89,11 +109,16 @@ async function measureScenario(
 
 async function withStack<T>(
   scenario: Scenario,
-  { cliPath, run }: { cliPath: string; run: (stack: Stack) => Promise<T> },
+  {
+    cliPath,
+    run,
+    dbName = null,
+  }: { cliPath: string; run: (stack: Stack) => Promise<T>; dbName?: string | null },
 ): Promise<T> {
   say(scenario.name);
   const folder = path.join(PROJECT_ROOT, '.rollouts', `bench-${process.pid}`);
-  const stack = await startStack(scenario, { cliPath, folder });
+  const dbFile = dbName === null ? null : path.join(folder, dbName);
+  const stack = await startStack(scenario, { cliPath, folder, dbFile });
   try {
     return await run(stack);
   } finally {
@@ -135,11 +160,27 @@ async function measureAllSlices(
   return await withStack(scenario, { cliPath, run });
 }
 
-/** Between the two markers of bench/README.md. */
-async function writeReport(report: string): Promise<void> {
+async function measureLargeBatch(
+  cliPath: string,
+  { rollouts, memory, json }: Options,
+): Promise<string> {
+  const scenario: Scenario = {
+    name: `${rollouts} rollouts`,
+    rollouts: rollouts / SIZE.repeats,
+    turn_slice: '2s',
+    turn_ms: 0,
+  };
+  const run = (stack: Stack): Promise<SizeRun> => measureSize(stack, { rollouts, memory, say });
+  const measured = await withStack(scenario, { cliPath, run, dbName: 'temporal.db' });
+  if (json !== null) await writeFile(json, `${JSON.stringify(measured, null, 2)}\n`);
+  return sizeReport(measured);
+}
+
+/** Between two markers of bench/README.md. */
+async function writeReport(report: string, marker: 'measured' | 'size'): Promise<void> {
   const file = path.join(PROJECT_ROOT, 'bench', 'README.md');
   const text = await readFile(file, 'utf8');
-  const [begin, end] = ['<!-- measured -->', '<!-- /measured -->'];
+  const [begin, end] = [`<!-- ${marker} -->`, `<!-- /${marker} -->`];
   const [from, to] = [text.indexOf(begin), text.indexOf(end)];
   if (from === -1 || to < from) throw new Error(`${file} lacks the markers ${begin} and ${end}`);
   const before = text.slice(0, from + begin.length);
@@ -154,6 +195,14 @@ async function main(): Promise<void> {
   await copyFile(path.join(PROJECT_ROOT, 'dist', 'workflow-bundle.js'), bundlePath);
   const began = performance.now();
   const [loadBefore = 0] = loadavg();
+  if (options.size) {
+    const command = `npm run bench -- --size --rollouts ${options.rollouts} --memory ${options.memory}`;
+    const where = `${machine()}, Temporal CLI ${cli.version}, load average before it ${loadBefore.toFixed(1)}`;
+    const report = `\`${command}\`: ${where}.\n\n${await measureLargeBatch(cli.path, options)}`;
+    say(`\n${report}`);
+    if (options.write) await writeReport(report, 'size');
+    return;
+  }
   const measured = await measureAll(cli.path, options);
   const sliced = await measureAllSlices(cli.path, options);
   const minutes = ((performance.now() - began) / 60_000).toFixed(0);
@@ -169,7 +218,7 @@ async function main(): Promise<void> {
     ...(sliced.length > 0 ? [slicesTable(sliced)] : []),
   ].join('\n\n');
   say(`\n${report}`);
-  if (options.write) await writeReport(report);
+  if (options.write) await writeReport(report, 'measured');
 }
 
 await main();

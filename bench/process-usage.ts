@@ -12,10 +12,16 @@ export async function cpuMs(pid: number): Promise<number> {
   return (user + system) * TICK_MS;
 }
 
-/** The most resident memory that a process has had, in MB (VmHWM of /proc/<pid>/status). */
-export async function peakMb(pid: number): Promise<number> {
+/** The most resident memory that a process has had, in MB. */
+export const peakMb = (pid: number): Promise<number> => statusMb(pid, 'VmHWM');
+
+/** The resident memory that a process has, in MB. */
+export const residentMb = (pid: number): Promise<number> => statusMb(pid, 'VmRSS');
+
+/** A field of /proc/<pid>/status. */
+async function statusMb(pid: number, field: 'VmHWM' | 'VmRSS'): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8');
-  const [, kilobytes] = /^VmHWM:\s+(\d+) kB$/m.exec(status) ?? [];
-  if (kilobytes === undefined) throw new Error(`/proc/${pid}/status has no VmHWM`);
+  const [, kilobytes] = new RegExp(`^${field}:\\s+(\\d+) kB$`, 'm').exec(status) ?? [];
+  if (kilobytes === undefined) throw new Error(`/proc/${pid}/status has no ${field}`);
   return Number(kilobytes) / 1024;
 }

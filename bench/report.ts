@@ -18,7 +18,8 @@ export interface Target {
   ratio: number;
 }
 
-const table = (head: readonly string[], rows: readonly string[][]): string =>
+/** Markdown. The first column is text, the others are numbers. */
+export const table = (head: readonly string[], rows: readonly string[][]): string =>
   [head, head.map((_, i) => (i === 0 ? '---' : '---:')), ...rows]
     .map((cells) => `| ${cells.join(' | ')} |`)
     .join('\n');

@@ -30,10 +30,19 @@ export interface Stack {
 
 const READY_MS = 30_000;
 
-/** A Temporal server in memory and a simulator, on free ports of 127.0.0.1, and a folder for files. */
+/** A Temporal server and a simulator, on free ports of 127.0.0.1, and a folder for files. */
 export async function startStack(
   scenario: Scenario,
-  { cliPath, folder }: { cliPath: string; folder: string },
+  {
+    cliPath,
+    folder,
+    dbFile = null,
+  }: {
+    cliPath: string;
+    folder: string;
+    /** null: the server keeps everything in memory. */
+    dbFile?: string | null;
+  },
 ): Promise<Stack> {
   await mkdir(folder, { recursive: true });
   const samplesFile = path.join(folder, 'samples.jsonl');
@@ -44,7 +53,7 @@ export async function startStack(
     const server = await startDevServer({
       cliPath,
       ports: await chooseServerPorts({ server: 0, ui: 0 }),
-      dbFile: null,
+      dbFile,
       headless: true,
       logFile: path.join(folder, 'server.log'),
     });
@@ -92,10 +101,10 @@ export function startCommand(folder: string, args: readonly string[]): Promise<C
   });
 }
 
-/** temporal.yaml of a worker of this stack: everything but the turn slice is the default. */
+/** temporal.yaml of a worker of this stack: everything but turn slice and memory is the default. */
 export function workerConfig(
   { address, generationUrl, folder }: Stack,
-  { task_queue, turn_slice }: { task_queue: string; turn_slice: string },
+  { task_queue, turn_slice, memory }: { task_queue: string; turn_slice: string; memory?: string },
 ): Config {
   return Config.parse({
     temporal: { address, namespace: 'default', task_queue },
@@ -103,7 +112,7 @@ export function workerConfig(
     inputs_dir: folder,
     generation: { default: { kind: 'vllm', base_urls: [generationUrl] } },
     environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
-    worker: { turn_slice },
+    worker: { turn_slice, memory },
   });
 }
 

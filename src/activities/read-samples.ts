@@ -7,6 +7,7 @@ import { Fault, describeError } from '../model/faults.js';
 import type { Problem } from '../model/problems.js';
 import { invalidBatchRequest, preview, problemsOf } from '../model/problems.js';
 import { Sample, lostDigits } from '../model/sample.js';
+import { mostSamples } from '../model/slices.js';
 import type { Dependencies } from './dependencies.js';
 
 /** Beyond ten, more problems do not help; reading stops soon after. */
@@ -18,6 +19,7 @@ export async function readSamples(
   dependencies: Dependencies,
 ): Promise<string[]> {
   const { samples, limit } = request;
+  const most = mostSamples(request);
   const isFile = !Array.isArray(samples);
   const rows = isFile
     ? linesOf(await locate(samples.path, dependencies.deployment.inputs_dir))
@@ -26,6 +28,7 @@ export async function readSamples(
   const problems: Problem[] = [];
   for await (const text of rows) {
     if (limit !== null && raw.length === limit) break;
+    if (raw.length === most) throw tooMany(most, request);
     problems.push(...checkSample(text, { row: raw.length, dependencies }));
     if (problems.length >= ENOUGH_PROBLEMS) break;
     raw.push(text);
@@ -38,6 +41,15 @@ export async function readSamples(
   }
   return raw;
 }
+
+/** More would take a batch's history past its 5,000 events. */
+const tooMany = (most: number, { num_repeats }: BatchRequest): Fault =>
+  invalidBatchRequest([
+    {
+      where: 'samples',
+      what: `expected at most ${most} samples with num_repeats ${num_repeats} (${most * num_repeats} rollouts), got more; split them into several batches`,
+    },
+  ]);
 
 /** Below `inputs_dir`, after symbolic links: a request cannot reach elsewhere. */
 async function locate(file: string, inputsDirectory: string): Promise<string> {

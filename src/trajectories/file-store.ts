@@ -8,6 +8,8 @@ import { createFoldCache } from './fold-cache.js';
 import { createRequestReader } from './request-reader.js';
 import type { TrajectoryStore } from './trajectory-store.js';
 
+const DEFAULT_REQUEST_BYTES = 1_000_000;
+
 /**
  * Trajectories as files of one host (or of a file system with atomic append, which NFS is not):
  * `<root>/<batch_id>/{batch.json, samples.jsonl, samples.index, journals/, parts/, rollouts.jsonl, failures.jsonl,
@@ -16,12 +18,16 @@ import type { TrajectoryStore } from './trajectory-store.js';
 export function createFileStore({
   root,
   max_cached_bytes,
+  max_request_bytes = DEFAULT_REQUEST_BYTES,
 }: {
   root: string;
+  /** Of journals whose folds are kept. */
   max_cached_bytes: number;
+  /** Of batch.json files whose requests are kept; the latest always is. */
+  max_request_bytes?: number;
 }): TrajectoryStore {
   const cache = createFoldCache({ max_bytes: max_cached_bytes });
-  const readRequest = createRequestReader();
+  const readRequest = createRequestReader({ max_bytes: max_request_bytes });
   const directoryOf = (batchId: string): string => path.join(root, batchId);
   const journalOf = ({ batch_id, row, repeat }: RolloutRef): string =>
     path.join(directoryOf(batch_id), 'journals', `${row}-${repeat}.jsonl`);

@@ -10,8 +10,8 @@ export interface Fold {
 
 /**
  * Folds of journals that this process wrote last, so that a turn does not read the turns before it. An entry is taken
- * out while it is used: two attempts never share a trajectory. Bounded by the journals' bytes, which are about what a
- * fold weighs in memory; the least recently used goes first.
+ * out while it is used: two attempts never share a trajectory. Bounded by the journals' bytes; the least recently
+ * used goes first.
  */
 export interface FoldCache {
   take(file: string): Fold | null;

@@ -4,35 +4,55 @@ import type { BatchRequest } from '../model/batch-request.js';
 import { isMissing } from './disk.js';
 import { findRequest } from './file-batch.js';
 
-const MAX_KEPT = 64;
-
 /**
  * Reads the requests of batches, each once: every rollout of a batch asks for it, and one with its samples in it takes
  * milliseconds to parse. A file is put once and never changed, so that one which differs was put after a deletion.
+ * Bounded by the files' bytes: the oldest goes first, and the latest stays however large it is.
  */
-export function createRequestReader(): (directory: string) => Promise<BatchRequest | null> {
-  const kept = new Map<string, { file: string; request: Promise<BatchRequest | null> }>();
-  return async (directory) => {
-    const file = identityOf(path.join(directory, 'batch.json'));
-    if (file === null) return null;
-    const known = kept.get(directory);
-    if (known?.file === file) return await known.request;
-    const request = findRequest(directory);
+export function createRequestReader({
+  max_bytes,
+}: {
+  max_bytes: number;
+}): (directory: string) => Promise<BatchRequest | null> {
+  const kept = new Map<string, Kept>();
+  let bytes = 0;
+  const drop = (directory: string): void => {
+    bytes -= kept.get(directory)?.size ?? 0;
     kept.delete(directory);
-    kept.set(directory, { file, request });
+  };
+  return async (directory) => {
+    const found = findFile(path.join(directory, 'batch.json'));
+    if (found === null) return null;
+    const known = kept.get(directory);
+    if (known?.identity === found.identity) return await known.request;
+    const request = findRequest(directory);
+    drop(directory);
+    kept.set(directory, { ...found, request });
+    bytes += found.size;
     for (const oldest of kept.keys()) {
-      if (kept.size <= MAX_KEPT) break;
-      kept.delete(oldest);
+      if (bytes <= max_bytes || oldest === directory) break;
+      drop(oldest);
     }
-    request.catch(() => kept.delete(directory));
+    request.catch(() => {
+      if (kept.get(directory)?.request === request) drop(directory);
+    });
     return await request;
   };
 }
 
-function identityOf(file: string): string | null {
+interface FoundFile {
+  identity: string;
+  size: number;
+}
+
+interface Kept extends FoundFile {
+  request: Promise<BatchRequest | null>;
+}
+
+function findFile(file: string): FoundFile | null {
   try {
     const { ino, size, mtimeMs } = statSync(file);
-    return `${ino} ${size} ${mtimeMs}`;
+    return { identity: `${ino} ${size} ${mtimeMs}`, size };
   } catch (error) {
     if (isMissing(error)) return null;
     throw error;

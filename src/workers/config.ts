@@ -5,6 +5,8 @@ import { z } from 'zod';
 import { EnvironmentSettings } from '../environments/registry.js';
 import { Duration } from '../model/durations.js';
 import { problemsOf } from '../model/problems.js';
+import type { MemoryPlan } from './memory.js';
+import { planMemory } from './memory.js';
 
 /** temporal.yaml: deployment settings. Experiment settings are the batch request; there is no third place. */
 
@@ -60,6 +62,7 @@ const WorkerSettings = z
     max_generations: z.int().positive().default(256),
     turn_slice: z.union([Duration, z.literal('0s')]).default('2s'),
     heartbeat_timeout: Duration.default('10s'),
+    /** Of the whole process: caches and activities at once are what fits (memory.ts). */
     memory: Memory.default('1GiB'),
   })
   .prefault({});
@@ -107,7 +110,22 @@ export async function loadConfig(file: string): Promise<Config> {
 
 const UNITS = { MiB: 2 ** 20, GiB: 2 ** 30 } as const;
 
-export function bytesOf(memory: string): number {
+/** What this worker may hold at once. */
+export function memoryOf({
+  worker,
+  environments,
+}: Pick<Config, 'worker' | 'environments'>): MemoryPlan {
+  const { memory, max_generations, roles } = worker;
+  const hasServices = Object.values(environments).some(({ kind }) => kind === 'http');
+  const queues = [roles.includes('generation'), roles.includes('environment') && hasServices];
+  return planMemory({
+    memory_bytes: bytesOf(memory),
+    max_generations,
+    queues: queues.filter(Boolean).length,
+  });
+}
+
+function bytesOf(memory: string): number {
   const [, amount = '0', unit] = /^([\d.]+)(MiB|GiB)$/.exec(memory) ?? [];
   return Number(amount) * UNITS[unit === 'GiB' ? 'GiB' : 'MiB'];
 }

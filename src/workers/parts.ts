@@ -8,7 +8,7 @@ import { toMs } from '../model/durations.js';
 import { createFileStore } from '../trajectories/file-store.js';
 import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { Config, GenerationServiceSettings } from './config.js';
-import { bytesOf } from './config.js';
+import { memoryOf } from './config.js';
 
 /** What temporal.yaml describes, made: the one place where adapters are chosen. */
 export interface Parts {
@@ -18,15 +18,13 @@ export interface Parts {
   close(): Promise<void>;
 }
 
-/** The share of `worker.memory` that folded journals may take. */
-const FOLD_SHARE = 0.25;
-
 interface PartsContext {
   env: NodeJS.ProcessEnv;
   log: Logger;
 }
 
 export function createParts(config: Config, { env, log }: PartsContext): Parts {
+  const memory = memoryOf(config);
   const pools = new Map(
     Object.entries(config.generation).map(([name, settings]) => [
       name,
@@ -42,7 +40,8 @@ export function createParts(config: Config, { env, log }: PartsContext): Parts {
   return {
     store: createFileStore({
       root: config.store.root,
-      max_cached_bytes: bytesOf(config.worker.memory) * FOLD_SHARE,
+      max_cached_bytes: memory.folded_journal_bytes,
+      max_request_bytes: memory.request_bytes,
     }),
     pools,
     environments,
@@ -89,8 +88,8 @@ function createPool(
  * Together the replicas take whatever the worker runs, so a single one never has a line before it. One that fails leaves
  * the others no more than their share: the rest waits here, where it is measured, rather than in an overloaded engine.
  */
-const evenShare = ({ worker }: Config, { base_urls }: GenerationServiceSettings): number =>
-  Math.ceil(worker.max_generations / base_urls.length);
+const evenShare = (config: Config, { base_urls }: GenerationServiceSettings): number =>
+  Math.ceil(memoryOf(config).generations / base_urls.length);
 
 function apiKeyOf(
   name: string,

@@ -1,3 +1,4 @@
+import { setFlagsFromString } from 'node:v8';
 import { Client } from '@temporalio/client';
 import { DefaultLogger, Runtime } from '@temporalio/worker';
 import { pino } from 'pino';
@@ -9,8 +10,10 @@ import { createActivities } from '../activities/index.js';
 import { describeError } from '../model/faults.js';
 import { toMs } from '../model/durations.js';
 import type { Config } from './config.js';
+import { memoryOf } from './config.js';
 import type { Connected } from './connect.js';
 import { connect } from './connect.js';
+import { GARBAGE_PERCENT } from './memory.js';
 import type { Parts } from './parts.js';
 import { createParts, generationQueue } from './parts.js';
 import { ensureSearchAttributes } from './search-attributes.js';
@@ -23,6 +26,7 @@ const RECHECK_MS = 15_000;
 export async function runWorker(config: Config, signal: AbortSignal): Promise<void> {
   const log = pino({ name: 'worker', level: process.env['LOG_LEVEL'] ?? 'info' });
   installRuntime(log);
+  boundMemory(config, log);
   const parts = createParts(config, { env: process.env, log });
   const connected = await connect(config, { log, signal });
   if (connected === null) return;
@@ -51,6 +55,19 @@ export async function runWorker(config: Config, signal: AbortSignal): Promise<vo
     await connection.close();
   }
   log.info('worker stopped');
+}
+
+/** Before threads start: what the setting allows is also a matter of how much garbage waits to be collected. */
+function boundMemory(config: Config, log: Logger): void {
+  const { memory, max_generations } = config.worker;
+  const plan = memoryOf(config);
+  // V8 reads it at each collection, in every thread; by its default the heap grows to four times what lives in it.
+  setFlagsFromString(`--heap-growing-percent=${GARBAGE_PERCENT}`);
+  log.info({ memory, ...plan }, 'what fits into worker.memory');
+  if (plan.generations < max_generations) {
+    const text = `worker.max_generations ${max_generations} does not fit worker.memory ${memory}: at most ${plan.generations} turns at once`;
+    log.warn(text);
+  }
 }
 
 function installRuntime(log: Logger): void {

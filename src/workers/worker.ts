@@ -4,17 +4,9 @@ import type { Activities } from '../activities/contract.js';
 import { toMs } from '../model/durations.js';
 import { bundlePath } from './build-bundle.js';
 import type { Config, Role } from './config.js';
-import { bytesOf } from './config.js';
+import { memoryOf } from './config.js';
 import type { Connected } from './connect.js';
 import { environmentQueue, generationQueue } from './parts.js';
-
-/** The share of `worker.memory` for cached workflows, and what one weighs with its share of the SDK: measured 35 kB of heap, with head-room. */
-const WORKFLOW_SHARE = 0.4;
-const WORKFLOW_BYTES = 128 * 1024;
-
-/** Planning, starting and finishing are short; their number at once bounds memory, not speed. */
-const WORKFLOW_ACTIVITIES = 64;
-const ENVIRONMENT_STEPS = 256;
 
 /** The heartbeat timeout of what is not a turn (workflows/activity-options.ts). */
 const PLANNING_HEARTBEAT_MS = 10_000;
@@ -56,18 +48,16 @@ export async function createWorkers({
 }
 
 function queuesOf(role: Role, config: Config): Queue[] {
-  const { worker, temporal, environments } = config;
+  const { temporal, environments } = config;
+  const memory = memoryOf(config);
   switch (role) {
     case 'workflow':
       return [
         {
           taskQueue: temporal.task_queue,
           workflowBundle: { codePath: bundlePath },
-          maxCachedWorkflows: Math.max(
-            16,
-            Math.floor((bytesOf(worker.memory) * WORKFLOW_SHARE) / WORKFLOW_BYTES),
-          ),
-          maxConcurrentActivityTaskExecutions: WORKFLOW_ACTIVITIES,
+          maxCachedWorkflows: memory.cached_workflows,
+          maxConcurrentActivityTaskExecutions: memory.others,
           verbs: ['planBatch', 'startRollout', 'finishRollout', 'closeBatch', 'closeSlice'],
         },
       ];
@@ -75,7 +65,7 @@ function queuesOf(role: Role, config: Config): Queue[] {
       return [
         {
           taskQueue: generationQueue(config),
-          maxConcurrentActivityTaskExecutions: worker.max_generations,
+          maxConcurrentActivityTaskExecutions: memory.generations,
           verbs: ['playTurns', 'generateTurn'],
         },
       ];
@@ -100,5 +90,5 @@ function stepsAtOnce(config: Config, queue: string): number {
     .filter(([task]) => environmentQueue(config, task) === queue)
     .flatMap(([, settings]) => ('max_concurrent' in settings ? [settings.max_concurrent] : []))
     .filter((limit) => limit !== undefined);
-  return Math.min(ENVIRONMENT_STEPS, ...limits);
+  return Math.min(memoryOf(config).steps, ...limits);
 }

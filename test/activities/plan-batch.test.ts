@@ -199,6 +199,15 @@ describe('a request that is refused', () => {
     assert.equal(bench.service.asked.describe, 0);
   });
 
+  test('may be the largest that 252 slices hold, and is told so when it is larger', async (t) => {
+    const bench = await activityBench(t);
+    const samples = Array.from({ length: 253 }, () => SAMPLE);
+    const message = await refusal(bench, { input: { samples, num_repeats: 300 } });
+    assert.equal(message, 'samples: expected at most 252 samples with num_repeats 300 (75600 rollouts), got more; split them into several batches'); // prettier-ignore
+    const planned = await plan(bench, { samples: samples.slice(1), num_repeats: 300 });
+    assert.equal(planned?.slices.length, 252);
+  });
+
   test('is told at most ten problems, in under 3 kB, however bad it is', async (t) => {
     const bench = await activityBench(t);
     await mkdir(bench.root, { recursive: true });

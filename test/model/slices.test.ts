@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { slicesOf, talliesOf } from '../../src/model/slices.js';
+import { MOST_SLICES, mostSamples, slicesOf, talliesOf } from '../../src/model/slices.js';
 
 describe('slicesOf', () => {
   const cases = [
@@ -26,7 +26,7 @@ describe('slicesOf', () => {
   test('they cover every row once, in order, and hold at most 128 rollouts each, or one group', () => {
     fc.assert(
       fc.property(
-        fc.integer({ min: 1, max: 5000 }),
+        fc.integer({ min: 1, max: 252 }),
         fc.integer({ min: 1, max: 300 }),
         (samples, num_repeats) => {
           let next = 0;
@@ -43,6 +43,36 @@ describe('slicesOf', () => {
   });
 });
 
+describe('the largest batch', () => {
+  test('is 252 slices of 300 rollouts, or of as many whole groups as 300 rollouts hold', () => {
+    assert.equal(MOST_SLICES, 252);
+    const most = [1, 8, 65, 151, 300].map((num_repeats) => mostSamples({ num_repeats }));
+    assert.deepEqual(most, [75_600, 252 * 37, 252 * 4, 252, 252]);
+  });
+
+  test('a batch up to it has at most 252 slices of at most 300 rollouts, which are 128 as long as that is enough', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 300 }),
+        fc.double({ min: 0, max: 1, noNaN: true }),
+        (num_repeats, part) => {
+          const samples = Math.max(1, Math.round(part * mostSamples({ num_repeats })));
+          const slices = slicesOf({ samples, num_repeats });
+          const rollouts = slices.map(({ first, last }) => (last - first + 1) * num_repeats);
+          assert.ok(slices.length <= 252);
+          assert.equal(
+            rollouts.reduce((sum, count) => sum + count, 0),
+            samples * num_repeats,
+          );
+          assert.ok(Math.max(...rollouts) <= 300);
+          const groups = Math.max(1, Math.floor(128 / num_repeats));
+          if (samples <= 252 * groups) assert.ok(Math.max(...rollouts) <= groups * num_repeats);
+        },
+      ),
+    );
+  });
+});
+
 describe('talliesOf', () => {
   test('a slice reports ten times, and less often where many slices report', () => {
     assert.deepEqual([1, 34, 81, 100, 150, 209, 300].map(talliesOf), [10, 10, 10, 7, 3, 0, 0]);
@@ -50,8 +80,8 @@ describe('talliesOf', () => {
 
   test('the history of a batch of up to 252 slices stays under 5,000 events, at the worst event by event', () => {
     for (let slices = 1; slices <= 252; slices++) {
-      // Start 3 and end 3, each signal to a slice and each tally: all with a workflow task of their own.
-      const events = slices * (9 + 5 + 5 + 4 * talliesOf(slices));
+      // Start and end, share or stop, complete groups, each tally: all with a workflow task of their own.
+      const events = slices * (9 + 5 + 4 + 4 * talliesOf(slices));
       assert.ok(events <= 4800, `${events} events of ${slices} slices`);
     }
   });

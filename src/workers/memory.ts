@@ -1,0 +1,73 @@
+/**
+ * What a worker process may hold at once, from `worker.memory`: everything that grows with load has a share of what is
+ * left of it beside the process itself. Costs are resident bytes, measured under load (ARCHITECTURE.md).
+ */
+export interface MemoryPlan {
+  /** Workflows kept between their tasks; one more is replayed from its history. */
+  cached_workflows: number;
+  /** Bytes of journals whose folds are kept; others are read again. */
+  folded_journal_bytes: number;
+  /** Bytes of batch.json files whose requests are kept. */
+  request_bytes: number;
+  /** Activities at once: turns that generate, steps of environments behind a service, and all others. */
+  generations: number;
+  steps: number;
+  others: number;
+}
+
+const KIB = 1024;
+const MIB = KIB * KIB;
+
+/** Node, the SDK, the workflow bundle and compiled code, in a worker that has worked and holds nothing. */
+const PROCESS_BYTES = 256 * MIB;
+
+/** Of what is left beside that. */
+const SHARES = { workflows: 0.4, journals: 0.25, activities: 0.3, requests: 0.05 } as const;
+
+/**
+ * The heap grows to twice what lives in it before it is collected: `GARBAGE_PERCENT`, which Node's default would make
+ * three times that.
+ */
+export const GARBAGE_PERCENT = 100;
+const WITH_GARBAGE = 1 + GARBAGE_PERCENT / 100;
+
+/** A rollout that waits for its turn: in the workflow thread, in the SDK's core and in the main thread. */
+const WORKFLOW_BYTES = 256 * KIB;
+/** A turn in progress: its fold, the prompt as JSON, the stream; of some 4,000 tokens. */
+const ACTIVITY_BYTES = 256 * KIB;
+/** A fold beside its journal: at most three times its bytes, where tokens are short and the prompt is long. */
+const FOLD_WEIGHT = 3;
+/** A request beside its file. */
+const REQUEST_WEIGHT = 4;
+
+/** Few enough that a worker with hardly any memory works, slowly. */
+const FEWEST = { workflows: 16, activities: 8 } as const;
+/** Planning, starting and finishing are short, steps wait for others: more at once would gain nothing. */
+const MOST = { steps: 256, others: 64 } as const;
+/** The eighth part of the activities. */
+const SHARE_OF_OTHERS = 1 / 8;
+
+export function planMemory({
+  memory_bytes,
+  max_generations,
+  queues,
+}: {
+  memory_bytes: number;
+  max_generations: number;
+  /** That this process serves and that share the room for turns: generation, environments behind services. */
+  queues: number;
+}): MemoryPlan {
+  const left = Math.max(0, memory_bytes - PROCESS_BYTES);
+  const fitting = (share: number, bytes: number): number => Math.floor((left * share) / bytes);
+  const activities = fitting(SHARES.activities, ACTIVITY_BYTES);
+  const others = Math.min(MOST.others, Math.floor(activities * SHARE_OF_OTHERS));
+  const turns = Math.floor((activities - others) / Math.max(1, queues));
+  return {
+    cached_workflows: Math.max(FEWEST.workflows, fitting(SHARES.workflows, WORKFLOW_BYTES)),
+    folded_journal_bytes: fitting(SHARES.journals, FOLD_WEIGHT * WITH_GARBAGE),
+    request_bytes: fitting(SHARES.requests, REQUEST_WEIGHT * WITH_GARBAGE),
+    generations: Math.min(max_generations, Math.max(FEWEST.activities, turns)),
+    steps: Math.min(MOST.steps, Math.max(FEWEST.activities, turns)),
+    others: Math.max(FEWEST.activities, others),
+  };
+}

@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { planMemory } from '../../src/workers/memory.js';
+
+const MIB = 2 ** 20;
+const planOf = (mib: number, { max_generations = 256, queues = 1 } = {}) =>
+  planMemory({ memory_bytes: mib * MIB, max_generations, queues });
+
+/** Resident bytes of a worker that is full: cost by cost as measured (ARCHITECTURE.md). */
+const fullBytes = (plan: ReturnType<typeof planMemory>, queues: number): number =>
+  256 * MIB +
+  plan.cached_workflows * 256 * 1024 +
+  plan.folded_journal_bytes * 3 * 2 +
+  plan.request_bytes * 4 * 2 +
+  (plan.generations + (queues === 2 ? plan.steps : 0) + plan.others) * 256 * 1024;
+
+describe('what fits into worker.memory', () => {
+  test('is all of the default settings at 1GiB, with environments behind services too, and at 512MiB without', () => {
+    const { generations, steps, others } = planOf(1024, { queues: 2 });
+    assert.deepEqual({ generations, steps, others }, { generations: 256, steps: 256, others: 64 });
+    const smaller = planOf(512);
+    assert.deepEqual([smaller.generations, smaller.others], [256, 38]);
+    // Those in flight, and the slices of 10,000 rollouts.
+    assert.ok(smaller.cached_workflows >= 256 + 79, `${smaller.cached_workflows}`);
+  });
+
+  test('adds up to no more than the setting, from 384MiB on', () => {
+    const settings = fc.record({
+      mib: fc.integer({ min: 384, max: 65_536 }),
+      max_generations: fc.integer({ min: 1, max: 100_000 }),
+      queues: fc.integer({ min: 1, max: 2 }),
+    });
+    fc.assert(
+      fc.property(settings, ({ mib, ...more }) => {
+        const bytes = fullBytes(planOf(mib, more), more.queues);
+        assert.ok(bytes <= mib * MIB, `${bytes / MIB} MiB of ${mib}`);
+      }),
+    );
+  });
+
+  test('never shrinks as the setting grows', () => {
+    const mib = fc.integer({ min: 0, max: 8192 });
+    fc.assert(
+      fc.property(mib, mib, (a, b) => {
+        const more = { max_generations: 10_000, queues: 2 };
+        const [small, large] = [planOf(Math.min(a, b), more), planOf(Math.max(a, b), more)];
+        for (const name of Object.keys(small) as (keyof typeof small)[])
+          assert.ok(small[name] <= large[name], name);
+      }),
+    );
+  });
+
+  test('is little, and never nothing, where the process alone takes all of it', () => {
+    assert.deepEqual(planOf(0.1), {
+      cached_workflows: 16,
+      folded_journal_bytes: 0,
+      request_bytes: 0,
+      generations: 8,
+      steps: 8,
+      others: 8,
+    });
+    assert.equal(planOf(0.1, { max_generations: 2 }).generations, 2);
+  });
+
+  test('holds max_generations back where they would not fit, more so beside a queue of steps', () => {
+    assert.equal(planOf(512, { max_generations: 1000 }).generations, 269);
+    assert.equal(planOf(512, { max_generations: 1000, queues: 2 }).generations, 134);
+    assert.equal(planOf(4096, { max_generations: 1000 }).generations, 1000);
+  });
+});
