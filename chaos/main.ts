@@ -79,7 +79,8 @@ function momentsOf(fault: ChaosFault, { workload, options }: Plan): Moment[] {
     seed: options.seed,
     fault: fault.name,
     hits: options.short ? SHORT_HITS : fault.hits,
-    turns: rollouts * turns,
+    rollouts,
+    turns,
     turn_ms: (thinking_tokens / tokens_per_second) * 1000,
   });
 }

@@ -11,24 +11,35 @@ export interface ScheduleOptions {
   seed: number;
   fault: string;
   hits: number;
-  /** Of all rollouts together. */
+  rollouts: number;
+  /** Of each rollout; at least 3. */
   turns: number;
   /** How long one turn takes. */
   turn_ms: number;
 }
 
-/** Between these shares of all turns: something runs, and something is left to play. */
+/** Of all turns: something runs by then. */
 const FIRST = 0.1;
-const LAST = 0.7;
+/** At the latest in the last turn but one, and not at its end: some faults strike whoever asks next. */
+const TURNS_LEFT = 2;
+const LATEST_IN_TURN = 0.8;
 
 /** Each fault has a stream of its own: played alone it strikes at the same moments. In the order of time. */
-export function scheduleOf({ seed, fault, hits, turns, turn_ms }: ScheduleOptions): Moment[] {
+export function scheduleOf({
+  seed,
+  fault,
+  hits,
+  rollouts,
+  turns,
+  turn_ms,
+}: ScheduleOptions): Moment[] {
   const random = createRandom(hash32([seed, ...Buffer.from(fault)]));
+  const last = (turns - TURNS_LEFT) / turns;
   return Array.from({ length: hits }, (_, i) => ({
     after_turns: Math.max(
       1,
-      Math.floor(turns * (FIRST + ((LAST - FIRST) * (i + random())) / hits)),
+      Math.floor(rollouts * turns * (FIRST + ((last - FIRST) * (i + random())) / hits)),
     ),
-    delay_ms: Math.floor(random() * turn_ms),
+    delay_ms: Math.floor(random() * LATEST_IN_TURN * turn_ms),
   }));
 }

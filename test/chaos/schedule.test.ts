@@ -5,7 +5,7 @@ import { FAULTS } from '../../chaos/faults.js';
 import { readOptions } from '../../chaos/options.js';
 import { scheduleOf } from '../../chaos/schedule.js';
 
-const OPTIONS = { seed: 7, fault: 'worker-kill', hits: 3, turns: 72, turn_ms: 900 };
+const OPTIONS = { seed: 7, fault: 'worker-kill', hits: 3, rollouts: 12, turns: 6, turn_ms: 900 };
 
 test('a seed gives the same moments each time, another seed or another fault others', () => {
   assert.deepEqual(scheduleOf(OPTIONS), scheduleOf(OPTIONS));
@@ -13,17 +13,23 @@ test('a seed gives the same moments each time, another seed or another fault oth
   assert.notDeepEqual(scheduleOf({ ...OPTIONS, fault: 'engine-kill' }), scheduleOf(OPTIONS));
 });
 
-test('moments come in order, after the first turn and with turns left to play', () => {
+const plans = fc.record({
+  seed: fc.nat(),
+  hits: fc.integer({ min: 1, max: 8 }),
+  turns: fc.integer({ min: 3, max: 6 }),
+});
+
+test('moments come in order, after the first turn and with a turn left to begin', () => {
   fc.assert(
-    fc.property(fc.nat(), fc.integer({ min: 1, max: 8 }), (seed, hits) => {
-      const moments = scheduleOf({ ...OPTIONS, seed, hits });
+    fc.property(plans, ({ seed, hits, turns: turns_each }) => {
+      const moments = scheduleOf({ ...OPTIONS, seed, hits, turns: turns_each });
       const turns = moments.map(({ after_turns }) => after_turns);
       assert.equal(moments.length, hits);
       assert.deepEqual(
         turns.toSorted((a, b) => a - b),
         turns,
       );
-      assert.ok(turns.every((after) => after >= 1 && after <= 0.7 * OPTIONS.turns));
+      assert.ok(turns.every((after) => after >= 1 && after <= OPTIONS.rollouts * (turns_each - 2)));
       assert.ok(moments.every(({ delay_ms }) => delay_ms >= 0 && delay_ms < OPTIONS.turn_ms));
     }),
   );

@@ -10,12 +10,12 @@ type Fetch = NonNullable<ClientOptions['fetch']>;
 /** The longest timer there is: waiting for headers is bounded by the watchdog, which knows about pauses. */
 const NO_TIMEOUT_MS = 2_147_483_647;
 
-/** uvicorn closes idle connections after 5 s: ours must be gone before, or a request meets a reset. */
+/** uvicorn closes idle connections after 5 s: ours must be gone before, also on a busy machine, or a request meets a reset. */
 const AGENT_OPTIONS = {
   pipelining: 1,
   headersTimeout: 0,
   bodyTimeout: 0,
-  keepAliveTimeout: 4000,
+  keepAliveTimeout: 2000,
   connect: { timeout: 3000 },
 } as const;
 
