@@ -1,6 +1,6 @@
 import { renderPrompt } from '../src/activities/render-prompt.js';
 import type { EnvironmentReturn, Metadata } from '../src/environments/environment.js';
-import { createEnvironment } from '../src/environments/registry.js';
+import { createSlidingPuzzle } from '../src/environments/sliding-puzzle/environment.js';
 import type { PuzzleSample } from '../src/environments/sliding-puzzle/generate-samples.js';
 import type { GenerationService } from '../src/generation/generation-service.js';
 import { createVllmService } from '../src/generation/vllm/vllm-service.js';
@@ -42,7 +42,7 @@ export interface BareOptions {
 /** The loop without anything durable: the adapter and the environment of the real thing, everything in memory. */
 export function createBareRollouts({ request, ...timeouts }: BareOptions): BareRollouts {
   const service = createVllmService({ api_key: null, ...timeouts });
-  const environment = createEnvironment({ kind: 'sliding_puzzle' });
+  const environment = createSlidingPuzzle();
   const play = async (rollout: BareRollout): Promise<Played> => {
     const { sample, row } = rollout;
     const { signal } = new AbortController();

@@ -43,6 +43,9 @@ export interface FinishedRollout {
   extra_env_info: Metadata;
 }
 
+/** One after the other, as their rows are read: a batch's logs need not fit into memory. */
+export type FinishedRollouts = Iterable<FinishedRollout> | AsyncIterable<FinishedRollout>;
+
 export interface Environment {
   /**
    * True for a pure function of the log and its metadata: its turns are played next to the generation,
@@ -51,9 +54,21 @@ export interface Environment {
   readonly in_process: boolean;
   /** Throws `EnvironmentUnavailable` or `EnvironmentRejected` faults; anything else thrown is a rejection. */
   step(input: StepInput, context: StepContext): Promise<EnvironmentReturn>;
-  /** Metrics over the finished rollouts of this environment; absent or null: none. */
+  /** Metrics over the finished rollouts of this environment, in input order; absent or null: none. */
   globalPostProcessAndMetrics?(
-    rollouts: FinishedRollout[],
+    rollouts: FinishedRollouts,
     signal: AbortSignal,
   ): Promise<Record<string, number> | null>;
+  /** Resolves when a step would find what it needs; throws the same faults as a step. */
+  health?(signal: AbortSignal): Promise<void>;
+  /** Ends the processes and connections that it holds. */
+  close?(): Promise<void>;
+}
+
+/** What making an environment may need beside its settings. */
+export interface EnvironmentContext {
+  /** Its key under `environments`: how messages name it. */
+  name: string;
+  /** Tells the operator, once, what they should know of it. */
+  report: (message: string) => void;
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Environment, FinishedRollout } from './environment.js';
+import type { Environment, FinishedRollout, FinishedRollouts } from './environment.js';
 import { createHttpCall, type Reply } from './http-call.js';
 import { rejected, rejectedFields } from './rejections.js';
 import { parseStepAnswer } from './step-answer.js';
@@ -13,7 +13,7 @@ export interface HttpEnvironmentSettings {
 
 export interface HttpEnvironment extends Environment {
   globalPostProcessAndMetrics(
-    rollouts: FinishedRollout[],
+    rollouts: FinishedRollouts,
     signal: AbortSignal,
   ): Promise<Record<string, number> | null>;
   /** Resolves when `GET /health` answers 2xx; throws the same faults as a step. */
@@ -43,7 +43,9 @@ export function createHttpEnvironment(settings: HttpEnvironmentSettings): HttpEn
       });
     },
 
-    async globalPostProcessAndMetrics(rollouts, signal) {
+    async globalPostProcessAndMetrics(finished, signal) {
+      const rollouts: FinishedRollout[] = [];
+      for await (const rollout of finished) rollouts.push(rollout);
       const path = '/global_post_process_and_metrics';
       const reply = await call({ method: 'POST', path, body: { rollouts }, signal, accept: [404] });
       return reply.status === 404 ? null : parseMetrics(reply, at);

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { Duration, toMs } from '../model/durations.js';
-import type { Environment } from './environment.js';
+import type { Environment, EnvironmentContext } from './environment.js';
 import { createHttpEnvironment } from './http.js';
 import { createSlidingPuzzle } from './sliding-puzzle/environment.js';
 
@@ -28,15 +28,20 @@ function urlProblem(text: string): string | null {
   return ['http:', 'https:'].includes(protocol) ? null : example;
 }
 
+/** Of every environment whose steps are activities of their own. */
+const STEP_QUEUE = {
+  /** Its steps go to this queue instead of the deployment's environment queue. */
+  task_queue: z.string().min(1).optional(),
+  /** Steps of it at once, per worker. */
+  max_concurrent: z.int().positive().optional(),
+};
+
 const HttpSettings = z.strictObject({
   kind: z.literal('http'),
   url: BaseUrl,
   /** For one step, from connecting to the last byte of the answer. */
   timeout: Duration.default('5m'),
-  /** Its steps go to this queue instead of the deployment's environment queue. */
-  task_queue: z.string().min(1).optional(),
-  /** Steps of it at once, per worker. */
-  max_concurrent: z.int().positive().optional(),
+  ...STEP_QUEUE,
 });
 
 const KINDS = [SlidingPuzzleSettings, HttpSettings] as const;
@@ -58,7 +63,33 @@ function describeKind(settings: unknown): string | undefined {
 
 const knownKinds = (): string => KINDS.map(({ shape }) => shape.kind.value).join(', ');
 
-export function createEnvironment(settings: EnvironmentSettings): Environment {
+/** Are its turns played beside the generation? What `in_process` of the environment will say. */
+export function isInProcess(settings: EnvironmentSettings): boolean {
+  switch (settings.kind) {
+    case 'sliding_puzzle':
+      return true;
+    case 'http':
+      return false;
+  }
+}
+
+/** The settings with paths relative to temporal.yaml's folder made absolute. */
+export function resolvePaths(
+  settings: EnvironmentSettings,
+  _directory: string,
+): EnvironmentSettings {
+  switch (settings.kind) {
+    case 'sliding_puzzle':
+    case 'http':
+      return settings;
+  }
+}
+
+// eslint-disable-next-line @typescript-eslint/require-await -- kinds that load something await it
+export async function createEnvironment(
+  settings: EnvironmentSettings,
+  _context: EnvironmentContext,
+): Promise<Environment> {
   switch (settings.kind) {
     case 'sliding_puzzle':
       return createSlidingPuzzle();

@@ -11,6 +11,8 @@ const RETRYABLE = {
   ProtocolError: true,
   EnvironmentUnavailable: true,
   EnvironmentRejected: false,
+  /** An environment's state could not be made again as the journal has it. */
+  StateLost: false,
   StoreFault: true,
   PromptTooLong: false,
   InvalidBatchRequest: false,

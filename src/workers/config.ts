@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { LineCounter, parseDocument } from 'yaml';
 import { z } from 'zod';
-import { EnvironmentSettings } from '../environments/registry.js';
+import { EnvironmentSettings, isInProcess, resolvePaths } from '../environments/registry.js';
 import { Duration } from '../model/durations.js';
 import { problemsOf } from '../model/problems.js';
 import type { MemoryPlan } from './memory.js';
@@ -100,11 +100,17 @@ export async function loadConfig(file: string): Promise<Config> {
     throw new Error(`${file} is not valid:\n${problems.join('\n')}`);
   }
   const directory = path.dirname(path.resolve(file));
-  const { store, inputs_dir } = parsed.data;
+  const { store, inputs_dir, environments } = parsed.data;
   return {
     ...parsed.data,
     store: { ...store, root: path.resolve(directory, store.root) },
     inputs_dir: path.resolve(directory, inputs_dir),
+    environments: Object.fromEntries(
+      Object.entries(environments).map(([name, settings]) => [
+        name,
+        resolvePaths(settings, directory),
+      ]),
+    ),
   };
 }
 
@@ -116,7 +122,7 @@ export function memoryOf({
   environments,
 }: Pick<Config, 'worker' | 'environments'>): MemoryPlan {
   const { memory, max_generations, roles } = worker;
-  const hasServices = Object.values(environments).some(({ kind }) => kind === 'http');
+  const hasServices = Object.values(environments).some((settings) => !isInProcess(settings));
   const queues = [roles.includes('generation'), roles.includes('environment') && hasServices];
   return planMemory({
     memory_bytes: bytesOf(memory),

@@ -23,7 +23,7 @@ interface PartsContext {
   log: Logger;
 }
 
-export function createParts(config: Config, { env, log }: PartsContext): Parts {
+export async function createParts(config: Config, { env, log }: PartsContext): Promise<Parts> {
   const memory = memoryOf(config);
   const pools = new Map(
     Object.entries(config.generation).map(([name, settings]) => [
@@ -31,12 +31,16 @@ export function createParts(config: Config, { env, log }: PartsContext): Parts {
       createPool({ name, settings, config }, { env, log }),
     ]),
   );
-  const environments = new Map(
-    Object.entries(config.environments).map(([task, settings]) => [
-      task,
-      { environment: createEnvironment(settings), task_queue: environmentQueue(config, task) },
-    ]),
-  );
+  const environments = new Map<string, DeployedEnvironment>();
+  for (const [task, settings] of Object.entries(config.environments)) {
+    const environment = await createEnvironment(settings, {
+      name: task,
+      report: (message) => {
+        log.info({ environment: task }, message);
+      },
+    });
+    environments.set(task, { environment, task_queue: environmentQueue(config, task) });
+  }
   return {
     store: createFileStore({
       root: config.store.root,
@@ -46,7 +50,8 @@ export function createParts(config: Config, { env, log }: PartsContext): Parts {
     pools,
     environments,
     close: async () => {
-      await Promise.all([...pools.values()].map((pool) => pool.close()));
+      const closing = [...environments.values()].map(({ environment }) => environment.close?.());
+      await Promise.all([...closing, ...[...pools.values()].map((pool) => pool.close())]);
     },
   };
 }

@@ -27,7 +27,7 @@ export async function runWorker(config: Config, signal: AbortSignal): Promise<vo
   const log = pino({ name: 'worker', level: process.env['LOG_LEVEL'] ?? 'info' });
   installRuntime(log);
   boundMemory(config, log);
-  const parts = createParts(config, { env: process.env, log });
+  const parts = await createParts(config, { env: process.env, log });
   const connected = await connect(config, { log, signal });
   if (connected === null) return;
   const { connection, address, namespace } = connected;

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import type { Environment } from '../../src/environments/environment.js';
 import { createEnvironment, EnvironmentSettings } from '../../src/environments/registry.js';
 import { problemsOf } from '../../src/model/problems.js';
 import { answer, startServer } from './loopback-server.js';
@@ -10,17 +11,17 @@ function problemsIn(settings: unknown): string[] {
   return problemsOf(error, settings).map(({ where, what }) => `${where}: ${what}`);
 }
 
+const make = (settings: unknown): Promise<Environment> =>
+  createEnvironment(EnvironmentSettings.parse(settings), { name: 'test', report: () => undefined });
+
 describe('environment settings', () => {
-  test('of the sliding puzzle make an environment in process', () => {
-    assert.equal(
-      createEnvironment(EnvironmentSettings.parse({ kind: 'sliding_puzzle' })).in_process,
-      true,
-    );
+  test('of the sliding puzzle make an environment in process', async () => {
+    assert.equal((await make({ kind: 'sliding_puzzle' })).in_process, true);
   });
 
   test('of kind http make an environment behind its URL', async () => {
     const { url, received } = await startServer(answer(400, ''));
-    const environment = createEnvironment(EnvironmentSettings.parse({ kind: 'http', url }));
+    const environment = await make({ kind: 'http', url });
     assert.equal(environment.in_process, false);
     const context = { idempotency_key: 'b/0-0/0', signal: new AbortController().signal };
     await assert.rejects(environment.step({ message_log_batch: [], metadata: [] }, context));
@@ -45,7 +46,7 @@ describe('environment settings', () => {
     assert.deepEqual(settings, quick);
     const context = { idempotency_key: 'b/0-0/0', signal: new AbortController().signal };
     await assert.rejects(
-      createEnvironment(settings).step({ message_log_batch: [], metadata: [] }, context),
+      (await make(settings)).step({ message_log_batch: [], metadata: [] }, context),
       /no answer within 50 ms/,
     );
   });

@@ -3,6 +3,7 @@ import type {
   Environment,
   EnvironmentMessage,
   EnvironmentReturn,
+  FinishedRollouts,
   Metadata,
   StepInput,
 } from '../environment.js';
@@ -28,8 +29,9 @@ export function createSlidingPuzzle(): Environment {
       new Promise((resolve) => {
         resolve(stepBatch(input));
       }),
-    globalPostProcessAndMetrics: (rollouts) =>
-      Promise.resolve({ sliding_puzzle_success_rate: successRate(rollouts) }),
+    globalPostProcessAndMetrics: async (rollouts) => ({
+      sliding_puzzle_success_rate: await successRate(rollouts),
+    }),
   };
 }
 
@@ -98,8 +100,12 @@ function board(state: GameState, remark: string): string {
 }
 
 /** A float32 mean, as upstream's; 0 of none. */
-function successRate(rollouts: { total_reward: number }[]): number {
-  if (rollouts.length === 0) return 0;
-  const solved = rollouts.filter(({ total_reward }) => total_reward === 1).length;
-  return Math.fround(solved / rollouts.length);
+async function successRate(rollouts: FinishedRollouts): Promise<number> {
+  let played = 0;
+  let solved = 0;
+  for await (const { total_reward } of rollouts) {
+    played += 1;
+    if (total_reward === 1) solved += 1;
+  }
+  return played === 0 ? 0 : Math.fround(solved / played);
 }
