@@ -70,7 +70,8 @@ async function answer(
       observations: [{ role: 'environment', content: `${left} left\n` }],
       metadata: [{ left }],
       next_stop_strings: null,
-      rewards: [(log.at(-1)?.content.length ?? 0) / 16],
+      // Malformed bytes count for nothing: how many U+FFFD stand for them is a matter of who decodes.
+      rewards: [(log.at(-1)?.content.replaceAll('\uFFFD', '').length ?? 0) / 16],
       terminateds: [left === 0],
     },
   });
