@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import type { Environment } from '../../src/environments/environment.js';
 import { createEnvironment, EnvironmentSettings } from '../../src/environments/registry.js';
 import { problemsOf } from '../../src/model/problems.js';
+import { bareContext } from '../fakes/environment-context.js';
 import { answer, startServer } from './loopback-server.js';
 
 function problemsIn(settings: unknown): string[] {
@@ -12,7 +13,7 @@ function problemsIn(settings: unknown): string[] {
 }
 
 const make = (settings: unknown): Promise<Environment> =>
-  createEnvironment(EnvironmentSettings.parse(settings), { name: 'test', report: () => undefined });
+  createEnvironment(EnvironmentSettings.parse(settings), bareContext());
 
 describe('environment settings', () => {
   test('of the sliding puzzle make an environment in process', async () => {
@@ -52,7 +53,8 @@ describe('environment settings', () => {
   });
 
   test('of an unknown kind are refused, with the kind and those there are', () => {
-    const known = 'known kinds: sliding_puzzle, http';
+    const known =
+      'known kinds: sliding_puzzle, code_jaccard, calculator, retriever, reward_model, http';
     assert.deepEqual(problemsIn({ kind: 'chess' }), [
       `kind: unknown environment kind "chess"; ${known}`,
     ]);
