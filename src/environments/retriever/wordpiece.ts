@@ -6,11 +6,14 @@ import type { Tokenize } from './tokenizers.js';
  * characters, then into the longest pieces of the vocabulary from the left.
  */
 export function createWordpiece(vocabulary: ReadonlySet<string>): Tokenize {
+  let longest = 0;
+  for (const piece of vocabulary) longest = Math.max(longest, piece.length);
+  const pieces = { vocabulary, longest };
   return (text) =>
     text.split(SPECIAL).flatMap((part, i) => {
       // Of a split with one group, every other part is what the group matched.
       if (i % 2 === 1 && vocabulary.has(part)) return [part];
-      return wordsOf(part).flatMap((word) => piecesOf(word, vocabulary));
+      return wordsOf(part).flatMap((word) => piecesOf(word, pieces));
     });
 }
 
@@ -20,9 +23,9 @@ const SPECIAL = /(\[(?:UNK|SEP|PAD|CLS|MASK)\])/;
 /** Longer words are unknown. */
 const LONGEST_WORD = 100;
 
-/** Control characters and the like, but for the three that count as white space. */
-const DROPPED = /(?![\t\n\r])[\0\ufffd\p{C}]/gu;
-const SPACES = /[\t\n\r\p{Zs}]+/u;
+/** Control characters and the like, but for the three that count as white space. Unassigned ones stay. */
+const DROPPED = /(?![\t\n\r])[\ufffd\p{Cc}\p{Cf}\p{Co}]/gu;
+const SPACES = /[\t\n\r\p{Z}]+/u;
 /** All of ASCII that is no letter, digit, control character or space is punctuation here, `$` and `^` too. */
 const PUNCTUATION = /[!-/:-@[-`{-~\p{P}]/u;
 const CJK =
@@ -30,23 +33,33 @@ const CJK =
 const ALONE = new RegExp(`(${PUNCTUATION.source}|${CJK.source})`, 'gu');
 
 function wordsOf(text: string): string[] {
-  return text
-    .replace(DROPPED, '')
-    .normalize('NFD')
-    .replace(/\p{Mn}/gu, '')
-    .toLowerCase()
-    .replace(ALONE, ' $1 ')
-    .split(SPACES)
-    .filter((word) => word !== '');
+  return (
+    text
+      .replace(DROPPED, '')
+      .normalize('NFD')
+      .replace(/\p{Mn}/gu, '')
+      // Letter by letter: at the end of a word JavaScript would make it a final one.
+      .replaceAll('Σ', 'σ')
+      .toLowerCase()
+      .replace(ALONE, ' $1 ')
+      .split(SPACES)
+      .filter((word) => word !== '')
+  );
 }
 
-function piecesOf(word: string, vocabulary: ReadonlySet<string>): string[] {
+interface Pieces {
+  vocabulary: ReadonlySet<string>;
+  /** Of them, in characters, and no fewer. */
+  longest: number;
+}
+
+function piecesOf(word: string, { vocabulary, longest }: Pieces): string[] {
   const characters = Array.from(word);
   if (characters.length > LONGEST_WORD) return [UNKNOWN];
   const pieces: string[] = [];
   for (let start = 0; start < characters.length;) {
     const prefix = start === 0 ? '' : '##';
-    let end = characters.length;
+    let end = Math.min(characters.length, start + longest);
     let piece = prefix + characters.slice(start, end).join('');
     while (end > start && !vocabulary.has(piece)) {
       end -= 1;
