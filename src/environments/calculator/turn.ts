@@ -3,7 +3,7 @@ import { formatFixed, parseFloatText, strip } from '../python-text.js';
 /** What the policy may say to the calculator, and what it is answered (upstream statement 82). */
 
 /** Ends a tool call: `[5, 3, sum]<call: calculator>`. */
-export const CALL = '<call: calculator>';
+const CALL = '<call: calculator>';
 const OPEN = '<final_answer>';
 const CLOSE = '</final_answer>';
 /** How near an answer must be, and how near to zero a divisor must not be. */

@@ -92,7 +92,7 @@ describe('a reward model', () => {
       [{ scores: [[0.5]] }, 'scores.0: expected number, got [0.5]'],
       [{ score: [1] }, 'scores: expected array, got nothing; score: unknown field'],
       ['', '(body): expected JSON, got an empty body'],
-      ['{"scores": [1e999]}', 'scores.0: expected number, got null'],
+      ['{"scores": [1e999]}', 'scores.0: expected number, got Infinity'],
     ];
     for (const [body, problem] of bad)
       assert.deepEqual(await faultOf({ status: 200, body }), [
