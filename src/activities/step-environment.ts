@@ -1,9 +1,8 @@
-import type { EnvironmentReturn, Metadata } from '../environments/environment.js';
 import { rolloutId } from '../model/batch-request.js';
 import { Fault, describeError } from '../model/faults.js';
-import type { LineOf } from '../model/journal.js';
 import { lengthLimit, limitObservation, nextStep } from '../model/stop-rules.js';
 import { messageLog } from '../model/trajectory.js';
+import { answerOfOne, type Answer } from './answer-of-one.js';
 import type { Activities } from './contract.js';
 import type { Dependencies } from './dependencies.js';
 import type { Hold } from './hold.js';
@@ -49,11 +48,6 @@ export async function step(hold: Hold, dependencies: Dependencies): Promise<void
   }
 }
 
-type Answer = Pick<
-  LineOf<'observation'>,
-  'message' | 'reward' | 'rewards' | 'terminated' | 'metadata' | 'next_stop_strings'
->;
-
 async function askEnvironment(
   { journal, ref, signal }: Hold,
   { environment }: Dependencies,
@@ -75,7 +69,7 @@ async function askEnvironment(
       { message_log_batch: [log], metadata: [trajectory.extra_env_info] },
       { idempotency_key: `${rolloutId(ref)}/${trajectory.turns.length}`, signal },
     );
-    return only(answer);
+    return answerOfOne(answer, task);
   } catch (error) {
     if (error instanceof Fault || signal.aborted) throw error;
     throw new Fault({
@@ -84,34 +78,6 @@ async function askEnvironment(
       cause: error,
     });
   }
-}
-
-/** The answer of a batch of one. */
-function only(answer: EnvironmentReturn): Answer {
-  const message = answer.observations[0];
-  if (message === undefined) {
-    throw new Fault({
-      type: 'EnvironmentRejected',
-      message: 'the environment answered no observation',
-    });
-  }
-  const named = Array.isArray(answer.rewards)
-    ? {}
-    : Object.fromEntries(
-        Object.entries(answer.rewards).map(([name, values]) => [name, values[0] ?? 0]),
-      );
-  const reward = Array.isArray(answer.rewards)
-    ? (answer.rewards[0] ?? 0)
-    : Object.values(named).reduce((total, value) => total + value, 0);
-  const metadata: Metadata | null = answer.metadata[0] ?? null;
-  return {
-    message,
-    reward,
-    rewards: named,
-    terminated: Boolean(answer.terminateds[0]),
-    metadata,
-    next_stop_strings: answer.next_stop_strings?.[0] ?? null,
-  };
 }
 
 /** Without special tokens and without a template (upstream statement 25). */

@@ -1,3 +1,5 @@
+import type { Retriever } from './retriever/retriever.js';
+
 /**
  * An environment answers a turn. Upstream's interface (NeMo RL `environments/interfaces.py`), for one or many
  * samples at once; environments behind a service speak the same shapes over HTTP (`http.ts`).
@@ -71,4 +73,11 @@ export interface EnvironmentContext {
   name: string;
   /** Tells the operator, once, what they should know of it. */
   report: (message: string) => void;
+  /** The value of a variable that the settings name; undefined where it is not set. */
+  env: (variable: string) => string | undefined;
+  /**
+   * Search as a tool: opens the environment of kind `retriever` of this name. Its index is built once per worker, for
+   * all who ask. Throws where temporal.yaml has none of that name, or its corpus cannot be read.
+   */
+  retriever: (name: string) => Promise<Retriever>;
 }

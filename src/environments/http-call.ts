@@ -16,6 +16,8 @@ export interface HttpCall {
   signal: AbortSignal;
   /** Statuses beside 2xx that are answers. */
   accept?: number[];
+  /** Statuses beside 5xx that say the service is unavailable, not that it rejects the input. */
+  retried?: number[];
 }
 
 export interface Reply {
@@ -53,7 +55,7 @@ export function createHttpCall({ url, timeout_ms }: { url: string; timeout_ms: n
       const text = await response.body.text();
       const { statusCode: status } = response;
       const good = (status >= 200 && status < 300) || call.accept?.includes(status) === true;
-      if (!good) throw refusal({ name, at: url, response, text });
+      if (!good) throw refusal({ name, at: url, response, text, retried: call.retried ?? [] });
       return { request: name, status, text };
     } catch (error) {
       if (error instanceof Fault) throw error;
@@ -93,13 +95,15 @@ interface Refusal {
   at: string;
   response: Dispatcher.ResponseData;
   text: string;
+  retried: number[];
 }
 
-function refusal({ name, at, response, text }: Refusal): Fault {
+function refusal({ name, at, response, text, retried }: Refusal): Fault {
   const { statusCode: status, headers } = response;
+  const isUnavailable = status >= 500 || retried.includes(status);
   const retryAfterMs = retryAfter(headers['retry-after']);
   return new Fault({
-    type: status >= 500 ? 'EnvironmentUnavailable' : 'EnvironmentRejected',
+    type: isUnavailable ? 'EnvironmentUnavailable' : 'EnvironmentRejected',
     message: `${name} answered ${status}: ${errorText(text)}`,
     at,
     ...(retryAfterMs === null ? {} : { retryAfterMs }),

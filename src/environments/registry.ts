@@ -1,40 +1,22 @@
 import { z } from 'zod';
 import { Duration, toMs } from '../model/durations.js';
+import { BaseUrl } from './base-url.js';
+import { createCalculator } from './calculator/environment.js';
+import { createCodeJaccard } from './code-jaccard/environment.js';
 import type { Environment, EnvironmentContext } from './environment.js';
 import { createHttpEnvironment } from './http.js';
+import { createRetrieverEnvironment } from './retriever/environment.js';
+import { RetrieverSettings, resolveRetrieverPaths } from './retriever/settings.js';
+import { createRewardModel } from './reward-model/environment.js';
+import { RewardModelSettings } from './reward-model/settings.js';
 import { createSlidingPuzzle } from './sliding-puzzle/environment.js';
+import { STEP_QUEUE } from './step-queue.js';
 
 /** The kinds of environment that temporal.yaml can name. A new one is a schema here and a line in `createEnvironment`. */
 
 const SlidingPuzzleSettings = z.strictObject({ kind: z.literal('sliding_puzzle') });
-
-const BaseUrl = z.string().superRefine((text, context) => {
-  const message = urlProblem(text);
-  if (message !== null) context.addIssue({ code: 'custom', message });
-});
-
-/**
- * Paths are appended to the URL, and messages show it: hence no query and no credentials. The texts that say
- * "got" themselves keep the report from quoting a value that may be secret.
- */
-function urlProblem(text: string): string | null {
-  const example = 'expected a URL such as http://127.0.0.1:9000';
-  if (!URL.canParse(text) || /\s/.test(text)) return example;
-  const { protocol, username, password } = new URL(text);
-  if (username !== '' || password !== '') {
-    return 'expected a URL without user name and password, got one with';
-  }
-  if (/[?#]/.test(text)) return 'expected a URL without query and fragment, got one with';
-  return ['http:', 'https:'].includes(protocol) ? null : example;
-}
-
-/** Of every environment whose steps are activities of their own. */
-const STEP_QUEUE = {
-  /** Its steps go to this queue instead of the deployment's environment queue. */
-  task_queue: z.string().min(1).optional(),
-  /** Steps of it at once, per worker. */
-  max_concurrent: z.int().positive().optional(),
-};
+const CodeJaccardSettings = z.strictObject({ kind: z.literal('code_jaccard') });
+const CalculatorSettings = z.strictObject({ kind: z.literal('calculator') });
 
 const HttpSettings = z.strictObject({
   kind: z.literal('http'),
@@ -44,7 +26,14 @@ const HttpSettings = z.strictObject({
   ...STEP_QUEUE,
 });
 
-const KINDS = [SlidingPuzzleSettings, HttpSettings] as const;
+const KINDS = [
+  SlidingPuzzleSettings,
+  CodeJaccardSettings,
+  CalculatorSettings,
+  RetrieverSettings,
+  RewardModelSettings,
+  HttpSettings,
+] as const;
 
 export const EnvironmentSettings = z.discriminatedUnion('kind', KINDS, {
   error: ({ input }) => describeKind(input),
@@ -67,7 +56,11 @@ const knownKinds = (): string => KINDS.map(({ shape }) => shape.kind.value).join
 export function isInProcess(settings: EnvironmentSettings): boolean {
   switch (settings.kind) {
     case 'sliding_puzzle':
+    case 'code_jaccard':
+    case 'calculator':
+    case 'retriever':
       return true;
+    case 'reward_model':
     case 'http':
       return false;
   }
@@ -76,24 +69,49 @@ export function isInProcess(settings: EnvironmentSettings): boolean {
 /** The settings with paths relative to temporal.yaml's folder made absolute. */
 export function resolvePaths(
   settings: EnvironmentSettings,
-  _directory: string,
+  directory: string,
 ): EnvironmentSettings {
   switch (settings.kind) {
+    case 'retriever':
+      return resolveRetrieverPaths(settings, directory);
     case 'sliding_puzzle':
+    case 'code_jaccard':
+    case 'calculator':
+    case 'reward_model':
     case 'http':
       return settings;
   }
 }
 
-// eslint-disable-next-line @typescript-eslint/require-await -- kinds that load something await it
 export async function createEnvironment(
   settings: EnvironmentSettings,
-  _context: EnvironmentContext,
+  context: EnvironmentContext,
 ): Promise<Environment> {
   switch (settings.kind) {
     case 'sliding_puzzle':
       return createSlidingPuzzle();
+    case 'code_jaccard':
+      return createCodeJaccard();
+    case 'calculator':
+      return createCalculator();
+    case 'retriever':
+      return createRetrieverEnvironment(await context.retriever(context.name));
+    case 'reward_model':
+      return createRewardModel(settings, { api_key: apiKeyOf(settings, context) });
     case 'http':
       return createHttpEnvironment({ url: settings.url, timeout_ms: toMs(settings.timeout) });
   }
+}
+
+/** Secrets are named in the settings, never written: not there, and so not in history, journal or log. */
+function apiKeyOf(
+  { api_key_env }: { api_key_env: string | null },
+  { name, env }: Pick<EnvironmentContext, 'name' | 'env'>,
+): string | null {
+  if (api_key_env === null) return null;
+  const key = env(api_key_env);
+  if (key !== undefined && key !== '') return key;
+  throw new Error(
+    `environments.${name}.api_key_env: expected the environment variable ${api_key_env} to hold the key, it is not set`,
+  );
 }

@@ -107,7 +107,11 @@ const GenerationLine = z.object({
 
 /** Far above any reward that means something, and far enough below float32's end that no sum of them is infinite. */
 const LARGEST_REWARD = 1e30;
-const reward = z.number().min(-LARGEST_REWARD).max(LARGEST_REWARD);
+const tooLarge = `expected a number between -${LARGEST_REWARD} and ${LARGEST_REWARD}`;
+export const Reward = z
+  .number({ error: 'expected a finite number' })
+  .min(-LARGEST_REWARD, tooLarge)
+  .max(LARGEST_REWARD, tooLarge);
 
 const ObservationLine = z.object({
   kind: z.literal('observation'),
@@ -116,9 +120,9 @@ const ObservationLine = z.object({
   message: z.object({ role: z.string(), content: z.string() }),
   /** Cut at `max_seq_len`; the content never is. */
   token_ids: tokenIds,
-  reward,
+  reward: Reward,
   /** Named components, where the environment gives them. */
-  rewards: z.record(z.string(), reward),
+  rewards: z.record(z.string(), Reward),
   terminated: z.boolean(),
   truncated: z.boolean(),
   metadata: z.record(z.string(), z.unknown()).nullable(),

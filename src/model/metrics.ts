@@ -96,22 +96,32 @@ function upstreamMetrics(valid: readonly Summary[], semantics: Semantics): Metri
 
 function rewardMetrics(valid: readonly Summary[]): Metrics {
   const rewards = valid.map((rollout) => rollout.reward);
-  const components = new Set(valid.flatMap((rollout) => Object.keys(rollout.rewards)));
-  const reported = [...components].sort().slice(0, MAX_COMPONENTS);
   return {
     'total_reward/mean': mean(rewards),
     'total_reward/std': standardDeviation(rewards),
     'total_reward/min': least(rewards),
     'total_reward/max': greatest(rewards),
     ...percentiles(rewards, { name: 'total_reward', of: [10, 50, 90] }),
-    ...Object.fromEntries(
-      reported.map((name) => [
-        `rewards/${cutToBytes(name, MAX_NAME_BYTES)}/mean`,
-        // Upstream: a rollout that lacks a component counts as 0.
-        mean(valid.map((rollout) => rollout.rewards[name] ?? 0)),
-      ]),
-    ),
+    ...componentMetrics(valid),
   };
+}
+
+function componentMetrics(valid: readonly Summary[]): Metrics {
+  const names = new Set(valid.flatMap((rollout) => Object.keys(rollout.rewards)));
+  const metrics: Metrics = {};
+  for (const name of [...names].sort().slice(0, MAX_COMPONENTS)) {
+    const cut = `rewards/${cutToBytes(name, MAX_NAME_BYTES)}`;
+    // Names that begin alike for longer than that are told apart by their order.
+    let metric = `${cut}/mean`;
+    for (let i = 2; metric in metrics; i++) metric = `${cut}~${i}/mean`;
+    // Upstream: a rollout that lacks a component counts as 0.
+    metrics[metric] = mean(
+      valid.map((rollout) =>
+        Object.hasOwn(rollout.rewards, name) ? (rollout.rewards[name] ?? 0) : 0,
+      ),
+    );
+  }
+  return metrics;
 }
 
 /** A group is the valid rollouts of one sample. Solved: reward above 0. */

@@ -48,8 +48,19 @@ function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
 /** A value as a message quotes it. */
 export function preview(value: unknown): string {
   if (value === undefined) return 'nothing';
-  const text = JSON.stringify(value);
-  return cutToBytes(text, 80);
+  // JSON would show NaN and Infinity as null.
+  if (typeof value === 'number' || typeof value === 'bigint') return String(value);
+  return cutToBytes(textOf(value), 80);
+}
+
+/** Not everything has a JSON text: a function has none, a circle throws. */
+function textOf(value: unknown): string {
+  try {
+    const text = JSON.stringify(value) as string | undefined;
+    return text ?? String(value);
+  } catch {
+    return Object.prototype.toString.call(value);
+  }
 }
 
 /** At most ten problems and 3 kB, so that the failure stays readable in the Web UI and small in history. */

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import type { DeployedEnvironment, GenerationPool } from '../activities/dependencies.js';
 import { createEnvironment } from '../environments/registry.js';
+import { createRetrievers } from '../environments/retriever/open-retriever.js';
 import type { GenerationService } from '../generation/generation-service.js';
 import { createReplicas } from '../generation/replicas.js';
 import { createVllmService } from '../generation/vllm/vllm-service.js';
@@ -32,12 +33,20 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
     ]),
   );
   const environments = new Map<string, DeployedEnvironment>();
+  const retriever = createRetrievers({
+    settingsOf: (name) => config.environments[name],
+    report: (message) => {
+      log.info(message);
+    },
+  });
   for (const [task, settings] of Object.entries(config.environments)) {
     const environment = await createEnvironment(settings, {
       name: task,
       report: (message) => {
         log.info({ environment: task }, message);
       },
+      env: (variable) => env[variable],
+      retriever,
     });
     environments.set(task, { environment, task_queue: environmentQueue(config, task) });
   }

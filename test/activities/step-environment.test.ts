@@ -159,6 +159,15 @@ describe('a step that fails', () => {
     assert.match(message, /^tokens_left_for_obs=-1 should not be negative/);
   });
 
+  test('because a reward is no number is final and names the component, and no reward', async (t) => {
+    const bench = await generated(t, answers({ rewards: { answer: 1, format: NaN } }));
+    const { type, message, nonRetryable } = await bench.failure('stepEnvironment', AT);
+    assert.deepEqual([type, nonRetryable], ['EnvironmentRejected', true]);
+    assert.match(message, /rewards\.format\.0: expected a finite number, got NaN$/);
+    const { turns, total_reward, faults } = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual([turns.length, total_reward, faults], [0, 0, { EnvironmentRejected: 1 }]);
+  });
+
   test('leaves no observation behind', async (t) => {
     const bench = await generated(t, answers(new Error('no')));
     await bench.failure('stepEnvironment', AT);
@@ -188,6 +197,9 @@ describe('a step that fails', () => {
     const bench = await generated(t, { environments: { task: mute } });
     const { type, message, nonRetryable } = await bench.failure('stepEnvironment', AT);
     assert.deepEqual([type, nonRetryable], ['EnvironmentRejected', true]);
-    assert.match(message, /answered no observation/);
+    assert.match(
+      message,
+      /environment task answered: observations: expected 1, one per message log, got 0/,
+    );
   });
 });

@@ -1,8 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Environment } from '../../src/environments/environment.js';
-import { createEnvironment, EnvironmentSettings } from '../../src/environments/registry.js';
+import {
+  createEnvironment,
+  EnvironmentSettings,
+  resolvePaths,
+} from '../../src/environments/registry.js';
 import { problemsOf } from '../../src/model/problems.js';
+import { bareContext } from '../fakes/environment-context.js';
+import { stepOne } from '../fakes/environment-steps.js';
 import { answer, startServer } from './loopback-server.js';
 
 function problemsIn(settings: unknown): string[] {
@@ -12,7 +18,7 @@ function problemsIn(settings: unknown): string[] {
 }
 
 const make = (settings: unknown): Promise<Environment> =>
-  createEnvironment(EnvironmentSettings.parse(settings), { name: 'test', report: () => undefined });
+  createEnvironment(EnvironmentSettings.parse(settings), bareContext());
 
 describe('environment settings', () => {
   test('of the sliding puzzle make an environment in process', async () => {
@@ -52,7 +58,8 @@ describe('environment settings', () => {
   });
 
   test('of an unknown kind are refused, with the kind and those there are', () => {
-    const known = 'known kinds: sliding_puzzle, http';
+    const known =
+      'known kinds: sliding_puzzle, code_jaccard, calculator, retriever, reward_model, http';
     assert.deepEqual(problemsIn({ kind: 'chess' }), [
       `kind: unknown environment kind "chess"; ${known}`,
     ]);
@@ -68,6 +75,15 @@ describe('environment settings', () => {
     [{ kind: 'http', url, max_concurrent: 0.5 }, 'max_concurrent: expected int, got 0.5'],
     [{ kind: 'http' }, 'url: expected string, got nothing'],
     [{ kind: 'http', url: '127.0.0.1:9000' }, 'url: expected a URL such as http://127.0.0.1:9000, got "127.0.0.1:9000"'],
+    [{ kind: 'code_jaccard', threshold: 1 }, 'threshold: unknown field'],
+    [{ kind: 'calculator', max_steps: 5 }, 'max_steps: unknown field'],
+    [{ kind: 'retriever' }, 'corpus: expected string, got nothing'],
+    [{ kind: 'retriever', corpus: 'c', num_results: 0 }, 'num_results: Too small: expected number to be >0, got 0'],
+    [{ kind: 'retriever', corpus: 'c', b: 1.5 }, 'b: Too big: expected number to be <=1, got 1.5'],
+    [{ kind: 'retriever', corpus: 'c', tokenizer: 'wordpiece' }, 'vocabulary: required by tokenizer wordpiece: the path of its vocab.txt'],
+    [{ kind: 'retriever', corpus: 'c', vocabulary: 'v' }, 'vocabulary: expected none with tokenizer alphanumeric, got "v"'],
+    [{ kind: 'reward_model' }, 'url: expected string, got nothing'],
+    [{ kind: 'reward_model', url, protocol: 'grpc' }, 'protocol: Invalid option: expected one of "scores"|"vllm", got "grpc"'],
     [{ kind: 'http', url: 'ws://h' }, 'url: expected a URL such as http://127.0.0.1:9000, got "ws://h"'],
   ]; // prettier-ignore
   for (const [settings, problem] of refused) {
@@ -75,6 +91,62 @@ describe('environment settings', () => {
       assert.deepEqual(problemsIn(settings), [problem]);
     });
   }
+
+  test('of kind retriever have upstream’s defaults, and paths from where temporal.yaml is', () => {
+    const given = {
+      kind: 'retriever',
+      corpus: 'wiki/docs.jsonl',
+      vocabulary: '/models/vocab.txt',
+      tokenizer: 'wordpiece',
+    };
+    assert.deepEqual(resolvePaths(EnvironmentSettings.parse(given), '/deployment'), {
+      ...given,
+      corpus: '/deployment/wiki/docs.jsonl',
+      text_column: 'text',
+      num_results: 10,
+      k1: 1.5,
+      b: 0.75,
+    });
+  });
+
+  test('of kind retriever open the retriever of their name, which the context shares', async () => {
+    const opened: string[] = [];
+    const found = { id: 0, text: 'a document', score: 1 };
+    const context = bareContext({
+      name: 'wiki',
+      retriever: (name) => {
+        opened.push(name);
+        return Promise.resolve({ document_count: 1, search: () => [found] });
+      },
+    });
+    const settings = EnvironmentSettings.parse({ kind: 'retriever', corpus: 'docs.jsonl' });
+    const environment = await createEnvironment(settings, context);
+    const log = [{ role: 'assistant', content: '<retrieve>q</retrieve>' }];
+    const { observations } = await stepOne(environment, { log });
+    assert.equal(observations[0]?.content, '<result>\n<1>\na document\n</1>\n</result>\n');
+    assert.deepEqual(opened, ['wiki']);
+  });
+
+  test('of kind reward_model take the key from the variable that they name, and need it', async () => {
+    const { url, received } = await startServer(answer(200, { scores: [1] }));
+    const settings = EnvironmentSettings.parse({
+      kind: 'reward_model',
+      url,
+      api_key_env: 'RM_KEY',
+    });
+    const withKey = (key: string | undefined): Promise<Environment> =>
+      createEnvironment(
+        settings,
+        bareContext({ env: (name) => (name === 'RM_KEY' ? key : undefined) }),
+      );
+    await stepOne(await withKey('k3y'), { log: [] });
+    assert.equal(received[0]?.headers.authorization, 'Bearer k3y');
+    for (const key of [undefined, ''])
+      await assert.rejects(
+        withKey(key),
+        /^Error: environments\.test\.api_key_env: expected the environment variable RM_KEY to hold the key, it is not set$/,
+      );
+  });
 
   test('with a secret in the URL are refused without repeating it', () => {
     for (const secretUrl of [

@@ -123,6 +123,24 @@ describe('metrics', () => {
     assert.equal(computeMetrics(some, 'standard')['rewards/format/mean'], 0.5);
   });
 
+  test('of components whose names begin alike, are like other metrics or like what every object has, are all there', () => {
+    const long = 'n'.repeat(100);
+    const names = [`${long}a`, `${long}b`, 'mean', 'total_reward/mean', 'constructor'];
+    const rewards = Object.fromEntries(names.map((name, i) => [name, i + 1]));
+    const metrics = computeMetrics([summaryOf({ rewards }), summaryOf()], 'standard');
+    const cut = `rewards/${'n'.repeat(80)}…`;
+    const expected = {
+      'rewards/constructor/mean': 2.5,
+      'rewards/mean/mean': 1.5,
+      [`${cut}/mean`]: 0.5,
+      [`${cut}~2/mean`]: 1,
+      'rewards/total_reward/mean/mean': 2,
+    };
+    const got = Object.entries(metrics).filter(([name]) => name.startsWith('rewards/'));
+    assert.deepEqual(Object.fromEntries(got), expected);
+    assert.equal(metrics['total_reward/mean'], 0);
+  });
+
   test('of an environment with many long component names stay small', () => {
     const rewards = Object.fromEntries(
       Array.from({ length: 500 }, (_, i) => [`${i}-${'x'.repeat(300)}`, 1]),

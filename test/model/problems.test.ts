@@ -64,6 +64,13 @@ describe('preview', () => {
     assert.equal(preview(null), 'null');
     assert.equal(preview(undefined), 'nothing');
   });
+
+  test('it shows what JSON cannot', () => {
+    const circle: unknown[] = [];
+    circle.push(circle);
+    const shown = [NaN, -Infinity, 5n, Symbol('x'), circle].map(preview);
+    assert.deepEqual(shown, ['NaN', '-Infinity', '5', 'Symbol(x)', '[object Array]']);
+  });
 });
 
 describe('invalidBatchRequest', () => {

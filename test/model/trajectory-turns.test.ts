@@ -125,4 +125,28 @@ describe('rewards', () => {
     ]);
     assert.deepEqual(rewards, { format: 3, answer: 0.5 });
   });
+
+  test('named components are float32 where upstream’s are, and so is what a step is worth', () => {
+    const after = (semantics: Semantics) => {
+      const { rewards, total_reward } = foldOf([
+        ...startedWith(semantics),
+        ...wholeTurn(a, { reward: 0.1 + 0.2, rewards: { x: 0.1, y: 0.2 } }),
+        ...wholeTurn(a, { turn: 1, reward: 0.7, rewards: { x: 0.7 } }),
+      ]);
+      return { ...rewards, total: total_reward };
+    };
+    const [x, y, later] = [0.1, 0.2, 0.7].map(Math.fround) as [number, number, number];
+    assert.deepEqual(after('standard'), { x: 0.1 + 0.7, y: 0.2, total: 0.1 + 0.2 + 0.7 });
+    assert.deepEqual(after('nemo-rl-async'), { x: x + later, y, total: x + y + later });
+    const total = Math.fround(Math.fround(x + y) + later);
+    assert.deepEqual(after('nemo-rl-sync'), { x: Math.fround(x + later), y, total });
+  });
+
+  test('a component may be named like what every object has', () => {
+    const rewards = { constructor: 1, toString: 2, hasOwnProperty: 0.5 };
+    const turns = [0, 1].flatMap((turn) => wholeTurn(a, { turn, reward: 3.5, rewards }));
+    const fold = foldOf([...startedWith('standard'), ...turns]);
+    assert.deepEqual(fold.rewards, { constructor: 2, toString: 4, hasOwnProperty: 1 });
+    assert.equal(fold.total_reward, 7);
+  });
 });

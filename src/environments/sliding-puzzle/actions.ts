@@ -1,3 +1,4 @@
+import { splitWords, strip } from '../python-text.js';
 import { isSolved, slide, type GameState } from './board.js';
 
 /** What the policy may say, and what each move answers (upstream statements 71 to 73). */
@@ -17,16 +18,6 @@ export function parseAction(reply: string): string | null {
   const codePoints = (end: number): number => Array.from(lower.slice(0, end)).length;
   const inner = Array.from(reply).slice(codePoints(open + OPEN.length), codePoints(close));
   return strip(inner.join(''));
-}
-
-/** What Python's `str.strip` and `str.split` count as white space; JavaScript's `\s` differs in a few characters. */
-const PYTHON_SPACE =
-  '[\\t-\\r\\x1c- \\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]+';
-const OUTER_SPACE = new RegExp(`^${PYTHON_SPACE}|${PYTHON_SPACE}$`, 'g');
-const INNER_SPACE = new RegExp(PYTHON_SPACE);
-
-function strip(text: string): string {
-  return text.replace(OUTER_SPACE, '');
 }
 
 export interface Outcome {
@@ -71,7 +62,7 @@ function slideIn(direction: string, state: GameState): Move {
 
 /** `slide <row> <column>`, counted from 1. */
 function slideTo(action: string, state: GameState): Move {
-  const [row, column, ...more] = action.split(INNER_SPACE).slice(1).map(parsePythonInt);
+  const [row, column, ...more] = splitWords(action).slice(1).map(parsePythonInt);
   if (
     row === undefined ||
     column === undefined ||

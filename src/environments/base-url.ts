@@ -1,0 +1,21 @@
+import { z } from 'zod';
+
+/**
+ * Of a service. Paths are appended to the URL, and messages show it: hence no query and no credentials. The texts that
+ * say "got" themselves keep the report from quoting a value that may be secret.
+ */
+export const BaseUrl = z.string().superRefine((text, context) => {
+  const message = urlProblem(text);
+  if (message !== null) context.addIssue({ code: 'custom', message });
+});
+
+function urlProblem(text: string): string | null {
+  const example = 'expected a URL such as http://127.0.0.1:9000';
+  if (!URL.canParse(text) || /\s/.test(text)) return example;
+  const { protocol, username, password } = new URL(text);
+  if (username !== '' || password !== '') {
+    return 'expected a URL without user name and password, got one with';
+  }
+  if (/[?#]/.test(text)) return 'expected a URL without query and fragment, got one with';
+  return ['http:', 'https:'].includes(protocol) ? null : example;
+}

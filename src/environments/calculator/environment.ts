@@ -1,0 +1,54 @@
+import { z } from 'zod';
+import { stepEach, type Turn, type TurnAnswer } from '../each-sample.js';
+import type { Environment, FinishedRollouts } from '../environment.js';
+import { createFloat32Mean } from '../float32.js';
+import { rejectedFields } from '../rejections.js';
+import { reply } from './turn.js';
+
+/** A rollout's `extra_env_info`, upstream's keys. Unknown ones are kept. */
+const CalculatorMetadata = z.looseObject({
+  expected_final_answer: z.number(),
+  max_steps: z.int(),
+  current_step: z.int(),
+});
+
+/**
+ * Upstream's multi-step calculator (statement 82), the deterministic multi-turn environment of its tests: calls are
+ * answered until the policy gives the final answer. Reward 1 for the right one, 0 for all else.
+ */
+export function createCalculator(): Environment {
+  return {
+    in_process: true,
+    step: stepEach('calculator', answerTurn),
+    globalPostProcessAndMetrics: async (rollouts) => ({
+      success_rate: await successRate(rollouts),
+    }),
+  };
+}
+
+function answerTurn({ log, metadata, index }: Turn): TurnAnswer {
+  const parsed = CalculatorMetadata.safeParse(metadata);
+  if (!parsed.success) {
+    const subject = `calculator: extra_env_info of sample ${index} of the step`;
+    throw rejectedFields({ subject, error: parsed.error, input: metadata });
+  }
+  const problem = parsed.data;
+  const last = log.at(-1);
+  const said = last?.role === 'assistant' ? last.content : '';
+  const { content, reward, goes_on, stop_strings } = reply(said, problem);
+  return {
+    content,
+    reward,
+    terminated: !goes_on,
+    metadata: goes_on ? { ...problem, current_step: problem.current_step + 1 } : null,
+    stop_strings,
+    answer: null,
+  };
+}
+
+/** The mean reward in float32, as upstream's; 0 of none. */
+async function successRate(rollouts: FinishedRollouts): Promise<number> {
+  const reward = createFloat32Mean();
+  for await (const { total_reward } of rollouts) reward.add(total_reward);
+  return reward.count() === 0 ? 0 : reward.mean();
+}

@@ -1,0 +1,92 @@
+import { formatFixed, parseFloatText, strip } from '../python-text.js';
+
+/** What the policy may say to the calculator, and what it is answered (upstream statement 82). */
+
+/** Ends a tool call: `[5, 3, sum]<call: calculator>`. */
+const CALL = '<call: calculator>';
+const OPEN = '<final_answer>';
+const CLOSE = '</final_answer>';
+/** How near an answer must be, and how near to zero a divisor must not be. */
+const TOLERANCE = 1e-6;
+
+export interface Problem {
+  expected_final_answer: number;
+  max_steps: number;
+  current_step: number;
+}
+
+export interface Reply {
+  content: string;
+  reward: number;
+  /** Has the calculation gone one step on? Everything else ends the rollout. */
+  goes_on: boolean;
+  /** null only where no more steps are allowed. */
+  stop_strings: string[] | null;
+}
+
+export function reply(said: string, problem: Problem): Reply {
+  const ends = { reward: 0, goes_on: false, stop_strings: [CALL] };
+  if (problem.current_step >= problem.max_steps)
+    return { ...ends, content: '<error>Maximum steps reached.', stop_strings: null };
+  const text = strip(said);
+  const answer = parseFinalAnswer(text);
+  if (answer !== null) return { ...ends, ...judge(answer, problem.expected_final_answer) };
+  const call = parseCall(text);
+  if (call === null) {
+    const content = '<error>Invalid response. Expected tool call or final answer.';
+    return { ...ends, content };
+  }
+  const result = calculate(call);
+  return result === null
+    ? { ...ends, content: '<error>Calculation failed.' }
+    : { ...ends, content: `<result>${formatFixed(result, 5)}</result>`, goes_on: true };
+}
+
+function judge(answer: number, expected: number): { content: string; reward: number } {
+  const got = formatFixed(answer, 2);
+  // NaN is near nothing.
+  if (Math.abs(answer - expected) < TOLERANCE)
+    return { content: `Correct! The final answer is ${got}.`, reward: 1 };
+  const content = `Incorrect final answer. Expected ${formatFixed(expected, 2)}, got ${got}.`;
+  return { content, reward: 0 };
+}
+
+/** A bare number, or one in its tags. */
+function parseFinalAnswer(text: string): number | null {
+  const isTagged = text.startsWith(OPEN) && text.endsWith(CLOSE);
+  return parseFloatText(isTagged ? text.slice(OPEN.length, -CLOSE.length) : text);
+}
+
+interface Call {
+  a: number;
+  b: number;
+  operation: string;
+}
+
+function parseCall(text: string): Call | null {
+  if (!text.endsWith(CALL)) return null;
+  const list = strip(text.slice(0, -CALL.length));
+  if (!list.startsWith('[') || !list.endsWith(']')) return null;
+  const parts = list.slice(1, -1).split(',', 4);
+  if (parts.length !== 3) return null;
+  const [first = '', second = '', operation = ''] = parts;
+  const a = parseFloatText(first);
+  const b = parseFloatText(second);
+  if (a === null || b === null) return null;
+  return { a, b, operation: strip(operation).toLowerCase() };
+}
+
+function calculate({ a, b, operation }: Call): number | null {
+  switch (operation) {
+    case 'sum':
+      return a + b;
+    case 'diff':
+      return a - b;
+    case 'prod':
+      return a * b;
+    case 'div':
+      return Math.abs(b) < TOLERANCE ? null : a / b;
+    default:
+      return null;
+  }
+}

@@ -1,0 +1,57 @@
+import { z } from 'zod';
+import { assistantText, stepEach, type Turn, type TurnAnswer } from '../each-sample.js';
+import type { Environment, FinishedRollouts } from '../environment.js';
+import { createFloat32Mean } from '../float32.js';
+import { formatFixed, strip } from '../python-text.js';
+import { rejectedFields } from '../rejections.js';
+import { codeSimilarity } from './similarity.js';
+
+const JaccardMetadata = z.looseObject({ ground_truth: z.string() });
+
+/** Upstream's code_jaccard (statement 80): one turn, rewarded by how alike its words and those of the ground truth are. */
+export function createCodeJaccard(): Environment {
+  return {
+    in_process: true,
+    step: stepEach('code jaccard', answerTurn),
+    globalPostProcessAndMetrics: alignment,
+  };
+}
+
+function answerTurn({ log, metadata, index }: Turn): TurnAnswer {
+  const parsed = JaccardMetadata.safeParse(metadata);
+  if (!parsed.success) {
+    const subject = `code jaccard: extra_env_info of sample ${index} of the step`;
+    throw rejectedFields({ subject, error: parsed.error, input: metadata });
+  }
+  const response = assistantText(log);
+  const reward = codeSimilarity(response, parsed.data.ground_truth);
+  const verdict = reward > 0.5 ? 'aligned' : 'misaligned';
+  return {
+    content: `Environment: jaccard ${verdict} (score: ${formatFixed(reward, 2)})`,
+    reward,
+    terminated: true,
+    metadata,
+    stop_strings: null,
+    answer: strip(response),
+  };
+}
+
+/** Of float32 rewards, as upstream's tensors are; none of no rollouts. */
+async function alignment(rollouts: FinishedRollouts): Promise<Record<string, number> | null> {
+  const aligned = createFloat32Mean();
+  const score = createFloat32Mean();
+  const high = createFloat32Mean();
+  for await (const { total_reward } of rollouts) {
+    const reward = Math.fround(total_reward);
+    aligned.add(Number(reward > 0.5));
+    score.add(reward);
+    // Upstream compares with a double: torch turns it to float32 for a float32 tensor.
+    high.add(Number(reward > Math.fround(0.8)));
+  }
+  if (score.count() === 0) return null;
+  return {
+    preference_alignment_rate: aligned.mean(),
+    average_preference_score: score.mean(),
+    high_alignment_rate: high.mean(),
+  };
+}

@@ -1,0 +1,72 @@
+import type {
+  Environment,
+  EnvironmentMessage,
+  EnvironmentReturn,
+  Metadata,
+  StepInput,
+} from './environment.js';
+import { rejected } from './rejections.js';
+
+/** One sample of a step. */
+export interface Turn {
+  log: EnvironmentMessage[];
+  metadata: Metadata;
+  /** Its place in the step's batch: how messages name it. */
+  index: number;
+}
+
+/** What an environment answers one sample. */
+export interface TurnAnswer {
+  content: string;
+  reward: number;
+  terminated: boolean;
+  /** null keeps what there was. */
+  metadata: Metadata | null;
+  stop_strings: string[] | null;
+  answer: string | null;
+}
+
+/** The step of an environment that answers each sample by itself, without waiting for anything. */
+export function stepEach(
+  subject: string,
+  answerTurn: (turn: Turn) => TurnAnswer,
+): Environment['step'] {
+  return (input) =>
+    // A throw in here rejects the promise, as the interface promises.
+    new Promise((resolve) => {
+      const turns = turnsOf(subject, input);
+      resolve(returnOf(turns.map(answerTurn)));
+    });
+}
+
+/** Metadata and logs, sample by sample; throws where they are not equally many. */
+export function turnsOf(subject: string, { message_log_batch, metadata }: StepInput): Turn[] {
+  if (message_log_batch.length !== metadata.length) {
+    const what = `expected ${message_log_batch.length}, one per message log, got ${metadata.length}`;
+    throw rejected({ subject, problems: [{ where: 'metadata', what }] });
+  }
+  return metadata.map((info, index) => ({
+    log: message_log_batch[index] ?? [],
+    metadata: info,
+    index,
+  }));
+}
+
+export function returnOf(answers: readonly TurnAnswer[]): EnvironmentReturn {
+  return {
+    observations: answers.map(({ content }) => ({ role: 'environment', content })),
+    metadata: answers.map(({ metadata }) => metadata),
+    next_stop_strings: answers.map(({ stop_strings }) => stop_strings),
+    rewards: answers.map(({ reward }) => reward),
+    terminateds: answers.map(({ terminated }) => terminated),
+    answers: answers.map(({ answer }) => answer),
+  };
+}
+
+/** All that the policy said, the prompt's assistant messages included, without a separator (upstream statement 42). */
+export function assistantText(log: readonly EnvironmentMessage[]): string {
+  return log
+    .filter(({ role }) => role === 'assistant')
+    .map(({ content }) => content)
+    .join('');
+}

@@ -1,0 +1,99 @@
+/**
+ * Text as Python's `str` treats it: graders that score as upstream's do must agree with it on what is white space, a
+ * digit, a number and its rounding, and JavaScript differs in a few characters of each.
+ */
+
+/** A character class: what `str.strip`, `str.split` and `\s` count as white space. */
+export const PYTHON_SPACE =
+  '[\\t-\\r\\x1c- \\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]';
+const SPACE = new RegExp(PYTHON_SPACE);
+const SPACES = new RegExp(`${PYTHON_SPACE}+`);
+
+/** `text.strip()`; by hand, since a pattern for trailing space takes quadratic time on long runs within the text. */
+export function strip(text: string): string {
+  let start = 0;
+  let end = text.length;
+  while (start < end && SPACE.test(text.charAt(start))) start += 1;
+  while (end > start && SPACE.test(text.charAt(end - 1))) end -= 1;
+  return text.slice(start, end);
+}
+
+/** `text.split()`: the words between white space. */
+export function splitWords(text: string): string[] {
+  const stripped = strip(text);
+  return stripped === '' ? [] : stripped.split(SPACES);
+}
+
+/** `len(text)`: code points, not UTF-16 units. */
+export function countCodePoints(text: string): number {
+  let pairs = 0;
+  for (const { length } of text) pairs += length - 1;
+  return text.length - pairs;
+}
+
+/** `text[-count:]`. */
+export function lastCodePoints(text: string, count: number): string {
+  // A code point takes at most two units; what a cut pair leaves at the front is more than was asked for.
+  return Array.from(text.slice(-2 * count))
+    .slice(-count)
+    .join('');
+}
+
+/**
+ * Digits that are no decimals (superscripts, circled and the like): Unicode's Numeric_Type=Digit, which JavaScript's
+ * property escapes lack.
+ */
+const DIGITS_ONLY =
+  '\\xb2\\xb3\\xb9\\u1369-\\u1371\\u19da\\u2070\\u2074-\\u2079\\u2080-\\u2089\\u2460-\\u2468\\u2474-\\u247c' +
+  '\\u2488-\\u2490\\u24ea\\u24f5-\\u24fd\\u24ff\\u2776-\\u277e\\u2780-\\u2788\\u278a-\\u2792\\u{10a40}-\\u{10a43}' +
+  '\\u{10e60}-\\u{10e68}\\u{11052}-\\u{1105a}\\u{1f100}-\\u{1f10a}';
+const DIGITS = new RegExp(`^[\\p{Nd}${DIGITS_ONLY}]+$`, 'u');
+
+/** `text.isdigit()`. */
+export const isDigits = (text: string): boolean => DIGITS.test(text);
+
+const DECIMAL = /\p{Nd}/u;
+const NUMBER = /^[+-]?(?:\d+(?:_\d+)*\.?(?:\d+(?:_\d+)*)?|\.\d+(?:_\d+)*)(?:e[+-]?\d+(?:_\d+)*)?$/i;
+const INFINITE = /^([+-]?)inf(?:inity)?$/i;
+
+/** `float(text)`; null where that raises. Underscores between digits and decimals of every script are digits there. */
+export function parseFloatText(text: string): number | null {
+  const ascii = Array.from(strip(text), (character) =>
+    character > '\x7f' && DECIMAL.test(character) ? String(decimalValue(character)) : character,
+  ).join('');
+  const infinite = INFINITE.exec(ascii);
+  if (infinite !== null) return infinite[1] === '-' ? -Infinity : Infinity;
+  if (/^[+-]?nan$/i.test(ascii)) return NaN;
+  return NUMBER.test(ascii) ? Number(ascii.replaceAll('_', '')) : null;
+}
+
+/** Decimals of a script stand in runs of ten from its zero. */
+function decimalValue(character: string): number {
+  const point = character.codePointAt(0) ?? 0;
+  let zero = point;
+  while (DECIMAL.test(String.fromCodePoint(zero - 1))) zero -= 1;
+  return (point - zero) % 10;
+}
+
+/** `f'{value:.<digits>f}'`: ties go to the even digit, however large the value. */
+export function formatFixed(value: number, digits: number): string {
+  if (Number.isNaN(value)) return 'nan';
+  const sign = value < 0 || Object.is(value, -0) ? '-' : '';
+  const size = Math.abs(value);
+  if (size === Infinity) return `${sign}inf`;
+  // A double has a tie at this digit only where it is odd in units of 2^-(digits + 1).
+  const units = size * 2 ** (digits + 1);
+  if (Number.isSafeInteger(units) && units % 2 === 1) {
+    const twice = BigInt(units) * 5n ** BigInt(digits);
+    const down = (twice - 1n) / 2n;
+    return sign + withPoint(down % 2n === 0n ? down : down + 1n, digits);
+  }
+  // `toFixed` turns to exponents there; such a double is whole.
+  if (size >= 1e21) return sign + withPoint(BigInt(size) * 10n ** BigInt(digits), digits);
+  return sign + size.toFixed(digits);
+}
+
+function withPoint(scaled: bigint, digits: number): string {
+  const text = scaled.toString().padStart(digits + 1, '0');
+  return digits === 0 ? text : `${text.slice(0, -digits)}.${text.slice(-digits)}`;
+}

@@ -1,0 +1,61 @@
+import { createReadStream } from 'node:fs';
+import { describeError } from '../../model/faults.js';
+import { preview } from '../../model/problems.js';
+
+/**
+ * The texts of a JSONL file, in order: `text_column` of every line that is not empty. Throws at the first line that is
+ * no object or has no such text, naming the file, the line and, if it has one, its `id`.
+ */
+export async function* readCorpus(file: string, text_column: string): AsyncGenerator<string> {
+  let number = 0;
+  try {
+    for await (const line of readLines(file)) {
+      number += 1;
+      const text = number === 1 ? line.replace(/^\ufeff/, '') : line;
+      if (text.trim() !== '') yield textOf(text, text_column);
+    }
+  } catch (error) {
+    const where = error instanceof LineProblem ? `${file} line ${number}` : file;
+    throw new Error(`${where}: ${describeError(error)}`, { cause: error });
+  }
+}
+
+/** What is wrong with the line that was just read. */
+class LineProblem extends Error {}
+
+function textOf(line: string, column: string): string {
+  const row = parse(line);
+  if (typeof row !== 'object' || row === null || Array.isArray(row))
+    throw new LineProblem(`expected an object, got ${preview(row)}`);
+  const value = (row as Record<string, unknown>)[column];
+  if (typeof value === 'string') return value;
+  const id = 'id' in row ? ` (id ${preview(row.id)})` : '';
+  const got =
+    value === undefined ? `a row with ${Object.keys(row).join(', ') || 'nothing'}` : preview(value);
+  throw new LineProblem(`${column}${id}: expected a string, got ${got}`);
+}
+
+function parse(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch (error) {
+    throw new LineProblem(`expected JSON: ${describeError(error)}`);
+  }
+}
+
+/** By newline bytes alone: `readline` also cuts at U+2028, which JSON may have within a text. */
+async function* readLines(file: string): AsyncGenerator<string> {
+  let rest: Buffer[] = [];
+  for await (const chunk of createReadStream(file, { highWaterMark: 2 ** 20 })) {
+    const bytes = chunk as Buffer;
+    let start = 0;
+    for (let end = bytes.indexOf(10); end !== -1; end = bytes.indexOf(10, start)) {
+      yield Buffer.concat([...rest, bytes.subarray(start, end)]).toString();
+      rest = [];
+      start = end + 1;
+    }
+    rest.push(bytes.subarray(start));
+  }
+  const last = Buffer.concat(rest);
+  if (last.length > 0) yield last.toString();
+}

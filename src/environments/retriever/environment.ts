@@ -1,0 +1,41 @@
+import { stepEach } from '../each-sample.js';
+import type { Environment } from '../environment.js';
+import type { RetrievedDocument, Retriever } from './retriever.js';
+
+const OPEN = '<retrieve>';
+const CLOSE = '</retrieve>';
+
+/**
+ * Upstream's RAG environment (statement 78): answers the query of the last message with the best documents and ends
+ * the rollout, without reward. A query that no document has a word of is answered like an empty one, with the first
+ * documents; upstream fails there by an accident of its number types.
+ */
+export function createRetrieverEnvironment(retriever: Retriever): Environment {
+  return {
+    in_process: true,
+    step: stepEach('retriever', ({ log, metadata }) => {
+      const query = parseQuery(log.at(-1)?.content ?? '');
+      return {
+        content: query === null ? 'No retrieval query found!' : format(retriever.search(query)),
+        reward: 0,
+        terminated: true,
+        metadata,
+        stop_strings: [CLOSE],
+        answer: null,
+      };
+    }),
+  };
+}
+
+/** From the first opening tag to the last closing one. */
+function parseQuery(text: string): string | null {
+  const open = text.indexOf(OPEN);
+  const start = open + OPEN.length;
+  const end = text.lastIndexOf(CLOSE);
+  return open === -1 || end < start ? null : text.slice(start, end);
+}
+
+function format(found: readonly RetrievedDocument[]): string {
+  const documents = found.map(({ text }, i) => `<${i + 1}>\n${text}\n</${i + 1}>\n`);
+  return `<result>\n${documents.join('')}</result>\n`;
+}

@@ -1,0 +1,22 @@
+type Numbers = Uint32Array<ArrayBuffer> | Float64Array<ArrayBuffer>;
+
+/** Numbers of unknown number, eight or four bytes each: a plain array of ten million costs twice that and moves. */
+export function createGrowingList<T extends Numbers>(make: (length: number) => T) {
+  let values = make(1024);
+  let length = 0;
+  return {
+    push: (value: number): void => {
+      if (length === values.length) {
+        const larger = make(2 * length);
+        larger.set(values);
+        values = larger;
+      }
+      values[length] = value;
+      length += 1;
+    },
+    at: (place: number): number => (place < length ? (values[place] ?? 0) : 0),
+    length: (): number => length,
+    /** A view: what is pushed later may not show in it. */
+    values: (): T => values.subarray(0, length) as T,
+  };
+}

@@ -1,0 +1,79 @@
+import { toMs } from '../../model/durations.js';
+import { returnOf, turnsOf } from '../each-sample.js';
+import type { Environment, FinishedRollouts } from '../environment.js';
+import { createHttpCall } from '../http-call.js';
+import { createPlainScore, createVllmScore } from './scoring.js';
+import type { RewardModelSettings } from './settings.js';
+
+/**
+ * A reward model behind HTTP (upstream statement 81): one turn, rewarded by its score of the whole conversation.
+ * Upstream's observation has torch's print of a tensor; here the number itself stands. The idempotency key of a
+ * request is the step's, since scoring again what was scored before must give the same row.
+ */
+export function createRewardModel(
+  { url, protocol, model, timeout }: RewardModelSettings,
+  { api_key }: { api_key: string | null },
+): Environment {
+  const at = url.replace(/\/+$/, '');
+  const call = createHttpCall({ url: at, timeout_ms: toMs(timeout) });
+  const isVllm = protocol === 'vllm';
+  const score = isVllm ? createVllmScore({ call, at, model }) : createPlainScore({ call, at });
+  const authorization = api_key === null ? {} : { authorization: `Bearer ${api_key}` };
+  return {
+    in_process: false,
+
+    async step(input, { idempotency_key, signal }) {
+      const turns = turnsOf('reward model', input);
+      const headers = { ...authorization, 'idempotency-key': idempotency_key };
+      const scores = await score(input.message_log_batch, { headers, signal });
+      return returnOf(
+        turns.map(({ log }, i) => ({
+          content: `Environment: ${scores[i]}`,
+          reward: scores[i] ?? NaN,
+          terminated: true,
+          metadata: null,
+          stop_strings: null,
+          answer: log.at(-1)?.content ?? null,
+        })),
+      );
+    },
+
+    globalPostProcessAndMetrics: rewardStatistics,
+
+    ...(isVllm && {
+      async health(signal: AbortSignal) {
+        await call({ method: 'GET', path: '/health', headers: authorization, signal });
+      },
+    }),
+  };
+}
+
+/** Of float32 rewards, as upstream's tensors are; none of no rollouts, no deviation of a single one. */
+async function rewardStatistics(
+  rollouts: FinishedRollouts,
+): Promise<Record<string, number> | null> {
+  let count = 0;
+  let mean = 0;
+  // Welford's sum of squared deviations: the rollouts are read once.
+  let squares = 0;
+  let least = Infinity;
+  let greatest = -Infinity;
+  for await (const { total_reward } of rollouts) {
+    const reward = Math.fround(total_reward);
+    count += 1;
+    const before = reward - mean;
+    mean += before / count;
+    squares += before * (reward - mean);
+    least = Math.min(least, reward);
+    greatest = Math.max(greatest, reward);
+  }
+  if (count === 0) return null;
+  const named = (name: string): string => `reward_model_env/${name}`;
+  return {
+    [named('num_samples')]: count,
+    [named('mean_reward')]: Math.fround(mean),
+    ...(count > 1 && { [named('std_reward')]: Math.fround(Math.sqrt(squares / (count - 1))) }),
+    [named('min_reward')]: least,
+    [named('max_reward')]: greatest,
+  };
+}

@@ -1,0 +1,13 @@
+import assert from 'node:assert/strict';
+import type { EnvironmentContext } from '../../src/environments/environment.js';
+
+/** What making an environment is given where it should need nothing: whatever it asks for fails. */
+export function bareContext(given: Partial<EnvironmentContext> = {}): EnvironmentContext {
+  return {
+    name: 'test',
+    report: () => undefined,
+    env: (variable) => assert.fail(`the variable ${variable} was not expected to be read`),
+    retriever: (name) => assert.fail(`the retriever ${name} was not expected to be opened`),
+    ...given,
+  };
+}

@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict';
+import type {
+  Environment,
+  EnvironmentMessage,
+  EnvironmentReturn,
+  FinishedRollout,
+  Metadata,
+} from '../../src/environments/environment.js';
+import { Fault } from '../../src/model/faults.js';
+
+export const CONTEXT = {
+  idempotency_key: 'batch/0-0/0',
+  signal: new AbortController().signal,
+};
+
+export const said = (content: string): EnvironmentMessage => ({ role: 'assistant', content });
+
+/** One step for one sample. */
+export function stepOne(
+  environment: Environment,
+  { log, metadata = {} }: { log: EnvironmentMessage[]; metadata?: Metadata },
+): Promise<EnvironmentReturn> {
+  return environment.step({ message_log_batch: [log], metadata: [metadata] }, CONTEXT);
+}
+
+/** The message of the rejection that a promise ends with. */
+export async function rejectionOf(promise: Promise<unknown>): Promise<string> {
+  const error: unknown = await promise.then(
+    () => assert.fail('expected a rejection, got an answer'),
+    (reason: unknown) => reason,
+  );
+  assert.ok(error instanceof Fault, String(error));
+  assert.deepEqual([error.type, error.retryable], ['EnvironmentRejected', false]);
+  return error.message;
+}
+
+/** Metrics over rollouts with these rewards, read one by one. */
+export async function metricsOf(
+  environment: Environment,
+  rewards: readonly number[],
+): Promise<Record<string, number> | null> {
+  assert.ok(environment.globalPostProcessAndMetrics !== undefined, 'it has no metrics');
+  // eslint-disable-next-line @typescript-eslint/require-await -- as rows of a file come
+  async function* rollouts(): AsyncGenerator<FinishedRollout> {
+    for (const total_reward of rewards)
+      yield { message_log: [], total_reward, rewards: {}, extra_env_info: {} };
+  }
+  return environment.globalPostProcessAndMetrics(rollouts(), CONTEXT.signal);
+}

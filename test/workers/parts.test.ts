@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { describe, test, type TestContext } from 'node:test';
+import { pino } from 'pino';
+import { loadConfig } from '../../src/workers/config.js';
+import { createParts, type Parts } from '../../src/workers/parts.js';
+import { said, stepOne } from '../fakes/environment-steps.js';
+import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+
+/** The parts of a worker whose temporal.yaml has these environments, beside these files. */
+async function partsOf(
+  t: TestContext,
+  { environments, files }: { environments: object; files: Record<string, string> },
+): Promise<{ parts: Parts; said: string[] }> {
+  const directory = await makeTemporaryDirectory('parts');
+  t.after(directory.remove);
+  for (const [name, text] of Object.entries(files))
+    await writeFile(path.join(directory.path, name), text);
+  const file = path.join(directory.path, 'temporal.yaml');
+  const generation = { default: { kind: 'vllm', base_urls: ['http://127.0.0.1:9/v1'] } };
+  await writeFile(file, JSON.stringify({ generation, environments }));
+  const lines: string[] = [];
+  const log = pino({}, { write: (line: string) => void lines.push(line) });
+  const parts = await createParts(await loadConfig(file), { env: {}, log });
+  t.after(() => parts.close());
+  return { parts, said: lines };
+}
+
+describe('the retrievers of a worker', () => {
+  test('index a corpus that several environments search once, from beside temporal.yaml', async (t) => {
+    const wiki = { kind: 'retriever', corpus: 'wiki.jsonl' };
+    const { parts, said: log } = await partsOf(t, {
+      environments: { wiki, best: { ...wiki, num_results: 1 } },
+      files: { 'wiki.jsonl': '{"text": "a cat"}\n{"text": "a dog"}\n' },
+    });
+    const answers = await Promise.all(
+      ['wiki', 'best'].map(async (name) => {
+        const { environment } = parts.environments.get(name)!;
+        const log = [said('<retrieve>dog</retrieve>')];
+        return (await stepOne(environment, { log })).observations[0]?.content;
+      }),
+    );
+    assert.deepEqual(answers, [
+      '<result>\n<1>\na dog\n</1>\n<2>\na cat\n</2>\n</result>\n',
+      '<result>\n<1>\na dog\n</1>\n</result>\n',
+    ]);
+    assert.equal(log.filter((line) => line.includes('indexed ')).length, 1);
+  });
+
+  test('end its start where a corpus cannot be read, naming the line', async (t) => {
+    const environments = { wiki: { kind: 'retriever', corpus: 'wiki.jsonl' } };
+    const files = { 'wiki.jsonl': '{"text": "a cat"}\n{"body": "a dog"}\n' };
+    await assert.rejects(
+      partsOf(t, { environments, files }),
+      /wiki\.jsonl line 2: text: expected a string, got a row with body$/,
+    );
+  });
+});
