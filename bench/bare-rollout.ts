@@ -5,6 +5,7 @@ import type { PuzzleSample } from '../src/environments/sliding-puzzle/generate-s
 import type { GenerationService } from '../src/generation/generation-service.js';
 import { createVllmService } from '../src/generation/vllm/vllm-service.js';
 import type { BatchRequest } from '../src/model/batch-request.js';
+import { textOf } from '../src/model/content.js';
 import type { LogMessage } from '../src/model/sample.js';
 import { seedOf } from '../src/model/seeds.js';
 
@@ -62,7 +63,7 @@ export function createBareRollouts({ request, ...timeouts }: BareOptions): BareR
       tokens += message.token_ids.length;
       const answer = await environment.step(
         {
-          message_log_batch: [log.map(({ role, content }) => ({ role, content }))],
+          message_log_batch: [log.map(({ role, content }) => ({ role, content: textOf(content) }))],
           metadata: [metadata],
         },
         { idempotency_key: `${row}/${turn}`, signal },

@@ -22,6 +22,8 @@ export interface GenerationPool extends Replicas {
   model: string | null;
   /** Texts that content never keeps, of services whose detokenizer renders them. */
   special_tokens: readonly string[];
+  /** May prompts hold images? Only their ids reach the engine (temporal.yaml: `images`). */
+  images: boolean;
 }
 
 export interface DeployedEnvironment {

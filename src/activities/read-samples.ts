@@ -3,6 +3,7 @@ import { realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import type { BatchRequest } from '../model/batch-request.js';
+import { hasImages } from '../model/content.js';
 import { Fault, describeError } from '../model/faults.js';
 import type { Problem } from '../model/problems.js';
 import { invalidBatchRequest, preview, problemsOf } from '../model/problems.js';
@@ -29,7 +30,7 @@ export async function readSamples(
   for await (const text of rows) {
     if (limit !== null && raw.length === limit) break;
     if (raw.length === most) throw tooMany(most, request);
-    problems.push(...checkSample(text, { row: raw.length, dependencies }));
+    problems.push(...checkSample(text, { row: raw.length, request, dependencies }));
     if (problems.length >= ENOUGH_PROBLEMS) break;
     raw.push(text);
   }
@@ -99,7 +100,7 @@ async function* linesOf(file: string): AsyncGenerator<string> {
 
 function checkSample(
   text: string,
-  { row, dependencies }: { row: number; dependencies: Dependencies },
+  { row, ...context }: { row: number; request: BatchRequest; dependencies: Dependencies },
 ): Problem[] {
   let value: unknown;
   try {
@@ -127,7 +128,8 @@ function checkSample(
       what: `the integer ${lost} is beyond 2^53 and would lose digits; write it as a string`,
     });
   }
-  const { task_name } = parsed.data;
+  const { task_name, message_log } = parsed.data;
+  const { dependencies } = context;
   if (dependencies.environment(task_name) === undefined) {
     problems.push({
       where: `samples row ${row}: task_name`,
@@ -135,5 +137,25 @@ function checkSample(
       what: `No environment found for task type: ${task_name}; expected one of ${dependencies.known.environments.join(', ')}`,
     });
   }
+  const k = message_log.findIndex(({ content }) => hasImages(content));
+  const what = k === -1 ? null : imageProblem(context);
+  if (what !== null) problems.push({ where: `samples row ${row}: message_log.${k}.content`, what });
   return problems;
+}
+
+/** Why a prompt with images cannot be played, or null. */
+function imageProblem({
+  request: { generation },
+  dependencies,
+}: {
+  request: BatchRequest;
+  dependencies: Dependencies;
+}): string | null {
+  const { service, prompt_format } = generation;
+  if (prompt_format === 'raw') {
+    return 'expected text under prompt_format raw, got an image: only a chat template renders images';
+  }
+  return dependencies.service(service)?.images === false
+    ? `got an image, which generation service ${service} does not take: its engine is sent token ids alone (temporal.yaml: generation.${service}.images)`
+    : null;
 }

@@ -1,4 +1,5 @@
 import type { GenerationSettings } from '../model/batch-request.js';
+import { textOf } from '../model/content.js';
 import type { LogMessage, Message } from '../model/sample.js';
 import type { GenerationService } from '../generation/generation-service.js';
 
@@ -35,7 +36,7 @@ function encodeEach(
   const model = generation.model ?? '';
   return Promise.all(
     messages.map(({ content }, k) =>
-      service.tokenize({ model, text: content, add_special_tokens: k === 0 }, signal),
+      service.tokenize({ model, text: textOf(content), add_special_tokens: k === 0 }, signal),
     ),
   );
 }

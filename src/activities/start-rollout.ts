@@ -1,5 +1,6 @@
 import type { BatchRequest, RolloutRef } from '../model/batch-request.js';
 import { RolloutInput, SingleRollout, rolloutId, toBatchRequest } from '../model/batch-request.js';
+import { referenceImages } from '../model/content.js';
 import { toMs } from '../model/durations.js';
 import { Fault } from '../model/faults.js';
 import type { RolloutSettings } from '../model/journal.js';
@@ -83,7 +84,7 @@ async function startRollout(
         schema_version: 1,
         task_name: sample.task_name,
         settings: settingsOf(request),
-        prompt,
+        prompt: referenceImages(prompt),
         extra_env_info: sample.extra_env_info ?? {},
         ...(sample.stop_strings !== undefined && { stop_strings: sample.stop_strings }),
       });

@@ -1,4 +1,5 @@
 import { rolloutId } from '../model/batch-request.js';
+import { textOf } from '../model/content.js';
 import { Fault, describeError } from '../model/faults.js';
 import { lengthLimit, limitObservation, nextStep } from '../model/stop-rules.js';
 import { messageLog } from '../model/trajectory.js';
@@ -61,8 +62,11 @@ async function askEnvironment(
       message: `No environment found for task type: ${task}`,
     });
   }
-  // Only role and content: an environment that saw ids could not be answered by another tokenizer.
-  const log = messageLog(trajectory).map(({ role, content }) => ({ role, content }));
+  // Only role and text: an environment that saw ids could not be answered by another tokenizer.
+  const log = messageLog(trajectory).map(({ role, content }) => ({
+    role,
+    content: textOf(content),
+  }));
   log.push({ role: 'assistant', content: trajectory.open.line?.content ?? '' });
   try {
     const answer = await deployed.environment.step(

@@ -1,3 +1,4 @@
+import type { Content } from '../model/content.js';
 import type { Finish } from '../model/journal.js';
 
 /**
@@ -60,7 +61,7 @@ export interface ServiceDescription {
 
 export interface ChatMessage {
   role: string;
-  content: string;
+  content: Content;
 }
 
 /** One replica. Methods throw faults (`model/faults.ts`): `GenerationUnavailable`, `GenerationRejected`, `ProtocolError`. */

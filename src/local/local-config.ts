@@ -52,6 +52,7 @@ const FALLBACK: Omit<GenerationServiceSettings, 'base_urls'> = {
   model: null,
   api_key_env: null,
   special_tokens: [],
+  images: 'none',
   first_token_timeout: '10m',
   idle_timeout: '2m',
   max_concurrent: null,

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { GenerationSettings, Semantics } from './batch-request.js';
+import { Content } from './content.js';
 
 /**
  * The lines of a rollout's journal, its append-only record and the truth about it. Every line names its writer: a
@@ -16,7 +17,8 @@ const written = {
 
 const LogMessage = z.object({
   role: z.string(),
-  content: z.string(),
+  /** Images that the sample holds are references to it. */
+  content: Content,
   token_ids: tokenIds,
   generation_logprobs: z.array(z.number()).optional(),
 });

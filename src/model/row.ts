@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { RolloutRef, Semantics } from './batch-request.js';
 import { rolloutId } from './batch-request.js';
+import { restoreImages } from './content.js';
 import type { Failure, StopReason } from './journal.js';
 import { VALID_STOP_REASONS } from './journal.js';
 import type { LogMessage, Sample } from './sample.js';
@@ -79,7 +80,10 @@ export function toRow(input: RowInput): Row {
     rollout_id: rolloutId(ref),
     ...ref,
     ...(trajectory.replaces !== null && { replaces: trajectory.replaces }),
-    message_log: start === null ? unrendered(sample) : withPartial(trajectory, { valid }),
+    message_log:
+      start === null
+        ? unrendered(sample)
+        : restoreImages(withPartial(trajectory, { valid }), sample.message_log),
     extra_env_info: start === null ? (sample.extra_env_info ?? {}) : trajectory.extra_env_info,
     total_reward: trajectory.total_reward,
     rewards: trajectory.rewards,

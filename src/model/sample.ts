@@ -1,9 +1,10 @@
 import { z } from 'zod';
+import { Content } from './content.js';
 
 /** A message of a sample's prompt, upstream's shape. `token_ids` on every message or on none. */
 export const Message = z.strictObject({
   role: z.string(),
-  content: z.string(),
+  content: Content,
   token_ids: z.array(z.int().nonnegative()).optional(),
   generation_logprobs: z.array(z.number()).optional(),
 });
@@ -12,7 +13,7 @@ export type Message = z.infer<typeof Message>;
 /** A message of a rollout's log: its ids are always there; logprobs only on what the policy sampled. */
 export interface LogMessage {
   role: string;
-  content: string;
+  content: Content;
   token_ids: number[];
   generation_logprobs?: number[] | undefined;
 }

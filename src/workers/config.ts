@@ -32,6 +32,11 @@ const GenerationServiceSettings = z.strictObject({
   api_key_env: z.string().nullable().default(null),
   /** Texts that content never keeps, of services whose detokenizer renders them. */
   special_tokens: z.array(z.string()).default([]),
+  /**
+   * Prompts with image parts. The engine's chat template renders them; `/v1/completions`, which takes token ids, takes no
+   * pictures. `rendered_ids` sends the ids alone: for a gateway that adds the pictures. By default such prompts are refused.
+   */
+  images: z.enum(['none', 'rendered_ids']).default('none'),
   first_token_timeout: Duration.default('10m'),
   idle_timeout: Duration.default('2m'),
   /** Generations that one replica runs for one worker process at once; null: an even share of `max_generations`. */

@@ -95,7 +95,7 @@ function createPool(
     },
   });
   const { model, special_tokens } = settings;
-  return { ...replicas, model, special_tokens };
+  return { ...replicas, model, special_tokens, images: settings.images === 'rendered_ids' };
 }
 
 /**

@@ -32,6 +32,7 @@ export interface Parts {
   clock?: Clock;
   max_concurrent?: number;
   model?: string | null;
+  images?: boolean;
   special_tokens?: string[];
   deployment?: Partial<Deployment>;
   countOpenRollouts?: Dependencies['countOpenRollouts'];
@@ -112,7 +113,12 @@ export async function activityBench(
     store: files.store,
     service: (name) =>
       name === 'default'
-        ? { ...pool, model: parts.model ?? null, special_tokens: parts.special_tokens ?? [] }
+        ? {
+            ...pool,
+            model: parts.model ?? null,
+            special_tokens: parts.special_tokens ?? [],
+            images: parts.images ?? false,
+          }
         : undefined,
     environment: (task) =>
       environments[task] && { environment: environments[task], task_queue: `queue-of-${task}` },

@@ -7,6 +7,7 @@ import type {
   GenerationService,
   ServiceDescription,
 } from '../../src/generation/generation-service.js';
+import type { Content } from '../../src/model/content.js';
 import { Fault } from '../../src/model/faults.js';
 import { logprobOf } from './journal-lines.js';
 
@@ -37,6 +38,13 @@ export const says = (text: string, end: Partial<GenerationEnd> = {}): ScriptedRe
 });
 
 /** What a chat is rendered to: each message's role and content, then what makes the policy speak. */
+const rendered = (content: Content): string =>
+  typeof content === 'string'
+    ? content
+    : content
+        .map((part) => (part.type === 'text' ? part.text : `<${part.image_url.url}>`))
+        .join('');
+
 const GENERATION_PROMPT = [7001, 7002];
 const BEGINNING = 7000;
 
@@ -114,7 +122,10 @@ export function scriptedService(
     },
     renderChat: ({ messages, add_generation_prompt }) => {
       asked.renderChat += 1;
-      const ids = messages.flatMap(({ role, content }) => [...idsOf(role), ...idsOf(content)]);
+      const ids = messages.flatMap(({ role, content }) => [
+        ...idsOf(role),
+        ...idsOf(rendered(content)),
+      ]);
       return Promise.resolve(add_generation_prompt ? [...ids, ...GENERATION_PROMPT] : ids);
     },
     tokenize: ({ text, add_special_tokens }) => {

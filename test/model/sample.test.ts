@@ -42,7 +42,7 @@ describe('a sample', () => {
     ['an empty prompt', { ...MINIMAL, message_log: [] }, /^message_log: expected at least one message/],
     ['only empty messages', { ...MINIMAL, message_log: [{ role: 'user', content: '' }] }, /^message_log: expected a prompt/],
     ['no task', { message_log: MINIMAL.message_log }, /^task_name: expected string, got nothing$/],
-    ['a number as content', { ...MINIMAL, message_log: [{ role: 'user', content: 7 }] }, /^message_log\.0\.content: expected string, got 7$/],
+    ['a number as content', { ...MINIMAL, message_log: [{ role: 'user', content: 7 }] }, /^message_log\.0\.content: expected a text, or a list of parts of type text or image_url, got 7$/],
     ['an unknown field in a message', { ...MINIMAL, message_log: [{ role: 'user', content: 'x', tool: 1 }] }, /^message_log\.0\.tool: unknown field$/],
     ['a negative id', { ...MINIMAL, message_log: [{ role: 'user', content: 'x', token_ids: [-1] }] }, /^message_log\.0\.token_ids\.0: .*got -1$/],
     ['a fraction as id', { ...MINIMAL, message_log: [{ role: 'user', content: 'x', token_ids: [1.5] }] }, /^message_log\.0\.token_ids\.0: .*got 1\.5$/],

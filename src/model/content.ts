@@ -1,0 +1,80 @@
+import { z } from 'zod';
+
+/**
+ * What a prompt's message says: text, or parts in the order in which the policy reads them, as OpenAI's chat API and
+ * vLLM spell them. Everything that the policy or an environment says is text.
+ */
+const TextPart = z.strictObject({ type: z.literal('text'), text: z.string() });
+const ImagePart = z.strictObject({
+  type: z.literal('image_url'),
+  image_url: z.strictObject({
+    /** `https:`, `file:` (where the engine allows it) or `data:`. */
+    url: z.string().min(1),
+    detail: z.enum(['auto', 'low', 'high']).optional(),
+  }),
+});
+
+export const ContentPart = z.discriminatedUnion('type', [TextPart, ImagePart], {
+  error: 'expected a part of type text or image_url',
+});
+export type ContentPart = z.infer<typeof ContentPart>;
+
+export const Content = z.union([z.string(), z.array(ContentPart).min(1)], {
+  error: 'expected a text, or a list of parts of type text or image_url',
+});
+export type Content = z.infer<typeof Content>;
+
+/** What environments and previews see of it. */
+export const textOf = (content: Content): string =>
+  typeof content === 'string'
+    ? content
+    : content.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('');
+
+export const hasImages = (content: Content): boolean =>
+  typeof content !== 'string' && content.some(({ type }) => type === 'image_url');
+
+const REFERENCE = 'sample:';
+
+/** `message_log.0.content.1`: the part of the sample that a reference stands for. */
+const placeOf = (message: number, part: number): string =>
+  `${REFERENCE}message_log.${message}.content.${part}`;
+
+/**
+ * Images that are written out (`data:` URLs) as references to their place in the sample: the manifest has them once,
+ * and a journal that is read at every turn, for every repeat, does not.
+ */
+export function referenceImages<M extends { content: Content }>(messages: readonly M[]): M[] {
+  return mapImages(messages, (url, place) => (url.startsWith('data:') ? place : url));
+}
+
+/** The other way round. A reference that the sample does not explain stays. */
+export function restoreImages<M extends { content: Content }>(
+  messages: readonly M[],
+  sample: readonly { content: Content }[],
+): M[] {
+  const images = new Map<string, string>();
+  mapImages(sample, (url, place) => {
+    images.set(place, url);
+    return url;
+  });
+  return mapImages(messages, (url) => images.get(url) ?? url);
+}
+
+function mapImages<M extends { content: Content }>(
+  messages: readonly M[],
+  change: (url: string, place: string) => string,
+): M[] {
+  return messages.map((message, k) => {
+    const { content } = message;
+    if (typeof content === 'string') return message;
+    const parts = content.map((part, i) =>
+      part.type === 'image_url'
+        ? {
+            ...part,
+            image_url: { ...part.image_url, url: change(part.image_url.url, placeOf(k, i)) },
+          }
+        : part,
+    );
+    return { ...message, content: parts };
+  });
+}
