@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { textOf } from '../../src/model/content.js';
 import { parseLine } from '../../src/model/journal.js';
 import type { Row } from '../../src/model/row.js';
 import { createRandom } from '../../src/simulator/random.js';
@@ -116,7 +117,7 @@ function split({ message_log, ...row }: Row): { rest: object; logprobs: number[]
   const logprobs = message_log.flatMap(({ generation_logprobs }) => generation_logprobs ?? []);
   const messages = message_log.map(({ role, content, token_ids }) => ({
     role,
-    content: content.replaceAll(/\uFFFD+/g, '\uFFFD'),
+    content: textOf(content).replaceAll(/\uFFFD+/g, '\uFFFD'),
     token_ids,
   }));
   return { rest: { ...rest, messages }, logprobs };
