@@ -1,0 +1,21 @@
+/** A verifier compares the answer that a response holds with the ground truth (upstream's `math_verify_impl`). */
+
+export interface VerifierInput {
+  /** As the sample's `extra_env_info` has it: a verifier checks the type that it needs. */
+  ground_truth: unknown;
+  /** All contents of the assistant, concatenated. */
+  response: string;
+}
+
+export interface Verdict {
+  /** One number; or named components, each under the name that rows and metrics show. */
+  score: number | Record<string, number>;
+  /** What was compared, as upstream shows it; null where nothing was found. */
+  extracted_answer: string | null;
+}
+
+/** Throws `EnvironmentRejected` where the ground truth is none that it can compare with. */
+export type PureVerifier = (input: VerifierInput) => Verdict;
+
+/** Throws also the faults of what it runs on (a process). */
+export type Verifier = (input: VerifierInput, signal: AbortSignal) => Promise<Verdict>;
