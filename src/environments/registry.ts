@@ -2,7 +2,16 @@ import { z } from 'zod';
 import { Duration, toMs } from '../model/durations.js';
 import type { Environment, EnvironmentContext } from './environment.js';
 import { createHttpEnvironment } from './http.js';
+import { verifyDapo } from './math/dapo.js';
+import { createMathEnvironment } from './math/environment.js';
+import { createHfVerifier } from './math/hf-verifier.js';
+import { verifyMultiReward } from './math/multi-reward.js';
+import { verifyEnglishMultichoice, verifyMultilingualMultichoice } from './math/multichoice.js';
+import { isPureVerifier, MATH_SETTINGS, type VerifierName } from './math/settings.js';
+import type { PureVerifier, Verifier } from './math/verifier.js';
 import { createSlidingPuzzle } from './sliding-puzzle/environment.js';
+import { createVlmEnvironment } from './vlm/environment.js';
+import { needsGrader, VLM_SETTINGS } from './vlm/settings.js';
 
 /** The kinds of environment that temporal.yaml can name. A new one is a schema here and a line in `createEnvironment`. */
 
@@ -44,7 +53,11 @@ const HttpSettings = z.strictObject({
   ...STEP_QUEUE,
 });
 
-const KINDS = [SlidingPuzzleSettings, HttpSettings] as const;
+const MathSettings = z.strictObject({ ...MATH_SETTINGS, ...STEP_QUEUE });
+
+const VlmSettings = z.strictObject({ ...VLM_SETTINGS, ...STEP_QUEUE });
+
+const KINDS = [SlidingPuzzleSettings, HttpSettings, MathSettings, VlmSettings] as const;
 
 export const EnvironmentSettings = z.discriminatedUnion('kind', KINDS, {
   error: ({ input }) => describeKind(input),
@@ -70,6 +83,10 @@ export function isInProcess(settings: EnvironmentSettings): boolean {
       return true;
     case 'http':
       return false;
+    case 'math':
+      return isPureVerifier(settings.verifier);
+    case 'vlm':
+      return !settings.reward_functions.some(needsGrader);
   }
 }
 
@@ -81,6 +98,8 @@ export function resolvePaths(
   switch (settings.kind) {
     case 'sliding_puzzle':
     case 'http':
+    case 'math':
+    case 'vlm':
       return settings;
   }
 }
@@ -88,12 +107,53 @@ export function resolvePaths(
 // eslint-disable-next-line @typescript-eslint/require-await -- kinds that load something await it
 export async function createEnvironment(
   settings: EnvironmentSettings,
-  _context: EnvironmentContext,
+  context: EnvironmentContext,
 ): Promise<Environment> {
   switch (settings.kind) {
     case 'sliding_puzzle':
       return createSlidingPuzzle();
     case 'http':
       return createHttpEnvironment({ url: settings.url, timeout_ms: toMs(settings.timeout) });
+    case 'math':
+      return {
+        ...createMathEnvironment({
+          verify: verifierOf(settings.verifier, context),
+          in_process: isInProcess(settings),
+          return_extracted_answer: settings.return_extracted_answer,
+        }),
+        ...graderHealth(settings, context),
+      };
+    case 'vlm':
+      return {
+        ...createVlmEnvironment({
+          reward_functions: settings.reward_functions,
+          grader: context.grader,
+        }),
+        ...graderHealth(settings, context),
+      };
   }
+}
+
+/** What needs the grader is healthy when that is; it belongs to the worker, which closes it. */
+const graderHealth = (
+  settings: EnvironmentSettings,
+  { grader }: EnvironmentContext,
+): Pick<Environment, 'health'> =>
+  isInProcess(settings) ? {} : { health: (signal) => grader.health(signal) };
+
+const PURE_VERIFIERS: Record<Exclude<VerifierName, 'hf_math_verify'>, PureVerifier> = {
+  dapo_math_verify: verifyDapo,
+  english_multichoice: verifyEnglishMultichoice,
+  multilingual_multichoice: verifyMultilingualMultichoice,
+  multi_reward: verifyMultiReward,
+};
+
+function verifierOf(name: VerifierName, { grader }: EnvironmentContext): Verifier {
+  if (!isPureVerifier(name)) return createHfVerifier(grader);
+  const verify = PURE_VERIFIERS[name];
+  // A throw in here rejects the promise, as a verifier promises.
+  return (input) =>
+    new Promise((resolve) => {
+      resolve(verify(input));
+    });
 }

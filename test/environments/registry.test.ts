@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Environment } from '../../src/environments/environment.js';
+import { createGraderPool } from '../../src/environments/math/grader-pool.js';
 import { createEnvironment, EnvironmentSettings } from '../../src/environments/registry.js';
 import { problemsOf } from '../../src/model/problems.js';
 import { answer, startServer } from './loopback-server.js';
@@ -12,7 +13,16 @@ function problemsIn(settings: unknown): string[] {
 }
 
 const make = (settings: unknown): Promise<Environment> =>
-  createEnvironment(EnvironmentSettings.parse(settings), { name: 'test', report: () => undefined });
+  createEnvironment(EnvironmentSettings.parse(settings), {
+    name: 'test',
+    grader: createGraderPool({
+      command: () => null,
+      max_processes: 1,
+      deadline_ms: 1,
+      start_timeout_ms: 1,
+    }),
+    report: () => undefined,
+  });
 
 describe('environment settings', () => {
   test('of the sliding puzzle make an environment in process', async () => {
@@ -52,7 +62,7 @@ describe('environment settings', () => {
   });
 
   test('of an unknown kind are refused, with the kind and those there are', () => {
-    const known = 'known kinds: sliding_puzzle, http';
+    const known = 'known kinds: sliding_puzzle, http, math, vlm';
     assert.deepEqual(problemsIn({ kind: 'chess' }), [
       `kind: unknown environment kind "chess"; ${known}`,
     ]);

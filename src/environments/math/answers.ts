@@ -1,11 +1,10 @@
-import { z } from 'zod';
 import { utf8Length } from '../../model/utf8.js';
 import type { EnvironmentMessage, Metadata, StepInput } from '../environment.js';
-import { rejected, rejectedFields } from '../rejections.js';
+import { rejected } from '../rejections.js';
 import type { GraderPool } from './grader-pool.js';
 import type { Comparison, Pair } from './grader-process.js';
 
-/** What `math` and `vlm` share: the answer of a log, its ground truth, and how both reach the grader. */
+/** What `math` and `vlm` share: the answer in a log, and how it reaches the grader. */
 
 /** Contents of all assistant messages, also those of the prompt, one after the other (upstream statement 42). */
 export const responseOf = (log: EnvironmentMessage[]): string =>
@@ -14,25 +13,16 @@ export const responseOf = (log: EnvironmentMessage[]): string =>
     .map(({ content }) => content)
     .join('');
 
-const GraderInput = z.looseObject({ ground_truth: z.string() });
-
-/** Throws `EnvironmentRejected` that names the field: upstream gives such a sample the reward 0. */
-export function groundTruthText(info: Metadata, subject: string): string {
-  const parsed = GraderInput.safeParse(info);
-  if (parsed.success) return parsed.data.ground_truth;
-  throw rejectedFields({ subject, error: parsed.error, input: info });
-}
-
 /** One list of metadata for one list of logs. */
 export function pairUp(
   { message_log_batch, metadata }: StepInput,
   subject: string,
-): { log: EnvironmentMessage[]; info: Metadata; sample: number }[] {
+): { log: EnvironmentMessage[]; info: Metadata }[] {
   if (message_log_batch.length !== metadata.length) {
     const what = `expected ${message_log_batch.length}, one per message log, got ${metadata.length}`;
     throw rejected({ subject, problems: [{ where: 'metadata', what }] });
   }
-  return metadata.map((info, sample) => ({ log: message_log_batch[sample] ?? [], info, sample }));
+  return metadata.map((info, sample) => ({ log: message_log_batch[sample] ?? [], info }));
 }
 
 /** Some 130,000 tokens. math-verify needs 0.2 s for so much text. */

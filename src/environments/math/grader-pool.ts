@@ -86,7 +86,8 @@ export function createGraderPool(options: GraderPoolOptions): GraderPool {
       },
       (error: unknown) => {
         live.delete(process);
-        if (live.size === 0) refuseLine(notStarting(command, error));
+        const others = [...live.values()].some(({ state }) => state !== 'starting');
+        if (!others) refuseLine(notStarting(command, error));
       },
     );
     void process.ended.then(() => {
