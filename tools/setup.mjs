@@ -1,6 +1,6 @@
 /**
  * Makes a fresh clone ready, and does nothing quickly when it is: packages as package-lock.json says, `dist` as the
- * sources say, and with `--test` the Temporal CLI. Plain JavaScript without dependencies: it runs before they exist.
+ * sources say, the maths grader, and with `--test` the Temporal CLI. Plain JavaScript without dependencies: it runs before they exist.
  */
 import {
   chmodSync,
@@ -15,6 +15,7 @@ import {
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { filesBelow, fingerprint, readStamp } from './fingerprint.mjs';
+import { ensureGrader } from './grader-setup.mjs';
 import { runStep } from './run-step.mjs';
 import { withLock } from './set-up-lock.mjs';
 
@@ -35,6 +36,7 @@ async function main(options) {
       if (!buildIsThere()) await build();
     });
   }
+  await ensureMathsGrader();
   if (options.includes('--test')) await ensureTemporalCli();
 }
 
@@ -139,6 +141,15 @@ async function build() {
   if (existsSync(at('dist'))) renameSync(at('dist'), old);
   renameSync(folder, at('dist'));
   rmSync(old, { recursive: true, force: true });
+}
+
+/** Where and with what is decided where it is started. */
+async function ensureMathsGrader() {
+  const { graderInstall, PYTHON_VARIABLE } = await import(
+    pathToFileURL(at('dist', 'environments', 'math', 'grader-install.js')).href
+  );
+  const env = process.env;
+  await ensureGrader({ install: graderInstall(env), variable: PYTHON_VARIABLE, env, say });
 }
 
 /** Some tests run a real Temporal server; better to wait for the CLI here than in the first of them. */

@@ -5,6 +5,8 @@ import type { Retriever } from './retriever/retriever.js';
  * samples at once; environments behind a service speak the same shapes over HTTP (`http.ts`).
  */
 
+import type { GraderPool } from './math/grader-pool.js';
+
 export interface EnvironmentMessage {
   role: string;
   content: string;
@@ -71,6 +73,8 @@ export interface Environment {
 export interface EnvironmentContext {
   /** Its key under `environments`: how messages name it. */
   name: string;
+  /** Shared by the environments of a worker, which closes it. */
+  grader: GraderPool;
   /** Tells the operator, once, what they should know of it. */
   report: (message: string) => void;
   /** The value of a variable that the settings name; undefined where it is not set. */

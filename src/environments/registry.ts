@@ -1,88 +1,19 @@
-import { z } from 'zod';
-import { Duration, toMs } from '../model/durations.js';
-import { BaseUrl } from './base-url.js';
+import { toMs } from '../model/durations.js';
 import { createCalculator } from './calculator/environment.js';
 import { createCodeJaccard } from './code-jaccard/environment.js';
+import { createCode } from './code/environment.js';
 import type { Environment, EnvironmentContext } from './environment.js';
 import { createHttpEnvironment } from './http.js';
+import { createMathEnvironment } from './math/environment.js';
+import { verifierOf } from './math/verifiers.js';
+import { createModuleEnvironment } from './module.js';
 import { createRetrieverEnvironment } from './retriever/environment.js';
-import { RetrieverSettings, resolveRetrieverPaths } from './retriever/settings.js';
 import { createRewardModel } from './reward-model/environment.js';
-import { RewardModelSettings } from './reward-model/settings.js';
+import { isInProcess, type EnvironmentSettings } from './settings.js';
 import { createSlidingPuzzle } from './sliding-puzzle/environment.js';
-import { STEP_QUEUE } from './step-queue.js';
+import { createVlmEnvironment } from './vlm/environment.js';
 
-/** The kinds of environment that temporal.yaml can name. A new one is a schema here and a line in `createEnvironment`. */
-
-const SlidingPuzzleSettings = z.strictObject({ kind: z.literal('sliding_puzzle') });
-const CodeJaccardSettings = z.strictObject({ kind: z.literal('code_jaccard') });
-const CalculatorSettings = z.strictObject({ kind: z.literal('calculator') });
-
-const HttpSettings = z.strictObject({
-  kind: z.literal('http'),
-  url: BaseUrl,
-  /** For one step, from connecting to the last byte of the answer. */
-  timeout: Duration.default('5m'),
-  ...STEP_QUEUE,
-});
-
-const KINDS = [
-  SlidingPuzzleSettings,
-  CodeJaccardSettings,
-  CalculatorSettings,
-  RetrieverSettings,
-  RewardModelSettings,
-  HttpSettings,
-] as const;
-
-export const EnvironmentSettings = z.discriminatedUnion('kind', KINDS, {
-  error: ({ input }) => describeKind(input),
-});
-export type EnvironmentSettings = z.infer<typeof EnvironmentSettings>;
-
-/** undefined leaves zod's own text, for settings that are no object. */
-function describeKind(settings: unknown): string | undefined {
-  if (typeof settings !== 'object' || settings === null || Array.isArray(settings))
-    return undefined;
-  const kind = 'kind' in settings ? settings.kind : undefined;
-  const problem =
-    kind === undefined ? 'required' : `unknown environment kind ${JSON.stringify(kind)}`;
-  return `${problem}; known kinds: ${knownKinds()}`;
-}
-
-const knownKinds = (): string => KINDS.map(({ shape }) => shape.kind.value).join(', ');
-
-/** Are its turns played beside the generation? What `in_process` of the environment will say. */
-export function isInProcess(settings: EnvironmentSettings): boolean {
-  switch (settings.kind) {
-    case 'sliding_puzzle':
-    case 'code_jaccard':
-    case 'calculator':
-    case 'retriever':
-      return true;
-    case 'reward_model':
-    case 'http':
-      return false;
-  }
-}
-
-/** The settings with paths relative to temporal.yaml's folder made absolute. */
-export function resolvePaths(
-  settings: EnvironmentSettings,
-  directory: string,
-): EnvironmentSettings {
-  switch (settings.kind) {
-    case 'retriever':
-      return resolveRetrieverPaths(settings, directory);
-    case 'sliding_puzzle':
-    case 'code_jaccard':
-    case 'calculator':
-    case 'reward_model':
-    case 'http':
-      return settings;
-  }
-}
-
+/** What temporal.yaml names, made. Throws an error that names the environment and what is wrong with its settings. */
 export async function createEnvironment(
   settings: EnvironmentSettings,
   context: EnvironmentContext,
@@ -90,18 +21,46 @@ export async function createEnvironment(
   switch (settings.kind) {
     case 'sliding_puzzle':
       return createSlidingPuzzle();
-    case 'code_jaccard':
-      return createCodeJaccard();
-    case 'calculator':
-      return createCalculator();
+    case 'math':
+      return {
+        ...createMathEnvironment({
+          verify: verifierOf(settings.verifier, context.grader),
+          in_process: isInProcess(settings),
+          return_extracted_answer: settings.return_extracted_answer,
+        }),
+        ...graderHealth(settings, context),
+      };
+    case 'code':
+      return createCode(settings, context);
+    case 'vlm':
+      return {
+        ...createVlmEnvironment({
+          reward_functions: settings.reward_functions,
+          grader: context.grader,
+        }),
+        ...graderHealth(settings, context),
+      };
     case 'retriever':
       return createRetrieverEnvironment(await context.retriever(context.name));
+    case 'code_jaccard':
+      return createCodeJaccard();
     case 'reward_model':
       return createRewardModel(settings, { api_key: apiKeyOf(settings, context) });
+    case 'calculator':
+      return createCalculator();
     case 'http':
       return createHttpEnvironment({ url: settings.url, timeout_ms: toMs(settings.timeout) });
+    case 'module':
+      return await createModuleEnvironment(settings, context);
   }
 }
+
+/** What needs the grader is healthy when that is; it belongs to the worker, which closes it. */
+const graderHealth = (
+  settings: EnvironmentSettings,
+  { grader }: EnvironmentContext,
+): Pick<Environment, 'health'> =>
+  isInProcess(settings) ? {} : { health: (signal) => grader.health(signal) };
 
 /** Secrets are named in the settings, never written: not there, and so not in history, journal or log. */
 function apiKeyOf(

@@ -1,6 +1,6 @@
 import { access, constants, stat } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import path from 'node:path';
+import { userCacheFolder } from '../model/user-cache.js';
 import type { InstallTarget } from './temporal-cli-install.js';
 import { buildTemporalCli, downloadTemporalCli } from './temporal-cli-install.js';
 import { checkTemporalCli, MINIMUM_VERSION, TEMPORAL_CLI_VERSION } from './temporal-cli-version.js';
@@ -96,7 +96,7 @@ async function isExecutable(file: string): Promise<boolean> {
 function installTarget({ env, projectRoot, say, downloadOrigin }: FindOptions): InstallTarget {
   return {
     path: path.join(
-      cacheFolder(env),
+      userCacheFolder(env),
       'durable-rollouts',
       'temporal-cli',
       TEMPORAL_CLI_VERSION,
@@ -107,15 +107,6 @@ function installTarget({ env, projectRoot, say, downloadOrigin }: FindOptions): 
     env,
     say,
   };
-}
-
-function cacheFolder(env: NodeJS.ProcessEnv): string {
-  const xdg = env['XDG_CACHE_HOME'];
-  if (xdg !== undefined && path.isAbsolute(xdg)) return xdg;
-  const home = env['HOME'] ?? homedir();
-  return process.platform === 'darwin'
-    ? path.join(home, 'Library', 'Caches')
-    : path.join(home, '.cache');
 }
 
 function nothingWorked(tried: readonly string[]): string {

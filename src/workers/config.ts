@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { LineCounter, parseDocument } from 'yaml';
 import { z } from 'zod';
-import { EnvironmentSettings, isInProcess, resolvePaths } from '../environments/registry.js';
+import { EnvironmentSettings, isInProcess, resolvePaths } from '../environments/settings.js';
 import { Duration } from '../model/durations.js';
 import { problemsOf } from '../model/problems.js';
 import type { MemoryPlan } from './memory.js';

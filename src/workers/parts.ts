@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import type { DeployedEnvironment, GenerationPool } from '../activities/dependencies.js';
+import { createGraderPool, installedGrader } from '../environments/math/grader-pool.js';
 import { createEnvironment } from '../environments/registry.js';
 import { createRetrievers } from '../environments/retriever/open-retriever.js';
 import type { GenerationService } from '../generation/generation-service.js';
@@ -32,6 +33,7 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
       createPool({ name, settings, config }, { env, log }),
     ]),
   );
+  const grader = createGraderPool(installedGrader(env));
   const environments = new Map<string, DeployedEnvironment>();
   const retriever = createRetrievers({
     settingsOf: (name) => config.environments[name],
@@ -42,6 +44,7 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
   for (const [task, settings] of Object.entries(config.environments)) {
     const environment = await createEnvironment(settings, {
       name: task,
+      grader,
       report: (message) => {
         log.info({ environment: task }, message);
       },
@@ -60,7 +63,11 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
     environments,
     close: async () => {
       const closing = [...environments.values()].map(({ environment }) => environment.close?.());
-      await Promise.all([...closing, ...[...pools.values()].map((pool) => pool.close())]);
+      await Promise.all([
+        ...closing,
+        grader.close(),
+        ...[...pools.values()].map((pool) => pool.close()),
+      ]);
     },
   };
 }

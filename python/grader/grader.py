@@ -1,0 +1,187 @@
+"""Compares answers with math-verify, one JSON line in, one JSON line out.
+
+    {"id": 7, "gold": "\\boxed{4}", "answer": "so it is \\boxed{2+2}"}
+    {"id": 7, "score": 1.0, "extracted_answer": "2 + 2", "last": false}
+
+The same configuration as NeMo RL's `HFVerifyWorker`: LaTeX from the gold text, expressions and LaTeX from the answer,
+six decimals. What differs: running out of time or memory is `{"id": 7, "fault": "timeout" | "memory", "message": ..}`
+and never a score; math-verify itself returns False for a timeout, and swallows `MemoryError`.
+
+After a `last` reply the process ends: an interrupted sympy may be left with half-filled caches.
+The first line is `{"ready": true, ..}` with the versions in use. Python 3.10 or later.
+"""
+
+import argparse
+import json
+import logging
+import os
+import resource
+import sys
+import threading
+import time
+from importlib.metadata import version
+
+COMPARE_SECONDS = 5  # math-verify's own default, of one comparison as of one parse
+TEXT_SECONDS = 2  # as in math-verify's `math_metric`
+BYTES_AT_MOST = 1536 * 2**20  # of address space
+TEXT_AT_MOST = 65536  # characters of an extracted answer; a longer one is not worth its way
+BYTES_SUSPECT = 512 * 2**20  # resident; an ordinary check stays below 100 MB
+
+
+class OutOfTime(Exception):
+    pass
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("--parent", type=int, required=True)
+    end_with_parent(options.parse_args().parent)
+    limit(resource.RLIMIT_AS, BYTES_AT_MOST)
+    limit(resource.RLIMIT_CORE, 0)
+
+    # Whatever a library prints must not get between the replies.
+    replies = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+    def reply(value):
+        data = json.dumps(value).encode() + b"\n"
+        while data:
+            data = data[replies.write(data) :]
+
+    compare = load()
+    reply({"ready": True, "math_verify": version("math-verify"), "sympy": version("sympy")})
+    for line in sys.stdin.buffer:
+        job = json.loads(line)
+        answer = check(compare, job)
+        last = "fault" in answer or peak_bytes() > BYTES_SUSPECT
+        reply({"id": job["id"], **answer, "last": last})
+        if last:
+            break
+
+
+def check(compare, job):
+    try:
+        score, extracted = compare(job["gold"], job["answer"])
+    except OutOfTime as late:
+        return {"fault": "timeout", "message": str(late)}
+    # A comparison that could not get its memory was counted as "not equal" by math-verify.
+    if score == 0 and peak_bytes() > BYTES_SUSPECT:
+        return {"fault": "memory", "message": f"more than {BYTES_SUSPECT // 2**20} MiB"}
+    return {"score": score, "extracted_answer": extracted}
+
+
+def load():
+    logging.getLogger("math_verify").setLevel(logging.CRITICAL)
+    from math_verify import parse, verify
+    from math_verify.errors import TimeoutException
+    from math_verify.parser import ExprExtractionConfig, LatexExtractionConfig
+    from math_verify.utils import timeout
+
+    gold_targets = (LatexExtractionConfig(),)
+    answer_targets = (ExprExtractionConfig(), LatexExtractionConfig())
+
+    def within(seconds, what, work):
+        """An alarm that a library swallowed still counts: by the clock."""
+        started = time.monotonic()
+        try:
+            result = work()
+        except TimeoutException:
+            raise OutOfTime(f"{what} took more than {seconds} s") from None
+        if time.monotonic() - started >= seconds and not result:
+            raise OutOfTime(f"{what} took more than {seconds} s")
+        return result
+
+    def parsed(text, targets, what):
+        def work():
+            try:
+                return parse(text, targets, raise_on_error=True)
+            except Exception:
+                return []  # a malformed text holds no answer
+
+        return within(COMPARE_SECONDS, f"parsing the {what}", work)
+
+    def equal(gold, answer):
+        def work():
+            try:
+                return verify(gold, answer, 6, raise_on_error=True)
+            except Exception:
+                return False
+
+        return within(COMPARE_SECONDS, "comparing", work)
+
+    def any_equal(golds, answers):
+        """One pair that is equal decides; a pair that took too long leaves "not equal" unknown."""
+        late = None
+        for gold in golds:
+            for answer in answers:
+                try:
+                    if equal(gold, answer):
+                        return True
+                except OutOfTime as error:
+                    late = error
+        if late is not None:
+            raise late
+        return False
+
+    def compare(gold_text, answer_text):
+        answers = parsed(answer_text, answer_targets, "answer")
+        golds = parsed(gold_text, gold_targets, "ground truth")
+        if not golds:
+            return 0.0, None
+        try:
+            texts = timeout(TEXT_SECONDS)(lambda: ([str(g) for g in golds], [str(a) for a in answers]))()
+        except TimeoutException:
+            texts = None  # the texts are for people; the comparison goes on, as upstream's
+        except Exception:
+            return 0.0, None  # such as an integer of more than 4,300 digits: 0 upstream
+        score = 1.0 if any_equal(golds, answers) else 0.0
+        return score, None if texts is None else extracted_answer(*texts)
+
+    return compare
+
+
+def extracted_answer(golds, answers):
+    """The first text that is the gold's, else the first; None where there is none, or only a huge one."""
+    same = {text.strip() for text in golds} - {""}
+    found = next((text for text in answers if text.strip() in same), answers[0] if answers else None)
+    return None if found is None or len(found) > TEXT_AT_MOST else found
+
+
+def limit(kind, amount):
+    try:
+        resource.setrlimit(kind, (amount, amount))
+    except (ValueError, OSError):
+        pass  # macOS refuses some, a stricter limit of the user stays
+
+
+def peak_bytes():
+    """Of this program alone; `ru_maxrss` on Linux begins with what the parent had before exec."""
+    try:
+        with open("/proc/self/status") as status:
+            for line in status:
+                if line.startswith("VmHWM:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def end_with_parent(parent):
+    """Also in the middle of a check, when nobody reads stdin."""
+    if sys.platform == "linux":
+        import ctypes
+
+        PR_SET_PDEATHSIG, SIGKILL = 1, 9
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, SIGKILL)
+
+    def watch():
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    # Elsewhere there is only this thread, which waits while one long operation holds the interpreter.
+    threading.Thread(target=watch, daemon=True).start()
+
+
+if __name__ == "__main__":
+    main()

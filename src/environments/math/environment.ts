@@ -1,0 +1,61 @@
+import type { Environment, EnvironmentReturn } from '../environment.js';
+import { observationOf, pairUp, responseOf } from './answers.js';
+import { answerMetrics } from './metrics.js';
+import type { Verdict, Verifier } from './verifier.js';
+
+export interface MathOptions {
+  verify: Verifier;
+  in_process: boolean;
+  return_extracted_answer: boolean;
+}
+
+/** Upstream's maths environment: one answer, one verdict, done (statements 42 and 43). */
+export function createMathEnvironment({
+  verify,
+  in_process,
+  return_extracted_answer,
+}: MathOptions): Environment {
+  return {
+    in_process,
+    async step(input, { signal }) {
+      const pairs = pairUp(input, 'math');
+      const verdicts = await Promise.all(
+        pairs.map(({ log, info }) =>
+          verify({ ground_truth: info['ground_truth'], response: responseOf(log) }, signal),
+        ),
+      );
+      return {
+        observations: verdicts.map((verdict) => observationOf(isCorrect(verdict))),
+        metadata: input.metadata,
+        next_stop_strings: verdicts.map(() => null),
+        rewards: rewardsOf(verdicts),
+        terminateds: verdicts.map(() => true),
+        answers: return_extracted_answer
+          ? verdicts.map(({ extracted_answer }) => extracted_answer)
+          : null,
+      };
+    },
+    globalPostProcessAndMetrics: answerMetrics,
+  };
+}
+
+/** Of several components the observation speaks of correctness (statement 51). */
+const CORRECTNESS = 'reward/correctness';
+
+const isCorrect = ({ score }: Verdict): boolean =>
+  (typeof score === 'number' ? score : (score[CORRECTNESS] ?? 0)) !== 0;
+
+/** One verifier's verdicts have one form: all a number, or all the same components. */
+function rewardsOf(verdicts: Verdict[]): EnvironmentReturn['rewards'] {
+  const components = new Map<string, number[]>();
+  const plain: number[] = [];
+  for (const { score } of verdicts) {
+    if (typeof score === 'number') plain.push(score);
+    else {
+      for (const [name, value] of Object.entries(score)) {
+        components.set(name, [...(components.get(name) ?? []), value]);
+      }
+    }
+  }
+  return components.size === 0 ? plain : Object.fromEntries(components);
+}

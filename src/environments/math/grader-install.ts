@@ -1,0 +1,59 @@
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { userCacheFolder } from '../../model/user-cache.js';
+
+/** The grader is a Python program; the set-up installs its packages into the user's cache (tools/grader-setup.mjs). */
+
+/** Of this project: from `src` as from `dist`. */
+const SCRIPTS = fileURLToPath(new URL('../../../python/grader/', import.meta.url));
+
+/** Another Python, which has the packages of python/grader/requirements.txt: then nothing is installed. */
+export const PYTHON_VARIABLE = 'ROLLOUT_GRADER_PYTHON';
+
+export interface GraderInstall {
+  /** The virtual environment; other requirements have another one. */
+  folder: string;
+  python: string;
+  /** Written when the installation is whole. */
+  stamp: string;
+  requirements: string;
+}
+
+export function graderInstall(env: NodeJS.ProcessEnv): GraderInstall {
+  const requirements = path.join(SCRIPTS, 'requirements.txt');
+  const hash = createHash('sha256').update(readFileSync(requirements)).digest('hex').slice(0, 16);
+  const folder = path.join(userCacheFolder(env), 'durable-rollouts', 'grader', hash);
+  return {
+    folder,
+    python: path.join(folder, 'bin', 'python'),
+    stamp: path.join(folder, '.installed'),
+    requirements,
+  };
+}
+
+/** How a grader process is started. */
+export interface GraderCommand {
+  program: string;
+  args: string[];
+  env: NodeJS.ProcessEnv;
+}
+
+/** Only what Python needs to start: secrets of the worker stay with the worker. */
+const PASSED_ON = ['PATH', 'HOME', 'TMPDIR', 'LD_LIBRARY_PATH', 'DYLD_LIBRARY_PATH'];
+
+/** null where the set-up has installed no grader. */
+export function graderCommand(env: NodeJS.ProcessEnv): GraderCommand | null {
+  const given = env[PYTHON_VARIABLE];
+  const own = given === undefined || given === '';
+  const install = graderInstall(env);
+  if (own && !existsSync(install.stamp)) return null;
+  const passed = PASSED_ON.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]]));
+  return {
+    program: own ? install.python : given,
+    args: ['-u', path.join(SCRIPTS, 'grader.py'), '--parent', String(process.pid)],
+    // The order of Python's sets and dictionaries, and with it the text of an answer, is the same in every process.
+    env: { ...(Object.fromEntries(passed) as NodeJS.ProcessEnv), PYTHONHASHSEED: '0' },
+  };
+}

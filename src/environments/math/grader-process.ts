@@ -1,0 +1,195 @@
+import { spawn } from 'node:child_process';
+import { z } from 'zod';
+import type { GraderCommand } from './grader-install.js';
+
+/** One Python process that compares answers, one at a time (python/grader/grader.py). */
+
+const MAX_LINE_BYTES = 2 ** 20;
+const KEPT_ERROR_BYTES = 2000;
+
+export interface Pair {
+  /** LaTeX that holds the right answer. */
+  gold: string;
+  answer: string;
+}
+
+export interface Comparison {
+  score: number;
+  extracted_answer: string | null;
+}
+
+/** What became of a pair; a process whose check failed is gone, or on its way. */
+export type Outcome = { comparison: Comparison; last: boolean } | { failed: string };
+
+export interface GraderProcess {
+  /** Rejects with the reason when the process ends before it can compare. */
+  ready: Promise<void>;
+  ended: Promise<void>;
+  /** One at a time, when ready. Never rejects, and resolves soon after the deadline at the latest. */
+  check(pair: Pair): Promise<Outcome>;
+  kill(): void;
+}
+
+const Ready = z.object({ ready: z.literal(true) });
+const Reply = z.union([
+  z.object({
+    id: z.int(),
+    score: z.number().min(0).max(1),
+    extracted_answer: z.string().nullable(),
+    last: z.boolean(),
+  }),
+  z.object({ id: z.int(), fault: z.string(), message: z.string() }),
+]);
+
+interface Check {
+  id: number;
+  settle: (outcome: Outcome) => void;
+}
+
+export interface GraderLimits {
+  /** For one check: then the process is killed. */
+  deadline_ms: number;
+  start_timeout_ms: number;
+}
+
+export function startGraderProcess(command: GraderCommand, limits: GraderLimits): GraderProcess {
+  const { deadline_ms, start_timeout_ms } = limits;
+  const { promise: ready, resolve: becomeReady, reject: failToStart } = withResolvers();
+  // Whoever waits for it hears of it; a rejection that nobody waits for is no crash.
+  ready.catch(() => undefined);
+  const { promise: ended, resolve: confirmEnd } = withResolvers();
+  const child = spawn(command.program, command.args, { env: command.env, stdio: 'pipe' });
+  let errors = '';
+  let over: string | null = null;
+  let isReady = false;
+  let current: Check | null = null;
+  let last_id = 0;
+
+  const end = (why: string): void => {
+    if (over !== null) return;
+    over = why;
+    clearTimeout(startTimer);
+    child.kill('SIGKILL');
+    failToStart(new Error(why));
+    current?.settle({ failed: why });
+  };
+  const startTimer = setTimeout(() => {
+    end(`was not ready after ${start_timeout_ms / 1000} s`);
+  }, start_timeout_ms);
+
+  const receive = (line: string): void => {
+    if (over !== null) return;
+    if (!isReady) {
+      if (!Ready.safeParse(json(line)).success) {
+        end(`began with ${shown(line)}`);
+        return;
+      }
+      isReady = true;
+      clearTimeout(startTimer);
+      becomeReady();
+      return;
+    }
+    const { data: reply } = Reply.safeParse(json(line));
+    if (reply === undefined) end(`answered ${shown(line)}`);
+    else if (reply.id !== current?.id) end(`answered check ${reply.id}, which was not asked`);
+    else if ('fault' in reply) end(`${reply.fault}: ${reply.message}`);
+    else {
+      const { score, extracted_answer, last } = reply;
+      current.settle({ comparison: { score, extracted_answer }, last });
+    }
+  };
+
+  const { push } = lines({ receive, tooLong: end });
+  child.stdout.on('data', push);
+  child.stderr.on('data', (data: Buffer) => {
+    errors = (errors + data.toString()).slice(-KEPT_ERROR_BYTES);
+  });
+  // What it could not read any more shows in how it ended.
+  child.stdin.on('error', () => undefined);
+  child.on('error', (error) => {
+    end(`cannot be started: ${error.message}`);
+    if (child.pid === undefined) confirmEnd();
+  });
+  child.on('close', (code, signal) => {
+    const how = signal === null ? `exit code ${code ?? 'unknown'}` : `ended by ${signal}`;
+    end([how, ...errors.trim().split('\n').slice(-3)].filter((text) => text !== '').join(': '));
+    confirmEnd();
+  });
+
+  return {
+    ready,
+    ended,
+    check: (pair) =>
+      new Promise((resolve) => {
+        if (over !== null) {
+          resolve({ failed: over });
+          return;
+        }
+        const id = ++last_id;
+        const timer = setTimeout(() => {
+          end(`gave no answer within ${deadline_ms / 1000} s`);
+        }, deadline_ms);
+        const settle = (outcome: Outcome): void => {
+          clearTimeout(timer);
+          current = null;
+          resolve(outcome);
+        };
+        current = { id, settle };
+        child.stdin.write(`${JSON.stringify({ id, ...pair })}\n`);
+      }),
+    kill: () => {
+      end('was ended by the worker');
+    },
+  };
+}
+
+interface LineReaders {
+  receive: (line: string) => void;
+  tooLong: (why: string) => void;
+}
+
+function lines({ receive, tooLong }: LineReaders): { push: (data: Buffer) => void } {
+  let parts: Buffer[] = [];
+  let bytes = 0;
+  const push = (data: Buffer): void => {
+    let rest = data;
+    for (let at = rest.indexOf(10); at >= 0; at = rest.indexOf(10)) {
+      receive(Buffer.concat([...parts, rest.subarray(0, at)]).toString());
+      parts = [];
+      bytes = 0;
+      rest = rest.subarray(at + 1);
+    }
+    bytes += rest.length;
+    if (bytes > MAX_LINE_BYTES) {
+      parts = [];
+      tooLong(`answered with a line of more than ${MAX_LINE_BYTES / 2 ** 20} MiB`);
+    } else if (rest.length > 0) parts.push(rest);
+  };
+  return { push };
+}
+
+function json(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return undefined;
+  }
+}
+
+const shown = (line: string): string => JSON.stringify(line.slice(0, 80));
+
+interface Resolvers {
+  promise: Promise<void>;
+  resolve: () => void;
+  reject: (reason: Error) => void;
+}
+
+function withResolvers(): Resolvers {
+  let resolve: Resolvers['resolve'] = () => undefined;
+  let reject: Resolvers['reject'] = () => undefined;
+  const promise = new Promise<void>((done, fail) => {
+    resolve = done;
+    reject = fail;
+  });
+  return { promise, resolve, reject };
+}

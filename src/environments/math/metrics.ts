@@ -1,0 +1,36 @@
+import { createHash } from 'node:crypto';
+import type { EnvironmentMessage, FinishedRollouts } from '../environment.js';
+
+/**
+ * Upstream's metrics of a batch (statement 52), as far as finished rollouts show them; float32 means. Its lengths
+ * (`generation_lengths`, `prompt_lengths`, `correct_solution_generation_lengths`) are tokens, and `is_end`
+ * (`fraction_of_samples_properly_ended`, and reward 0 for the others) is the truncation: both are the batch's own
+ * metrics, an environment sees texts and rewards. `pass@samples_per_prompt`: the share of different prompts with a
+ * reward above 0.
+ */
+export async function answerMetrics(rollouts: FinishedRollouts): Promise<Record<string, number>> {
+  let count = 0;
+  let sum = 0;
+  const passed = new Map<string, boolean>();
+  for await (const { message_log, total_reward } of rollouts) {
+    count += 1;
+    sum += total_reward;
+    const prompt = promptOf(message_log);
+    passed.set(prompt, (passed.get(prompt) ?? false) || total_reward > 0);
+  }
+  if (count === 0) return {};
+  const passes = [...passed.values()].filter(Boolean).length;
+  return {
+    accuracy: Math.fround(sum / count),
+    'pass@samples_per_prompt': Math.fround(passes / passed.size),
+    num_problems_in_batch: count,
+  };
+}
+
+/** What stands before the answer: a rollout ends with its first step, so that is the last of the assistant's messages. */
+function promptOf(log: EnvironmentMessage[]): string {
+  const answer = log.findLastIndex(({ role }) => role === 'assistant');
+  const prompt = log.slice(0, Math.max(answer, 0)).map(({ role, content }) => [role, content]);
+  // A batch may have tens of thousands of prompts: hashes are kept.
+  return createHash('sha256').update(JSON.stringify(prompt)).digest('base64');
+}

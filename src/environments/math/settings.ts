@@ -1,0 +1,23 @@
+import { z } from 'zod';
+
+const Verifier = z.enum([
+  'hf_math_verify',
+  'dapo_math_verify',
+  'english_multichoice',
+  'multilingual_multichoice',
+  'multi_reward',
+]);
+export type VerifierName = z.infer<typeof Verifier>;
+
+/** An unknown verifier ends the start of the worker; upstream gives every rollout the reward 0 (statement 44). */
+export const MATH_SETTINGS = {
+  kind: z.literal('math'),
+  verifier: Verifier.default('hf_math_verify'),
+  /** Steps answer with the answer that was compared. */
+  return_extracted_answer: z.boolean().default(false),
+};
+
+/** Pure functions; the other one is a Python process. */
+export const isPureVerifier = (
+  verifier: VerifierName,
+): verifier is Exclude<VerifierName, 'hf_math_verify'> => verifier !== 'hf_math_verify';

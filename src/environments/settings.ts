@@ -1,0 +1,120 @@
+import path from 'node:path';
+import { z } from 'zod';
+import { Duration } from '../model/durations.js';
+import { BaseUrl } from './base-url.js';
+import { CODE_SETTINGS } from './code/settings.js';
+import { isPureVerifier, MATH_SETTINGS } from './math/settings.js';
+import { RetrieverSettings, resolveRetrieverPaths } from './retriever/settings.js';
+import { RewardModelSettings } from './reward-model/settings.js';
+import { STEP_QUEUE } from './step-queue.js';
+import { needsGrader, VLM_SETTINGS } from './vlm/settings.js';
+
+/**
+ * The kinds of environment that temporal.yaml can name. A new one is a schema here, a case in each function below, and
+ * one in `createEnvironment` (registry.ts).
+ */
+
+const SlidingPuzzleSettings = z.strictObject({ kind: z.literal('sliding_puzzle') });
+const CalculatorSettings = z.strictObject({ kind: z.literal('calculator') });
+const CodeJaccardSettings = z.strictObject({ kind: z.literal('code_jaccard') });
+const MathSettings = z.strictObject({ ...MATH_SETTINGS, ...STEP_QUEUE });
+const VlmSettings = z.strictObject({ ...VLM_SETTINGS, ...STEP_QUEUE });
+
+const CodeSettings = z.strictObject({
+  kind: z.literal('code'),
+  ...CODE_SETTINGS,
+  /** A sandbox service instead of this machine. */
+  url: BaseUrl.nullable().default(null),
+  ...STEP_QUEUE,
+});
+
+const HttpSettings = z.strictObject({
+  kind: z.literal('http'),
+  url: BaseUrl,
+  /** For one step, from connecting to the last byte of the answer. */
+  timeout: Duration.default('5m'),
+  ...STEP_QUEUE,
+});
+
+const ModuleSettings = z.strictObject({
+  kind: z.literal('module'),
+  /** A TypeScript or JavaScript file. Relative to temporal.yaml. */
+  path: z.string().min(1),
+  export: z.string().min(1).default('default'),
+  /** Given to the export where that is a function. */
+  settings: z.record(z.string(), z.unknown()).default({}),
+  /** false: it waits for something (a service, a process), and its steps are activities of their own. */
+  in_process: z.boolean().default(true),
+  ...STEP_QUEUE,
+});
+
+const KINDS = [
+  SlidingPuzzleSettings,
+  MathSettings,
+  CodeSettings,
+  VlmSettings,
+  RetrieverSettings,
+  CodeJaccardSettings,
+  RewardModelSettings,
+  CalculatorSettings,
+  HttpSettings,
+  ModuleSettings,
+] as const;
+
+export const EnvironmentSettings = z.discriminatedUnion('kind', KINDS, {
+  error: ({ input }) => describeKind(input),
+});
+export type EnvironmentSettings = z.infer<typeof EnvironmentSettings>;
+
+/** undefined leaves zod's own text, for settings that are no object. */
+function describeKind(settings: unknown): string | undefined {
+  if (typeof settings !== 'object' || settings === null || Array.isArray(settings))
+    return undefined;
+  const kind = 'kind' in settings ? settings.kind : undefined;
+  const problem =
+    kind === undefined ? 'required' : `unknown environment kind ${JSON.stringify(kind)}`;
+  return `${problem}; known kinds: ${knownKinds()}`;
+}
+
+const knownKinds = (): string => KINDS.map(({ shape }) => shape.kind.value).join(', ');
+
+/** Are its turns played beside the generation? What `in_process` of the environment will say. */
+export function isInProcess(settings: EnvironmentSettings): boolean {
+  switch (settings.kind) {
+    case 'sliding_puzzle':
+    case 'retriever':
+    case 'code_jaccard':
+    case 'calculator':
+      return true;
+    case 'code':
+    case 'reward_model':
+    case 'http':
+      return false;
+    case 'math':
+      return isPureVerifier(settings.verifier);
+    case 'vlm':
+      return !settings.reward_functions.some(needsGrader);
+    case 'module':
+      return settings.in_process;
+  }
+}
+
+/** The settings with paths relative to temporal.yaml's folder made absolute. */
+export function resolvePaths(
+  settings: EnvironmentSettings,
+  directory: string,
+): EnvironmentSettings {
+  switch (settings.kind) {
+    case 'retriever':
+      return resolveRetrieverPaths(settings, directory);
+    case 'module':
+      return { ...settings, path: path.resolve(directory, settings.path) };
+    case 'code': {
+      const { python } = settings;
+      const isPath = python?.includes(path.sep) === true;
+      return isPath ? { ...settings, python: path.resolve(directory, python) } : settings;
+    }
+    default:
+      return settings;
+  }
+}

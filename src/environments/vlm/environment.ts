@@ -1,0 +1,52 @@
+import type { Environment } from '../environment.js';
+import { observationOf, pairUp, responseOf } from '../math/answers.js';
+import type { GraderPool } from '../math/grader-pool.js';
+import { groundTruthText } from '../math/ground-truth.js';
+import { answerMetrics } from '../math/metrics.js';
+import { rejected } from '../rejections.js';
+import { rewardOf, type Answered } from './reward-functions.js';
+import { needsGrader, sumOfWeights, type RewardFunction } from './settings.js';
+
+export interface VlmOptions {
+  reward_functions: RewardFunction[];
+  grader: GraderPool;
+}
+
+/** Upstream's VLM environment: a weighted sum of reward functions (statement 64). */
+export function createVlmEnvironment({ reward_functions, grader }: VlmOptions): Environment {
+  const total = sumOfWeights(reward_functions);
+
+  const reward = async (answered: Answered, signal: AbortSignal): Promise<number> => {
+    const parts = await Promise.all(
+      reward_functions.map(async (chosen) => {
+        const value = await rewardOf(chosen, { ...answered, grader, signal });
+        if (Number.isFinite(value)) return value * (chosen.weight / total);
+        const problem = { where: chosen.name, what: `expected a finite reward, got ${value}` };
+        throw rejected({ subject: 'vlm: reward functions', problems: [problem] });
+      }),
+    );
+    return parts.reduce((sum, part) => sum + part, 0);
+  };
+
+  return {
+    in_process: !reward_functions.some(needsGrader),
+    async step(input, { signal }) {
+      const rewards = await Promise.all(
+        pairUp(input, 'vlm').map(async ({ log, info }) => {
+          const ground_truth = groundTruthText(info['ground_truth'], 'vlm');
+          return reward({ ground_truth, response: responseOf(log) }, signal);
+        }),
+      );
+      return {
+        // Any reward counts as correct, also one for the format alone.
+        observations: rewards.map((value) => observationOf(value !== 0)),
+        metadata: input.metadata,
+        next_stop_strings: rewards.map(() => null),
+        rewards,
+        terminateds: rewards.map(() => true),
+        answers: null,
+      };
+    },
+    globalPostProcessAndMetrics: answerMetrics,
+  };
+}

@@ -1,0 +1,96 @@
+import { compareBounded } from '../math/answers.js';
+import type { GraderPool } from '../math/grader-pool.js';
+import { generalisedIou, parseBox } from './bounding-box.js';
+import type { RewardFunction } from './settings.js';
+import { lastBoxed, taggedText } from './tags.js';
+
+/** Upstream's reward functions (`environments/rewards.py`, statement 65); a malformed answer is worth 0. */
+
+export interface Answered {
+  ground_truth: string;
+  response: string;
+}
+
+/** 0.25 for the thoughts, 0.75 for the answer. */
+function format({ response }: Answered, tags: { think_tag: string; answer_tag: string }): number {
+  const thoughts = taggedText(response, tags.think_tag) === null ? 0 : 0.25;
+  return thoughts + (taggedText(response, tags.answer_tag) === null ? 0 : 0.75);
+}
+
+/** Letters and digits of every script, as Python's `str.isalnum`. */
+const alphanumeric = (text: string): string => text.replaceAll(/[^\p{L}\p{N}]/gu, '').toLowerCase();
+
+function exactAlnum({ ground_truth, response }: Answered, tag: string): number {
+  const answer = taggedText(response, tag);
+  return answer !== null && alphanumeric(answer) === alphanumeric(ground_truth) ? 1 : 0;
+}
+
+interface BoxOptions {
+  giou_penalty_thres: number;
+  answer_tag: string;
+}
+
+function bboxGiou({ ground_truth, response }: Answered, options: BoxOptions): number {
+  const answer = taggedText(response, options.answer_tag);
+  const boxes = [parseBox(ground_truth), answer === null ? null : parseBox(answer)];
+  const [gold, given] = boxes;
+  if (gold === null || gold === undefined || given === null || given === undefined) return 0;
+  return generalisedIou([gold, given], options.giou_penalty_thres);
+}
+
+const boxed = (text: string): string => (text.startsWith('\\boxed{') ? text : `\\boxed{${text}}`);
+
+/** How maths is compared: the score of two LaTeX texts. */
+type Equal = (gold: string, answer: string) => Promise<number>;
+
+async function mathExpr(
+  { ground_truth, response }: Answered,
+  { tag, equal }: { tag: string; equal: Equal },
+): Promise<number> {
+  const answer = taggedText(response, tag);
+  return answer === null ? 0 : equal(boxed(ground_truth), boxed(answer));
+}
+
+async function geo3k(
+  { ground_truth, response }: Answered,
+  { format_score, equal }: { format_score: number; equal: Equal },
+): Promise<number> {
+  const answer = lastBoxed(response);
+  const score = answer === null ? 0 : await equal(boxed(ground_truth), boxed(answer));
+  const accuracy = score > 0.1 ? 1 : 0;
+  return (1 - format_score) * accuracy + format_score * (endsInBox(response) ? 1 : 0);
+}
+
+/** Upstream's `</think>.*\\boxed\{.*\}` over lines. */
+function endsInBox(response: string): boolean {
+  const box = indexAfter(response, { token: '\\boxed{', from: indexAfter(response, THOUGHT) });
+  return indexAfter(response, { token: '}', from: box }) >= 0;
+}
+
+const THOUGHT = { token: '</think>', from: 0 };
+
+function indexAfter(text: string, { token, from }: { token: string; from: number }): number {
+  const at = from < 0 ? -1 : text.indexOf(token, from);
+  return at < 0 ? -1 : at + token.length;
+}
+
+/** The reward of one function; `signal` ends a comparison. */
+export async function rewardOf(
+  chosen: RewardFunction,
+  { grader, signal, ...answered }: Answered & { grader: GraderPool; signal: AbortSignal },
+): Promise<number> {
+  const equal: Equal = async (gold, answer) =>
+    (await compareBounded(grader, { gold, answer, signal })).score;
+  switch (chosen.name) {
+    case 'format':
+      return format(answered, chosen.kwargs);
+    case 'exact_alnum':
+      return exactAlnum(answered, chosen.kwargs.answer_tag);
+    case 'math_expr':
+      return mathExpr(answered, { ...chosen.kwargs, equal });
+    case 'bbox_giou':
+      return bboxGiou(answered, chosen.kwargs);
+    case 'geo3k':
+      return geo3k(answered, { ...chosen.kwargs, equal });
+  }
+}

@@ -1,0 +1,64 @@
+import { z } from 'zod';
+
+/** A tag becomes part of a search: a name, no pattern. */
+const Tag = z.string().regex(/^[\w-]+$/, 'expected a tag name such as answer');
+const Weight = z.number();
+
+const FUNCTIONS = {
+  format: z.strictObject({ think_tag: Tag.default('think'), answer_tag: Tag.default('answer') }),
+  exact_alnum: z.strictObject({ answer_tag: Tag.default('answer') }),
+  math_expr: z.strictObject({ tag: Tag.default('answer') }),
+  bbox_giou: z.strictObject({
+    giou_penalty_thres: z.number().default(10),
+    answer_tag: Tag.default('answer'),
+  }),
+  geo3k: z.strictObject({ format_score: z.number().default(0.1) }),
+};
+
+const of = <Name extends keyof typeof FUNCTIONS>(
+  name: Name,
+): z.ZodObject<
+  {
+    name: z.ZodLiteral<Name>;
+    weight: z.ZodNumber;
+    kwargs: z.ZodPrefault<(typeof FUNCTIONS)[Name]>;
+  },
+  z.core.$strict
+> =>
+  z.strictObject({
+    name: z.literal(name),
+    weight: Weight,
+    kwargs: z.prefault(FUNCTIONS[name], {} as never),
+  });
+
+const RewardFunction = z.discriminatedUnion(
+  'name',
+  [of('format'), of('exact_alnum'), of('math_expr'), of('bbox_giou'), of('geo3k')],
+  { error: ({ input }) => describeName(input) },
+);
+export type RewardFunction = z.infer<typeof RewardFunction>;
+
+/** Upstream's text, and what it could be. */
+function describeName(input: unknown): string | undefined {
+  if (typeof input !== 'object' || input === null || !('name' in input)) return undefined;
+  const known = Object.keys(FUNCTIONS).join(', ');
+  return `Invalid reward function: ${String(input.name)}; known (got no other): ${known}`;
+}
+
+export const VLM_SETTINGS = {
+  kind: z.literal('vlm'),
+  /** Weights are renormalised to a sum of 1. */
+  reward_functions: z
+    .array(RewardFunction)
+    .min(1, 'No reward functions provided')
+    .refine((functions) => sumOfWeights(functions) !== 0 || functions.length === 0, {
+      error: 'the weights are renormalised: expected a sum other than 0, got 0',
+    }),
+};
+
+export const sumOfWeights = (functions: { weight: number }[]): number =>
+  functions.reduce((sum, { weight }) => sum + weight, 0);
+
+/** Maths is compared by a Python process; the others are pure functions. */
+export const needsGrader = ({ name }: Pick<RewardFunction, 'name'>): boolean =>
+  name === 'math_expr' || name === 'geo3k';

@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { installed, poolFor, skip } from './grader-fixture.js';
+
+const signal = new AbortController().signal;
+const boxed = (text: string) => ({ gold: '\\boxed{4}', answer: `\\boxed{${text}}` });
+
+/** What a check is: none of these may be worth a reward, least of all 0. */
+const PATHOLOGICAL = {
+  'a tower of powers': '10^{10^{10}}',
+  'a huge sum': '\\sum_{k=1}^{100000000}\\frac{1}{k^2}',
+  '5,000 nested parentheses': `${'('.repeat(5000)}1${')'.repeat(5000)}`,
+};
+
+describe('the grader', { skip }, () => {
+  for (const [name, answer] of Object.entries(PATHOLOGICAL)) {
+    test(`has no verdict on ${name}, and delays nobody else by more than its deadline`, async (t) => {
+      const pool = poolFor(t, { max_processes: 1 });
+      await pool.health(signal);
+      const startedAt = performance.now();
+      const hopeless = assert.rejects(pool.compare(boxed(answer), signal), {
+        type: 'EnvironmentRejected',
+        message: /no verdict .* took more than 5 s; then/,
+      });
+      assert.equal((await pool.compare(boxed('2+2'), signal)).score, 1);
+      const waited = (performance.now() - startedAt) / 1000;
+      assert.ok(waited < 9, `waited ${waited} s: a deadline of 6 s and a start`);
+      await hopeless;
+    });
+  }
+
+  test('scores no answer that ran out of memory', async (t) => {
+    const pool = poolFor(t, { max_processes: 1 });
+    // Seven billion bits: math-verify takes the missing memory for "not equal".
+    await assert.rejects(pool.compare(boxed('2^{2^{33}}-2^{2^{33}}+5'), signal), {
+      type: 'EnvironmentRejected',
+    });
+    assert.equal((await pool.compare(boxed('2+2'), signal)).score, 1);
+  });
+
+  test('ends with the process that started it, also in the middle of a check', async () => {
+    assert.ok(installed !== null);
+    const { program, args } = installed;
+    const [unbuffered = '', script = ''] = args;
+    // A parent that starts a grader, gives it a hopeless check and is killed.
+    const parent = spawn(
+      process.execPath,
+      [
+        '-e',
+        `const child = require('node:child_process').spawn(process.argv[1], [process.argv[2], process.argv[3], '--parent', String(process.pid)]);
+         child.stdout.once('data', () => {
+           child.stdin.write(process.argv[4] + '\\n');
+           setTimeout(() => console.log(child.pid), 500);
+         });
+         setInterval(() => {}, 1000);`,
+        program,
+        unbuffered,
+        script,
+        JSON.stringify({ id: 1, ...boxed('10^{10^{10}}') }),
+      ],
+      { stdio: ['ignore', 'pipe', 'inherit'] },
+    );
+    const [data] = (await once(parent.stdout, 'data')) as [Buffer];
+    const pid = Number(data.toString());
+    assert.ok(isRunning(pid));
+    parent.kill('SIGKILL');
+    const startedAt = performance.now();
+    while (isRunning(pid) && performance.now() - startedAt < 3000) await sleep(50);
+    assert.ok(!isRunning(pid), 'it is still there after 3 s');
+  });
+
+  test('sees nothing of the environment of its worker but what Python needs', () => {
+    const names = Object.keys(installed?.env ?? {}).sort();
+    const allowed = [
+      'DYLD_LIBRARY_PATH',
+      'HOME',
+      'LD_LIBRARY_PATH',
+      'PATH',
+      'PYTHONHASHSEED',
+      'TMPDIR',
+    ];
+    assert.deepEqual(
+      names.filter((name) => !allowed.includes(name)),
+      [],
+    );
+  });
+});
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,23 @@
+import type {
+  Environment,
+  EnvironmentReturn,
+  Metadata,
+} from '../../src/environments/environment.js';
+
+export const context = { idempotency_key: 'b/0-0/0', signal: new AbortController().signal };
+
+/** One question, one answer. */
+export const stepOnce = (
+  environment: Environment,
+  { response, info }: { response: string; info: Metadata },
+): Promise<EnvironmentReturn> => {
+  const log = [
+    { role: 'user', content: 'q' },
+    { role: 'assistant', content: response },
+  ];
+  return environment.step({ message_log_batch: [log], metadata: [info] }, context);
+};
+
+/** Upstream's tensors are float32; functions are compared more closely. */
+export const isNear = (got: unknown, { value, relative }: { value: number; relative: number }) =>
+  typeof got === 'number' && Math.abs(got - value) <= relative * Math.max(Math.abs(value), 1e-12);
