@@ -1,5 +1,8 @@
+import path from 'node:path';
 import { z } from 'zod';
 import { Duration, toMs } from '../model/durations.js';
+import { createCode } from './code/environment.js';
+import { CODE_SETTINGS } from './code/settings.js';
 import type { Environment, EnvironmentContext } from './environment.js';
 import { createHttpEnvironment } from './http.js';
 import { createSlidingPuzzle } from './sliding-puzzle/environment.js';
@@ -44,7 +47,15 @@ const HttpSettings = z.strictObject({
   ...STEP_QUEUE,
 });
 
-const KINDS = [SlidingPuzzleSettings, HttpSettings] as const;
+const CodeSettings = z.strictObject({
+  kind: z.literal('code'),
+  ...CODE_SETTINGS,
+  /** A sandbox service instead of this machine. */
+  url: BaseUrl.nullable().default(null),
+  ...STEP_QUEUE,
+});
+
+const KINDS = [SlidingPuzzleSettings, HttpSettings, CodeSettings] as const;
 
 export const EnvironmentSettings = z.discriminatedUnion('kind', KINDS, {
   error: ({ input }) => describeKind(input),
@@ -69,6 +80,7 @@ export function isInProcess(settings: EnvironmentSettings): boolean {
     case 'sliding_puzzle':
       return true;
     case 'http':
+    case 'code':
       return false;
   }
 }
@@ -76,24 +88,31 @@ export function isInProcess(settings: EnvironmentSettings): boolean {
 /** The settings with paths relative to temporal.yaml's folder made absolute. */
 export function resolvePaths(
   settings: EnvironmentSettings,
-  _directory: string,
+  directory: string,
 ): EnvironmentSettings {
   switch (settings.kind) {
     case 'sliding_puzzle':
     case 'http':
       return settings;
+    case 'code': {
+      const { python } = settings;
+      const isPath = python?.includes(path.sep) === true;
+      return isPath ? { ...settings, python: path.resolve(directory, python) } : settings;
+    }
   }
 }
 
 // eslint-disable-next-line @typescript-eslint/require-await -- kinds that load something await it
 export async function createEnvironment(
   settings: EnvironmentSettings,
-  _context: EnvironmentContext,
+  context: EnvironmentContext,
 ): Promise<Environment> {
   switch (settings.kind) {
     case 'sliding_puzzle':
       return createSlidingPuzzle();
     case 'http':
       return createHttpEnvironment({ url: settings.url, timeout_ms: toMs(settings.timeout) });
+    case 'code':
+      return createCode(settings, context);
   }
 }

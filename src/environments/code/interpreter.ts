@@ -1,0 +1,218 @@
+import type { ChildProcessWithoutNullStreams } from 'node:child_process';
+import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { z } from 'zod';
+import { describeError } from '../../model/faults.js';
+import type { Launch } from './levels.js';
+import { removeFolder } from './levels.js';
+import type { LineReader } from './line-reader.js';
+import { readLines } from './line-reader.js';
+import type { Blocks, Excess, Ran } from './outcomes.js';
+import { Outcomes } from './outcomes.js';
+import { usageOf } from './process-tree.js';
+import type { Limits } from './settings.js';
+
+/** One interpreter, one process group: started, asked, stopped between questions, ended whole. */
+export interface Interpreter {
+  /** Resolves once it is gone; then nothing of it is left. */
+  readonly ended: Promise<void>;
+  readonly alive: boolean;
+  /** Where code was killed the interpreter is gone with it. Rejects with the signal's reason. */
+  run(blocks: Blocks, limits: { signal: AbortSignal; timeout_ms: number }): Promise<Ran>;
+  close(): Promise<void>;
+}
+
+interface StartOptions {
+  launch: Launch;
+  limits: Limits;
+  modules: Record<string, string>;
+  signal: AbortSignal;
+}
+
+const START_MS = 20_000;
+const END_MS = 2000;
+const POLL_MS = 40;
+
+const Ready = z.object({ ready: z.int().positive() });
+const Reply = z.object({ id: z.string(), outcomes: Outcomes });
+
+/** Throws what kept it from starting. */
+export async function startInterpreter(options: StartOptions): Promise<Interpreter> {
+  const { launch, limits, modules, signal } = options;
+  const { child, ended, errors } = start(launch);
+  const root = child.pid;
+  // Six bytes for a character that JSON escapes; a reply beyond that is no reply of the runner.
+  const bound = 16 * 6 * limits.max_output + 65_536;
+  const replies = readLines(child.stdout, bound);
+  let alive = true;
+  let group = root ?? 0;
+  const whenEnded = ended.then(async () => {
+    alive = false;
+    replies.end();
+    await removeFolder(launch.folder);
+  });
+  const close = async (): Promise<void> => {
+    if (alive && root !== undefined) signalGroup(group, 'SIGKILL');
+    // A guard ends when it has seen its whole group end.
+    const late = setTimeout(() => {
+      if (root !== undefined) signalGroup(root, 'SIGKILL');
+    }, END_MS);
+    await whenEnded;
+    clearTimeout(late);
+  };
+
+  child.stdin.write(`${JSON.stringify({ modules, ...launch.hello })}\n`);
+  const greeting = await within(START_MS, { signal, wait: replies.next() });
+  const ready = Ready.safeParse(greeting);
+  if (root === undefined || !ready.success) {
+    await close();
+    signal.throwIfAborted();
+    throw new Error(`the interpreter did not start: ${errors() || 'it gave no reason'}`);
+  }
+  if (launch.own_group) group = ready.data.ready;
+  const tree = {
+    ...{ root, levels: launch.levels, folder: launch.folder, disk_bound: limits.disk },
+  };
+  let spent_ms = usageOf(tree).cpu_ms;
+  signalGroup(group, 'SIGSTOP');
+
+  return {
+    ended: whenEnded,
+    get alive() {
+      return alive;
+    },
+    close,
+
+    async run(blocks, { signal, timeout_ms }) {
+      signal.throwIfAborted();
+      const before_ms = spent_ms;
+      const check = (): Excess | null => {
+        const usage = usageOf(tree);
+        spent_ms = usage.cpu_ms;
+        return excessOf({ ...usage, cpu_ms: spent_ms - before_ms }, limits);
+      };
+      signalGroup(group, 'SIGCONT');
+      const id = randomUUID();
+      child.stdin.write(`${JSON.stringify({ id, blocks })}\n`);
+      const answer = await firstOf({ reply: replyTo(id, replies), check, signal, timeout_ms });
+      if (!signal.aborted && typeof answer !== 'string') {
+        signalGroup(group, 'SIGSTOP');
+        const excess = check();
+        if (excess === null) return { outcomes: answer };
+        await close();
+        return { killed: excess };
+      }
+      await close();
+      signal.throwIfAborted();
+      return { killed: typeof answer === 'string' ? answer : 'ended' };
+    },
+  };
+}
+
+/** Lines that are no reply to this question are the code's own doing. */
+async function replyTo(id: string, replies: LineReader): Promise<Excess | Outcomes> {
+  replies.reset();
+  for (;;) {
+    const line = await replies.next();
+    if (line === null) return 'ended';
+    const reply = Reply.safeParse(line);
+    if (reply.success && reply.data.id === id) return reply.data.outcomes;
+  }
+}
+type Outcomes = z.infer<typeof Outcomes>;
+
+interface Race {
+  reply: Promise<Excess | Outcomes>;
+  check: () => Excess | null;
+  signal: AbortSignal;
+  timeout_ms: number;
+}
+
+/** The reply, or why there will be none: too late, too much, or not wanted any more. */
+function firstOf({ reply, check, signal, timeout_ms }: Race): Promise<Excess | Outcomes> {
+  return new Promise((resolve) => {
+    const settle = (answer: Excess | Outcomes): void => {
+      clearInterval(poll);
+      clearTimeout(deadline);
+      signal.removeEventListener('abort', onAbort);
+      resolve(answer);
+    };
+    const onAbort = (): void => {
+      settle('ended');
+    };
+    const deadline = setTimeout(settle, timeout_ms, 'timeout');
+    const poll = setInterval(() => {
+      const excess = check();
+      if (excess !== null) settle(excess);
+    }, POLL_MS);
+    signal.addEventListener('abort', onAbort, { once: true });
+    void reply.then(settle);
+  });
+}
+
+function excessOf(
+  { cpu_ms, memory, tasks, disk }: ReturnType<typeof usageOf>,
+  limits: Limits,
+): Excess | null {
+  if (memory > limits.memory) return 'memory';
+  if (tasks > limits.processes) return 'processes';
+  if (disk > limits.disk) return 'disk';
+  return cpu_ms > limits.cpu_ms ? 'cpu' : null;
+}
+
+const MAX_ERRORS = 4000;
+
+function start({ command, args, env, uid, cwd }: Launch) {
+  const child = spawn(command, args, {
+    ...{ cwd, env, detached: true, stdio: ['pipe', 'pipe', 'pipe', 'pipe'] },
+    ...(uid === null ? {} : { uid, gid: uid }),
+  }) as ChildProcessWithoutNullStreams;
+  let text = '';
+  child.stderr.on('data', (chunk: Buffer) => {
+    text = `${text}${chunk.toString()}`.slice(-MAX_ERRORS);
+  });
+  const ended = new Promise<void>((resolve) => {
+    child.once('error', (error) => {
+      text = describeError(error);
+      resolve();
+    });
+    child.once('exit', () => {
+      resolve();
+    });
+  });
+  // It ends while it is written to: `ended` says so.
+  for (const stream of child.stdio) stream?.on('error', () => undefined);
+  return { child, ended, errors: () => text.trim().split('\n').at(-1) ?? '' };
+}
+
+/** A group that is gone needs no signal. */
+function signalGroup(group: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(-group, name);
+  } catch {
+    return;
+  }
+}
+
+async function within<T>(
+  milliseconds: number,
+  { signal, wait }: { signal: AbortSignal; wait: Promise<T> },
+): Promise<T | null> {
+  let release = (): void => undefined;
+  const late = new Promise<null>((resolve) => {
+    const end = (): void => {
+      resolve(null);
+    };
+    const timer = setTimeout(end, milliseconds);
+    signal.addEventListener('abort', end, { once: true });
+    release = () => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', end);
+    };
+  });
+  try {
+    return await Promise.race([wait, late]);
+  } finally {
+    release();
+  }
+}

@@ -1,0 +1,173 @@
+import { createHash } from 'node:crypto';
+import { Fault } from '../../model/faults.js';
+import type { Interpreter } from './interpreter.js';
+import type { Blocks, Ran, RunRequest } from './outcomes.js';
+
+/** Interpreters by rollout: kept between turns while there is room, made again from the rollout's code when they are not there. */
+
+interface Session {
+  interpreter: Interpreter;
+  /** Digest of all code that ran in it. */
+  state: string;
+  /** What the last turn came to, for a step that is asked for again: it must not run twice in one state. */
+  last: { before: string; ran: Ran } | null;
+  idle: NodeJS.Timeout | null;
+}
+
+export interface SandboxesOptions {
+  start: (session: string, signal: AbortSignal) => Promise<Interpreter>;
+  timeout_ms: number;
+  max_sandboxes: number;
+  idle_timeout_ms: number;
+}
+
+export interface Sandboxes {
+  run(request: RunRequest): Promise<Ran>;
+  close(): Promise<void>;
+}
+
+/** Running it again may meet a busier machine. */
+const REPLAY_PATIENCE = 3;
+
+const digestOf = (history: Blocks[]): string =>
+  createHash('sha256').update(JSON.stringify(history)).digest('hex');
+
+export function createSandboxes(options: SandboxesOptions): Sandboxes {
+  const { start, timeout_ms, max_sandboxes, idle_timeout_ms } = options;
+  /** Not in use, the one unused for longest first. */
+  const resting = new Map<string, Session>();
+  /** The end of the line of each session that is in use: its steps come one after the other. */
+  const lines = new Map<string, Promise<unknown>>();
+  const waiting = new Set<() => void>();
+  let occupied = 0;
+  const closing = new AbortController();
+
+  const end = async (interpreter: Interpreter): Promise<void> => {
+    await interpreter.close();
+    occupied -= 1;
+    for (const wake of waiting) wake();
+  };
+  const take = (session: string): Session | null => {
+    const found = resting.get(session) ?? null;
+    if (found?.idle != null) clearTimeout(found.idle);
+    resting.delete(session);
+    return found;
+  };
+  const rest = async (session: string, it: Session): Promise<void> => {
+    if (closing.signal.aborted || !it.interpreter.alive) {
+      await end(it.interpreter);
+      return;
+    }
+    it.idle = setTimeout(() => {
+      if (take(session) === it) void end(it.interpreter);
+    }, idle_timeout_ms).unref();
+    resting.set(session, it);
+    for (const wake of waiting) wake();
+  };
+  const makeRoom = async (signal: AbortSignal): Promise<void> => {
+    while (occupied >= max_sandboxes) {
+      const [oldest] = resting.keys();
+      const found = oldest === undefined ? null : take(oldest);
+      if (found !== null) await end(found.interpreter);
+      else await wakeUp(waiting, signal);
+    }
+    occupied += 1;
+  };
+  const begin = async (session: string, signal: AbortSignal): Promise<Session> => {
+    await makeRoom(signal);
+    try {
+      const interpreter = await start(session, signal);
+      return { interpreter, state: digestOf([]), last: null, idle: null };
+    } catch (error) {
+      occupied -= 1;
+      for (const wake of waiting) wake();
+      throw error;
+    }
+  };
+
+  /** An interpreter in which exactly this history ran. */
+  const sessionAt = async (request: RunRequest): Promise<Session> => {
+    const { session, history, check, signal } = request;
+    const wanted = digestOf(history);
+    const found = take(session);
+    if (found?.interpreter.alive === true && found.state === wanted) return found;
+    if (found !== null) await end(found.interpreter);
+    const made = await begin(session, signal);
+    try {
+      for (const [turn, blocks] of history.entries()) {
+        const patient = { signal, timeout_ms: timeout_ms * REPLAY_PATIENCE };
+        check(turn, await made.interpreter.run(blocks, patient));
+      }
+    } catch (error) {
+      await end(made.interpreter);
+      throw error;
+    }
+    made.state = wanted;
+    return made;
+  };
+
+  const runOnce = async (request: RunRequest): Promise<Ran> => {
+    const { session, history, blocks, signal } = request;
+    const it = await sessionAt(request);
+    try {
+      const ran = await it.interpreter.run(blocks, { signal, timeout_ms });
+      if ('outcomes' in ran && ran.outcomes.every(({ status }) => status !== 'raises')) {
+        it.last = { before: it.state, ran };
+        it.state = digestOf([...history, blocks]);
+        await rest(session, it);
+      } else await end(it.interpreter);
+      return ran;
+    } catch (error) {
+      await end(it.interpreter);
+      throw error;
+    }
+  };
+
+  const runTurn = async (request: RunRequest): Promise<Ran> => {
+    const { session, history, blocks, signal } = request;
+    signal.throwIfAborted();
+    const resting_one = resting.get(session);
+    const isAsked = resting_one?.state === digestOf([...history, blocks]);
+    if (isAsked && resting_one.last?.before === digestOf(history)) return resting_one.last.ran;
+    const ran = await runOnce(request);
+    // From here a process that somebody killed looks like code that ended itself: only the code does it again.
+    return 'killed' in ran && ran.killed === 'ended' ? await runOnce(request) : ran;
+  };
+
+  return {
+    run(request) {
+      const { session } = request;
+      const before = lines.get(session) ?? Promise.resolve();
+      const signal = AbortSignal.any([request.signal, closing.signal]);
+      const ran = before.then(() => runTurn({ ...request, signal }));
+      const line = ran.catch(() => undefined);
+      lines.set(session, line);
+      void line.then(() => {
+        if (lines.get(session) === line) lines.delete(session);
+      });
+      return ran;
+    },
+
+    async close() {
+      const message = 'code: this worker ends';
+      closing.abort(new Fault({ type: 'EnvironmentUnavailable', message }));
+      const left = [...resting.keys()].map((session) => take(session));
+      await Promise.all(left.map((it) => (it === null ? null : end(it.interpreter))));
+      await Promise.all(lines.values());
+    },
+  };
+}
+
+/** Until a place may be free; rejects with the signal's reason. */
+function wakeUp(waiting: Set<() => void>, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const settle = (): void => {
+      waiting.delete(settle);
+      signal.removeEventListener('abort', settle);
+      if (signal.aborted) reject(signal.reason as Error);
+      else resolve();
+    };
+    waiting.add(settle);
+    signal.addEventListener('abort', settle, { once: true });
+  });
+}
