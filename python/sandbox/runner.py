@@ -18,7 +18,7 @@ import confine
 import snippets
 
 
-def guard(lifeline):
+def guard(lifeline, folder):
     """Returns in a child, in a group of its own. The parent stays outside of the sandbox: it ends the whole group when the
     child ends or the lifeline does (its other end is held by the worker), and takes over orphans so that they stay in sight."""
     if sys.platform == "linux":
@@ -36,14 +36,15 @@ def guard(lifeline):
             if os.getppid() != parent:
                 os._exit(1)
         return
-    status = watch(child, lifeline, waking, wake)
+    status = watch(child, lifeline, folder, (waking, wake))
     # As its child ended: the worker reads how from here.
     if os.WIFSIGNALED(status):
         os._exit(128 + os.WTERMSIG(status))
     os._exit(os.WEXITSTATUS(status))
 
 
-def watch(child, lifeline, waking, wake):
+def watch(child, lifeline, folder, pipe):
+    waking, wake = pipe
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -56,6 +57,9 @@ def watch(child, lifeline, waking, wake):
             os.read(waking, 512)
         if lifeline in ready:
             os.killpg(child, signal.SIGKILL)
+            reap(child, 0)
+            remove(folder)
+            os._exit(0)
         status = reap(child, os.WNOHANG)
     try:
         os.killpg(child, signal.SIGKILL)
@@ -63,6 +67,14 @@ def watch(child, lifeline, waking, wake):
         pass
     reap(child, 0)
     return status
+
+
+def remove(folder):
+    """The worker is gone, and all that could write there."""
+    import shutil
+
+    os.chdir("/")
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def reap(child, options):
@@ -162,7 +174,7 @@ def main(hello):
     os.dup2(nothing, 0)
     os.close(nothing)
     if hello["guarded"]:
-        guard(3)
+        guard(3, os.getcwd())
     else:
         os.close(3)
     output = Output(hello["max_output"])

@@ -75,8 +75,9 @@ async function choose(options: LocalOptions, limits: Limits): Promise<Chosen> {
     }
     for (const python of pythons) {
       const { semantics } = settings;
-      const start = starter({ level, bubblewrap, python, limits, semantics }, modules);
-      const problem = await tryOut(level, start);
+      const launcher = { level, bubblewrap, python, limits };
+      const start = starter({ ...launcher, semantics }, modules);
+      const problem = await tryOut(level, starter({ ...launcher, semantics: 'standard' }, modules));
       const with_python = `${python.executable} (${python.version.join('.')})`;
       if (problem === null) {
         const missed = problems.length === 0 ? '' : `; not: ${problems.join('; ')}`;
