@@ -9,7 +9,7 @@ import type { LineReader } from './line-reader.js';
 import { readLines } from './line-reader.js';
 import type { Blocks, Excess, Ran } from './outcomes.js';
 import { Outcomes } from './outcomes.js';
-import { usageOf } from './process-tree.js';
+import { childrenOf, usageOf } from './process-tree.js';
 import type { Limits } from './settings.js';
 
 /** One interpreter, one process group: started, asked, stopped between questions, ended whole. */
@@ -52,8 +52,7 @@ export async function startInterpreter(options: StartOptions): Promise<Interpret
     await removeFolder(launch.folder);
   });
   const close = async (): Promise<void> => {
-    if (alive && root !== undefined) signalGroup(group, 'SIGKILL');
-    // A guard ends when it has seen its whole group end.
+    if (alive && root !== undefined) killBelow({ root, group });
     const late = setTimeout(() => {
       if (root !== undefined) signalGroup(root, 'SIGKILL');
     }, END_MS);
@@ -71,7 +70,8 @@ export async function startInterpreter(options: StartOptions): Promise<Interpret
   }
   if (launch.own_group) group = ready.data.ready;
   const tree = {
-    ...{ root, levels: launch.levels, folder: launch.folder, disk_bound: limits.disk },
+    ...{ root, levels: launch.levels, folder: launch.folder },
+    ...{ mounts: launch.mounts, disk_bound: limits.disk },
   };
   let spent_ms = usageOf(tree).cpu_ms;
   signalGroup(group, 'SIGSTOP');
@@ -183,6 +183,19 @@ function start({ command, args, env, uid, cwd }: Launch) {
   // It ends while it is written to: `ended` says so.
   for (const stream of child.stdio) stream?.on('error', () => undefined);
   return { child, ended, errors: () => text.trim().split('\n').at(-1) ?? '' };
+}
+
+/** The started process (a guard, or bubblewrap) is left: it ends when it has seen all others end. */
+function killBelow({ root, group }: { root: number; group: number }): void {
+  if (group !== root) {
+    signalGroup(group, 'SIGKILL');
+    return;
+  }
+  const below = childrenOf(root);
+  // Before it has started anything.
+  if (below.length === 0) signalGroup(root, 'SIGKILL');
+  for (const pid of below) process.kill(pid, 'SIGKILL');
+  signalGroup(root, 'SIGCONT');
 }
 
 /** A group that is gone needs no signal. */

@@ -20,6 +20,8 @@ export interface Launch {
   uid: number | null;
   /** Where it may write, on this machine's disk; null: it has a file system of its own. */
   folder: string | null;
+  /** File systems that are its own, as it sees them. */
+  mounts: string[];
   cwd: string;
   /** Processes between the one that is started and the interpreter, that one included. */
   levels: number;
@@ -88,7 +90,15 @@ export async function prepareLaunch(
     const args = [...bubblewrapArgs(python, disk), '--', ...interpreter(python)];
     const env = environmentOf(HOME);
     return {
-      ...{ command: bubblewrap, args, env, uid, folder: null, cwd: '/' },
+      ...{
+        command: bubblewrap,
+        args,
+        env,
+        uid,
+        folder: null,
+        mounts: [HOME, '/dev/shm'],
+        cwd: '/',
+      },
       ...{ levels: 2, own_group: false, hello },
     };
   }
@@ -103,7 +113,7 @@ export async function prepareLaunch(
   };
   const [command = '', ...args] = interpreter(python);
   return {
-    ...{ command, args, env: environmentOf(folder), uid, folder, cwd: folder },
+    ...{ command, args, env: environmentOf(folder), uid, folder, mounts: [], cwd: folder },
     ...{ levels: 1, own_group: true, hello },
   };
 }

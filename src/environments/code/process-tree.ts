@@ -1,4 +1,4 @@
-import { lstatSync, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
+import { lstatSync, readdirSync, readFileSync, readlinkSync, statfsSync, statSync } from 'node:fs';
 import path from 'node:path';
 
 /**
@@ -23,14 +23,20 @@ export interface Tree {
   levels: number;
   /** The working directory; null: not to be measured. */
   folder: string | null;
+  /** File systems of its own, whose size the kernel limits, but not how many files they have. */
+  mounts: string[];
   /** Files beyond this size need not be counted. */
   disk_bound: number;
 }
 
-export function usageOf({ root, levels, folder, disk_bound }: Tree): TreeUsage {
+export function usageOf({ root, levels, folder, mounts, disk_bound }: Tree): TreeUsage {
   const usage = { memory: 0, tasks: 0, cpu_ms: 0, disk: 0 };
   let generation = [root];
   for (let level = 0; generation.length > 0; level++) {
+    const [first] = generation;
+    if (level === levels && first !== undefined) {
+      for (const mount of mounts) usage.disk += sizeOfFiles(`/proc/${first}/root${mount}`);
+    }
     for (const pid of generation) {
       usage.cpu_ms += cpuOf(pid);
       if (level < levels) continue;
@@ -54,7 +60,7 @@ function contentsOf(file: string): string {
   }
 }
 
-function childrenOf(pid: number): number[] {
+export function childrenOf(pid: number): number[] {
   const tasks = `/proc/${pid}/task`;
   return entriesOf(tasks).flatMap((task) =>
     contentsOf(`${tasks}/${task}/children`).split(' ').filter(Boolean).map(Number),
@@ -121,6 +127,15 @@ function sizeOf(folder: string, bound: number): number {
     }
   }
   return bytes;
+}
+
+function sizeOfFiles(mount: string): number {
+  try {
+    const { files, ffree } = statfsSync(mount);
+    return (files - ffree) * ENTRY_BYTES;
+  } catch {
+    return 0;
+  }
 }
 
 const isGone = (error: unknown): boolean =>

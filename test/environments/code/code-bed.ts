@@ -2,7 +2,6 @@ import { execFile, execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import type { TestContext } from 'node:test';
 import { createCode } from '../../../src/environments/code/environment.js';
 import { createLocalSandbox } from '../../../src/environments/code/local-sandbox.js';
 import type { Level } from '../../../src/environments/code/levels.js';
@@ -34,7 +33,7 @@ export interface Bed {
 
 /** An environment that is closed after the test. Without `level`: the strongest of this machine. */
 export function codeBed(
-  t: Pick<TestContext, 'after'>,
+  t: { after: (close: () => Promise<void> | undefined) => void },
   { level, ...fields }: Record<string, unknown> & { level?: Level } = {},
 ): Bed {
   const settings = codeSettings(fields);
