@@ -194,14 +194,19 @@ function killBelow({ root, group }: { root: number; group: number }): void {
   const below = childrenOf(root);
   // Before it has started anything.
   if (below.length === 0) signalGroup(root, 'SIGKILL');
-  for (const pid of below) process.kill(pid, 'SIGKILL');
+  for (const pid of below) signalTo(pid, 'SIGKILL');
   signalGroup(root, 'SIGCONT');
 }
 
-/** A group that is gone needs no signal. */
-function signalGroup(group: number, name: NodeJS.Signals): void {
+const signalGroup = (group: number, name: NodeJS.Signals): void => {
+  // -0 would be the worker's own group, -1 everybody.
+  if (group > 1) signalTo(-group, name);
+};
+
+/** What is gone needs no signal. */
+function signalTo(target: number, name: NodeJS.Signals): void {
   try {
-    process.kill(-group, name);
+    process.kill(target, name);
   } catch {
     return;
   }

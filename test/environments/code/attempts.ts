@@ -174,8 +174,8 @@ const MIB = 2 ** 20;
 
 /** Code that takes too much: its limits (`LIMITS`) are below what it takes, the machine's far above. */
 export const LIMITS = {
-  timeout: '3s',
-  cpu: '3s',
+  timeout: '2s',
+  cpu: '2s',
   memory: '256MiB',
   processes: 16,
   disk: '16MiB',
@@ -210,7 +210,7 @@ len(children)`,
     name: 'starts 300 threads',
     code: `import threading, time
 for _ in range(300):
-    threading.Thread(target=time.sleep, args=(2,), daemon=True).start()
+    threading.Thread(target=time.sleep, args=(4,), daemon=True).start()
 threading.active_count()`,
     through: '301',
     stopped:
@@ -279,19 +279,19 @@ n`,
     stopped: /^OSError\((28|'the code wrote more than 16 MiB of files)/,
   },
   {
-    name: 'computes for 6 s',
+    name: 'computes for 4 s',
     code: `import time
-end = time.monotonic() + 6
+end = time.monotonic() + 4
 while time.monotonic() < end:
     pass
 'through'`,
     through: `'through'`,
-    stopped: /^TimeoutError\('the code (ran for|used) more than 3 s/,
+    stopped: /^TimeoutError\('the code (ran for|used) more than 2 s/,
   },
   {
-    name: 'sleeps for 6 s',
-    code: `import time\ntime.sleep(6)\n'through'`,
+    name: 'sleeps for 4 s',
+    code: `import time\ntime.sleep(4)\n'through'`,
     through: `'through'`,
-    stopped: /^TimeoutError\('the code ran for more than 3 s; nothing of this message/,
+    stopped: /^TimeoutError\('the code ran for more than 2 s; nothing of this message/,
   },
 ];
