@@ -1,6 +1,7 @@
 import type { ChildProcessWithoutNullStreams } from 'node:child_process';
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { describeError } from '../../model/faults.js';
 import type { Launch } from './levels.js';
@@ -14,11 +15,10 @@ import type { Limits } from './settings.js';
 
 /** One interpreter, one process group: started, asked, stopped between questions, ended whole. */
 export interface Interpreter {
-  /** Resolves once it is gone; then nothing of it is left. */
-  readonly ended: Promise<void>;
   readonly alive: boolean;
   /** Where code was killed the interpreter is gone with it. Rejects with the signal's reason. */
   run(blocks: Blocks, limits: { signal: AbortSignal; timeout_ms: number }): Promise<Ran>;
+  /** Resolves once it is gone; then nothing of it is left. */
   close(): Promise<void>;
 }
 
@@ -38,7 +38,7 @@ const Reply = z.object({ id: z.string(), outcomes: Outcomes });
 
 /** Throws what kept it from starting. */
 export async function startInterpreter(options: StartOptions): Promise<Interpreter> {
-  const { launch, limits, modules, signal } = options;
+  const { launch, limits, signal } = options;
   const { child, ended, errors } = start(launch);
   const root = child.pid;
   // Six bytes for a character that JSON escapes; a reply beyond that is no reply of the runner.
@@ -56,57 +56,75 @@ export async function startInterpreter(options: StartOptions): Promise<Interpret
     const late = setTimeout(() => {
       if (root !== undefined) signalGroup(root, 'SIGKILL');
     }, END_MS);
-    await whenEnded;
+    // A process in the kernel's hands may outlive its own kill; nobody waits for it.
+    await Promise.race([whenEnded, sleep(2 * END_MS, undefined, { ref: false })]);
     clearTimeout(late);
   };
 
-  child.stdin.write(`${JSON.stringify({ modules, ...launch.hello })}\n`);
-  const greeting = await within(START_MS, { signal, wait: replies.next() });
-  const ready = Ready.safeParse(greeting);
-  if (root === undefined || !ready.success) {
+  const begun = await greet(options, { child, replies });
+  if (root === undefined || begun === null) {
     await close();
     signal.throwIfAborted();
     throw new Error(`the interpreter did not start: ${errors() || 'it gave no reason'}`);
   }
-  if (launch.own_group) group = ready.data.ready;
-  const tree = {
-    ...{ root, levels: launch.levels, folder: launch.folder },
-    ...{ mounts: launch.mounts, disk_bound: limits.disk },
-  };
-  let spent_ms = usageOf(tree).cpu_ms;
+  if (launch.own_group) group = begun.ready;
   signalGroup(group, 'SIGSTOP');
-
+  const run = createRun({ child, replies, close, group }, options);
   return {
-    ended: whenEnded,
+    run,
+    close,
     get alive() {
       return alive;
     },
-    close,
-
-    async run(blocks, { signal, timeout_ms }) {
-      signal.throwIfAborted();
-      const before_ms = spent_ms;
-      const check = (): Excess | null => {
-        const usage = usageOf(tree);
-        spent_ms = usage.cpu_ms;
-        return excessOf({ ...usage, cpu_ms: spent_ms - before_ms }, limits);
-      };
-      signalGroup(group, 'SIGCONT');
-      const id = randomUUID();
-      child.stdin.write(`${JSON.stringify({ id, blocks })}\n`);
-      const answer = await firstOf({ reply: replyTo(id, replies), check, signal, timeout_ms });
-      if (!signal.aborted && typeof answer !== 'string') {
-        signalGroup(group, 'SIGSTOP');
-        const excess = check();
-        if (excess === null) return { outcomes: answer };
-        await close();
-        return { killed: excess };
-      }
-      await close();
-      signal.throwIfAborted();
-      return { killed: typeof answer === 'string' ? answer : 'ended' };
-    },
   };
+}
+
+interface Running {
+  child: ChildProcessWithoutNullStreams;
+  replies: LineReader;
+  close: () => Promise<void>;
+  /** The process group that code is in: it stands still between two questions. */
+  group: number;
+}
+
+function createRun(
+  { child, replies, close, group }: Running,
+  { launch, limits }: StartOptions,
+): Interpreter['run'] {
+  const { levels, folder, mounts } = launch;
+  const tree = { root: child.pid ?? 0, levels, folder, mounts, disk_bound: limits.disk };
+  let spent_ms = usageOf(tree).cpu_ms;
+  return async (blocks, { signal, timeout_ms }) => {
+    signal.throwIfAborted();
+    const before_ms = spent_ms;
+    const check = (): Excess | null => {
+      const usage = usageOf(tree);
+      spent_ms = usage.cpu_ms;
+      return excessOf({ ...usage, cpu_ms: spent_ms - before_ms }, limits);
+    };
+    signalGroup(group, 'SIGCONT');
+    const id = randomUUID();
+    child.stdin.write(`${JSON.stringify({ id, blocks })}\n`);
+    const answer = await firstOf({ reply: replyTo(id, replies), check, signal, timeout_ms });
+    signalGroup(group, 'SIGSTOP');
+    const excess = typeof answer === 'string' ? answer : check();
+    if (typeof answer !== 'string' && excess === null && !signal.aborted) {
+      return { outcomes: answer };
+    }
+    await close();
+    signal.throwIfAborted();
+    return { killed: excess ?? 'ended' };
+  };
+}
+
+/** Sends the program and waits until it is confined; null: it will not be. */
+async function greet(
+  { launch, modules, signal }: StartOptions,
+  { child, replies }: { child: ChildProcessWithoutNullStreams; replies: LineReader },
+): Promise<z.infer<typeof Ready> | null> {
+  child.stdin.write(`${JSON.stringify({ modules, ...launch.hello })}\n`);
+  const line = await within(START_MS, { signal, wait: replies.next() });
+  return Ready.safeParse(line).data ?? null;
 }
 
 /** Lines that are no reply to this question are the code's own doing. */
@@ -166,7 +184,7 @@ function start({ command, args, env, uid, cwd }: Launch) {
   const child = spawn(command, args, {
     ...{ cwd, env, detached: true, stdio: ['pipe', 'pipe', 'pipe', 'pipe'] },
     ...(uid === null ? {} : { uid, gid: uid }),
-  }) as ChildProcessWithoutNullStreams;
+  });
   let text = '';
   child.stderr.on('data', (chunk: Buffer) => {
     text = `${text}${chunk.toString()}`.slice(-MAX_ERRORS);

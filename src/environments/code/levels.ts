@@ -147,7 +147,9 @@ export async function removeFolder(folder: string | null): Promise<void> {
 
 /** On the worker's own PATH: the interpreter's is another. */
 export async function findBubblewrap(): Promise<string | null> {
-  for (const folder of (process.env['PATH'] ?? '').split(path.delimiter).filter(path.isAbsolute)) {
+  for (const folder of (process.env['PATH'] ?? '')
+    .split(path.delimiter)
+    .filter((name) => path.isAbsolute(name))) {
     const file = path.join(folder, 'bwrap');
     const isThere = await access(file, constants.X_OK).then(
       () => true,

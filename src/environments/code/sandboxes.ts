@@ -33,92 +33,25 @@ const digestOf = (history: Blocks[]): string =>
   createHash('sha256').update(JSON.stringify(history)).digest('hex');
 
 export function createSandboxes(options: SandboxesOptions): Sandboxes {
-  const { start, timeout_ms, max_sandboxes, idle_timeout_ms } = options;
-  /** Not in use, the one unused for longest first. */
-  const resting = new Map<string, Session>();
-  /** The end of the line of each session that is in use: its steps come one after the other. */
-  const lines = new Map<string, Promise<unknown>>();
-  const waiting = new Set<() => void>();
-  let occupied = 0;
+  const { timeout_ms } = options;
+  const shelf = createShelf(options);
   const closing = new AbortController();
-
-  const end = async (interpreter: Interpreter): Promise<void> => {
-    await interpreter.close();
-    occupied -= 1;
-    for (const wake of waiting) wake();
-  };
-  const take = (session: string): Session | null => {
-    const found = resting.get(session) ?? null;
-    if (found?.idle != null) clearTimeout(found.idle);
-    resting.delete(session);
-    return found;
-  };
-  const rest = async (session: string, it: Session): Promise<void> => {
-    if (closing.signal.aborted || !it.interpreter.alive) {
-      await end(it.interpreter);
-      return;
-    }
-    it.idle = setTimeout(() => {
-      if (take(session) === it) void end(it.interpreter);
-    }, idle_timeout_ms).unref();
-    resting.set(session, it);
-    for (const wake of waiting) wake();
-  };
-  const makeRoom = async (signal: AbortSignal): Promise<void> => {
-    while (occupied >= max_sandboxes) {
-      const [oldest] = resting.keys();
-      const found = oldest === undefined ? null : take(oldest);
-      if (found !== null) await end(found.interpreter);
-      else await wakeUp(waiting, signal);
-    }
-    occupied += 1;
-  };
-  const begin = async (session: string, signal: AbortSignal): Promise<Session> => {
-    await makeRoom(signal);
-    try {
-      const interpreter = await start(session, signal);
-      return { interpreter, state: digestOf([]), last: null, idle: null };
-    } catch (error) {
-      occupied -= 1;
-      for (const wake of waiting) wake();
-      throw error;
-    }
-  };
-
-  /** An interpreter in which exactly this history ran. */
-  const sessionAt = async (request: RunRequest): Promise<Session> => {
-    const { session, history, check, signal } = request;
-    const wanted = digestOf(history);
-    const found = take(session);
-    if (found?.interpreter.alive === true && found.state === wanted) return found;
-    if (found !== null) await end(found.interpreter);
-    const made = await begin(session, signal);
-    try {
-      for (const [turn, blocks] of history.entries()) {
-        const patient = { signal, timeout_ms: timeout_ms * REPLAY_PATIENCE };
-        check(turn, await made.interpreter.run(blocks, patient));
-      }
-    } catch (error) {
-      await end(made.interpreter);
-      throw error;
-    }
-    made.state = wanted;
-    return made;
-  };
+  /** The end of the line of each session: its steps come one after the other. */
+  const lines = new Map<string, Promise<unknown>>();
 
   const runOnce = async (request: RunRequest): Promise<Ran> => {
     const { session, history, blocks, signal } = request;
-    const it = await sessionAt(request);
+    const it = await sessionAt(request, { shelf, options });
     try {
       const ran = await it.interpreter.run(blocks, { signal, timeout_ms });
       if ('outcomes' in ran && ran.outcomes.every(({ status }) => status !== 'raises')) {
         it.last = { before: it.state, ran };
         it.state = digestOf([...history, blocks]);
-        await rest(session, it);
-      } else await end(it.interpreter);
+        await shelf.rest(session, it);
+      } else await shelf.end(it);
       return ran;
     } catch (error) {
-      await end(it.interpreter);
+      await shelf.end(it);
       throw error;
     }
   };
@@ -126,9 +59,9 @@ export function createSandboxes(options: SandboxesOptions): Sandboxes {
   const runTurn = async (request: RunRequest): Promise<Ran> => {
     const { session, history, blocks, signal } = request;
     signal.throwIfAborted();
-    const resting_one = resting.get(session);
-    const isAsked = resting_one?.state === digestOf([...history, blocks]);
-    if (isAsked && resting_one.last?.before === digestOf(history)) return resting_one.last.ran;
+    const found = shelf.look(session);
+    const isAsked = found?.state === digestOf([...history, blocks]);
+    if (isAsked && found.last?.before === digestOf(history)) return found.last.ran;
     const ran = await runOnce(request);
     // From here a process that somebody killed looks like code that ended itself: only the code does it again.
     return 'killed' in ran && ran.killed === 'ended' ? await runOnce(request) : ran;
@@ -151,9 +84,117 @@ export function createSandboxes(options: SandboxesOptions): Sandboxes {
     async close() {
       const message = 'code: this worker ends';
       closing.abort(new Fault({ type: 'EnvironmentUnavailable', message }));
-      const left = [...resting.keys()].map((session) => take(session));
-      await Promise.all(left.map((it) => (it === null ? null : end(it.interpreter))));
+      await shelf.close();
       await Promise.all(lines.values());
+    },
+  };
+}
+
+/** An interpreter in which exactly this history ran. */
+async function sessionAt(
+  request: RunRequest,
+  { shelf, options }: { shelf: Shelf; options: SandboxesOptions },
+): Promise<Session> {
+  const { start, timeout_ms } = options;
+  const { session, history, check, signal } = request;
+  const wanted = digestOf(history);
+  const found = shelf.take(session);
+  if (found?.interpreter.alive === true && found.state === wanted) return found;
+  if (found !== null) await shelf.end(found);
+  const made = await shelf.begin(session, { signal, start });
+  try {
+    for (const [turn, blocks] of history.entries()) {
+      const patient = { signal, timeout_ms: timeout_ms * REPLAY_PATIENCE };
+      check(turn, await made.interpreter.run(blocks, patient));
+    }
+  } catch (error) {
+    await shelf.end(made);
+    throw error;
+  }
+  made.state = wanted;
+  return made;
+}
+
+interface Shelf {
+  look(session: string): Session | undefined;
+  /** Out of the shelf, if it is there; it keeps its place. */
+  take(session: string): Session | null;
+  /** Back onto the shelf, until it is wanted, idle for too long, or in the way. */
+  rest(session: string, it: Session): Promise<void>;
+  /** A new one, once there is a place for it. */
+  begin(
+    session: string,
+    how: { signal: AbortSignal; start: SandboxesOptions['start'] },
+  ): Promise<Session>;
+  end(it: Session): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** At most `max_sandboxes` interpreters, and those among them that nobody uses. */
+function createShelf({ max_sandboxes, idle_timeout_ms }: SandboxesOptions): Shelf {
+  /** The one unused for longest first. */
+  const resting = new Map<string, Session>();
+  const waiting = new Set<() => void>();
+  let occupied = 0;
+  let closed = false;
+
+  const wakeAll = (): void => {
+    for (const wake of [...waiting]) wake();
+  };
+  const end = async (it: Session): Promise<void> => {
+    await it.interpreter.close();
+    occupied -= 1;
+    wakeAll();
+  };
+  const take = (session: string): Session | null => {
+    const found = resting.get(session) ?? null;
+    if (found?.idle != null) clearTimeout(found.idle);
+    resting.delete(session);
+    return found;
+  };
+  const makeRoom = async (signal: AbortSignal): Promise<void> => {
+    while (occupied >= max_sandboxes) {
+      const [oldest] = resting.keys();
+      const found = oldest === undefined ? null : take(oldest);
+      if (found !== null) await end(found);
+      else await wakeUp(waiting, signal);
+    }
+    occupied += 1;
+  };
+
+  return {
+    look: (session) => resting.get(session),
+    take,
+    end,
+
+    async rest(session, it) {
+      if (closed || !it.interpreter.alive) {
+        await end(it);
+        return;
+      }
+      it.idle = setTimeout(() => {
+        if (take(session) === it) void end(it);
+      }, idle_timeout_ms).unref();
+      resting.set(session, it);
+      wakeAll();
+    },
+
+    async begin(session, { signal, start }) {
+      await makeRoom(signal);
+      try {
+        const interpreter = await start(session, signal);
+        return { interpreter, state: digestOf([]), last: null, idle: null };
+      } catch (error) {
+        occupied -= 1;
+        wakeAll();
+        throw error;
+      }
+    },
+
+    async close() {
+      closed = true;
+      const left = [...resting.keys()].map((session) => take(session));
+      await Promise.all(left.filter((it) => it !== null).map((it) => end(it)));
     },
   };
 }

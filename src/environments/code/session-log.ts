@@ -35,7 +35,8 @@ export function executedTurns(
   const subject = `code: extra_env_info of sample ${index} of the step`;
   const parsed = CodeMetadata.safeParse(metadata);
   if (!parsed.success) throw rejectedFields({ subject, error: parsed.error, input: metadata });
-  return parsed.data.executed_messages.map((message, i, all) => {
+  const { executed_messages: all } = parsed.data;
+  return all.map((message, i) => {
     const code = codeOf(log[message]?.content ?? '', settings);
     const observation = log[message + 1];
     const isInOrder = i === 0 || (all[i - 1] ?? 0) < message;

@@ -40,8 +40,7 @@ export const CODE_SETTINGS = {
   python: z.string().min(1).nullable().default(null),
 };
 
-const CodeSettings = z.strictObject(CODE_SETTINGS);
-export type CodeSettings = z.infer<typeof CodeSettings> & {
+export type CodeSettings = z.infer<z.ZodObject<typeof CODE_SETTINGS>> & {
   /** A remote sandbox (`remote.ts`) instead of this machine's. */
   url: string | null;
 };

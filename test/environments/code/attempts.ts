@@ -106,8 +106,15 @@ function network(at: Canaries): Attempt[] {
   ];
 }
 
+/** A system call's number on each machine, and its arguments. */
+interface Call {
+  x86_64: number;
+  aarch64: number;
+  args: string;
+}
+
 function processes(at: Canaries): Attempt[] {
-  const call = (name: string, numbers: Record<string, number>, args: string): Attempt => ({
+  const call = (name: string, { args, ...numbers }: Call): Attempt => ({
     name: `calls ${name}`,
     code: `${LIBC}import platform\nnumber = ${JSON.stringify(numbers)}[platform.machine()]\nresult = libc.syscall(number, ${args})\n'through' if result >= 0 else ctypes.get_errno()`,
     through: `'through'`,
@@ -138,10 +145,10 @@ function processes(at: Canaries): Attempt[] {
       code: `import subprocess, sys\nscript = 'import ctypes; print(ctypes.CDLL(None).ptrace(0, 0, 0, 0))'\nsubprocess.run([sys.executable, '-c', script], capture_output=True).stdout.decode().strip()`,
       through: `'0'`,
     },
-    call('memfd_create', { x86_64: 319, aarch64: 279 }, 'b"x", 0'),
-    call('shmget', { x86_64: 29, aarch64: 194 }, '0, 4096, 0o1600'),
-    call('unshare for a user namespace', { x86_64: 272, aarch64: 97 }, '0x10000000'),
-    call('inotify_init1', { x86_64: 294, aarch64: 26 }, '0'),
+    call('memfd_create', { x86_64: 319, aarch64: 279, args: 'b"x", 0' }),
+    call('shmget', { x86_64: 29, aarch64: 194, args: '0, 4096, 0o1600' }),
+    call('unshare for a user namespace', { x86_64: 272, aarch64: 97, args: '0x10000000' }),
+    call('inotify_init1', { x86_64: 294, aarch64: 26, args: '0' }),
   ];
 }
 
