@@ -172,8 +172,7 @@ function createShelf({ max_sandboxes, idle_timeout_ms }: SandboxesOptions): Shel
   };
   const makeRoom = async (signal: AbortSignal): Promise<void> => {
     while (occupied >= max_sandboxes) {
-      const [oldest] = resting.keys();
-      const found = oldest === undefined ? null : take(oldest);
+      const found = take([...resting.keys()][0] ?? '');
       if (found !== null) await end(found);
       else await wakeUp(waiting, signal);
     }
@@ -211,8 +210,8 @@ function createShelf({ max_sandboxes, idle_timeout_ms }: SandboxesOptions): Shel
 
     async close() {
       closed = true;
-      const left = [...resting.keys()].map((session) => take(session));
-      await Promise.all(left.filter((it) => it !== null).map((it) => end(it)));
+      const left = [...resting.keys()].map(take).filter((it) => it !== null);
+      await Promise.all(left.map(end));
     },
   };
 }

@@ -82,7 +82,7 @@ describe('a remote sandbox', () => {
 });
 
 const remote = (url: string) =>
-  createCode(codeSettings({ url }) as Parameters<typeof createCode>[0], {
+  createCode(codeSettings({ url }), {
     name: 'code',
     report: () => undefined,
   });
