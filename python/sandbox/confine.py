@@ -1,0 +1,216 @@
+"""Takes rights away from this process and all that it starts, for good: limits, files (Landlock), system calls (seccomp).
+
+Linux only, no privileges needed. Every step raises OSError when the kernel refuses it: a sandbox is whole or does not start.
+"""
+
+import ctypes
+import errno
+import os
+import platform
+import resource
+import struct
+
+from syscalls import MACHINES, NEWEST_KNOWN, NUMBERS, X32_BIT
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
+
+PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS, PR_SET_CHILD_SUBREAPER, PR_SET_SECCOMP, PR_SET_DUMPABLE = 1, 38, 36, 22, 4
+SIGKILL = 9
+
+
+def checked(result, what):
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{what}: {os.strerror(code)}")
+    return result
+
+
+def prctl(option, value):
+    checked(libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0), f"prctl {option}")
+
+
+def set_limits(limits):
+    """`memory` and `disk` are bytes; they bound one process and one file here, the parent watches the sums."""
+    bounds = {
+        resource.RLIMIT_AS: limits["memory"],
+        resource.RLIMIT_FSIZE: limits["disk"],
+        resource.RLIMIT_NOFILE: 128,
+        resource.RLIMIT_CORE: 0,
+    }
+    if limits["processes"] is not None:
+        bounds[resource.RLIMIT_NPROC] = limits["processes"]
+    for name, value in bounds.items():
+        hard = resource.getrlimit(name)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(name, (value, value))
+
+
+# Landlock ------------------------------------------------------------------------------------------------------------
+
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR, REMOVE_DIR, REMOVE_FILE = (1 << n for n in range(6))
+MAKE_CHAR, MAKE_DIR, MAKE_REG, MAKE_SOCK, MAKE_FIFO, MAKE_BLOCK, MAKE_SYM = (1 << n for n in range(6, 13))
+REFER, TRUNCATE, IOCTL_DEV = (1 << n for n in range(13, 16))
+OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
+READ = EXECUTE | READ_FILE | READ_DIR
+WORK = (
+    READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | MAKE_FIFO | MAKE_SYM | REFER | TRUNCATE
+)
+
+
+def landlock_abi():
+    """0: this kernel has none, or it is switched off."""
+    return max(0, libc.syscall(CREATE_RULESET, None, 0, 1))
+
+
+def landlock(readable, writable):
+    """Only these folders and files can be opened. TCP, abstract sockets and signals to others go where the kernel can."""
+    abi = landlock_abi()
+    if abi < 1:
+        raise OSError(errno.ENOSYS, "this kernel has no Landlock, or it is switched off")
+    handled = (1 << (13 if abi < 2 else 14 if abi < 3 else 15 if abi < 5 else 16)) - 1
+    attributes = struct.pack("=QQQ", handled, 3 if abi >= 4 else 0, 3 if abi >= 6 else 0)
+    size = 8 if abi < 4 else 16 if abi < 6 else 24
+    ruleset = checked(libc.syscall(CREATE_RULESET, attributes, size, 0), "landlock_create_ruleset")
+    devices = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"]
+    rules = [(path, READ) for path in readable] + [(path, WORK) for path in writable]
+    rules += [(path, READ_FILE | WRITE_FILE | TRUNCATE) for path in devices]
+    for path, rights in rules:
+        try:
+            file = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        is_folder = os.path.isdir(path)
+        rule = struct.pack("=Qi", handled & (rights if is_folder else rights & OF_FILES), file)
+        checked(libc.syscall(ADD_RULE, ruleset, 1, rule, 0), f"landlock_add_rule {path}")
+        os.close(file)
+    prctl(PR_SET_NO_NEW_PRIVS, 1)
+    checked(libc.syscall(RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
+    os.close(ruleset)
+
+
+# seccomp -------------------------------------------------------------------------------------------------------------
+
+KILL_PROCESS, ERRNO, ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
+LOAD, JUMP_EQUAL, JUMP_GREATER, JUMP_AT_LEAST, JUMP_BITS, AND, RETURN = 0x20, 0x15, 0x25, 0x35, 0x45, 0x54, 0x06
+NUMBER, ARCHITECTURE, FIRST_ARGUMENT = 0, 4, 16
+NEW_NAMESPACES = 0x7E020000
+
+NEVER = """
+    accept accept4 bind connect listen socket
+    ptrace process_vm_readv process_vm_writev process_madvise process_mrelease kcmp pidfd_getfd perf_event_open
+    setsid setpgid setpriority ioprio_set sched_setattr sched_setparam sched_setscheduler migrate_pages move_pages
+    unshare setns mount umount2 pivot_root chroot move_mount open_tree fsopen fsconfig fsmount fspick mount_setattr
+    statmount listmount name_to_handle_at open_by_handle_at quotactl quotactl_fd fanotify_init fanotify_mark
+    inotify_init inotify_init1 inotify_add_watch lookup_dcookie sysfs ustat uselib nfsservctl vhangup
+    bpf keyctl add_key request_key io_uring_setup io_uring_enter io_uring_register io_setup userfaultfd
+    memfd_create memfd_secret shmget shmat semget msgget mq_open mq_unlink
+    init_module finit_module delete_module kexec_load kexec_file_load reboot swapon swapoff acct syslog personality
+    ioperm iopl sethostname setdomainname settimeofday clock_settime clock_adjtime adjtimex
+""".split()
+"""memfd and SysV memory belong to no process's resident set, so that no limit would count them."""
+
+OF_OTHERS_FILES = """
+    chmod fchmod fchmodat fchmodat2 chown fchown fchownat lchown setxattr lsetxattr fsetxattr removexattr
+    lremovexattr fremovexattr utime utimes utimensat futimesat
+""".split()
+"""Landlock does not cover these: refused when the user id is one that owns other files."""
+
+SIGNALS = "tkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send_signal pidfd_open".split()
+"""Refused where Landlock cannot confine signals; `kill` and `tgkill` then reach the process itself alone."""
+
+
+def instruction(code, value, if_true=0, if_false=0):
+    return struct.pack("=HBBI", code, if_true, if_false, value & 0xFFFFFFFF)
+
+
+def answer(error):
+    return instruction(RETURN, ERRNO | error)
+
+
+class Filter:
+    def __init__(self):
+        machine = platform.machine()
+        if machine not in MACHINES:
+            raise OSError(errno.ENOSYS, f"no system call table for {machine}; known: {', '.join(MACHINES)}")
+        architecture, self.column = MACHINES[machine]
+        self.program = [
+            instruction(LOAD, ARCHITECTURE),
+            instruction(JUMP_EQUAL, architecture, 1, 0),
+            instruction(RETURN, KILL_PROCESS),
+            instruction(LOAD, NUMBER),
+        ]
+        if machine == "x86_64":
+            self.program += [instruction(JUMP_AT_LEAST, X32_BIT, 0, 1), answer(errno.ENOSYS)]
+        self.program += [instruction(JUMP_GREATER, NEWEST_KNOWN, 0, 1), answer(errno.ENOSYS)]
+
+    def refuse(self, names, error=errno.EPERM):
+        for name in names:
+            number = NUMBERS[name][self.column]
+            if number is not None:
+                self.program += [instruction(JUMP_EQUAL, number, 0, 1), answer(error)]
+
+    def judge(self, name, index, body):
+        """`body` sees the low half of an argument and ends in a return, or falls through to be allowed."""
+        number = NUMBERS[name][self.column]
+        if number is None:
+            return
+        steps = [instruction(LOAD, FIRST_ARGUMENT + 8 * index), *body, instruction(RETURN, ALLOW)]
+        self.program += [instruction(JUMP_EQUAL, number, 0, len(steps)), *steps]
+
+    def refuse_values(self, name, index, values):
+        refusals = [step for value in values for step in (instruction(JUMP_EQUAL, value, 0, 1), answer(errno.EPERM))]
+        self.judge(name, index, refusals)
+
+    def allow_value(self, name, index, value):
+        self.judge(name, index, [instruction(JUMP_EQUAL, value, 1, 0), answer(errno.EPERM)])
+
+    def load(self):
+        program = b"".join([*self.program, instruction(RETURN, ALLOW)])
+        code = ctypes.create_string_buffer(program, len(program))
+        head = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
+        prctl(PR_SET_NO_NEW_PRIVS, 1)
+        checked(libc.prctl(PR_SET_SECCOMP, 2, head, 0, 0), "seccomp")
+
+
+def seccomp(owns_other_files):
+    rules = Filter()
+    rules.refuse(NEVER)
+    # glibc asks for clone3 first and takes ENOSYS as "use clone", whose flags a filter can read.
+    rules.refuse(["clone3"], errno.ENOSYS)
+    rules.judge("clone", 0, [instruction(JUMP_BITS, NEW_NAMESPACES, 0, 1), answer(errno.EPERM)])
+    abi = landlock_abi()
+    if abi < 3:
+        rules.refuse(["truncate"])
+    if abi < 6:
+        rules.refuse(SIGNALS)
+        for name in ("kill", "tgkill"):
+            rules.allow_value(name, 0, os.getpid())
+    if owns_other_files:
+        rules.refuse(OF_OTHERS_FILES)
+    for name in ("prlimit64", "sched_setaffinity"):
+        rules.allow_value(name, 0, 0)
+    # The parent must go on seeing this process, and it must go on dying with its parent.
+    rules.refuse_values("prctl", 0, [PR_SET_PDEATHSIG, PR_SET_DUMPABLE])
+    # F_SETOWN, F_SETSIG, F_SETOWN_EX and FIOSETOWN, SIOCSPGRP, TIOCSTI: signals and input for others.
+    rules.refuse_values("fcntl", 1, [8, 10, 15])
+    rules.refuse_values("ioctl", 1, [0x8901, 0x8902, 0x5412])
+    # Stream pairs only (asyncio needs one): a datagram socket could be sent from to any address.
+    kind = instruction(LOAD, FIRST_ARGUMENT + 8)
+    unix_stream = [
+        instruction(JUMP_EQUAL, 1, 1, 0),
+        answer(errno.EPERM),
+        kind,
+        instruction(AND, 0xF),
+        instruction(JUMP_EQUAL, 1, 1, 0),
+        answer(errno.EPERM),
+    ]
+    rules.judge("socketpair", 0, unix_stream)
+    rules.load()
+
+
+def confine(readable, writable, owns_other_files):
+    prctl(PR_SET_DUMPABLE, 1)
+    landlock(readable, writable)
+    seccomp(owns_other_files)

@@ -1,0 +1,134 @@
+import { Fault } from '../../model/faults.js';
+import type {
+  Environment,
+  EnvironmentContext,
+  EnvironmentMessage,
+  Metadata,
+  StepInput,
+} from '../environment.js';
+import { rejected } from '../rejections.js';
+import { codeOf, observationOf } from './format.js';
+import { createLocalSandbox } from './local-sandbox.js';
+import type { Ran, Sandbox } from './outcomes.js';
+import { createRemoteSandbox } from './remote-sandbox.js';
+import { executedTurns, type ExecutedTurn } from './session-log.js';
+import { limitsOf, type CodeSettings } from './settings.js';
+
+const STOP_STRING = '</code>';
+
+/**
+ * Upstream's code environment (statements 54 to 62) in a sandbox: the code of the last message runs in the rollout's
+ * own interpreter, the observation is what came of it, the reward is always 0. With `sandbox` it runs there instead.
+ */
+export function createCode(
+  settings: CodeSettings,
+  context: EnvironmentContext & { sandbox?: Sandbox },
+): Environment {
+  const { report } = context;
+  const sandbox =
+    context.sandbox ??
+    (settings.url === null
+      ? createLocalSandbox({ settings, report })
+      : createRemoteSandbox({ url: settings.url, settings }));
+  return {
+    in_process: false,
+
+    async step(input, { idempotency_key, signal }) {
+      const samples = samplesOf(input);
+      const session = idempotency_key.replace(/\/[^/]*$/, '');
+      const answers = await Promise.all(
+        samples.map((sample, index) => {
+          const of_sample = index === 0 ? session : `${session}#${index}`;
+          return answer(sample, { settings, sandbox, session: of_sample, index, signal });
+        }),
+      );
+      return {
+        observations: answers.map(({ content }) => ({ role: 'environment', content })),
+        metadata: answers.map(({ metadata }) => metadata),
+        next_stop_strings: answers.map(() => [STOP_STRING]),
+        rewards: answers.map(() => 0),
+        terminateds: answers.map(({ terminated }) => terminated),
+      };
+    },
+
+    health: async (signal) => {
+      await sandbox.level(signal);
+    },
+    close: () => sandbox.close(),
+  };
+}
+
+interface Sample {
+  log: EnvironmentMessage[];
+  metadata: Metadata;
+}
+
+function samplesOf({ message_log_batch, metadata }: StepInput): Sample[] {
+  if (message_log_batch.length !== metadata.length) {
+    const what = `expected ${message_log_batch.length}, one per message log, got ${metadata.length}`;
+    throw rejected({ subject: 'code', problems: [{ where: 'metadata', what }] });
+  }
+  return message_log_batch.map((log, i) => ({ log, metadata: metadata[i] ?? {} }));
+}
+
+interface StepOf {
+  settings: CodeSettings;
+  sandbox: Sandbox;
+  session: string;
+  index: number;
+  signal: AbortSignal;
+}
+
+interface Answer {
+  content: string;
+  terminated: boolean;
+  /** null keeps what there was. */
+  metadata: Metadata | null;
+}
+
+async function answer(sample: Sample, step: StepOf): Promise<Answer> {
+  const { settings, sandbox, session, signal } = step;
+  const { log, metadata } = sample;
+  const executed = executedTurns(sample, step);
+  const code = codeOf(log.at(-1)?.content ?? '', settings);
+  if (code === null) return { content: '', terminated: false, metadata: null };
+  const limits = limitsOf(settings);
+  const show = (ran: Ran, of: typeof code): ReturnType<typeof observationOf> => {
+    refuseRaised(ran);
+    return observationOf(ran, { code: of, settings, limits });
+  };
+  const ran = await sandbox.run({
+    ...{ session, signal, blocks: code.blocks },
+    history: executed.map((turn) => turn.code.blocks),
+    check: (turn, again) => {
+      const before = executed[turn];
+      if (before !== undefined) compare(before, show(again, before.code).content);
+    },
+  });
+  const { content, evaluated } = show(ran, code);
+  const terminated = evaluated && settings.terminate_on_evaluation;
+  if ('killed' in ran) return { content, terminated, metadata: null };
+  const messages = [...executed.map(({ message }) => message), log.length - 1];
+  return { content, terminated, metadata: { ...metadata, executed_messages: messages } };
+}
+
+/** Where upstream's step raises, the rollout fails. */
+function refuseRaised(ran: Ran): void {
+  const last = 'outcomes' in ran ? ran.outcomes.at(-1) : undefined;
+  if (last?.status !== 'raises') return;
+  const message = `code: ${last.type}: ${last.message}`;
+  throw new Fault({ type: 'EnvironmentRejected', message });
+}
+
+/** Addresses differ from process to process. */
+const comparable = (text: string): string => text.replaceAll(/0x[0-9a-f]{6,16}/g, '0x…');
+const QUOTED = 200;
+
+function compare({ message, observation }: ExecutedTurn, again: string): void {
+  if (comparable(observation) === comparable(again)) return;
+  const quote = (text: string): string => JSON.stringify(text.slice(0, QUOTED));
+  throw new Fault({
+    type: 'StateLost',
+    message: `code: the interpreter was lost, and the code of message ${message} does not do again what it did: expected ${quote(observation)}, got ${quote(again)}`,
+  });
+}

@@ -1,0 +1,102 @@
+import type { Excess, Outcome, Ran } from './outcomes.js';
+import type { CodeSettings, Limits } from './settings.js';
+
+/** Messages to code, outcomes to observations: pure, and upstream's format (statements 54 to 58). */
+
+export interface MessageCode {
+  blocks: string[];
+  /** What the model wrote behind the last block: an observation that begins with it begins after it. */
+  lookahead: string;
+}
+
+/** null: no code in it. `nemo-rl`: from the first `<code>` to the last `</code>`, whatever is between. */
+export function codeOf(
+  message: string,
+  { semantics }: Pick<CodeSettings, 'semantics'>,
+): MessageCode | null {
+  if (semantics === 'nemo-rl') {
+    const [, code, lookahead] = /<code>(.*)<\/code>(.*)/s.exec(message) ?? [];
+    return code === undefined ? null : { blocks: [code], lookahead: lookahead ?? '' };
+  }
+  const blocks = [...message.matchAll(/<code>(.*?)<\/code>/gs)].map(([, code]) => code ?? '');
+  if (blocks.length === 0) return null;
+  const end = '</code>';
+  return { blocks, lookahead: message.slice(message.lastIndexOf(end) + end.length) };
+}
+
+export interface Result {
+  /** null: nothing to show. */
+  text: string | null;
+  code: string;
+  lookahead: string;
+}
+
+/** On lines of its own where code or text have several. */
+export function formatResult({ text, code, lookahead }: Result): string {
+  if (text === null) return '';
+  const isLong = code.includes('\n') || text.includes('\n');
+  const result = isLong ? `\n\n<result>\n${text}\n</result>` : `<result>${text}</result>`;
+  return lookahead !== '' && result.startsWith(lookahead) ? result.slice(lookahead.length) : result;
+}
+
+export interface Shown {
+  content: string;
+  /** The last block ran to its end and its last expression has a value. */
+  evaluated: boolean;
+}
+
+/** The observation: of each block its output (`standard`), then its value or exception. */
+export function observationOf(
+  ran: Ran,
+  { code, settings, limits }: { code: MessageCode; settings: CodeSettings; limits: Limits },
+): Shown {
+  const { blocks, lookahead } = code;
+  const [first = ''] = blocks;
+  if ('killed' in ran) {
+    const text = describeExcess(ran.killed, limits);
+    return { content: formatResult({ text, code: first, lookahead }), evaluated: false };
+  }
+  const texts = ran.outcomes.map((outcome, i) => {
+    const isLast = i === ran.outcomes.length - 1;
+    const text = settings.semantics === 'standard' ? transcript(outcome) : valueOf(outcome);
+    return formatResult({ text, code: blocks[i] ?? '', lookahead: isLast ? lookahead : '' });
+  });
+  const last = ran.outcomes.at(-1);
+  const isWhole = ran.outcomes.length === blocks.length && last?.status === 'ok';
+  return {
+    content: texts.filter((text) => text !== '').join('\n'),
+    evaluated: isWhole && last.evaluated,
+  };
+}
+
+function valueOf(outcome: Outcome): string | null {
+  if (outcome.status === 'raises') return null;
+  const { value, value_cut } = outcome;
+  return value === null ? null : `${value}${mark(value_cut, 'characters')}`;
+}
+
+/** As on a terminal: what was printed, then the value. */
+function transcript(outcome: Outcome): string | null {
+  if (outcome.status === 'raises') return null;
+  const { stdout, stdout_cut } = outcome;
+  const printed = `${stdout.replace(/\n$/, '')}${mark(stdout_cut, 'bytes')}`;
+  const parts = [printed, valueOf(outcome) ?? ''].filter((part) => part !== '');
+  return parts.length === 0 ? null : parts.join('\n');
+}
+
+const mark = (cut: number, unit: string): string => (cut === 0 ? '' : `… [${cut} more ${unit}]`);
+
+const UNDONE = 'nothing of this message has happened';
+
+/** As an exception would read. */
+function describeExcess(excess: Excess, limits: Limits): string {
+  const exception = {
+    timeout: `TimeoutError('the code ran for more than ${limits.timeout_ms / 1000} s`,
+    cpu: `TimeoutError('the code used more than ${limits.cpu_ms / 1000} s of processor time`,
+    memory: `MemoryError('the code used more than ${limits.memory / 2 ** 20} MiB of memory`,
+    processes: `RuntimeError('the code started more than ${limits.processes} processes and threads`,
+    disk: `OSError('the code wrote more than ${limits.disk / 2 ** 20} MiB of files`,
+    ended: `RuntimeError('the code ended the interpreter`,
+  }[excess];
+  return `${exception}; ${UNDONE}')`;
+}

@@ -1,0 +1,254 @@
+import type { ChildProcessWithoutNullStreams } from 'node:child_process';
+import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { z } from 'zod';
+import { describeError } from '../../model/faults.js';
+import type { Launch } from './levels.js';
+import { removeFolder } from './levels.js';
+import type { LineReader } from './line-reader.js';
+import { readLines } from './line-reader.js';
+import type { Blocks, Excess, Ran } from './outcomes.js';
+import { Outcomes } from './outcomes.js';
+import { childrenOf, usageOf } from './process-tree.js';
+import type { Limits } from './settings.js';
+
+/** One interpreter, one process group: started, asked, stopped between questions, ended whole. */
+export interface Interpreter {
+  readonly alive: boolean;
+  /** Where code was killed the interpreter is gone with it. Rejects with the signal's reason. */
+  run(blocks: Blocks, limits: { signal: AbortSignal; timeout_ms: number }): Promise<Ran>;
+  /** Resolves once it is gone; then nothing of it is left. */
+  close(): Promise<void>;
+}
+
+interface StartOptions {
+  launch: Launch;
+  limits: Limits;
+  modules: Record<string, string>;
+  signal: AbortSignal;
+}
+
+const START_MS = 20_000;
+const END_MS = 2000;
+const POLL_MS = 40;
+
+const Ready = z.object({ ready: z.int().positive() });
+const Reply = z.object({ id: z.string(), outcomes: Outcomes });
+
+/** Throws what kept it from starting. */
+export async function startInterpreter(options: StartOptions): Promise<Interpreter> {
+  const { launch, limits, signal } = options;
+  const { child, ended, errors } = start(launch);
+  const root = child.pid;
+  // Six bytes for a character that JSON escapes; a reply beyond that is no reply of the runner.
+  const bound = 16 * 6 * limits.max_output + 65_536;
+  const replies = readLines(child.stdout, bound);
+  let alive = true;
+  let group = root ?? 0;
+  const whenEnded = ended.then(async () => {
+    alive = false;
+    replies.end();
+    await removeFolder(launch.folder);
+  });
+  const close = async (): Promise<void> => {
+    if (alive && root !== undefined) killBelow({ root, group });
+    const late = setTimeout(() => {
+      if (root !== undefined) signalGroup(root, 'SIGKILL');
+    }, END_MS);
+    // A process in the kernel's hands may outlive its own kill; nobody waits for it.
+    await Promise.race([whenEnded, sleep(2 * END_MS, undefined, { ref: false })]);
+    clearTimeout(late);
+  };
+
+  const begun = await greet(options, { child, replies });
+  if (root === undefined || begun === null) {
+    await close();
+    signal.throwIfAborted();
+    throw new Error(`the interpreter did not start: ${errors() || 'it gave no reason'}`);
+  }
+  if (launch.own_group) group = begun.ready;
+  signalGroup(group, 'SIGSTOP');
+  const run = createRun({ child, replies, close, group }, options);
+  return {
+    run,
+    close,
+    get alive() {
+      return alive;
+    },
+  };
+}
+
+interface Running {
+  child: ChildProcessWithoutNullStreams;
+  replies: LineReader;
+  close: () => Promise<void>;
+  /** The process group that code is in: it stands still between two questions. */
+  group: number;
+}
+
+function createRun(
+  { child, replies, close, group }: Running,
+  { launch, limits }: StartOptions,
+): Interpreter['run'] {
+  const { levels, folder, mounts } = launch;
+  const tree = { root: child.pid ?? 0, levels, folder, mounts, disk_bound: limits.disk };
+  let spent_ms = usageOf(tree).cpu_ms;
+  return async (blocks, { signal, timeout_ms }) => {
+    signal.throwIfAborted();
+    const before_ms = spent_ms;
+    const check = (): Excess | null => {
+      const usage = usageOf(tree);
+      spent_ms = usage.cpu_ms;
+      return excessOf({ ...usage, cpu_ms: spent_ms - before_ms }, limits);
+    };
+    signalGroup(group, 'SIGCONT');
+    const id = randomUUID();
+    child.stdin.write(`${JSON.stringify({ id, blocks })}\n`);
+    const answer = await firstOf({ reply: replyTo(id, replies), check, signal, timeout_ms });
+    signalGroup(group, 'SIGSTOP');
+    const excess = typeof answer === 'string' ? answer : check();
+    if (typeof answer !== 'string' && excess === null && !signal.aborted) {
+      return { outcomes: answer };
+    }
+    await close();
+    signal.throwIfAborted();
+    return { killed: excess ?? 'ended' };
+  };
+}
+
+/** Sends the program and waits until it is confined; null: it will not be. */
+async function greet(
+  { launch, modules, signal }: StartOptions,
+  { child, replies }: { child: ChildProcessWithoutNullStreams; replies: LineReader },
+): Promise<z.infer<typeof Ready> | null> {
+  child.stdin.write(`${JSON.stringify({ modules, ...launch.hello })}\n`);
+  const line = await within(START_MS, { signal, wait: replies.next() });
+  return Ready.safeParse(line).data ?? null;
+}
+
+/** Lines that are no reply to this question are the code's own doing. */
+async function replyTo(id: string, replies: LineReader): Promise<Excess | Outcomes> {
+  replies.reset();
+  for (;;) {
+    const line = await replies.next();
+    if (line === null) return 'ended';
+    const reply = Reply.safeParse(line);
+    if (reply.success && reply.data.id === id) return reply.data.outcomes;
+  }
+}
+type Outcomes = z.infer<typeof Outcomes>;
+
+interface Race {
+  reply: Promise<Excess | Outcomes>;
+  check: () => Excess | null;
+  signal: AbortSignal;
+  timeout_ms: number;
+}
+
+/** The reply, or why there will be none: too late, too much, or not wanted any more. */
+function firstOf({ reply, check, signal, timeout_ms }: Race): Promise<Excess | Outcomes> {
+  return new Promise((resolve) => {
+    const settle = (answer: Excess | Outcomes): void => {
+      clearInterval(poll);
+      clearTimeout(deadline);
+      signal.removeEventListener('abort', onAbort);
+      resolve(answer);
+    };
+    const onAbort = (): void => {
+      settle('ended');
+    };
+    const deadline = setTimeout(settle, timeout_ms, 'timeout');
+    const poll = setInterval(() => {
+      const excess = check();
+      if (excess !== null) settle(excess);
+    }, POLL_MS);
+    signal.addEventListener('abort', onAbort, { once: true });
+    void reply.then(settle);
+  });
+}
+
+function excessOf(
+  { cpu_ms, memory, tasks, disk }: ReturnType<typeof usageOf>,
+  limits: Limits,
+): Excess | null {
+  if (memory > limits.memory) return 'memory';
+  if (tasks > limits.processes) return 'processes';
+  if (disk > limits.disk) return 'disk';
+  return cpu_ms > limits.cpu_ms ? 'cpu' : null;
+}
+
+const MAX_ERRORS = 4000;
+
+function start({ command, args, env, uid, cwd }: Launch) {
+  const child = spawn(command, args, {
+    ...{ cwd, env, detached: true, stdio: ['pipe', 'pipe', 'pipe', 'pipe'] },
+    ...(uid === null ? {} : { uid, gid: uid }),
+  });
+  let text = '';
+  child.stderr.on('data', (chunk: Buffer) => {
+    text = `${text}${chunk.toString()}`.slice(-MAX_ERRORS);
+  });
+  const ended = new Promise<void>((resolve) => {
+    child.once('error', (error) => {
+      text = describeError(error);
+      resolve();
+    });
+    child.once('exit', () => {
+      resolve();
+    });
+  });
+  // It ends while it is written to: `ended` says so.
+  for (const stream of child.stdio) stream?.on('error', () => undefined);
+  return { child, ended, errors: () => text.trim().split('\n').at(-1) ?? '' };
+}
+
+/** The started process (a guard, or bubblewrap) is left: it ends when it has seen all others end. */
+function killBelow({ root, group }: { root: number; group: number }): void {
+  if (group !== root) {
+    signalGroup(group, 'SIGKILL');
+    return;
+  }
+  const below = childrenOf(root);
+  // Before it has started anything.
+  if (below.length === 0) signalGroup(root, 'SIGKILL');
+  for (const pid of below) signalTo(pid, 'SIGKILL');
+  signalGroup(root, 'SIGCONT');
+}
+
+const signalGroup = (group: number, name: NodeJS.Signals): void => {
+  // -0 would be the worker's own group, -1 everybody.
+  if (group > 1) signalTo(-group, name);
+};
+
+/** What is gone needs no signal. */
+function signalTo(target: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(target, name);
+  } catch {
+    return;
+  }
+}
+
+async function within<T>(
+  milliseconds: number,
+  { signal, wait }: { signal: AbortSignal; wait: Promise<T> },
+): Promise<T | null> {
+  let release = (): void => undefined;
+  const late = new Promise<null>((resolve) => {
+    const end = (): void => {
+      resolve(null);
+    };
+    const timer = setTimeout(end, milliseconds);
+    signal.addEventListener('abort', end, { once: true });
+    release = () => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', end);
+    };
+  });
+  try {
+    return await Promise.race([wait, late]);
+  } finally {
+    release();
+  }
+}

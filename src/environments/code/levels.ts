@@ -1,0 +1,161 @@
+import { execFile } from 'node:child_process';
+import { access, chown, constants, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import type { Python } from './python.js';
+import { BOOTSTRAP } from './python.js';
+import type { Limits } from './settings.js';
+
+/** How an interpreter is started, level by level, from the strongest. */
+
+export const LEVELS = ['bubblewrap+landlock+seccomp', 'landlock+seccomp', 'unsafe'] as const;
+export type Level = (typeof LEVELS)[number];
+
+export interface Launch {
+  command: string;
+  args: string[];
+  env: Record<string, string>;
+  /** User and group id; null: the worker's own. */
+  uid: number | null;
+  /** Where it may write, on this machine's disk; null: it has a file system of its own. */
+  folder: string | null;
+  /** File systems that are its own, as it sees them. */
+  mounts: string[];
+  cwd: string;
+  /** Processes between the one that is started and the interpreter, that one included. */
+  levels: number;
+  /** Does the interpreter lead a process group of its own, or is it in that of the started process? */
+  own_group: boolean;
+  /** What the runner is told, `modules` apart. */
+  hello: Record<string, unknown>;
+}
+
+export interface Launcher {
+  level: Level;
+  /** The path of `bwrap`; null: not on this machine. */
+  bubblewrap: string | null;
+  python: Python;
+  limits: Limits;
+  semantics: string;
+}
+
+/** On a machine with systemd no user has one of these ids, and containers have them too. */
+const FIRST_UID = 60_578;
+const UIDS = 600;
+
+const isRoot = (): boolean => process.getuid?.() === 0;
+
+/** The environment: none of the worker's. One thread per library, and the same order of sets each time. */
+const environmentOf = (home: string): Record<string, string> => ({
+  PATH: '/usr/local/bin:/usr/bin:/bin',
+  HOME: home,
+  TMPDIR: home,
+  LANG: 'C.UTF-8',
+  PYTHONHASHSEED: '0',
+  PYTHONDONTWRITEBYTECODE: '1',
+  MALLOC_ARENA_MAX: '2',
+  OMP_NUM_THREADS: '1',
+  OPENBLAS_NUM_THREADS: '1',
+  MKL_NUM_THREADS: '1',
+});
+
+/** Of the system: the loader, libraries, programs. Not /etc, /home, /var, /proc, /sys. */
+const SYSTEM = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32'];
+const SYSTEM_FILES = ['/etc/ld.so.cache', '/etc/localtime'];
+
+const interpreter = ({ executable }: Python): string[] => [executable, '-s', '-c', BOOTSTRAP];
+
+/** A temporary folder is made for it where it needs one; `seed` makes `random` repeatable. */
+export async function prepareLaunch(
+  { level, bubblewrap, python, limits, semantics }: Launcher,
+  seed: string,
+): Promise<Launch> {
+  const { max_output, memory, disk, processes } = limits;
+  // An id of its own makes RLIMIT_NPROC count this sandbox alone; root would not be bound by it at all.
+  const uid = isRoot() && level !== 'unsafe' ? FIRST_UID + Math.floor(Math.random() * UIDS) : null;
+  const owns_other_files = uid === null && level === 'landlock+seccomp';
+  const common = { seed, semantics, level, max_output, owns_other_files };
+  const limited = (tasks: number | null) => ({ memory, disk, processes: tasks });
+  if (level === 'bubblewrap+landlock+seccomp') {
+    if (bubblewrap === null) throw new Error('no bwrap on PATH');
+    const hello = {
+      ...common,
+      guarded: false,
+      // In a user namespace of its own, beside bubblewrap itself.
+      limits: limited(processes + 1),
+      readable: [...SYSTEM, ...SYSTEM_FILES, ...python.prefixes, '/proc', '/dev'],
+      writable: [HOME, '/dev/shm'],
+    };
+    const args = [...bubblewrapArgs(python, disk), '--', ...interpreter(python)];
+    const env = environmentOf(HOME);
+    return {
+      ...{
+        command: bubblewrap,
+        args,
+        env,
+        uid,
+        folder: null,
+        mounts: [HOME, '/dev/shm'],
+        cwd: '/',
+      },
+      ...{ levels: 2, own_group: false, hello },
+    };
+  }
+  const folder = await mkdtemp(path.join(tmpdir(), 'rollout-code-'));
+  if (uid !== null) await chown(folder, uid, uid);
+  const hello = {
+    ...common,
+    guarded: true,
+    limits: limited(uid === null ? null : processes + 1),
+    readable: [...SYSTEM, ...SYSTEM_FILES, ...python.prefixes],
+    writable: [folder],
+  };
+  const [command = '', ...args] = interpreter(python);
+  return {
+    ...{ command, args, env: environmentOf(folder), uid, folder, mounts: [], cwd: folder },
+    ...{ levels: 1, own_group: true, hello },
+  };
+}
+
+/** Inside of bubblewrap. */
+const HOME = '/work';
+
+function bubblewrapArgs({ prefixes }: Python, disk: number): string[] {
+  const readable = [...SYSTEM, ...SYSTEM_FILES].flatMap((name) => ['--ro-bind-try', name, name]);
+  const own = prefixes
+    .filter((prefix) => !SYSTEM.some((folder) => `${prefix}/`.startsWith(`${folder}/`)))
+    .flatMap((prefix) => ['--ro-bind', prefix, prefix]);
+  return [
+    ...['--unshare-user', '--unshare-pid', '--unshare-net', '--unshare-ipc', '--unshare-uts'],
+    ...['--unshare-cgroup-try', '--disable-userns', '--die-with-parent', '--cap-drop', 'ALL'],
+    ...readable,
+    ...own,
+    ...['--proc', '/proc', '--dev', '/dev', '--size', String(disk), '--tmpfs', HOME],
+    ...['--size', String(disk), '--tmpfs', '/dev/shm', '--remount-ro', '/dev', '--remount-ro', '/'],
+    ...['--chdir', HOME],
+  ];
+}
+
+/** A folder may be nested deeper than paths can be long: `rm` walks it, Node.js cannot. */
+export async function removeFolder(folder: string | null): Promise<void> {
+  if (folder === null) return;
+  await rm(folder, { recursive: true, force: true, maxRetries: 2 }).catch(() =>
+    promisify(execFile)('rm', ['-rf', '--', folder]),
+  );
+}
+
+/** On the worker's own PATH: the interpreter's is another. */
+export async function findBubblewrap(): Promise<string | null> {
+  for (const folder of (process.env['PATH'] ?? '')
+    .split(path.delimiter)
+    .filter((name) => path.isAbsolute(name))) {
+    const file = path.join(folder, 'bwrap');
+    const isThere = await access(file, constants.X_OK).then(
+      () => true,
+      () => false,
+    );
+    if (isThere) return file;
+  }
+  return null;
+}

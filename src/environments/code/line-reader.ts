@@ -1,0 +1,70 @@
+import type { Readable } from 'node:stream';
+
+/** JSON lines from a writer that may write anything, as much as it likes. */
+export interface LineReader {
+  /** The next line's value; null once there will be none, or when too much came since `reset`. Lines that are no JSON are skipped. */
+  next(): Promise<unknown>;
+  /** Forgets what came unasked, and counts anew. */
+  reset(): void;
+  end(): void;
+}
+
+export function readLines(stream: Readable, bound: number): LineReader {
+  let pending: Buffer[] = [];
+  let lines: unknown[] = [];
+  let bytes = 0;
+  let ended = false;
+  let waiting: ((line: unknown) => void) | null = null;
+
+  const wake = (): void => {
+    if (waiting === null || (lines.length === 0 && !ended)) return;
+    const resolve = waiting;
+    waiting = null;
+    resolve(lines.length > 0 ? lines.shift() : null);
+  };
+  const end = (): void => {
+    ended = true;
+    pending = [];
+    wake();
+  };
+  stream.on('data', (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (ended) return;
+    if (bytes > bound) {
+      end();
+      return;
+    }
+    let rest = chunk;
+    for (let newline = rest.indexOf(10); newline !== -1; newline = rest.indexOf(10)) {
+      const line = parse(Buffer.concat([...pending, rest.subarray(0, newline)]));
+      if (line !== null) lines.push(line);
+      pending = [];
+      rest = rest.subarray(newline + 1);
+    }
+    if (rest.length > 0) pending.push(rest);
+    wake();
+  });
+  stream.once('close', end);
+
+  return {
+    next: () =>
+      new Promise((resolve) => {
+        waiting = resolve;
+        wake();
+      }),
+    reset: () => {
+      lines = [];
+      pending = [];
+      bytes = 0;
+    },
+    end,
+  };
+}
+
+function parse(line: Buffer): unknown {
+  try {
+    return JSON.parse(line.toString());
+  } catch {
+    return null;
+  }
+}

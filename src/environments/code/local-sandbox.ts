@@ -1,0 +1,144 @@
+import { describeError, Fault } from '../../model/faults.js';
+import { toMs } from '../../model/durations.js';
+import type { Interpreter } from './interpreter.js';
+import { startInterpreter } from './interpreter.js';
+import type { Launcher, Level } from './levels.js';
+import { findBubblewrap, LEVELS, prepareLaunch, removeFolder } from './levels.js';
+import type { Sandbox } from './outcomes.js';
+import { findPythons, readProgram } from './python.js';
+import { createSandboxes } from './sandboxes.js';
+import type { CodeSettings, Limits } from './settings.js';
+import { limitsOf } from './settings.js';
+
+interface LocalOptions {
+  settings: CodeSettings;
+  report: (message: string) => void;
+  /** Levels to try, for tests and measurements; otherwise all that `unsafe` lets it. */
+  levels?: readonly Level[];
+}
+
+type Start = (session: string, signal: AbortSignal) => Promise<Interpreter>;
+
+interface Chosen {
+  level: Level;
+  start: Start;
+}
+
+/** Code on this machine, confined as strongly as the machine can. Chosen and tried at the first use, or by `level`. */
+export function createLocalSandbox(options: LocalOptions): Sandbox {
+  const { settings } = options;
+  const limits = limitsOf(settings);
+  let choosing: Promise<Chosen> | null = null;
+  const chosen = async (): Promise<Chosen> => {
+    choosing ??= choose(options, limits);
+    try {
+      return await choosing;
+    } catch (error) {
+      // The next one may find what is installed by then.
+      choosing = null;
+      throw error;
+    }
+  };
+  const sandboxes = createSandboxes({
+    start: async (session, signal) => {
+      const { level, start } = await chosen();
+      try {
+        return await start(session, signal);
+      } catch (error) {
+        signal.throwIfAborted();
+        const message = `code: ${level}: ${describeError(error)}`;
+        throw new Fault({ type: 'EnvironmentUnavailable', message, cause: error });
+      }
+    },
+    timeout_ms: limits.timeout_ms,
+    max_sandboxes: settings.max_sandboxes,
+    idle_timeout_ms: toMs(settings.idle_timeout),
+  });
+  return {
+    level: async () => (await chosen()).level,
+    run: (request) => sandboxes.run(request),
+    close: () => sandboxes.close(),
+  };
+}
+
+/** The strongest level that a first interpreter can be started at, and which then refuses what it should. */
+async function choose(options: LocalOptions, limits: Limits): Promise<Chosen> {
+  const { settings, report } = options;
+  const levels = options.levels ?? (settings.unsafe ? LEVELS : LEVELS.slice(0, -1));
+  const modules = await readProgram();
+  const bubblewrap = await findBubblewrap();
+  const { pythons, problems } = await findPythons(settings.python);
+  for (const level of levels) {
+    if (level === 'bubblewrap+landlock+seccomp' && bubblewrap === null) {
+      problems.push(`${level}: no bwrap on PATH`);
+      continue;
+    }
+    for (const python of pythons) {
+      const { semantics } = settings;
+      const launcher = { level, bubblewrap, python, limits };
+      const start = starter({ ...launcher, semantics }, modules);
+      const problem = await tryOut(level, starter({ ...launcher, semantics: 'standard' }, modules));
+      const with_python = `${python.executable} (${python.version.join('.')})`;
+      if (problem === null) {
+        const missed = problems.length === 0 ? '' : `; not: ${problems.join('; ')}`;
+        report(`code runs in ${level} with ${with_python}${missed}`);
+        return { level, start };
+      }
+      problems.push(`${level} with ${with_python}: ${problem}`);
+    }
+  }
+  const advice =
+    'install Python 3.10 or later, and bubblewrap or a kernel with Landlock (5.13); or name a remote sandbox (url); ' +
+    'or accept that code runs with nothing around it (unsafe: true)';
+  const message = `code: no sandbox on this machine: ${problems.join('; ') || 'no Python'}. To run code: ${advice}`;
+  throw new Fault({ type: 'EnvironmentUnavailable', message });
+}
+
+const starter =
+  (launcher: Launcher, modules: Record<string, string>): Start =>
+  async (session, signal) => {
+    const launch = await prepareLaunch(launcher, session);
+    try {
+      return await startInterpreter({ launch, limits: launcher.limits, modules, signal });
+    } catch (error) {
+      await removeFolder(launch.folder);
+      throw error;
+    }
+  };
+
+/** Each of these is refused in a sandbox; the list of those that are not is the answer. */
+const TRIALS = `[
+  name for name, attempt in {
+    "reads /etc/passwd": lambda: open("/etc/passwd"),
+    "opens sockets": lambda: __import__("socket").socket(),
+    "signals process 1 of the machine": lambda: __import__("os").kill(1, 0),
+  }.items() if not _refused(attempt)
+]`;
+const REFUSED = `
+def _refused(attempt):
+    try:
+        attempt()
+    except OSError:
+        return True
+    return False
+`;
+
+/** null: it works as it should. */
+async function tryOut(level: Level, start: Start): Promise<string | null> {
+  const signal = AbortSignal.timeout(PROBE_MS);
+  try {
+    const interpreter = await start('probe', signal);
+    const ran = await interpreter.run([level === 'unsafe' ? '[]' : `${REFUSED}\n${TRIALS}`], {
+      ...{ signal, timeout_ms: PROBE_MS },
+    });
+    await interpreter.close();
+    if ('killed' in ran) return `a first snippet was ended: ${ran.killed}`;
+    const [outcome] = ran.outcomes;
+    if (outcome === undefined || outcome.status === 'raises') return 'a first snippet failed';
+    return outcome.value === '[]' ? null : `code in it: ${outcome.value ?? 'says nothing'}`;
+  } catch (error) {
+    return describeError(error);
+  }
+}
+
+const PROBE_MS = 30_000;

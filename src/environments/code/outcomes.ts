@@ -1,0 +1,57 @@
+import { z } from 'zod';
+
+/** What came of one block of code. It is written by the process that ran the code: text to show, nothing to trust. */
+
+/** A lone surrogate is no text that a tokenizer could be sent. */
+const Text = z.string().transform((text) => Buffer.from(text).toString());
+const Cut = z.int().nonnegative().default(0);
+
+const Shown = {
+  /** `pformat` of the value or of the exception; null: nothing. */
+  value: Text.nullable(),
+  value_cut: Cut,
+  /** The code ended with an expression that has a value. */
+  evaluated: z.boolean(),
+  stdout: Text,
+  stdout_cut: Cut,
+};
+
+const Raises = z.object({ status: z.literal('raises'), type: Text, message: Text });
+
+export const Outcome = z.discriminatedUnion('status', [
+  z.object({ status: z.literal('ok'), ...Shown }),
+  z.object({ status: z.literal('error'), ...Shown }),
+  /** Where upstream's step raises (`nemo-rl`). */
+  Raises,
+]);
+export type Outcome = z.infer<typeof Outcome>;
+
+export const Outcomes = z.array(Outcome).min(1);
+
+/** Why code was ended from outside. */
+export const Excess = z.enum(['timeout', 'cpu', 'memory', 'processes', 'disk', 'ended']);
+export type Excess = z.infer<typeof Excess>;
+
+/** The outcomes of a turn's blocks, up to the first that failed, or why there are none. */
+export type Ran = { outcomes: Outcome[] } | { killed: Excess };
+
+/** A turn's code, block by block. */
+export type Blocks = string[];
+
+export interface RunRequest {
+  /** The rollout: whose variables these are. */
+  session: string;
+  /** What ran before, turn by turn: together with `blocks` it defines what comes out. */
+  history: Blocks[];
+  blocks: Blocks;
+  /** Told what came of each turn of the history that had to run again; throws when it is not what it was. */
+  check: (turn: number, ran: Ran) => void;
+  signal: AbortSignal;
+}
+
+export interface Sandbox {
+  /** How it confines code, by name. Throws `EnvironmentUnavailable` where it could run none. */
+  level(signal: AbortSignal): Promise<string>;
+  run(request: RunRequest): Promise<Ran>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,72 @@
+import { z } from 'zod';
+import { createHttpCall } from '../http-call.js';
+import { rejected, rejectedFields } from '../rejections.js';
+import type { Ran, Sandbox } from './outcomes.js';
+import { Excess, Outcomes } from './outcomes.js';
+import type { CodeSettings } from './settings.js';
+import { limitsOf } from './settings.js';
+
+/**
+ * A sandbox behind HTTP. `POST {url}/run` with `{session, semantics, limits, history, blocks}`: the code of the turns
+ * before and of this one. The service runs the history too, unless the session's interpreter is as that left it, and
+ * answers `{replayed, ran}`: what came of each turn of the history (null: it did not run again) and of this one, each
+ * `{"outcomes": [..]}` or `{"killed": reason}` as in `outcomes.ts`. `GET {url}/health` answers 2xx.
+ */
+
+const RanThere = z.union([z.object({ outcomes: Outcomes }), z.object({ killed: Excess })], {
+  error: 'expected {"outcomes": [..]} or {"killed": reason}',
+});
+
+const Reply = z.object({ replayed: z.array(RanThere).nullable(), ran: RanThere });
+
+/** For the network, beside the time that the code may take. */
+const GRACE_MS = 10_000;
+const MAX_TURNS_IN_TIME = 20;
+
+export function createRemoteSandbox({
+  url,
+  settings,
+}: {
+  url: string;
+  settings: CodeSettings;
+}): Sandbox {
+  const at = url.replace(/\/+$/, '');
+  const limits = limitsOf(settings);
+  const timeout_ms = limits.timeout_ms * MAX_TURNS_IN_TIME + GRACE_MS;
+  const call = createHttpCall({ url: at, timeout_ms });
+  return {
+    level: async (signal) => {
+      await call({ method: 'GET', path: '/health', signal });
+      return `remote ${at}`;
+    },
+
+    run: async ({ session, history, blocks, check, signal }): Promise<Ran> => {
+      const { semantics } = settings;
+      const body = { session, semantics, limits, history, blocks };
+      const { text, request } = await call({ method: 'POST', path: '/run', body, signal });
+      const subject = `${request} answered`;
+      const { replayed, ran } = parse(text, { subject, at });
+      if (replayed !== null && replayed.length !== history.length) {
+        const what = `expected ${history.length}, one per turn of the history, got ${replayed.length}`;
+        throw rejected({ subject, at, problems: [{ where: 'replayed', what }] });
+      }
+      for (const [turn, again] of (replayed ?? []).entries()) check(turn, again);
+      return ran;
+    },
+
+    close: () => Promise.resolve(),
+  };
+}
+
+function parse(text: string, where: { subject: string; at: string }): z.infer<typeof Reply> {
+  let input: unknown = text;
+  try {
+    input = JSON.parse(text);
+  } catch {
+    const what = `expected JSON, got ${JSON.stringify(text.slice(0, 100))}`;
+    throw rejected({ ...where, problems: [{ where: '(body)', what }] });
+  }
+  const parsed = Reply.safeParse(input);
+  if (parsed.success) return parsed.data;
+  throw rejectedFields({ ...where, error: parsed.error, input });
+}

@@ -1,0 +1,49 @@
+import { z } from 'zod';
+import type { EnvironmentMessage, Metadata } from '../environment.js';
+import { rejected, rejectedFields } from '../rejections.js';
+import { codeOf, type MessageCode } from './format.js';
+import type { CodeSettings } from './settings.js';
+
+/**
+ * What ran before this step, from the rollout's log: its state. `executed_messages` in the metadata are the messages
+ * whose code has happened; code that was ended from outside is not among them.
+ */
+
+const CodeMetadata = z.looseObject({
+  executed_messages: z.array(z.int().nonnegative()).default([]),
+  /** Upstream's start variables: code is what makes variables here. */
+  context: z
+    .record(z.string(), z.unknown())
+    .refine((variables) => Object.keys(variables).length === 0, {
+      error: 'expected none or an empty object, got variables',
+    })
+    .optional(),
+});
+
+export interface ExecutedTurn {
+  /** Its place in the log. */
+  message: number;
+  code: MessageCode;
+  observation: string;
+}
+
+/** Throws `EnvironmentRejected` for metadata that the log does not bear out. `index`: of the sample in the step. */
+export function executedTurns(
+  { log, metadata }: { log: EnvironmentMessage[]; metadata: Metadata },
+  { index, settings }: { index: number; settings: CodeSettings },
+): ExecutedTurn[] {
+  const subject = `code: extra_env_info of sample ${index} of the step`;
+  const parsed = CodeMetadata.safeParse(metadata);
+  if (!parsed.success) throw rejectedFields({ subject, error: parsed.error, input: metadata });
+  const { executed_messages: all } = parsed.data;
+  return all.map((message, i) => {
+    const code = codeOf(log[message]?.content ?? '', settings);
+    const observation = log[message + 1];
+    const isInOrder = i === 0 || (all[i - 1] ?? 0) < message;
+    if (code === null || observation === undefined || !isInOrder) {
+      const what = `expected messages with code and an observation behind them, in order, got ${message} of ${log.length}`;
+      throw rejected({ subject, problems: [{ where: `executed_messages.${i}`, what }] });
+    }
+    return { message, code, observation: observation.content };
+  });
+}

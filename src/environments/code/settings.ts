@@ -1,0 +1,68 @@
+import { z } from 'zod';
+import { Duration, toMs } from '../../model/durations.js';
+
+const UNITS = { KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 } as const;
+const SIZE = /^(\d+)(KiB|MiB|GiB)$/;
+
+const Size = z.string().refine((text) => bytesOf(text) > 0, {
+  error: ({ input }) => `expected a size such as 64MiB or 1GiB, got ${JSON.stringify(input)}`,
+});
+
+function bytesOf(text: string): number {
+  const [, amount, unit] = SIZE.exec(text) ?? [];
+  return Number(amount ?? 0) * UNITS[(unit ?? 'KiB') as keyof typeof UNITS];
+}
+
+/** Of kind `code`, beside `kind`, `url` and the queue. Limits are of one turn's code and all that it starts. */
+export const CODE_SETTINGS = {
+  semantics: z.enum(['standard', 'nemo-rl']).default('standard'),
+  /** Code that ends with an expression ends the rollout. */
+  terminate_on_evaluation: z.boolean().default(true),
+  /** On the clock. */
+  timeout: Duration.default('10s'),
+  /** Processor time, of all processes together. */
+  cpu: Duration.default('10s'),
+  /** Of all processes together. */
+  memory: Size.default('512MiB'),
+  /** Processes and threads at once, the interpreter's own included. */
+  processes: z.int().positive().default(32),
+  /** Files in the working directory, and each file. */
+  disk: Size.default('64MiB'),
+  /** Characters of output, and of a result; the rest is counted. */
+  max_output: z.int().positive().default(8192),
+  /** Interpreters at once in this worker: the one unused for longest gives way. */
+  max_sandboxes: z.int().positive().default(64),
+  /** An interpreter that is not used for so long ends; it is made again when it is needed. */
+  idle_timeout: Duration.default('60s'),
+  /** Runs code even where this machine offers no sandbox, with nothing around it. */
+  unsafe: z.boolean().default(false),
+  /** The interpreter: a path, or a name on PATH. null: the first `python3` that the sandbox can use. */
+  python: z.string().min(1).nullable().default(null),
+};
+
+export type CodeSettings = z.infer<z.ZodObject<typeof CODE_SETTINGS>> & {
+  /** A remote sandbox (`remote.ts`) instead of this machine's. */
+  url: string | null;
+};
+
+/** In milliseconds and bytes. */
+export interface Limits {
+  timeout_ms: number;
+  cpu_ms: number;
+  memory: number;
+  processes: number;
+  disk: number;
+  max_output: number;
+}
+
+export function limitsOf(settings: CodeSettings): Limits {
+  const { timeout, cpu, memory, processes, disk, max_output } = settings;
+  return {
+    timeout_ms: toMs(timeout),
+    cpu_ms: toMs(cpu),
+    memory: bytesOf(memory),
+    processes,
+    disk: bytesOf(disk),
+    max_output,
+  };
+}

@@ -1,0 +1,304 @@
+/**
+ * What hostile code tries, as Python whose last expression says how it went: `'through'` (or what it got) when it
+ * succeeded. All of it is aimed at canaries of the test, and bounded.
+ */
+
+export interface Canaries {
+  secret_file: string;
+  secret: string;
+  /** A process of the test's user, with the secret in its environment. */
+  process: number;
+  /** The test itself. */
+  parent: number;
+  tcp_port: number;
+  udp_port: number;
+  abstract_socket: string;
+  socket_file: string;
+  /** Nothing is there yet. */
+  new_file: string;
+}
+
+export interface Attempt {
+  name: string;
+  code: string;
+  /** What it says when nothing stops it; a text or a pattern. */
+  through: string | RegExp;
+  /** In the standard environment there is nothing to reach: it is clean from the start. */
+  variables?: Record<string, string>;
+}
+
+const quote = (text: string): string => JSON.stringify(text);
+const LIBC = 'import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n';
+
+export function attempts(at: Canaries): Attempt[] {
+  const secret = `'${at.secret}'`;
+  return [...reading(at, secret), ...network(at), ...processes(at), ...files(at)];
+}
+
+function reading(at: Canaries, secret: string): Attempt[] {
+  return [
+    {
+      name: 'reads a file of the user',
+      code: `open(${quote(at.secret_file)}).read()`,
+      through: secret,
+    },
+    {
+      name: 'reads /etc/passwd',
+      code: `'through' if 'root' in open('/etc/passwd').read() else 'empty'`,
+      through: `'through'`,
+    },
+    {
+      name: 'reads the environment',
+      code: `import os\nos.environ.get('CANARY', 'none')`,
+      through: secret,
+      variables: { CANARY: at.secret },
+    },
+    {
+      name: "reads another process's environment in /proc",
+      code: `'through' if ${quote(at.secret)} in open('/proc/${at.process}/environ').read() else 'none'`,
+      through: `'through'`,
+    },
+    {
+      name: 'follows a symbolic link out of its folder',
+      code: `import os, tempfile\nlink = tempfile.mkdtemp() + '/link'\nos.symlink(${quote(at.secret_file)}, link)\nopen(link).read()`,
+      through: secret,
+    },
+    {
+      name: 'opens a file through the C library',
+      code: `${LIBC}import os\nfile = libc.open(${quote(at.secret_file)}.encode(), 0)\nos.read(file, 99).decode() if file >= 0 else 'refused'`,
+      through: secret,
+    },
+  ];
+}
+
+function network(at: Canaries): Attempt[] {
+  return [
+    {
+      name: 'connects to a TCP port of this machine',
+      code: `import socket\nsocket.create_connection(('127.0.0.1', ${at.tcp_port}), 2)\n'through'`,
+      through: `'through'`,
+    },
+    {
+      name: 'sends a datagram',
+      code: `import socket\nsocket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', ${at.udp_port}))`,
+      through: '1',
+    },
+    {
+      name: 'connects to an abstract socket',
+      code: `import socket\nsocket.socket(socket.AF_UNIX).connect('\\0' + ${quote(at.abstract_socket)})\n'through'`,
+      through: `'through'`,
+    },
+    {
+      name: 'connects to a socket in the file system',
+      code: `import socket\nsocket.socket(socket.AF_UNIX).connect(${quote(at.socket_file)})\n'through'`,
+      through: `'through'`,
+    },
+    {
+      name: 'makes a datagram pair, which can be sent from to any address',
+      code: `import socket\nsocket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\n'through'`,
+      through: `'through'`,
+    },
+    {
+      name: 'listens',
+      code: `import socket\nserver = socket.socket()\nserver.bind(('127.0.0.1', 0))\nserver.listen()\n'through'`,
+      through: `'through'`,
+    },
+  ];
+}
+
+/** A system call's number on each machine, and its arguments. */
+interface Call {
+  x86_64: number;
+  aarch64: number;
+  args: string;
+}
+
+function processes(at: Canaries): Attempt[] {
+  const call = (name: string, { args, ...numbers }: Call): Attempt => ({
+    name: `calls ${name}`,
+    code: `${LIBC}import platform\nnumber = ${JSON.stringify(numbers)}[platform.machine()]\nresult = libc.syscall(number, ${args})\n'through' if result >= 0 else ctypes.get_errno()`,
+    through: `'through'`,
+  });
+  return [
+    {
+      name: 'signals another process',
+      code: `import os\nos.kill(${at.process}, 0)\n'through'`,
+      through: `'through'`,
+    },
+    {
+      name: 'signals the worker',
+      code: `import os\nos.kill(${at.parent}, 0)\n'through'`,
+      through: `'through'`,
+    },
+    {
+      name: "reads another process's memory limits and could set them",
+      code: `import resource\nresource.prlimit(${at.process}, resource.RLIMIT_NOFILE)\n'through'`,
+      through: `'through'`,
+    },
+    {
+      name: 'leaves its process group and session',
+      code: `import os, subprocess\nsubprocess.run(['/bin/true'], start_new_session=True).returncode`,
+      through: '0',
+    },
+    {
+      name: 'lets itself be traced',
+      code: `import subprocess, sys\nscript = 'import ctypes; print(ctypes.CDLL(None).ptrace(0, 0, 0, 0))'\nsubprocess.run([sys.executable, '-c', script], capture_output=True).stdout.decode().strip()`,
+      through: `'0'`,
+    },
+    call('memfd_create', { x86_64: 319, aarch64: 279, args: 'b"x", 0' }),
+    call('shmget', { x86_64: 29, aarch64: 194, args: '0, 4096, 0o1600' }),
+    call('unshare for a user namespace', { x86_64: 272, aarch64: 97, args: '0x10000000' }),
+    call('inotify_init1', { x86_64: 294, aarch64: 26, args: '0' }),
+  ];
+}
+
+function files(at: Canaries): Attempt[] {
+  return [
+    {
+      name: 'writes outside of its folder',
+      code: `open(${quote(at.new_file)}, 'w').write('x')`,
+      through: '1',
+    },
+    {
+      name: "changes another file's mode",
+      code: `import os\nos.chmod(${quote(at.secret_file)}, 0o644)\n'through'`,
+      through: `'through'`,
+    },
+    {
+      name: "changes another file's time",
+      code: `import os\nos.utime(${quote(at.secret_file)})\n'through'`,
+      through: `'through'`,
+    },
+    {
+      name: 'truncates another file',
+      code: `import os\nos.truncate(${quote(at.secret_file)}, ${at.secret.length})\n'through'`,
+      through: `'through'`,
+    },
+  ];
+}
+
+const MIB = 2 ** 20;
+
+/** Code that takes too much: its limits (`LIMITS`) are below what it takes, the machine's far above. */
+export const LIMITS = {
+  timeout: '2s',
+  cpu: '2s',
+  memory: '256MiB',
+  processes: 16,
+  disk: '16MiB',
+  max_output: 2000,
+};
+
+export interface Excessive {
+  name: string;
+  code: string;
+  /** With nothing to stop it. */
+  through: string | RegExp;
+  /** What stops it here, as the observation says it: one of these. */
+  stopped: RegExp;
+}
+
+export const EXCESSES: Excessive[] = [
+  {
+    name: 'forks 300 times',
+    code: `import os, time
+children = []
+for _ in range(300):
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(3)
+        os._exit(0)
+    children.append(pid)
+len(children)`,
+    through: '300',
+    stopped: /^(BlockingIOError\(11|RuntimeError\('the code started more than 16 processes)/,
+  },
+  {
+    name: 'starts 300 threads',
+    code: `import threading, time
+for _ in range(300):
+    threading.Thread(target=time.sleep, args=(4,), daemon=True).start()
+threading.active_count()`,
+    through: '301',
+    stopped:
+      /^(RuntimeError\("can't start new thread"\)|RuntimeError\('the code started more than 16)/,
+  },
+  {
+    name: 'allocates 400 MiB',
+    code: `len(bytearray(${400 * MIB}))`,
+    through: String(400 * MIB),
+    stopped: /^MemoryError\(\)/,
+  },
+  {
+    name: 'allocates 80 MiB in each of 6 children',
+    code: `import os, time
+children = []
+for _ in range(6):
+    pid = os.fork()
+    if pid == 0:
+        block = bytearray(os.urandom(1024) * ${(80 * MIB) / 1024})
+        time.sleep(2)
+        os._exit(0)
+    children.append(pid)
+[os.waitpid(pid, 0)[1] for pid in children]`,
+    through: '[0, 0, 0, 0, 0, 0]',
+    stopped: /^MemoryError\('the code used more than 256 MiB of memory; nothing of this message/,
+  },
+  {
+    name: 'writes 100 MiB in small files',
+    code: `import tempfile
+folder = tempfile.mkdtemp()
+for n in range(100):
+    with open(f'{folder}/{n}', 'wb') as file:
+        written = file.write(b'x' * ${MIB})
+(n + 1) * written`,
+    through: String(100 * MIB),
+    stopped: /^OSError\((28|'the code wrote more than 16 MiB of files)/,
+  },
+  {
+    name: 'writes 100 MiB into one file',
+    code: `import tempfile
+with open(tempfile.mkdtemp() + '/file', 'wb') as file:
+    for _ in range(100):
+        written = file.write(b'x' * ${MIB})
+100 * written`,
+    through: String(100 * MIB),
+    stopped: /^OSError\((27|28|'the code wrote more than 16 MiB of files)/,
+  },
+  {
+    name: 'keeps 100 MiB in files that it has deleted',
+    code: `import tempfile, time
+files = [tempfile.TemporaryFile() for _ in range(20)]
+written = sum(file.write(b'x' * ${5 * MIB}) for file in files)
+time.sleep(0.3)
+written`,
+    through: String(100 * MIB),
+    stopped: /^OSError\((28|'the code wrote more than 16 MiB of files)/,
+  },
+  {
+    name: 'makes 30,000 empty files',
+    code: `import tempfile, time
+folder = tempfile.mkdtemp()
+for n in range(30000):
+    open(f'{folder}/{n}', 'w').close()
+n`,
+    through: '29999',
+    stopped: /^OSError\((28|'the code wrote more than 16 MiB of files)/,
+  },
+  {
+    name: 'computes for 4 s',
+    code: `import time
+end = time.monotonic() + 4
+while time.monotonic() < end:
+    pass
+'through'`,
+    through: `'through'`,
+    stopped: /^TimeoutError\('the code (ran for|used) more than 2 s/,
+  },
+  {
+    name: 'sleeps for 4 s',
+    code: `import time\ntime.sleep(4)\n'through'`,
+    through: `'through'`,
+    stopped: /^TimeoutError\('the code ran for more than 2 s; nothing of this message/,
+  },
+];

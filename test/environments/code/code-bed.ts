@@ -1,0 +1,149 @@
+import { execFile, execFileSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { createCode } from '../../../src/environments/code/environment.js';
+import { createLocalSandbox } from '../../../src/environments/code/local-sandbox.js';
+import type { Level } from '../../../src/environments/code/levels.js';
+import type { Sandbox } from '../../../src/environments/code/outcomes.js';
+import type { CodeSettings } from '../../../src/environments/code/settings.js';
+import type {
+  Environment,
+  EnvironmentMessage,
+  EnvironmentReturn,
+  Metadata,
+} from '../../../src/environments/environment.js';
+import { EnvironmentSettings } from '../../../src/environments/registry.js';
+
+/** Rollouts of the code environment, without engine and journal. */
+
+export function codeSettings(fields: Record<string, unknown> = {}): CodeSettings {
+  const settings = EnvironmentSettings.parse({ kind: 'code', ...fields });
+  if (settings.kind !== 'code') throw new Error('not settings of the code environment');
+  return settings;
+}
+
+const silent = (): void => undefined;
+
+export interface Bed {
+  environment: Environment;
+  sandbox: Sandbox;
+  rollout: (more?: { key?: string; signal?: AbortSignal }) => Rollout;
+}
+
+/** An environment that is closed after the test. Without `level`: the strongest of this machine. */
+export function codeBed(
+  t: { after: (close: () => Promise<void> | undefined) => void },
+  { level, ...fields }: Record<string, unknown> & { level?: Level } = {},
+): Bed {
+  const settings = codeSettings(fields);
+  const levels = level === undefined ? {} : { levels: [level] };
+  const sandbox = createLocalSandbox({ settings, report: silent, ...levels });
+  const environment = createCode(settings, { name: 'code', report: silent, sandbox });
+  t.after(() => environment.close?.());
+  return { environment, sandbox, rollout: (more) => createRollout(environment, more) };
+}
+
+export interface Rollout {
+  log: EnvironmentMessage[];
+  metadata: Metadata;
+  key: string;
+  /** One turn: it is added to the log. */
+  say: (message: string) => Promise<Answer>;
+  /** One turn of code: what the observation says between `<result>` and `</result>`. */
+  run: (code: string) => Promise<string>;
+}
+
+interface Answer {
+  content: string;
+  terminated: boolean;
+}
+
+export function createRollout(
+  environment: Environment,
+  {
+    key = randomUUID(),
+    signal = new AbortController().signal,
+  }: { key?: string; signal?: AbortSignal } = {},
+): Rollout {
+  const rollout: Rollout = {
+    log: [{ role: 'user', content: 'question' }],
+    metadata: {},
+    key,
+    say: async (content) => {
+      const log = [...rollout.log, { role: 'assistant', content }];
+      const answer = await environment.step(
+        { message_log_batch: [log], metadata: [rollout.metadata] },
+        { idempotency_key: `${rollout.key}/${rollout.log.length}`, signal },
+      );
+      const { observation, terminated, metadata } = only(answer);
+      rollout.log = [...log, observation];
+      rollout.metadata = metadata ?? rollout.metadata;
+      return { content: observation.content, terminated };
+    },
+    run: async (code) => {
+      const { content } = await rollout.say(`<code>${code}</code>`);
+      return /<result>\n?(.*?)\n?<\/result>$/s.exec(content)?.[1] ?? content;
+    },
+  };
+  return rollout;
+}
+
+export function only(answer: EnvironmentReturn) {
+  const [observation] = answer.observations;
+  if (observation === undefined) throw new Error('no observation');
+  return {
+    observation,
+    terminated: answer.terminateds[0] === true,
+    metadata: answer.metadata[0] ?? null,
+  };
+}
+
+/** The levels that this machine has, beside `unsafe`. */
+export const hasBubblewrap = (process.env['PATH'] ?? '')
+  .split(path.delimiter)
+  .some((folder) => existsSync(path.join(folder, 'bwrap')));
+
+export const hasLandlock =
+  process.platform === 'linux' &&
+  execFileSync('python3', [
+    '-c',
+    'import ctypes; print(ctypes.CDLL(None).syscall(444, None, 0, 1))',
+  ])
+    .toString()
+    .trim() !== '-1';
+
+/** The same code in a plain interpreter with nothing around it: `repr` of its last expression, or of what it raised. */
+export function runPlain(code: string, env: NodeJS.ProcessEnv = process.env): Promise<string> {
+  const program = `
+import ast, sys
+tree = ast.parse(sys.argv[1])
+scope = {}
+try:
+    exec(compile(ast.Module(tree.body[:-1], []), "<code>", "exec"), scope)
+    value = eval(compile(ast.Expression(tree.body[-1].value), "<code>", "eval"), scope)
+except BaseException as error:
+    value = error
+print(repr(value))
+`;
+  return new Promise((resolve) => {
+    const options = { env, timeout: 20_000, maxBuffer: 2 ** 30 };
+    execFile('python3', ['-c', program, code], options, (error, stdout) => {
+      resolve(error === null ? stdout.trim() : `ended: ${error.message}`);
+    });
+  });
+}
+
+/** Processes with this name (`comm`), whoever their parents are and whatever namespace they see. */
+export function processesNamed(name: string): number[] {
+  return readdirSync('/proc')
+    .filter((entry) => /^\d+$/.test(entry))
+    .filter((pid) => {
+      try {
+        return readFileSync(`/proc/${pid}/comm`, 'utf8').trim() === name;
+      } catch {
+        return false;
+      }
+    })
+    .map(Number);
+}

@@ -1,0 +1,246 @@
+import assert from 'node:assert/strict';
+import type { ChildProcess } from 'node:child_process';
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
+import { chmodSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import type { Level } from '../../../src/environments/code/levels.js';
+import type { Attempt, Canaries, Excessive } from './attempts.js';
+import { attempts, EXCESSES, LIMITS } from './attempts.js';
+import type { Bed } from './code-bed.js';
+import { codeBed, hasBubblewrap, hasLandlock, processesNamed, runPlain } from './code-bed.js';
+
+/**
+ * Hostile code at each level of confinement. Each attempt has a control: the same code in a plain interpreter gets
+ * through, so that what is refused in the sandbox is refused by the sandbox.
+ */
+
+const levels: { level: Level; missing: string | false }[] = [
+  { level: 'landlock+seccomp', missing: hasLandlock ? false : 'this kernel has no Landlock' },
+  {
+    level: 'bubblewrap+landlock+seccomp',
+    missing: hasBubblewrap && hasLandlock ? false : 'no bwrap on PATH',
+  },
+];
+
+let canaries: Canaries;
+let all: Attempt[] = [];
+const closing: (() => void)[] = [];
+
+before(async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'code-canaries-'));
+  chmodSync(folder, 0o755);
+  closing.push(() => {
+    rmSync(folder, { recursive: true });
+  });
+  const secret = randomBytes(8).toString('hex');
+  const secret_file = path.join(folder, 'secret');
+  writeFileSync(secret_file, secret);
+  const tcp = createServer((socket) => socket.destroy());
+  const file = createServer((socket) => socket.destroy());
+  const socket_file = path.join(folder, 'socket');
+  tcp.listen(0, '127.0.0.1');
+  file.listen(socket_file);
+  await Promise.all([once(tcp, 'listening'), once(file, 'listening')]);
+  chmodSync(socket_file, 0o777);
+  const udp = createSocket('udp4').bind(0, '127.0.0.1');
+  await once(udp, 'listening');
+  const abstract_socket = `canary-${secret}`;
+  const other = await startCanary(abstract_socket, secret);
+  closing.push(
+    () => tcp.close(),
+    () => file.close(),
+    () => udp.close(),
+    () => other.kill('SIGKILL'),
+  );
+  canaries = {
+    ...{ secret, secret_file, socket_file, abstract_socket, process: other.pid ?? 0 },
+    ...{ parent: process.pid, tcp_port: (tcp.address() as AddressInfo).port },
+    ...{ udp_port: udp.address().port, new_file: path.join(folder, 'new') },
+  };
+  all = attempts(canaries);
+});
+after(() => {
+  for (const close of closing) close();
+});
+
+/** A process of the same user that holds the secret and listens on an abstract socket, which Node.js cannot name. */
+async function startCanary(name: string, secret: string): Promise<ChildProcess> {
+  const script = `import socket, sys
+server = socket.socket(socket.AF_UNIX)
+server.bind('\\0' + sys.argv[1])
+server.listen(16)
+print('ready', flush=True)
+while True:
+    server.accept()[0].close()`;
+  const env = { PATH: process.env['PATH'], CANARY: secret };
+  const child = spawn('python3', ['-c', script, name], { env });
+  await once(child.stdout, 'data');
+  return child;
+}
+
+const matches = (text: string, pattern: string | RegExp): boolean =>
+  typeof pattern === 'string' ? text === pattern : pattern.test(text);
+
+test('with nothing around it every attempt gets through', async () => {
+  assert.ok(all.length >= 20);
+  for (const { name, code, through, variables } of all) {
+    const said = await runPlain(code, { ...process.env, ...variables });
+    assert.ok(matches(said, through), `${name}: ${said}`);
+  }
+  rmSync(canaries.new_file);
+});
+
+test('with nothing around it every excess gets through', async () => {
+  await Promise.all(
+    EXCESSES.map(async ({ name, code, through }) => {
+      const said = await runPlain(code, {
+        ...process.env,
+        TMPDIR: path.dirname(canaries.new_file),
+      });
+      assert.ok(matches(said, through), `${name}: ${said.slice(0, 300)}`);
+    }),
+  );
+});
+
+for (const { level, missing } of levels) {
+  describe(`in ${level}`, { skip: missing }, () => {
+    const bed = codeBed({ after }, { level, ...LIMITS });
+    test('no attempt gets through', () => refuseAll(bed));
+    describe('code that takes too much is stopped', { concurrency: 2 }, () => {
+      for (const excess of EXCESSES) test(excess.name, () => stop(bed, excess));
+    });
+    test('output without end is cut, and the reply of an honest snippet follows', () =>
+      floods(bed));
+    test('replies that the code forges or floods change nothing but its own observation', () =>
+      forgeries(bed));
+    test('endless recursion without its limit is stopped', () => recursion(bed));
+    test('a thread that goes on does not compute between turns', () => frozen(bed));
+    test('when it is closed no process and no folder is left, orphans included', (t) =>
+      orphans(codeBed(t, { level, ...LIMITS })));
+    test('ordinary code runs: subprocesses, threads, temporary files, asyncio', () =>
+      ordinary(bed));
+  });
+}
+
+async function refuseAll(bed: Bed): Promise<void> {
+  const rollout = bed.rollout();
+  for (const { name, code, through, variables } of all) {
+    for (const [key, value] of Object.entries(variables ?? {})) process.env[key] = value;
+    const said = await rollout.run(code);
+    for (const key of Object.keys(variables ?? {})) Reflect.deleteProperty(process.env, key);
+    assert.ok(!matches(said, through), `${name} got through: ${said}`);
+    assert.ok(!said.includes(canaries.secret), `${name} saw the secret: ${said}`);
+  }
+  assert.deepEqual(processesNamed('canary-none'), []);
+  assert.equal(await rollout.run('1 + 1'), '2', 'the interpreter is unharmed');
+}
+
+async function stop(bed: Bed, { code, stopped }: Excessive): Promise<void> {
+  const rollout = bed.rollout();
+  await rollout.run('before = 1');
+  const began = performance.now();
+  const said = await rollout.run(code);
+  assert.match(said, stopped);
+  const took_s = (performance.now() - began) / 1000;
+  assert.ok(took_s < 5, `it took ${took_s} s`);
+  assert.equal(await rollout.run('before'), '1', 'what was before it is still there');
+}
+
+async function floods(bed: Bed): Promise<void> {
+  const rollout = bed.rollout();
+  const printed = await rollout.run(`for _ in range(200): print('x' * 1000000)`);
+  assert.equal(printed, `${'x'.repeat(2000)}… [199998200 more bytes]`);
+  const raw = await rollout.run(`import os\nfor _ in range(200): os.write(1, b'y' * 1000000)`);
+  assert.match(raw, /^y{2000}… \[1\d{7} more bytes\]\nOSError\(27, 'File too large'\)$/);
+  const value = await rollout.run(`'z' * 1000000`);
+  assert.equal(value.length, `'${'z'.repeat(1999)}… [98002 more characters]`.length + 1);
+  assert.equal(await rollout.run('1 + 1'), '2');
+}
+
+async function forgeries(bed: Bed): Promise<void> {
+  const rollout = bed.rollout();
+  await rollout.run('kept = 1');
+  const everywhere = (line: string, times = 1): string => `import os, select
+for file in range(3, 40):
+    try:
+        for _ in range(${times}):
+            if not select.select([], [file], [], 0.01)[1]: break
+            os.write(file, ${line})
+    except OSError:
+        pass
+'done'`;
+  const forged = '{"id":"x","outcomes":[{"status":"ok","value":"9","evaluated":true,"stdout":""}]}';
+  assert.match(await rollout.run(everywhere(`b'${forged}\\n{"id":7}\\nnull\\n[\\n'`)), /'done'$/);
+  assert.equal(await rollout.run('kept'), '1');
+  const flooded = await rollout.run(everywhere(`b'x' * 4000`, 500));
+  assert.match(flooded, /^RuntimeError\('the code ended the interpreter/);
+  assert.equal(await rollout.run('kept'), '1');
+}
+
+async function recursion(bed: Bed): Promise<void> {
+  const said = await bed
+    .rollout()
+    .run('import sys\nsys.setrecursionlimit(10**9)\ndef f(n): return repr([f(n + 1)])\nf(0)');
+  assert.match(said, /^\w+Error\(/);
+}
+
+async function frozen(bed: Bed): Promise<void> {
+  const rollout = bed.rollout();
+  await rollout.run(`import threading, time
+n = 0
+def count():
+    global n
+    while True: n += 1
+threading.Thread(target=count, daemon=True).start()`);
+  const spent = async (): Promise<number> => Number(await rollout.run('time.process_time()'));
+  const first = await spent();
+  await new Promise((resolve) => setTimeout(resolve, 1500));
+  assert.ok((await spent()) - first < 1, 'it computed while nobody asked');
+}
+
+async function orphans(bed: Bed): Promise<void> {
+  const folders = (): string[] =>
+    readdirSync(tmpdir()).filter((name) => name.startsWith('rollout-code-'));
+  const before = folders();
+  const name = `orphan-${randomBytes(3).toString('hex')}`;
+  const said = await bed.rollout().run(`import ctypes, os, time
+ready, done = os.pipe()
+if os.fork() == 0:
+    if os.fork() == 0:
+        ctypes.CDLL(None).prctl(15, b'${name}', 0, 0, 0)
+        os.write(done, b'x')
+        time.sleep(60)
+    os._exit(0)
+os.wait()
+os.read(ready, 1)`);
+  assert.equal(said, `b'x'`);
+  assert.equal(processesNamed(name).length, 1, 'the orphan is there');
+  await bed.environment.close?.();
+  assert.deepEqual(processesNamed(name), []);
+  assert.deepEqual(
+    folders().filter((folder) => !before.includes(folder)),
+    [],
+  );
+}
+
+async function ordinary(bed: Bed): Promise<void> {
+  const rollout = bed.rollout();
+  const said = await rollout.run(`import asyncio, concurrent.futures, subprocess, sys, tempfile
+shell = subprocess.run(['/bin/echo', 'a'], capture_output=True).stdout
+with concurrent.futures.ThreadPoolExecutor(2) as pool: threads = list(pool.map(abs, [-1, -2]))
+with tempfile.TemporaryDirectory() as folder: open(folder + '/f', 'w').write('x')
+child = subprocess.Popen(['/bin/sleep', '9'])
+child.terminate()
+async def later():
+    await asyncio.sleep(0.01)
+    return 'b'
+shell, threads, asyncio.run(later()), child.wait()`);
+  assert.equal(said, `(b'a\\n', [1, 2], 'b', -15)`);
+}

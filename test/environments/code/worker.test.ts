@@ -1,0 +1,124 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { createCode } from '../../../src/environments/code/environment.js';
+import type { Level } from '../../../src/environments/code/levels.js';
+import type { Ran, Sandbox } from '../../../src/environments/code/outcomes.js';
+import { faultOf } from '../../fakes/temporary-store.js';
+import {
+  codeBed,
+  codeSettings,
+  createRollout,
+  hasBubblewrap,
+  hasLandlock,
+  processesNamed,
+} from './code-bed.js';
+
+const levels: { level: Level; missing: string | false }[] = [
+  { level: 'landlock+seccomp', missing: hasLandlock ? false : 'this kernel has no Landlock' },
+  {
+    level: 'bubblewrap+landlock+seccomp',
+    missing: hasBubblewrap && hasLandlock ? false : 'no bwrap on PATH',
+  },
+];
+
+describe('when the worker is killed nothing of its sandboxes is left, orphans included', () => {
+  for (const { level, missing } of levels) {
+    test(level, { skip: missing }, async () => {
+      const name = `worker-${randomBytes(3).toString('hex')}`;
+      const program = fileURLToPath(new URL('short-lived-worker.ts', import.meta.url));
+      const worker = spawn(process.execPath, ['--import', 'tsx', program, level, name], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
+      const [text] = (await once(worker.stdout, 'data')) as [Buffer];
+      assert.equal(text.toString(), `said b'xx'\n`);
+      assert.equal(processesNamed(name).length, 2);
+      worker.kill('SIGKILL');
+      await once(worker, 'exit');
+      for (let tries = 0; processesNamed(name).length > 0 && tries < 100; tries++) await sleep(20);
+      assert.deepEqual(processesNamed(name), []);
+    });
+  }
+});
+
+describe('a remote sandbox', () => {
+  test('is asked with the whole history, and what it ran again is compared', async (t) => {
+    const there = codeBed(t, { unsafe: process.platform !== 'linux' });
+    const asked: unknown[] = [];
+    const url = await serve(async (request) => {
+      asked.push(request);
+      return await runThere(there.sandbox, request);
+    });
+    const one = createRollout(remote(url));
+    await one.run('x = 20');
+    assert.equal(await one.run('x + 1'), '21');
+    const [, second] = asked as { session: string; history: string[][]; blocks: string[] }[];
+    assert.deepEqual(
+      [second?.session, second?.history, second?.blocks],
+      [one.key, [['x = 20']], ['x + 1']],
+    );
+    one.log = one.log.map((message) => ({
+      ...message,
+      content: message.content.replace('21', '22'),
+    }));
+    await assert.rejects(one.run('x'), faultOf('StateLost', 'message 3'));
+  });
+
+  test('that answers something else is rejected by field, and one that is gone is unavailable', async () => {
+    const url = await serve(() => Promise.resolve({ replayed: null, ran: { outcomes: [] } }));
+    await assert.rejects(
+      createRollout(remote(url)).run('1'),
+      faultOf('EnvironmentRejected', 'ran'),
+    );
+    const gone = remote('http://127.0.0.1:9');
+    await assert.rejects(createRollout(gone).run('1'), faultOf('EnvironmentUnavailable'));
+  });
+});
+
+const remote = (url: string) =>
+  createCode(codeSettings({ url }), {
+    name: 'code',
+    report: () => undefined,
+  });
+
+interface Asked {
+  session: string;
+  history: string[][];
+  blocks: string[];
+}
+
+/** A service that always runs the history again, and says what came of it. */
+async function runThere(sandbox: Sandbox, { history, blocks }: Asked): Promise<unknown> {
+  const replayed: Ran[] = [];
+  const ran = await sandbox.run({
+    ...{ session: randomBytes(4).toString('hex'), history, blocks },
+    check: (_, again) => replayed.push(again),
+    signal: new AbortController().signal,
+  });
+  return { replayed, ran };
+}
+
+async function serve(answer: (request: Asked) => Promise<unknown>): Promise<string> {
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      void answer(JSON.parse(Buffer.concat(chunks).toString()) as Asked).then((value) => {
+        response.end(JSON.stringify(value));
+      });
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
