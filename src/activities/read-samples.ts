@@ -13,11 +13,11 @@ import type { Dependencies } from './dependencies.js';
 /** Beyond ten, more problems do not help; reading stops soon after. */
 const ENOUGH_PROBLEMS = 11;
 
-/** The raw JSON of every sample, in order, each checked; or what is wrong, by row. */
+/** The raw JSON of every sample, in order, each checked, and their tasks; or what is wrong, by row. */
 export async function readSamples(
   request: BatchRequest,
   dependencies: Dependencies,
-): Promise<string[]> {
+): Promise<{ samples: string[]; tasks: ReadonlySet<string> }> {
   const { samples, limit } = request;
   const most = mostSamples(request);
   const isFile = !Array.isArray(samples);
@@ -25,11 +25,12 @@ export async function readSamples(
     ? linesOf(await locate(samples.path, dependencies.deployment.inputs_dir))
     : samples.map((sample) => JSON.stringify(sample));
   const raw: string[] = [];
+  const tasks = new Set<string>();
   const problems: Problem[] = [];
   for await (const text of rows) {
     if (limit !== null && raw.length === limit) break;
     if (raw.length === most) throw tooMany(most, request);
-    problems.push(...checkSample(text, { row: raw.length, dependencies }));
+    problems.push(...checkSample(text, { row: raw.length, tasks, dependencies }));
     if (problems.length >= ENOUGH_PROBLEMS) break;
     raw.push(text);
   }
@@ -39,7 +40,7 @@ export async function readSamples(
       { where: 'samples', what: 'expected at least one sample, got an empty file' },
     ]);
   }
-  return raw;
+  return { samples: raw, tasks };
 }
 
 /** More would take a batch's history past its 5,000 events. */
@@ -99,7 +100,7 @@ async function* linesOf(file: string): AsyncGenerator<string> {
 
 function checkSample(
   text: string,
-  { row, dependencies }: { row: number; dependencies: Dependencies },
+  { row, tasks, dependencies }: { row: number; tasks: Set<string>; dependencies: Dependencies },
 ): Problem[] {
   let value: unknown;
   try {
@@ -128,6 +129,7 @@ function checkSample(
     });
   }
   const { task_name } = parsed.data;
+  tasks.add(task_name);
   if (dependencies.environment(task_name) === undefined) {
     problems.push({
       where: `samples row ${row}: task_name`,

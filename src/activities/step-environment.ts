@@ -51,7 +51,7 @@ export async function step(hold: Hold, dependencies: Dependencies): Promise<void
 
 type Answer = Pick<
   LineOf<'observation'>,
-  'message' | 'reward' | 'rewards' | 'terminated' | 'metadata' | 'next_stop_strings'
+  'message' | 'reward' | 'rewards' | 'terminated' | 'metadata' | 'next_stop_strings' | 'answer'
 >;
 
 async function askEnvironment(
@@ -104,6 +104,7 @@ function only(answer: EnvironmentReturn): Answer {
     ? (answer.rewards[0] ?? 0)
     : Object.values(named).reduce((total, value) => total + value, 0);
   const metadata: Metadata | null = answer.metadata[0] ?? null;
+  const given = answer.answers?.[0] ?? null;
   return {
     message,
     reward,
@@ -111,6 +112,7 @@ function only(answer: EnvironmentReturn): Answer {
     terminated: Boolean(answer.terminateds[0]),
     metadata,
     next_stop_strings: answer.next_stop_strings?.[0] ?? null,
+    ...(given !== null && { answer: given }),
   };
 }
 

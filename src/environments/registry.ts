@@ -1,7 +1,9 @@
+import path from 'node:path';
 import { z } from 'zod';
 import { Duration, toMs } from '../model/durations.js';
 import type { Environment, EnvironmentContext } from './environment.js';
 import { createHttpEnvironment } from './http.js';
+import { createModuleEnvironment } from './module.js';
 import { createSlidingPuzzle } from './sliding-puzzle/environment.js';
 
 /** The kinds of environment that temporal.yaml can name. A new one is a schema here and a line in `createEnvironment`. */
@@ -44,7 +46,19 @@ const HttpSettings = z.strictObject({
   ...STEP_QUEUE,
 });
 
-const KINDS = [SlidingPuzzleSettings, HttpSettings] as const;
+const ModuleSettings = z.strictObject({
+  kind: z.literal('module'),
+  /** A TypeScript or JavaScript file. */
+  path: z.string().min(1),
+  export: z.string().min(1).default('default'),
+  /** Given to the export where that is a function. */
+  settings: z.record(z.string(), z.unknown()).default({}),
+  /** false: it waits for something (a service, a process), and its steps are activities of their own. */
+  in_process: z.boolean().default(true),
+  ...STEP_QUEUE,
+});
+
+const KINDS = [SlidingPuzzleSettings, HttpSettings, ModuleSettings] as const;
 
 export const EnvironmentSettings = z.discriminatedUnion('kind', KINDS, {
   error: ({ input }) => describeKind(input),
@@ -70,30 +84,35 @@ export function isInProcess(settings: EnvironmentSettings): boolean {
       return true;
     case 'http':
       return false;
+    case 'module':
+      return settings.in_process;
   }
 }
 
 /** The settings with paths relative to temporal.yaml's folder made absolute. */
 export function resolvePaths(
   settings: EnvironmentSettings,
-  _directory: string,
+  directory: string,
 ): EnvironmentSettings {
   switch (settings.kind) {
     case 'sliding_puzzle':
     case 'http':
       return settings;
+    case 'module':
+      return { ...settings, path: path.resolve(directory, settings.path) };
   }
 }
 
-// eslint-disable-next-line @typescript-eslint/require-await -- kinds that load something await it
 export async function createEnvironment(
   settings: EnvironmentSettings,
-  _context: EnvironmentContext,
+  context: EnvironmentContext,
 ): Promise<Environment> {
   switch (settings.kind) {
     case 'sliding_puzzle':
       return createSlidingPuzzle();
     case 'http':
       return createHttpEnvironment({ url: settings.url, timeout_ms: toMs(settings.timeout) });
+    case 'module':
+      return await createModuleEnvironment(settings, context);
   }
 }
