@@ -75,8 +75,25 @@ async function askPatiently(
   { task, asking }: { task: string; asking: Asking },
 ): Promise<Metrics | null> {
   const { attempt, patience_ms = PATIENCE_MS } = asking;
-  const late = AbortSignal.timeout(patience_ms);
-  const signal = AbortSignal.any([attempt.signal, late]);
+  const late = new AbortController();
+  const timer = setTimeout(() => {
+    late.abort();
+  }, patience_ms);
+  const signal = AbortSignal.any([attempt.signal, late.signal]);
+  try {
+    return await tryAgainAndAgain(environment, { task, asking, signal });
+  } catch (error) {
+    if (!late.signal.aborted) throw error;
+    throw new Error(`none within ${patience_ms} ms`, { cause: error });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function tryAgainAndAgain(
+  environment: Environment,
+  { task, asking, signal }: { task: string; asking: Asking; signal: AbortSignal },
+): Promise<Metrics | null> {
   for (let pause_ms = 250; ; pause_ms = Math.min(2 * pause_ms, LONGEST_PAUSE_MS)) {
     const reading: Reading = { failed: null };
     try {
@@ -85,8 +102,7 @@ async function askPatiently(
       return await unlessAborted(asked, signal);
     } catch (error) {
       if (reading.failed !== null) throw reading.failed;
-      if (signal.aborted) throw lateOr(error, { late, patience_ms });
-      if (!(error instanceof Fault) || !error.retryable) throw error;
+      if (signal.aborted || !(error instanceof Fault) || !error.retryable) throw error;
       await unlessAborted(new Promise((resolve) => setTimeout(resolve, pause_ms)), signal).catch(
         () => {
           throw error;
@@ -95,11 +111,6 @@ async function askPatiently(
     }
   }
 }
-
-const lateOr = (
-  error: unknown,
-  { late, patience_ms }: { late: AbortSignal; patience_ms: number },
-): unknown => (late.aborted ? new Error(`none within ${patience_ms} ms`, { cause: error }) : error);
 
 /** Of an environment that does not listen to its signal. */
 async function unlessAborted<T>(work: Promise<T> | T, signal: AbortSignal): Promise<T> {
