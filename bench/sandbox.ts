@@ -5,7 +5,7 @@ import { LEVELS, type Level } from '../src/environments/code/levels.js';
 import { createLocalSandbox } from '../src/environments/code/local-sandbox.js';
 import { childrenOf } from '../src/environments/code/process-tree.js';
 import type { Environment, EnvironmentMessage, Metadata } from '../src/environments/environment.js';
-import { EnvironmentSettings } from '../src/environments/registry.js';
+import { EnvironmentSettings } from '../src/environments/settings.js';
 
 /**
  * The code environment, level by level: a rollout's first turn (an interpreter is started), the turns after it, and the

@@ -9,7 +9,7 @@ import { problemsOf } from '../model/problems.js';
 /** What of an environment's answer stands in the journal. */
 export type Answer = Pick<
   LineOf<'observation'>,
-  'message' | 'reward' | 'rewards' | 'terminated' | 'metadata' | 'next_stop_strings'
+  'message' | 'reward' | 'rewards' | 'terminated' | 'metadata' | 'next_stop_strings' | 'answer'
 >;
 
 const one = <T extends z.ZodType>(item: T) =>
@@ -25,6 +25,7 @@ const answerWith = <T extends z.ZodType>(rewards: T) =>
     next_stop_strings: one(z.array(z.string().min(1)).nullable()).nullish(),
     rewards,
     terminateds: one(z.union([z.boolean(), z.literal(0), z.literal(1)])),
+    answers: one(z.string().nullable()).nullish(),
   });
 const WithReward = answerWith(one(Reward));
 /** Rows and metrics are objects with these names: one that JavaScript's objects cannot have would be lost. */
@@ -49,6 +50,7 @@ export function answerOfOne(answer: unknown, task: string): Answer {
   const { data, error } = (isSingle ? WithReward : WithRewards).safeParse(answer);
   if (error !== undefined) throw rejection(task, problemsOf(error, answer));
   const { rewards } = data;
+  const given = data.answers?.[0] ?? null;
   const named = Array.isArray(rewards)
     ? {}
     : Object.fromEntries(Object.entries(rewards).map(([name, [value]]) => [name, value]));
@@ -59,6 +61,7 @@ export function answerOfOne(answer: unknown, task: string): Answer {
     terminated: Boolean(data.terminateds[0]),
     metadata: storable(data.metadata[0], task),
     next_stop_strings: data.next_stop_strings?.[0] ?? null,
+    ...(given !== null && { answer: given }),
   };
 }
 

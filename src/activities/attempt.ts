@@ -16,6 +16,8 @@ export interface Attempt {
   checkpoint: unknown;
   /** Tells the workflow that this attempt waits for a service, or, with null, that nothing is waited for any more. */
   sayWaiting: (waiting: Waiting | null) => Promise<void>;
+  /** Into the worker's log. */
+  warn: (message: string) => void;
 }
 
 export interface AttemptDependencies {
@@ -71,6 +73,9 @@ export function createRunAttempt({ signalWaiting }: AttemptDependencies): RunAtt
         details.checkpoint = value;
       },
       sayWaiting,
+      warn: (message) => {
+        context.log.warn(message);
+      },
     };
     const heartbeat = setInterval(
       () => {

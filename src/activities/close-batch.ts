@@ -11,6 +11,7 @@ import type { BatchOutputs, TrajectoryStore } from '../trajectories/trajectory-s
 import type { Attempt } from './attempt.js';
 import type { Activities, BatchResult, CloseBatch, Counts } from './contract.js';
 import type { Dependencies } from './dependencies.js';
+import { environmentMetrics } from './environment-metrics.js';
 import { requestOf } from './request-of.js';
 
 /**
@@ -18,7 +19,11 @@ import { requestOf } from './request-of.js';
  * metrics. A slice closes its own part; the batch closes the parts that are missing, joins them, and writes
  * metrics.json last.
  */
-export function createCloseBatch({ attempt, store }: Dependencies): Activities['closeBatch'] {
+export function createCloseBatch({
+  attempt,
+  store,
+  environment,
+}: Dependencies): Activities['closeBatch'] {
   return (input) =>
     attempt(async (hold) => {
       const request = await requestOf(input.batch_id, store);
@@ -38,6 +43,7 @@ export function createCloseBatch({ attempt, store }: Dependencies): Activities['
         metrics: {
           ...computeMetrics(summaries, request.semantics),
           ...(request.completion.policy !== 'complete' && computeLengths(summaries)),
+          ...(await environmentMetrics({ summaries, outputs, attempt: hold, environment })),
         },
         files: outputs.files,
         metadata: request.metadata,

@@ -2,7 +2,7 @@ import type { DescribedReplica } from '../generation/generation-service.js';
 import type { Completion } from '../model/batch-request.js';
 import { BatchId, BatchRequest } from '../model/batch-request.js';
 import { toMs } from '../model/durations.js';
-import { Fault } from '../model/faults.js';
+import { Fault, describeError } from '../model/faults.js';
 import type { Limits } from '../model/limits.js';
 import { invalidBatchRequest, preview, problemsOf } from '../model/problems.js';
 import { slicesOf, talliesOf } from '../model/slices.js';
@@ -79,9 +79,32 @@ export async function prepareBatch(
     const what = `expected one of ${dependencies.known.services.join(', ')}, got ${preview(request.generation.service)}`;
     throw invalidBatchRequest([{ where: 'generation.service', what }]);
   }
-  const samples = await readSamples(request, dependencies);
+  const { samples, tasks } = await readSamples(request, dependencies);
+  await askEnvironments(tasks, { dependencies, signal });
   const model = await resolveModel({ request, pool, signal });
   return { request: { ...request, generation: { ...request.generation, model } }, samples };
+}
+
+/**
+ * Environments that are away are waited for before the first rollout is started: its generation would be for nothing
+ * yet. One that refuses the question is there.
+ */
+async function askEnvironments(
+  tasks: ReadonlySet<string>,
+  { dependencies, signal }: { dependencies: Dependencies; signal: AbortSignal },
+): Promise<void> {
+  const ask = async (task: string): Promise<void> => {
+    try {
+      await dependencies.environment(task)?.environment.health?.(signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof Fault && error.type === 'EnvironmentRejected') return;
+      if (error instanceof Fault) throw error;
+      const message = `environment ${task}: ${describeError(error)}`;
+      throw new Fault({ type: 'EnvironmentUnavailable', message, cause: error });
+    }
+  };
+  await Promise.all([...tasks].map(ask));
 }
 
 /**

@@ -14,11 +14,11 @@ import type { Dependencies } from './dependencies.js';
 /** Beyond ten, more problems do not help; reading stops soon after. */
 const ENOUGH_PROBLEMS = 11;
 
-/** The raw JSON of every sample, in order, each checked; or what is wrong, by row. */
+/** The raw JSON of every sample, in order, each checked, and their tasks; or what is wrong, by row. */
 export async function readSamples(
   request: BatchRequest,
   dependencies: Dependencies,
-): Promise<string[]> {
+): Promise<{ samples: string[]; tasks: ReadonlySet<string> }> {
   const { samples, limit } = request;
   const most = mostSamples(request);
   const isFile = !Array.isArray(samples);
@@ -26,11 +26,12 @@ export async function readSamples(
     ? linesOf(await locate(samples.path, dependencies.deployment.inputs_dir))
     : samples.map((sample) => JSON.stringify(sample));
   const raw: string[] = [];
+  const tasks = new Set<string>();
   const problems: Problem[] = [];
   for await (const text of rows) {
     if (limit !== null && raw.length === limit) break;
     if (raw.length === most) throw tooMany(most, request);
-    problems.push(...checkSample(text, { row: raw.length, request, dependencies }));
+    problems.push(...checkSample(text, { row: raw.length, tasks, request, dependencies }));
     if (problems.length >= ENOUGH_PROBLEMS) break;
     raw.push(text);
   }
@@ -40,7 +41,7 @@ export async function readSamples(
       { where: 'samples', what: 'expected at least one sample, got an empty file' },
     ]);
   }
-  return raw;
+  return { samples: raw, tasks };
 }
 
 /** More would take a batch's history past its 5,000 events. */
@@ -98,10 +99,15 @@ async function* linesOf(file: string): AsyncGenerator<string> {
   }
 }
 
-function checkSample(
-  text: string,
-  { row, ...context }: { row: number; request: BatchRequest; dependencies: Dependencies },
-): Problem[] {
+interface SampleContext {
+  row: number;
+  /** Gets the sample's. */
+  tasks: Set<string>;
+  request: BatchRequest;
+  dependencies: Dependencies;
+}
+
+function checkSample(text: string, { row, tasks, ...context }: SampleContext): Problem[] {
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -130,6 +136,7 @@ function checkSample(
   }
   const { task_name, message_log } = parsed.data;
   const { dependencies } = context;
+  tasks.add(task_name);
   if (dependencies.environment(task_name) === undefined) {
     problems.push({
       where: `samples row ${row}: task_name`,
@@ -147,10 +154,7 @@ function checkSample(
 function imageProblem({
   request: { generation },
   dependencies,
-}: {
-  request: BatchRequest;
-  dependencies: Dependencies;
-}): string | null {
+}: Pick<SampleContext, 'request' | 'dependencies'>): string | null {
   const { service, prompt_format } = generation;
   if (prompt_format === 'raw') {
     return 'expected text under prompt_format raw, got an image: only a chat template renders images';

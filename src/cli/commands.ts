@@ -19,6 +19,14 @@ Speaks vLLM's wire on 127.0.0.1:N (default 8000) and plays sliding puzzles. KEY 
 --tokens-per-second 200, --thinking-tokens 20 or [10,40], --skill 2, --seed 7; FILE holds them as YAML.`,
     load: async () => (await import('./simulator.js')).simulatorCommand,
   },
+  step: {
+    usage: `temporal-rollout step --environment NAME --input FILE [--config FILE]
+
+One step of environment NAME per line of FILE, {"message_log": [..], "metadata": {..}}; prints one line for each:
+{observation, reward, terminated, metadata, next_stop_strings, answer} or {"error": {type, message}}. No Temporal server
+and no generation service is needed. The exit code is 1 when any line failed.`,
+    load: async () => (await import('./step.js')).stepCommand,
+  },
   up: {
     usage: `temporal-rollout up [--exit]
 

@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import { Agent, request, type Dispatcher } from 'undici';
 import { z } from 'zod';
 import { describeError, Fault } from '../model/faults.js';
@@ -11,8 +12,10 @@ export interface HttpCall {
   method: 'GET' | 'POST';
   path: string;
   headers?: Record<string, string>;
-  /** Sent as JSON. */
+  /** Sent as JSON; of a stream, the pieces of it as they come. */
   body?: unknown;
+  /** Instead of the environment's own. */
+  timeout_ms?: number;
   signal: AbortSignal;
   /** Statuses beside 2xx that are answers. */
   accept?: number[];
@@ -36,9 +39,10 @@ export function createHttpCall({ url, timeout_ms }: { url: string; timeout_ms: n
     connect: { timeout: Math.min(CONNECT_TIMEOUT_MS, timeout_ms) },
   });
 
-  return async ({ method, path, signal, ...call }: HttpCall): Promise<Reply> => {
+  const send = async ({ method, path, signal, ...call }: HttpCall): Promise<Reply> => {
     const name = `${method} ${url}${path}`;
-    const { abort, late, release } = abortAfter(timeout_ms, signal);
+    const within = call.timeout_ms ?? timeout_ms;
+    const { abort, late, release } = abortAfter(within, signal);
     try {
       signal.throwIfAborted();
       const response = await request(`${url}${path}`, {
@@ -49,7 +53,7 @@ export function createHttpCall({ url, timeout_ms }: { url: string; timeout_ms: n
           ...(call.body === undefined ? {} : { 'content-type': 'application/json' }),
           ...call.headers,
         },
-        body: call.body === undefined ? null : JSON.stringify(call.body),
+        body: bodyOf(call.body),
         signal: abort,
       });
       const text = await response.body.text();
@@ -60,13 +64,19 @@ export function createHttpCall({ url, timeout_ms }: { url: string; timeout_ms: n
     } catch (error) {
       if (error instanceof Fault) throw error;
       signal.throwIfAborted();
-      const why = late() ? `no answer within ${timeout_ms} ms` : describeNetworkError(error);
+      const why = late() ? `no answer within ${within} ms` : describeNetworkError(error);
       const message = `${name} failed: ${why}`;
       throw new Fault({ type: 'EnvironmentUnavailable', message, at: url, cause: error });
     } finally {
       release();
     }
   };
+  return { send, close: () => agent.destroy() };
+}
+
+function bodyOf(body: unknown): string | Readable | null {
+  if (body === undefined) return null;
+  return body instanceof Readable ? body : JSON.stringify(body);
 }
 
 /** Follows `signal`, and aborts by itself after a time; `late` tells which. */

@@ -1,8 +1,11 @@
+import { Readable } from 'node:stream';
 import { z } from 'zod';
-import type { Environment, FinishedRollout, FinishedRollouts } from './environment.js';
+import type { Environment, FinishedRollouts } from './environment.js';
 import { createHttpCall, type Reply } from './http-call.js';
 import { rejected, rejectedFields } from './rejections.js';
 import { parseStepAnswer } from './step-answer.js';
+
+const HEALTH_TIMEOUT_MS = 5000;
 
 export interface HttpEnvironmentSettings {
   /** The base: `/step` and the others are appended to it. */
@@ -18,6 +21,7 @@ export interface HttpEnvironment extends Environment {
   ): Promise<Record<string, number> | null>;
   /** Resolves when `GET /health` answers 2xx; throws the same faults as a step. */
   health(signal: AbortSignal): Promise<void>;
+  close(): Promise<void>;
 }
 
 /**
@@ -27,7 +31,7 @@ export interface HttpEnvironment extends Environment {
  */
 export function createHttpEnvironment(settings: HttpEnvironmentSettings): HttpEnvironment {
   const at = settings.url.replace(/\/+$/, '');
-  const call = createHttpCall({ url: at, timeout_ms: settings.timeout_ms });
+  const { send: call, close } = createHttpCall({ url: at, timeout_ms: settings.timeout_ms });
   return {
     in_process: false,
 
@@ -44,17 +48,29 @@ export function createHttpEnvironment(settings: HttpEnvironmentSettings): HttpEn
     },
 
     async globalPostProcessAndMetrics(finished, signal) {
-      const rollouts: FinishedRollout[] = [];
-      for await (const rollout of finished) rollouts.push(rollout);
       const path = '/global_post_process_and_metrics';
-      const reply = await call({ method: 'POST', path, body: { rollouts }, signal, accept: [404] });
+      const body = Readable.from(jsonOf(finished));
+      const reply = await call({ method: 'POST', path, body, signal, accept: [404] });
       return reply.status === 404 ? null : parseMetrics(reply, at);
     },
 
     async health(signal) {
-      await call({ method: 'GET', path: '/health', signal });
+      const timeout_ms = Math.min(settings.timeout_ms, HEALTH_TIMEOUT_MS);
+      await call({ method: 'GET', path: '/health', signal, timeout_ms });
     },
+
+    close,
   };
+}
+
+/** A batch's rollouts as they are read: they need not fit into memory. */
+async function* jsonOf(finished: FinishedRollouts): AsyncGenerator<string> {
+  let between = '{"rollouts":[';
+  for await (const rollout of finished) {
+    yield between + JSON.stringify(rollout);
+    between = ',';
+  }
+  yield between === ',' ? ']}' : `${between}]}`;
 }
 
 const Metrics = z.record(z.string(), z.number()).nullable();

@@ -129,6 +129,8 @@ const ObservationLine = z.object({
   truncated: z.boolean(),
   metadata: z.record(z.string(), z.unknown()).nullable(),
   next_stop_strings: z.array(z.string()).nullable(),
+  /** What the environment took for the policy's answer; absent: nothing. */
+  answer: z.string().exactOptional(),
   step_s: z.number(),
 });
 

@@ -38,6 +38,8 @@ export interface Row {
   segments: Run<{ turn: number; replica: string; request_id: string }>[];
   attempts: number;
   timing: Timing;
+  /** The last one that an environment gave. */
+  answer?: string;
   failure?: Failure;
   [column: string]: unknown;
 }
@@ -73,6 +75,8 @@ export function toRow(input: RowInput): Row {
   const stopReason = end?.stop_reason ?? otherwise.stop_reason;
   const valid = VALID_STOP_REASONS.has(stopReason);
   const last = turns.at(-1)?.observation;
+  const answer = turns.findLast(({ observation }) => observation.answer !== undefined)?.observation
+    .answer;
   return {
     ...sample,
     ...semanticColumns(input),
@@ -99,6 +103,7 @@ export function toRow(input: RowInput): Row {
     segments: segments(trajectory),
     attempts: trajectory.attempts,
     timing: timingOf(trajectory),
+    ...(answer !== undefined && { answer }),
     ...(!valid && { failure: failureOf(trajectory, stopReason) }),
   };
 }

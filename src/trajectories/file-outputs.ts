@@ -13,7 +13,9 @@ import {
   truncate,
 } from 'node:fs/promises';
 import path from 'node:path';
+import { createInterface } from 'node:readline';
 import type { Part } from '../model/slices.js';
+import { describeError, Fault } from '../model/faults.js';
 import { makeDirectory, replaceFile, storing, syncDirectory } from './disk.js';
 import type { BatchOutputs, PartPosition, PartWriter } from './trajectory-store.js';
 
@@ -68,6 +70,7 @@ export function createFileOutputs(directory: string): BatchOutputs {
         );
         return texts.flatMap((text) => text.split('\n').filter((line) => line !== ''));
       }),
+    readRollouts: () => linesOf(files.rollouts),
     putMetrics: (result) =>
       storing(`writing metrics.json of ${batch}`, async () => {
         await replaceFile(files.metrics, `${JSON.stringify(result, null, 2)}\n`);
@@ -180,4 +183,16 @@ async function concatenate(sources: readonly string[], target: string): Promise<
       }
     }
   });
+}
+
+async function* linesOf(file: string): AsyncGenerator<string> {
+  const stream = createReadStream(file, 'utf8');
+  try {
+    yield* createInterface({ input: stream, crlfDelay: Infinity });
+  } catch (cause) {
+    const message = `reading ${path.basename(file)}: ${describeError(cause)}`;
+    throw new Fault({ type: 'StoreFault', message, cause });
+  } finally {
+    stream.destroy();
+  }
 }

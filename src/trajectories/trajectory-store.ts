@@ -73,6 +73,8 @@ export interface BatchOutputs {
   openPart(part: Part, resume: PartPosition | null): Promise<PartWriter>;
   /** Concatenates closed parts, in order, into rollouts.jsonl and failures.jsonl; yields their summary lines. */
   join(parts: readonly Part[]): Promise<string[]>;
+  /** The lines of rollouts.jsonl, in order, once the parts are joined. */
+  readRollouts(): AsyncIterable<string>;
   /** metrics.json, last: its presence means that the batch is closed. */
   putMetrics(result: unknown): Promise<void>;
 }

@@ -1,8 +1,6 @@
 import type { Logger } from 'pino';
 import type { DeployedEnvironment, GenerationPool } from '../activities/dependencies.js';
-import { createGraderPool, installedGrader } from '../environments/math/grader-pool.js';
-import { createEnvironment } from '../environments/registry.js';
-import { createRetrievers } from '../environments/retriever/open-retriever.js';
+import { createEnvironmentFactory } from '../environments/factory.js';
 import type { GenerationService } from '../generation/generation-service.js';
 import { createReplicas } from '../generation/replicas.js';
 import { createVllmService } from '../generation/vllm/vllm-service.js';
@@ -33,24 +31,16 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
       createPool({ name, settings, config }, { env, log }),
     ]),
   );
-  const grader = createGraderPool(installedGrader(env));
-  const environments = new Map<string, DeployedEnvironment>();
-  const retriever = createRetrievers({
-    settingsOf: (name) => config.environments[name],
-    report: (message) => {
-      log.info(message);
+  const factory = createEnvironmentFactory({
+    settings: config.environments,
+    env,
+    report: (message, environment) => {
+      log.info(environment === null ? {} : { environment }, message);
     },
   });
-  for (const [task, settings] of Object.entries(config.environments)) {
-    const environment = await createEnvironment(settings, {
-      name: task,
-      grader,
-      report: (message) => {
-        log.info({ environment: task }, message);
-      },
-      env: (variable) => env[variable],
-      retriever,
-    });
+  const environments = new Map<string, DeployedEnvironment>();
+  for (const task of Object.keys(config.environments)) {
+    const environment = await factory.create(task);
     environments.set(task, { environment, task_queue: environmentQueue(config, task) });
   }
   return {
@@ -62,12 +52,7 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
     pools,
     environments,
     close: async () => {
-      const closing = [...environments.values()].map(({ environment }) => environment.close?.());
-      await Promise.all([
-        ...closing,
-        grader.close(),
-        ...[...pools.values()].map((pool) => pool.close()),
-      ]);
+      await Promise.all([factory.close(), ...[...pools.values()].map((pool) => pool.close())]);
     },
   };
 }

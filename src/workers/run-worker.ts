@@ -7,7 +7,7 @@ import { createRunAttempt } from '../activities/attempt.js';
 import type { Waiting } from '../activities/contract.js';
 import type { Dependencies } from '../activities/dependencies.js';
 import { createActivities } from '../activities/index.js';
-import { describeError } from '../model/faults.js';
+import { Fault, describeError } from '../model/faults.js';
 import { toMs } from '../model/durations.js';
 import type { Config } from './config.js';
 import { memoryOf } from './config.js';
@@ -28,6 +28,7 @@ export async function runWorker(config: Config, signal: AbortSignal): Promise<vo
   installRuntime(log);
   boundMemory(config, log);
   const parts = await createParts(config, { env: process.env, log });
+  void probeEnvironments(parts, { log, signal });
   const connected = await connect(config, { log, signal });
   if (connected === null) return;
   const { connection, address, namespace } = connected;
@@ -67,6 +68,25 @@ function boundMemory(config: Config, log: Logger): void {
   if (plan.generations < max_generations) {
     const text = `worker.max_generations ${max_generations} does not fit worker.memory ${memory}: at most ${plan.generations} turns at once`;
     log.warn(text);
+  }
+}
+
+/** Said aloud and waited for by nobody: batches ask again when they are planned. */
+async function probeEnvironments(
+  { environments }: Parts,
+  { log, signal }: { log: Logger; signal: AbortSignal },
+): Promise<void> {
+  for (const [name, { environment }] of environments) {
+    if (environment.health === undefined) continue;
+    try {
+      await environment.health(signal);
+      log.info({ environment: name }, 'the environment answers');
+    } catch (error) {
+      // Whoever refuses the question is there.
+      if (signal.aborted || (error instanceof Fault && error.type === 'EnvironmentRejected'))
+        continue;
+      log.warn({ environment: name }, `the environment is away: ${describeError(error)}`);
+    }
   }
 }
 

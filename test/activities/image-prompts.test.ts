@@ -62,7 +62,7 @@ describe('a prompt with an image', () => {
     );
     const allowed = await activityBench(t, { images: true });
     assert.equal(
-      (await readSamples(requestOf({ samples: [SAMPLE] }), allowed.dependencies)).length,
+      (await readSamples(requestOf({ samples: [SAMPLE] }), allowed.dependencies)).samples.length,
       1,
     );
     const raw = requestOf({ samples: [SAMPLE], generation: { prompt_format: 'raw' } });

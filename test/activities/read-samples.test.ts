@@ -24,7 +24,9 @@ async function inputs(t: TestContext): Promise<Inputs> {
   const bench = await activityBench(t, { deployment: { inputs_dir: directory } });
   const dependencies: Dependencies = bench.dependencies;
   const read: Inputs['read'] = (samples, limit) =>
-    readSamples(requestOf({ samples, limit: limit ?? null }), dependencies);
+    readSamples(requestOf({ samples, limit: limit ?? null }), dependencies).then(
+      ({ samples: read }) => read,
+    );
   return {
     directory,
     read,

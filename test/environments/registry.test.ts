@@ -1,11 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Environment } from '../../src/environments/environment.js';
-import {
-  createEnvironment,
-  EnvironmentSettings,
-  resolvePaths,
-} from '../../src/environments/registry.js';
+import { createEnvironment } from '../../src/environments/registry.js';
+import { EnvironmentSettings, resolvePaths } from '../../src/environments/settings.js';
 import { problemsOf } from '../../src/model/problems.js';
 import { bareContext } from '../fakes/environment-context.js';
 import { stepOne } from '../fakes/environment-steps.js';

@@ -5,6 +5,11 @@ import type { EnvironmentContext } from '../../src/environments/environment.js';
 export function bareContext(given: Partial<EnvironmentContext> = {}): EnvironmentContext {
   return {
     name: 'test',
+    grader: {
+      compare: () => assert.fail('no grader was expected to be asked'),
+      health: () => assert.fail('no grader was expected to be asked'),
+      close: () => Promise.resolve(),
+    },
     report: () => undefined,
     env: (variable) => assert.fail(`the variable ${variable} was not expected to be read`),
     retriever: (name) => assert.fail(`the retriever ${name} was not expected to be opened`),

@@ -10,7 +10,7 @@ describe('Fault', () => {
     ProtocolError: true,
     EnvironmentUnavailable: true,
     EnvironmentRejected: false,
-  StateLost: false,
+    StateLost: false,
     StoreFault: true,
     PromptTooLong: false,
     InvalidBatchRequest: false,

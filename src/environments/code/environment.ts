@@ -22,7 +22,7 @@ const STOP_STRING = '</code>';
  */
 export function createCode(
   settings: CodeSettings,
-  context: EnvironmentContext & { sandbox?: Sandbox },
+  context: Pick<EnvironmentContext, 'name' | 'report'> & { sandbox?: Sandbox },
 ): Environment {
   const { report } = context;
   const sandbox =

@@ -33,7 +33,7 @@ export function createRemoteSandbox({
   const at = url.replace(/\/+$/, '');
   const limits = limitsOf(settings);
   const timeout_ms = limits.timeout_ms * MAX_TURNS_IN_TIME + GRACE_MS;
-  const call = createHttpCall({ url: at, timeout_ms });
+  const { send: call, close } = createHttpCall({ url: at, timeout_ms });
   return {
     level: async (signal) => {
       await call({ method: 'GET', path: '/health', signal });
@@ -54,7 +54,7 @@ export function createRemoteSandbox({
       return ran;
     },
 
-    close: () => Promise.resolve(),
+    close,
   };
 }
 

@@ -15,7 +15,7 @@ export function createRewardModel(
   { api_key }: { api_key: string | null },
 ): Environment {
   const at = url.replace(/\/+$/, '');
-  const call = createHttpCall({ url: at, timeout_ms: toMs(timeout) });
+  const { send: call, close } = createHttpCall({ url: at, timeout_ms: toMs(timeout) });
   const isVllm = protocol === 'vllm';
   const score = isVllm ? createVllmScore({ call, at, model }) : createPlainScore({ call, at });
   const authorization = api_key === null ? {} : { authorization: `Bearer ${api_key}` };
@@ -39,6 +39,7 @@ export function createRewardModel(
     },
 
     globalPostProcessAndMetrics: rewardStatistics,
+    close,
 
     ...(isVllm && {
       async health(signal: AbortSignal) {

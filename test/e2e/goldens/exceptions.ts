@@ -1,4 +1,4 @@
-import { EnvironmentSettings } from '../../../src/environments/registry.js';
+import { EnvironmentSettings } from '../../../src/environments/settings.js';
 import type { GoldenCase, GoldenFile } from './case.js';
 import { environmentKind, readGoldenCase } from './case.js';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { EnvironmentSettings } from '../../../src/environments/registry.js';
+import { EnvironmentSettings } from '../../../src/environments/settings.js';
 import type { Testbed } from '../../harness/testbed.js';
 import { startTestbed } from '../../harness/testbed.js';
 import type { WorkerProcess } from '../../harness/worker-process.js';

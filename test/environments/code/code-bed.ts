@@ -13,7 +13,7 @@ import type {
   EnvironmentReturn,
   Metadata,
 } from '../../../src/environments/environment.js';
-import { EnvironmentSettings } from '../../../src/environments/registry.js';
+import { EnvironmentSettings } from '../../../src/environments/settings.js';
 
 /** Rollouts of the code environment, without engine and journal. */
 

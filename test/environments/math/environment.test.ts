@@ -5,8 +5,10 @@ import type { GraderPool } from '../../../src/environments/math/grader-pool.js';
 import type { Pair } from '../../../src/environments/math/grader-process.js';
 import { createHfVerifier } from '../../../src/environments/math/hf-verifier.js';
 import type { Verdict } from '../../../src/environments/math/verifier.js';
-import { createEnvironment, EnvironmentSettings } from '../../../src/environments/registry.js';
+import { createEnvironment } from '../../../src/environments/registry.js';
+import { EnvironmentSettings } from '../../../src/environments/settings.js';
 import { problemsOf } from '../../../src/model/problems.js';
+import { bareContext } from '../../fakes/environment-context.js';
 import { context, stepOnce } from '../step-once.js';
 
 /** Says that everything is right, and notes what it was asked. */
@@ -116,11 +118,7 @@ test('metrics of a batch are the accuracy and the share of prompts that were eve
 test('settings choose the verifier: hf_math_verify is behind the grader, the others are in process', async () => {
   const { grader } = agreeing();
   const make = (settings: unknown) =>
-    createEnvironment(EnvironmentSettings.parse(settings), {
-      name: 'maths',
-      grader,
-      report: () => undefined,
-    });
+    createEnvironment(EnvironmentSettings.parse(settings), bareContext({ grader }));
   const verifiers = [
     'dapo_math_verify',
     'english_multichoice',

@@ -3,8 +3,10 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { after, describe, test } from 'node:test';
 import type { EnvironmentMessage } from '../../../src/environments/environment.js';
 import { createGraderPool, installedGrader } from '../../../src/environments/math/grader-pool.js';
-import { createEnvironment, EnvironmentSettings } from '../../../src/environments/registry.js';
+import { createEnvironment } from '../../../src/environments/registry.js';
+import { EnvironmentSettings } from '../../../src/environments/settings.js';
 import { problemsOf } from '../../../src/model/problems.js';
+import { bareContext } from '../../fakes/environment-context.js';
 import { skip as noGrader } from '../math/grader-fixture.js';
 import { context, isNear, stepOnce } from '../step-once.js';
 
@@ -37,11 +39,10 @@ describe('the vlm environment rewards as upstream recorded', () => {
   const grader = createGraderPool(installedGrader(process.env));
   after(() => grader.close());
   const make = (reward_functions: unknown) =>
-    createEnvironment(EnvironmentSettings.parse({ kind: 'vlm', reward_functions }), {
-      name: 'vlm',
-      grader,
-      report: () => undefined,
-    });
+    createEnvironment(
+      EnvironmentSettings.parse({ kind: 'vlm', reward_functions }),
+      bareContext({ grader }),
+    );
 
   for (const file of readdirSync(FOLDER).filter((name) => name.endsWith('.json'))) {
     const text = readFileSync(new URL(file, FOLDER), 'utf8');

@@ -1,0 +1,43 @@
+"""From what `step` returns (NamedTuple, dataclass, dict, tuple; torch or numpy inside) to the protocol's JSON."""
+
+import dataclasses
+
+FIELDS = ("observations", "metadata", "next_stop_strings", "rewards", "terminateds", "answers")
+
+
+class Unavailable(Exception):
+    """Raised by an environment that cannot answer now: the step is tried again later."""
+
+
+def to_json(value):
+    """Tensors and arrays become lists by their own `tolist`; their libraries are not imported."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if hasattr(value, "tolist"):
+        return to_json(value.tolist())
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {name: to_json(part) for name, part in value._asdict().items()}
+    if isinstance(value, dict):
+        return {str(name): to_json(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple, set)):
+        return [to_json(part) for part in value]
+    raise TypeError(f"expected something that JSON can hold, got {type(value).__name__}")
+
+
+def to_answer(returned):
+    """The answer to `POST /step`; a plain tuple is in the order of upstream's EnvironmentReturn."""
+    plain = to_json(returned)
+    if isinstance(plain, list):
+        plain = dict(zip(FIELDS, plain))
+    if not isinstance(plain, dict):
+        raise TypeError(f"step: expected an EnvironmentReturn, got {type(returned).__name__}")
+    answer = {name: plain[name] for name in FIELDS if name in plain}
+    missing = [name for name in ("observations", "rewards", "terminateds") if name not in answer]
+    if missing:
+        raise TypeError(f"step: the returned value lacks {', '.join(missing)}")
+    answer.setdefault("metadata", None)
+    if answer["metadata"] is None:
+        answer["metadata"] = [None] * len(answer["observations"])
+    return answer

@@ -1,0 +1,177 @@
+"""The protocol: POST /step, POST /global_post_process_and_metrics, GET /health. Standard library only."""
+
+import asyncio
+import contextlib
+import inspect
+import json
+import threading
+from collections import OrderedDict
+from concurrent.futures import Future
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from .answers import Unavailable, to_answer, to_json
+
+
+class BadRequest(Exception):
+    pass
+
+
+def _call(method, *arguments):
+    result = method(*arguments)
+    return asyncio.run(_wait(result)) if inspect.isawaitable(result) else result
+
+
+async def _wait(awaitable):
+    return await awaitable
+
+
+class _Service:
+    """One call at a time unless the environment says `thread_safe = True`; answers are kept by idempotency key."""
+
+    def __init__(self, environment, max_answers):
+        self.environment = environment
+        serial = not getattr(environment, "thread_safe", False)
+        self.turn = threading.Lock() if serial else contextlib.nullcontext()
+        self.answers = OrderedDict()
+        self.max_answers = max_answers
+        self.lock = threading.Lock()
+
+    def step(self, body, key):
+        logs, metadata = body.get("message_log_batch"), body.get("metadata")
+        for name, value in (("message_log_batch", logs), ("metadata", metadata)):
+            if not isinstance(value, list):
+                raise BadRequest(f"{name}: expected a list, got {type(value).__name__}")
+        if len(logs) != len(metadata):
+            raise BadRequest(f"metadata: expected {len(logs)}, one per message log, got {len(metadata)}")
+        for i, log in enumerate(logs):
+            good = isinstance(log, list) and all(isinstance(m, dict) and "role" in m and "content" in m for m in log)
+            if not good:
+                raise BadRequest(f"message_log_batch.{i}: expected messages with role and content")
+        return self._once(key, lambda: to_answer(self._locked(self.environment.step, logs, metadata)))
+
+    def metrics(self, body):
+        """Upstream's returns (batch, metrics); the metrics alone are taken, too."""
+        rollouts = body.get("rollouts")
+        if not isinstance(rollouts, list):
+            raise BadRequest(f"rollouts: expected a list, got {type(rollouts).__name__}")
+        result = self._locked(self.environment.global_post_process_and_metrics, rollouts)
+        return to_json(result[1] if isinstance(result, tuple) else result)
+
+    def _locked(self, method, *arguments):
+        with self.turn:
+            return _call(method, *arguments)
+
+    def _once(self, key, make):
+        """The first request of a key computes, others wait for it; a failure is not kept."""
+        if not key:
+            return make()
+        with self.lock:
+            found = self.answers.get(key)
+            if found is None:
+                mine = self.answers[key] = Future()
+                done = (k for k, f in self.answers.items() if f.done())
+                while len(self.answers) > self.max_answers and (oldest := next(done, None)):
+                    del self.answers[oldest]
+                    done = (k for k, f in self.answers.items() if f.done())
+        if found is not None:
+            return found.result()
+        try:
+            answer = make()
+        except BaseException as error:
+            with self.lock:
+                self.answers.pop(key, None)
+            mine.set_exception(error)
+            raise
+        mine.set_result(answer)
+        return answer
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        self._answer(lambda: {"status": "ok"} if self.path == "/health" else None)
+
+    def do_POST(self):
+        service = self.server.service
+        key = self.headers.get("Idempotency-Key")
+        if self.path == "/step":
+            self._answer(lambda: service.step(self._body(), key))
+        elif self.path == "/global_post_process_and_metrics" and hasattr(
+            service.environment, "global_post_process_and_metrics"
+        ):
+            self._answer(lambda: service.metrics(self._body()), absent={})
+        else:
+            self._drain()
+            self._send(404, _error("NotFound", f"there is no POST {self.path}"))
+
+    def _answer(self, make, absent=None):
+        try:
+            answer = make()
+            answer = absent if answer is None else answer
+            if answer is None:
+                return self._send(404, _error("NotFound", f"there is no {self.path}"))
+            # NaN and Infinity are no JSON: a ValueError here, which is an answer of the environment that is refused.
+            self._send(200, json.dumps(answer, allow_nan=False))
+        except BadRequest as error:
+            self._send(400, _error("BadRequest", error))
+        except (Unavailable, ConnectionError, TimeoutError, asyncio.TimeoutError) as error:
+            self._send(503, _error(type(error).__name__, error))
+        except Exception as error:
+            self._send(422, _error(type(error).__name__, error))
+
+    def _raw(self):
+        """The body as it comes: whole, or in chunks (metrics are sent so)."""
+        if "chunked" not in self.headers.get("Transfer-Encoding", "").lower():
+            yield self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            return
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            yield self.rfile.read(size)
+            self.rfile.readline()
+        while self.rfile.readline().strip():
+            pass
+
+    def _drain(self):
+        for _ in self._raw():
+            pass
+
+    def _body(self):
+        try:
+            body = json.loads(b"".join(self._raw()))
+        except ValueError as error:
+            raise BadRequest(f"(body): expected JSON, got {error}") from error
+        if not isinstance(body, dict):
+            raise BadRequest(f"(body): expected an object, got {type(body).__name__}")
+        return body
+
+    def _send(self, status, text):
+        data = text.encode()
+        try:
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+        except ConnectionError:
+            self.close_connection = True
+
+    def log_message(self, *arguments):
+        pass
+
+
+def _error(kind, message):
+    return json.dumps({"error": {"type": kind, "message": str(message)}})
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+
+def create_server(environment, *, host="127.0.0.1", port=9000, max_answers=4096):
+    """A server that listens; `serve_forever()` runs it, `shutdown()` ends it."""
+    if not callable(getattr(environment, "step", None)):
+        raise TypeError(f"{type(environment).__name__} has no method step(message_log_batch, metadata)")
+    server = _Server((host, port), _Handler)
+    server.service = _Service(environment, max_answers)
+    return server

@@ -1,0 +1,174 @@
+import dataclasses
+import json
+import sys
+import threading
+import unittest
+import urllib.error
+import urllib.request
+from collections import namedtuple
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from rollout_environment import Unavailable, create_server, to_answer  # noqa: E402
+
+Return = namedtuple("Return", "observations metadata next_stop_strings rewards terminateds answers")
+
+
+class Tensor:
+    """What torch and numpy have in common."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def tolist(self):
+        return self.values
+
+
+class Counter:
+    def __init__(self):
+        self.steps = 0
+        self.inside = 0
+        self.most_inside = 0
+        self.gate = None
+
+    def step(self, message_log_batch, metadata):
+        self.steps += 1
+        self.inside += 1
+        self.most_inside = max(self.most_inside, self.inside)
+        try:
+            if self.gate is not None:
+                self.gate.wait(5)
+            said = message_log_batch[0][-1]["content"]
+            if said == "away":
+                raise Unavailable("later")
+            if said == "broken":
+                raise KeyError("ground_truth")
+            reward = float("nan") if said == "nan" else 1.0
+            seen = [{"role": "environment", "content": said}]
+            return Return(seen, [None], [None], Tensor([reward]), Tensor([1]), [said])
+        finally:
+            self.inside -= 1
+
+    def global_post_process_and_metrics(self, batch):
+        return batch, {"count": len(batch)}
+
+
+class Bare:
+    def step(self, message_log_batch, metadata):
+        return {"observations": [], "rewards": [], "terminateds": []}
+
+
+class Served(unittest.TestCase):
+    environment = Counter
+
+    def setUp(self):
+        self.object = self.environment()
+        self.server = create_server(self.object, port=0, max_answers=2)
+        self.url = "http://127.0.0.1:%d" % self.server.server_address[1]
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
+        self.thread.start()
+
+    def tearDown(self):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+    def post(self, path, body, key=None):
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        headers = {"Idempotency-Key": key} if key else {}
+        try:
+            with urllib.request.urlopen(urllib.request.Request(self.url + path, data, headers), timeout=10) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.load(error)
+
+    def step(self, said, key=None):
+        log = [{"role": "assistant", "content": said}]
+        return self.post("/step", {"message_log_batch": [log], "metadata": [{}]}, key)
+
+
+class Steps(Served):
+    def test_a_named_tuple_with_tensors_is_answered_as_json(self):
+        status, answer = self.step("hi")
+        self.assertEqual(status, 200)
+        self.assertEqual((answer["rewards"], answer["terminateds"], answer["answers"]), ([1.0], [1], ["hi"]))
+
+    def test_what_an_environment_raises_rejects_the_input(self):
+        status, answer = self.step("broken")
+        self.assertEqual((status, answer["error"]["type"]), (422, "KeyError"))
+
+    def test_unavailable_is_for_trying_again_and_is_not_kept(self):
+        self.assertEqual(self.step("away", "k")[0], 503)
+        self.assertEqual(self.step("away", "k")[0], 503)
+        self.assertEqual(self.object.steps, 2)
+
+    def test_nan_is_no_answer(self):
+        self.assertEqual(self.step("nan")[0], 422)
+
+    def test_bad_input_is_named(self):
+        for body, text in (
+            (b"{", "expected JSON"),
+            ([], "expected an object"),
+            ({"message_log_batch": [[]]}, "metadata: expected a list"),
+            ({"message_log_batch": [[]], "metadata": []}, "expected 1"),
+            ({"message_log_batch": [["x"]], "metadata": [{}]}, "message_log_batch.0"),
+        ):
+            status, answer = self.post("/step", body)
+            self.assertEqual((status, answer["error"]["type"]), (400, "BadRequest"))
+            self.assertIn(text, answer["error"]["message"])
+
+    def test_a_key_is_answered_once_and_the_oldest_answers_go(self):
+        for key in ("a", "a", "b", "c", "c"):
+            self.assertEqual(self.step(key, key)[0], 200)
+        self.assertEqual(self.object.steps, 3)
+        self.step("a", "a")
+        self.assertEqual(self.object.steps, 4)
+
+    def test_a_concurrent_duplicate_waits_for_the_first_and_others_for_their_turn(self):
+        self.object.gate = threading.Event()
+        seen = []
+        calls = [threading.Thread(target=lambda k=k: seen.append(self.step(k, k)[0])) for k in ("a", "a", "b")]
+        for call in calls:
+            call.start()
+        self.object.gate.set()
+        for call in calls:
+            call.join()
+        self.assertEqual((seen, self.object.steps, self.object.most_inside), ([200] * 3, 2, 1))
+
+    def test_metrics_of_upstreams_pair_are_answered(self):
+        self.assertEqual(self.post("/global_post_process_and_metrics", {"rollouts": [{}, {}]}), (200, {"count": 2}))
+
+    def test_health(self):
+        with urllib.request.urlopen(self.url + "/health", timeout=10) as answer:
+            self.assertEqual(answer.status, 200)
+
+
+class WithoutMetrics(Served):
+    environment = Bare
+
+    def test_metrics_are_404(self):
+        self.assertEqual(self.post("/global_post_process_and_metrics", {"rollouts": []})[0], 404)
+
+
+class Answers(unittest.TestCase):
+    def test_dataclasses_dicts_and_plain_tuples_are_read(self):
+        @dataclasses.dataclass
+        class Returned:
+            observations: list
+            rewards: dict
+            terminateds: list
+
+        seen = [{"role": "user", "content": "x"}]
+        self.assertEqual(to_answer(Returned(seen, {"a": Tensor([1])}, [0]))["rewards"], {"a": [1]})
+        self.assertEqual(to_answer((seen, [None], None, [1], [0]))["terminateds"], [0])
+
+    def test_what_lacks_a_field_or_is_no_json_is_refused(self):
+        for returned in (None, {"observations": []}, {"observations": [object()]}):
+            with self.assertRaises(TypeError):
+                to_answer(returned)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,194 @@
+import { Console } from 'node:console';
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { access, constants } from 'node:fs/promises';
+import { createInterface } from 'node:readline';
+import { parseArgs } from 'node:util';
+import { z } from 'zod';
+import type { Environment, EnvironmentReturn, Metadata } from '../environments/environment.js';
+import { createEnvironmentFactory } from '../environments/factory.js';
+import { textOf } from '../model/content.js';
+import { Fault, describeError } from '../model/faults.js';
+import { problemsOf } from '../model/problems.js';
+import { Message } from '../model/sample.js';
+import { loadConfig } from '../workers/config.js';
+
+/** Lines at once of an environment behind a service that sets no `max_concurrent`. */
+const AT_ONCE = 8;
+
+const Line = z.strictObject({
+  message_log: z.array(Message).min(1, 'expected at least one message, got none'),
+  metadata: z.record(z.string(), z.unknown()).default({}),
+});
+
+/** What is printed for a line. */
+type Printed =
+  | {
+      observation: EnvironmentReturn['observations'][number];
+      reward: number | Record<string, number>;
+      terminated: boolean;
+      /** The environment's own; null: what was given stands. */
+      metadata: Metadata | null;
+      next_stop_strings: string[] | null;
+      answer: string | null;
+    }
+  | { error: { type: string; message: string } };
+
+/** One step per line of a file: no Temporal server and no generation service is needed. */
+export async function stepCommand(args: string[]): Promise<number> {
+  const { values } = parseArgs({
+    args,
+    options: {
+      environment: { type: 'string' },
+      input: { type: 'string' },
+      config: { type: 'string', default: './temporal.yaml' },
+    },
+  });
+  const { environment: name, input, config: file } = values;
+  if (name === undefined || input === undefined) {
+    return misused(`${name === undefined ? '--environment' : '--input'} is missing`);
+  }
+  const config = await loadConfig(file);
+  const settings = config.environments[name];
+  if (settings === undefined) {
+    const known = Object.keys(config.environments).join(', ');
+    return misused(`unknown environment ${JSON.stringify(name)}; ${file} has ${known || 'none'}`);
+  }
+  await access(input, constants.R_OK);
+  // Standard output is JSON lines alone, whatever an environment's code prints.
+  Object.assign(console, new Console(process.stderr));
+  const factory = createEnvironmentFactory({
+    settings: config.environments,
+    env: process.env,
+    report: say,
+  });
+  const stop = new AbortController();
+  const interrupt = (): void => {
+    stop.abort(new Error('interrupted'));
+  };
+  process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
+  try {
+    const environment = await factory.create(name);
+    const own = 'max_concurrent' in settings ? settings.max_concurrent : undefined;
+    const at_once = environment.in_process ? 1 : (own ?? AT_ONCE);
+    return await runLines({ environment, name, input, at_once, signal: stop.signal });
+  } finally {
+    process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
+    await factory.close();
+  }
+}
+
+const say = (text: string): void => {
+  console.error(`temporal-rollout step: ${text}`);
+};
+
+function misused(problem: string): number {
+  say(problem);
+  return 2;
+}
+
+interface Run {
+  environment: Environment;
+  name: string;
+  input: string;
+  at_once: number;
+  signal: AbortSignal;
+}
+
+/** Lines begin in order and are printed in order, each as soon as it and all before it are done. */
+async function runLines({ input, at_once, ...run }: Run): Promise<number> {
+  const lines = createInterface({ input: createReadStream(input, 'utf8'), crlfDelay: Infinity });
+  const ahead: Promise<void>[] = [];
+  let printed = Promise.resolve();
+  let failed = 0;
+  let number = 0;
+  for await (const text of lines) {
+    if (run.signal.aborted) break;
+    number += 1;
+    if (text.trim() === '') continue;
+    const answer = answerLine(text, { ...run, number });
+    const before = printed;
+    printed = (async () => {
+      const result = await answer;
+      await before;
+      if ('error' in result) failed += 1;
+      await print(result);
+    })();
+    ahead.push(printed);
+    if (ahead.length >= at_once) await ahead.shift();
+  }
+  await printed;
+  return failed > 0 || run.signal.aborted ? 1 : 0;
+}
+
+const print = (result: Printed): Promise<void> =>
+  new Promise((resolve, reject) => {
+    process.stdout.write(`${JSON.stringify(result)}\n`, (error) => {
+      if (error) reject(error);
+      else resolve();
+    });
+  });
+
+interface LineRun extends Pick<Run, 'environment' | 'name' | 'signal'> {
+  number: number;
+}
+
+async function answerLine(text: string, run: LineRun): Promise<Printed> {
+  try {
+    const { message_log, metadata } = parseLine(text, run);
+    const answer = await run.environment.step(
+      {
+        message_log_batch: [
+          message_log.map(({ role, content }) => ({ role, content: textOf(content) })),
+        ],
+        metadata: [metadata],
+      },
+      { idempotency_key: keyOf(text, run), signal: run.signal },
+    );
+    return only(answer);
+  } catch (error) {
+    const type = error instanceof Fault ? error.type : 'EnvironmentRejected';
+    return { error: { type, message: describeError(error) } };
+  }
+}
+
+/** As a rollout's first turn has it: the same line has the same key each time, and another text at its place another. */
+function keyOf(text: string, { name, number }: LineRun): string {
+  const hash = createHash('sha256').update(`${name}\0${text}`).digest('hex').slice(0, 16);
+  return `step-${hash}/${number - 1}-0/0`;
+}
+
+function parseLine(text: string, { number }: LineRun): z.infer<typeof Line> {
+  const bad = (problem: string): Fault =>
+    new Fault({ type: 'EnvironmentRejected', message: `line ${number}: ${problem}` });
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw bad(`expected a JSON object, got ${describeError(error)}`);
+  }
+  const parsed = Line.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const problems = problemsOf(parsed.error, value).map(({ where, what }) => `${where}: ${what}`);
+  throw bad(problems.join('; '));
+}
+
+function only(answer: EnvironmentReturn): Printed {
+  const [observation] = answer.observations;
+  const reward = Array.isArray(answer.rewards)
+    ? answer.rewards[0]
+    : Object.fromEntries(
+        Object.entries(answer.rewards).map(([name, values]) => [name, values[0] ?? 0]),
+      );
+  if (observation === undefined || reward === undefined) {
+    throw new Fault({ type: 'EnvironmentRejected', message: 'the environment answered nothing' });
+  }
+  return {
+    observation,
+    reward,
+    terminated: Boolean(answer.terminateds[0]),
+    metadata: answer.metadata[0] ?? null,
+    next_stop_strings: answer.next_stop_strings?.[0] ?? null,
+    answer: answer.answers?.[0] ?? null,
+  };
+}

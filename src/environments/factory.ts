@@ -1,0 +1,55 @@
+import { createGraderPool, installedGrader } from './math/grader-pool.js';
+import type { Environment } from './environment.js';
+import { createEnvironment } from './registry.js';
+import { createRetrievers } from './retriever/open-retriever.js';
+import type { EnvironmentSettings } from './settings.js';
+
+export interface EnvironmentFactoryOptions {
+  /** By name, as temporal.yaml has them. */
+  settings: Record<string, EnvironmentSettings>;
+  env: NodeJS.ProcessEnv;
+  /** Something that the operator should know. */
+  report: (message: string, environment: string | null) => void;
+}
+
+export interface EnvironmentFactory {
+  create(name: string): Promise<Environment>;
+  /** Ends all that were created, and what they share. */
+  close(): Promise<void>;
+}
+
+/** Makes the environments of one process. What they share (graders, indexes) is made once, when it is first needed. */
+export function createEnvironmentFactory({
+  settings,
+  env,
+  report,
+}: EnvironmentFactoryOptions): EnvironmentFactory {
+  const grader = createGraderPool(installedGrader(env));
+  const retriever = createRetrievers({
+    settingsOf: (name) => settings[name],
+    report: (message) => {
+      report(message, null);
+    },
+  });
+  const made: Environment[] = [];
+  return {
+    create: async (name) => {
+      const own = settings[name];
+      if (own === undefined) throw new Error(`no environment is named ${name}`);
+      const environment = await createEnvironment(own, {
+        name,
+        grader,
+        retriever,
+        env: (variable) => env[variable],
+        report: (message) => {
+          report(message, name);
+        },
+      });
+      made.push(environment);
+      return environment;
+    },
+    close: async () => {
+      await Promise.all([...made.map((environment) => environment.close?.()), grader.close()]);
+    },
+  };
+}

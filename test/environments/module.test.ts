@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { describe, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import type { Environment } from '../../src/environments/environment.js';
+import { createEnvironment } from '../../src/environments/registry.js';
+import { EnvironmentSettings } from '../../src/environments/settings.js';
+import { bareContext } from '../fakes/environment-context.js';
+
+interface Given {
+  source: string;
+  file?: string;
+  more?: Record<string, unknown>;
+}
+
+async function make(t: TestContext, { source, file = 'mine.ts', more = {} }: Given) {
+  const folder = await mkdtemp(path.join(tmpdir(), 'module-'));
+  t.after(() => rm(folder, { recursive: true }));
+  await writeFile(path.join(folder, file), source);
+  const settings = { kind: 'module', path: path.join(folder, file), ...more };
+  const context = bareContext({ name: 'mine' });
+  return await createEnvironment(EnvironmentSettings.parse(settings), context);
+}
+
+const TURN = {
+  message_log_batch: [[{ role: 'assistant', content: 'hi' }]],
+  metadata: [{ left: 1 }],
+};
+const step = (environment: Environment, input = TURN) =>
+  environment.step(input, {
+    idempotency_key: 'b/0-0/0',
+    signal: new AbortController().signal,
+  });
+
+const ANSWER = `({ observation: 'ok', reward: 1, terminated: true })`;
+
+describe('an environment of kind module', () => {
+  test('answers one sample at a time in TypeScript, and leaves source maps as they were', async (t) => {
+    const before: unknown = Reflect.get(process, 'sourceMapsEnabled');
+    const source = `export default { stepOne: (turn: { metadata: object }): object => ${ANSWER} };`;
+    assert.deepEqual(await step(await make(t, { source })), {
+      observations: [{ role: 'environment', content: 'ok' }],
+      metadata: [null],
+      next_stop_strings: [null],
+      rewards: [1],
+      terminateds: [true],
+      answers: [null],
+    });
+    assert.equal(Reflect.get(process, 'sourceMapsEnabled'), before);
+  });
+
+  test('is made from its settings by a named function in JavaScript', async (t) => {
+    const source = `export const create = ({ reward }) => ({ stepOne: () => ({ ...${ANSWER}, reward }) });`;
+    const more = { export: 'create', settings: { reward: { a: 0.5 } }, in_process: false };
+    const environment = await make(t, { source, file: 'mine.mjs', more });
+    assert.equal(environment.in_process, false);
+    assert.deepEqual((await step(environment)).rewards, { a: [0.5] });
+  });
+
+  test('cannot change the metadata that it was given', async (t) => {
+    const source = `export default { stepOne: (turn) => { turn.metadata.left = 0; return ${ANSWER}; } };`;
+    const input = structuredClone(TURN);
+    await step(await make(t, { source, file: 'mine.mjs' }), input);
+    assert.deepEqual(input, TURN);
+  });
+
+  for (const [what, returned, says] of [
+    ['a reward that is not finite', `{ ...${ANSWER}, reward: NaN }`, /mine\.mjs answered: reward: /],
+    ['an unknown field', `{ ...${ANSWER}, rewrad: 1 }`, /rewrad: unknown field/],
+    ['nothing', `undefined`, /mine\.mjs answered/],
+  ] as const) {
+    test(`that answers ${what} is rejected by field`, async (t) => {
+      const source = `export default { stepOne: () => (${returned}) };`;
+      const environment = await make(t, { source, file: 'mine.mjs' });
+      await assert.rejects(step(environment), { name: 'EnvironmentRejected', message: says });
+    });
+  }
+
+  for (const [what, source, says] of [
+    ['a file that does not parse', `export default {`, /environment mine: cannot load .*mine\.mjs/],
+    ['an export that is not there', `export const other = 1;`, /export default of .*only other/],
+    ['an object without a step', `export default { stap() {} };`, /export default of .*one with stap/],
+    ['a function that throws', `export default () => { throw new Error('no key'); };`, /threw: no key/],
+  ] as const) {
+    test(`does not start with ${what}: the error names file and export`, async (t) => {
+      await assert.rejects(make(t, { source, file: 'mine.mjs' }), { message: says });
+    });
+  }
+}); // prettier-ignore

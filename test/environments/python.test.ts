@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { describe, test } from 'node:test';
+import { createHttpEnvironment } from '../../src/environments/http.js';
+import { PROJECT_ROOT } from '../harness/project-root.js';
+
+const PYTHON = path.join(PROJECT_ROOT, 'python');
+const absent = spawnSync('python3', ['--version']).status !== 0;
+const skip = absent ? 'there is no python3 on PATH' : false;
+
+const SOURCE = `
+class Echo:
+    def step(self, message_log_batch, metadata):
+        if message_log_batch[0][-1]["content"] == "bad":
+            raise ValueError("no ground truth")
+        seen = [{"role": "environment", "content": log[-1]["content"]} for log in message_log_batch]
+        n = len(seen)
+        return {"observations": seen, "metadata": metadata, "next_stop_strings": None,
+                "rewards": {"a": [1.0] * n, "b": [0.5] * n}, "terminateds": [1] * n, "answers": ["x"] * n}
+
+    def global_post_process_and_metrics(self, batch):
+        return batch, {"rollouts": len(batch), "reward": sum(r["total_reward"] for r in batch)}
+`;
+
+describe('the Python package', { skip }, () => {
+  test('passes its own tests', () => {
+    const run = spawnSync('python3', ['-m', 'unittest', 'discover', '-s', 'tests'], {
+      cwd: PYTHON,
+      encoding: 'utf8',
+      timeout: 60_000,
+    });
+    assert.equal(run.status, 0, run.stderr);
+  });
+
+  test('serves a class to kind http, and ends with SIGTERM', async (t) => {
+    const folder = await mkdtemp(path.join(tmpdir(), 'python-'));
+    t.after(() => rm(folder, { recursive: true }));
+    await writeFile(path.join(folder, 'echo.py'), SOURCE);
+    const child = spawn('python3', ['-m', 'rollout_environment', 'echo:Echo', '--port', '0'], {
+      cwd: folder,
+      env: { ...process.env, PYTHONPATH: PYTHON, PYTHONDONTWRITEBYTECODE: '1' },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    t.after(() => child.kill('SIGKILL'));
+    const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string];
+    const url = /http:\S+/.exec(line)?.[0] ?? '';
+    const environment = createHttpEnvironment({ url, timeout_ms: 10_000 });
+    const { signal } = new AbortController();
+    await environment.health(signal);
+    const say = (content: string) =>
+      environment.step(
+        { message_log_batch: [[{ role: 'assistant', content }]], metadata: [{ left: 2 }] },
+        { idempotency_key: `b/0-0/${content}`, signal },
+      );
+    assert.deepEqual(await say('hi'), {
+      observations: [{ role: 'environment', content: 'hi' }],
+      metadata: [{ left: 2 }],
+      next_stop_strings: null,
+      rewards: { a: [1], b: [0.5] },
+      terminateds: [1],
+      answers: ['x'],
+    });
+    await assert.rejects(say('bad'), {
+      name: 'EnvironmentRejected',
+      message: /ValueError: no ground truth/,
+    });
+    const rollout = { message_log: [], total_reward: 0.5, rewards: {}, extra_env_info: {} };
+    const rollouts = Array.from({ length: 2000 }, () => rollout);
+    assert.deepEqual(await environment.globalPostProcessAndMetrics(rollouts, signal), {
+      rollouts: 2000,
+      reward: 1000,
+    });
+    await environment.close();
+    const ended = once(child, 'exit');
+    child.kill('SIGTERM');
+    assert.deepEqual(await ended, [0, null]);
+  });
+});
