@@ -112,9 +112,7 @@ export function startGraderProcess(
         current = { id, settle };
         send({ id, ...pair });
       }),
-    kill: () => {
-      end('was ended by the worker');
-    },
+    kill: end.bind(null, 'was ended by the worker'),
   };
 }
 
