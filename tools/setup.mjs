@@ -145,9 +145,9 @@ async function build() {
 
 /** Where and with what is decided where it is started. */
 async function ensureMathsGrader() {
-  const { graderInstall, PYTHON_VARIABLE } = await import(
-    pathToFileURL(at('dist', 'environments', 'math', 'grader-install.js')).href
-  );
+  const file = at('dist', 'environments', 'math', 'grader-install.js');
+  if (!existsSync(file)) return;
+  const { graderInstall, PYTHON_VARIABLE } = await import(pathToFileURL(file).href);
   const env = process.env;
   await ensureGrader({ install: graderInstall(env), variable: PYTHON_VARIABLE, env, say });
 }

@@ -25,7 +25,7 @@ COMPARE_SECONDS = 5  # math-verify's own default, of one comparison as of one pa
 TEXT_SECONDS = 2  # as in math-verify's `math_metric`
 BYTES_AT_MOST = 1536 * 2**20  # of address space
 TEXT_AT_MOST = 65536  # characters of an extracted answer; a longer one is not worth its way
-BYTES_SUSPECT = 512 * 2**20  # resident; an ordinary check stays below 100 MB
+MEBIBYTES_SUSPECT = 512  # resident; an ordinary check stays below 100
 
 
 class OutOfTime(Exception):
@@ -35,7 +35,10 @@ class OutOfTime(Exception):
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("--parent", type=int, required=True)
-    end_with_parent(options.parse_args().parent)
+    options.add_argument("--suspect-mib", type=int, default=MEBIBYTES_SUSPECT)
+    given = options.parse_args()
+    suspect = given.suspect_mib * 2**20
+    end_with_parent(given.parent)
     limit(resource.RLIMIT_AS, BYTES_AT_MOST)
     limit(resource.RLIMIT_CORE, 0)
 
@@ -52,21 +55,21 @@ def main():
     reply({"ready": True, "math_verify": version("math-verify"), "sympy": version("sympy")})
     for line in sys.stdin.buffer:
         job = json.loads(line)
-        answer = check(compare, job)
-        last = "fault" in answer or peak_bytes() > BYTES_SUSPECT
+        answer = check(compare, job, suspect)
+        last = "fault" in answer or peak_bytes() > suspect
         reply({"id": job["id"], **answer, "last": last})
         if last:
             break
 
 
-def check(compare, job):
+def check(compare, job, suspect):
     try:
         score, extracted = compare(job["gold"], job["answer"])
     except OutOfTime as late:
         return {"fault": "timeout", "message": str(late)}
     # A comparison that could not get its memory was counted as "not equal" by math-verify.
-    if score == 0 and peak_bytes() > BYTES_SUSPECT:
-        return {"fault": "memory", "message": f"more than {BYTES_SUSPECT // 2**20} MiB"}
+    if score == 0 and peak_bytes() > suspect:
+        return {"fault": "memory", "message": f"more than {suspect // 2**20} MiB"}
     return {"score": score, "extracted_answer": extracted}
 
 

@@ -6,6 +6,7 @@ import {
   type Comparison,
   type GraderLimits,
   type GraderProcess,
+  type Outcome,
   type Pair,
 } from './grader-process.js';
 
@@ -52,66 +53,33 @@ interface Job {
 }
 
 export function createGraderPool(options: GraderPoolOptions): GraderPool {
-  const { max_processes } = options;
-  const live = new Map<GraderProcess, { state: 'starting' | 'idle' | 'busy' }>();
   const running = new Set<Job>();
   let line: Job[] = [];
   let closed = false;
 
-  const serve = (): void => {
-    while (line.length > 0 && !closed) {
-      const idle = [...live].find(([, { state }]) => state === 'idle');
-      if (idle === undefined) break;
+  const refuseLine = (fault: Fault): void => {
+    const refused = line;
+    line = [];
+    for (const job of refused) job.reject(fault);
+  };
+  const staff = createStaff(options, { onFree: serve, onNobody: refuseLine });
+
+  function serve(): void {
+    if (closed) return;
+    for (let free = staff.free(); free !== undefined; free = staff.free()) {
       const job = line.shift();
-      if (job !== undefined) void run(job, idle[0]);
+      if (job === undefined) return;
+      void run(job, free);
     }
-    const starting = [...live.values()].filter(({ state }) => state === 'starting').length;
-    const wanted = Math.min(line.length - starting, max_processes - live.size);
-    for (let i = 0; i < wanted && !closed; i++) if (!start()) break;
-  };
-
-  /** False when none can be started: then nobody in line has anything to wait for. */
-  const start = (): boolean => {
-    const command = options.command();
-    if (command === null) {
-      refuseLine(notInstalled());
-      return false;
-    }
-    const process = startGraderProcess(command, options);
-    live.set(process, { state: 'starting' });
-    process.ready.then(
-      () => {
-        setState(process, 'idle');
-        serve();
-      },
-      (error: unknown) => {
-        live.delete(process);
-        const others = [...live.values()].some(({ state }) => state !== 'starting');
-        if (!others) refuseLine(notStarting(command, error));
-      },
-    );
-    void process.ended.then(() => {
-      live.delete(process);
-      serve();
-    });
-    return true;
-  };
-
-  const setState = (process: GraderProcess, state: 'idle' | 'busy'): void => {
-    const entry = live.get(process);
-    if (entry !== undefined) entry.state = state;
-  };
+    staff.hire(line.length);
+  }
 
   const run = async (job: Job, process: GraderProcess): Promise<void> => {
-    setState(process, 'busy');
     running.add(job);
-    const outcome = await process.check(job.pair);
+    const outcome = await staff.check(process, job.pair);
     running.delete(job);
-    if ('comparison' in outcome) {
-      job.resolve(outcome.comparison);
-      if (outcome.last) process.kill();
-      else setState(process, 'idle');
-    } else if (!job.settled && !closed) {
+    if ('comparison' in outcome) job.resolve(outcome.comparison);
+    else if (!job.settled && !closed) {
       job.failures.push(outcome.failed);
       if (job.failures.length < MAX_ATTEMPTS) line.push(job);
       else job.reject(noAnswer(job.failures));
@@ -119,53 +87,123 @@ export function createGraderPool(options: GraderPoolOptions): GraderPool {
     serve();
   };
 
-  const refuseLine = (fault: Fault): void => {
-    for (const job of line) job.reject(fault);
-    line = [];
-  };
-
-  const compare = (pair: Pair, signal: AbortSignal): Promise<Comparison> =>
-    new Promise((resolve, reject) => {
-      signal.throwIfAborted();
-      if (closed) throw closing();
-      const settle =
-        <T>(finish: (value: T) => void) =>
-        (value: T): void => {
-          job.settled = true;
-          signal.removeEventListener('abort', abort);
-          finish(value);
-        };
+  const compare = async (pair: Pair, signal: AbortSignal): Promise<Comparison> => {
+    signal.throwIfAborted();
+    if (closed) throw closing();
+    return new Promise((resolve, reject) => {
       // A check that runs goes on to its deadline at most: a new process costs more than most checks.
-      const abort = (): void => {
+      const leave = (job: Job): void => {
         line = line.filter((other) => other !== job);
-        job.reject(signal.reason);
       };
-      const job: Job = {
-        pair,
-        failures: [],
-        settled: false,
-        resolve: settle(resolve),
-        reject: settle(reject),
-      };
-      signal.addEventListener('abort', abort, { once: true });
-      line.push(job);
+      line.push(createJob(pair, { resolve, reject, signal, leave }));
       serve();
     });
+  };
 
   return {
     compare,
     health: async (signal) => {
       signal.throwIfAborted();
-      if ([...live.values()].every(({ state }) => state === 'starting')) {
-        await compare(HEALTH_CHECK, signal);
-      }
+      if (!staff.isProven()) await compare(HEALTH_CHECK, signal);
     },
     close: async () => {
       closed = true;
+      refuseLine(closing());
+      for (const job of running) job.reject(closing());
+      await staff.dismiss();
+    },
+  };
+}
+
+interface JobCaller extends Pick<Job, 'resolve' | 'reject'> {
+  signal: AbortSignal;
+  leave: (job: Job) => void;
+}
+
+/** Settles once: answered, refused, or given up by its caller, for whom it leaves the line. */
+function createJob(pair: Pair, { resolve, reject, signal, leave }: JobCaller): Job {
+  const settle =
+    <T>(finish: (value: T) => void) =>
+    (value: T): void => {
+      job.settled = true;
+      signal.removeEventListener('abort', giveUp);
+      finish(value);
+    };
+  const job: Job = {
+    pair,
+    failures: [],
+    settled: false,
+    resolve: settle(resolve),
+    reject: settle(reject),
+  };
+  const giveUp = (): void => {
+    leave(job);
+    job.reject(signal.reason);
+  };
+  signal.addEventListener('abort', giveUp, { once: true });
+  return job;
+}
+
+interface Staff {
+  free(): GraderProcess | undefined;
+  check(process: GraderProcess, pair: Pair): Promise<Outcome>;
+  /** Starts processes for so many that wait, as far as there may be more. */
+  hire(waiting: number): void;
+  /** One is there that has started. */
+  isProven(): boolean;
+  dismiss(): Promise<void>;
+}
+
+interface StaffListener {
+  onFree: () => void;
+  /** None can be started, and none is there that could serve the line. */
+  onNobody: (fault: Fault) => void;
+}
+
+function createStaff(options: GraderPoolOptions, { onFree, onNobody }: StaffListener): Staff {
+  const live = new Map<GraderProcess, 'starting' | 'idle' | 'busy'>();
+  const isProven = (): boolean => [...live.values()].some((state) => state !== 'starting');
+
+  const start = (command: GraderCommand): void => {
+    const process = startGraderProcess(command, options);
+    live.set(process, 'starting');
+    process.ready.then(
+      () => {
+        live.set(process, 'idle');
+        onFree();
+      },
+      (error: unknown) => {
+        live.delete(process);
+        if (!isProven()) onNobody(notStarting(command, error));
+      },
+    );
+    void process.ended.then(() => {
+      live.delete(process);
+      onFree();
+    });
+  };
+
+  return {
+    isProven,
+    free: () => [...live].find(([, state]) => state === 'idle')?.[0],
+    check: async (process, pair) => {
+      live.set(process, 'busy');
+      const outcome = await process.check(pair);
+      if (!('comparison' in outcome)) return outcome;
+      if (outcome.last) process.kill();
+      else live.set(process, 'idle');
+      return outcome;
+    },
+    hire: (waiting) => {
+      const starting = [...live.values()].filter((state) => state === 'starting').length;
+      const wanted = Math.min(waiting - starting, options.max_processes - live.size);
+      const command = wanted > 0 ? options.command() : null;
+      if (wanted > 0 && command === null) onNobody(notInstalled());
+      for (let i = 0; command !== null && i < wanted; i++) start(command);
+    },
+    dismiss: async () => {
       const processes = [...live.keys()];
       for (const process of processes) process.kill();
-      for (const job of [...running, ...line]) job.reject(closing());
-      line = [];
       await Promise.all(processes.map(({ ended }) => ended));
     },
   };

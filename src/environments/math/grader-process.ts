@@ -52,14 +52,13 @@ export interface GraderLimits {
   start_timeout_ms: number;
 }
 
-export function startGraderProcess(command: GraderCommand, limits: GraderLimits): GraderProcess {
-  const { deadline_ms, start_timeout_ms } = limits;
+export function startGraderProcess(
+  command: GraderCommand,
+  { deadline_ms, start_timeout_ms }: GraderLimits,
+): GraderProcess {
   const { promise: ready, resolve: becomeReady, reject: failToStart } = withResolvers();
   // Whoever waits for it hears of it; a rejection that nobody waits for is no crash.
   ready.catch(() => undefined);
-  const { promise: ended, resolve: confirmEnd } = withResolvers();
-  const child = spawn(command.program, command.args, { env: command.env, stdio: 'pipe' });
-  let errors = '';
   let over: string | null = null;
   let isReady = false;
   let current: Check | null = null;
@@ -69,7 +68,7 @@ export function startGraderProcess(command: GraderCommand, limits: GraderLimits)
     if (over !== null) return;
     over = why;
     clearTimeout(startTimer);
-    child.kill('SIGKILL');
+    kill();
     failToStart(new Error(why));
     current?.settle({ failed: why });
   };
@@ -80,41 +79,17 @@ export function startGraderProcess(command: GraderCommand, limits: GraderLimits)
   const receive = (line: string): void => {
     if (over !== null) return;
     if (!isReady) {
-      if (!Ready.safeParse(json(line)).success) {
-        end(`began with ${shown(line)}`);
-        return;
-      }
-      isReady = true;
+      isReady = Ready.safeParse(json(line)).success;
       clearTimeout(startTimer);
-      becomeReady();
+      if (isReady) becomeReady();
+      else end(`began with ${shown(line)}`);
       return;
     }
-    const { data: reply } = Reply.safeParse(json(line));
-    if (reply === undefined) end(`answered ${shown(line)}`);
-    else if (reply.id !== current?.id) end(`answered check ${reply.id}, which was not asked`);
-    else if ('fault' in reply) end(`${reply.fault}: ${reply.message}`);
-    else {
-      const { score, extracted_answer, last } = reply;
-      current.settle({ comparison: { score, extracted_answer }, last });
-    }
+    const outcome = outcomeOf(line, current?.id);
+    if ('failed' in outcome) end(outcome.failed);
+    else current?.settle(outcome);
   };
-
-  const { push } = lines({ receive, tooLong: end });
-  child.stdout.on('data', push);
-  child.stderr.on('data', (data: Buffer) => {
-    errors = (errors + data.toString()).slice(-KEPT_ERROR_BYTES);
-  });
-  // What it could not read any more shows in how it ended.
-  child.stdin.on('error', () => undefined);
-  child.on('error', (error) => {
-    end(`cannot be started: ${error.message}`);
-    if (child.pid === undefined) confirmEnd();
-  });
-  child.on('close', (code, signal) => {
-    const how = signal === null ? `exit code ${code ?? 'unknown'}` : `ended by ${signal}`;
-    end([how, ...errors.trim().split('\n').slice(-3)].filter((text) => text !== '').join(': '));
-    confirmEnd();
-  });
+  const { send, kill, ended } = spawnGrader(command, { receive, end });
 
   return {
     ready,
@@ -135,11 +110,54 @@ export function startGraderProcess(command: GraderCommand, limits: GraderLimits)
           resolve(outcome);
         };
         current = { id, settle };
-        child.stdin.write(`${JSON.stringify({ id, ...pair })}\n`);
+        send({ id, ...pair });
       }),
-    kill: () => {
-      end('was ended by the worker');
-    },
+    kill: end.bind(null, 'was ended by the worker'),
+  };
+}
+
+/** What a line says of the check that is being made. */
+function outcomeOf(line: string, asked: number | undefined): Outcome {
+  const { data: reply } = Reply.safeParse(json(line));
+  if (reply === undefined) return { failed: `answered ${shown(line)}` };
+  if (reply.id !== asked) return { failed: `answered check ${reply.id}, which was not asked` };
+  if ('fault' in reply) return { failed: `${reply.fault}: ${reply.message}` };
+  const { score, extracted_answer, last } = reply;
+  return { comparison: { score, extracted_answer }, last };
+}
+
+interface Listener {
+  receive: (line: string) => void;
+  /** However it ended, perhaps more than once; the first is the reason. */
+  end: (why: string) => void;
+}
+
+function spawnGrader(
+  command: GraderCommand,
+  { receive, end }: Listener,
+): { send: (value: object) => void; kill: () => void; ended: Promise<void> } {
+  const { promise: ended, resolve: confirmEnd } = withResolvers();
+  const child = spawn(command.program, command.args, { env: command.env, stdio: 'pipe' });
+  let errors = '';
+  child.stdout.on('data', lines({ receive, tooLong: end }));
+  child.stderr.on('data', (data: Buffer) => {
+    errors = (errors + data.toString()).slice(-KEPT_ERROR_BYTES);
+  });
+  // What it could not read any more shows in how it ended.
+  child.stdin.on('error', () => undefined);
+  child.on('error', (error) => {
+    end(`cannot be started: ${error.message}`);
+    if (child.pid === undefined) confirmEnd();
+  });
+  child.on('close', (code, signal) => {
+    const how = signal === null ? `exit code ${code ?? 'unknown'}` : `ended by ${signal}`;
+    end([how, ...errors.trim().split('\n').slice(-3)].filter((text) => text !== '').join(': '));
+    confirmEnd();
+  });
+  return {
+    send: (value) => child.stdin.write(`${JSON.stringify(value)}\n`),
+    kill: () => child.kill('SIGKILL'),
+    ended,
   };
 }
 
@@ -148,10 +166,10 @@ interface LineReaders {
   tooLong: (why: string) => void;
 }
 
-function lines({ receive, tooLong }: LineReaders): { push: (data: Buffer) => void } {
+function lines({ receive, tooLong }: LineReaders): (data: Buffer) => void {
   let parts: Buffer[] = [];
   let bytes = 0;
-  const push = (data: Buffer): void => {
+  return (data) => {
     let rest = data;
     for (let at = rest.indexOf(10); at >= 0; at = rest.indexOf(10)) {
       receive(Buffer.concat([...parts, rest.subarray(0, at)]).toString());
@@ -165,7 +183,6 @@ function lines({ receive, tooLong }: LineReaders): { push: (data: Buffer) => voi
       tooLong(`answered with a line of more than ${MAX_LINE_BYTES / 2 ** 20} MiB`);
     } else if (rest.length > 0) parts.push(rest);
   };
-  return { push };
 }
 
 function json(line: string): unknown {

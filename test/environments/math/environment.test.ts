@@ -106,13 +106,13 @@ test('metrics of a batch are the accuracy and the share of prompts that were eve
     extra_env_info: {},
   });
   const rollouts = [rollout('a', 1), rollout('a', 0), rollout('b', 0), rollout('c', 0.2)];
-  const metricsOf = hf(agreeing().grader).globalPostProcessAndMetrics;
-  assert.deepEqual(await metricsOf?.(rollouts, context.signal), {
+  const environment = hf(agreeing().grader);
+  assert.deepEqual(await environment.globalPostProcessAndMetrics?.(rollouts, context.signal), {
     accuracy: Math.fround(0.3),
     'pass@samples_per_prompt': Math.fround(2 / 3),
     num_problems_in_batch: 4,
   });
-  assert.deepEqual(await metricsOf?.([], context.signal), {});
+  assert.deepEqual(await environment.globalPostProcessAndMetrics?.([], context.signal), {});
 });
 
 test('settings choose the verifier: hf_math_verify is behind the grader, the others are in process', async () => {
