@@ -52,7 +52,7 @@ describe('environment settings', () => {
   });
 
   test('of an unknown kind are refused, with the kind and those there are', () => {
-    const known = 'known kinds: sliding_puzzle, http';
+    const known = 'known kinds: sliding_puzzle, http, code';
     assert.deepEqual(problemsIn({ kind: 'chess' }), [
       `kind: unknown environment kind "chess"; ${known}`,
     ]);
