@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { access, chown, constants, mkdtemp, rm } from 'node:fs/promises';
+import { access, chown, constants, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -73,8 +73,8 @@ export async function prepareLaunch(
 ): Promise<Launch> {
   const { max_output, memory, disk, processes } = limits;
   // An id of its own makes RLIMIT_NPROC count this sandbox alone; root would not be bound by it at all.
-  const uid = isRoot() && level !== 'unsafe' ? FIRST_UID + Math.floor(Math.random() * UIDS) : null;
-  const owns_other_files = uid === null && level === 'landlock+seccomp';
+  const has_own_uid = isRoot() && level !== 'unsafe';
+  const owns_other_files = !has_own_uid && level === 'landlock+seccomp';
   const common = { seed, semantics, level, max_output, owns_other_files };
   const limited = (tasks: number | null) => ({ memory, disk, processes: tasks });
   if (level === 'bubblewrap+landlock+seccomp') {
@@ -89,6 +89,7 @@ export async function prepareLaunch(
     };
     const args = [...bubblewrapArgs(python, disk), '--', ...interpreter(python)];
     const env = environmentOf(HOME);
+    const uid = has_own_uid ? randomUid() : null;
     return {
       ...{
         command: bubblewrap,
@@ -102,8 +103,7 @@ export async function prepareLaunch(
       ...{ levels: 2, own_group: false, hello },
     };
   }
-  const folder = await mkdtemp(path.join(tmpdir(), 'rollout-code-'));
-  if (uid !== null) await chown(folder, uid, uid);
+  const { folder, uid } = await claimFolder(has_own_uid);
   const hello = {
     ...common,
     guarded: true,
@@ -116,6 +116,27 @@ export async function prepareLaunch(
     ...{ command, args, env: environmentOf(folder), uid, folder, mounts: [], cwd: folder },
     ...{ levels: 1, own_group: true, hello },
   };
+}
+
+const randomUid = (): number => FIRST_UID + Math.floor(Math.random() * UIDS);
+const CLAIMS = 20;
+
+/** The folder's name is the claim to the id: no two sandboxes of this machine have the same, whosever they are. */
+async function claimFolder(has_own_uid: boolean): Promise<{ folder: string; uid: number | null }> {
+  const prefix = path.join(tmpdir(), 'rollout-code-');
+  if (!has_own_uid) return { folder: await mkdtemp(prefix), uid: null };
+  for (let attempt = 0; attempt < CLAIMS; attempt++) {
+    const uid = randomUid();
+    const folder = `${prefix}${uid}`;
+    try {
+      await mkdir(folder, { mode: 0o700 });
+    } catch {
+      continue;
+    }
+    await chown(folder, uid, uid);
+    return { folder, uid };
+  }
+  throw new Error(`no user id is free: remove old folders ${prefix}*`);
 }
 
 /** Inside of bubblewrap. */
