@@ -10,7 +10,10 @@ import { PROJECT_ROOT } from '../harness/project-root.js';
 const EXAMPLE = path.join(PROJECT_ROOT, 'examples', 'custom-environment');
 const MAIN = path.join(PROJECT_ROOT, 'src', 'cli', 'main.ts');
 
-async function step(t: TestContext, lines: string[], environment = 'words') {
+async function step(
+  t: TestContext,
+  { lines, environment = 'words' }: { lines: string[]; environment?: string },
+) {
   const folder = await mkdtemp(path.join(tmpdir(), 'step-'));
   t.after(() => rm(folder, { recursive: true }));
   const input = path.join(folder, 'lines.jsonl');
@@ -38,7 +41,9 @@ const said = (content: string, more: object = {}): string =>
 
 describe('temporal-rollout step', () => {
   test('prints what the environment answers to each line, in order', async (t) => {
-    const { status, printed, stderr } = await step(t, [said('one two three'), said('no')]);
+    const { status, printed, stderr } = await step(t, {
+      lines: [said('one two three'), said('no')],
+    });
     assert.equal(status, 0, stderr);
     assert.deepEqual(printed, [
       {
@@ -61,7 +66,9 @@ describe('temporal-rollout step', () => {
   });
 
   test('names line and field of what is malformed, runs the others, and exits with 1', async (t) => {
-    const { status, printed } = await step(t, ['{', said('a b c'), said('x', { metdata: {} })]);
+    const { status, printed } = await step(t, {
+      lines: ['{', said('a b c'), said('x', { metdata: {} })],
+    });
     assert.equal(status, 1);
     const errors = printed.map(({ error }) => error as { message: string } | undefined);
     assert.match(errors[0]?.message ?? '', /^line 1: expected a JSON object/);
@@ -70,7 +77,7 @@ describe('temporal-rollout step', () => {
   });
 
   test('exits with 2 for an environment that there is not, and says which there are', async (t) => {
-    const { status, printed, stderr } = await step(t, [said('x')], 'wordz');
+    const { status, printed, stderr } = await step(t, { lines: [said('x')], environment: 'wordz' });
     assert.deepEqual([status, printed], [2, []]);
     assert.match(stderr, /unknown environment "wordz"; .* has words/);
   });
