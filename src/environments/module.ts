@@ -60,7 +60,7 @@ async function load(path: string, { name }: EnvironmentContext): Promise<Record<
 /** Node.js 20 strips no types. The loader switches source maps on for the process, which costs a worker 60 ms per workflow. */
 async function loadTypeScript(url: string): Promise<Record<string, unknown>> {
   const { tsImport } = await import('tsx/esm/api');
-  const before = Boolean(Reflect.get(process, 'sourceMapsEnabled'));
+  const before = process.sourceMapsEnabled;
   try {
     return (await tsImport(url, import.meta.url)) as Record<string, unknown>;
   } finally {

@@ -68,10 +68,10 @@ describe('a batch of several environments', { timeout: 300_000, skip }, () => {
       const samples = text
         .trim()
         .split('\n')
-        .map((line) => JSON.parse(line) as Record<string, unknown>);
+        .map((line) => JSON.parse(line) as never);
       await batch.start({
         ...(JSON.parse(await readFile(path.join(MIXED, 'batch.json'), 'utf8')) as object),
-        samples: samples as never,
+        samples,
       });
       await eventually({ what: 'the batch to wait', timeout_ms: 20_000 }, async () => {
         const { phase, waiting } = await batch.progress();

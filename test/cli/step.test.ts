@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { describe, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { PROJECT_ROOT } from '../harness/project-root.js';
+
+const EXAMPLE = path.join(PROJECT_ROOT, 'examples', 'custom-environment');
+const MAIN = path.join(PROJECT_ROOT, 'src', 'cli', 'main.ts');
+
+async function step(
+  t: TestContext,
+  { lines, environment = 'words' }: { lines: string[]; environment?: string },
+) {
+  const folder = await mkdtemp(path.join(tmpdir(), 'step-'));
+  t.after(() => rm(folder, { recursive: true }));
+  const input = path.join(folder, 'lines.jsonl');
+  await writeFile(input, lines.map((line) => `${line}\n`).join(''));
+  const config = path.join(EXAMPLE, 'temporal.yaml');
+  const options = ['--environment', environment, '--input', input, '--config', config];
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    ['--import', 'tsx', MAIN, 'step', ...options],
+    { cwd: PROJECT_ROOT, encoding: 'utf8', timeout: 60_000 },
+  );
+  const printed = stdout
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+  return { status, printed, stderr };
+}
+
+const said = (content: string, more: object = {}): string =>
+  JSON.stringify({
+    message_log: [{ role: 'assistant', content }],
+    metadata: { words: 3 },
+    ...more,
+  });
+
+describe('temporal-rollout step', () => {
+  test('prints what the environment answers to each line, in order', async (t) => {
+    const { status, printed, stderr } = await step(t, {
+      lines: [said('one two three'), said('no')],
+    });
+    assert.equal(status, 0, stderr);
+    assert.deepEqual(printed, [
+      {
+        observation: { role: 'environment', content: 'Enough.' },
+        reward: 1,
+        terminated: true,
+        metadata: null,
+        next_stop_strings: null,
+        answer: '3',
+      },
+      {
+        observation: { role: 'environment', content: '1 words; expected 3.' },
+        reward: 0,
+        terminated: true,
+        metadata: null,
+        next_stop_strings: null,
+        answer: '1',
+      },
+    ]);
+  });
+
+  test('names line and field of what is malformed, runs the others, and exits with 1', async (t) => {
+    const { status, printed } = await step(t, {
+      lines: ['{', said('a b c'), said('x', { metdata: {} })],
+    });
+    assert.equal(status, 1);
+    const errors = printed.map(({ error }) => error as { message: string } | undefined);
+    assert.match(errors[0]?.message ?? '', /^line 1: expected a JSON object/);
+    assert.equal(errors[1], undefined);
+    assert.match(errors[2]?.message ?? '', /^line 3: metdata: unknown field/);
+  });
+
+  test('exits with 2 for an environment that there is not, and says which there are', async (t) => {
+    const { status, printed, stderr } = await step(t, { lines: [said('x')], environment: 'wordz' });
+    assert.deepEqual([status, printed], [2, []]);
+    assert.match(stderr, /unknown environment "wordz"; .* has words/);
+  });
+});
