@@ -6,7 +6,7 @@ import type { Environment, EnvironmentContext } from './environment.js';
 import { createHttpEnvironment } from './http.js';
 import { createMathEnvironment } from './math/environment.js';
 import { verifierOf } from './math/verifiers.js';
-import { createModuleEnvironment } from './module.js';
+import { createModuleEnvironment } from './user-module.js';
 import { createRetrieverEnvironment } from './retriever/environment.js';
 import { createRewardModel } from './reward-model/environment.js';
 import { isInProcess, type EnvironmentSettings } from './settings.js';

@@ -39,7 +39,7 @@ export interface Row {
   attempts: number;
   timing: Timing;
   /** The last one that an environment gave. */
-  answer?: string;
+  extracted_answer?: string;
   failure?: Failure;
   [column: string]: unknown;
 }
@@ -103,7 +103,7 @@ export function toRow(input: RowInput): Row {
     segments: segments(trajectory),
     attempts: trajectory.attempts,
     timing: timingOf(trajectory),
-    ...(answer !== undefined && { answer }),
+    ...(answer !== undefined && { extracted_answer: answer }),
     ...(!valid && { failure: failureOf(trajectory, stopReason) }),
   };
 }

@@ -25,7 +25,7 @@ export interface LogMessage {
 export const ROW_COLUMNS = [
   'rollout_id', 'batch_id', 'row', 'repeat', 'total_reward', 'rewards', 'stop_reason', 'terminated', 'truncated',
   'max_turns_reached', 'turn_count', 'total_tokens', 'assistant_tokens', 'env_tokens', 'policy_versions', 'segments',
-  'attempts', 'timing', 'failure', 'schema_version', 'replaces', 'answer',
+  'attempts', 'timing', 'failure', 'schema_version', 'replaces', 'extracted_answer',
 ] as const; // prettier-ignore
 
 /**

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { EnvironmentMessage, FinishedRollouts } from '../environment.js';
+import type { EnvironmentMessage, FinishedRollout, FinishedRollouts } from '../environment.js';
 
 /**
  * Upstream's metrics of a batch (statement 52), as far as finished rollouts show them; float32 means. Its lengths
@@ -12,11 +12,12 @@ export async function answerMetrics(rollouts: FinishedRollouts): Promise<Record<
   let count = 0;
   let sum = 0;
   const passed = new Map<string, boolean>();
-  for await (const { message_log, total_reward } of rollouts) {
+  for await (const { message_log, ...finished } of rollouts) {
+    const reward = correctnessOf(finished);
     count += 1;
-    sum += total_reward;
+    sum += reward;
     const prompt = promptOf(message_log);
-    passed.set(prompt, (passed.get(prompt) ?? false) || total_reward > 0);
+    passed.set(prompt, (passed.get(prompt) ?? false) || reward > 0);
   }
   if (count === 0) return {};
   const passes = [...passed.values()].filter(Boolean).length;
@@ -26,6 +27,13 @@ export async function answerMetrics(rollouts: FinishedRollouts): Promise<Record<
     num_problems_in_batch: count,
   };
 }
+
+/** Of several components upstream counts correctness alone. */
+const correctnessOf = ({
+  rewards,
+  total_reward,
+}: Pick<FinishedRollout, 'rewards' | 'total_reward'>): number =>
+  rewards['reward/correctness'] ?? total_reward;
 
 /** What stands before the answer: a rollout ends with its first step, so that is the last of the assistant's messages. */
 function promptOf(log: EnvironmentMessage[]): string {

@@ -3,11 +3,14 @@ import { parseFloatText } from '../python-text.js';
 /** x1, y1, x2, y2. */
 export type Box = [number, number, number, number];
 
-/** Four numbers between commas, brackets anywhere; null for all else. */
+/**
+ * Four numbers between commas, brackets anywhere; null for all else. Upstream takes `nan`, and its `max` then pays a
+ * reward of 1000 for four of them: here they are no numbers.
+ */
 export function parseBox(text: string): Box | null {
   const numbers = text.replaceAll(/[[\]]/g, '').split(',').map(parseFloatText);
   const [x1, y1, x2, y2] = numbers;
-  const all = [x1, y1, x2, y2].every((value) => typeof value === 'number');
+  const all = [x1, y1, x2, y2].every((value) => typeof value === 'number' && !Number.isNaN(value));
   return all && numbers.length === 4 ? ([x1, y1, x2, y2] as Box) : null;
 }
 

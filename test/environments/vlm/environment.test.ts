@@ -1,27 +1,18 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { GraderPool } from '../../../src/environments/math/grader-pool.js';
-import { createEnvironment, EnvironmentSettings } from '../../../src/environments/registry.js';
+import { createEnvironment } from '../../../src/environments/registry.js';
+import { EnvironmentSettings } from '../../../src/environments/settings.js';
 import { lastBoxed, taggedText } from '../../../src/environments/vlm/tags.js';
 import { problemsOf } from '../../../src/model/problems.js';
+import { bareContext } from '../../fakes/environment-context.js';
 import { stepOnce } from '../step-once.js';
-
-const noGrader: GraderPool = {
-  compare: () => assert.fail('no comparison was expected'),
-  health: () => assert.fail('no grader was expected'),
-  close: () => Promise.resolve(),
-};
 
 async function rewardOf(
   name: string,
   { response, ...info }: { response: string; ground_truth?: unknown },
 ): Promise<unknown> {
   const settings = { kind: 'vlm', reward_functions: [{ name, weight: 2 }] };
-  const environment = await createEnvironment(EnvironmentSettings.parse(settings), {
-    name: 'vlm',
-    grader: noGrader,
-    report: () => undefined,
-  });
+  const environment = await createEnvironment(EnvironmentSettings.parse(settings), bareContext());
   const { rewards } = await stepOnce(environment, { response, info });
   return Object.values(rewards)[0];
 }
