@@ -96,7 +96,7 @@ describe('a batch of several environments', { timeout: 300_000, skip }, () => {
       const rate = metrics['env/sliding_puzzle/sliding_puzzle_success_rate'] ?? -1;
       assert.ok(rate >= 0 && rate <= 1);
       const words = rollouts.filter((row) => row['task_name'] === 'words');
-      assert.ok(words.every(({ answer }) => Number(answer) >= 1));
-      assert.ok(rollouts.every((row) => row['task_name'] === 'words' || !('answer' in row)));
+      assert.ok(words.every(({ extracted_answer }) => Number(extracted_answer) >= 1));
+      assert.ok(rollouts.every((row) => row['task_name'] === 'words' || !('extracted_answer' in row)));
     }));
 });
