@@ -14,10 +14,9 @@ const ImagePart = z.strictObject({
   }),
 });
 
-export const ContentPart = z.discriminatedUnion('type', [TextPart, ImagePart], {
+const ContentPart = z.discriminatedUnion('type', [TextPart, ImagePart], {
   error: 'expected a part of type text or image_url',
 });
-export type ContentPart = z.infer<typeof ContentPart>;
 
 export const Content = z.union([z.string(), z.array(ContentPart).min(1)], {
   error: 'expected a text, or a list of parts of type text or image_url',

@@ -97,6 +97,8 @@ describe('a batch of several environments', { timeout: 300_000, skip }, () => {
       assert.ok(rate >= 0 && rate <= 1);
       const words = rollouts.filter((row) => row['task_name'] === 'words');
       assert.ok(words.every(({ extracted_answer }) => Number(extracted_answer) >= 1));
-      assert.ok(rollouts.every((row) => row['task_name'] === 'words' || !('extracted_answer' in row)));
+      assert.ok(
+        rollouts.every((row) => row['task_name'] === 'words' || !('extracted_answer' in row)),
+      );
     }));
 });

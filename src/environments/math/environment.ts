@@ -1,5 +1,6 @@
 import type { Environment, EnvironmentReturn } from '../environment.js';
-import { observationOf, pairUp, responseOf } from './answers.js';
+import { assistantText, turnsOf } from '../each-sample.js';
+import { observationOf } from './answers.js';
 import { answerMetrics } from './metrics.js';
 import type { Verdict, Verifier } from './verifier.js';
 
@@ -18,10 +19,10 @@ export function createMathEnvironment({
   return {
     in_process,
     async step(input, { signal }) {
-      const pairs = pairUp(input, 'math');
+      const turns = turnsOf('math', input);
       const verdicts = await Promise.all(
-        pairs.map(({ log, info }) =>
-          verify({ ground_truth: info['ground_truth'], response: responseOf(log) }, signal),
+        turns.map(({ log, metadata }) =>
+          verify({ ground_truth: metadata['ground_truth'], response: assistantText(log) }, signal),
         ),
       );
       return {

@@ -21,6 +21,11 @@ export interface GraderInstall {
   requirements: string;
 }
 
+/**
+ * Where the grader is, or would be.
+ *
+ * @public tools/setup.mjs puts it there
+ */
 export function graderInstall(env: NodeJS.ProcessEnv): GraderInstall {
   const requirements = path.join(SCRIPTS, 'requirements.txt');
   const hash = createHash('sha256').update(readFileSync(requirements)).digest('hex').slice(0, 16);

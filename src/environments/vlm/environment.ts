@@ -1,5 +1,6 @@
+import { assistantText, turnsOf } from '../each-sample.js';
 import type { Environment } from '../environment.js';
-import { observationOf, pairUp, responseOf } from '../math/answers.js';
+import { observationOf } from '../math/answers.js';
 import type { GraderPool } from '../math/grader-pool.js';
 import { groundTruthText } from '../math/ground-truth.js';
 import { answerMetrics } from '../math/metrics.js';
@@ -32,9 +33,9 @@ export function createVlmEnvironment({ reward_functions, grader }: VlmOptions): 
     in_process: !reward_functions.some(needsGrader),
     async step(input, { signal }) {
       const rewards = await Promise.all(
-        pairUp(input, 'vlm').map(async ({ log, info }) => {
-          const ground_truth = groundTruthText(info['ground_truth'], 'vlm');
-          return reward({ ground_truth, response: responseOf(log) }, signal);
+        turnsOf('vlm', input).map(async ({ log, metadata }) => {
+          const ground_truth = groundTruthText(metadata['ground_truth'], 'vlm');
+          return reward({ ground_truth, response: assistantText(log) }, signal);
         }),
       );
       return {

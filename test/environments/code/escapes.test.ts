@@ -11,8 +11,10 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { Level } from '../../../src/environments/code/levels.js';
-import type { Attempt, Canaries, Excessive } from './attempts.js';
-import { attempts, EXCESSES, LIMITS } from './attempts.js';
+import type { Attempt, Canaries } from './attempts.js';
+import { attempts } from './attempts.js';
+import type { Excessive } from './excesses.js';
+import { EXCESSES, LIMITS } from './excesses.js';
 import type { Bed } from './code-bed.js';
 import { codeBed, hasBubblewrap, hasLandlock, processesNamed, runPlain } from './code-bed.js';
 
