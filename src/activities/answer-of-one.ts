@@ -32,6 +32,8 @@ const WithReward = answerWith(one(Reward));
 const isNamed = (rewards: unknown): boolean =>
   typeof rewards === 'object' &&
   rewards !== null &&
+  // No component is no reward, and no reward is not 0.
+  Object.keys(rewards).length > 0 &&
   Object.keys(rewards).every((name) => name !== '' && name !== '__proto__');
 const WithRewards = answerWith(
   z

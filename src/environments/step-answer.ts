@@ -4,9 +4,14 @@ import { rejected, rejectedFields, type BadData } from './rejections.js';
 
 /** The answer of an environment behind a service to `POST /step`: untrusted until it has passed this schema. */
 
-const Rewards = z.union([z.array(z.number()), z.record(z.string(), z.array(z.number()))], {
-  error: 'expected a list of finite numbers, or named lists of them',
-});
+const REWARDS = 'expected a list of finite numbers, or named lists of them';
+
+/** No component is no reward, and no reward is not 0. */
+const Components = z
+  .record(z.string(), z.array(z.number()))
+  .refine((components) => Object.keys(components).length > 0, REWARDS);
+
+const Rewards = z.union([z.array(z.number()), Components], { error: REWARDS });
 
 /** Python's 0.0 and 1.0 are 0 and 1 once they have been JSON. */
 const Terminated = z.union([z.boolean(), z.literal(0), z.literal(1)], {

@@ -27,6 +27,7 @@ describe('an answer for one sample', () => {
       terminated: true,
       metadata: { state: 1 },
       next_stop_strings: ['stop'],
+      answer: '4',
     });
   });
 
@@ -41,13 +42,12 @@ describe('an answer for one sample', () => {
     );
   });
 
-  test('with named components is worth their sum, none of them too', () => {
+  test('with named components is worth their sum', () => {
     const { reward, rewards } = answerOfOne(
       { ...good, rewards: { 'reward/a': [1], constructor: [0.25] } },
       'sums',
     );
     assert.deepEqual([reward, rewards], [1.25, { 'reward/a': 1, constructor: 0.25 }]);
-    assert.equal(answerOfOne({ ...good, rewards: {} }, 'sums').reward, 0);
   });
 
   const circle: Record<string, unknown> = {};
@@ -61,6 +61,7 @@ describe('an answer for one sample', () => {
     [{ ...good, rewards: [] }, `rewards: ${one} 0`],
     [{ ...good, rewards: [1, 2] }, `rewards: ${one} 2`],
     [{ ...good, rewards: 1 }, 'rewards: expected a list of numbers, or named lists of them, got 1'],
+    [{ ...good, rewards: {} }, 'rewards: expected a list of numbers, or named lists of them, got {}'],
     [{ ...good, rewards: undefined }, 'rewards: expected a list of numbers, or named lists of them, got nothing'],
     [{ ...good, rewards: { format: [NaN], answer: [1] } }, 'rewards.format.0: expected a finite number, got NaN'],
     [{ ...good, rewards: { format: [] } }, `rewards.format: ${one} 0`],
