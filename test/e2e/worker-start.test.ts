@@ -59,7 +59,7 @@ describe('a worker', { timeout: 120_000 }, () => {
     {
       what: 'an unknown kind of environment',
       change: { environments: { chess: { kind: 'chess' } } },
-      says: /environments\.chess\.kind: unknown environment kind "chess"; known kinds: sliding_puzzle, http/,
+      says: /environments\.chess\.kind: unknown environment kind "chess"; known kinds: sliding_puzzle, math, .*http/,
     },
     {
       what: 'a base URL without /v1',

@@ -1,6 +1,5 @@
-import { EnvironmentSettings } from '../../../src/environments/settings.js';
 import type { GoldenCase, GoldenFile } from './case.js';
-import { environmentKind, readGoldenCase } from './case.js';
+import { readGoldenCase } from './case.js';
 
 /** Recorded cases that this project's outside cannot show, and why. Everything else is played. */
 interface Exception {
@@ -27,11 +26,6 @@ export const EXCEPTIONS: readonly Exception[] = [
     applies: ofCase(overruns),
     count: 4,
   },
-  {
-    reason: 'environments of kind math are not there yet',
-    applies: ofCase((golden) => environmentKind(golden) === 'math' && !hasMath()),
-    count: hasMath() ? 0 : 4,
-  },
 ];
 
 export const exceptionOf = (golden: GoldenFile): string | null =>
@@ -46,8 +40,4 @@ function overruns({ expected, config }: GoldenCase): boolean {
     ({ input_length, output_length = 0 }) =>
       output_length > 0 && input_length + output_length > config.max_seq_len,
   );
-}
-
-function hasMath(): boolean {
-  return EnvironmentSettings.safeParse({ kind: 'math' }).success;
 }
