@@ -29,6 +29,8 @@ export interface GenerationPool extends Replicas {
 export interface DeployedEnvironment {
   environment: Environment;
   task_queue: string;
+  /** Can this worker tell whether it is there? Not of a grader or a sandbox on another machine. */
+  is_asked: boolean;
 }
 
 export interface Deployment {

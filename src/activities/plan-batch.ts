@@ -94,8 +94,10 @@ async function askEnvironments(
   { dependencies, signal }: { dependencies: Dependencies; signal: AbortSignal },
 ): Promise<void> {
   const ask = async (task: string): Promise<void> => {
+    const deployed = dependencies.environment(task);
+    if (deployed?.is_asked !== true) return;
     try {
-      await dependencies.environment(task)?.environment.health?.(signal);
+      await deployed.environment.health?.(signal);
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof Fault && error.type === 'EnvironmentRejected') return;

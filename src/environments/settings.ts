@@ -99,6 +99,15 @@ export function isInProcess(settings: EnvironmentSettings): boolean {
   }
 }
 
+/** Is what it needs a service, that answers every worker alike? Else it is a process on the machine that plays its steps. */
+export function isRemote(settings: EnvironmentSettings): boolean {
+  return (
+    settings.kind === 'http' ||
+    settings.kind === 'reward_model' ||
+    (settings.kind === 'code' && settings.url !== null)
+  );
+}
+
 /** The settings with paths relative to temporal.yaml's folder made absolute. */
 export function resolvePaths(
   settings: EnvironmentSettings,

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import type { DeployedEnvironment, GenerationPool } from '../activities/dependencies.js';
 import { createEnvironmentFactory } from '../environments/factory.js';
+import { isRemote } from '../environments/settings.js';
 import type { GenerationService } from '../generation/generation-service.js';
 import { createReplicas } from '../generation/replicas.js';
 import { createVllmService } from '../generation/vllm/vllm-service.js';
@@ -39,9 +40,13 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
     },
   });
   const environments = new Map<string, DeployedEnvironment>();
-  for (const task of Object.keys(config.environments)) {
-    const environment = await factory.create(task);
-    environments.set(task, { environment, task_queue: environmentQueue(config, task) });
+  const playsSteps = config.worker.roles.includes('environment');
+  for (const [task, settings] of Object.entries(config.environments)) {
+    environments.set(task, {
+      environment: await factory.create(task),
+      task_queue: environmentQueue(config, task),
+      is_asked: playsSteps || isRemote(settings),
+    });
   }
   return {
     store: createFileStore({

@@ -76,8 +76,8 @@ async function probeEnvironments(
   { environments }: Parts,
   { log, signal }: { log: Logger; signal: AbortSignal },
 ): Promise<void> {
-  for (const [name, { environment }] of environments) {
-    if (environment.health === undefined) continue;
+  for (const [name, { environment, is_asked }] of environments) {
+    if (!is_asked || environment.health === undefined) continue;
     try {
       await environment.health(signal);
       log.info({ environment: name }, 'the environment answers');

@@ -42,6 +42,7 @@ async function run(
     environment: (task) =>
       environments[task] && {
         task_queue: 'q',
+        is_asked: true,
         environment: {
           in_process: true,
           step: () => assert.fail('nothing is stepped'),

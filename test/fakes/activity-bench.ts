@@ -33,6 +33,7 @@ export interface Parts {
   max_concurrent?: number;
   model?: string | null;
   images?: boolean;
+  is_asked?: boolean;
   special_tokens?: string[];
   deployment?: Partial<Deployment>;
   countOpenRollouts?: Dependencies['countOpenRollouts'];
@@ -121,7 +122,11 @@ export async function activityBench(
           }
         : undefined,
     environment: (task) =>
-      environments[task] && { environment: environments[task], task_queue: `queue-of-${task}` },
+      environments[task] && {
+        environment: environments[task],
+        task_queue: `queue-of-${task}`,
+        is_asked: parts.is_asked ?? true,
+      },
     known: { services: ['default'], environments: Object.keys(environments) },
     attempt: createRunAttempt({
       signalWaiting: (_, said) => Promise.resolve(void waiting.push(said)),

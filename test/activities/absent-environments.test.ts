@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { Fault } from '../../src/model/faults.js';
+import type { Bench, FailureSeen, Parts } from '../fakes/activity-bench.js';
+import { activityBench } from '../fakes/activity-bench.js';
+import { scriptedEnvironment } from '../fakes/scripted-environment.js';
+import { BATCH, sampleOf } from '../fakes/temporary-store.js';
+
+const input = { samples: [JSON.parse(sampleOf('go')) as object] };
+
+/** A bench whose environment answers the question for its health like this. */
+async function benchWith(
+  t: TestContext,
+  { health, ...parts }: Parts & { health: () => Promise<void> },
+): Promise<Bench> {
+  return await activityBench(t, {
+    ...parts,
+    environments: { task: { ...scriptedEnvironment([]), health } },
+  });
+}
+
+const away = (type: 'EnvironmentUnavailable' | 'EnvironmentRejected') => () =>
+  Promise.reject(new Fault({ type, message: 'no sandbox on this machine' }));
+
+describe('a batch whose environment is away', () => {
+  test('is not planned yet: the fault is retried and says why, and nothing is written', async (t) => {
+    const bench = await benchWith(t, { health: away('EnvironmentUnavailable') });
+    const { error } = await bench.run('planBatch', { input, workflow_id: BATCH });
+    const { type, message, nonRetryable } = error as FailureSeen;
+    assert.deepEqual([type, nonRetryable], ['EnvironmentUnavailable', false]);
+    assert.match(message, /no sandbox on this machine/);
+    assert.equal(await bench.store.findRequest(BATCH), null);
+  });
+
+  test('is away also when it throws anything', async (t) => {
+    const bench = await benchWith(t, { health: () => Promise.reject(new Error('broken')) });
+    const { error } = await bench.run('planBatch', { input, workflow_id: BATCH });
+    const { type, message } = error as FailureSeen;
+    assert.equal(type, 'EnvironmentUnavailable');
+    assert.match(message, /environment task: broken/);
+  });
+
+  test('is planned where the environment refuses the question: it is there', async (t) => {
+    const bench = await benchWith(t, { health: away('EnvironmentRejected') });
+    const { error } = await bench.run('planBatch', { input, workflow_id: BATCH });
+    assert.equal(error, undefined);
+  });
+
+  test('is planned by a worker that plays none of its steps: what it needs is on another machine', async (t) => {
+    const health = () => assert.fail('it was asked');
+    const bench = await benchWith(t, { is_asked: false, health });
+    const { error } = await bench.run('planBatch', { input, workflow_id: BATCH });
+    assert.equal(error, undefined);
+  });
+});
