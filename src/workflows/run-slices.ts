@@ -8,7 +8,14 @@ import {
 import type { BatchPlan, Tally } from '../activities/contract.js';
 import type { LimitsChange } from '../model/limits.js';
 import type { Part } from '../model/slices.js';
-import { limitsSignal, satisfiedSignal, shareSignal, stopSignal, tallySignal } from './messages.js';
+import {
+  limitsSignal,
+  satisfiedSignal,
+  shareSignal,
+  stopSignal,
+  tallySignal,
+  tell,
+} from './messages.js';
 import type { RolloutRunner } from './run-rollouts.js';
 import type { rolloutSlice } from './slice.js';
 import { createStartInTurn } from './start-in-turn.js';
@@ -59,10 +66,10 @@ export function runSlices({
         return { told: now, handle: await startSlice({ plan, part, share, limits: now }) };
       });
       slice.handle = handle;
-      if (stopped) await handle.signal(stopSignal);
+      if (stopped) tell(handle.signal(stopSignal));
       else {
-        if (slice.share !== share) await handle.signal(shareSignal, ...valuesOf(slice.share));
-        if (limits !== null && limits !== told) await handle.signal(limitsSignal, limits);
+        if (slice.share !== share) tell(handle.signal(shareSignal, ...valuesOf(slice.share)));
+        if (limits !== null && limits !== told) tell(handle.signal(limitsSignal, limits));
       }
       const tally = await handle.result();
       unused = (slice.share.replacements ?? 0) - (tally.replacements ?? 0);
@@ -77,8 +84,7 @@ export function runSlices({
     finished: settleAll(slices.map(play)),
     stop: () => {
       stopped = true;
-      for (const { handle } of open.values())
-        void handle?.signal(stopSignal).catch(() => undefined);
+      for (const { handle } of open.values()) tell(handle?.signal(stopSignal));
     },
     setMaxInFlight: (maxInFlight) => {
       const shares = sharesOf(maxInFlight, open.size);
@@ -87,8 +93,7 @@ export function runSlices({
     },
     setLimits: (change) => {
       limits = { ...limits, ...change };
-      for (const { handle } of open.values())
-        void handle?.signal(limitsSignal, change).catch(() => undefined);
+      for (const { handle } of open.values()) tell(handle?.signal(limitsSignal, change));
     },
   };
 }
@@ -184,7 +189,7 @@ function setShare(slice: OpenSlice, share: Share): void {
   if (share.in_flight === in_flight && share.replacements === replacements) return;
   // A slice that is still being started is told once it has.
   slice.share = share;
-  void slice.handle?.signal(shareSignal, ...valuesOf(share)).catch(() => undefined);
+  tell(slice.handle?.signal(shareSignal, ...valuesOf(share)));
 }
 
 const valuesOf = ({ in_flight, replacements }: Share): [number, number?] =>

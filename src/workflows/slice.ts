@@ -13,6 +13,7 @@ import {
   sliceProgressQuery,
   stopSignal,
   tallySignal,
+  tell,
 } from './messages.js';
 import { runRollouts } from './run-rollouts.js';
 
@@ -40,7 +41,7 @@ export async function rolloutSlice({
     // Replacements add no reports: the batch's history has room for so many of each slice.
     const isNews = now.done > tally.done && now.done % interval === 0 && now.done <= rollouts;
     tally = now;
-    if (isNews) void batch?.signal(tallySignal, { first, tally }).catch(() => undefined);
+    if (isNews) tell(batch?.signal(tallySignal, { first, tally }));
   };
   const run = runRollouts({
     batch_id,
@@ -50,7 +51,7 @@ export async function rolloutSlice({
     onChange: report,
     k,
     onSatisfied: () => {
-      void batch?.signal(satisfiedSignal, first).catch(() => undefined);
+      tell(batch?.signal(satisfiedSignal, first));
     },
     max_replacements,
   });
