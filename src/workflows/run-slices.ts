@@ -18,6 +18,7 @@ import {
 } from './messages.js';
 import type { RolloutRunner } from './run-rollouts.js';
 import type { rolloutSlice } from './slice.js';
+import { isTallyOf } from './signal-checks.js';
 import { createStartInTurn } from './start-in-turn.js';
 
 /** What a slice has of its batch's `max_in_flight`, and under `refill` of its `max_replacements`; else null. */
@@ -51,8 +52,8 @@ export function runSlices({
   const open = openSlices(plan);
   let stopped = false;
   const startInTurn = createStartInTurn(() => stopped);
-  const counted = hearTallies(onResult);
-  hearSatisfied({ slices: slices.length, onSatisfied });
+  const counted = hearTallies({ slices, onResult });
+  hearSatisfied({ slices, onSatisfied });
 
   const play = async (part: Part): Promise<void> => {
     const slice = open.get(part.first);
@@ -111,26 +112,35 @@ function openSlices({ slices, max_in_flight, refill }: BatchPlan): Map<number, O
 }
 
 /** The latest counts of each slice, by its first row; each news is told as the sum of all. */
-function hearTallies(onResult: (tally: Tally) => void): (first: number, tally: Tally) => void {
+function hearTallies({
+  slices,
+  onResult,
+}: {
+  slices: Part[];
+  onResult: (tally: Tally) => void;
+}): (first: number, tally: Tally) => void {
   const tallies = new Map<number, Tally>();
   const counted = (first: number, tally: Tally): void => {
     tallies.set(first, tally);
     onResult(total([...tallies.values()]));
   };
-  setHandler(tallySignal, ({ first, tally }) => {
-    counted(first, tally);
+  setHandler(tallySignal, (news) => {
+    if (isTallyOf(news) && isSlice(slices, news.first)) counted(news.first, news.tally);
   });
   return counted;
 }
 
 /** Each slice says once that its groups are complete. */
-function hearSatisfied({ slices, onSatisfied }: { slices: number; onSatisfied: () => void }): void {
+function hearSatisfied({ slices, onSatisfied }: { slices: Part[]; onSatisfied: () => void }): void {
   const satisfied = new Set<number>();
   setHandler(satisfiedSignal, (first) => {
+    if (!isSlice(slices, first)) return;
     satisfied.add(first);
-    if (satisfied.size === slices) onSatisfied();
+    if (satisfied.size === slices.length) onSatisfied();
   });
 }
+
+const isSlice = (slices: Part[], row: number): boolean => slices.some(({ first }) => first === row);
 
 /** A failed slice is data too: the batch closes its rows. */
 async function settleAll(slices: Promise<void>[]): Promise<void> {

@@ -6,6 +6,7 @@ import {
 } from '@temporalio/workflow';
 import type { SliceInput, Tally } from '../activities/contract.js';
 import { closeSlice } from './activity-options.js';
+import { limitsProblem } from './limits-change.js';
 import {
   limitsSignal,
   satisfiedSignal,
@@ -16,6 +17,7 @@ import {
   tell,
 } from './messages.js';
 import { runRollouts } from './run-rollouts.js';
+import { isShare } from './signal-checks.js';
 
 /** Some rows of a large batch, with a share of its `max_in_flight`; closes its own part of the files. */
 export async function rolloutSlice({
@@ -58,10 +60,13 @@ export async function rolloutSlice({
   if (limits !== undefined) run.setLimits(limits);
   setHandler(sliceProgressQuery, () => tally);
   setHandler(shareSignal, (maxInFlight, maxReplacements) => {
+    if (!isShare(maxInFlight, maxReplacements)) return;
     run.setMaxInFlight(maxInFlight);
     if (maxReplacements !== undefined) run.setMaxReplacements(maxReplacements);
   });
-  setHandler(limitsSignal, run.setLimits);
+  setHandler(limitsSignal, (change) => {
+    if (limitsProblem(change) === null) run.setLimits(change);
+  });
   setHandler(stopSignal, () => {
     stopped = true;
     run.stop();
