@@ -26,6 +26,8 @@ export interface WrittenHistory {
   childCompleted: (initiatedEventId: string, result: unknown) => void;
   /** Scheduled, and done before the next task. */
   activity: (type: string, result: unknown) => void;
+  /** The commands of a first `patched(id)`. */
+  patch: (id: string) => void;
   /** Fails where the workflow does otherwise. */
   replay: () => Promise<void>;
 }
@@ -126,6 +128,13 @@ export function writeHistory(
         startedEventId,
         result: payloads([result]),
       });
+    },
+    patch: (id) => {
+      command('MARKER_RECORDED', {
+        markerName: 'core_patch',
+        details: { 'patch-data': payloads([{ id, deprecated: false }]) },
+      });
+      command('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
     },
     replay: async () => {
       Runtime.install({ logger: new DefaultLogger('ERROR') });
