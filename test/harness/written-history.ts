@@ -16,6 +16,10 @@ export interface WrittenHistory {
   /** A workflow task: the workflow hears of what stands before, and what follows are its commands. */
   task: () => void;
   signal: (name: string, ...args: unknown[]) => void;
+  /** The commands of an update that is taken; it stands behind the task that takes it. */
+  update: (name: string, input: unknown) => void;
+  /** The last update is answered. */
+  updateEnds: () => void;
   /** The command of a child; returns its event's id. */
   startChild: (type: string, workflowId: string) => string;
   /** The commands of a signal to a child; returns its event's id. */
@@ -24,7 +28,12 @@ export interface WrittenHistory {
   signalOther: (name: string, workflowId: string) => string;
   childStarted: (initiatedEventId: string, child: { type: string; workflowId: string }) => void;
   childCompleted: (initiatedEventId: string, result: unknown) => void;
-  /** Scheduled, and done before the next task. */
+  /** The command of an activity; returns its event's id. */
+  scheduleActivity: (type: string) => string;
+  completeActivity: (scheduledEventId: string, result: unknown) => void;
+  /** For good: `fault` is the type of its failure. */
+  failActivity: (scheduledEventId: string, fault: string) => void;
+  /** Scheduled, and completed before the next task. */
   activity: (type: string, result: unknown) => void;
   /** The commands of a first `patched(id)`. */
   patch: (id: string) => void;
@@ -37,12 +46,23 @@ const QUEUE = { name: 'written', kind: 'TASK_QUEUE_KIND_NORMAL' };
 const BEGINNING_MS = Date.UTC(2026, 0, 1);
 
 export function writeHistory(
-  { type, workflowId, parent }: { type: string; workflowId: string; parent?: string },
+  {
+    type,
+    workflowId,
+    parent,
+    memo = {},
+  }: {
+    type: string;
+    workflowId: string;
+    parent?: string;
+    memo?: Record<string, unknown>;
+  },
   ...args: unknown[]
 ): WrittenHistory {
   const events: Attributes[] = [];
   let taskCompleted = '';
   let scheduled = 0;
+  let lastUpdate = { id: '', eventId: '' };
   const add = (name: string, attributes: Attributes): string => {
     const eventId = String(events.length + 1);
     const field = name.toLowerCase().replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
@@ -63,6 +83,22 @@ export function writeHistory(
       signalName,
       childWorkflowOnly: to.ofChild,
     });
+  const scheduleActivity = (name: string): string =>
+    command('ACTIVITY_TASK_SCHEDULED', {
+      activityId: String(++scheduled),
+      activityType: { name },
+      taskQueue: QUEUE,
+    });
+  const startedActivity = (scheduledEventId: string): Attributes => ({
+    scheduledEventId,
+    startedEventId: add('ACTIVITY_TASK_STARTED', { scheduledEventId, attempt: 1 }),
+  });
+  const completeActivity = (scheduledEventId: string, result: unknown): void => {
+    add('ACTIVITY_TASK_COMPLETED', {
+      ...startedActivity(scheduledEventId),
+      result: payloads([result]),
+    });
+  };
   add('WORKFLOW_EXECUTION_STARTED', {
     workflowType: { name: type },
     taskQueue: QUEUE,
@@ -72,6 +108,7 @@ export function writeHistory(
     firstExecutionRunId: runId(workflowId),
     workflowTaskTimeout: '10s',
     attempt: 1,
+    memo: { fields: mapValues(memo, payload) },
     ...(parent !== undefined && {
       parentWorkflowNamespace: NAMESPACE,
       parentWorkflowExecution: { workflowId: parent, runId: runId(parent) },
@@ -91,6 +128,23 @@ export function writeHistory(
     },
     signal: (signalName, ...values) => {
       add('WORKFLOW_EXECUTION_SIGNALED', { signalName, input: payloads(values) });
+    },
+    update: (name, input) => {
+      const updateId = `update-${events.length}`;
+      const eventId = command('WORKFLOW_EXECUTION_UPDATE_ACCEPTED', {
+        protocolInstanceId: updateId,
+        acceptedRequestMessageId: `${updateId}/request`,
+        acceptedRequestSequencingEventId: String(events.length - 2),
+        acceptedRequest: { meta: { updateId }, input: { name, args: payloads([input]) } },
+      });
+      lastUpdate = { id: updateId, eventId };
+    },
+    updateEnds: () => {
+      command('WORKFLOW_EXECUTION_UPDATE_COMPLETED', {
+        meta: { updateId: lastUpdate.id },
+        acceptedEventId: lastUpdate.eventId,
+        outcome: { success: payloads([null]) },
+      });
     },
     startChild: (name, child) =>
       command('START_CHILD_WORKFLOW_EXECUTION_INITIATED', {
@@ -116,18 +170,18 @@ export function writeHistory(
         result: payloads([result]),
       });
     },
+    scheduleActivity,
+    completeActivity,
+    failActivity: (scheduledEventId, fault) => {
+      const applicationFailureInfo = { type: fault, nonRetryable: true };
+      add('ACTIVITY_TASK_FAILED', {
+        ...startedActivity(scheduledEventId),
+        failure: { message: 'written', applicationFailureInfo },
+        retryState: 'RETRY_STATE_NON_RETRYABLE_FAILURE',
+      });
+    },
     activity: (name, result) => {
-      const scheduledEventId = command('ACTIVITY_TASK_SCHEDULED', {
-        activityId: String(++scheduled),
-        activityType: { name },
-        taskQueue: QUEUE,
-      });
-      const startedEventId = add('ACTIVITY_TASK_STARTED', { scheduledEventId, attempt: 1 });
-      add('ACTIVITY_TASK_COMPLETED', {
-        scheduledEventId,
-        startedEventId,
-        result: payloads([result]),
-      });
+      completeActivity(scheduleActivity(name), result);
     },
     patch: (id) => {
       command('MARKER_RECORDED', {
@@ -149,9 +203,12 @@ const runId = (workflowId: string): string => `run-of-${workflowId}`;
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
 
-const payloads = (values: unknown[]): Attributes => ({
-  payloads: values.map((value) => ({
-    metadata: { encoding: base64('json/plain') },
-    data: base64(JSON.stringify(value)),
-  })),
+const payload = (value: unknown): Attributes => ({
+  metadata: { encoding: base64('json/plain') },
+  data: base64(JSON.stringify(value)),
 });
+
+const payloads = (values: unknown[]): Attributes => ({ payloads: values.map(payload) });
+
+const mapValues = (object: Attributes, map: (value: unknown) => unknown): Attributes =>
+  Object.fromEntries(Object.entries(object).map(([name, value]) => [name, map(value)]));
