@@ -11,8 +11,8 @@ import type { Part } from '../model/slices.js';
 export interface Activities {
   /** Takes the raw input of `rolloutBatch`. */
   planBatch: (input: unknown) => Promise<BatchPlan>;
-  /** Takes the raw input of `rollout`: a batch's child, or a single rollout. */
-  startRollout: (input: unknown) => Promise<RolloutPlan>;
+  /** Takes the raw input of `rollout`: a batch's child, or a single rollout; and what was changed of its limits. */
+  startRollout: (input: unknown, limits?: LimitsChange) => Promise<RolloutPlan>;
   /** Generates and steps, turn after turn, until the turn slice is used up or the rollout ends. */
   playTurns: (at: TurnRef) => Promise<TurnProgress>;
   generateTurn: (at: TurnRef) => Promise<TurnProgress>;

@@ -10,7 +10,7 @@ import { Fault } from '../model/faults.js';
 import type { RolloutSettings } from '../model/journal.js';
 import { knownEos, spansTooManyVersions } from '../model/seam.js';
 import { seedOf } from '../model/seeds.js';
-import { nextStep, roomFor } from '../model/stop-rules.js';
+import { checkPromptStillFits, nextStep, roomFor } from '../model/stop-rules.js';
 import type { ChunkFacts } from './chunk-recorder.js';
 import { dropTokens, recordChunks } from './chunk-recorder.js';
 import type { Activities } from './contract.js';
@@ -40,6 +40,7 @@ export async function generate(hold: Hold, dependencies: Dependencies): Promise<
   const { journal, ref, signal } = hold;
   const { start } = journal.trajectory;
   if (start === null) throw notStarted(ref);
+  await checkPrompt(hold);
   const pool = poolOf(start.settings, dependencies);
   // Without room there is nothing to wait in line for.
   const is_generation = roomFor(journal.trajectory) > 0;
@@ -47,6 +48,14 @@ export async function generate(hold: Hold, dependencies: Dependencies): Promise<
   await pool.request({ session_id: rolloutId(ref), signal, is_generation }, (service, lease) =>
     generateOn(service, { hold, settings: start.settings, special_tokens, lease }),
   );
+}
+
+async function checkPrompt(hold: Hold): Promise<void> {
+  try {
+    checkPromptStillFits(hold.journal.trajectory);
+  } catch (error) {
+    throw await recordFault(error, hold);
+  }
 }
 
 interface Placed {

@@ -4,6 +4,7 @@ import { referenceImages } from '../model/content.js';
 import { toMs } from '../model/durations.js';
 import { Fault } from '../model/faults.js';
 import type { RolloutSettings } from '../model/journal.js';
+import type { LimitsChange } from '../model/limits.js';
 import { invalidBatchRequest, problemsOf } from '../model/problems.js';
 import type { LogMessage, Sample } from '../model/sample.js';
 import { checkPromptLength } from '../model/stop-rules.js';
@@ -21,11 +22,11 @@ import { progressOf } from './turn-progress.js';
  * The journal's `start` line holds the prompt as it was rendered, so that it is rendered once.
  */
 export function createStartRollout(dependencies: Dependencies): Activities['startRollout'] {
-  return (input) =>
+  return (input, limits = {}) =>
     dependencies.attempt(async (attempt) => {
       const place = placeOf(input, attempt.workflow_id);
-      if (isSingle(input)) await planSingle({ input, attempt }, dependencies);
-      return await startRollout({ place, attempt }, dependencies);
+      if (isSingle(input)) await planSingle({ input, limits, attempt }, dependencies);
+      return await startRollout({ place, limits, attempt }, dependencies);
     });
 }
 
@@ -42,12 +43,12 @@ export const isSingle = (input: unknown): boolean =>
 
 /** A rollout started by hand brings its sample and is planned as a batch of one. */
 async function planSingle(
-  { input, attempt }: { input: unknown; attempt: Attempt },
+  { input, limits, attempt }: { input: unknown; limits: LimitsChange; attempt: Attempt },
   dependencies: Dependencies,
 ): Promise<void> {
   const parsed = SingleRollout.safeParse(input);
   if (!parsed.success) throw invalidBatchRequest(problemsOf(parsed.error, input));
-  checkDeadline(parsed.data.rollout_timeout, attempt);
+  checkDeadline(limits.rollout_timeout ?? parsed.data.rollout_timeout, attempt);
   const request = toBatchRequest(parsed.data);
   const batch = await prepareBatch({ input: request, signal: attempt.signal }, dependencies);
   const batch_id = parseBatchId(attempt.workflow_id);
@@ -56,29 +57,34 @@ async function planSingle(
 }
 
 async function startRollout(
-  { place, attempt }: { place: RolloutInput; attempt: Attempt },
+  { place, limits, attempt }: { place: RolloutInput; limits: LimitsChange; attempt: Attempt },
   dependencies: Dependencies,
 ): Promise<RolloutPlan> {
   const { store, deployment } = dependencies;
   const { replaces, ...ref } = place;
   const request = await requestOf(ref.batch_id, store);
   const timeout_ms = toMs(request.rollout_timeout);
+  const { rollout_timeout = request.rollout_timeout, ...ofTurns } = limits;
   checkRepeat(place, request);
-  checkDeadline(request.rollout_timeout, attempt);
+  checkDeadline(rollout_timeout, attempt);
   const journal = await store.claim(ref, {
     activity: 'startRollout',
     attempt: attempt.number,
     reopen: true,
+    ...(Object.keys(ofTurns).length > 0 && { limits: ofTurns }),
     ...(replaces !== undefined && { replaces }),
   });
   try {
     if (journal.trajectory.start === null && journal.trajectory.end === null) {
       const sample = await store.readSample(ref);
-      const prompt = await renderSample({ sample, request, ref, attempt }, dependencies).catch(
-        async (error: unknown) => {
-          throw await recordFault(error, { journal });
-        },
-      );
+      const max_seq_len = journal.trajectory.limits?.max_seq_len ?? request.max_seq_len;
+      const inForce = { ...request, max_seq_len };
+      const prompt = await renderSample(
+        { sample, request: inForce, ref, attempt },
+        dependencies,
+      ).catch(async (error: unknown) => {
+        throw await recordFault(error, { journal });
+      });
       await journal.append({
         kind: 'start',
         schema_version: 1,

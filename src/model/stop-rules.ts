@@ -22,9 +22,12 @@ export function nextStep(trajectory: Trajectory): NextStep {
   return 'generate';
 }
 
-/** Has `max_seq_len` been set to no more than what was played? A log that grows to it is truncated by its last step. */
-function isBeyondLength({ start, limits, context_ids }: Trajectory): boolean {
-  if (start === null || limits?.max_seq_len === undefined) return false;
+/**
+ * Has `max_seq_len` been set to no more than what was played? A log that grows to it is truncated by its last step, and
+ * where nothing was played the prompt is what is too long: that is no end but a fault, or one turn without room.
+ */
+function isBeyondLength({ start, limits, turns, context_ids }: Trajectory): boolean {
+  if (start === null || turns.length === 0 || limits?.max_seq_len === undefined) return false;
   return context_ids.length >= start.settings.max_seq_len;
 }
 
@@ -52,6 +55,13 @@ export function checkPromptLength(
     type: 'PromptTooLong',
     message: `the prompt has ${promptTokens} tokens, expected fewer than max_seq_len ${max_seq_len}`,
   });
+}
+
+/** The same before the first generation: `max_seq_len` may have been changed since the start. */
+export function checkPromptStillFits({ start, turns, open, context_ids }: Trajectory): void {
+  const isBegun = turns.length > 0 || open.token_ids.length > 0 || open.finish !== null;
+  if (start === null || isBegun) return;
+  checkPromptLength(context_ids.length, start.settings);
 }
 
 /** `max_seq_len` of the turn in progress: one that was set below what is there cuts nothing of it. */

@@ -1,6 +1,7 @@
 import { setCurrentDetails, setHandler, workflowInfo } from '@temporalio/workflow';
 import type { BatchPlan, BatchProgress, BatchResult, Tally } from '../activities/contract.js';
 import { batchProgressQuery, stopSignal, waitingSignal } from './messages.js';
+import { isWaiting } from './signal-checks.js';
 
 /** What a batch shows while it runs: query `progress` and current details. It also hears `stop`. */
 export interface BatchView {
@@ -33,7 +34,7 @@ export function showBatch(): BatchView {
   };
   setHandler(batchProgressQuery, () => progress);
   setHandler(waitingSignal, (waiting) => {
-    show({ waiting });
+    if (isWaiting(waiting)) show({ waiting });
   });
   setHandler(stopSignal, () => {
     stopped = true;

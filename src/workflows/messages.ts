@@ -35,3 +35,8 @@ export const LIMITS_MEMO = 'limits';
 export const batchProgressQuery = defineQuery<BatchProgress>('progress');
 export const sliceProgressQuery = defineQuery<Tally>('progress');
 export const rolloutProgressQuery = defineQuery<RolloutProgress>('progress');
+
+/** Nobody waits for a signal to arrive: whoever it can't reach may just have ended, and its result says so. */
+export function tell(sent: Promise<void> | null | undefined): void {
+  sent?.catch(() => undefined);
+}

@@ -1,4 +1,4 @@
-import { condition, setHandler, workflowInfo } from '@temporalio/workflow';
+import { condition, patched, setHandler, workflowInfo } from '@temporalio/workflow';
 import type { RolloutPlan } from '../activities/contract.js';
 import type { LimitsChange, TurnLimits } from '../model/limits.js';
 import { limitsProblem, rolloutTimeoutMs, turnLimitsOf } from './limits-change.js';
@@ -7,6 +7,10 @@ import { LIMITS_MEMO, limitsSignal, setLimitsUpdate } from './messages.js';
 
 /** Limits of a rollout that change while it runs: by its own update, or by its batch. */
 export interface RolloutLimits {
+  /** A timeout that was changed is told before there is a plan, which brings the request's. */
+  starting(limitTo: (timeout_ms: number) => void): void;
+  /** Has what ended the start been changed since it was told? Then it may be tried again, in the time that is left. */
+  mayStartAgain(fault: string, start: { told: LimitsChange; started_at: number }): boolean;
   /** From here on updates are answered. The timeout is told now and whenever it changes. */
   planned(plan: RolloutPlan, limitTo: (timeout_ms: number) => void): void;
   /** Of the rollout, from its first run's start. */
@@ -25,6 +29,7 @@ export function hearLimits(before: LimitsChange | null): RolloutLimits {
   let plan: RolloutPlan | null = null;
   let limitTo: (timeout_ms: number) => void = () => undefined;
   let closed = false;
+  let told_ms: number | null = null;
 
   const timeoutMs = (now: RolloutPlan): number => rolloutTimeoutMs(changed) ?? now.timeout_ms;
   const change = (limits: LimitsChange): void => {
@@ -43,9 +48,9 @@ export function hearLimits(before: LimitsChange | null): RolloutLimits {
   setHandler(
     setLimitsUpdate,
     async (limits) => {
+      change(limits);
       await condition(() => plan !== null || closed);
       checkOpen();
-      change(limits);
       if (plan === null) throw refusal('the rollout was not started');
       return { ...plan.limits, ...changed };
     },
@@ -57,10 +62,20 @@ export function hearLimits(before: LimitsChange | null): RolloutLimits {
     },
   );
   return {
+    starting: (tell) => {
+      limitTo = (timeout_ms) => {
+        if (!patched(WHILE_STARTING)) return;
+        told_ms = timeout_ms;
+        tell(timeout_ms);
+      };
+      const timeout_ms = rolloutTimeoutMs(changed);
+      if (timeout_ms !== null) limitTo(timeout_ms);
+    },
+    mayStartAgain: (fault, start) => isWorthStarting(fault, { ...start, changed }),
     planned: (now, tell) => {
       plan = now;
       limitTo = tell;
-      limitTo(timeoutMs(now));
+      if (told_ms !== timeoutMs(now)) limitTo(timeoutMs(now));
     },
     timeoutMs,
     ofTurns: () => turnLimitsOf(changed),
@@ -69,6 +84,19 @@ export function hearLimits(before: LimitsChange | null): RolloutLimits {
       closed = true;
     },
   };
+}
+
+/** Recorded histories in which limits do not reach a rollout that starts still replay. */
+const WHILE_STARTING = 'limits-while-starting';
+
+function isWorthStarting(
+  fault: string,
+  { told, changed, started_at }: { told: LimitsChange; changed: LimitsChange; started_at: number },
+): boolean {
+  if (changed === told) return false;
+  const deadline = started_at + (rolloutTimeoutMs(changed) ?? 0);
+  const isWorth = fault === 'TimedOut' ? Date.now() < deadline : fault === 'PromptTooLong';
+  return isWorth && patched(WHILE_STARTING);
 }
 
 /** A batch that was steered before it started this rollout says so in the memo: that costs no event. */

@@ -13,6 +13,7 @@ import {
   RolloutTask,
   RolloutTurns,
 } from './search-attributes.js';
+import { isWaiting } from './signal-checks.js';
 
 /** What a rollout shows while it runs: query `progress`, current details, search attributes. Costs two events. */
 export interface RolloutView {
@@ -40,7 +41,7 @@ export function showRollout(): RolloutView {
   };
   setHandler(rolloutProgressQuery, () => shown);
   setHandler(waitingSignal, (waiting) => {
-    show({ waiting });
+    if (isWaiting(waiting)) show({ waiting });
   });
   return {
     planned: (plan) => {

@@ -15,8 +15,9 @@ import type {
 import { closeBatch, finishRollout, startRollout, turnActivities } from './activity-options.js';
 import type { LimitsChange, TurnLimits } from '../model/limits.js';
 import type { Ending } from './ending.js';
-import { failWith, untilEnd } from './ending.js';
+import { failWith, failureOf, untilEnd } from './ending.js';
 import { watchHistory } from './long-history.js';
+import type { RolloutLimits } from './rollout-limits.js';
 import { hearLimits } from './rollout-limits.js';
 import type { RolloutView } from './rollout-view.js';
 import { showRollout } from './rollout-view.js';
@@ -37,11 +38,13 @@ export async function rollout(
 
   const ending = await untilEnd(async (limitTo) => {
     // 1. Open the journal: the prompt rendered, or as far as an earlier run came.
-    const plan = reached?.plan ?? (await startRollout(input));
-    view.planned(plan);
-    limits.planned(plan, (timeout_ms) => {
+    const limitFromStart = (timeout_ms: number): void => {
       limitTo(started_at + timeout_ms);
-    });
+    };
+    if (reached === null) limits.starting(limitFromStart);
+    const plan = reached?.plan ?? (await start(input, { limits, started_at }));
+    view.planned(plan);
+    limits.planned(plan, limitFromStart);
     // 2. Turns, until the journal says that the rollout has ended.
     for (let progress = plan.progress; progress.ended === null;) {
       if (history.isLong()) {
@@ -75,6 +78,22 @@ interface Reached {
   limits: LimitsChange;
   /** Of the first run, by the server's clock: the deadline counts from there. */
   started_at: number;
+}
+
+/** Limits may change while a prompt waits for its engine, and the activity knows those that it was given. */
+async function start(
+  input: unknown,
+  { limits, started_at }: { limits: RolloutLimits; started_at: number },
+): Promise<RolloutPlan> {
+  for (;;) {
+    const told = limits.changed();
+    try {
+      return await startRollout(input, ...(Object.keys(told).length > 0 ? [told] : []));
+    } catch (error) {
+      const { type } = failureOf(error);
+      if (!limits.mayStartAgain(type, { told, started_at })) throw error;
+    }
+  }
 }
 
 interface Turn {

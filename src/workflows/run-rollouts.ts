@@ -14,7 +14,7 @@ import type { RolloutInput } from '../model/batch-request.js';
 import type { StopReason } from '../model/journal.js';
 import type { LimitsChange } from '../model/limits.js';
 import type { Part } from '../model/slices.js';
-import { LIMITS_MEMO, limitsSignal, stopSignal } from './messages.js';
+import { LIMITS_MEMO, limitsSignal, stopSignal, tell } from './messages.js';
 import type { rollout } from './rollout.js';
 import { countGroups } from './min-k.js';
 import type { Member } from './refill.js';
@@ -76,8 +76,8 @@ export function runRollouts({ onChange, ...run }: Run): RowsRunner {
       });
       child = started.handle;
       running.add(child);
-      if (stopped) await child.signal(stopSignal);
-      else if (limits !== null && limits !== started.told) await child.signal(limitsSignal, limits);
+      if (stopped) tell(child.signal(stopSignal));
+      else if (limits !== null && limits !== started.told) tell(child.signal(limitsSignal, limits));
       if (count(tally, (await child.result()) as RolloutResult)) countValid(ref.row);
     } catch (error) {
       // Whatever ended it is in its journal; a child that could not even start is closed without one.
@@ -102,7 +102,7 @@ export function runRollouts({ onChange, ...run }: Run): RowsRunner {
     finished: playAll({ next, play, isIdle: () => tally.running === 0 }),
     stop: () => {
       stopped = true;
-      for (const child of running) void child.signal(stopSignal).catch(() => undefined);
+      for (const child of running) tell(child.signal(stopSignal));
     },
     setMaxInFlight: (now) => {
       max_in_flight = now;
@@ -110,7 +110,7 @@ export function runRollouts({ onChange, ...run }: Run): RowsRunner {
     setMaxReplacements: line.allow,
     setLimits: (change) => {
       limits = { ...limits, ...change };
-      for (const child of running) void child.signal(limitsSignal, change).catch(() => undefined);
+      for (const child of running) tell(child.signal(limitsSignal, change));
     },
   };
 }

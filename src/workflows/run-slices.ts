@@ -8,9 +8,17 @@ import {
 import type { BatchPlan, Tally } from '../activities/contract.js';
 import type { LimitsChange } from '../model/limits.js';
 import type { Part } from '../model/slices.js';
-import { limitsSignal, satisfiedSignal, shareSignal, stopSignal, tallySignal } from './messages.js';
+import {
+  limitsSignal,
+  satisfiedSignal,
+  shareSignal,
+  stopSignal,
+  tallySignal,
+  tell,
+} from './messages.js';
 import type { RolloutRunner } from './run-rollouts.js';
 import type { rolloutSlice } from './slice.js';
+import { isTallyOf } from './signal-checks.js';
 import { createStartInTurn } from './start-in-turn.js';
 
 /** What a slice has of its batch's `max_in_flight`, and under `refill` of its `max_replacements`; else null. */
@@ -44,8 +52,8 @@ export function runSlices({
   const open = openSlices(plan);
   let stopped = false;
   const startInTurn = createStartInTurn(() => stopped);
-  const counted = hearTallies(onResult);
-  hearSatisfied({ slices: slices.length, onSatisfied });
+  const counted = hearTallies({ slices, onResult });
+  hearSatisfied({ slices, onSatisfied });
 
   const play = async (part: Part): Promise<void> => {
     const slice = open.get(part.first);
@@ -59,10 +67,10 @@ export function runSlices({
         return { told: now, handle: await startSlice({ plan, part, share, limits: now }) };
       });
       slice.handle = handle;
-      if (stopped) await handle.signal(stopSignal);
+      if (stopped) tell(handle.signal(stopSignal));
       else {
-        if (slice.share !== share) await handle.signal(shareSignal, ...valuesOf(slice.share));
-        if (limits !== null && limits !== told) await handle.signal(limitsSignal, limits);
+        if (slice.share !== share) tell(handle.signal(shareSignal, ...valuesOf(slice.share)));
+        if (limits !== null && limits !== told) tell(handle.signal(limitsSignal, limits));
       }
       const tally = await handle.result();
       unused = (slice.share.replacements ?? 0) - (tally.replacements ?? 0);
@@ -77,8 +85,7 @@ export function runSlices({
     finished: settleAll(slices.map(play)),
     stop: () => {
       stopped = true;
-      for (const { handle } of open.values())
-        void handle?.signal(stopSignal).catch(() => undefined);
+      for (const { handle } of open.values()) tell(handle?.signal(stopSignal));
     },
     setMaxInFlight: (maxInFlight) => {
       const shares = sharesOf(maxInFlight, open.size);
@@ -87,8 +94,7 @@ export function runSlices({
     },
     setLimits: (change) => {
       limits = { ...limits, ...change };
-      for (const { handle } of open.values())
-        void handle?.signal(limitsSignal, change).catch(() => undefined);
+      for (const { handle } of open.values()) tell(handle?.signal(limitsSignal, change));
     },
   };
 }
@@ -106,26 +112,35 @@ function openSlices({ slices, max_in_flight, refill }: BatchPlan): Map<number, O
 }
 
 /** The latest counts of each slice, by its first row; each news is told as the sum of all. */
-function hearTallies(onResult: (tally: Tally) => void): (first: number, tally: Tally) => void {
+function hearTallies({
+  slices,
+  onResult,
+}: {
+  slices: Part[];
+  onResult: (tally: Tally) => void;
+}): (first: number, tally: Tally) => void {
   const tallies = new Map<number, Tally>();
   const counted = (first: number, tally: Tally): void => {
     tallies.set(first, tally);
     onResult(total([...tallies.values()]));
   };
-  setHandler(tallySignal, ({ first, tally }) => {
-    counted(first, tally);
+  setHandler(tallySignal, (news) => {
+    if (isTallyOf(news) && isSlice(slices, news.first)) counted(news.first, news.tally);
   });
   return counted;
 }
 
 /** Each slice says once that its groups are complete. */
-function hearSatisfied({ slices, onSatisfied }: { slices: number; onSatisfied: () => void }): void {
+function hearSatisfied({ slices, onSatisfied }: { slices: Part[]; onSatisfied: () => void }): void {
   const satisfied = new Set<number>();
   setHandler(satisfiedSignal, (first) => {
+    if (!isSlice(slices, first)) return;
     satisfied.add(first);
-    if (satisfied.size === slices) onSatisfied();
+    if (satisfied.size === slices.length) onSatisfied();
   });
 }
+
+const isSlice = (slices: Part[], row: number): boolean => slices.some(({ first }) => first === row);
 
 /** A failed slice is data too: the batch closes its rows. */
 async function settleAll(slices: Promise<void>[]): Promise<void> {
@@ -184,7 +199,7 @@ function setShare(slice: OpenSlice, share: Share): void {
   if (share.in_flight === in_flight && share.replacements === replacements) return;
   // A slice that is still being started is told once it has.
   slice.share = share;
-  void slice.handle?.signal(shareSignal, ...valuesOf(share)).catch(() => undefined);
+  tell(slice.handle?.signal(shareSignal, ...valuesOf(share)));
 }
 
 const valuesOf = ({ in_flight, replacements }: Share): [number, number?] =>

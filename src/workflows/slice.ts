@@ -6,6 +6,7 @@ import {
 } from '@temporalio/workflow';
 import type { SliceInput, Tally } from '../activities/contract.js';
 import { closeSlice } from './activity-options.js';
+import { limitsProblem } from './limits-change.js';
 import {
   limitsSignal,
   satisfiedSignal,
@@ -13,8 +14,10 @@ import {
   sliceProgressQuery,
   stopSignal,
   tallySignal,
+  tell,
 } from './messages.js';
 import { runRollouts } from './run-rollouts.js';
+import { isShare } from './signal-checks.js';
 
 /** Some rows of a large batch, with a share of its `max_in_flight`; closes its own part of the files. */
 export async function rolloutSlice({
@@ -40,7 +43,7 @@ export async function rolloutSlice({
     // Replacements add no reports: the batch's history has room for so many of each slice.
     const isNews = now.done > tally.done && now.done % interval === 0 && now.done <= rollouts;
     tally = now;
-    if (isNews) void batch?.signal(tallySignal, { first, tally }).catch(() => undefined);
+    if (isNews) tell(batch?.signal(tallySignal, { first, tally }));
   };
   const run = runRollouts({
     batch_id,
@@ -50,17 +53,20 @@ export async function rolloutSlice({
     onChange: report,
     k,
     onSatisfied: () => {
-      void batch?.signal(satisfiedSignal, first).catch(() => undefined);
+      tell(batch?.signal(satisfiedSignal, first));
     },
     max_replacements,
   });
   if (limits !== undefined) run.setLimits(limits);
   setHandler(sliceProgressQuery, () => tally);
   setHandler(shareSignal, (maxInFlight, maxReplacements) => {
+    if (!isShare(maxInFlight, maxReplacements)) return;
     run.setMaxInFlight(maxInFlight);
     if (maxReplacements !== undefined) run.setMaxReplacements(maxReplacements);
   });
-  setHandler(limitsSignal, run.setLimits);
+  setHandler(limitsSignal, (change) => {
+    if (limitsProblem(change) === null) run.setLimits(change);
+  });
   setHandler(stopSignal, () => {
     stopped = true;
     run.stop();

@@ -86,7 +86,7 @@ describe('a turn that is generated', () => {
 
   test('without room is empty with finish length, and no request is made', async (t) => {
     const bench = await activityBench(t);
-    await bench.started({ settings: { max_seq_len: 2 } });
+    await bench.started({ settings: { max_seq_len: 2, semantics: 'nemo-rl-sync' } });
     const { phase } = await bench.result('generateTurn', AT);
     assert.equal(phase, 'step');
     const { open } = await bench.elsewhere().readTrajectory(REF);

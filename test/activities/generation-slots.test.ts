@@ -75,7 +75,7 @@ describe('a turn whose replica is full', () => {
 
   test('has nothing to wait for when the log leaves no room', async (t) => {
     const bench = await activityBench(t, { max_concurrent: 1 });
-    await bench.started({ settings: { max_seq_len: 2 } });
+    await bench.started({ settings: { max_seq_len: 2, semantics: 'nemo-rl-sync' } });
     await takeSlot(bench);
     assert.equal((await bench.result('generateTurn', AT)).phase, 'step');
   });

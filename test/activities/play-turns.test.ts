@@ -91,6 +91,49 @@ describe('the end of a rollout', () => {
   });
 });
 
+describe('a prompt that max_seq_len no longer has room for', () => {
+  const limits = { max_seq_len: 2 };
+
+  test('fails the rollout as PromptTooLong, and is no row for the trainer', async (t) => {
+    const bench = await activityBench(t);
+    await bench.started();
+    const failure = await bench.failure('playTurns', { ...AT, limits });
+    assert.deepEqual([failure.type, failure.nonRetryable], ['PromptTooLong', true]);
+    assert.match(failure.message, /the prompt has 2 tokens, .* max_seq_len 2/);
+    const { message } = failure;
+    const fault = { type: 'PromptTooLong', message };
+    const input = { rollout: REF, stop_reason: 'failed' as const, failure: fault };
+    const { result } = await bench.result('finishRollout', input);
+    assert.equal(result.stop_reason, 'failed');
+    const { end, faults } = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual([end?.failure?.type, faults], ['PromptTooLong', { PromptTooLong: 1 }]);
+    bench.checkPlayed();
+  });
+
+  test('lets a generation that had begun be answered as it is, and that is the end', async (t) => {
+    const bench = await activityBench(t, scripts([], [{ reward: 1 }]));
+    await bench.started();
+    const dying = await bench.store.claim(REF, { activity: 'playTurns' });
+    await dying.append(entryOf(author('').chunk({ text: 'o' })));
+    await dying.commit();
+    const { turn, total_reward, ended } = await bench.result('playTurns', { ...AT, limits });
+    assert.deepEqual([turn, total_reward, ended], [1, 1, 'truncated']);
+    const [first] = (await bench.elsewhere().readTrajectory(REF)).turns;
+    assert.deepEqual([first?.token_ids, first?.generation.content], [[1], 'o']);
+    bench.checkPlayed();
+  });
+
+  test('is played for one empty turn where upstream does that', async (t) => {
+    for (const semantics of ['nemo-rl-sync', 'nemo-rl-async'] as const) {
+      const bench = await activityBench(t, scripts([], [{ reward: 1 }]));
+      await bench.started({ settings: { semantics } });
+      const { turn, ended } = await bench.result('playTurns', { ...AT, limits });
+      assert.deepEqual([turn, ended], [1, 'truncated']);
+      bench.checkPlayed();
+    }
+  });
+});
+
 describe('an attempt that dies', () => {
   const answered = wholeTurn(author(''), { ids: [1], reward: 1 });
 

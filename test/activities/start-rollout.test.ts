@@ -205,6 +205,27 @@ describe('a rollout that cannot start', () => {
     assert.deepEqual([type, nonRetryable], ['TimedOut', true]);
   });
 
+  test('under the limits of its request does under those that were set since, and its journal has them', async (t) => {
+    const request = { max_seq_len: 8, rollout_timeout: '2s' };
+    const bench = await planned(t, { request });
+    const limits = { max_seq_len: 20, max_rollout_turns: 3, rollout_timeout: '1m' };
+    const scheduledTimestampMs = Date.now() - 3000;
+    const { result } = await bench.run('startRollout', { input: REF, limits, scheduledTimestampMs }); // prettier-ignore
+    assert.deepEqual(result?.limits, { ...limits, rollout_timeout: '2s', max_new_tokens: 512 });
+    const { limits: ofTurns, start } = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual(ofTurns, { max_seq_len: 20, max_rollout_turns: 3 });
+    assert.equal(start?.settings.max_seq_len, 20);
+  });
+
+  test('under limits that were set since says which', async (t) => {
+    const bench = await planned(t, {});
+    const start = { input: REF, scheduledTimestampMs: Date.now() - 3000 };
+    const { error: late } = await bench.run('startRollout', { ...start, limits: { rollout_timeout: '1s' } }); // prettier-ignore
+    assert.match((late as Error).message, /rollout_timeout 1s passed/);
+    const { error: long } = await bench.run('startRollout', { ...start, limits: { max_seq_len: 5 } }); // prettier-ignore
+    assert.match((long as Error).message, /expected fewer than max_seq_len 5/);
+  });
+
   test('because the service is away may later, and the fault is counted', async (t) => {
     const refused = new Fault({ type: 'GenerationUnavailable', message: 'refused' });
     const service = scriptedService([]);

@@ -11,6 +11,7 @@ import type { Environment } from '../../src/environments/environment.js';
 import type { GenerationService } from '../../src/generation/generation-service.js';
 import { createReplicas } from '../../src/generation/replicas.js';
 import type { Clock } from '../../src/generation/clock.js';
+import type { LimitsChange } from '../../src/model/limits.js';
 import type { LineOf, RolloutSettings } from '../../src/model/journal.js';
 import { SETTINGS, author, entryOf } from './journal-lines.js';
 import { manualClock } from './manual-clock.js';
@@ -47,6 +48,8 @@ export interface AttemptOptions {
   /** What the predecessor's last heartbeat said. */
   heartbeatDetails?: unknown;
   scheduledTimestampMs?: number;
+  /** The second argument of `startRollout`. */
+  limits?: LimitsChange;
   /** Called with the means to cancel the attempt, once it runs. */
   cancelling?: (cancel: () => void) => void;
 }
@@ -147,11 +150,12 @@ export async function activityBench(
       heartbeats.push(structuredClone(details)),
     );
     const before = waiting.length;
-    const body = activities[name] as (given: typeof input) => Promise<Result<N>>;
+    const body = activities[name] as (...given: unknown[]) => Promise<Result<N>>;
+    const given = options.limits === undefined ? [input] : [input, options.limits];
     let result: Result<N> | undefined;
     let error: unknown;
     try {
-      const running = attempt.run(body, input);
+      const running = attempt.run(body, ...given);
       options.cancelling?.(() => {
         attempt.cancel('CANCELLED');
       });

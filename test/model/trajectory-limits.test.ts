@@ -4,7 +4,7 @@ import type { Semantics } from '../../src/model/batch-request.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
 import { toRow } from '../../src/model/row.js';
-import { lengthLimit, limitObservation, nextStep, roomFor } from '../../src/model/stop-rules.js';
+import { checkPromptStillFits, lengthLimit, limitObservation, naturalEnd, nextStep, roomFor } from '../../src/model/stop-rules.js'; // prettier-ignore
 import { SETTINGS, author, foldOf, wholeTurn } from '../fakes/journal-lines.js';
 
 const a = author('a');
@@ -86,6 +86,37 @@ describe('a limit below what is already played', () => {
       ); // prettier-ignore
     });
   }
+
+  describe('of tokens where no turn was played', () => {
+    const under = (semantics: Semantics, more: JournalLine[] = []) =>
+      foldOf([...turns(0, semantics), ...more, b.claim({ limits: { max_seq_len: 2 } })]);
+
+    test('is no valid end under any semantics', () => {
+      for (const semantics of SEMANTICS) {
+        assert.equal(nextStep(under(semantics)), 'generate');
+        assert.equal(naturalEnd(under(semantics)), null);
+      }
+    });
+
+    test('is the fault PromptTooLong under standard, and under the others a turn without room', () => {
+      assert.throws(() => {
+        checkPromptStillFits(under('standard'));
+      }, /PromptTooLong: the prompt has 2 tokens, expected fewer than max_seq_len 2/);
+      for (const semantics of ['nemo-rl-sync', 'nemo-rl-async'] as const) {
+        checkPromptStillFits(under(semantics));
+        assert.equal(roomFor(under(semantics)), 0);
+      }
+    });
+
+    test('keeps a generation that had begun', () => {
+      for (const semantics of SEMANTICS) {
+        const trajectory = under(semantics, [a.chunk({ turn: 0 })]);
+        checkPromptStillFits(trajectory);
+        assert.equal(nextStep(trajectory), 'generate');
+        assert.ok(roomFor(trajectory) <= 0);
+      }
+    });
+  });
 
   test('of tokens gives a row that says so', () => {
     const trajectory = foldOf([

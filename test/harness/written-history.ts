@@ -1,0 +1,214 @@
+import path from 'node:path';
+import { historyFromJSON } from '@temporalio/common/lib/proto-utils.js';
+import { DefaultLogger, Runtime, Worker } from '@temporalio/worker';
+import { PROJECT_ROOT } from './project-root.js';
+
+/** Attributes of an event in proto3 JSON. */
+type Attributes = Record<string, unknown>;
+
+/**
+ * A history written by hand, event by event, for what no server brings about on demand. A replay of it passes only
+ * where the workflow gives exactly the commands that are written down.
+ */
+export interface WrittenHistory {
+  /** Appends an event, such as `TIMER_STARTED`; returns its id. */
+  add: (type: string, attributes: Attributes) => string;
+  /** A workflow task: the workflow hears of what stands before, and what follows are its commands. */
+  task: () => void;
+  signal: (name: string, ...args: unknown[]) => void;
+  /** The commands of an update that is taken; it stands behind the task that takes it. */
+  update: (name: string, input: unknown) => void;
+  /** The last update is answered. */
+  updateEnds: () => void;
+  /** The command of a child; returns its event's id. */
+  startChild: (type: string, workflowId: string) => string;
+  /** The commands of a signal to a child; returns its event's id. */
+  signalChild: (name: string, workflowId: string) => string;
+  /** The same to any other workflow. */
+  signalOther: (name: string, workflowId: string) => string;
+  childStarted: (initiatedEventId: string, child: { type: string; workflowId: string }) => void;
+  childCompleted: (initiatedEventId: string, result: unknown) => void;
+  /** The command of an activity; returns its event's id. */
+  scheduleActivity: (type: string) => string;
+  completeActivity: (scheduledEventId: string, result: unknown) => void;
+  /** For good: `fault` is the type of its failure. */
+  failActivity: (scheduledEventId: string, fault: string) => void;
+  /** Scheduled, and completed before the next task. */
+  activity: (type: string, result: unknown) => void;
+  /** The commands of a first `patched(id)`. */
+  patch: (id: string) => void;
+  /** Fails where the workflow does otherwise. */
+  replay: () => Promise<void>;
+}
+
+const NAMESPACE = 'default';
+const QUEUE = { name: 'written', kind: 'TASK_QUEUE_KIND_NORMAL' };
+const BEGINNING_MS = Date.UTC(2026, 0, 1);
+
+export function writeHistory(
+  {
+    type,
+    workflowId,
+    parent,
+    memo = {},
+  }: {
+    type: string;
+    workflowId: string;
+    parent?: string;
+    memo?: Record<string, unknown>;
+  },
+  ...args: unknown[]
+): WrittenHistory {
+  const events: Attributes[] = [];
+  let taskCompleted = '';
+  let scheduled = 0;
+  let lastUpdate = { id: '', eventId: '' };
+  const add = (name: string, attributes: Attributes): string => {
+    const eventId = String(events.length + 1);
+    const field = name.toLowerCase().replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
+    events.push({
+      eventId,
+      eventTime: new Date(BEGINNING_MS + events.length * 100).toISOString(),
+      eventType: `EVENT_TYPE_${name}`,
+      [`${field}EventAttributes`]: attributes,
+    });
+    return eventId;
+  };
+  const command = (name: string, attributes: Attributes): string =>
+    add(name, { ...attributes, workflowTaskCompletedEventId: taskCompleted });
+  const signal = (signalName: string, to: { workflowId: string; ofChild: boolean }): string =>
+    command('SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED', {
+      namespace: NAMESPACE,
+      workflowExecution: { workflowId: to.workflowId },
+      signalName,
+      childWorkflowOnly: to.ofChild,
+    });
+  const scheduleActivity = (name: string): string =>
+    command('ACTIVITY_TASK_SCHEDULED', {
+      activityId: String(++scheduled),
+      activityType: { name },
+      taskQueue: QUEUE,
+    });
+  const startedActivity = (scheduledEventId: string): Attributes => ({
+    scheduledEventId,
+    startedEventId: add('ACTIVITY_TASK_STARTED', { scheduledEventId, attempt: 1 }),
+  });
+  const completeActivity = (scheduledEventId: string, result: unknown): void => {
+    add('ACTIVITY_TASK_COMPLETED', {
+      ...startedActivity(scheduledEventId),
+      result: payloads([result]),
+    });
+  };
+  add('WORKFLOW_EXECUTION_STARTED', {
+    workflowType: { name: type },
+    taskQueue: QUEUE,
+    input: payloads(args),
+    workflowId,
+    originalExecutionRunId: runId(workflowId),
+    firstExecutionRunId: runId(workflowId),
+    workflowTaskTimeout: '10s',
+    attempt: 1,
+    memo: { fields: mapValues(memo, payload) },
+    ...(parent !== undefined && {
+      parentWorkflowNamespace: NAMESPACE,
+      parentWorkflowExecution: { workflowId: parent, runId: runId(parent) },
+    }),
+  });
+
+  return {
+    add: (name, attributes) => command(name, attributes),
+    task: () => {
+      const scheduledEventId = add('WORKFLOW_TASK_SCHEDULED', { taskQueue: QUEUE, attempt: 1 });
+      const startedEventId = add('WORKFLOW_TASK_STARTED', { scheduledEventId });
+      taskCompleted = add('WORKFLOW_TASK_COMPLETED', {
+        scheduledEventId,
+        startedEventId,
+        sdkMetadata: { coreUsedFlags: [1, 2, 3] },
+      });
+    },
+    signal: (signalName, ...values) => {
+      add('WORKFLOW_EXECUTION_SIGNALED', { signalName, input: payloads(values) });
+    },
+    update: (name, input) => {
+      const updateId = `update-${events.length}`;
+      const eventId = command('WORKFLOW_EXECUTION_UPDATE_ACCEPTED', {
+        protocolInstanceId: updateId,
+        acceptedRequestMessageId: `${updateId}/request`,
+        acceptedRequestSequencingEventId: String(events.length - 2),
+        acceptedRequest: { meta: { updateId }, input: { name, args: payloads([input]) } },
+      });
+      lastUpdate = { id: updateId, eventId };
+    },
+    updateEnds: () => {
+      command('WORKFLOW_EXECUTION_UPDATE_COMPLETED', {
+        meta: { updateId: lastUpdate.id },
+        acceptedEventId: lastUpdate.eventId,
+        outcome: { success: payloads([null]) },
+      });
+    },
+    startChild: (name, child) =>
+      command('START_CHILD_WORKFLOW_EXECUTION_INITIATED', {
+        namespace: NAMESPACE,
+        workflowId: child,
+        workflowType: { name },
+        taskQueue: QUEUE,
+      }),
+    signalChild: (signalName, child) => signal(signalName, { workflowId: child, ofChild: true }),
+    signalOther: (signalName, other) => signal(signalName, { workflowId: other, ofChild: false }),
+    childStarted: (initiatedEventId, child) => {
+      add('CHILD_WORKFLOW_EXECUTION_STARTED', {
+        namespace: NAMESPACE,
+        initiatedEventId,
+        workflowExecution: { workflowId: child.workflowId, runId: runId(child.workflowId) },
+        workflowType: { name: child.type },
+      });
+    },
+    childCompleted: (initiatedEventId, result) => {
+      add('CHILD_WORKFLOW_EXECUTION_COMPLETED', {
+        namespace: NAMESPACE,
+        initiatedEventId,
+        result: payloads([result]),
+      });
+    },
+    scheduleActivity,
+    completeActivity,
+    failActivity: (scheduledEventId, fault) => {
+      const applicationFailureInfo = { type: fault, nonRetryable: true };
+      add('ACTIVITY_TASK_FAILED', {
+        ...startedActivity(scheduledEventId),
+        failure: { message: 'written', applicationFailureInfo },
+        retryState: 'RETRY_STATE_NON_RETRYABLE_FAILURE',
+      });
+    },
+    activity: (name, result) => {
+      completeActivity(scheduleActivity(name), result);
+    },
+    patch: (id) => {
+      command('MARKER_RECORDED', {
+        markerName: 'core_patch',
+        details: { 'patch-data': payloads([{ id, deprecated: false }]) },
+      });
+      command('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
+    },
+    replay: async () => {
+      Runtime.install({ logger: new DefaultLogger('ERROR') });
+      const codePath = path.join(PROJECT_ROOT, 'dist', 'workflow-bundle.js');
+      const history = historyFromJSON({ events });
+      await Worker.runReplayHistory({ workflowBundle: { codePath } }, history, workflowId);
+    },
+  };
+}
+
+const runId = (workflowId: string): string => `run-of-${workflowId}`;
+
+const base64 = (text: string): string => Buffer.from(text).toString('base64');
+
+const payload = (value: unknown): Attributes => ({
+  metadata: { encoding: base64('json/plain') },
+  data: base64(JSON.stringify(value)),
+});
+
+const payloads = (values: unknown[]): Attributes => ({ payloads: values.map(payload) });
+
+const mapValues = (object: Attributes, map: (value: unknown) => unknown): Attributes =>
+  Object.fromEntries(Object.entries(object).map(([name, value]) => [name, map(value)]));

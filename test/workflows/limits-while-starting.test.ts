@@ -1,0 +1,129 @@
+/** Limits that are changed before a rollout has its prompt. */
+import { describe, test } from 'node:test';
+import type { WrittenHistory } from '../harness/written-history.js';
+import { writeHistory } from '../harness/written-history.js';
+
+const PATCH = 'limits-while-starting';
+const ROLLOUT = { type: 'rollout', workflowId: 'b/0-0' };
+const TEN_SECONDS = { timerId: '1', startToFireTimeout: '10s' };
+const AN_HOUR = { startToFireTimeout: '3600s' };
+const PLAN = {
+  batch_id: 'b',
+  row: 0,
+  repeat: 0,
+  task_name: 't',
+  timeout_ms: 60_000,
+  policy_version: null,
+  limits: {},
+  progress: { turn: 0, ended: 'max_turns' },
+};
+
+async function ends(
+  history: WrittenHistory,
+  {
+    stop_reason,
+    finishing = history.scheduleActivity('finishRollout'),
+  }: { stop_reason: string; finishing?: string },
+): Promise<void> {
+  const failed = stop_reason === 'timeout';
+  history.completeActivity(finishing, {
+    result: { stop_reason, total_reward: 0, turn_count: 0, total_tokens: 0 },
+    failure: failed ? { type: 'TimedOut', message: 'late' } : null,
+    single: false,
+  });
+  history.task();
+  history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
+  history.add(failed ? 'WORKFLOW_EXECUTION_FAILED' : 'WORKFLOW_EXECUTION_COMPLETED', {});
+  await history.replay();
+}
+
+describe('a rollout_timeout that is known while a rollout starts', () => {
+  test('by its memo ends it there, though no plan has come', async () => {
+    const history = writeHistory({ ...ROLLOUT, memo: { limits: { rollout_timeout: '10s' } } }, {});
+    history.task();
+    history.patch(PATCH);
+    const startedEventId = history.add('TIMER_STARTED', TEN_SECONDS);
+    const scheduledEventId = history.scheduleActivity('startRollout');
+    history.add('TIMER_FIRED', { timerId: '1', startedEventId });
+    history.task();
+    history.add('ACTIVITY_TASK_CANCEL_REQUESTED', { scheduledEventId });
+    await ends(history, { stop_reason: 'timeout' });
+  });
+
+  test('by a signal has its timer from then on, and the plan no other', async () => {
+    const history = writeHistory(ROLLOUT, {});
+    history.task();
+    const scheduledEventId = history.scheduleActivity('startRollout');
+    history.signal('limits', { rollout_timeout: '10s' });
+    history.task();
+    history.patch(PATCH);
+    history.add('TIMER_STARTED', TEN_SECONDS);
+    history.completeActivity(scheduledEventId, PLAN);
+    history.task();
+    history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
+    await ends(history, { stop_reason: 'max_turns' });
+  });
+
+  test('by an update has its timer from then on, and the answer waits for the plan', async () => {
+    const history = writeHistory(ROLLOUT, {});
+    history.task();
+    const scheduledEventId = history.scheduleActivity('startRollout');
+    history.task();
+    history.update('set_limits', { rollout_timeout: '10s' });
+    history.patch(PATCH);
+    const startedEventId = history.add('TIMER_STARTED', TEN_SECONDS);
+    history.add('TIMER_FIRED', { timerId: '1', startedEventId });
+    history.task();
+    history.add('ACTIVITY_TASK_CANCEL_REQUESTED', { scheduledEventId });
+    const finishing = history.scheduleActivity('finishRollout');
+    history.updateEnds();
+    await ends(history, { stop_reason: 'timeout', finishing });
+  });
+
+  test('waits for the plan in a history in which it did', async () => {
+    const history = writeHistory({ ...ROLLOUT, memo: { limits: { rollout_timeout: '10s' } } }, {});
+    history.task();
+    const scheduledEventId = history.scheduleActivity('startRollout');
+    history.signal('limits', { rollout_timeout: '1h' });
+    history.task();
+    history.completeActivity(scheduledEventId, PLAN);
+    history.task();
+    history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
+    history.add('TIMER_STARTED', { timerId: '1', ...AN_HOUR });
+    await ends(history, { stop_reason: 'max_turns' });
+  });
+});
+
+describe('a start that a limit ended', () => {
+  const cases = [
+    { fault: 'TimedOut', limits: { rollout_timeout: '1h' } },
+    { fault: 'PromptTooLong', limits: { max_seq_len: 9000, rollout_timeout: '1h' } },
+  ];
+  for (const { fault, limits } of cases) {
+    test(`as ${fault} is tried again, where the limit was raised meanwhile`, async () => {
+      const history = writeHistory(ROLLOUT, {});
+      history.task();
+      const scheduledEventId = history.scheduleActivity('startRollout');
+      history.signal('limits', limits);
+      history.task();
+      history.patch(PATCH);
+      history.add('TIMER_STARTED', { timerId: '1', ...AN_HOUR });
+      history.failActivity(scheduledEventId, fault);
+      history.task();
+      history.activity('startRollout', PLAN);
+      history.task();
+      history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
+      await ends(history, { stop_reason: 'max_turns' });
+    });
+  }
+
+  test('is not tried again where nothing has changed since', async () => {
+    const history = writeHistory({ ...ROLLOUT, memo: { limits: { rollout_timeout: '1h' } } }, {});
+    history.task();
+    history.patch(PATCH);
+    history.add('TIMER_STARTED', { timerId: '1', ...AN_HOUR });
+    history.failActivity(history.scheduleActivity('startRollout'), 'TimedOut');
+    history.task();
+    await ends(history, { stop_reason: 'timeout' });
+  });
+});

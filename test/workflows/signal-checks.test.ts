@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { isShare, isTallyOf, isWaiting } from '../../src/workflows/signal-checks.js';
+import { writeHistory } from '../harness/written-history.js';
+
+const TALLY = { done: 3, running: 1, valid: 2, turns: 9, tokens: 90, reward_sum: -1.5 };
+
+describe('what a signal brings', () => {
+  test('is that an engine is absent, where it names service and message, or that it is back', () => {
+    assert.ok(isWaiting(null));
+    assert.ok(isWaiting({ service: 'http://engine', message: 'refused' }));
+    for (const value of [undefined, 'engine', 3, {}, { service: 'engine' }, { service: 1, message: 'x' }]) assert.ok(!isWaiting(value), JSON.stringify(value)); // prettier-ignore
+  });
+
+  test('is a share, where it is one or two counts', () => {
+    assert.ok(isShare(0, undefined));
+    assert.ok(isShare(4, 2));
+    for (const [inFlight, replacements] of [[undefined], [null], ['4'], [1.5], [-1], [NaN], [{}], [4, null], [4, '2'], [4, -1]]) assert.ok(!isShare(inFlight, replacements), JSON.stringify([inFlight, replacements])); // prettier-ignore
+  });
+
+  test('is a slice’s counts, where each of them is a number', () => {
+    assert.ok(isTallyOf({ first: 0, tally: TALLY }));
+    assert.ok(isTallyOf({ first: 64, tally: { ...TALLY, replacements: 1 } }));
+    const incomplete = { done: 3 };
+    for (const value of [undefined, null, 3, {}, { first: 0 }, { first: 0, tally: null }, { tally: TALLY }, { first: '0', tally: TALLY }, { first: 0, tally: incomplete }, { first: 0, tally: { ...TALLY, reward_sum: null } }, { first: 0, tally: { ...TALLY, replacements: 'x' } }]) assert.ok(!isTallyOf(value), JSON.stringify(value)); // prettier-ignore
+  });
+});
+
+describe('a signal of no known shape is ignored', () => {
+  test('by a slice, which goes on with the share that it had', async () => {
+    const history = writeHistory(
+      { type: 'rolloutSlice', workflowId: 'b/rows-0-0', parent: 'b' },
+      { batch_id: 'b', first: 0, last: 0, num_repeats: 2, max_in_flight: 1, tallies: 0, k: null },
+    );
+    history.task();
+    const child = history.startChild('rollout', 'b/0-0');
+    history.childStarted(child, { type: 'rollout', workflowId: 'b/0-0' });
+    history.signal('share');
+    history.signal('share', 'all');
+    // Sent to those that run, it would be a command.
+    history.signal('limits', { max_turns: 3 });
+    history.task();
+    history.childCompleted(child, { stop_reason: 'stopped', turn_count: 0 });
+    history.task();
+    const second = history.startChild('rollout', 'b/0-1');
+    history.childStarted(second, { type: 'rollout', workflowId: 'b/0-1' });
+    history.task();
+    history.childCompleted(second, { stop_reason: 'stopped', turn_count: 0 });
+    history.task();
+    history.activity('closeSlice', null);
+    history.task();
+    history.add('WORKFLOW_EXECUTION_COMPLETED', {});
+    await history.replay();
+  });
+
+  test('by a batch of slices, which ends when its own slices have', async () => {
+    const history = writeHistory({ type: 'rolloutBatch', workflowId: 'b' }, {});
+    history.task();
+    history.activity('planBatch', {
+      batch_id: 'b',
+      samples: 2,
+      num_repeats: 1,
+      slices: [0, 1].map((row) => ({ first: row, last: row })),
+      tallies: 1,
+      max_in_flight: 2,
+      limits: {},
+      min_k: { k: 1, deadline_ms: null },
+      refill: null,
+      continued: false,
+    });
+    history.task();
+    const ids = ['b/rows-0-0', 'b/rows-1-1'];
+    const children = ids.map((workflowId) => history.startChild('rolloutSlice', workflowId));
+    for (const [i, workflowId] of ids.entries())
+      history.childStarted(children[i]!, { type: 'rolloutSlice', workflowId });
+    history.signal('waiting');
+    history.signal('waiting', { service: 'engine' });
+    history.signal('tally');
+    history.signal('tally', { first: 0 });
+    // Two that are none of its slices do not make the batch complete: it would stop them.
+    history.signal('satisfied', 7);
+    history.signal('satisfied', null);
+    history.task();
+    history.childCompleted(children[1]!, TALLY);
+    history.task();
+    history.signalChild('share', ids[0]!);
+    history.childCompleted(children[0]!, TALLY);
+    history.task();
+    history.activity('closeBatch', { counts: { requested: 2, completed: 2 } });
+    history.task();
+    history.add('WORKFLOW_EXECUTION_COMPLETED', {});
+    await history.replay();
+  });
+
+  test('by a rollout that starts', async () => {
+    const history = writeHistory({ type: 'rollout', workflowId: 'b/0-0' }, {});
+    history.signal('waiting');
+    history.signal('waiting', 'engine');
+    history.task();
+    history.activity('startRollout', {
+      batch_id: 'b',
+      row: 0,
+      repeat: 0,
+      task_name: 't',
+      timeout_ms: 1000,
+      policy_version: null,
+      progress: { turn: 0, ended: 'max_turns' },
+    });
+    history.task();
+    history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
+    history.add('TIMER_STARTED', { timerId: '1', startToFireTimeout: '1s' });
+    history.activity('finishRollout', {
+      result: { stop_reason: 'max_turns', total_reward: 0, turn_count: 0, total_tokens: 0 },
+      failure: null,
+      single: false,
+    });
+    history.task();
+    history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
+    history.add('WORKFLOW_EXECUTION_COMPLETED', {});
+    await history.replay();
+  });
+});

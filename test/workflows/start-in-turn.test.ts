@@ -1,0 +1,54 @@
+/** Children whose ids are still taken by those of an earlier run. */
+import { describe, test } from 'node:test';
+import type { WrittenHistory } from '../harness/written-history.js';
+import { writeHistory } from '../harness/written-history.js';
+
+const REPEATS = [0, 1, 2];
+
+/** A slice of three, each refused; the stop comes while the first waits to be tried again. */
+function refusedAndStopped(): WrittenHistory {
+  const history = writeHistory(
+    { type: 'rolloutSlice', workflowId: 'b/rows-0-0', parent: 'b' },
+    { batch_id: 'b', first: 0, last: 0, num_repeats: 3, max_in_flight: 3, tallies: 0, k: null },
+  );
+  history.task();
+  const starts = REPEATS.map((repeat) => history.startChild('rollout', `b/0-${repeat}`));
+  for (const initiatedEventId of starts)
+    history.add('START_CHILD_WORKFLOW_EXECUTION_FAILED', {
+      initiatedEventId,
+      cause: 'START_CHILD_WORKFLOW_EXECUTION_FAILED_CAUSE_WORKFLOW_ALREADY_EXISTS',
+      workflowType: { name: 'rollout' },
+    });
+  history.task();
+  const first = history.add('TIMER_STARTED', { timerId: '1', startToFireTimeout: '1s' });
+  history.signal('stop');
+  history.task();
+  history.add('TIMER_FIRED', { timerId: '1', startedEventId: first });
+  history.task();
+  return history;
+}
+
+async function endsClosed(history: WrittenHistory): Promise<void> {
+  history.activity('closeSlice', null);
+  history.task();
+  history.add('WORKFLOW_EXECUTION_COMPLETED', {});
+  await history.replay();
+}
+
+describe('after a stop', () => {
+  test('nobody in line waits any more', async () => {
+    const history = refusedAndStopped();
+    history.patch('no-wait-after-stop');
+    await endsClosed(history);
+  });
+
+  test('a history in which each waited a second replays', async () => {
+    const history = refusedAndStopped();
+    for (const timerId of ['2', '3']) {
+      const timer = history.add('TIMER_STARTED', { timerId, startToFireTimeout: '1s' });
+      history.add('TIMER_FIRED', { timerId, startedEventId: timer });
+      history.task();
+    }
+    await endsClosed(history);
+  });
+});
