@@ -1,5 +1,6 @@
 import type { ChildWorkflowHandle } from '@temporalio/workflow';
-import type { BatchPlan } from '../activities/contract.js';
+import { patched } from '@temporalio/workflow';
+import type { BatchPlan, Tally } from '../activities/contract.js';
 import type { LimitsChange } from '../model/limits.js';
 import type { EventBudget, SliceEvents } from './event-budget.js';
 import {
@@ -25,6 +26,8 @@ export interface Share {
 /** A slice while it runs, and its handle once it has started. */
 export interface OpenSlice {
   share: Share;
+  /** Its last report. */
+  heard: Tally | null;
   /** Reports that it has yet to send. */
   tallies: number;
   /** Of its own history. */
@@ -47,7 +50,7 @@ export function openSlices(
       const share = { in_flight: inFlight[i] ?? 0, replacements: replacements?.[i] ?? null };
       const rollouts = (last - first + 1) * num_repeats;
       const events = { rollouts, ...mostOf(share, rollouts), spent: 0 };
-      return [first, { share, tallies, events, handle: null, tell }];
+      return [first, { share, heard: null, tallies, events, handle: null, tell }];
     }),
   );
 }
@@ -58,19 +61,32 @@ function mostOf(share: Share, rollouts: number): Pick<SliceEvents, 'in_flight' |
   return { in_flight: share.in_flight, replacements: Math.max(0, replacements) };
 }
 
-/** To the slice that has least: one signal for each slice that ends, however many there are. */
+/** To one slice: one signal for each slice that ends, however many there are. */
 export function passOn(
   open: OpenSlices,
   { in_flight, replacements }: { in_flight: number; replacements: number },
 ): void {
-  const [first, ...others] = open.values();
-  if (first === undefined) return;
-  const least = others.reduce((a, b) => (b.share.in_flight < a.share.in_flight ? b : a), first);
-  const { share } = least;
-  setShare(least, {
+  const slices = [...open.values()];
+  const wanting = slices.filter((slice) => rolloutsToStart(slice) > 0);
+  const best = leastOf(wanting) ?? leastOf(slices);
+  const least = leastOf(slices);
+  // A recorded history in which it went to the least, whatever that had to start, still replays.
+  const to = best === least || patched('pass-on-where-wanted') ? best : least;
+  if (to === null) return;
+  const { share } = to;
+  setShare(to, {
     in_flight: share.in_flight + in_flight,
     replacements: share.replacements === null ? null : share.replacements + replacements,
   });
+}
+
+/** As far as the batch has heard. */
+const rolloutsToStart = ({ events, heard }: OpenSlice): number =>
+  events.rollouts + (heard?.replacements ?? 0) - (heard === null ? 0 : heard.done + heard.running);
+
+function leastOf([first, ...others]: OpenSlice[]): OpenSlice | null {
+  if (first === undefined) return null;
+  return others.reduce((a, b) => (b.share.in_flight < a.share.in_flight ? b : a), first);
 }
 
 export function setShare(slice: OpenSlice, share: Share): void {

@@ -112,7 +112,10 @@ function hearTallies({
   setHandler(tallySignal, (news) => {
     if (!isTallyOf(news) || !isSlice(slices, news.first)) return;
     const slice = open.get(news.first);
-    if (slice !== undefined) slice.tallies = Math.max(0, slice.tallies - 1);
+    if (slice !== undefined) {
+      slice.tallies = Math.max(0, slice.tallies - 1);
+      slice.heard = news.tally;
+    }
     counted(news.first, news.tally);
   });
   return counted;
