@@ -12,6 +12,8 @@ export interface LineUp {
   /** Nobody is to be played, as far as is known now. */
   isEmpty(): boolean;
   next(): Member | null;
+  /** Members that have not begun; replacements are not counted. */
+  waiting: () => number;
   /** It is replaced: next, or when more replacements are allowed. In the order in which members fail. */
   failed(member: Member): void;
   /** How many replacements there may be, from the beginning. */
@@ -26,11 +28,14 @@ export function lineUp({
   rows,
   num_repeats,
   max_replacements,
+  hasRoom = () => true,
 }: {
   rows: Part;
   num_repeats: number;
   /** 0: nobody is replaced. */
   max_replacements: number;
+  /** Is there room for one more in the parent's history? */
+  hasRoom?: () => boolean;
 }): LineUp {
   const members = (rows.last - rows.first + 1) * num_repeats;
   const failed: Member[] = [];
@@ -40,7 +45,7 @@ export function lineUp({
   let most = max_replacements;
 
   const mayReplace = (): boolean =>
-    failed.length > 0 && replaced < most && members + replaced < MOST_CHILDREN;
+    failed.length > 0 && replaced < most && members + replaced < MOST_CHILDREN && hasRoom();
 
   const replacement = (): Member | null => {
     const member = mayReplace() ? failed.shift() : undefined;
@@ -61,6 +66,7 @@ export function lineUp({
   return {
     isEmpty: () => begun === members && !mayReplace(),
     next: () => replacement() ?? original(),
+    waiting: () => members - begun,
     failed: (member) => {
       failed.push(member);
     },

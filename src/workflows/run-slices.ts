@@ -8,30 +8,22 @@ import {
 import type { BatchPlan, Tally } from '../activities/contract.js';
 import type { LimitsChange } from '../model/limits.js';
 import type { Part } from '../model/slices.js';
+import { createEventBudget } from './event-budget.js';
+import { satisfiedSignal, stopSignal, tallySignal } from './messages.js';
+import type { OpenSlices, Share } from './open-slices.js';
 import {
-  limitsSignal,
-  satisfiedSignal,
-  shareSignal,
-  stopSignal,
-  tallySignal,
-  tell,
-} from './messages.js';
+  openSlices,
+  passOn,
+  setShare,
+  sharesOf,
+  slicesProblem,
+  tellLimits,
+  tellShare,
+} from './open-slices.js';
 import type { RolloutRunner } from './run-rollouts.js';
 import type { rolloutSlice } from './slice.js';
 import { isTallyOf } from './signal-checks.js';
 import { createStartInTurn } from './start-in-turn.js';
-
-/** What a slice has of its batch's `max_in_flight`, and under `refill` of its `max_replacements`; else null. */
-interface Share {
-  in_flight: number;
-  replacements: number | null;
-}
-
-/** A slice while it runs, and its handle once it has started. */
-interface OpenSlice {
-  share: Share;
-  handle: ChildWorkflowHandle<typeof rolloutSlice> | null;
-}
 
 /**
  * Runs a large batch as slices, all at once; when one ends, its share goes to another. So a rollout that fails late may
@@ -48,11 +40,13 @@ export function runSlices({
   onSatisfied: () => void;
 }): RolloutRunner {
   const { slices } = plan;
+  const events = createEventBudget();
+  const { tell } = events;
   let limits: LimitsChange | null = null;
-  const open = openSlices(plan);
+  const open = openSlices(plan, events);
   let stopped = false;
   const startInTurn = createStartInTurn(() => stopped);
-  const counted = hearTallies({ slices, onResult });
+  const counted = hearTallies({ slices, open, onResult });
   hearSatisfied({ slices, onSatisfied });
 
   const play = async (part: Part): Promise<void> => {
@@ -69,8 +63,8 @@ export function runSlices({
       slice.handle = handle;
       if (stopped) tell(handle.signal(stopSignal));
       else {
-        if (slice.share !== share) tell(handle.signal(shareSignal, ...valuesOf(slice.share)));
-        if (limits !== null && limits !== told) tell(handle.signal(limitsSignal, limits));
+        if (slice.share !== share) tellShare(slice);
+        if (limits !== null && limits !== told) tellLimits(slice, limits);
       }
       const tally = await handle.result();
       unused = (slice.share.replacements ?? 0) - (tally.replacements ?? 0);
@@ -94,28 +88,19 @@ export function runSlices({
     },
     setLimits: (change) => {
       limits = { ...limits, ...change };
-      for (const { handle } of open.values()) tell(handle?.signal(limitsSignal, change));
+      for (const slice of open.values()) tellLimits(slice, change);
     },
+    roomProblem: (update) => slicesProblem({ open, has: events.has(), plan }, update),
   };
-}
-
-/** By their first rows, none started. */
-function openSlices({ slices, max_in_flight, refill }: BatchPlan): Map<number, OpenSlice> {
-  const inFlight = sharesOf(max_in_flight, slices.length);
-  const replacements = refill && sharesOf(refill.max_replacements, slices.length);
-  return new Map(
-    slices.map(({ first }, i) => {
-      const share = { in_flight: inFlight[i] ?? 0, replacements: replacements?.[i] ?? null };
-      return [first, { share, handle: null }];
-    }),
-  );
 }
 
 /** The latest counts of each slice, by its first row; each news is told as the sum of all. */
 function hearTallies({
+  open,
   slices,
   onResult,
 }: {
+  open: OpenSlices;
   slices: Part[];
   onResult: (tally: Tally) => void;
 }): (first: number, tally: Tally) => void {
@@ -125,7 +110,13 @@ function hearTallies({
     onResult(total([...tallies.values()]));
   };
   setHandler(tallySignal, (news) => {
-    if (isTallyOf(news) && isSlice(slices, news.first)) counted(news.first, news.tally);
+    if (!isTallyOf(news) || !isSlice(slices, news.first)) return;
+    const slice = open.get(news.first);
+    if (slice !== undefined) {
+      slice.tallies = Math.max(0, slice.tallies - 1);
+      slice.heard = news.tally;
+    }
+    counted(news.first, news.tally);
   });
   return counted;
 }
@@ -177,39 +168,6 @@ function startSlice({
     parentClosePolicy: ParentClosePolicy.TERMINATE,
     staticSummary: `samples ${part.first} to ${part.last}`,
   });
-}
-
-/** To the slice that has least: one signal for each slice that ends, however many there are. */
-function passOn(
-  open: Map<number, OpenSlice>,
-  { in_flight, replacements }: { in_flight: number; replacements: number },
-): void {
-  const [first, ...others] = open.values();
-  if (first === undefined) return;
-  const least = others.reduce((a, b) => (b.share.in_flight < a.share.in_flight ? b : a), first);
-  const { share } = least;
-  setShare(least, {
-    in_flight: share.in_flight + in_flight,
-    replacements: share.replacements === null ? null : share.replacements + replacements,
-  });
-}
-
-function setShare(slice: OpenSlice, share: Share): void {
-  const { in_flight, replacements } = slice.share;
-  if (share.in_flight === in_flight && share.replacements === replacements) return;
-  // A slice that is still being started is told once it has.
-  slice.share = share;
-  tell(slice.handle?.signal(shareSignal, ...valuesOf(share)));
-}
-
-const valuesOf = ({ in_flight, replacements }: Share): [number, number?] =>
-  replacements === null ? [in_flight] : [in_flight, replacements];
-
-/** As equal as whole rollouts allow; with fewer rollouts than slices, the last slices wait for a share. */
-function sharesOf(whole: number, slices: number): number[] {
-  const base = Math.floor(whole / slices);
-  const rest = whole % slices;
-  return Array.from({ length: slices }, (_, i) => base + (i < rest ? 1 : 0));
 }
 
 function total(tallies: readonly Tally[]): Tally {

@@ -1,10 +1,10 @@
-import { condition, setHandler } from '@temporalio/workflow';
+import { condition, patched, setHandler } from '@temporalio/workflow';
 import type { BatchPlan } from '../activities/contract.js';
-import type { Limits } from '../model/limits.js';
+import type { Limits, LimitsChange } from '../model/limits.js';
 import { limitsProblem, maxInFlightProblem } from './limits-change.js';
 import { setLimitsUpdate, setMaxInFlightUpdate } from './messages.js';
 import { refusal, refuse } from './rollout-limits.js';
-import type { RolloutRunner } from './run-rollouts.js';
+import type { RolloutRunner, Steering } from './run-rollouts.js';
 
 /** The updates of a batch. They wait until it is planned, and are rejected once it is being closed. */
 export interface BatchSteering {
@@ -20,38 +20,43 @@ export function steerBatch(): BatchSteering {
   const checkOpen = (): void => {
     if (closed) throw refusal('the batch is being closed');
   };
-  const running = async (): Promise<{ run: RolloutRunner; limits: Limits }> => {
+  const running = async (update: Steering): Promise<{ run: RolloutRunner; limits: Limits }> => {
+    const isPlanning = run === null;
     await condition(() => (run !== null && limits !== null) || closed);
     checkOpen();
     if (run === null || limits === null) throw refusal('the batch was not planned');
+    // The validator could not know. A recorded history in which nothing was asked then still replays.
+    if (isPlanning && patched('budget-after-planning')) refuse(run.roomProblem(update));
     return { run, limits };
   };
 
   setHandler(
     setMaxInFlightUpdate,
     async ({ max_in_flight }) => {
-      (await running()).run.setMaxInFlight(max_in_flight);
+      (await running({ max_in_flight })).run.setMaxInFlight(max_in_flight);
       return { max_in_flight };
     },
     {
-      validator: (input) => {
+      validator: (input: { max_in_flight: number }) => {
         checkOpen();
         refuse(maxInFlightProblem(input));
+        if (run !== null) refuse(run.roomProblem(input));
       },
     },
   );
   setHandler(
     setLimitsUpdate,
     async (change) => {
-      const now = await running();
+      const now = await running({ limits: change });
       now.run.setLimits(change);
       limits = { ...now.limits, ...change };
       return limits;
     },
     {
-      validator: (input) => {
+      validator: (input: LimitsChange) => {
         checkOpen();
         refuse(limitsProblem(input));
+        if (run !== null) refuse(run.roomProblem({ limits: input }));
       },
     },
   );

@@ -24,6 +24,7 @@ const REQUESTED = {
 describe('while it runs', { timeout: 300_000 }, () => {
   let bed: Testbed;
   let simulator: Simulator;
+  let slow: Simulator;
 
   before(async () => {
     bed = await startTestbed('steering');
@@ -32,9 +33,17 @@ describe('while it runs', { timeout: 300_000 }, () => {
       settings: { thinking_tokens: 8, skill: 0, seed: 1, tokens_per_second: 60 },
       port: 0,
     });
+    // Here it takes the better part of a minute: a rollout that waits costs nothing.
+    slow = await startSimulator({
+      settings: { thinking_tokens: 50, skill: 0, seed: 1, tokens_per_second: 1 },
+      port: 0,
+    });
     await bed.startWorker({
       task_queue: QUEUE,
-      generation: { default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] } },
+      generation: {
+        default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] },
+        slow: { kind: 'vllm', base_urls: [`${slow.url}/v1`] },
+      },
       environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
       worker: { turn_slice: '0s', heartbeat_timeout: '2s' },
     });
@@ -42,6 +51,7 @@ describe('while it runs', { timeout: 300_000 }, () => {
   after(async () => {
     await bed.end();
     await simulator.close();
+    await slow.close();
   });
 
   const start = (
@@ -121,6 +131,33 @@ describe('while it runs', { timeout: 300_000 }, () => {
     const { requested, completed, stopped } = result!.counts;
     assert.deepEqual([requested, completed + stopped], [302, 302]);
     assert.ok(completed >= 1);
+  });
+
+  test('updates are refused before the history grows above 5,000 events', async () => {
+    const size = { samples: 1, num_repeats: 100, max_in_flight: 100 };
+    const { handle, outcome } = await startBatch(bed.batch('budget', QUEUE), {
+      ...puzzleRequest(size, { max_rollout_turns: 100 }),
+      generation: { service: 'slow', max_new_tokens: 64 },
+      max_in_flight: 100,
+    });
+    await untilRunning(handle, 100);
+    let problem: string | null = null;
+    for (let taken = 0; problem === null; taken++) {
+      assert.ok(taken < 60, `${taken} were taken`);
+      problem = await setLimits(handle, { max_rollout_turns: 100 + taken }).then(
+        () => null,
+        (error: unknown) => (error as WorkflowUpdateFailedError).cause?.message ?? '',
+      );
+    }
+    assert.match(
+      problem,
+      /^the history of budget has no room for it: \d+ events so far, .* try again/,
+    );
+    await handle.signal('stop');
+    const { result } = await outcome();
+    assert.equal(result?.counts.stopped, 100);
+    const { events } = await handle.fetchHistory();
+    assert.ok(events!.length > 2000 && events!.length < 5000, `${events!.length} events`);
   });
 
   test('max_seq_len below what a rollout has ends it as truncated, with its row', async () => {
