@@ -15,8 +15,10 @@ Runs the roles that FILE (default ./temporal.yaml) names, until SIGINT or SIGTER
   simulator: {
     usage: `temporal-rollout simulator [--port N] [--settings FILE] [--KEY VALUE …]
 
-Speaks vLLM's wire on 127.0.0.1:N (default 8000) and plays sliding puzzles. KEY is a setting such as
---tokens-per-second 200, --thinking-tokens 20 or [10,40], --skill 2, --seed 7; FILE holds them as YAML.`,
+Speaks vLLM's wire on 127.0.0.1:N (default 8000) and plays sliding puzzles. It answers other prompts with random
+words, or, where a prompt's last message has lines \`Say: <text>\`, with these: one an answer, the last one from then
+on. KEY is a setting such as --tokens-per-second 200, --thinking-tokens 20 or [10,40], --skill 2, --seed 7; FILE holds
+them as YAML.`,
     load: async () => (await import('./simulator.js')).simulatorCommand,
   },
   step: {

@@ -147,8 +147,9 @@ async function answerLine(text: string, run: LineRun): Promise<Printed> {
     );
     return only(answer);
   } catch (error) {
-    const type = error instanceof Fault ? error.type : 'EnvironmentRejected';
-    return { error: { type, message: describeError(error) } };
+    // A fault's message has its causes already.
+    if (error instanceof Fault) return { error: { type: error.type, message: error.message } };
+    return { error: { type: 'EnvironmentRejected', message: describeError(error) } };
   }
 }
 

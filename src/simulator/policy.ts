@@ -2,6 +2,7 @@ import { createActions } from './actions.js';
 import { choose, isGreedy, type Distribution, type Sampling } from './distribution.js';
 import type { Random } from './random.js';
 import { readScene } from './scene.js';
+import type { ScriptedAnswer } from './script.js';
 import { beginsWord, createWords, readWords } from './thinking.js';
 import { IM_END } from './tokenizer.js';
 
@@ -34,6 +35,7 @@ type Place =
 
 /**
  * The policy: thinks in words, then, when the prompt shows a sliding puzzle, writes an action on a new line, then ends.
+ * A prompt whose last message has lines `Say: <text>` gets these instead, one an answer (script.ts).
  * The distribution of the next token depends on the tokens before it alone, so an answer that is resumed in its middle
  * goes on as it would have (a greedy one with the same tokens and logprobs; captures 126 to 132).
  */
@@ -45,9 +47,12 @@ export function createPolicy(): (request: PolicyRequest) => Generation {
     const { sampling, skill, prompt } = request;
     const scene = readScene(prompt);
     const actions =
-      scene.board === null ? null : actionsFor({ board: scene.board, skill, sampling });
+      scene.script !== null
+        ? certainly(scene.script.bytes)
+        : scene.board && actionsFor({ board: scene.board, skill, sampling });
     const writer = createWriter(request);
-    let place: Place | null = findPlace(scene.said, actions);
+    let place: Place | null =
+      scene.script === null ? findPlace(scene.said, actions) : findLine(scene.script);
     while (place !== null && !writer.isFull()) {
       place = step(place, { request, writer, actions, wordsFor });
     }
@@ -72,6 +77,17 @@ function findPlace(said: readonly number[], actions: Distribution | null): Place
     }
   }
   return START;
+}
+
+function findLine({ bytes, said }: ScriptedAnswer): Place {
+  return said === bytes.length
+    ? { part: 'ending' }
+    : { part: 'acting', said: bytes.slice(0, said) };
+}
+
+/** Nothing else can be said. */
+function certainly(bytes: readonly number[]): Distribution {
+  return { choices: [{ bytes, probability: 1, logprobs: bytes.map(() => 0) }], greedy: true };
 }
 
 type Writer = ReturnType<typeof createWriter>;

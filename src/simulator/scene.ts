@@ -1,10 +1,13 @@
 import { currentBoard, type Board } from './board.js';
+import { scriptedAnswer, type ScriptedAnswer } from './script.js';
 import { END_OF_TEXT, IM_END, IM_START, isSpecial } from './tokenizer.js';
 
 /** What the policy understands of a prompt. */
 export interface Scene {
   /** The sliding puzzle's board after all moves so far; null when the prompt is about something else. */
   board: Board | null;
+  /** What the prompt itself wants to be told; null when it leaves that to the policy. */
+  script: ScriptedAnswer | null;
   /** What the assistant has already said in this answer: a resumed request ends with it. */
   said: readonly number[];
 }
@@ -31,7 +34,11 @@ export function readScene(prompt: readonly number[]): Scene {
     prompt.map((id) => (isSpecial(id) ? (MARKS.get(id) ?? 0xfd) : id)),
   ).toString('latin1');
   const begin = Math.max(...TURN_BEGINS.map((mark) => endOf(text, mark)));
-  return { board: currentBoard(text), said: begin === -1 ? [] : prompt.slice(begin) };
+  return {
+    board: currentBoard(text),
+    script: scriptedAnswer(text),
+    said: begin === -1 ? [] : prompt.slice(begin),
+  };
 }
 
 function endOf(text: string, mark: string): number {

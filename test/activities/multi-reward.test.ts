@@ -40,6 +40,8 @@ describe('an answer for one sample', () => {
       answerOfOne({ ...good, next_stop_strings: [null] }, 'sums').next_stop_strings,
       null,
     );
+    for (const without of [required, { ...good, answers: null }, { ...good, answers: [null] }])
+      assert.ok(!('answer' in answerOfOne(without, 'sums')));
   });
 
   test('with named components is worth their sum', () => {
@@ -81,6 +83,9 @@ describe('an answer for one sample', () => {
     [{ ...good, terminateds: ['yes'] }, 'terminateds.0: '],
     [{ ...good, next_stop_strings: [['']] }, 'next_stop_strings.0.0: '],
     [{ ...good, next_stop_strings: [] }, `next_stop_strings: ${one} 0`],
+    [{ ...good, answers: [] }, `answers: ${one} 0`],
+    [{ ...good, answers: ['4', '5'] }, `answers: ${one} 2`],
+    [{ ...good, answers: [4] as never }, 'answers.0: '],
     [undefined, '(input): expected object, got nothing'],
     ['done', '(input): expected object, got "done"'],
   ]; // prettier-ignore

@@ -10,15 +10,28 @@ import { PROJECT_ROOT } from '../harness/project-root.js';
 const EXAMPLE = path.join(PROJECT_ROOT, 'examples', 'custom-environment');
 const MAIN = path.join(PROJECT_ROOT, 'src', 'cli', 'main.ts');
 
+/** No step needs it, but temporal.yaml does. */
+const GENERATION = {
+  generation: { default: { kind: 'vllm', base_urls: ['http://127.0.0.1:8000/v1'] } },
+};
+
 async function step(
   t: TestContext,
-  { lines, environment = 'words' }: { lines: string[]; environment?: string },
+  {
+    lines,
+    environment = 'words',
+    environments,
+  }: { lines: string[]; environment?: string; environments?: object },
 ) {
   const folder = await mkdtemp(path.join(tmpdir(), 'step-'));
   t.after(() => rm(folder, { recursive: true }));
   const input = path.join(folder, 'lines.jsonl');
   await writeFile(input, lines.map((line) => `${line}\n`).join(''));
-  const config = path.join(EXAMPLE, 'temporal.yaml');
+  const own = path.join(folder, 'temporal.yaml');
+  // JSON is YAML.
+  if (environments !== undefined)
+    await writeFile(own, JSON.stringify({ ...GENERATION, environments }));
+  const config = environments === undefined ? path.join(EXAMPLE, 'temporal.yaml') : own;
   const options = ['--environment', environment, '--input', input, '--config', config];
   const { status, stdout, stderr } = spawnSync(
     process.execPath,
@@ -74,6 +87,15 @@ describe('temporal-rollout step', () => {
     assert.match(errors[0]?.message ?? '', /^line 1: expected a JSON object/);
     assert.equal(errors[1], undefined);
     assert.match(errors[2]?.message ?? '', /^line 3: metdata: unknown field/);
+  });
+
+  test('says once why an environment does not answer', async (t) => {
+    const environments = { away: { kind: 'http', url: 'http://127.0.0.1:1' } };
+    const given = { lines: [said('x')], environment: 'away', environments };
+    const { status, printed, stderr } = await step(t, given);
+    assert.equal(status, 1, stderr);
+    const message = 'POST http://127.0.0.1:1/step failed: connect ECONNREFUSED 127.0.0.1:1';
+    assert.deepEqual(printed, [{ error: { type: 'EnvironmentUnavailable', message } }]);
   });
 
   test('exits with 2 for an environment that there is not, and says which there are', async (t) => {

@@ -1,104 +1,226 @@
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
-import type { ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
+import { spawnSync } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { createInterface } from 'node:readline';
 import { after, before, describe, test } from 'node:test';
-import { PROJECT_ROOT } from '../harness/dev-server.js';
-import type { RecoveryBed } from '../harness/recovery-bed.js';
-import { startRecoveryBed } from '../harness/recovery-bed.js';
+import type { RolloutProgress } from '../../src/activities/contract.js';
+import { createLocalSandbox } from '../../src/environments/code/local-sandbox.js';
+import { graderCommand } from '../../src/environments/math/grader-install.js';
+import { EnvironmentSettings } from '../../src/environments/settings.js';
 import { firstFreePort } from '../../src/local/free-port.js';
+import { describeError } from '../../src/model/faults.js';
+import type { Row } from '../../src/model/row.js';
+import type { Sample } from '../../src/model/sample.js';
+import { PROJECT_ROOT } from '../harness/dev-server.js';
+import { copyJournals } from '../harness/journal-copies.js';
+import { descendantsWith, isRunning } from '../harness/process-tree.js';
+import type { PythonServer } from '../harness/python-server.js';
+import { startPythonServer } from '../harness/python-server.js';
+import type { RecoveryBatch, RecoveryBed } from '../harness/recovery-bed.js';
+import { startRecoveryBed } from '../harness/recovery-bed.js';
 import { eventually } from '../harness/waiting.js';
 
 const MIXED = path.join(PROJECT_ROOT, 'examples', 'mixed');
+const REPEATS = 2;
 const skip = spawnSync('python3', ['--version']).status !== 0 ? 'there is no python3' : false;
 
-async function startPython(port: number): Promise<ChildProcess> {
-  const args = ['-m', 'rollout_environment', 'environment:Countdown', '--port', String(port)];
-  const child = spawn('python3', args, {
-    cwd: MIXED,
-    env: {
-      ...process.env,
-      PYTHONPATH: path.join(PROJECT_ROOT, 'python'),
-      PYTHONDONTWRITEBYTECODE: '1',
-    },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  await once(createInterface({ input: child.stdout }), 'line');
-  return child;
+const CODE = EnvironmentSettings.parse({ kind: 'code' });
+
+/** Why this machine has no sandbox; null: it has one. */
+async function missingSandbox(): Promise<string | null> {
+  assert.ok(CODE.kind === 'code');
+  const sandbox = createLocalSandbox({ settings: CODE, report: () => undefined });
+  try {
+    await sandbox.level(AbortSignal.timeout(60_000));
+    return null;
+  } catch (error) {
+    return describeError(error);
+  } finally {
+    await sandbox.close();
+  }
+}
+
+/** The environments that this machine cannot run, each with the reason. */
+async function missingTasks(): Promise<Map<string, string>> {
+  const grader = graderCommand(process.env) === null ? 'the maths grader is not installed' : null;
+  const linux = process.platform === 'linux' ? null : 'processes are found in /proc';
+  const missing = { math: linux ?? grader, code: linux ?? (await missingSandbox()) };
+  return new Map(Object.entries(missing).filter((entry): entry is [string, string] => entry[1] !== null)); // prettier-ignore
+}
+
+async function mixedSamples(missing: Map<string, string>): Promise<Sample[]> {
+  const text = await readFile(path.join(MIXED, 'samples.jsonl'), 'utf8');
+  const samples = text
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Sample);
+  return samples.filter(({ task_name }) => !missing.has(task_name));
+}
+
+/** By what their command lines say. */
+const GRADER = 'grader.py';
+const INTERPRETER = 'sys.modules["runner"].main(hello)';
+
+function killAll(pids: number[]): void {
+  for (const pid of pids) process.kill(pid, 'SIGKILL');
 }
 
 describe('a batch of several environments', { timeout: 300_000, skip }, () => {
   let bed: RecoveryBed;
-  let python: ChildProcess | null = null;
+  let python: PythonServer | null = null;
   let port = 0;
+  let missing: Map<string, string>;
+  let samples: Sample[];
 
   before(async () => {
+    missing = skip === false ? await missingTasks() : new Map<string, string>();
+    samples = await mixedSamples(missing);
     port = await firstFreePort(19_000 + (process.pid % 1000));
+    const all = {
+      sliding_puzzle: { kind: 'sliding_puzzle' },
+      math: { kind: 'math', verifier: 'hf_math_verify', return_extracted_answer: true },
+      code: { kind: 'code' },
+      words: { kind: 'module', path: path.join(MIXED, '../custom-environment/environment.ts') },
+      countdown: { kind: 'http', url: `http://127.0.0.1:${port}`, task_queue: 'countdown', max_concurrent: 8 }, // prettier-ignore
+    } as const;
     bed = await startRecoveryBed({
       name: 'mixed',
-      simulator: { tokens_per_second: 200 },
-      environments: {
-        sliding_puzzle: { kind: 'sliding_puzzle' },
-        words: {
-          kind: 'module',
-          path: path.join(PROJECT_ROOT, 'examples', 'custom-environment', 'environment.ts'),
-        },
-        countdown: {
-          kind: 'http',
-          url: `http://127.0.0.1:${port}`,
-          task_queue: 'countdown',
-          max_concurrent: 8,
-        },
-      },
+      // A turn lasts long enough to be met in its midst.
+      simulator: { tokens_per_second: 20, dev_mode: true },
+      environments: Object.fromEntries(Object.entries(all).filter(([name]) => !missing.has(name))),
     });
   });
   after(async () => {
-    python?.kill('SIGKILL');
+    await python?.kill();
     await bed.end();
   });
 
-  test('waits for the Python server, outlives its end, and gives metrics by environment', () =>
+  const ofTask = (task: string): string[] =>
+    samples.flatMap(({ task_name }, row) =>
+      task_name === task
+        ? Array.from({ length: REPEATS }, (_, repeat) => `mixed/${row}-${repeat}`)
+        : [],
+    );
+
+  /** The batch's rollouts of a task that are between their first generation and observation, or behind that and before the second generation. */
+  const rolloutsIn = async (task: string, place: 'first step' | 'second turn'): Promise<string[]> =>
+    [...(await copyJournals(bed.storeRoot('mixed'), 'mixed')).rollouts]
+      .filter(([id]) => ofTask(task).includes(id))
+      .filter(([, { generations, observations }]) =>
+        place === 'first step'
+          ? generations.has(0) && !observations.has(0)
+          : observations.has(0) && !generations.has(1),
+      )
+      .map(([id]) => id);
+
+  const waitingOf = async (rollout_id: string): Promise<RolloutProgress['waiting']> => {
+    const rollout = bed.server().client.workflow.getHandle(rollout_id);
+    return (await rollout.query<RolloutProgress>('progress')).waiting;
+  };
+
+  const control = async (action: string): Promise<void> => {
+    const { ok } = await fetch(`${bed.simulator().url}${action}`, { method: 'POST' });
+    assert.ok(ok, action);
+  };
+
+  /** It stands still before the first answer is whole, and so is in the midst of a check when it is killed. */
+  const killGraderInCheck = async (worker: number): Promise<void> => {
+    await eventually({ what: 'rollouts', timeout_ms: 30_000 }, async () => {
+      return (await copyJournals(bed.storeRoot('mixed'), 'mixed')).rollouts.size > 0;
+    });
+    const graders = descendantsWith(worker, GRADER);
+    assert.ok(graders.length > 0, 'no grader is there');
+    for (const pid of graders) process.kill(pid, 'SIGSTOP');
+    await eventually({ what: 'an answer to be checked', timeout_ms: 30_000 }, async () => {
+      return (await rolloutsIn('math', 'first step')).length > 0;
+    });
+    killAll(graders);
+  };
+
+  /** While no token comes, so that the second turns are still to come. */
+  const killBetweenTurns = async (worker: number): Promise<void> => {
+    const task = missing.has('code') ? 'countdown' : 'code';
+    const between = async (): Promise<boolean> =>
+      (await rolloutsIn(task, 'second turn')).length > 0;
+    await eventually({ what: `a second turn of ${task}`, timeout_ms: 60_000 }, between);
+    await control('/pause?mode=keep');
+    assert.ok(await between(), 'paused too late');
+    if (task === 'code') {
+      const interpreters = descendantsWith(worker, INTERPRETER);
+      assert.ok(interpreters.length > 0, 'no interpreter is there');
+      killAll(interpreters);
+      const gone = (): boolean => !interpreters.some(isRunning);
+      await eventually({ what: 'the end of the interpreters', timeout_ms: 10_000 }, gone);
+    }
+    await python?.kill();
+    await bed.simulator().change({ tokens_per_second: 200 });
+    await control('/resume');
+  };
+
+  const start = async (batch: RecoveryBatch): Promise<void> => {
+    const request = JSON.parse(await readFile(path.join(MIXED, 'batch.json'), 'utf8')) as object;
+    await batch.start({ ...request, samples });
+    await eventually({ what: 'the batch to wait', timeout_ms: 60_000 }, async () => {
+      const { phase, waiting } = await batch.progress();
+      return phase === 'planning' && waiting?.service.endsWith(`:${port}`) === true;
+    });
+  };
+
+  const checkRows = (rollouts: Row[]): void => {
+    const of = (task: string): Row[] => rollouts.filter(({ task_name }) => task_name === task);
+    const contents = (row: Row): unknown[] =>
+      row.message_log.slice(1).map(({ content }) => content);
+    for (const row of of('words')) assert.ok(Number(row.extracted_answer) >= 1);
+    for (const task of ['sliding_puzzle', 'code', 'countdown'])
+      assert.ok(of(task).every((row) => !('extracted_answer' in row)));
+    for (const row of of('math')) {
+      const right = row.extra_env_info['ground_truth'] === '42';
+      assert.equal(row.total_reward, right ? 1 : 0);
+      assert.equal(row.extracted_answer, right ? '42' : '2/3');
+      assert.equal(contents(row)[1], `Environment: ${right ? 'correct' : 'incorrect'}`);
+    }
+    for (const row of of('code')) {
+      const [first, silence, second, value] = contents(row);
+      assert.match(`${String(first)} ${String(second)}`, /^<code>(x|double) = .* <code>(x \+ 1|double\(21\))<\/code>$/); // prettier-ignore
+      assert.deepEqual([silence, value], ['', '<result>42</result>']);
+      assert.deepEqual([row.turn_count, row.terminated], [2, true]);
+    }
+  };
+
+  test('waits for its Python server, outlives kills of it, of the grader and of sandboxes, and gives metrics by environment', (t) =>
     bed.observed(async () => {
+      for (const [task, reason] of missing) t.diagnostic(`without ${task}: ${reason}`);
       const worker = await bed.startWorker('mixed');
       const batch = bed.batch('mixed', 'mixed');
-      const text = await readFile(path.join(MIXED, 'samples.jsonl'), 'utf8');
-      const samples = text
-        .trim()
-        .split('\n')
-        .map((line) => JSON.parse(line) as never);
-      await batch.start({
-        ...(JSON.parse(await readFile(path.join(MIXED, 'batch.json'), 'utf8')) as object),
-        samples,
+      await start(batch);
+      python = await startPythonServer({ cwd: MIXED, served: 'environment:Countdown', port });
+      if (!missing.has('math')) await killGraderInCheck(worker.pid());
+      await killBetweenTurns(worker.pid());
+      await eventually({ what: 'a rollout to wait', timeout_ms: 30_000 }, async () => {
+        const waits = await Promise.all(ofTask('countdown').map(waitingOf));
+        return waits.some((waiting) => waiting?.service.endsWith(`:${port}`));
       });
-      await eventually({ what: 'the batch to wait', timeout_ms: 20_000 }, async () => {
-        const { phase, waiting } = await batch.progress();
-        return phase === 'planning' && waiting?.service.endsWith(`:${port}`) === true;
-      });
-      python = await startPython(port);
-      await eventually({ what: 'rollouts that end', timeout_ms: 60_000 }, async () => {
-        return (await batch.progress()).done >= 3;
-      });
-      python.kill('SIGKILL');
-      await once(python, 'exit');
-      python = await startPython(port);
+      python = await startPythonServer({ cwd: MIXED, served: 'environment:Countdown', port });
       const { result, rollouts, failures } = await batch.outcome();
+      assert.equal(worker.ownEnds(), 0);
       await worker.stop();
 
-      assert.equal(failures.length, 0);
-      assert.equal(rollouts.length, 18);
-      assert.equal(result?.counts.completed, 18);
+      assert.deepEqual(failures, []);
+      assert.equal(rollouts.length, samples.length * REPEATS);
+      assert.equal(result?.counts.completed, samples.length * REPEATS);
+      checkRows(rollouts);
       const { metrics } = result;
-      assert.equal(metrics['env/countdown/played'], 6);
-      assert.equal(metrics['env/countdown/finished'], 6);
-      const rate = metrics['env/sliding_puzzle/sliding_puzzle_success_rate'] ?? -1;
-      assert.ok(rate >= 0 && rate <= 1);
-      const words = rollouts.filter((row) => row['task_name'] === 'words');
-      assert.ok(words.every(({ extracted_answer }) => Number(extracted_answer) >= 1));
-      assert.ok(
-        rollouts.every((row) => row['task_name'] === 'words' || !('extracted_answer' in row)),
-      );
+      const { 'env/sliding_puzzle/sliding_puzzle_success_rate': solved = -1, ...others } =
+        Object.fromEntries(Object.entries(metrics).filter(([name]) => name.startsWith('env/')));
+      assert.ok(solved >= 0 && solved <= 1);
+      assert.deepEqual(others, {
+        'env/countdown/played': 6,
+        'env/countdown/finished': 6,
+        ...(!missing.has('math') && {
+          'env/math/accuracy': 0.5,
+          'env/math/pass@samples_per_prompt': 0.5,
+          'env/math/num_problems_in_batch': 4,
+        }),
+      });
     }));
 });
