@@ -35,7 +35,7 @@ def set_limits(limits):
     bounds = {
         resource.RLIMIT_AS: limits["memory"],
         resource.RLIMIT_FSIZE: limits["disk"],
-        resource.RLIMIT_NOFILE: 128,
+        resource.RLIMIT_NOFILE: 64,
         resource.RLIMIT_CORE: 0,
     }
     if limits["processes"] is not None:
@@ -73,9 +73,11 @@ def landlock(readable, writable):
     attributes = struct.pack("=QQQ", handled, 3 if abi >= 4 else 0, 3 if abi >= 6 else 0)
     size = 8 if abi < 4 else 16 if abi < 6 else 24
     ruleset = checked(libc.syscall(CREATE_RULESET, attributes, size, 0), "landlock_create_ruleset")
-    devices = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"]
+    # A shared map of a /dev/zero that can be written is memory that belongs to no process.
+    devices = {path: READ_FILE | WRITE_FILE | TRUNCATE for path in ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")}
+    devices["/dev/zero"] = READ_FILE
     rules = [(path, READ) for path in readable] + [(path, WORK) for path in writable]
-    rules += [(path, READ_FILE | WRITE_FILE | TRUNCATE) for path in devices]
+    rules += devices.items()
     for path, rights in rules:
         try:
             file = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -96,10 +98,12 @@ KILL_PROCESS, ERRNO, ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
 LOAD, JUMP_EQUAL, JUMP_GREATER, JUMP_AT_LEAST, JUMP_BITS, AND, RETURN = 0x20, 0x15, 0x25, 0x35, 0x45, 0x54, 0x06
 NUMBER, ARCHITECTURE, FIRST_ARGUMENT = 0, 4, 16
 NEW_NAMESPACES = 0x7E020000
+O_TRUNC, SHARED_ANONYMOUS = 0x200, 0x21
 
 NEVER = """
     accept accept4 bind connect listen socket
     ptrace process_vm_readv process_vm_writev process_madvise process_mrelease kcmp pidfd_getfd perf_event_open
+    sendmsg sendmmsg timer_create
     setsid setpgid setpriority ioprio_set sched_setattr sched_setparam sched_setscheduler migrate_pages move_pages
     unshare setns mount umount2 pivot_root chroot move_mount open_tree fsopen fsconfig fsmount fspick mount_setattr
     statmount listmount name_to_handle_at open_by_handle_at quotactl quotactl_fd fanotify_init fanotify_mark
@@ -109,7 +113,8 @@ NEVER = """
     init_module finit_module delete_module kexec_load kexec_file_load reboot swapon swapoff acct syslog personality
     ioperm iopl sethostname setdomainname settimeofday clock_settime clock_adjtime adjtimex
 """.split()
-"""memfd and SysV memory belong to no process's resident set, so that no limit would count them."""
+"""memfd and SysV memory belong to no process's resident set, so that no limit would count them; nor would any count
+deleted files whose descriptors are on their way (sendmsg). A timer (timer_create) could wake a process that was stopped."""
 
 OF_OTHERS_FILES = """
     chmod fchmod fchmodat fchmodat2 chown fchown fchownat lchown setxattr lsetxattr fsetxattr removexattr
@@ -180,6 +185,16 @@ def seccomp(owns_other_files):
     # glibc asks for clone3 first and takes ENOSYS as "use clone", whose flags a filter can read.
     rules.refuse(["clone3"], errno.ENOSYS)
     rules.judge("clone", 0, [instruction(JUMP_BITS, NEW_NAMESPACES, 0, 1), answer(errno.EPERM)])
+    # Landlock knows truncation since ABI 3 (Linux 6.2). Before, only opening for writing was asked about: these flags
+    # empty a file without it.
+    for name, index in (("open", 1), ("openat", 2)):
+        refusals = [step for value in (O_TRUNC, O_TRUNC | 3) for step in (instruction(JUMP_EQUAL, value, 0, 1), answer(errno.EPERM))]
+        rules.judge(name, index, [instruction(AND, O_TRUNC | 3), *refusals])
+    # Its flags are in memory, where a filter cannot look; C libraries ask for openat.
+    rules.refuse(["openat2"], errno.ENOSYS)
+    # Shared memory of no file, filled by a process that has ended, belongs to none that is left.
+    shared = [instruction(AND, SHARED_ANONYMOUS), instruction(JUMP_EQUAL, SHARED_ANONYMOUS, 0, 1), answer(errno.EPERM)]
+    rules.judge("mmap", 3, shared)
     abi = landlock_abi()
     if abi < 3:
         rules.refuse(["truncate"])
