@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import hashlib
 import inspect
 import json
 import threading
@@ -14,11 +15,6 @@ from .answers import Unavailable, to_answer, to_json
 
 class BadRequest(Exception):
     pass
-
-
-def _call(method, *arguments):
-    result = method(*arguments)
-    return asyncio.run(_wait(result)) if inspect.isawaitable(result) else result
 
 
 async def _wait(awaitable):
@@ -35,6 +31,7 @@ class _Service:
         self.answers = OrderedDict()
         self.max_answers = max_answers
         self.lock = threading.Lock()
+        self.loop = None
 
     def step(self, body, key):
         logs, metadata = body.get("message_log_batch"), body.get("metadata")
@@ -47,7 +44,9 @@ class _Service:
             good = isinstance(log, list) and all(isinstance(m, dict) and "role" in m and "content" in m for m in log)
             if not good:
                 raise BadRequest(f"message_log_batch.{i}: expected messages with role and content")
-        return self._once(key, lambda: to_answer(self._locked(self.environment.step, logs, metadata)))
+        # A key that comes with another body is another request: of another store, or of a batch that was deleted.
+        known = (key, hashlib.sha256(json.dumps([logs, metadata]).encode()).digest()) if key else None
+        return self._once(known, lambda: to_answer(self._locked(self.environment.step, logs, metadata)))
 
     def metrics(self, body):
         """Upstream's returns (batch, metrics); the metrics alone are taken, too."""
@@ -59,7 +58,16 @@ class _Service:
 
     def _locked(self, method, *arguments):
         with self.turn:
-            return _call(method, *arguments)
+            result = method(*arguments)
+            return self._awaited(result) if inspect.isawaitable(result) else result
+
+    def _awaited(self, awaitable):
+        """In one loop for all calls: what an environment keeps (a session, a pool) belongs to the loop that it began in."""
+        with self.lock:
+            if self.loop is None:
+                self.loop = asyncio.new_event_loop()
+                threading.Thread(target=self.loop.run_forever, daemon=True).start()
+        return asyncio.run_coroutine_threadsafe(_wait(awaitable), self.loop).result()
 
     def _once(self, key, make):
         """The first request of a key computes, others wait for it; a failure is not kept."""

@@ -1,3 +1,4 @@
+import asyncio
 import dataclasses
 import json
 import sys
@@ -54,6 +55,19 @@ class Counter:
         return batch, {"count": len(batch)}
 
 
+class Asynchronous:
+    """Keeps what belongs to the event loop that it began in."""
+
+    def __init__(self):
+        self.loop = None
+
+    async def step(self, message_log_batch, metadata):
+        self.loop = self.loop or asyncio.get_running_loop()
+        same = self.loop is asyncio.get_running_loop() and not self.loop.is_closed()
+        seen = [{"role": "environment", "content": ""}]
+        return Return(seen, [None], [None], [1.0 if same else 0.0], [1], None)
+
+
 class Bare:
     def step(self, message_log_batch, metadata):
         return {"observations": [], "rewards": [], "terminateds": []}
@@ -89,6 +103,15 @@ class Served(unittest.TestCase):
         return self.post("/step", {"message_log_batch": [log], "metadata": [{}]}, key)
 
 
+class AsynchronousSteps(Served):
+    environment = Asynchronous
+
+    def test_run_in_one_event_loop(self):
+        for _ in range(3):
+            status, answer = self.step("hi")
+            self.assertEqual((status, answer["rewards"]), (200, [1.0]))
+
+
 class Steps(Served):
     def test_a_named_tuple_with_tensors_is_answered_as_json(self):
         status, answer = self.step("hi")
@@ -102,6 +125,11 @@ class Steps(Served):
     def test_unavailable_is_for_trying_again_and_is_not_kept(self):
         self.assertEqual(self.step("away", "k")[0], 503)
         self.assertEqual(self.step("away", "k")[0], 503)
+        self.assertEqual(self.object.steps, 2)
+
+    def test_a_key_with_another_body_is_another_request(self):
+        for said in ("one", "two", "one"):
+            self.assertEqual(self.step(said, "k")[1]["answers"], [said])
         self.assertEqual(self.object.steps, 2)
 
     def test_nan_is_no_answer(self):

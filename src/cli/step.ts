@@ -1,4 +1,3 @@
-import { Console } from 'node:console';
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { access, constants } from 'node:fs/promises';
@@ -55,8 +54,7 @@ export async function stepCommand(args: string[]): Promise<number> {
     return misused(`unknown environment ${JSON.stringify(name)}; ${file} has ${known || 'none'}`);
   }
   await access(input, constants.R_OK);
-  // Standard output is JSON lines alone, whatever an environment's code prints.
-  Object.assign(console, new Console(process.stderr));
+  const print = takeOverOutput();
   const factory = createEnvironmentFactory({
     settings: config.environments,
     env: process.env,
@@ -71,7 +69,7 @@ export async function stepCommand(args: string[]): Promise<number> {
     const environment = await factory.create(name);
     const own = 'max_concurrent' in settings ? settings.max_concurrent : undefined;
     const at_once = environment.in_process ? 1 : (own ?? AT_ONCE);
-    return await runLines({ environment, name, input, at_once, signal: stop.signal });
+    return await runLines({ environment, name, input, at_once, print, signal: stop.signal });
   } finally {
     process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
     await factory.close();
@@ -92,11 +90,12 @@ interface Run {
   name: string;
   input: string;
   at_once: number;
+  print: Print;
   signal: AbortSignal;
 }
 
 /** Lines begin in order and are printed in order, each as soon as it and all before it are done. */
-async function runLines({ input, at_once, ...run }: Run): Promise<number> {
+async function runLines({ input, at_once, print, ...run }: Run): Promise<number> {
   const lines = createInterface({ input: createReadStream(input, 'utf8'), crlfDelay: Infinity });
   const ahead: Promise<void>[] = [];
   let printed = Promise.resolve();
@@ -121,13 +120,20 @@ async function runLines({ input, at_once, ...run }: Run): Promise<number> {
   return failed > 0 || run.signal.aborted ? 1 : 0;
 }
 
-const print = (result: Printed): Promise<void> =>
-  new Promise((resolve, reject) => {
-    process.stdout.write(`${JSON.stringify(result)}\n`, (error) => {
-      if (error) reject(error);
-      else resolve();
+type Print = (result: Printed) => Promise<void>;
+
+/** Standard output is JSON lines alone: whatever an environment's code prints goes to standard error. */
+function takeOverOutput(): Print {
+  const write = process.stdout.write.bind(process.stdout);
+  process.stdout.write = process.stderr.write.bind(process.stderr);
+  return (result) =>
+    new Promise((resolve, reject) => {
+      write(`${JSON.stringify(result)}\n`, (error) => {
+        if (error) reject(error);
+        else resolve();
+      });
     });
-  });
+}
 
 interface LineRun extends Pick<Run, 'environment' | 'name' | 'signal'> {
   number: number;

@@ -5,7 +5,7 @@ import { pino } from 'pino';
 import type { Logger } from 'pino';
 import { createRunAttempt } from '../activities/attempt.js';
 import type { Waiting } from '../activities/contract.js';
-import type { Dependencies } from '../activities/dependencies.js';
+import type { Dependencies, DeployedEnvironment } from '../activities/dependencies.js';
 import { createActivities } from '../activities/index.js';
 import { Fault, describeError } from '../model/faults.js';
 import { toMs } from '../model/durations.js';
@@ -28,6 +28,17 @@ export async function runWorker(config: Config, signal: AbortSignal): Promise<vo
   installRuntime(log);
   boundMemory(config, log);
   const parts = await createParts(config, { env: process.env, log });
+  try {
+    await runParts(parts, { config, log, signal });
+  } finally {
+    await parts.close();
+  }
+}
+
+async function runParts(
+  parts: Parts,
+  { config, log, signal }: { config: Config; log: Logger; signal: AbortSignal },
+): Promise<void> {
   void probeEnvironments(parts, { log, signal });
   const connected = await connect(config, { log, signal });
   if (connected === null) return;
@@ -52,7 +63,6 @@ export async function runWorker(config: Config, signal: AbortSignal): Promise<vo
     await running;
   } finally {
     clearInterval(recheck);
-    await parts.close();
     await connection.close();
   }
   log.info('worker stopped');
@@ -71,23 +81,27 @@ function boundMemory(config: Config, log: Logger): void {
   }
 }
 
+const PROBE_MS = 30_000;
+
 /** Said aloud and waited for by nobody: batches ask again when they are planned. */
 async function probeEnvironments(
   { environments }: Parts,
   { log, signal }: { log: Logger; signal: AbortSignal },
 ): Promise<void> {
-  for (const [name, { environment, is_asked }] of environments) {
-    if (!is_asked || environment.health === undefined) continue;
+  const probe = async ([name, { environment, is_asked }]: [string, DeployedEnvironment]) => {
+    if (!is_asked || environment.health === undefined) return;
+    const late = AbortSignal.timeout(PROBE_MS);
     try {
-      await environment.health(signal);
+      await environment.health(AbortSignal.any([signal, late]));
       log.info({ environment: name }, 'the environment answers');
     } catch (error) {
       // Whoever refuses the question is there.
-      if (signal.aborted || (error instanceof Fault && error.type === 'EnvironmentRejected'))
-        continue;
+      const isThere = error instanceof Fault && error.type === 'EnvironmentRejected';
+      if (signal.aborted || isThere) return;
       log.warn({ environment: name }, `the environment is away: ${describeError(error)}`);
     }
-  }
+  };
+  await Promise.all([...environments].map(probe));
 }
 
 function installRuntime(log: Logger): void {

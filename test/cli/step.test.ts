@@ -89,6 +89,20 @@ describe('temporal-rollout step', () => {
     assert.match(errors[2]?.message ?? '', /^line 3: metdata: unknown field/);
   });
 
+  test('prints nothing else on standard output, whatever the environment prints', async (t) => {
+    const folder = await mkdtemp(path.join(tmpdir(), 'step-loud-'));
+    t.after(() => rm(folder, { recursive: true }));
+    const file = path.join(folder, 'loud.mjs');
+    const source = `process.stdout.write('loading\\n');
+export default { stepOne() { console.log('thinking'); return { observation: '', reward: 1, terminated: true }; } };`;
+    await writeFile(file, source);
+    const environments = { loud: { kind: 'module', path: file } };
+    const given = { lines: [said('x')], environment: 'loud', environments };
+    const { printed, stderr } = await step(t, given);
+    assert.equal(printed.length, 1);
+    assert.match(stderr, /loading\nthinking/);
+  });
+
   test('says once why an environment does not answer', async (t) => {
     const environments = { away: { kind: 'http', url: 'http://127.0.0.1:1' } };
     const given = { lines: [said('x')], environment: 'away', environments };

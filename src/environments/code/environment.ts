@@ -120,8 +120,12 @@ function refuseRaised(ran: Ran): void {
   throw new Fault({ type: 'EnvironmentRejected', message });
 }
 
-/** Addresses differ from process to process. */
-const comparable = (text: string): string => text.replaceAll(/0x[0-9a-f]{6,16}/g, '0x…');
+/** Addresses, the working directory's name and those of temporary files differ from process to process. */
+const comparable = (text: string): string =>
+  text
+    .replaceAll(/0x[0-9a-f]{6,16}/g, '0x…')
+    .replaceAll(/\/[^\s'"]*rollout-code-[A-Za-z0-9]+/g, '…')
+    .replaceAll(/\btmp[a-z0-9_]{8}\b/g, 'tmp…');
 const QUOTED = 200;
 
 function compare({ message, observation }: ExecutedTurn, again: string): void {

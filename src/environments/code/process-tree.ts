@@ -31,6 +31,7 @@ export interface Tree {
 
 export function usageOf({ root, levels, folder, mounts, disk_bound }: Tree): TreeUsage {
   const usage = { memory: 0, tasks: 0, cpu_ms: 0, disk: 0 };
+  const deleted = new Map<string, number>();
   let generation = [root];
   for (let level = 0; generation.length > 0; level++) {
     const [first] = generation;
@@ -43,10 +44,12 @@ export function usageOf({ root, levels, folder, mounts, disk_bound }: Tree): Tre
       const { memory, tasks } = statusOf(pid);
       usage.memory += memory;
       usage.tasks += tasks;
-      if (folder !== null) usage.disk += deletedFiles(pid, folder);
+      if (folder === null) continue;
+      for (const [inode, bytes] of deletedFiles(pid, folder)) deleted.set(inode, bytes);
     }
     generation = generation.flatMap(childrenOf);
   }
+  for (const bytes of deleted.values()) usage.disk += bytes;
   if (folder !== null) usage.disk += sizeOf(folder, disk_bound);
   return usage;
 }
@@ -84,30 +87,51 @@ function cpuOf(pid: number): number {
   return fields.slice(11, 15).reduce((total, ticks) => total + Number(ticks) * TICK_MS, 0);
 }
 
+/** A main thread that has ended shows neither memory nor files: its other threads do. */
+const tasksOf = (pid: number): string[] =>
+  entriesOf(`/proc/${pid}/task`).map((task) => `/proc/${pid}/task/${task}`);
+
 function statusOf(pid: number): { memory: number; tasks: number } {
-  const status = contentsOf(`/proc/${pid}/status`);
+  const tasks = tasksOf(pid);
+  let status = contentsOf(`/proc/${pid}/status`);
+  for (const task of status.includes('RssAnon') ? [] : tasks) {
+    status = contentsOf(`${task}/status`);
+    if (status.includes('RssAnon')) break;
+  }
   const number = (name: string): number =>
     Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(status)?.[1] ?? 0);
   const memory = (number('RssAnon') + number('RssShmem') + number('VmSwap')) * 1024;
-  return { memory, tasks: number('Threads') };
+  return { memory, tasks: tasks.length };
 }
 
-function deletedFiles(pid: number, folder: string): number {
-  let bytes = 0;
-  for (const file of entriesOf(`/proc/${pid}/fd`)) {
+const DELETED = ' (deleted)';
+
+/** Deleted files of the folder that a process still has open or mapped, by inode. */
+function deletedFiles(pid: number, folder: string): Map<string, number> {
+  const files = new Map<string, number>();
+  const count = (link: string): void => {
     try {
-      const link = `/proc/${pid}/fd/${file}`;
       const target = readlinkSync(link);
-      if (!target.startsWith(folder) || !target.endsWith(' (deleted)')) continue;
-      bytes += statSync(link).blocks * 512;
+      if (!target.startsWith(folder) || !target.endsWith(DELETED)) return;
+      const { dev, ino, blocks } = statSync(link);
+      files.set(`${dev}:${ino}`, blocks * 512);
     } catch {
-      continue;
+      // Gone, or not ours to follow (map_files asks for a capability).
+    }
+  };
+  for (const task of tasksOf(pid)) {
+    for (const file of entriesOf(`${task}/fd`)) count(`${task}/fd/${file}`);
+    const maps = contentsOf(`${task}/maps`);
+    if (!maps.includes(DELETED)) continue;
+    for (const [range] of maps.matchAll(/^[0-9a-f]+-[0-9a-f]+(?=.* \(deleted\)$)/gm)) {
+      count(`/proc/${pid}/map_files/${range}`);
     }
   }
-  return bytes;
+  return files;
 }
 
-const ENTRY_BYTES = 4096;
+/** More than a block: walking them all is the worker's time. */
+const ENTRY_BYTES = 16_384;
 
 /** What cannot be looked at (no permission, a path that is too long) is too much. */
 function sizeOf(folder: string, bound: number): number {

@@ -149,6 +149,22 @@ function processes(at: Canaries): Attempt[] {
     call('shmget', { x86_64: 29, aarch64: 194, args: '0, 4096, 0o1600' }),
     call('unshare for a user namespace', { x86_64: 272, aarch64: 97, args: '0x10000000' }),
     call('inotify_init1', { x86_64: 294, aarch64: 26, args: '0' }),
+    // It could wake processes that were stopped between two turns.
+    call('timer_create', {
+      x86_64: 222,
+      aarch64: 107,
+      args: '0, None, ctypes.create_string_buffer(8)',
+    }),
+    {
+      name: 'maps memory that would belong to nobody',
+      code: `import mmap\nmmap.mmap(-1, 4096)[0:1] = b'x'\n'through'`,
+      through: `'through'`,
+    },
+    {
+      name: 'sends a descriptor away',
+      code: `import os, socket\na, b = socket.socketpair()\nsocket.send_fds(a, [b'x'], [0])\n'through'`,
+      through: `'through'`,
+    },
   ];
 }
 
@@ -167,6 +183,21 @@ function files(at: Canaries): Attempt[] {
     {
       name: "changes another file's time",
       code: `import os\nos.utime(${quote(at.secret_file)})\n'through'`,
+      through: `'through'`,
+    },
+    {
+      // An access mode that asks for neither reading nor writing.
+      name: 'empties another file by opening it',
+      code: `import os
+file = ${quote(at.secret_file)}
+try:
+    kept = open(file).read()
+except OSError:
+    kept = None
+os.close(os.open(file, 3 | os.O_TRUNC))
+if kept is not None:
+    open(file, 'w').write(kept)
+'through'`,
       through: `'through'`,
     },
     {

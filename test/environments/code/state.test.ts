@@ -71,6 +71,16 @@ describe('variables of a rollout', () => {
     assert.equal(await running, '1');
   });
 
+  test('names of folders and temporary files are no difference when code runs again', async () => {
+    const one = rollout();
+    await one.run(
+      'import os, tempfile\n(os.getcwd(), os.path.abspath("x"), os.path.basename(tempfile.mkdtemp()))',
+    );
+    await one.run('y = 2');
+    one.key = 'elsewhere';
+    assert.equal(await one.run('y'), '2');
+  });
+
   test('code that does not do again what it did is the fault StateLost', async () => {
     const one = rollout();
     const first = await one.run('import time\ntime.time()');
