@@ -165,6 +165,54 @@ describe('a generation that was cut', () => {
   });
 });
 
+describe('a decoder that breaks the protocol costs no token', () => {
+  const finish = { finish_reason: 'stop', stop_reason: null } as const;
+  /** Of the attempts that follow, the first is answered with nonsense by /detokenize at its nth question. */
+  const played = async (
+    t: TestContext,
+    { script, nonsense_at, stop_strings = null }: { script: readonly ScriptedReply[]; nonsense_at: number; stop_strings?: string[] | null }, // prettier-ignore
+  ) => {
+    const service = scriptedService(script);
+    const detokenize = service.detokenize.bind(service);
+    let asked = 0;
+    service.detokenize = async (...given) => {
+      asked += 1;
+      if (asked === nonsense_at) throw new Fault({ type: 'ProtocolError', message: 'no prompt' });
+      return await detokenize(...given);
+    };
+    const bench = await activityBench(t, { service });
+    await bench.started({ stop_strings });
+    await bench.failure('generateTurn', AT);
+    assert.equal((await bench.failure('generateTurn', AT)).type, 'ProtocolError');
+    await bench.result('generateTurn', AT);
+    bench.checkPlayed();
+    const { open, wasted_tokens } = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual([open.line?.content, wasted_tokens], ['to the left', 0]);
+  };
+
+  test('of a generation that was over, which stays over', (t) =>
+    played(t, {
+      script: [{ deltas: [deltaOf('to the '), { ...deltaOf('left¶'), finish }], then: CUT }],
+      nonsense_at: 1,
+    }));
+
+  test('of a resumed one that the engine has ended', (t) =>
+    played(t, {
+      script: [cutAfter('to the '), { deltas: [{ ...deltaOf('left¶'), finish }] }],
+      nonsense_at: 2,
+    }));
+
+  test('of a resumed one that looks for its stop strings', (t) =>
+    played(t, {
+      script: [
+        cutAfter('to the '),
+        { deltas: [deltaOf('le'), { ...deltaOf('ft¶'), finish }], then: 'silence' },
+      ],
+      nonsense_at: 2,
+      stop_strings: ['halt'],
+    }));
+});
+
 describe('stop strings of a generation that was cut', () => {
   const stop_strings = ['</a>'];
 
