@@ -6,10 +6,8 @@ import type { Journal } from '../trajectories/trajectory-store.js';
 const MAX_WAIT_MS = 200;
 const MAX_WAITING = 64;
 
-export type ChunkFacts = Pick<
-  LineOf<'chunk'>,
-  'turn' | 'replica' | 'request_id' | 'policy_version'
->;
+export type RequestFacts = Pick<LineOf<'chunk'>, 'turn' | 'replica' | 'request_id'>;
+export type ChunkFacts = RequestFacts & Pick<LineOf<'chunk'>, 'policy_version'>;
 
 export interface ChunkRecorder {
   add(delta: Delta): void;
@@ -67,8 +65,8 @@ export function recordChunks(
 /** The turn's tokens from this offset on count no longer. */
 export async function dropTokens(
   journal: Journal,
-  { facts, from }: { facts: ChunkFacts; from: number },
+  { facts, from }: { facts: RequestFacts; from: number },
 ): Promise<void> {
-  const nothing = { token_ids: [], logprobs: [], text: '' };
+  const nothing = { token_ids: [], logprobs: [], text: '', policy_version: null };
   await journal.append({ kind: 'chunk', ...facts, offset: from, ...nothing });
 }

@@ -7,10 +7,10 @@ import type {
 import { rolloutId } from '../model/batch-request.js';
 import { Fault } from '../model/faults.js';
 import type { RolloutSettings } from '../model/journal.js';
-import { knownEos, spansTooManyVersions } from '../model/seam.js';
+import { knownEos } from '../model/seam.js';
 import { seedOf } from '../model/seeds.js';
 import { nextStep, roomFor } from '../model/stop-rules.js';
-import type { ChunkFacts } from './chunk-recorder.js';
+import type { RequestFacts } from './chunk-recorder.js';
 import { dropTokens } from './chunk-recorder.js';
 import type { Activities } from './contract.js';
 import type { Dependencies } from './dependencies.js';
@@ -19,7 +19,7 @@ import { notStarted, poolOf, recordFault } from './hold.js';
 import { playFromJournal } from './play-from-journal.js';
 import type { ResumeContext, Resumed, Seam } from './resume-generation.js';
 import { resumeGeneration } from './resume-generation.js';
-import { createSample } from './sample-recorded.js';
+import { createSample, STARTS_OVER } from './sample-recorded.js';
 
 /** Generates the turn in progress, unless the journal holds its generation already. */
 export function createGenerateTurn(dependencies: Dependencies): Activities['generateTurn'] {
@@ -68,6 +68,7 @@ async function generateOn(service: GenerationService, placed: Placed): Promise<v
       await generateToEnd(service, { ...placed, waited_s });
       return;
     } catch (error) {
+      if (error === STARTS_OVER) continue;
       const isCut = error instanceof Fault && error.type === 'GenerationUnavailable';
       if (!isCut || !(await service.isPaused())) throw await recordFault(error, hold);
       waited_s += await sitOut(service, placed);
@@ -100,13 +101,10 @@ async function generateToEnd(
     turn,
     replica: service.replica,
     request_id: `${rolloutId(ref)}.${turn}.${journal.writer}`,
-    policy_version: await versionOf(settings, { service, signal }),
   };
-  if (spansTooManyVersions(open, { settings, next: facts.policy_version }))
-    await dropTokens(journal, { facts, from: 0 });
   const inherited = [...open.token_ids];
   const request = requestFor(hold, { settings, facts });
-  const sample = createSample(hold, { service, facts });
+  const sample = createSample(hold, { service, settings, facts });
   const seam = {
     request,
     inherited,
@@ -137,18 +135,9 @@ const EMPTY: GenerationEnd = {
   generate_s: 0,
 };
 
-/** The weights that the replica serves now, where the batch cares and the replica says; else the batch's own label. */
-async function versionOf(
-  { policy_version }: RolloutSettings,
-  { service, signal }: { service: GenerationService; signal: AbortSignal },
-): Promise<string | null> {
-  if (policy_version === null) return null;
-  return (await service.weightVersion(signal)) ?? policy_version;
-}
-
 function requestFor(
   { journal, ref }: Hold,
-  { settings, facts }: { settings: RolloutSettings; facts: ChunkFacts },
+  { settings, facts }: { settings: RolloutSettings; facts: RequestFacts },
 ): GenerationRequest {
   const { trajectory } = journal;
   const { generation, model } = settings;

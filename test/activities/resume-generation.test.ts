@@ -37,10 +37,9 @@ async function resumed(
     generation?: Partial<GenerationSettings>;
     settings?: Partial<RolloutSettings>;
     stop_strings?: string[] | null;
-  } & Pick<Parts, 'special_tokens'> & { weightVersion?: () => string | null },
+  } & Pick<Parts, 'special_tokens'>,
 ): Promise<Played> {
-  const { weightVersion = () => null } = parts;
-  const service = scriptedService([cutAfter(begun), ...then], { weightVersion });
+  const service = scriptedService([cutAfter(begun), ...then]);
   const bench = await activityBench(t, { service, ...parts });
   const all = { ...settings, generation: { ...GENERATION, ...generation } };
   await bench.started({ settings: all, stop_strings });
@@ -254,40 +253,5 @@ describe('stop strings of a generation that was cut', () => {
   test('that the engine did not know of end it also where the engine had ended it later', async (t) => {
     const { open } = await resumed(t, { begun: 'x', then: [says('</a> y')], stop_strings });
     assert.deepEqual([open.line?.content, open.line?.stop_reason], ['x</a>', '</a>']);
-  });
-});
-
-describe('a generation that goes on under other weights', () => {
-  const versions = () => {
-    let version = 0;
-    return () => `v${(version += 1)}`;
-  };
-
-  test('carries both versions', async (t) => {
-    const { open } = await resumed(t, {
-      begun: 'ab',
-      then: [says('cd')],
-      settings: { policy_version: 'v1' },
-      weightVersion: versions(),
-    });
-    assert.deepEqual(
-      open.segments.map(({ end, policy_version }) => [end, policy_version]),
-      [[2, 'v1'], [4, 'v2']], // prettier-ignore
-    );
-  });
-
-  test('starts over where the batch does not allow the mixture', async (t) => {
-    const { service, open } = await resumed(t, {
-      begun: 'ab',
-      then: [says('cd')],
-      settings: { policy_version: 'v1', max_version_span: 1 },
-      weightVersion: versions(),
-    });
-    assert.deepEqual(service.requests[1]?.prompt_ids, [901, 902]);
-    assert.deepEqual(open.token_ids, idsOf('cd'));
-    assert.deepEqual(
-      open.segments.map(({ policy_version }) => policy_version),
-      ['v2'],
-    );
   });
 });
