@@ -7,7 +7,7 @@ import type {
 import { rolloutId } from '../model/batch-request.js';
 import { Fault } from '../model/faults.js';
 import type { RolloutSettings } from '../model/journal.js';
-import { knownEos } from '../model/seam.js';
+import { knownEos, spansTooManyVersions } from '../model/seam.js';
 import { seedOf } from '../model/seeds.js';
 import { nextStep, roomFor } from '../model/stop-rules.js';
 import type { RequestFacts } from './chunk-recorder.js';
@@ -61,10 +61,14 @@ interface Placed {
  * the pause is over. Ends with the generation, a fault, or the signal that cancels a wait.
  */
 async function generateOn(service: GenerationService, placed: Placed): Promise<void> {
-  const { hold, lease } = placed;
+  const { hold, settings, lease } = placed;
+  const { open } = hold.journal.trajectory;
   let { waited_s } = lease;
   for (;;) {
     try {
+      // The weights may change while it lasts: what they are is asked for behind it.
+      if (settings.policy_version !== null && open.finish === null && (await service.isPaused()))
+        waited_s += await sitOut(service, placed);
       await generateToEnd(service, { ...placed, waited_s });
       return;
     } catch (error) {
@@ -102,6 +106,8 @@ async function generateToEnd(
     replica: service.replica,
     request_id: `${rolloutId(ref)}.${turn}.${journal.writer}`,
   };
+  if (spansTooManyVersions(open, { settings, next: [] }))
+    await dropTokens(journal, { facts, from: 0 });
   const inherited = [...open.token_ids];
   const request = requestFor(hold, { settings, facts });
   const sample = createSample(hold, { service, settings, facts });

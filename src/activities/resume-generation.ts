@@ -147,7 +147,7 @@ async function goOn(
     return { end, stopped_at: await watch.last() };
   } catch (error) {
     const stopped_at = watch.found();
-    if (stopped_at === null || signal.aborted) throw error;
+    if (stopped_at === null || error !== watch.ended.reason) throw error;
     const now = performance.now();
     const first = Math.min(first_at, now);
     const time = { queue_s: (first - sent_at) / 1000, generate_s: (now - first) / 1000 };
