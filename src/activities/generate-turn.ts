@@ -1,5 +1,4 @@
 import type {
-  GenerateContext,
   GenerationEnd,
   GenerationRequest,
   GenerationService,
@@ -11,15 +10,16 @@ import type { RolloutSettings } from '../model/journal.js';
 import { knownEos, spansTooManyVersions } from '../model/seam.js';
 import { seedOf } from '../model/seeds.js';
 import { checkPromptStillFits, nextStep, roomFor } from '../model/stop-rules.js';
-import type { ChunkFacts } from './chunk-recorder.js';
-import { dropTokens, recordChunks } from './chunk-recorder.js';
+import type { RequestFacts } from './chunk-recorder.js';
+import { dropTokens } from './chunk-recorder.js';
 import type { Activities } from './contract.js';
 import type { Dependencies } from './dependencies.js';
 import type { Hold } from './hold.js';
 import { notStarted, poolOf, recordFault } from './hold.js';
 import { playFromJournal } from './play-from-journal.js';
-import type { Resumed } from './resume-generation.js';
+import type { ResumeContext, Resumed, Seam } from './resume-generation.js';
 import { resumeGeneration } from './resume-generation.js';
+import { createSample, STARTS_OVER } from './sample-recorded.js';
 
 /** Generates the turn in progress, unless the journal holds its generation already. */
 export function createGenerateTurn(dependencies: Dependencies): Activities['generateTurn'] {
@@ -70,13 +70,18 @@ interface Placed {
  * the pause is over. Ends with the generation, a fault, or the signal that cancels a wait.
  */
 async function generateOn(service: GenerationService, placed: Placed): Promise<void> {
-  const { hold, lease } = placed;
+  const { hold, settings, lease } = placed;
+  const { open } = hold.journal.trajectory;
   let { waited_s } = lease;
   for (;;) {
     try {
+      // The weights may change while it lasts: what they are is asked for behind it.
+      if (settings.policy_version !== null && open.finish === null && (await service.isPaused()))
+        waited_s += await sitOut(service, placed);
       await generateToEnd(service, { ...placed, waited_s });
       return;
     } catch (error) {
+      if (error === STARTS_OVER) continue;
       const isCut = error instanceof Fault && error.type === 'GenerationUnavailable';
       if (!isCut || !(await service.isPaused())) throw await recordFault(error, hold);
       waited_s += await sitOut(service, placed);
@@ -109,29 +114,32 @@ async function generateToEnd(
     turn,
     replica: service.replica,
     request_id: `${rolloutId(ref)}.${turn}.${journal.writer}`,
-    policy_version: await versionOf(settings, { service, signal }),
   };
-  if (spansTooManyVersions(open, { settings, next: facts.policy_version }))
+  if (spansTooManyVersions(open, { settings, next: [] }))
     await dropTokens(journal, { facts, from: 0 });
   const inherited = [...open.token_ids];
   const request = requestFor(hold, { settings, facts });
-  const end = await record(hold, {
-    facts,
-    run: async (context) => {
-      if (request.max_tokens <= 0) return EMPTY;
-      const { finish } = open;
-      if (inherited.length === 0 && finish === null)
-        return await service.generate(request, context);
-      const eos_ids = knownEos(trajectory);
-      const seam = { request, inherited, finish, eos_ids, special_tokens };
-      return await resumeGeneration(seam, { service, ...context });
-    },
-  });
+  const sample = createSample(hold, { service, settings, facts });
+  const seam = {
+    request,
+    inherited,
+    finish: open.finish,
+    eos_ids: knownEos(trajectory),
+    special_tokens,
+  };
+  const end = await endOf(seam, { service, sample, signal });
   const text = { content: open.text, token_count: open.token_ids.length };
   const generated = { ...text, ...end, queue_s: waited_s + end.queue_s };
   if (generated.token_count < open.token_ids.length)
     await dropTokens(journal, { facts, from: generated.token_count });
   await journal.append({ kind: 'generation', turn, ...generated });
+}
+
+async function endOf(seam: Seam, context: ResumeContext): Promise<GenerationEnd | Resumed> {
+  const { request, inherited, finish } = seam;
+  if (request.max_tokens <= 0) return EMPTY;
+  if (inherited.length > 0 || finish !== null) return await resumeGeneration(seam, context);
+  return await context.sample(request, { signal: context.signal, onDelta: (delta) => delta });
 }
 
 /** The log leaves no room: nothing is generated, and the environment still steps (upstream statement 3.2 #6). */
@@ -142,55 +150,9 @@ const EMPTY: GenerationEnd = {
   generate_s: 0,
 };
 
-/**
- * Runs a request with its tokens recorded as they come. A reply that breaks the protocol on its way leaves the tokens
- * that came before: each was checked. One that breaks it at its end, with other counts than those that came, has none
- * that can be trained on or gone on from.
- */
-async function record(
-  { journal, signal }: Hold,
-  {
-    facts,
-    run,
-  }: { facts: ChunkFacts; run: (context: GenerateContext) => Promise<GenerationEnd | Resumed> },
-): Promise<GenerationEnd | Resumed> {
-  const { open } = journal.trajectory;
-  const seam = open.token_ids.length;
-  const broken = new AbortController();
-  const recorder = recordChunks(journal, {
-    facts,
-    offset: seam,
-    onFailure: (error) => {
-      broken.abort(error);
-    },
-  });
-  const onDelta: GenerateContext['onDelta'] = (delta) => {
-    recorder.add(delta);
-  };
-  try {
-    const end = await run({ signal: AbortSignal.any([signal, broken.signal]), onDelta });
-    await recorder.flush();
-    return end;
-  } catch (error) {
-    await recorder.flush();
-    const isBreach = error instanceof Fault && error.type === 'ProtocolError';
-    if (isBreach && open.finish !== null) await dropTokens(journal, { facts, from: seam });
-    throw error;
-  }
-}
-
-/** The weights that the replica serves now, where the batch cares and the replica says; else the batch's own label. */
-async function versionOf(
-  { policy_version }: RolloutSettings,
-  { service, signal }: { service: GenerationService; signal: AbortSignal },
-): Promise<string | null> {
-  if (policy_version === null) return null;
-  return (await service.weightVersion(signal)) ?? policy_version;
-}
-
 function requestFor(
   { journal, ref }: Hold,
-  { settings, facts }: { settings: RolloutSettings; facts: ChunkFacts },
+  { settings, facts }: { settings: RolloutSettings; facts: RequestFacts },
 ): GenerationRequest {
   const { trajectory } = journal;
   const { generation, model } = settings;

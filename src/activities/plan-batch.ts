@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { DescribedReplica } from '../generation/generation-service.js';
 import type { Completion } from '../model/batch-request.js';
 import { BatchId, BatchRequest } from '../model/batch-request.js';
@@ -22,7 +23,7 @@ export function createPlanBatch(dependencies: Dependencies): Activities['planBat
       const { request, samples } = await prepareBatch({ input, signal }, dependencies);
       const { existed } = await store.createBatch({ batch_id, request, samples });
       if (existed) {
-        await waitForEarlierRun(batch_id, countOpenRollouts);
+        await waitForEarlierRun(batch_id, { countOpenRollouts, signal });
         await store.reopenBatch(batch_id);
       }
       const { num_repeats } = request;
@@ -149,13 +150,20 @@ async function describe(pool: GenerationPool, signal: AbortSignal): Promise<Desc
   }
 }
 
-/** Parent-close termination is asynchronous: children of a terminated run may still be ending. */
+/**
+ * Parent-close termination is asynchronous: children of a terminated run may still be ending. An attempt that was given
+ * up meanwhile throws: the batch may be another one's, and closed.
+ */
 async function waitForEarlierRun(
   batchId: string,
-  countOpenRollouts: Dependencies['countOpenRollouts'],
+  { countOpenRollouts, signal }: Pick<Dependencies, 'countOpenRollouts'> & { signal: AbortSignal },
 ): Promise<void> {
   for (const end = Date.now() + 60_000; Date.now() < end;) {
-    if ((await countOpenRollouts(batchId)) === 0) return;
-    await new Promise((resolve) => setTimeout(resolve, 500));
+    const open = await countOpenRollouts(batchId);
+    signal.throwIfAborted();
+    if (open === 0) return;
+    await sleep(500, undefined, { signal }).catch(() => {
+      signal.throwIfAborted();
+    });
   }
 }

@@ -1,5 +1,4 @@
 import type {
-  GenerateContext,
   GenerationEnd,
   GenerationRequest,
   GenerationService,
@@ -13,6 +12,7 @@ import {
   shownText,
   withoutSpecials,
 } from '../model/seam.js';
+import type { Sample } from './sample-recorded.js';
 
 /** Where a generation was cut. */
 export interface Seam {
@@ -27,7 +27,11 @@ export interface Seam {
   special_tokens: readonly string[];
 }
 
-type Context = GenerateContext & { service: GenerationService };
+export interface ResumeContext {
+  sample: Sample;
+  service: Pick<GenerationService, 'detokenize'>;
+  signal: AbortSignal;
+}
 
 export type Resumed = GenerationEnd & {
   content: string;
@@ -40,7 +44,7 @@ export type Resumed = GenerationEnd & {
  * only, and against the whole prompt where that ends inside a character (vLLM 0.32.0, captures 131, 132, 180, 181,
  * 185). They are matched here, over the text of all the turn's tokens, and so is the content taken.
  */
-export async function resumeGeneration(seam: Seam, context: Context): Promise<Resumed> {
+export async function resumeGeneration(seam: Seam, context: ResumeContext): Promise<Resumed> {
   const { request, inherited, finish, special_tokens, eos_ids } = seam;
   const ids = [...inherited];
   const decode: TextOf = async (count) => {
@@ -101,7 +105,7 @@ async function cutAtStop(
   return { finish_reason: 'stop', stop_reason: stop, queue_s, generate_s, content, token_count };
 }
 
-interface GoingOn extends Context {
+interface GoingOn extends ResumeContext {
   /** Grows with what comes. */
   ids: number[];
   textOf: TextOf;
@@ -117,13 +121,13 @@ interface Streamed {
 
 async function goOn(
   { request, inherited }: Seam,
-  { service, signal, onDelta, ids, textOf, isClean }: GoingOn,
+  { sample, signal, ids, textOf, isClean }: GoingOn,
 ): Promise<Streamed> {
   const watch = watchForStop({ ids, textOf, stop_strings: request.stop_strings });
   const sent_at = performance.now();
   let first_at = Infinity;
   try {
-    const end = await service.generate(
+    const end = await sample(
       {
         ...request,
         prompt_ids: [...request.prompt_ids, ...inherited],
@@ -135,15 +139,15 @@ async function goOn(
         onDelta: (delta) => {
           first_at = Math.min(first_at, performance.now());
           for (const id of delta.token_ids) ids.push(id);
-          onDelta(isClean ? delta : { ...delta, text: '' });
           watch.look();
+          return isClean ? delta : { ...delta, text: '' };
         },
       },
     );
     return { end, stopped_at: await watch.last() };
   } catch (error) {
     const stopped_at = watch.found();
-    if (stopped_at === null || signal.aborted) throw error;
+    if (stopped_at === null || error !== watch.ended.reason) throw error;
     const now = performance.now();
     const first = Math.min(first_at, now);
     const time = { queue_s: (first - sent_at) / 1000, generate_s: (now - first) / 1000 };

@@ -53,6 +53,8 @@ async function planSingle(
   const batch = await prepareBatch({ input: request, signal: attempt.signal }, dependencies);
   const batch_id = parseBatchId(attempt.workflow_id);
   const { existed } = await dependencies.store.createBatch({ batch_id, ...batch });
+  // An attempt that was given up meanwhile must not open what another one has closed.
+  attempt.signal.throwIfAborted();
   if (existed) await dependencies.store.reopenBatch(batch_id);
 }
 

@@ -90,7 +90,7 @@ export interface GenerationService {
     input: { model: string; token_ids: readonly number[] },
     signal: AbortSignal,
   ): Promise<string>;
-  /** The label of the weights that the server samples from now; null where it cannot say. */
+  /** The label of the weights that the server samples from now; null where no server of its kind could say. */
   weightVersion(signal: AbortSignal): Promise<string | null>;
   /** While it is, requests are accepted and hang. False where the server can't say, or does not answer. Never throws. */
   isPaused(): Promise<boolean>;

@@ -93,12 +93,18 @@ export function withoutSpecials(text: string, special_tokens: readonly string[])
   return special_tokens.reduce((rest, special) => rest.replaceAll(special, ''), text);
 }
 
-/** Whether going on would make the turn a mixture of more policies than the batch allows: then it starts over. */
+/** Whether the turn, with what comes `next`, is a mixture of more policies than the batch allows: then it starts over. */
 export function spansTooManyVersions(
   { segments }: OpenTurn,
-  { settings, next }: { settings: Pick<RolloutSettings, 'max_version_span'>; next: string | null },
+  {
+    settings,
+    next,
+  }: {
+    settings: Pick<RolloutSettings, 'max_version_span'>;
+    next: readonly (string | null)[];
+  },
 ): boolean {
-  const versions = new Set([...segments.map(({ policy_version }) => policy_version), next]);
+  const versions = new Set([...segments.map(({ policy_version }) => policy_version), ...next]);
   const { max_version_span } = settings;
   return segments.length > 0 && max_version_span !== null && versions.size > max_version_span;
 }

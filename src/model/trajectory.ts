@@ -182,8 +182,10 @@ function applyChunk(trajectory: Trajectory, chunk: LineOf<'chunk'>): void {
   const { open } = trajectory;
   const isNext = chunk.turn === trajectory.turns.length && open.line === null;
   if (!isNext || chunk.offset > open.token_ids.length) return;
-  dropFrom(trajectory, chunk.offset);
   const { replica, request_id, policy_version, token_ids, logprobs } = chunk;
+  // A request that writes its tokens again gives them another version.
+  const again = open.segments.at(-1)?.request_id === request_id ? token_ids.length : 0;
+  dropFrom(trajectory, { offset: chunk.offset, again });
   for (const id of token_ids) open.token_ids.push(id);
   for (const logprob of logprobs) open.logprobs.push(logprob);
   open.text += chunk.text;
@@ -196,11 +198,14 @@ function applyChunk(trajectory: Trajectory, chunk: LineOf<'chunk'>): void {
 }
 
 /** A new attempt starts the turn over (offset 0) or goes on from a prefix of it. */
-function dropFrom(trajectory: Trajectory, offset: number): void {
+function dropFrom(
+  trajectory: Trajectory,
+  { offset, again }: { offset: number; again: number },
+): void {
   const { open } = trajectory;
   const dropped = open.token_ids.length - offset;
   if (dropped === 0) return;
-  trajectory.wasted_tokens += dropped;
+  trajectory.wasted_tokens += Math.max(0, dropped - again);
   const uninherited = Math.max(0, open.inherited - offset);
   trajectory.inherited_tokens -= uninherited;
   open.inherited -= uninherited;

@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
+import { stat, writeFile } from 'node:fs/promises';
+import path from 'node:path';
 import { describe, test } from 'node:test';
+import type { TestContext } from 'node:test';
 import { CancelledFailure } from '@temporalio/activity';
 import type { Environment } from '../../src/environments/environment.js';
 import type { Bench } from '../fakes/activity-bench.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';
 import { deltaOf, idsOf, says, scriptedService } from '../fakes/scripted-service.js';
-import { REF } from '../fakes/temporary-store.js';
+import { BATCH, REF, sampleOf } from '../fakes/temporary-store.js';
 
 /** Cancels once the journal says that something has happened. */
 const cancelWhen = (happened: () => boolean) => (cancel: () => void) => {
@@ -113,4 +116,51 @@ describe('a stream whose journal cannot be written', () => {
     const { error } = await bench.run('generateTurn', { input: AT });
     assert.match(String(error), /the disk is full/);
   });
+});
+
+describe('an attempt at planning that is given up', () => {
+  /** A batch that another attempt has closed while this one was busy. */
+  async function givenUp(
+    t: TestContext,
+    { name, input }: { name: 'planBatch' | 'startRollout'; input: unknown },
+  ): Promise<void> {
+    let cancel = (): void => undefined;
+    const metrics = (): string => path.join(bench.root, BATCH, 'metrics.json');
+    let isSecond = false;
+    const closedMeanwhile = async (): Promise<void> => {
+      if (!isSecond) return;
+      await writeFile(metrics(), '{}');
+      cancel();
+    };
+    const service = scriptedService([], {
+      describe: async () => {
+        if (name === 'startRollout') await closedMeanwhile();
+        return { models: [{ id: 'policy', max_model_len: 4096 }], version: null };
+      },
+    });
+    const bench: Bench = await activityBench(t, {
+      service,
+      countOpenRollouts: async () => {
+        await closedMeanwhile();
+        return 0;
+      },
+    });
+    const given = { input, workflow_id: BATCH };
+    assert.equal((await bench.run(name, given)).error, undefined);
+    isSecond = true;
+    const { error } = await bench.run(name, {
+      ...given,
+      cancelling: (means) => (cancel = means),
+    });
+    assert.ok(error instanceof CancelledFailure, String(error));
+    await stat(metrics());
+  }
+
+  const sample = JSON.parse(sampleOf('go')) as unknown;
+
+  test('does not open a batch again that has been closed', (t) =>
+    givenUp(t, { name: 'planBatch', input: { samples: [sample] } }));
+
+  test('does not open a rollout of its own again that has been closed', (t) =>
+    givenUp(t, { name: 'startRollout', input: { sample } }));
 });

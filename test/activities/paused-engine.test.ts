@@ -121,7 +121,7 @@ describe('a generation that a paused engine has cut off', () => {
   });
 
   test('is labelled with the weights that each part was sampled from', async (t) => {
-    const engine = pausedEngine([abortedAfter('old '), says('new')], [2]);
+    const engine = pausedEngine([abortedAfter('old '), says('new')], [0, 2]);
     engine.version = 'v1';
     const { pauses } = engine;
     // The weights change while it is paused.
@@ -139,11 +139,11 @@ describe('a generation that a paused engine has cut off', () => {
   });
 
   test('of which one turn may not span two versions starts over with the new one', async (t) => {
-    const engine = pausedEngine([abortedAfter('old '), says('new')], [1]);
+    const engine = pausedEngine([abortedAfter('old '), says('new')], [0, 1]);
     engine.version = 'v1';
     const asked = engine.service.isPaused.bind(engine.service);
     engine.service.isPaused = () => {
-      engine.version = 'v2';
+      if (engine.service.requests.length > 0) engine.version = 'v2';
       return asked();
     };
     const settings = { policy_version: 'v1', max_version_span: 1 };

@@ -37,10 +37,9 @@ async function resumed(
     generation?: Partial<GenerationSettings>;
     settings?: Partial<RolloutSettings>;
     stop_strings?: string[] | null;
-  } & Pick<Parts, 'special_tokens'> & { weightVersion?: () => string | null },
+  } & Pick<Parts, 'special_tokens'>,
 ): Promise<Played> {
-  const { weightVersion = () => null } = parts;
-  const service = scriptedService([cutAfter(begun), ...then], { weightVersion });
+  const service = scriptedService([cutAfter(begun), ...then]);
   const bench = await activityBench(t, { service, ...parts });
   const all = { ...settings, generation: { ...GENERATION, ...generation } };
   await bench.started({ settings: all, stop_strings });
@@ -165,6 +164,54 @@ describe('a generation that was cut', () => {
   });
 });
 
+describe('a decoder that breaks the protocol costs no token', () => {
+  const finish = { finish_reason: 'stop', stop_reason: null } as const;
+  /** Of the attempts that follow, the first is answered with nonsense by /detokenize at its nth question. */
+  const played = async (
+    t: TestContext,
+    { script, nonsense_at, stop_strings = null }: { script: readonly ScriptedReply[]; nonsense_at: number; stop_strings?: string[] | null }, // prettier-ignore
+  ) => {
+    const service = scriptedService(script);
+    const detokenize = service.detokenize.bind(service);
+    let asked = 0;
+    service.detokenize = async (...given) => {
+      asked += 1;
+      if (asked === nonsense_at) throw new Fault({ type: 'ProtocolError', message: 'no prompt' });
+      return await detokenize(...given);
+    };
+    const bench = await activityBench(t, { service });
+    await bench.started({ stop_strings });
+    await bench.failure('generateTurn', AT);
+    assert.equal((await bench.failure('generateTurn', AT)).type, 'ProtocolError');
+    await bench.result('generateTurn', AT);
+    bench.checkPlayed();
+    const { open, wasted_tokens } = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual([open.line?.content, wasted_tokens], ['to the left', 0]);
+  };
+
+  test('of a generation that was over, which stays over', (t) =>
+    played(t, {
+      script: [{ deltas: [deltaOf('to the '), { ...deltaOf('left¶'), finish }], then: CUT }],
+      nonsense_at: 1,
+    }));
+
+  test('of a resumed one that the engine has ended', (t) =>
+    played(t, {
+      script: [cutAfter('to the '), { deltas: [{ ...deltaOf('left¶'), finish }] }],
+      nonsense_at: 2,
+    }));
+
+  test('of a resumed one that looks for its stop strings', (t) =>
+    played(t, {
+      script: [
+        cutAfter('to the '),
+        { deltas: [deltaOf('le'), { ...deltaOf('ft¶'), finish }], then: 'silence' },
+      ],
+      nonsense_at: 2,
+      stop_strings: ['halt'],
+    }));
+});
+
 describe('stop strings of a generation that was cut', () => {
   const stop_strings = ['</a>'];
 
@@ -206,40 +253,5 @@ describe('stop strings of a generation that was cut', () => {
   test('that the engine did not know of end it also where the engine had ended it later', async (t) => {
     const { open } = await resumed(t, { begun: 'x', then: [says('</a> y')], stop_strings });
     assert.deepEqual([open.line?.content, open.line?.stop_reason], ['x</a>', '</a>']);
-  });
-});
-
-describe('a generation that goes on under other weights', () => {
-  const versions = () => {
-    let version = 0;
-    return () => `v${(version += 1)}`;
-  };
-
-  test('carries both versions', async (t) => {
-    const { open } = await resumed(t, {
-      begun: 'ab',
-      then: [says('cd')],
-      settings: { policy_version: 'v1' },
-      weightVersion: versions(),
-    });
-    assert.deepEqual(
-      open.segments.map(({ end, policy_version }) => [end, policy_version]),
-      [[2, 'v1'], [4, 'v2']], // prettier-ignore
-    );
-  });
-
-  test('starts over where the batch does not allow the mixture', async (t) => {
-    const { service, open } = await resumed(t, {
-      begun: 'ab',
-      then: [says('cd')],
-      settings: { policy_version: 'v1', max_version_span: 1 },
-      weightVersion: versions(),
-    });
-    assert.deepEqual(service.requests[1]?.prompt_ids, [901, 902]);
-    assert.deepEqual(open.token_ids, idsOf('cd'));
-    assert.deepEqual(
-      open.segments.map(({ policy_version }) => policy_version),
-      ['v2'],
-    );
   });
 });

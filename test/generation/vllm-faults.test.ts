@@ -221,6 +221,7 @@ describe('silence', () => {
         }
         response.end();
       },
+      'GET /is_paused': replay('107'),
       options: { first_token_timeout_ms: 5000, idle_timeout_ms: 150 },
     });
     const end = await service.generate(REQUEST, { signal: untilAborted(), ...collector() });

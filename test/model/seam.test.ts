@@ -88,7 +88,7 @@ describe('a stop string', () => {
 describe('a turn that goes on under other weights', () => {
   const open = foldOf([a.claim(), a.start(), a.chunk({ policy_version: '1' })]).open;
   const spans = (max_version_span: number | null, next: string | null) =>
-    spansTooManyVersions(open, { settings: { ...SETTINGS, max_version_span }, next });
+    spansTooManyVersions(open, { settings: { ...SETTINGS, max_version_span }, next: [next] });
 
   test('may span as many versions as the batch allows', () => {
     assert.equal(spans(null, '2'), false);
@@ -99,7 +99,7 @@ describe('a turn that goes on under other weights', () => {
 
   test('that has no tokens spans none', () => {
     const { open: fresh } = foldOf([a.claim(), a.start()]);
-    assert.equal(spansTooManyVersions(fresh, { settings: { ...SETTINGS, max_version_span: 1 }, next: '5' }), false); // prettier-ignore
+    assert.equal(spansTooManyVersions(fresh, { settings: { ...SETTINGS, max_version_span: 1 }, next: ['5'] }), false); // prettier-ignore
   });
 });
 

@@ -103,18 +103,23 @@ async function isPaused({ call }: ServerCallsDeps): Promise<boolean> {
   }
 }
 
-/** A server that has no such route is asked once; one that fails is asked again. */
-function createWeightVersion({ call }: ServerCallsDeps): GenerationService['weightVersion'] {
+/** A gateway in front of the engine may answer 403 for what it does not let through. */
+const NO_SUCH_ROUTE: ReadonlySet<number> = new Set([403, 404, 405, 501]);
+
+/** A server that has no such route is asked once. One that fails does not say that it has none. */
+function createWeightVersion(deps: ServerCallsDeps): GenerationService['weightVersion'] {
   let isKnown = true;
   return async (signal) => {
     if (!isKnown) return null;
-    const reply = await call({
+    const reply = await deps.call({
       method: 'GET',
       path: '/weight_info',
       timeout_ms: CONTROL_TIMEOUT_MS,
       signal,
     });
-    isKnown = reply.status === 200 || reply.status >= 500;
+    isKnown = !NO_SUCH_ROUTE.has(reply.status);
+    if (isKnown && reply.status !== 200)
+      throw refusalFault(refusalOf(reply), siteOf(deps, 'GET /weight_info'));
     const answer = WeightReply.safeParse(jsonOf(reply));
     return answer.success ? answer.data.weight_version : null;
   };

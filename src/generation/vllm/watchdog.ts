@@ -1,5 +1,6 @@
-/** `setTimeout` fires at once above this. */
-const MAX_TIMER_MS = 2_147_483_647;
+/** A quiet engine is asked so often within a limit whether it is paused, and at least this often. */
+const LOOKS_PER_LIMIT = 8;
+const LONGEST_LOOK_MS = 5000;
 
 interface WatchdogOptions {
   /** From sending the request to its first token. */
@@ -20,11 +21,13 @@ export interface Watchdog {
 
 /**
  * Neither the `openai` package nor `undici` ends a stream that has gone quiet. A chunk costs one clock reading here:
- * the timer is not moved, it looks at the clock when it fires.
+ * the timer is not moved, it looks at the clock when it fires. It fires several times within a limit: a pause that is
+ * over when the limit passes must have been seen before.
  */
 export function startWatchdog(options: WatchdogOptions): Watchdog {
   let started = false;
   let since = performance.now();
+  let looked_at = since;
   let state: 'waiting' | 'asking' | 'stopped' = 'waiting';
   let timer: NodeJS.Timeout | undefined;
 
@@ -32,7 +35,8 @@ export function startWatchdog(options: WatchdogOptions): Watchdog {
   const left = (): number => since + limit() - performance.now();
   const arm = (): void => {
     clearTimeout(timer);
-    timer = setTimeout(() => void check(), Math.min(Math.max(left(), 1), MAX_TIMER_MS));
+    const look = Math.min(limit() / LOOKS_PER_LIMIT, LONGEST_LOOK_MS, left());
+    timer = setTimeout(() => void check(), Math.max(look, 1));
   };
   const stop = (): void => {
     state = 'stopped';
@@ -41,13 +45,16 @@ export function startWatchdog(options: WatchdogOptions): Watchdog {
   const isStopped = (): boolean => state === 'stopped';
 
   async function check(): Promise<void> {
-    if (left() <= 0) {
+    const isQuiet = since <= looked_at;
+    looked_at = performance.now();
+    if (isQuiet) {
       state = 'asking';
       const paused = await options.isPaused();
       if (isStopped()) return;
       state = 'waiting';
+      looked_at = performance.now();
       if (paused) {
-        since = performance.now();
+        since = looked_at;
       } else if (left() <= 0) {
         stop();
         options.expire(

@@ -1,0 +1,229 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Fault } from '../../src/model/faults.js';
+import type { RolloutSettings } from '../../src/model/journal.js';
+import type { Trajectory } from '../../src/model/trajectory.js';
+import type { Bench, Parts } from '../fakes/activity-bench.js';
+import { AT, activityBench } from '../fakes/activity-bench.js';
+import { manualClock } from '../fakes/manual-clock.js';
+import type { ScriptedReply, ScriptedService } from '../fakes/scripted-service.js';
+import { deltaOf, idsOf, says, scriptedService } from '../fakes/scripted-service.js';
+import { REF } from '../fakes/temporary-store.js';
+
+const CUT = new Fault({ type: 'GenerationUnavailable', message: 'the stream was cut' });
+const cutAfter = (text: string): ScriptedReply => ({ deltas: [deltaOf(text)], then: CUT });
+const SETTINGS = { policy_version: 'v1' };
+const ONE = { ...SETTINGS, max_version_span: 1 };
+
+interface Given extends Parts {
+  service: ScriptedService;
+  settings?: Partial<RolloutSettings>;
+  stop_strings?: string[];
+}
+
+async function started(
+  t: TestContext,
+  { settings = SETTINGS, stop_strings, ...parts }: Given,
+): Promise<Bench> {
+  const bench = await activityBench(t, parts);
+  await bench.started({ settings, ...(stop_strings !== undefined && { stop_strings }) });
+  return bench;
+}
+
+/** A turn that is played until its generation is whole. */
+async function played(t: TestContext, given: Given): Promise<Trajectory> {
+  const bench = await started(t, given);
+  for (let attempts = 0; attempts < 3; attempts++) {
+    const { error } = await bench.run('generateTurn', { input: AT });
+    if (error === undefined) break;
+  }
+  bench.checkPlayed();
+  const trajectory = await bench.elsewhere().readTrajectory(REF);
+  assert.notEqual(trajectory.open.line, null, 'the generation is not whole');
+  return trajectory;
+}
+
+interface Part {
+  text: string;
+  /** Silence before it. */
+  ms?: number;
+  /** The weights that are loaded in that silence. */
+  version?: string;
+}
+
+/** An engine under v1 whose weights change while it streams; a part that fails loudly is not asked for. */
+function changingService(replies: readonly (readonly Part[])[]) {
+  let version = 'v1';
+  const asked: string[] = [];
+  const streamed: string[] = [];
+  const service = scriptedService(replies.map(() => ({})), {
+    weightVersion: () => {
+      asked.push(version);
+      return version;
+    },
+  }); // prettier-ignore
+  const generate = service.generate.bind(service);
+  const left = [...replies];
+  service.generate = async (request, context) => {
+    for (const part of left.shift() ?? []) {
+      if (part.version !== undefined) version = part.version;
+      if (part.ms !== undefined) await sleep(part.ms);
+      context.signal.throwIfAborted();
+      context.onDelta(deltaOf(part.text));
+      streamed.push(part.text);
+    }
+    return await generate(request, context);
+  };
+  return { service, asked, streamed };
+}
+
+const versionsOf = ({ open }: Trajectory): [number, string | null][] =>
+  open.segments.map(({ end, policy_version }) => [end, policy_version]);
+
+describe('a generation that goes on under other weights', () => {
+  /** The weights change between the first attempt and the next. */
+  async function changed(
+    t: TestContext,
+    { script, settings }: { script: readonly ScriptedReply[]; settings: Partial<RolloutSettings> },
+  ): Promise<{ service: ScriptedService; trajectory: Trajectory }> {
+    let version = 'v1';
+    const service = scriptedService(script, { weightVersion: () => version });
+    const generate = service.generate.bind(service);
+    service.generate = async (...given) => {
+      try {
+        return await generate(...given);
+      } catch (error) {
+        version = 'v2';
+        throw error;
+      }
+    };
+    return { service, trajectory: await played(t, { service, settings }) };
+  }
+
+  test('carries both versions', async (t) => {
+    const script = [cutAfter('ab'), says('cd')];
+    const { trajectory } = await changed(t, { script, settings: SETTINGS });
+    assert.deepEqual(versionsOf(trajectory), [[2, 'v1'], [4, 'v2']]); // prettier-ignore
+  });
+
+  test('starts over where the batch does not allow the mixture', async (t) => {
+    const script = [cutAfter('ab'), says('cd')];
+    const { service, trajectory } = await changed(t, { script, settings: ONE });
+    assert.deepEqual(service.requests[1]?.prompt_ids, [901, 902]);
+    assert.deepEqual(trajectory.open.token_ids, idsOf('cd'));
+    assert.deepEqual(versionsOf(trajectory), [[2, 'v2']]);
+  });
+
+  test('and was over before stays as it is: nothing more is sampled', async (t) => {
+    const finish = { finish_reason: 'stop', stop_reason: null } as const;
+    const script = [{ deltas: [{ ...deltaOf('left¶'), finish }], then: CUT }];
+    const { service, trajectory } = await changed(t, { script, settings: ONE });
+    assert.equal(service.asked.generate, 1);
+    assert.deepEqual([trajectory.open.line?.content, trajectory.wasted_tokens], ['left', 0]);
+    assert.deepEqual(versionsOf(trajectory), [[5, 'v1']]);
+  });
+});
+
+describe('weights that change while a generation streams', () => {
+  const HELD = 600;
+
+  test('are the label of what comes behind the silence, and nothing is wasted', async (t) => {
+    const { service, asked } = changingService([
+      [{ text: 'old ' }, { text: 'new', ms: HELD, version: 'v2' }, { text: 'er' }],
+    ]);
+    const trajectory = await played(t, { service });
+    assert.deepEqual(versionsOf(trajectory), [[4, 'v1'], [9, 'v2']]); // prettier-ignore
+    const { open, wasted_tokens } = trajectory;
+    assert.deepEqual([open.line?.content, wasted_tokens], ['old newer', 0]);
+    assert.deepEqual(open.token_ids, idsOf('old newer'));
+    assert.deepEqual(open.logprobs, deltaOf('old newer').logprobs);
+    assert.ok(asked.length <= 3, `asked ${asked.length} times`);
+  });
+
+  test('before its first token are those of all its tokens', async (t) => {
+    const { service } = changingService([[{ text: 'all new', ms: HELD, version: 'v2' }]]);
+    const trajectory = await played(t, { service, settings: ONE });
+    assert.deepEqual(versionsOf(trajectory), [[7, 'v2']]);
+    assert.deepEqual([trajectory.open.line?.content, trajectory.wasted_tokens], ['all new', 0]);
+  });
+
+  test('end it where the batch does not allow the mixture: it starts over', async (t) => {
+    const { service, streamed } = changingService([
+      [{ text: 'old' }, { text: 'new', ms: HELD, version: 'v2' }, { text: 'vain', ms: 100 }],
+      [{ text: 'whole' }],
+    ]);
+    const bench = await started(t, { service, settings: ONE });
+    const { error } = await bench.run('generateTurn', { input: AT });
+    assert.equal(error, undefined);
+    assert.deepEqual(streamed, ['old', 'new', 'whole']);
+    const trajectory = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual(versionsOf(trajectory), [[5, 'v2']]);
+    const { open, wasted_tokens, faults } = trajectory;
+    assert.deepEqual([open.line?.content, wasted_tokens, faults], ['whole', 6, {}]);
+  });
+
+  test('in no silence are seen at its end, and recorded', async (t) => {
+    const { service } = changingService([[{ text: 'a' }, { text: 'b', version: 'v2', ms: 50 }]]);
+    assert.deepEqual(versionsOf(await played(t, { service })), [[1, 'v1'], [2, 'v2']]); // prettier-ignore
+  });
+
+  test('in no silence let it start over where the batch allows no mixture', async (t) => {
+    const { service } = changingService([[{ text: 'a', version: 'v2' }], [{ text: 'b' }]]);
+    const trajectory = await played(t, { service, settings: ONE });
+    assert.deepEqual(versionsOf(trajectory), [[1, 'v2']]);
+    assert.deepEqual([trajectory.open.line?.content, trajectory.wasted_tokens], ['b', 1]);
+  });
+
+  test('are seen where a stop string ends a resumed one, too', async (t) => {
+    let version = 'v1';
+    const silence: ScriptedReply = { deltas: [deltaOf('/a> and')], then: 'silence' };
+    const service = scriptedService([cutAfter('<a>up<'), silence], {
+      weightVersion: () => version,
+    });
+    const generate = service.generate.bind(service);
+    service.generate = (...given) => {
+      if (service.requests.length === 1) version = 'v2';
+      return generate(...given);
+    };
+    const trajectory = await played(t, { service, stop_strings: ['</a>'] });
+    assert.equal(trajectory.open.line?.content, '<a>up</a>');
+    assert.deepEqual(versionsOf(trajectory), [[6, 'v1'], [9, 'v2']]); // prettier-ignore
+  });
+});
+
+test('a whole generation that mixes too many versions is not taken, whoever finds it', async (t) => {
+  const service = scriptedService([says('new')], { weightVersion: () => 'v2' });
+  const bench = await started(t, { service, settings: ONE });
+  const journal = await bench.store.claim(REF, { activity: 'generateTurn' });
+  const facts = { kind: 'chunk', turn: 0, replica: 'r', request_id: 'x' } as const;
+  const finish = { finish_reason: 'stop', stop_reason: null } as const;
+  await journal.append({ ...facts, offset: 0, ...deltaOf('a'), policy_version: 'v1' });
+  await journal.append({ ...facts, offset: 1, ...deltaOf('b'), policy_version: 'v2', finish });
+  journal.release();
+  const { error } = await bench.run('generateTurn', { input: AT });
+  assert.equal(error, undefined);
+  const trajectory = await bench.elsewhere().readTrajectory(REF);
+  assert.deepEqual(versionsOf(trajectory), [[3, 'v2']]);
+});
+
+test('a pause is sat out before the weights are asked for', async (t) => {
+  let version = 'v1';
+  let left = 2;
+  const service = scriptedService([says('x')], {
+    weightVersion: () => version,
+    isPaused: () => {
+      left -= 1;
+      if (left <= 0) version = 'v2';
+      return left > 0;
+    },
+  });
+  const clock = manualClock();
+  const ticking = setInterval(() => void clock.pass(250), 5);
+  t.after(() => {
+    clearInterval(ticking);
+  });
+  assert.deepEqual(versionsOf(await played(t, { service, settings: ONE, clock })), [[1, 'v2']]);
+  assert.equal(service.asked.generate, 1);
+});
