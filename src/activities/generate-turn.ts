@@ -20,7 +20,7 @@ import { orAborted } from './or-aborted.js';
 import { playFromJournal } from './play-from-journal.js';
 import type { ResumeContext, Resumed, Seam } from './resume-generation.js';
 import { resumeGeneration } from './resume-generation.js';
-import { createSample, STARTS_OVER } from './sample-recorded.js';
+import { createSample, STARTS_OVER, wantsVersion } from './sample-recorded.js';
 
 /** Generates the turn in progress, unless the journal holds its generation already. */
 export function createGenerateTurn(dependencies: Dependencies): Activities['generateTurn'] {
@@ -69,7 +69,7 @@ async function generateOn(service: GenerationService, placed: Placed): Promise<v
   for (;;) {
     try {
       // The weights may change while it lasts: what they are is asked for behind it.
-      if (settings.policy_version !== null && open.finish === null && (await isPaused()))
+      if (wantsVersion(settings) && open.finish === null && (await isPaused()))
         waited_s += await sitOut(service, placed);
       await generateToEnd(service, { ...placed, waited_s });
       return;
