@@ -16,10 +16,11 @@ import type { Activities } from './contract.js';
 import type { Dependencies } from './dependencies.js';
 import type { Hold } from './hold.js';
 import { notStarted, poolOf, recordFault } from './hold.js';
+import { orAborted } from './or-aborted.js';
 import { playFromJournal } from './play-from-journal.js';
 import type { ResumeContext, Resumed, Seam } from './resume-generation.js';
 import { resumeGeneration } from './resume-generation.js';
-import { createSample, STARTS_OVER } from './sample-recorded.js';
+import { createSample, STARTS_OVER, wantsVersion } from './sample-recorded.js';
 
 /** Generates the turn in progress, unless the journal holds its generation already. */
 export function createGenerateTurn(dependencies: Dependencies): Activities['generateTurn'] {
@@ -72,18 +73,19 @@ interface Placed {
 async function generateOn(service: GenerationService, placed: Placed): Promise<void> {
   const { hold, settings, lease } = placed;
   const { open } = hold.journal.trajectory;
+  const isPaused = () => orAborted(service.isPaused(), hold.signal);
   let { waited_s } = lease;
   for (;;) {
     try {
       // The weights may change while it lasts: what they are is asked for behind it.
-      if (settings.policy_version !== null && open.finish === null && (await service.isPaused()))
+      if (wantsVersion(settings) && open.finish === null && (await isPaused()))
         waited_s += await sitOut(service, placed);
       await generateToEnd(service, { ...placed, waited_s });
       return;
     } catch (error) {
       if (error === STARTS_OVER) continue;
       const isCut = error instanceof Fault && error.type === 'GenerationUnavailable';
-      if (!isCut || !(await service.isPaused())) throw await recordFault(error, hold);
+      if (!isCut || !(await isPaused())) throw await recordFault(error, hold);
       waited_s += await sitOut(service, placed);
     }
   }

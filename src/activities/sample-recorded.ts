@@ -101,11 +101,15 @@ async function stream(
   return end.value;
 }
 
+/** Whether the batch wants to know which weights a token is from. */
+export const wantsVersion = ({ policy_version, max_version_span }: RolloutSettings): boolean =>
+  policy_version !== null || max_version_span !== null;
+
 /** The weights that the replica serves now, where the batch cares and the replica says; else the batch's own label. */
 async function versionOf(
-  { policy_version }: RolloutSettings,
+  settings: RolloutSettings,
   { service, signal }: { service: GenerationService; signal: AbortSignal },
 ): Promise<string | null> {
-  if (policy_version === null) return null;
-  return (await service.weightVersion(signal)) ?? policy_version;
+  if (!wantsVersion(settings)) return null;
+  return (await service.weightVersion(signal)) ?? settings.policy_version;
 }

@@ -1,14 +1,15 @@
 /** Monotonic time, in milliseconds. */
 export interface Clock {
   now: () => number;
-  /** Calls `run` once, later; does not keep the process alive. Returns what cancels it. */
+  /** Calls `run` once, when that time has passed, never before; does not keep the process alive. Returns what cancels it. */
   after: (delayMs: number, run: () => void) => () => void;
 }
 
 export const SYSTEM_CLOCK: Clock = {
   now: () => performance.now(),
   after: (delayMs, run) => {
-    const timer = setTimeout(run, delayMs).unref();
+    // Node cuts a delay to whole milliseconds, and may still fire within the last one.
+    const timer = setTimeout(run, Math.ceil(delayMs) + 1).unref();
     return () => {
       clearTimeout(timer);
     };

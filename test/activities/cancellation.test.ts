@@ -5,6 +5,7 @@ import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { CancelledFailure } from '@temporalio/activity';
 import type { Environment } from '../../src/environments/environment.js';
+import { Fault } from '../../src/model/faults.js';
 import type { Bench } from '../fakes/activity-bench.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';
 import { deltaOf, idsOf, says, scriptedService } from '../fakes/scripted-service.js';
@@ -37,6 +38,21 @@ describe('an attempt that is cancelled', () => {
     const { open, faults } = await bench.elsewhere().readTrajectory(REF);
     assert.deepEqual([open.line, faults], [null, {}]);
     bench.checkPlayed();
+  });
+
+  test('while an engine that cut it off does not say whether it is paused ends at once', async (t) => {
+    const cut = new Fault({ type: 'GenerationUnavailable', message: 'cut' });
+    const service = scriptedService([{ then: cut }]);
+    let isAsked = false;
+    service.isPaused = () => {
+      isAsked = true;
+      return new Promise(() => undefined);
+    };
+    const bench = await activityBench(t, { service });
+    await bench.started();
+    const cancelling = cancelWhen(() => isAsked);
+    const { error } = await bench.run('generateTurn', { input: AT, cancelling });
+    assert.ok(error instanceof CancelledFailure);
   });
 
   test('in the second turn keeps the first', async (t) => {

@@ -116,6 +116,13 @@ describe('a generation that goes on under other weights', () => {
     assert.deepEqual(versionsOf(trajectory), [[2, 'v2']]);
   });
 
+  test('starts over also where the batch gives no label of its own', async (t) => {
+    const script = [cutAfter('ab'), says('cd')];
+    const settings = { policy_version: null, max_version_span: 1 };
+    const { trajectory } = await changed(t, { script, settings });
+    assert.deepEqual(versionsOf(trajectory), [[2, 'v2']]);
+  });
+
   test('and was over before stays as it is: nothing more is sampled', async (t) => {
     const finish = { finish_reason: 'stop', stop_reason: null } as const;
     const script = [{ deltas: [{ ...deltaOf('left¶'), finish }], then: CUT }];

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { assertFault, fakeVllm, reply, untilAborted } from './fake-vllm.js';
 
 const WEIGHTS = 'GET /weight_info';
@@ -35,4 +36,29 @@ describe('the weights of a server', () => {
       assert.equal(await service.weightVersion(untilAborted()), '17');
     }
   });
+});
+
+test('whoever asks for a pause while a question is on its way shares the next one', async (t) => {
+  const answers: ((is_paused: boolean) => void)[] = [];
+  const { service, exchanges } = await fakeVllm(t, {
+    'GET /is_paused': (exchange) => {
+      answers.push((is_paused) => {
+        void reply(200, JSON.stringify({ is_paused }))(exchange);
+      });
+    },
+  });
+  const answer = async (is_paused: boolean): Promise<void> => {
+    while (answers.length === 0) await sleep(5);
+    answers.shift()!(is_paused);
+  };
+  const first = service.isPaused();
+  const later = [service.isPaused(), service.isPaused()];
+  await answer(false);
+  assert.equal(await first, false);
+  await answer(true);
+  assert.deepEqual(await Promise.all(later), [true, true]);
+  assert.equal(exchanges.length, 2);
+  const last = service.isPaused();
+  await answer(false);
+  assert.equal(await last, false);
 });

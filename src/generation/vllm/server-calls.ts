@@ -125,13 +125,26 @@ function createWeightVersion(deps: ServerCallsDeps): GenerationService['weightVe
   };
 }
 
-/** One question at a time: when an engine is paused, all its streams ask at once. */
+/**
+ * One question at a time: when an engine is paused, all its streams ask at once. Whoever asks while one is on its way
+ * shares the next: what was sent before may say how things were before.
+ */
 function shared<T>(ask: () => Promise<T>): () => Promise<T> {
   let asking: Promise<T> | null = null;
-  return () =>
-    (asking ??= ask().finally(() => {
+  let next: Promise<T> | null = null;
+  const send = (): Promise<T> => {
+    next = null;
+    asking = ask().finally(() => {
       asking = null;
-    }));
+    });
+    return asking;
+  };
+  return () => {
+    if (next !== null) return next;
+    if (asking === null) return send();
+    next = asking.then(send, send);
+    return next;
+  };
 }
 
 /** The body of a 200 that is JSON; else undefined. */
