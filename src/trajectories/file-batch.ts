@@ -6,7 +6,7 @@ import { BatchRequest } from '../model/batch-request.js';
 import type { Fault } from '../model/faults.js';
 import { invalidBatchRequest, preview } from '../model/problems.js';
 import { Sample } from '../model/sample.js';
-import { isMissing, makeDirectory, putOnce } from './disk.js';
+import { isMissing, makeDirectory, putOnce, syncDirectory } from './disk.js';
 
 /** A batch's directory: its request and its manifest, put once and never changed. */
 
@@ -31,10 +31,11 @@ export async function createBatch(
   return { existed: existing !== null };
 }
 
-/** No longer closed. */
+/** No longer closed, and a power cut does not close it again. */
 export async function reopenBatch(directory: string): Promise<void> {
   await rm(path.join(directory, 'metrics.json'), { force: true });
   await rm(path.join(directory, 'parts'), { recursive: true, force: true });
+  await syncDirectory(directory);
 }
 
 export async function findRequest(directory: string): Promise<BatchRequest | null> {

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
-import { readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import type { FileHandle } from 'node:fs/promises';
+import { open, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import { BATCH, faultOf, requestOf, sampleOf, temporaryStore } from '../fakes/temporary-store.js';
@@ -93,6 +95,26 @@ describe('a batch that is there', () => {
     const names = await readdir(path.join(root, BATCH));
     assert.ok(!names.includes('metrics.json') && !names.includes('parts'), names.join());
     assert.ok(names.includes('rollouts.jsonl') && names.includes('failures.jsonl'), names.join());
+  });
+
+  test('stays open through a power cut: the directory is synced behind the removal', async (t) => {
+    const { store, root } = await temporaryStore(t);
+    await store.createBatch(batch);
+    const { metrics } = store.outputs(BATCH).files;
+    await writeFile(metrics, '{}');
+    const directory = await open(path.join(root, BATCH), 'r');
+    t.after(() => directory.close());
+    const { ino } = await directory.stat();
+    let isSynced = false;
+    t.mock.method(
+      Object.getPrototypeOf(directory) as FileHandle,
+      'sync',
+      async function (this: FileHandle) {
+        if ((await this.stat()).ino === ino) isSynced = !existsSync(metrics);
+      },
+    );
+    await store.reopenBatch(BATCH);
+    assert.ok(isSynced);
   });
 
   test('is finished by the next attempt wherever the first one died', async (t) => {
