@@ -58,7 +58,7 @@ function unwrap(line: string, command: string): string {
   }
 }
 
-const BOXED = '\\boxed{';
+export const BOXED = '\\boxed{';
 
 /** The first box becomes what stands up to the last brace of its line. */
 function unwrapBoxed(line: string): string {

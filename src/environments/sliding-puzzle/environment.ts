@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { turnsOf } from '../each-sample.js';
 import type {
   Environment,
   EnvironmentMessage,
@@ -7,7 +8,7 @@ import type {
   Metadata,
   StepInput,
 } from '../environment.js';
-import { rejected, rejectedFields } from '../rejections.js';
+import { rejectedFields } from '../rejections.js';
 import { act, parseAction } from './actions.js';
 import { GameState, render } from './board.js';
 import { STOP_STRING } from './prompt.js';
@@ -35,13 +36,9 @@ export function createSlidingPuzzle(): Environment {
   };
 }
 
-function stepBatch({ message_log_batch, metadata }: StepInput): EnvironmentReturn {
-  if (message_log_batch.length !== metadata.length) {
-    const what = `expected ${message_log_batch.length}, one per message log, got ${metadata.length}`;
-    throw rejected({ subject: 'sliding puzzle', problems: [{ where: 'metadata', what }] });
-  }
-  const answers = metadata.map((info, i) =>
-    answerTurn(message_log_batch[i]?.at(-1), parseMetadata(info, i)),
+function stepBatch(input: StepInput): EnvironmentReturn {
+  const answers = turnsOf('sliding puzzle', input).map(({ log, metadata, index }) =>
+    answerTurn(log.at(-1), parseMetadata(metadata, index)),
   );
   return {
     observations: answers.map(({ content }) => ({ role: 'environment', content })),

@@ -2,7 +2,7 @@ import { compareBounded } from '../math/answers.js';
 import type { GraderPool } from '../math/grader-pool.js';
 import { generalisedIou, parseBox } from './bounding-box.js';
 import type { RewardFunction } from './settings.js';
-import { lastBoxed, taggedText } from './tags.js';
+import { boxedText, taggedText } from './tags.js';
 
 /** Upstream's reward functions (`environments/rewards.py`, statement 65); a malformed answer is worth 0. */
 
@@ -55,7 +55,7 @@ async function geo3k(
   { ground_truth, response }: Answered,
   { format_score, equal }: { format_score: number; equal: Equal },
 ): Promise<number> {
-  const answer = lastBoxed(response);
+  const answer = boxedText(response);
   const score = answer === null ? 0 : await equal(boxed(ground_truth), boxed(answer));
   const accuracy = score > 0.1 ? 1 : 0;
   return (1 - format_score) * accuracy + format_score * (endsInBox(response) ? 1 : 0);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { createEnvironment } from '../../../src/environments/registry.js';
 import { EnvironmentSettings } from '../../../src/environments/settings.js';
-import { lastBoxed, taggedText } from '../../../src/environments/vlm/tags.js';
+import { boxedText, taggedText } from '../../../src/environments/vlm/tags.js';
 import { problemsOf } from '../../../src/model/problems.js';
 import { bareContext } from '../../fakes/environment-context.js';
 import { stepOnce } from '../step-once.js';
@@ -95,6 +95,6 @@ test('a tag reaches from its first opening to the last closing after it', () => 
 });
 
 test('the last box ends at its own brace and is none when that is missing', () => {
-  assert.equal(lastBoxed('\\boxed{1} \\boxed{ \\frac{1}{2}\n} }'), '\\frac{1}{2}');
-  assert.equal(lastBoxed('\\boxed{1} \\boxed{2'), null);
+  assert.equal(boxedText('\\boxed{1} \\boxed{ \\frac{1}{2}\n} }'), '\\frac{1}{2}');
+  assert.equal(boxedText('\\boxed{1} \\boxed{2'), null);
 });
