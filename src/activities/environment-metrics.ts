@@ -8,6 +8,7 @@ import { cutToBytes } from '../model/utf8.js';
 import type { BatchOutputs } from '../trajectories/trajectory-store.js';
 import type { Attempt } from './attempt.js';
 import type { Dependencies } from './dependencies.js';
+import { orAborted } from './or-aborted.js';
 
 /** The result has to stay under 16 kB: the first metrics by name, up to these bounds. */
 const MAX_METRICS = 64;
@@ -100,36 +101,15 @@ async function tryAgainAndAgain(
     try {
       const rollouts = rolloutsOf(task, { asking, signal, reading });
       const asked = environment.globalPostProcessAndMetrics?.(rollouts, signal) ?? null;
-      return await unlessAborted(asked, signal);
+      // An environment need not listen to its signal.
+      return await orAborted(Promise.resolve(asked), signal);
     } catch (error) {
       if (reading.failed !== null) throw reading.failed;
       if (signal.aborted || !(error instanceof Fault) || !error.retryable) throw error;
-      await unlessAborted(new Promise((resolve) => setTimeout(resolve, pause_ms)), signal).catch(
-        () => {
-          throw error;
-        },
-      );
+      await orAborted(new Promise((resolve) => setTimeout(resolve, pause_ms)), signal).catch(() => {
+        throw error;
+      });
     }
-  }
-}
-
-/** Of an environment that does not listen to its signal. */
-async function unlessAborted<T>(work: Promise<T> | T, signal: AbortSignal): Promise<T> {
-  let release = (): void => undefined;
-  const aborted = new Promise<never>((_, reject) => {
-    const abort = (): void => {
-      reject(signal.reason as Error);
-    };
-    if (signal.aborted) abort();
-    signal.addEventListener('abort', abort, { once: true });
-    release = () => {
-      signal.removeEventListener('abort', abort);
-    };
-  });
-  try {
-    return await Promise.race([work, aborted]);
-  } finally {
-    release();
   }
 }
 
