@@ -1,0 +1,24 @@
+import type { JsonObject } from '../model/lossless-json.js';
+
+/** A row of the materialised inputs: what an agent server's `/run` is sent. */
+export interface GymRow {
+  key: RowKey;
+  /** `agent_ref.name`. */
+  agent: string;
+  /** How often it failed before: `_ng_attempt_index`, 0 where there is none. */
+  attempt_index: number;
+  /** All of it, index keys included, in the order of its keys. */
+  row: JsonObject;
+}
+
+/** `_ng_task_index` and `_ng_rollout_index`. */
+export interface RowKey {
+  task: number;
+  rollout: number;
+}
+
+/** Upstream's correlation id without its attempt: how messages name a row. */
+export const rolloutName = ({ task, rollout }: RowKey): string => `${task}-${rollout}`;
+
+export const byKey = (a: { key: RowKey }, b: { key: RowKey }): number =>
+  a.key.task - b.key.task || a.key.rollout - b.key.rollout;
