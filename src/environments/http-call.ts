@@ -28,14 +28,38 @@ export interface Reply {
   request: string;
   status: number;
   text: string;
+  /** Values of `set-cookie`. */
+  set_cookies: string[];
+}
+
+/** What was answered, where a fault is an answer: its cause. */
+export interface RefusalFacts {
+  status: number;
+  text: string;
+}
+
+export function refusalIn({ cause }: Fault): RefusalFacts | null {
+  const facts = cause as Partial<RefusalFacts> | null | undefined;
+  const { status, text } = facts ?? {};
+  return typeof status === 'number' && typeof text === 'string' ? { status, text } : null;
 }
 
 /** Sends requests below `url` over connections of its own; the faults are those of `createHttpEnvironment`. */
-export function createHttpCall({ url, timeout_ms }: { url: string; timeout_ms: number }) {
+export function createHttpCall({
+  url,
+  timeout_ms,
+  keep_alive = true,
+}: {
+  url: string;
+  timeout_ms: number;
+  /** false: a connection for each call, where one that the server has just closed must not be mistaken for one that broke. */
+  keep_alive?: boolean;
+}) {
   // One deadline per call (below) instead of the agent's own, which would cut steps of more than five minutes.
   const agent = new Agent({
     headersTimeout: 0,
     bodyTimeout: 0,
+    ...(!keep_alive && { pipelining: 0 }),
     connect: { timeout: Math.min(CONNECT_TIMEOUT_MS, timeout_ms) },
   });
 
@@ -60,7 +84,8 @@ export function createHttpCall({ url, timeout_ms }: { url: string; timeout_ms: n
       const { statusCode: status } = response;
       const good = (status >= 200 && status < 300) || call.accept?.includes(status) === true;
       if (!good) throw refusal({ name, at: url, response, text, retried: call.retried ?? [] });
-      return { request: name, status, text };
+      const set_cookies = [response.headers['set-cookie'] ?? []].flat();
+      return { request: name, status, text, set_cookies };
     } catch (error) {
       if (error instanceof Fault) throw error;
       signal.throwIfAborted();
@@ -116,6 +141,7 @@ function refusal({ name, at, response, text, retried }: Refusal): Fault {
     type: isUnavailable ? 'EnvironmentUnavailable' : 'EnvironmentRejected',
     message: `${name} answered ${status}: ${errorText(text)}`,
     at,
+    cause: { status, text } satisfies RefusalFacts,
     ...(retryAfterMs === null ? {} : { retryAfterMs }),
   });
 }

@@ -3,6 +3,7 @@ import { createCalculator } from './calculator/environment.js';
 import { createCodeJaccard } from './code-jaccard/environment.js';
 import { createCode } from './code/environment.js';
 import type { Environment, EnvironmentContext } from './environment.js';
+import { createGymnasium } from './gymnasium/environment.js';
 import { createHttpEnvironment } from './http.js';
 import { createMathEnvironment } from './math/environment.js';
 import { verifierOf } from './math/verifiers.js';
@@ -50,6 +51,8 @@ export async function createEnvironment(
       return createCalculator();
     case 'http':
       return createHttpEnvironment({ url: settings.url, timeout_ms: toMs(settings.timeout) });
+    case 'gymnasium':
+      return createGymnasium(settings);
     case 'module':
       return await createModuleEnvironment(settings, context);
   }

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { Duration } from '../model/durations.js';
 import { BaseUrl } from './base-url.js';
 import { CODE_SETTINGS } from './code/settings.js';
+import { GymnasiumSettings } from './gymnasium/settings.js';
 import { isPureVerifier, MATH_SETTINGS } from './math/settings.js';
 import { RetrieverSettings, resolveRetrieverPaths } from './retriever/settings.js';
 import { RewardModelSettings } from './reward-model/settings.js';
@@ -58,6 +59,7 @@ const KINDS = [
   RewardModelSettings,
   CalculatorSettings,
   HttpSettings,
+  GymnasiumSettings,
   ModuleSettings,
 ] as const;
 
@@ -89,6 +91,7 @@ export function isInProcess(settings: EnvironmentSettings): boolean {
     case 'code':
     case 'reward_model':
     case 'http':
+    case 'gymnasium':
       return false;
     case 'math':
       return isPureVerifier(settings.verifier);
@@ -103,6 +106,7 @@ export function isInProcess(settings: EnvironmentSettings): boolean {
 export function isRemote(settings: EnvironmentSettings): boolean {
   return (
     settings.kind === 'http' ||
+    settings.kind === 'gymnasium' ||
     settings.kind === 'reward_model' ||
     (settings.kind === 'code' && settings.url !== null)
   );

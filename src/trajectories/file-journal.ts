@@ -81,6 +81,12 @@ function claimed({
   const { trajectory } = fold;
   let size = fold.offset;
   let appended = 0;
+  const secure = async (): Promise<void> => {
+    await journal.sync();
+    if (isNew) await syncDirectory(path.dirname(file));
+    if (journal.size() !== size)
+      size = checkForeign({ journal, from: fold.offset, writer, appended, id });
+  };
   return {
     writer,
     trajectory,
@@ -94,12 +100,10 @@ function claimed({
         appended += 1;
         applyLine(trajectory, line);
       }),
+    secure: () => storing(`journal of ${id}`, secure),
     commit: () =>
       storing(`journal of ${id}`, async () => {
-        await journal.sync();
-        if (isNew) await syncDirectory(path.dirname(file));
-        if (journal.size() !== size)
-          size = checkForeign({ journal, from: fold.offset, writer, appended, id });
+        await secure();
         journal.close();
         cache.put(file, { trajectory, offset: size, head: fold.head });
       }),

@@ -55,6 +55,8 @@ export interface Journal {
   readonly trajectory: Trajectory;
   /** Appends one line and folds it in. */
   append(entry: Entry): Promise<void>;
+  /** The promise of `commit` for what was appended so far, of an attempt that goes on: before what must not be done twice. */
+  secure(): Promise<void>;
   /**
    * Makes the lines durable and checks that no one else has claimed the journal meanwhile; a retryable `StoreFault`
    * if someone has. To be called before the activity reports anything.

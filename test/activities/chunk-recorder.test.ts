@@ -40,6 +40,7 @@ function recording(
       assert.ok(entry.kind === 'chunk');
       chunks.push(entry);
     },
+    secure: () => assert.fail('a recorder does not secure'),
     commit: () => assert.fail('a recorder does not commit'),
     release: () => assert.fail('a recorder does not let go'),
   };

@@ -11,6 +11,7 @@ describe('Fault', () => {
     EnvironmentUnavailable: true,
     EnvironmentRejected: false,
     StateLost: false,
+    EnvironmentStateLost: false,
     StoreFault: true,
     PromptTooLong: false,
     InvalidBatchRequest: false,
