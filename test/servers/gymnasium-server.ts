@@ -2,7 +2,7 @@ import { createHmac, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { json } from 'node:stream/consumers';
+import { text as textOf } from 'node:stream/consumers';
 import { z } from 'zod';
 
 /**
@@ -133,7 +133,7 @@ export async function startGymnasiumServer(
 
   const answer = async (request: http.IncomingMessage, response: http.ServerResponse) => {
     const path = request.url ?? '';
-    const body = (await json(request)) as Record<string, unknown>;
+    const body = JSON.parse((await textOf(request)) || '{}') as Record<string, unknown>;
     bodies.push({ path, body });
     const id = sessionIn(request.headers.cookie) ?? randomUUID();
     const send = (status: number, value: unknown): void => {
