@@ -1,6 +1,7 @@
-import type { Finish, LineOf, JournalLine, RolloutSettings } from './journal.js';
+import type { Finish, LineOf, JournalLine } from './journal.js';
 import { VALID_STOP_REASONS } from './journal.js';
 import type { TurnLimits } from './limits.js';
+import { addReward } from './reward-sum.js';
 import type { LogMessage } from './sample.js';
 import type { Session } from './session.js';
 import { applyToSession, noSession, startLife } from './session.js';
@@ -269,29 +270,6 @@ function applyObservation(trajectory: Trajectory, line: LineOf<'observation'>): 
   if (start.settings.semantics === 'nemo-rl-sync') {
     if (start.stop_strings !== undefined) trajectory.stop_strings = line.next_stop_strings;
   } else if (line.next_stop_strings !== null) trajectory.stop_strings = line.next_stop_strings;
-}
-
-/**
- * Upstream's rewards are float32 per step, components too; its sync loop also sums in float32, its async loop in
- * double. A step with components is worth their sum.
- */
-function addReward(
-  trajectory: Trajectory,
-  { line, semantics }: { line: LineOf<'observation'>; semantics: RolloutSettings['semantics'] },
-): void {
-  const round = semantics === 'standard' ? (value: number): number => value : Math.fround;
-  const plus = (sum: number, value: number): number =>
-    semantics === 'nemo-rl-sync' ? Math.fround(sum + value) : sum + value;
-  const { rewards } = trajectory;
-  let step = 0;
-  for (const [name, value] of Object.entries(line.rewards)) {
-    step = plus(step, round(value));
-    // Every object has a `constructor`, whoever named a component so.
-    const before = Object.hasOwn(rewards, name) ? (rewards[name] ?? 0) : 0;
-    rewards[name] = plus(before, round(value));
-  }
-  if (Object.keys(line.rewards).length === 0) step = round(line.reward);
-  trajectory.total_reward = plus(trajectory.total_reward, step);
 }
 
 /** Prompt and whole turns, as trainers read them. */

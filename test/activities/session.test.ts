@@ -92,7 +92,8 @@ describe('a rollout that starts in an environment with sessions', () => {
 
   test('opens no other when it is retried, before its prompt is rendered or after', async (t) => {
     const bench = await planned(t);
-    const { renderChat } = bench.service;
+    const { service } = bench;
+    const renderChat = service.renderChat.bind(service);
     bench.service.renderChat = () => Promise.reject(new Fault({ type: 'GenerationUnavailable', message: 'away' })); // prettier-ignore
     assert.equal((await bench.failure('startRollout', REF)).type, 'GenerationUnavailable');
     bench.service.renderChat = renderChat;
@@ -139,7 +140,8 @@ describe('a step in a session', () => {
 
   test('is not played again where its observation could not be encoded', async (t) => {
     const bench = await started(t, { script: [{ content: 'seen', reward: 2 }] });
-    const { tokenize } = bench.service;
+    const { service } = bench;
+    const tokenize = service.tokenize.bind(service);
     bench.service.tokenize = () => Promise.reject(new Fault({ type: 'GenerationUnavailable', message: 'away' })); // prettier-ignore
     assert.equal((await bench.failure('stepEnvironment', AT)).type, 'GenerationUnavailable');
     bench.service.tokenize = tokenize;

@@ -23,8 +23,7 @@ interface Played {
 
 async function played(
   t: TestContext,
-  options: GymnasiumOptions = {},
-  settings: Record<string, unknown> = {},
+  { settings = {}, ...options }: GymnasiumOptions & { settings?: Record<string, unknown> } = {},
 ): Promise<Played> {
   const server = await startGymnasiumServer(options);
   const kind = { kind: 'gymnasium', url: server.url, timeout: '2s', ...settings };
@@ -96,10 +95,10 @@ describe('a gymnasium environment', () => {
   test('is truncated by its server, and by max_steps', async (t) => {
     const byServer = await played(t, { truncate_at: 1 });
     assert.deepEqual((await byServer.say('one')).truncateds, [true]);
-    const bySteps = await played(t, {}, { max_steps: 2 });
+    const bySteps = await played(t, { settings: { max_steps: 2 } });
     assert.deepEqual((await bySteps.say('one')).truncateds, [false]);
     assert.deepEqual((await bySteps.say('two')).truncateds, [true]);
-    const ended = await played(t, {}, { max_steps: 3 });
+    const ended = await played(t, { settings: { max_steps: 3 } });
     for (const text of ['one', 'two']) await ended.say(text);
     const { terminateds, truncateds } = await ended.say('three');
     assert.deepEqual([terminateds, truncateds], [[true], [false]]);
