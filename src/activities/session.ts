@@ -105,7 +105,7 @@ export async function stepInSession(
 }
 
 /** Ends the session of a rollout, where it has one. A failure is said, in log and journal, and changes nothing. */
-export async function endSession(
+async function endSession(
   { journal, signal, warn, ref }: AtSession,
   environment: Environment | undefined,
 ): Promise<void> {
