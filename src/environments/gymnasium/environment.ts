@@ -29,6 +29,8 @@ import {
 } from './wire.js';
 
 const HEALTH_TIMEOUT_MS = 5000;
+/** An attempt at starting a rollout has five minutes, and renders the prompt too. */
+const RESET_TIMEOUT_MS = 240_000;
 
 /**
  * A Gym resources server of the Gymnasium style (`/reset`, `/step`, `/close`), played turn by turn as upstream's
@@ -43,7 +45,8 @@ export function createGymnasium({ url, timeout, max_steps }: GymnasiumSettings):
     // On a connection that is kept, a server that closes it for its age looks like one that died with the step.
     keep_alive: false,
   });
-  const server: Server = { at, send, max_steps };
+  const reset_timeout_ms = Math.min(toMs(timeout), RESET_TIMEOUT_MS);
+  const server: Server = { at, send, max_steps, reset_timeout_ms };
   return {
     in_process: false,
 
@@ -81,6 +84,7 @@ interface Server {
   at: string;
   send: (call: HttpCall) => Promise<Reply>;
   max_steps: number;
+  reset_timeout_ms: number;
 }
 
 interface Asked {
@@ -90,11 +94,19 @@ interface Asked {
 
 async function reset(
   { message_log, metadata }: { message_log: EnvironmentMessage[]; metadata: Metadata },
-  { context, server: { at, send } }: Asked,
+  { context, server: { at, send, reset_timeout_ms: timeout_ms } }: Asked,
 ): Promise<Beginning> {
   const { idempotency_key, signal } = context;
   const body = rowOf(metadata, message_log);
-  const reply = await send({ method: 'POST', path: '/reset', body, retried: [429], signal });
+  const call: HttpCall = {
+    method: 'POST',
+    path: '/reset',
+    body,
+    timeout_ms,
+    retried: [429],
+    signal,
+  };
+  const reply = await send(call);
   const { observation, info } = parse(ResetAnswer, { reply, at });
   const session: SessionState = {
     id: idempotency_key,
