@@ -9,7 +9,14 @@ import { problemsOf } from '../model/problems.js';
 /** What of an environment's answer stands in the journal. */
 export type Answer = Pick<
   LineOf<'observation'>,
-  'message' | 'reward' | 'rewards' | 'terminated' | 'metadata' | 'next_stop_strings' | 'answer'
+  | 'message'
+  | 'reward'
+  | 'rewards'
+  | 'terminated'
+  | 'truncated'
+  | 'metadata'
+  | 'next_stop_strings'
+  | 'answer'
 >;
 
 const one = <T extends z.ZodType>(item: T) =>
@@ -18,13 +25,16 @@ const one = <T extends z.ZodType>(item: T) =>
       Array.isArray(input) ? `expected 1, one per message log, got ${input.length}` : undefined,
   });
 
+const flag = z.union([z.boolean(), z.literal(0), z.literal(1)]);
+
 const answerWith = <T extends z.ZodType>(rewards: T) =>
   z.object({
     observations: one(z.object({ role: z.string(), content: z.string() })),
     metadata: one(z.record(z.string(), z.unknown()).nullable()),
     next_stop_strings: one(z.array(z.string().min(1)).nullable()).nullish(),
     rewards,
-    terminateds: one(z.union([z.boolean(), z.literal(0), z.literal(1)])),
+    terminateds: one(flag),
+    truncateds: one(flag).nullish(),
     answers: one(z.string().nullable()).nullish(),
   });
 const WithReward = answerWith(one(Reward));
@@ -61,6 +71,7 @@ export function answerOfOne(answer: unknown, task: string): Answer {
     reward: Array.isArray(rewards) ? rewards[0] : sumOf(named, task),
     rewards: named,
     terminated: Boolean(data.terminateds[0]),
+    truncated: Boolean(data.truncateds?.[0]),
     metadata: storable(data.metadata[0], task),
     next_stop_strings: data.next_stop_strings?.[0] ?? null,
     ...(given !== null && { answer: given }),

@@ -12,15 +12,17 @@ import type {
   RolloutResult,
 } from './contract.js';
 import type { Dependencies } from './dependencies.js';
+import { endSessionOf } from './session.js';
 import { isSingle, placeOf } from './start-rollout.js';
 
 /**
  * Writes the end of a rollout, also where nothing else was written. What the journal says wins: an `end` that stands,
  * then a valid end that the turns have reached, then the reason that the workflow noted.
  */
-export function createFinishRollout({ attempt, store }: Dependencies): Activities['finishRollout'] {
+export function createFinishRollout(dependencies: Dependencies): Activities['finishRollout'] {
+  const { attempt, store } = dependencies;
   return (input) =>
-    attempt(async ({ workflow_id, number }) => {
+    attempt(async ({ workflow_id, number, signal, warn }) => {
       const ref = placeOf(input.rollout, workflow_id);
       const single = isSingle(input.rollout);
       if (single && (await store.findRequest(ref.batch_id)) === null)
@@ -37,6 +39,7 @@ export function createFinishRollout({ attempt, store }: Dependencies): Activitie
               message: `the journal of ${rolloutId(ref)} has not reached an end`,
             });
           }
+          await endSessionOf({ journal, ref, signal, warn }, dependencies);
           await journal.append({
             kind: 'end',
             stop_reason,

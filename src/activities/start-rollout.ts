@@ -17,6 +17,7 @@ import { poolOf, recordFault } from './hold.js';
 import { limitsOf, parseBatchId, prepareBatch } from './plan-batch.js';
 import { renderPrompt } from './render-prompt.js';
 import { requestOf } from './request-of.js';
+import { needsStart, openLife } from './session.js';
 import { progressOf } from './turn-progress.js';
 
 /**
@@ -79,8 +80,9 @@ async function startRollout(
     ...(replaces !== undefined && { replaces }),
   });
   try {
-    if (journal.trajectory.start === null && journal.trajectory.end === null) {
-      const sample = await store.readSample(ref);
+    if (needsStart(journal.trajectory)) {
+      const hold = { journal, ref, signal: attempt.signal, warn: attempt.warn };
+      const sample = await openLife(hold, dependencies);
       const max_seq_len = journal.trajectory.limits?.max_seq_len ?? request.max_seq_len;
       const inForce = { ...request, max_seq_len };
       const opening = await openingOf(
@@ -97,6 +99,7 @@ async function startRollout(
         ...opening,
         extra_env_info: sample.extra_env_info ?? {},
         ...(sample.stop_strings !== undefined && { stop_strings: sample.stop_strings }),
+        ...(journal.trajectory.start !== null && { over: true as const }),
       });
     }
     await journal.commit();

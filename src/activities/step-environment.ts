@@ -9,6 +9,7 @@ import type { Dependencies } from './dependencies.js';
 import type { Hold } from './hold.js';
 import { notStarted, poolOf, recordFault } from './hold.js';
 import { playFromJournal } from './play-from-journal.js';
+import { stepInSession } from './session.js';
 
 /** Answers the generated turn, unless the journal holds the answer already. */
 export function createStepEnvironment(dependencies: Dependencies): Activities['stepEnvironment'] {
@@ -29,7 +30,7 @@ export async function step(hold: Hold, dependencies: Dependencies): Promise<void
   try {
     const answer = await askEnvironment(hold, dependencies);
     const ids = await encode(answer.message.content, { hold, dependencies });
-    const { token_ids, truncated } = limitObservation(ids, {
+    const limited = limitObservation(ids, {
       semantics: start.settings.semantics,
       max_seq_len: lengthLimit(trajectory),
       input_tokens: trajectory.context_ids.length,
@@ -40,8 +41,8 @@ export async function step(hold: Hold, dependencies: Dependencies): Promise<void
       kind: 'observation',
       turn: trajectory.turns.length,
       ...answer,
-      token_ids,
-      truncated,
+      token_ids: limited.token_ids,
+      truncated: answer.truncated || limited.truncated,
       step_s: (performance.now() - began) / 1000,
     });
   } catch (error) {
@@ -49,11 +50,9 @@ export async function step(hold: Hold, dependencies: Dependencies): Promise<void
   }
 }
 
-async function askEnvironment(
-  { journal, ref, signal }: Hold,
-  { environment }: Dependencies,
-): Promise<Answer> {
-  const { trajectory } = journal;
+async function askEnvironment(hold: Hold, { environment }: Dependencies): Promise<Answer> {
+  const { ref, signal } = hold;
+  const { trajectory } = hold.journal;
   const task = trajectory.start?.task_name ?? '';
   const deployed = environment(task);
   if (deployed === undefined) {
@@ -68,12 +67,13 @@ async function askEnvironment(
     content: textOf(content),
   }));
   log.push({ role: 'assistant', content: trajectory.open.line?.content ?? '' });
+  const input = { message_log_batch: [log], metadata: [trajectory.extra_env_info] };
+  const context = { idempotency_key: `${rolloutId(ref)}/${trajectory.turns.length}`, signal };
+  const ask = async (more: { was_asked?: true } = {}): Promise<Answer> =>
+    answerOfOne(await deployed.environment.step(input, { ...context, ...more }), task);
   try {
-    const answer = await deployed.environment.step(
-      { message_log_batch: [log], metadata: [trajectory.extra_env_info] },
-      { idempotency_key: `${rolloutId(ref)}/${trajectory.turns.length}`, signal },
-    );
-    return answerOfOne(answer, task);
+    const hasSession = deployed.environment.begin !== undefined;
+    return hasSession ? await stepInSession(hold, ask) : await ask();
   } catch (error) {
     if (error instanceof Fault || signal.aborted) throw error;
     throw new Fault({

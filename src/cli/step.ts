@@ -11,6 +11,7 @@ import { Fault, describeError } from '../model/faults.js';
 import { problemsOf } from '../model/problems.js';
 import { Message } from '../model/sample.js';
 import { loadConfig } from '../workers/config.js';
+import { stepAlone } from './step-alone.js';
 
 /** Lines at once of an environment behind a service that sets no `max_concurrent`. */
 const AT_ONCE = 8;
@@ -26,6 +27,8 @@ type Printed =
       observation: EnvironmentReturn['observations'][number];
       reward: number | Record<string, number>;
       terminated: boolean;
+      /** Absent: it did not. */
+      truncated?: true;
       /** The environment's own; null: what was given stands. */
       metadata: Metadata | null;
       next_stop_strings: string[] | null;
@@ -142,15 +145,9 @@ interface LineRun extends Pick<Run, 'environment' | 'name' | 'signal'> {
 async function answerLine(text: string, run: LineRun): Promise<Printed> {
   try {
     const { message_log, metadata } = parseLine(text, run);
-    const answer = await run.environment.step(
-      {
-        message_log_batch: [
-          message_log.map(({ role, content }) => ({ role, content: textOf(content) })),
-        ],
-        metadata: [metadata],
-      },
-      { idempotency_key: keyOf(text, run), signal: run.signal },
-    );
+    const log = message_log.map(({ role, content }) => ({ role, content: textOf(content) }));
+    const context = { idempotency_key: keyOf(text, run), signal: run.signal };
+    const answer = await stepAlone(run.environment, { log, metadata, ...context });
     return only(answer);
   } catch (error) {
     // A fault's message has its causes already.
@@ -194,6 +191,7 @@ function only(answer: EnvironmentReturn): Printed {
     observation,
     reward,
     terminated: Boolean(answer.terminateds[0]),
+    ...(Boolean(answer.truncateds?.[0]) && { truncated: true as const }),
     metadata: answer.metadata[0] ?? null,
     next_stop_strings: answer.next_stop_strings?.[0] ?? null,
     answer: answer.answers?.[0] ?? null,

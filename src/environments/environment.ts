@@ -25,6 +25,16 @@ export interface StepContext {
   /** `<rollout_id>/<turn>`: the same for every attempt at a turn. */
   idempotency_key: string;
   signal: AbortSignal;
+  /** An environment with sessions was sent this step before, and what became of that is not known. */
+  was_asked?: boolean;
+}
+
+/** How a session begins. */
+export interface Beginning {
+  /** Appended to the sample's prompt, before it is rendered. */
+  messages: EnvironmentMessage[];
+  /** The first state, in the place of the sample's: what names the session stands under `SESSION_KEY`. */
+  metadata: Metadata;
 }
 
 /** Lists are as long as the batch. */
@@ -36,6 +46,8 @@ export interface EnvironmentReturn {
   /** One number per sample, or named components, each one number per sample. */
   rewards: number[] | Record<string, number[]>;
   terminateds: (boolean | 0 | 1)[];
+  /** Ended by a limit of the environment's own; absent: none has one. */
+  truncateds?: (boolean | 0 | 1)[];
   answers?: (string | null)[] | null;
 }
 
@@ -96,6 +108,17 @@ export interface Environment {
   readonly agent?: AgentServers;
   /** Throws `EnvironmentUnavailable` or `EnvironmentRejected` faults; anything else thrown is a rejection. */
   step(input: StepInput, context: StepContext): Promise<EnvironmentReturn>;
+  /**
+   * Opens a session for one rollout; absent: it needs none. `idempotency_key` is `<rollout_id>/begin-<life>`: a step
+   * that throws `EnvironmentStateLost` ends a life, and the rollout starts over with a new session. Of the faults of its
+   * steps, `EnvironmentUnavailable` promises that the same step may be sent again.
+   */
+  begin?(
+    sample: { message_log: EnvironmentMessage[]; metadata: Metadata },
+    context: StepContext,
+  ): Promise<Beginning>;
+  /** Ends the session, where that is something to do: then true. May be called more than once. */
+  end?(metadata: Metadata, signal: AbortSignal): Promise<boolean>;
   /** Metrics over the finished rollouts of this environment, in input order; absent or null: none. */
   globalPostProcessAndMetrics?(
     rollouts: FinishedRollouts,

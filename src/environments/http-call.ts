@@ -32,6 +32,20 @@ export interface Reply {
   request: string;
   status: number;
   text: string;
+  /** Values of `set-cookie`. */
+  set_cookies: string[];
+}
+
+/** What was answered, where a fault is an answer: its cause. */
+export interface RefusalFacts {
+  status: number;
+  text: string;
+}
+
+export function refusalIn({ cause }: Fault): RefusalFacts | null {
+  const facts = cause as Partial<RefusalFacts> | null | undefined;
+  const { status, text } = facts ?? {};
+  return typeof status === 'number' && typeof text === 'string' ? { status, text } : null;
 }
 
 /** Sends requests below `url` over connections of its own; the faults are those of `createHttpEnvironment`. */
@@ -42,7 +56,7 @@ export function createHttpCall({
 }: {
   url: string;
   timeout_ms: number;
-  /** false: each request has a connection of its own. */
+  /** false: a connection for each call, where one that the server has just closed must not be mistaken for one that broke. */
   keep_alive?: boolean;
 }) {
   // One deadline per call (below) instead of the agent's own, which would cut steps of more than five minutes.
@@ -77,7 +91,8 @@ export function createHttpCall({
         throw refusal({ name, at: url, response, text: text ?? '', retried: call.retried ?? [] });
       }
       if (text === null) throw tooLarge({ name, at: url, max_bytes: call.max_bytes });
-      return { request: name, status, text };
+      const set_cookies = [response.headers['set-cookie'] ?? []].flat();
+      return { request: name, status, text, set_cookies };
     } catch (error) {
       if (error instanceof Fault) throw error;
       signal.throwIfAborted();
@@ -166,6 +181,7 @@ function refusal({ name, at, response, text, retried }: Refusal): Fault {
     message: `${name} answered ${status}: ${errorText(text)}`,
     at,
     status,
+    cause: { status, text } satisfies RefusalFacts,
     ...(retryAfterMs === null ? {} : { retryAfterMs }),
   });
 }

@@ -83,7 +83,7 @@ function parseMetrics(reply: Reply, at: string): Record<string, number> | null {
 }
 
 /** Python writes NaN and Infinity into JSON: they are refused here, and the parser's text shows them. */
-function parseJson({ request, text }: Reply, at: string): unknown {
+export function parseJson({ request, text }: Reply, at: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {

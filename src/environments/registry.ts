@@ -4,6 +4,7 @@ import { createCodeJaccard } from './code-jaccard/environment.js';
 import { createCode } from './code/environment.js';
 import type { Environment, EnvironmentContext } from './environment.js';
 import { createGymAgent } from './gym-agent/environment.js';
+import { createGymnasium } from './gymnasium/environment.js';
 import { createHttpEnvironment } from './http.js';
 import { createMathEnvironment } from './math/environment.js';
 import { verifierOf } from './math/verifiers.js';
@@ -53,6 +54,8 @@ export async function createEnvironment(
       return createHttpEnvironment({ url: settings.url, timeout_ms: toMs(settings.timeout) });
     case 'gym_agent':
       return createGymAgent(settings);
+    case 'gymnasium':
+      return createGymnasium(settings);
     case 'module':
       return await createModuleEnvironment(settings, context);
   }

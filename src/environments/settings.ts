@@ -4,6 +4,7 @@ import { Duration } from '../model/durations.js';
 import { BaseUrl } from './base-url.js';
 import { CODE_SETTINGS } from './code/settings.js';
 import { GymAgentSettings } from './gym-agent/settings.js';
+import { GymnasiumSettings } from './gymnasium/settings.js';
 import { isPureVerifier, MATH_SETTINGS } from './math/settings.js';
 import { RetrieverSettings, resolveRetrieverPaths } from './retriever/settings.js';
 import { RewardModelSettings } from './reward-model/settings.js';
@@ -60,6 +61,7 @@ const KINDS = [
   CalculatorSettings,
   HttpSettings,
   GymAgentSettings,
+  GymnasiumSettings,
   ModuleSettings,
 ] as const;
 
@@ -92,6 +94,7 @@ export function isInProcess(settings: EnvironmentSettings): boolean {
     case 'reward_model':
     case 'http':
     case 'gym_agent':
+    case 'gymnasium':
       return false;
     case 'math':
       return isPureVerifier(settings.verifier);
@@ -106,6 +109,7 @@ export function isInProcess(settings: EnvironmentSettings): boolean {
 export function isRemote(settings: EnvironmentSettings): boolean {
   return (
     settings.kind === 'http' ||
+    settings.kind === 'gymnasium' ||
     settings.kind === 'reward_model' ||
     settings.kind === 'gym_agent' ||
     (settings.kind === 'code' && settings.url !== null)

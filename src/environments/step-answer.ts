@@ -27,6 +27,7 @@ const StepAnswer = z.strictObject({
     .default(null),
   rewards: Rewards,
   terminateds: z.array(Terminated),
+  truncateds: z.array(Terminated).exactOptional(),
   answers: z.array(z.string().nullable()).nullable().default(null),
 });
 
@@ -49,10 +50,10 @@ export function parseStepAnswer(
 
 /** Every list that has one entry per sample. */
 function listsOf(answer: z.infer<typeof StepAnswer>): { where: string; list: unknown[] }[] {
-  const { observations, metadata, next_stop_strings, rewards, terminateds, answers } = answer;
+  const { rewards, truncateds = null, ...others } = answer;
   const named = Array.isArray(rewards)
     ? { rewards }
     : Object.fromEntries(Object.entries(rewards).map(([name, list]) => [`rewards.${name}`, list]));
-  const lists = { observations, metadata, next_stop_strings, ...named, terminateds, answers };
+  const lists = { ...others, ...named, truncateds };
   return Object.entries(lists).flatMap(([where, list]) => (list === null ? [] : [{ where, list }]));
 }

@@ -15,6 +15,8 @@ const RETRYABLE = {
   AgentFailed: false,
   /** An environment's state could not be made again as the journal has it. */
   StateLost: false,
+  /** An environment behind a service lost its session: the rollout starts over, three times at most. */
+  EnvironmentStateLost: false,
   StoreFault: true,
   PromptTooLong: false,
   InvalidBatchRequest: false,

@@ -51,7 +51,23 @@ const StartLine = z.object({
   extra_env_info: z.record(z.string(), z.unknown()),
   /** Absent where the sample has no such column: `nemo-rl-sync` treats that differently from null. */
   stop_strings: z.array(z.string()).nullable().optional(),
+  /** The environment lost its session: the rollout starts over, and what was played before is dropped. */
+  over: z.literal(true).exactOptional(),
 });
+
+/** The environment opened a session for the rollout, before its prompt is rendered. */
+const BeginLine = z.object({
+  kind: z.literal('begin'),
+  ...written,
+  task_name: z.string(),
+  /** What the environment adds to the sample's prompt. */
+  messages: z.array(z.object({ role: z.string(), content: z.string() })),
+  /** Its first state, in the place of the sample's `extra_env_info`. */
+  metadata: z.record(z.string(), z.unknown()),
+});
+
+/** The session was ended with the rollout: who goes on from here needs another. */
+const CloseLine = z.object({ kind: z.literal('close'), ...written });
 
 /** Limits that were changed while the rollout ran (`TurnLimits` of limits.ts). */
 const ChangedLimits = z.object({
@@ -118,13 +134,9 @@ export const Reward = z
   .min(-LARGEST_REWARD, tooLarge)
   .max(LARGEST_REWARD, tooLarge);
 
-const ObservationLine = z.object({
-  kind: z.literal('observation'),
-  ...written,
-  turn: z.int(),
+/** What an environment says of a turn. */
+const ANSWER = {
   message: z.object({ role: z.string(), content: z.string() }),
-  /** Cut at `max_seq_len`; the content never is. */
-  token_ids: tokenIds,
   reward: Reward,
   /** Named components, where the environment gives them. */
   rewards: z.record(z.string(), Reward),
@@ -134,7 +146,24 @@ const ObservationLine = z.object({
   next_stop_strings: z.array(z.string()).nullable(),
   /** What the environment took for the policy's answer; absent: nothing. */
   answer: z.string().exactOptional(),
+};
+
+const ObservationLine = z.object({
+  kind: z.literal('observation'),
+  ...written,
+  turn: z.int(),
+  ...ANSWER,
+  /** Cut at `max_seq_len`; the content never is. */
+  token_ids: tokenIds,
   step_s: z.number(),
+});
+
+/** Of an environment with sessions: the turn is about to be sent to it (null), then what it answered. */
+const StepLine = z.object({
+  kind: z.literal('step'),
+  ...written,
+  turn: z.int(),
+  answer: z.object(ANSWER).nullable(),
 });
 
 /** Counted, never a result. */
@@ -225,6 +254,9 @@ export const JournalLine = z.discriminatedUnion('kind', [
   ChunkLine,
   GenerationLine,
   ObservationLine,
+  BeginLine,
+  StepLine,
+  CloseLine,
   FaultLine,
   RunLine,
   ResultLine,

@@ -5,6 +5,7 @@ import { restoreImages } from './content.js';
 import type { Failure, StopReason } from './journal.js';
 import { VALID_STOP_REASONS } from './journal.js';
 import type { LogMessage, Sample } from './sample.js';
+import { withoutSession } from './session.js';
 import { reachedMaxTurns } from './stop-rules.js';
 import type { Segment, Trajectory } from './trajectory.js';
 import { messageLog } from './trajectory.js';
@@ -94,7 +95,9 @@ export function toRow(input: RowInput): Row {
       start === null
         ? unrendered(sample)
         : restoreImages(withPartial(trajectory, { valid }), sample.message_log),
-    extra_env_info: start === null ? (sample.extra_env_info ?? {}) : trajectory.extra_env_info,
+    extra_env_info: withoutSession(
+      start === null ? (sample.extra_env_info ?? {}) : trajectory.extra_env_info,
+    ),
     total_reward: trajectory.total_reward,
     rewards: trajectory.rewards,
     stop_reason: stopReason,

@@ -1,7 +1,10 @@
-import type { Finish, LineOf, JournalLine, RolloutSettings } from './journal.js';
+import type { Finish, LineOf, JournalLine } from './journal.js';
 import { VALID_STOP_REASONS } from './journal.js';
 import type { TurnLimits } from './limits.js';
+import { addReward } from './reward-sum.js';
 import type { LogMessage } from './sample.js';
+import type { Session } from './session.js';
+import { applyToSession, noSession, startLife } from './session.js';
 
 /**
  * What a journal says, folded line by line in file order:
@@ -24,6 +27,8 @@ export interface Trajectory {
   /** The turn in progress; its index is `turns.length`. */
   open: OpenTurn;
   end: LineOf<'end'> | null;
+  /** Of an environment that has one. */
+  session: Session;
   /** Concatenated `token_ids` of the prompt and of all whole turns: exactly what was sent, and the next prompt. */
   context_ids: number[];
   /** The environment's state as it stands. */
@@ -98,6 +103,7 @@ export function emptyTrajectory(): Trajectory {
     turns: [],
     open: emptyTurn(),
     end: null,
+    session: noSession(),
     context_ids: [],
     extra_env_info: {},
     stop_strings: undefined,
@@ -145,7 +151,13 @@ export function applyLine(trajectory: Trajectory, line: JournalLine): void {
     case 'observation':
       applyObservation(trajectory, line);
       break;
+    case 'begin':
+    case 'step':
+    case 'close':
+      applyToSession(trajectory.session, { line, turn: trajectory.turns.length });
+      break;
     case 'fault':
+      applyToSession(trajectory.session, { line, turn: trajectory.turns.length });
       trajectory.faults[line.type] = (trajectory.faults[line.type] ?? 0) + 1;
       if (line.type === 'ProtocolError') trajectory.open.protocol_errors += 1;
       if (line.failure_class !== undefined) {
@@ -174,6 +186,7 @@ function applyClaim(trajectory: Trajectory, claim: LineOf<'claim'>): void {
     if (!claim.reopen || VALID_STOP_REASONS.has(end.stop_reason)) return;
     trajectory.end = null;
     open.protocol_errors = 0;
+    trajectory.session.losses = 0;
   }
   if (trajectory.attempts === 0 || claim.attempt > 1 || claim.reopen) trajectory.attempts += 1;
   if (open.line === null && open.token_ids.length > open.inherited) {
@@ -195,12 +208,27 @@ function limited({ start, limits }: Trajectory): LineOf<'start'> | null {
 }
 
 function applyStart(trajectory: Trajectory, start: LineOf<'start'>): void {
-  if (trajectory.start !== null) return;
-  trajectory.start = start;
+  const { session, start: before } = trajectory;
+  if (before !== null) {
+    if (start.over !== true || session.gone === null) return;
+    dropLife(trajectory);
+  }
+  startLife(session);
+  trajectory.start = { ...start, at: before?.at ?? start.at };
   trajectory.start = limited(trajectory);
   trajectory.context_ids = start.prompt.flatMap((message) => message.token_ids);
   trajectory.extra_env_info = start.extra_env_info;
   trajectory.stop_strings = start.stop_strings;
+}
+
+/** What was played in a session that is gone is wasted. */
+function dropLife(trajectory: Trajectory): void {
+  dropFrom(trajectory, { offset: 0, again: 0 });
+  trajectory.wasted_tokens += trajectory.assistant_tokens;
+  const { rewards, total_reward, assistant_tokens, env_tokens } = emptyTrajectory();
+  Object.assign(trajectory, { rewards, total_reward, assistant_tokens, env_tokens });
+  trajectory.turns = [];
+  trajectory.open = emptyTurn();
 }
 
 function applyChunk(trajectory: Trajectory, chunk: LineOf<'chunk'>): void {
@@ -255,6 +283,7 @@ function applyObservation(trajectory: Trajectory, line: LineOf<'observation'>): 
   const { token_ids, logprobs, segments } = open;
   turns.push({ generation: open.line, token_ids, logprobs, segments, observation: line });
   trajectory.open = emptyTurn();
+  trajectory.session.asked = null;
   for (const id of token_ids) trajectory.context_ids.push(id);
   for (const id of line.token_ids) trajectory.context_ids.push(id);
   trajectory.assistant_tokens += token_ids.length;
@@ -266,29 +295,6 @@ function applyObservation(trajectory: Trajectory, line: LineOf<'observation'>): 
   if (start.settings.semantics === 'nemo-rl-sync') {
     if (start.stop_strings !== undefined) trajectory.stop_strings = line.next_stop_strings;
   } else if (line.next_stop_strings !== null) trajectory.stop_strings = line.next_stop_strings;
-}
-
-/**
- * Upstream's rewards are float32 per step, components too; its sync loop also sums in float32, its async loop in
- * double. A step with components is worth their sum.
- */
-function addReward(
-  trajectory: Trajectory,
-  { line, semantics }: { line: LineOf<'observation'>; semantics: RolloutSettings['semantics'] },
-): void {
-  const round = semantics === 'standard' ? (value: number): number => value : Math.fround;
-  const plus = (sum: number, value: number): number =>
-    semantics === 'nemo-rl-sync' ? Math.fround(sum + value) : sum + value;
-  const { rewards } = trajectory;
-  let step = 0;
-  for (const [name, value] of Object.entries(line.rewards)) {
-    step = plus(step, round(value));
-    // Every object has a `constructor`, whoever named a component so.
-    const before = Object.hasOwn(rewards, name) ? (rewards[name] ?? 0) : 0;
-    rewards[name] = plus(before, round(value));
-  }
-  if (Object.keys(line.rewards).length === 0) step = round(line.reward);
-  trajectory.total_reward = plus(trajectory.total_reward, step);
 }
 
 function applyRun({ agent }: Trajectory, line: LineOf<'run'>): void {

@@ -53,7 +53,9 @@ export async function rollout(
       }
       const deadline = started_at + limits.timeoutMs(plan);
       const next = { plan, progress, deadline, limits: limits.ofTurns() };
-      progress = await play(next, view);
+      progress = await play(next, view).catch(
+        startOver(() => start(input, { limits, started_at })),
+      );
       view.progressed(progress);
     }
   });
@@ -120,6 +122,14 @@ async function takeTurn(next: Turn, view: RolloutView): Promise<TurnProgress> {
   const at = refOf(next);
   if (next.progress.phase === 'generate') view.progressed(await generateTurn(at));
   return await stepEnvironment(at);
+}
+
+/** An environment that lost the rollout's state has it start over: the journal says how far, and how often. */
+function startOver(again: () => Promise<RolloutPlan>): (error: unknown) => Promise<TurnProgress> {
+  return async (error) => {
+    if (failureOf(error).type !== 'EnvironmentStateLost') throw error;
+    return (await again()).progress;
+  };
 }
 
 function activitiesOf({ plan, progress: { turn }, deadline }: Turn) {

@@ -25,6 +25,7 @@ describe('an answer for one sample', () => {
       reward: 0.5,
       rewards: {},
       terminated: true,
+      truncated: false,
       metadata: { state: 1 },
       next_stop_strings: ['stop'],
       answer: '4',

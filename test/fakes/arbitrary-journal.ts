@@ -55,6 +55,17 @@ const fault = fc
   .boolean()
   .map<Write>((broken) => (by) => by.fault(broken ? { type: 'ProtocolError' } : {}));
 
+/** The session is lost, and what may follow: another prompt. */
+const loss = fc.constant<Write>((by) => by.fault({ type: 'EnvironmentStateLost' }));
+const over = ids.map<Write>((token_ids) => (by, { start: before }) => {
+  const settings = before?.settings ?? SETTINGS;
+  return by.start({
+    over: true,
+    settings,
+    prompt: [{ role: 'user', content: 'again', token_ids }],
+  });
+});
+
 const end = fc
   .constantFrom('terminated', 'failed', 'timeout')
   .map<Write>((stop_reason) => (by) => by.end({ stop_reason }));
@@ -67,6 +78,8 @@ const write = fc.oneof(
   { weight: 8, arbitrary: observation },
   { weight: 2, arbitrary: fault },
   { weight: 1, arbitrary: end },
+  { weight: 1, arbitrary: loss },
+  { weight: 1, arbitrary: over },
 );
 
 /** Mostly the writer of the latest claim; sometimes one that it replaced, or one that never claimed. */

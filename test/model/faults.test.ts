@@ -12,6 +12,7 @@ describe('Fault', () => {
     EnvironmentRejected: false,
     AgentFailed: false,
     StateLost: false,
+    EnvironmentStateLost: false,
     StoreFault: true,
     PromptTooLong: false,
     InvalidBatchRequest: false,

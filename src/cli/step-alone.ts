@@ -1,0 +1,30 @@
+import type { Environment, EnvironmentMessage, EnvironmentReturn, Metadata, StepContext } from '../environments/environment.js'; // prettier-ignore
+import { withoutSession } from '../model/session.js';
+
+/** One step of one log, in a session of its own where the environment has them: begun with the log's prompt, and ended. */
+export async function stepAlone(
+  environment: Environment,
+  {
+    log,
+    metadata,
+    ...context
+  }: { log: EnvironmentMessage[]; metadata: Metadata } & Pick<
+    StepContext,
+    'idempotency_key' | 'signal'
+  >,
+): Promise<EnvironmentReturn> {
+  if (environment.begin === undefined)
+    return environment.step({ message_log_batch: [log], metadata: [metadata] }, context);
+  const answered = log.findIndex(({ role }) => role === 'assistant');
+  const prompt = answered === -1 ? log : log.slice(0, answered);
+  const begun = await environment.begin({ message_log: prompt, metadata }, context);
+  try {
+    const whole = [...prompt, ...begun.messages, ...log.slice(prompt.length)];
+    const input = { message_log_batch: [whole], metadata: [begun.metadata] };
+    const answer = await environment.step(input, context);
+    return { ...answer, metadata: answer.metadata.map((state) => state && withoutSession(state)) };
+  } finally {
+    // A failed end costs a session of the server's, and no answer.
+    await environment.end?.(begun.metadata, context.signal).catch(() => false);
+  }
+}

@@ -1,0 +1,54 @@
+/** A session's cookies by name, as its server sets them on `/reset` and `/step`. */
+export type Cookies = Record<string, string>;
+
+/** What `set-cookie` lines leave of them: later ones replace earlier ones, expired ones go. Attributes bind nothing else, since there is one server. */
+export function mergeCookies(cookies: Cookies, setCookies: readonly string[]): Cookies {
+  const merged = new Map(Object.entries(cookies));
+  for (const line of setCookies) {
+    const [pair = '', ...attributes] = line.split(';').map((part) => part.trim());
+    const at = pair.indexOf('=');
+    if (at < 1) continue;
+    const name = pair.slice(0, at);
+    if (attributes.some(isExpiry)) merged.delete(name);
+    else merged.set(name, pair.slice(at + 1));
+  }
+  return Object.fromEntries(merged);
+}
+
+function isExpiry(attribute: string): boolean {
+  const [name = '', value = ''] = attribute.split('=');
+  switch (name.toLowerCase()) {
+    case 'max-age':
+      return Number(value) <= 0;
+    case 'expires':
+      return Date.parse(value) <= 0;
+    default:
+      return false;
+  }
+}
+
+/** The request's header; none where there are no cookies. */
+export function cookieHeader(cookies: Cookies): { cookie?: string } {
+  const pairs = Object.entries(cookies).map(([name, value]) => `${name}=${value}`);
+  return pairs.length === 0 ? {} : { cookie: pairs.join('; ') };
+}
+
+/** Gym's session id, which stands readable in the signed cookie (Starlette's: JSON in base64, time, signature); null: not one of those. */
+export function sessionIdIn(cookie: string): string | null {
+  const [payload = ''] = cookie.split('.');
+  try {
+    const value = JSON.parse(Buffer.from(payload, 'base64').toString('utf8')) as unknown;
+    const id = (value as { session_id?: unknown } | null)?.session_id;
+    return typeof id === 'string' ? id : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Did the server take the rollout for a new one? A cookie that it cannot read any more gets another session's id. */
+export function isOtherSession(before: Cookies, after: Cookies): boolean {
+  return Object.entries(before).some(([name, cookie]) => {
+    const ids = [cookie, after[name] ?? ''].map(sessionIdIn);
+    return ids[0] !== null && ids[1] !== null && ids[0] !== ids[1];
+  });
+}

@@ -1,0 +1,214 @@
+import type { z } from 'zod';
+import { toMs } from '../../model/durations.js';
+import { Fault } from '../../model/faults.js';
+import { SESSION_KEY } from '../../model/session.js';
+import { turnsOf, type Turn } from '../each-sample.js';
+import type {
+  Beginning,
+  Environment,
+  EnvironmentMessage,
+  EnvironmentReturn,
+  Metadata,
+  StepContext,
+} from '../environment.js';
+import { parseJson } from '../http.js';
+import { createHttpCall, refusalIn, type HttpCall, type Reply } from '../http-call.js';
+import { rejectedFields } from '../rejections.js';
+import { cookieHeader, isOtherSession, mergeCookies } from './cookies.js';
+import { saysNoEpisode, stepFault } from './lost-session.js';
+import type { GymnasiumSettings } from './settings.js';
+import type { SessionState } from './wire.js';
+import {
+  observationText,
+  requestIdOf,
+  ResetAnswer,
+  responseOf,
+  rowOf,
+  sessionOf,
+  StepAnswer,
+} from './wire.js';
+
+const HEALTH_TIMEOUT_MS = 5000;
+/** An attempt at starting a rollout has five minutes, and renders the prompt too. */
+const RESET_TIMEOUT_MS = 240_000;
+
+/**
+ * A Gym resources server of the Gymnasium style (`/reset`, `/step`, `/close`), played turn by turn as upstream's
+ * gymnasium_agent plays it, but with the tokens of our own generation. What names the session (its cookies) is in the
+ * journalled metadata, so that any worker goes on with it; when it counts as lost says lost-session.ts.
+ */
+export function createGymnasium({ url, timeout, max_steps }: GymnasiumSettings): Environment {
+  const at = url.replace(/\/+$/, '');
+  const { send, close } = createHttpCall({
+    url: at,
+    timeout_ms: toMs(timeout),
+    // On a connection that is kept, a server that closes it for its age looks like one that died with the step.
+    keep_alive: false,
+  });
+  const reset_timeout_ms = Math.min(toMs(timeout), RESET_TIMEOUT_MS);
+  const server: Server = { at, send, max_steps, reset_timeout_ms };
+  return {
+    in_process: false,
+
+    begin: (sample, context) => reset(sample, { context, server }),
+
+    async step(input, context) {
+      const turns = turnsOf('gymnasium', input);
+      const stepped = await Promise.all(turns.map((turn) => stepOne(turn, { context, server })));
+      return returnOf(turns, stepped);
+    },
+
+    async end(metadata, signal) {
+      const session = sessionOf(metadata);
+      if (session?.explicit_close !== true) return false;
+      const headers = cookieHeader(session.cookies);
+      await send({ method: 'POST', path: '/close', headers, body: {}, signal });
+      return true;
+    },
+
+    /** Gym's servers have no common path for it: any answer shows that they are there. */
+    async health(signal) {
+      try {
+        await send({ method: 'GET', path: '/', signal, timeout_ms: HEALTH_TIMEOUT_MS });
+      } catch (error) {
+        const status = error instanceof Fault ? refusalIn(error)?.status : undefined;
+        if (status === undefined || [502, 503, 504].includes(status)) throw error;
+      }
+    },
+
+    close,
+  };
+}
+
+interface Server {
+  at: string;
+  send: (call: HttpCall) => Promise<Reply>;
+  max_steps: number;
+  reset_timeout_ms: number;
+}
+
+interface Asked {
+  context: StepContext;
+  server: Server;
+}
+
+async function reset(
+  { message_log, metadata }: { message_log: EnvironmentMessage[]; metadata: Metadata },
+  { context, server: { at, send, reset_timeout_ms: timeout_ms } }: Asked,
+): Promise<Beginning> {
+  const { idempotency_key, signal } = context;
+  const body = rowOf(metadata, message_log);
+  const call: HttpCall = {
+    method: 'POST',
+    path: '/reset',
+    body,
+    timeout_ms,
+    retried: [429],
+    signal,
+  };
+  const reply = await send(call);
+  const { observation, info } = parse(ResetAnswer, { reply, at });
+  const session: SessionState = {
+    id: idempotency_key,
+    cookies: mergeCookies({}, reply.set_cookies),
+    prompt_messages: message_log.length,
+    steps: 0,
+    step_idempotency: info?.['supports_step_idempotency'] === true,
+    explicit_close: info?.['supports_explicit_close'] === true,
+  };
+  const content = observation ?? '';
+  return {
+    messages: content === '' ? [] : [{ role: 'user', content }],
+    metadata: { ...metadata, [SESSION_KEY]: session },
+  };
+}
+
+/** One sample's answer, before it is an `EnvironmentReturn` of several. */
+interface Stepped {
+  content: string;
+  reward: number;
+  terminated: boolean;
+  truncated: boolean;
+  session: SessionState;
+}
+
+async function stepOne(
+  { log, metadata }: Turn,
+  { context, server: { at, send, max_steps } }: Asked,
+): Promise<Stepped> {
+  const session = sessionOf(metadata);
+  if (session === null) throw noSession(at);
+  checkNotAsked(session, context);
+  const row = rowOf(metadata, log.slice(0, session.prompt_messages));
+  const id = requestIdOf(session, context.idempotency_key);
+  const reply = await send({
+    method: 'POST',
+    path: '/step',
+    headers: cookieHeader(session.cookies),
+    body: {
+      ...row,
+      response: responseOf(log.at(-1)?.content ?? '', { id, row }),
+      ...(session.step_idempotency && { _ng_step_request_id: id }),
+    },
+    retried: [429],
+    signal: context.signal,
+  }).catch((error: unknown) => {
+    throw stepFault(error, session);
+  });
+  const { reward, terminated, ...answer } = parse(StepAnswer, { reply, at });
+  const cookies = mergeCookies(session.cookies, reply.set_cookies);
+  if (saysNoEpisode(answer) || isOtherSession(session.cookies, cookies)) throw lostBy(reply, at);
+  const steps = session.steps + 1;
+  return {
+    content: observationText(answer),
+    reward,
+    terminated,
+    truncated: answer.truncated || (!terminated && steps >= max_steps),
+    session: { ...session, cookies, steps },
+  };
+}
+
+function returnOf(turns: readonly Turn[], stepped: readonly Stepped[]): EnvironmentReturn {
+  return {
+    observations: stepped.map(({ content }) => ({ role: 'user', content })),
+    metadata: stepped.map(({ session }, i) => ({ ...turns[i]?.metadata, [SESSION_KEY]: session })),
+    next_stop_strings: null,
+    rewards: stepped.map(({ reward }) => reward),
+    terminateds: stepped.map(({ terminated }) => terminated),
+    truncateds: stepped.map(({ truncated }) => truncated),
+  };
+}
+
+/** A step that may have been played is sent again only to a server that knows it again. */
+function checkNotAsked({ step_idempotency }: SessionState, { was_asked }: StepContext): void {
+  if (was_asked !== true || step_idempotency) return;
+  throw new Fault({
+    type: 'EnvironmentStateLost',
+    message:
+      'an earlier attempt sent this step and did not live to see its answer: its session is in doubt, since the server does not say supports_step_idempotency',
+  });
+}
+
+function parse<T extends z.ZodType>(
+  schema: T,
+  { reply, at }: { reply: Reply; at: string },
+): z.infer<T> {
+  const input = parseJson(reply, at);
+  const parsed = schema.safeParse(input);
+  if (parsed.success) return parsed.data;
+  throw rejectedFields({ subject: `${reply.request} answered`, at, error: parsed.error, input });
+}
+
+const lostBy = ({ request }: Reply, at: string): Fault =>
+  new Fault({
+    type: 'EnvironmentStateLost',
+    message: `${request} answered for another session: its session is lost`,
+    at,
+  });
+
+const noSession = (at: string): Fault =>
+  new Fault({
+    type: 'EnvironmentRejected',
+    message: `a step of a gymnasium environment needs the session that /reset opened, got metadata without one`,
+    at,
+  });

@@ -1,0 +1,79 @@
+import { Fault } from '../../model/faults.js';
+import { refusalIn, type RefusalFacts } from '../http-call.js';
+import type { StepAnswer } from './wire.js';
+
+/**
+ * When a session counts as lost. Gym's servers hold sessions in memory, take any cookie that they once signed, and differ
+ * in what they answer for one that they do not know:
+ *
+ * | answer to `/step` | server | fault |
+ * |---|---|---|
+ * | 410; any 4xx, or 500, that says so: `Session not initialized. Call /reset first.` | tales, grl_sokoban | `EnvironmentStateLost` |
+ * | 500 `KeyError('<uuid>')`: session ids are UUIDs | `self.session_state[session_id]` | `EnvironmentStateLost` |
+ * | 200 with `info.error` `no_active_episode` | openair_congestion | `EnvironmentStateLost` |
+ * | 200 with the cookie of another session id | a server whose cookies are signed with another key | `EnvironmentStateLost` |
+ * | other 4xx | | `EnvironmentRejected` |
+ * | 429, 503 | overloaded: the step was not played | `EnvironmentUnavailable` |
+ *
+ * What is left (other 5xx, no answer, a broken connection, nobody who listens) is retried with the same
+ * `_ng_step_request_id` where the server says `supports_step_idempotency`. Where it does not, the step may have been
+ * played, or its session has gone with the process that held it: `EnvironmentStateLost` too, but for a connection that
+ * was never made to a host that may well be there. Some servers (blackjack, example_multi_turn_gymnasium) answer an
+ * unknown session as if it were one of their own; of a restart that nobody noticed they cannot be told apart.
+ */
+
+const KEY_ERROR = /^KeyError\('[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'\)$/;
+const NO_SESSION = /^(?:no|unknown|expired|invalid|missing)(?: active)? (?:session|episode)\b/i;
+const SESSION_NOT =
+  /^(?:the )?(?:session|episode)\b.{0,80}?\b(?:not (?:initiali[sz]ed|found|active|open|known)|unknown|expired|closed|does not exist)\b/i;
+
+export function saysLost({ status, text }: RefusalFacts): boolean {
+  if (status === 410) return true;
+  if (status !== 500 && (status < 400 || status > 499)) return false;
+  const said = saidBy(text);
+  return KEY_ERROR.test(said) || NO_SESSION.test(said) || SESSION_NOT.test(said);
+}
+
+export const saysNoEpisode = ({ info }: Pick<StepAnswer, 'info'>): boolean =>
+  info?.['error'] === 'no_active_episode';
+
+/** A framework's `detail`, or Gym's `repr(e)` as a JSON string; only what begins it counts: it may quote the policy. */
+function saidBy(text: string): string {
+  try {
+    const value = JSON.parse(text) as { detail?: unknown } | string | null;
+    if (typeof value === 'string') return value;
+    if (typeof value?.detail === 'string') return value.detail;
+  } catch {
+    // Not JSON: the text itself.
+  }
+  return text.trim();
+}
+
+/** Before anything was sent, and without a word on the process that holds the session. */
+const NEVER_SENT = new Set([
+  'UND_ERR_CONNECT_TIMEOUT',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+]);
+
+/** The fault of a step that was not answered well, by the table above. */
+export function stepFault(error: unknown, { step_idempotency }: { step_idempotency: boolean }) {
+  if (!(error instanceof Fault)) return error;
+  const refusal = refusalIn(error);
+  if (refusal !== null && saysLost(refusal)) return lost(error, 'its session is lost');
+  if (step_idempotency || error.type !== 'EnvironmentUnavailable') return error;
+  if (refusal?.status === 503 || refusal?.status === 429) return error;
+  const code = (error.cause as { code?: unknown } | null | undefined)?.code;
+  if (typeof code === 'string' && NEVER_SENT.has(code)) return error;
+  return lost(error, 'its session is in doubt, since the server does not say supports_step_idempotency'); // prettier-ignore
+}
+
+const lost = (error: Fault, why: string): Fault =>
+  new Fault({
+    type: 'EnvironmentStateLost',
+    message: `${error.message}: ${why}`,
+    cause: error,
+    ...(error.at !== null && { at: error.at }),
+  });

@@ -1,0 +1,16 @@
+import { z } from 'zod';
+import { Duration } from '../../model/durations.js';
+import { BaseUrl } from '../base-url.js';
+import { STEP_QUEUE } from '../step-queue.js';
+
+export const GymnasiumSettings = z.strictObject({
+  kind: z.literal('gymnasium'),
+  /** Of a Gym resources server: `/reset`, `/step` and `/close` are appended. */
+  url: BaseUrl,
+  /** For one call, from connecting to the last byte of the answer. */
+  timeout: Duration.default('5m'),
+  /** Steps of one rollout: the last of them truncates it (upstream: the agent's `max_steps`). */
+  max_steps: z.int().positive().default(10),
+  ...STEP_QUEUE,
+});
+export type GymnasiumSettings = z.infer<typeof GymnasiumSettings>;

@@ -1,0 +1,97 @@
+import { createHash } from 'node:crypto';
+import { z } from 'zod';
+import type { EnvironmentMessage, Metadata } from '../environment.js';
+import { SESSION_KEY, withoutSession } from '../../model/session.js';
+
+/** Bodies and answers of Gym's `/reset` and `/step` (`resources_servers/gymnasium/base.py`, `nemo_gym/openai_utils.py`). */
+
+/** What names a rollout's session, in its metadata. */
+export const SessionState = z.strictObject({
+  /** `<rollout_id>/begin-<life>` */
+  id: z.string(),
+  cookies: z.record(z.string(), z.string()),
+  /** Messages of the sample's own prompt: what stands behind them is the session's. */
+  prompt_messages: z.int(),
+  /** Steps so far. */
+  steps: z.int(),
+  step_idempotency: z.boolean(),
+  explicit_close: z.boolean(),
+});
+export type SessionState = z.infer<typeof SessionState>;
+
+/** null: the metadata names no session. */
+export function sessionOf(metadata: Metadata): SessionState | null {
+  const { data } = SessionState.safeParse(metadata[SESSION_KEY]);
+  return data ?? null;
+}
+
+/** A Gym row as `/reset` and `/step` take it: the sample's fields, its prompt as the request's input. */
+export function rowOf(metadata: Metadata, prompt: readonly EnvironmentMessage[]): Metadata {
+  const { responses_create_params, ...fields } = withoutSession(metadata);
+  const params = typeof responses_create_params === 'object' ? responses_create_params : {};
+  const input = prompt.map(({ role, content }) => ({ role, content }));
+  return { ...fields, responses_create_params: { ...params, input } };
+}
+
+/** The same for every attempt at a step, another one in each life; Gym's servers take at most 128 characters. */
+export const requestIdOf = ({ id }: SessionState, idempotency_key: string): string =>
+  createHash('sha256').update(`${id} ${idempotency_key}`).digest('hex').slice(0, 32);
+
+/**
+ * The generated text as a `NeMoGymResponse`, with every field that upstream's model requires. The same step is the same
+ * bytes in every attempt, hence no time in it.
+ */
+export function responseOf(text: string, { id, row }: { id: string; row: Metadata }): Metadata {
+  const params = row['responses_create_params'] as Metadata;
+  const model = params['model'];
+  return {
+    id: `resp_${id}`,
+    created_at: 0,
+    model: typeof model === 'string' ? model : 'policy',
+    object: 'response',
+    output: [
+      {
+        id: `msg_${id}`,
+        content: [{ annotations: [], text, type: 'output_text' }],
+        role: 'assistant',
+        status: 'completed',
+        type: 'message',
+      },
+    ],
+    parallel_tool_calls: params['parallel_tool_calls'] ?? true,
+    tool_choice: params['tool_choice'] ?? 'auto',
+    tools: params['tools'] ?? [],
+  };
+}
+
+const Info = z.record(z.string(), z.unknown()).nullish();
+
+export const ResetAnswer = z.looseObject({ observation: z.string().nullish(), info: Info });
+export type ResetAnswer = z.infer<typeof ResetAnswer>;
+
+export const StepAnswer = z.looseObject({
+  observation: z.string().nullish(),
+  /** Upstream takes a missing one for 0; no reward is not 0. */
+  reward: z.number({ error: 'expected a finite number' }),
+  terminated: z.boolean().default(false),
+  truncated: z.boolean().default(false),
+  info: Info,
+});
+export type StepAnswer = z.infer<typeof StepAnswer>;
+
+const ToolOutputs = z.array(z.looseObject({ output: z.unknown() }));
+
+/**
+ * What the policy reads: the tools' outputs in order, then the observation, a line each. Upstream's agent would make
+ * items of a conversation of them; here the log is text behind the policy's own.
+ */
+export function observationText({
+  observation,
+  info,
+}: Pick<StepAnswer, 'observation' | 'info'>): string {
+  const outputs = ToolOutputs.safeParse(info?.['tool_outputs']).data ?? [];
+  const texts = outputs.map(({ output }) =>
+    typeof output === 'string' ? output : JSON.stringify(output ?? null),
+  );
+  return [...texts, observation ?? ''].filter((text) => text !== '').join('\n');
+}

@@ -1,0 +1,24 @@
+import type { LineOf, RolloutSettings } from './journal.js';
+
+/**
+ * Upstream's rewards are float32 per step, components too; its sync loop also sums in float32, its async loop in
+ * double. A step with components is worth their sum.
+ */
+export function addReward(
+  sums: { total_reward: number; rewards: Record<string, number> },
+  { line, semantics }: { line: LineOf<'observation'>; semantics: RolloutSettings['semantics'] },
+): void {
+  const round = semantics === 'standard' ? (value: number): number => value : Math.fround;
+  const plus = (sum: number, value: number): number =>
+    semantics === 'nemo-rl-sync' ? Math.fround(sum + value) : sum + value;
+  const { rewards } = sums;
+  let step = 0;
+  for (const [name, value] of Object.entries(line.rewards)) {
+    step = plus(step, round(value));
+    // Every object has a `constructor`, whoever named a component so.
+    const before = Object.hasOwn(rewards, name) ? (rewards[name] ?? 0) : 0;
+    rewards[name] = plus(before, round(value));
+  }
+  if (Object.keys(line.rewards).length === 0) step = round(line.reward);
+  sums.total_reward = plus(sums.total_reward, step);
+}

@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { stepAlone } from '../../src/cli/step-alone.js';
+import { createGymnasium } from '../../src/environments/gymnasium/environment.js';
+import { GymnasiumSettings } from '../../src/environments/gymnasium/settings.js';
+import { scriptedEnvironment } from '../fakes/scripted-environment.js';
+import { startGymnasiumServer } from '../servers/gymnasium-server.js';
+
+const context = { idempotency_key: 'step/0-0/0', signal: new AbortController().signal };
+const log = [
+  { role: 'user', content: 'go' },
+  { role: 'assistant', content: 'one' },
+];
+
+describe('a step by itself', () => {
+  test('in an environment with sessions has one of its own, which is closed', async (t) => {
+    const server = await startGymnasiumServer({ explicit_close: true });
+    const environment = createGymnasium(
+      GymnasiumSettings.parse({ kind: 'gymnasium', url: server.url }),
+    );
+    t.after(async () => {
+      await environment.close?.();
+      await server.stop();
+    });
+    const metadata = { answers: ['one', 'two'] };
+    const answer = await stepAlone(environment, { log, metadata, ...context });
+    assert.deepEqual([answer.rewards, answer.metadata], [[1], [metadata]]);
+    server.trouble.push({ status: 422, body: { detail: 'no' } });
+    await assert.rejects(stepAlone(environment, { log, metadata, ...context }));
+    assert.deepEqual(server.sessions.map(({ closes }) => closes), [1, 1]); // prettier-ignore
+    assert.deepEqual(server.sessions.map(({ played }) => played), [['one'], []]); // prettier-ignore
+  });
+
+  test('in any other is that environment’s', async () => {
+    const environment = scriptedEnvironment([{ reward: 3 }]);
+    const answer = await stepAlone(environment, { log, metadata: { a: 1 }, ...context });
+    assert.deepEqual(answer.rewards, [3]);
+    assert.deepEqual(environment.steps[0]?.metadata, [{ a: 1 }]);
+  });
+});

@@ -1,0 +1,197 @@
+import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
+import { describe, test } from 'node:test';
+import type { Beginning, Environment, EnvironmentReturn } from '../../../src/environments/environment.js'; // prettier-ignore
+import { createGymnasium } from '../../../src/environments/gymnasium/environment.js';
+import { GymnasiumSettings } from '../../../src/environments/gymnasium/settings.js';
+import { sessionOf } from '../../../src/environments/gymnasium/wire.js';
+import { Fault } from '../../../src/model/faults.js';
+import type { GymnasiumOptions, GymnasiumServer } from '../../servers/gymnasium-server.js';
+import { startGymnasiumServer } from '../../servers/gymnasium-server.js';
+
+const { signal } = new AbortController();
+const PROMPT = [{ role: 'user', content: 'Go' }];
+const ROW = { answers: ['one', 'two', 'three'], verifier_metadata: { level: 2 } };
+
+interface Played {
+  server: GymnasiumServer;
+  environment: Environment;
+  begun: Beginning;
+  /** Plays a text, from the state that the last step left. */
+  say: (text: string, more?: { was_asked?: true }) => Promise<EnvironmentReturn>;
+}
+
+async function played(
+  t: TestContext,
+  { settings = {}, ...options }: GymnasiumOptions & { settings?: Record<string, unknown> } = {},
+): Promise<Played> {
+  const server = await startGymnasiumServer(options);
+  const kind = { kind: 'gymnasium', url: server.url, timeout: '2s', ...settings };
+  const environment = createGymnasium(GymnasiumSettings.parse(kind));
+  t.after(async () => {
+    await environment.close?.();
+    await server.stop();
+  });
+  const begun = await environment.begin!(
+    { message_log: PROMPT, metadata: ROW },
+    { idempotency_key: 'b/0-0/begin-0', signal },
+  );
+  const log = [...PROMPT, ...begun.messages];
+  let { metadata } = begun;
+  let turn = 0;
+  const say: Played['say'] = async (text, more = {}) => {
+    const answer = await environment.step(
+      { message_log_batch: [[...log, { role: 'assistant', content: text }]], metadata: [metadata] },
+      { idempotency_key: `b/0-0/${turn}`, signal, ...more },
+    );
+    turn += 1;
+    log.push({ role: 'assistant', content: text }, ...answer.observations);
+    metadata = answer.metadata[0]!;
+    return answer;
+  };
+  return { server, environment, begun, say };
+}
+
+async function faultOf(promise: Promise<unknown>): Promise<Fault> {
+  const error: unknown = await promise.then(
+    () => assert.fail('expected a fault, got an answer'),
+    (reason: unknown) => reason,
+  );
+  assert.ok(error instanceof Fault, String(error));
+  return error;
+}
+
+describe('a gymnasium environment', () => {
+  test('is played from reset to the end in one session, whose server sees the row and the texts', async (t) => {
+    const { server, environment, begun, say } = await played(t);
+    assert.deepEqual(begun.messages, [
+      { role: 'user', content: 'Recite.\nSay: one\nSay: two\nSay: three' },
+    ]);
+    const first = await say('one');
+    assert.deepEqual(first.observations, [{ role: 'user', content: '1 done\n' }]);
+    assert.deepEqual([first.rewards, first.terminateds, first.truncateds], [[1], [false], [false]]);
+    await say('wrong');
+    const last = await say('three');
+    assert.deepEqual(last.observations, [{ role: 'user', content: '' }]);
+    assert.deepEqual([last.rewards, last.terminateds, last.truncateds], [[1], [true], [false]]);
+    assert.deepEqual(server.sessions.map(({ played }) => played), [['one', 'wrong', 'three']]); // prettier-ignore
+    const params = { input: PROMPT };
+    const [reset, step] = server.bodies;
+    assert.deepEqual(reset?.body, { ...ROW, responses_create_params: params });
+    const { response, ...row } = step?.body ?? {};
+    assert.deepEqual(row, { ...ROW, responses_create_params: params });
+    assert.ok(response);
+    assert.equal(await environment.end!(begun.metadata, signal), false);
+    assert.equal(server.bodies.length, 4, 'nothing is closed where the server has no /close');
+  });
+
+  test('carries the newest cookie from step to step', async (t) => {
+    const { begun, say } = await played(t);
+    const cookies = [sessionOf(begun.metadata)?.cookies, sessionOf((await say('one')).metadata[0]!)?.cookies]; // prettier-ignore
+    assert.notDeepEqual(cookies[0], cookies[1]);
+    assert.deepEqual(Object.keys(cookies[1] ?? {}), ['Recital___recital']);
+  });
+
+  test('is truncated by its server, and by max_steps', async (t) => {
+    const byServer = await played(t, { truncate_at: 1 });
+    assert.deepEqual((await byServer.say('one')).truncateds, [true]);
+    const bySteps = await played(t, { settings: { max_steps: 2 } });
+    assert.deepEqual((await bySteps.say('one')).truncateds, [false]);
+    assert.deepEqual((await bySteps.say('two')).truncateds, [true]);
+    const ended = await played(t, { settings: { max_steps: 3 } });
+    for (const text of ['one', 'two']) await ended.say(text);
+    const { terminateds, truncateds } = await ended.say('three');
+    assert.deepEqual([terminateds, truncateds], [[true], [false]]);
+  });
+
+  test('is closed where its server says so, as often as one likes', async (t) => {
+    const { server, environment, begun } = await played(t, { explicit_close: true });
+    assert.equal(await environment.end!(begun.metadata, signal), true);
+    assert.equal(await environment.end!(begun.metadata, signal), true);
+    assert.equal(server.sessions[0]?.closes, 2);
+    assert.equal(await environment.end!({}, signal), false, 'a sample without a session');
+  });
+
+  test('whose step was cut after it was played is answered again by its request id', async (t) => {
+    const { server, say } = await played(t, { step_idempotency: true });
+    server.trouble.push('cut_after');
+    assert.equal((await faultOf(say('one'))).type, 'EnvironmentUnavailable');
+    assert.deepEqual((await say('one', { was_asked: true })).rewards, [1]);
+    const { played: texts, repeated } = server.sessions[0]!;
+    assert.deepEqual([texts, repeated], [['one'], ['one']]);
+    assert.deepEqual((await say('two')).rewards, [1], 'the next step has another id');
+  });
+
+  for (const cut of ['cut_after', 'cut_before'] as const) {
+    test(`without request ids has lost a step that was ${cut.replace('_', ' ')} it was played`, async (t) => {
+      const { server, say } = await played(t);
+      server.trouble.push(cut);
+      const fault = await faultOf(say('one'));
+      assert.deepEqual([fault.type, fault.retryable], ['EnvironmentStateLost', false]);
+      assert.match(fault.message, /POST .*\/step failed: .*in doubt/);
+    });
+  }
+
+  test('without request ids does not send again what an earlier attempt may have sent', async (t) => {
+    const { server, say } = await played(t);
+    const fault = await faultOf(say('one', { was_asked: true }));
+    assert.equal(fault.type, 'EnvironmentStateLost');
+    assert.deepEqual(server.sessions[0]?.played, []);
+  });
+
+  for (const unknown of ['key_error', 'detail', 'no_active_episode'] as const) {
+    test(`that answers ${unknown} after a restart has lost its session`, async (t) => {
+      const { server, say } = await played(t, { unknown, step_idempotency: true });
+      await say('one');
+      await server.stop();
+      assert.equal((await faultOf(say('two'))).type, 'EnvironmentUnavailable', 'while it is down');
+      await server.start();
+      const fault = await faultOf(say('two'));
+      assert.equal(fault.type, 'EnvironmentStateLost');
+      assert.match(fault.message, /its session is lost/);
+    });
+  }
+
+  test('that is overloaded is asked again; one that rejects a step is not', async (t) => {
+    const { server, say } = await played(t);
+    server.trouble.push({ status: 503, body: 'busy' }, { status: 400, body: { detail: 'No action' } }); // prettier-ignore
+    assert.equal((await faultOf(say('one'))).type, 'EnvironmentUnavailable');
+    assert.equal((await faultOf(say('one'))).type, 'EnvironmentRejected');
+  });
+
+  test('refuses an answer without a reward, and one with a reward that is no number', async (t) => {
+    const { server, say } = await played(t);
+    for (const body of [{ observation: 'x' }, { observation: 'x', reward: '1' }]) {
+      server.trouble.push({ status: 200, body });
+      const fault = await faultOf(say('one'));
+      assert.equal(fault.type, 'EnvironmentRejected');
+      assert.match(fault.message, /reward: expected a finite number/);
+    }
+  });
+
+  test('needs the session that its reset opened', async (t) => {
+    const { environment } = await played(t);
+    const input = { message_log_batch: [PROMPT], metadata: [ROW] };
+    const fault = await faultOf(environment.step(input, { idempotency_key: 'k', signal }));
+    assert.equal(fault.type, 'EnvironmentRejected');
+    assert.match(fault.message, /needs the session that \/reset opened/);
+  });
+
+  test('is there where anything answers, and not where nobody listens', async (t) => {
+    const { server, environment } = await played(t);
+    await environment.health!(signal);
+    await server.stop();
+    assert.equal((await faultOf(environment.health!(signal))).type, 'EnvironmentUnavailable');
+  });
+
+  test('has settings that are strict', () => {
+    const url = 'http://127.0.0.1:1';
+    const { timeout, max_steps } = GymnasiumSettings.parse({ kind: 'gymnasium', url });
+    assert.deepEqual([timeout, max_steps], ['5m', 10]);
+    for (const wrong of [{ max_steps: 0 }, { url: 'x' }, { steps: 3 }])
+      assert.equal(
+        GymnasiumSettings.safeParse({ kind: 'gymnasium', url, ...wrong }).success,
+        false,
+      );
+  });
+});
