@@ -67,8 +67,11 @@ function readObject(reader: Reader): JsonObject {
   }
 }
 
-const keyText = (key: Json): string =>
-  key instanceof LosslessNumber ? key.value : typeof key === 'string' ? key : String(key);
+/** Keys that look like numbers or booleans are text in what is sent. */
+function keyText(key: Json): string {
+  if (key instanceof LosslessNumber) return key.value;
+  return typeof key === 'string' ? key : JSON.stringify(key);
+}
 
 function takes(reader: Reader, character: string): boolean {
   skipBlanks(reader);
@@ -181,11 +184,13 @@ function typed(raw: string): Json | undefined {
   if (/^true$/i.test(raw)) return true;
   if (/^false$/i.test(raw)) return false;
   const bare = raw.replaceAll('_', '');
-  if (/^[+-]?(?:0|[1-9](?:_?\d)*)$/.test(raw)) return new LosslessNumber(BigInt(bare.replace('+', '')).toString());
+  if (/^[+-]?(?:0|[1-9](?:_?\d)*)$/.test(raw))
+    return new LosslessNumber(BigInt(bare.replace('+', '')).toString());
   if (/^[+-]?(?:inf|nan)$/i.test(raw)) {
     throw new Error(`${raw} is no JSON, which the row is sent as`);
   }
-  const isFloat = /^[+-]?(?:\d(?:_?\d)*(?:\.(?:\d(?:_?\d)*)?)?|\.\d(?:_?\d)*)(?:e[+-]?\d(?:_?\d)*)?$/i.test(raw);
+  const isFloat =
+    /^[+-]?(?:\d(?:_?\d)*(?:\.(?:\d(?:_?\d)*)?)?|\.\d(?:_?\d)*)(?:e[+-]?\d(?:_?\d)*)?$/i.test(raw);
   const isWhole = /^[+-]?[\d_]+$/.test(raw);
   return isFloat && !isWhole ? new LosslessNumber(floatText(Number(bare))) : undefined;
 }
