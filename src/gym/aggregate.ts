@@ -6,7 +6,7 @@ import { ANSWER_LIMITS, askAgent, type AnswerLimits } from './metrics/agent-answ
 import { agentRows, type AgentRows } from './metrics/agent-rows.js';
 import { indentedJson, indentedObject } from './metrics/indented-json.js';
 import { writeNewFile, type NewFile } from './metrics/new-file.js';
-import { agentMetrics, agentRef, groupMetrics, keyMetrics } from './metrics/profile.js';
+import { agentRef, createProfiler, keyMetrics } from './metrics/profile.js';
 import { objectText } from './metrics/json-members.js';
 import { readRows, type ReadRows } from './metrics/read-rows.js';
 import { rewardPasses } from './metrics/reward-passes.js';
@@ -118,11 +118,10 @@ async function entryOf(
 
 /** What a server with default hooks answers, and pass@k. */
 function computedEntry({ table }: ReadRows, rows: AgentRows['rows']): Entry {
-  const metrics = agentMetrics(table, { all: rows, own: rows });
+  const profiler = createProfiler(table, rows);
+  const metrics = profiler.agent(rows);
   const passes = rewardPasses(table, rows);
-  const groups = groupMetrics({
-    table,
-    rows,
+  const groups = profiler.groups({
     sampleOf: () => '{"agent_ref":{"name":"agent"}}',
     expectedOf: (_task, found) => found,
   });

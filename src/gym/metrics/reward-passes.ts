@@ -4,7 +4,7 @@ import { createPassCounts } from './pass-at-k.js';
 import { passResult } from './pass-metrics.js';
 import { groupsOf, type Entries } from './profile.js';
 import { floatText } from './python-number.js';
-import type { RolloutTable } from './rollout-table.js';
+import { COUNTS, type RolloutTable } from './rollout-table.js';
 
 /** Of more rollouts per task than this, only the first k are told. */
 const MAX_K = 1024;
@@ -35,8 +35,13 @@ function rewardOf(
   table: RolloutTable,
   { row, column }: { row: number; column: number },
 ): number | null {
-  const cell = table.cellsOf(row).find((found) => found.column === column && !found.usage);
-  return cell?.value ?? null;
+  const end = table.firstCell(row + 1);
+  for (let cell = table.firstCell(row); cell < end; cell++) {
+    if (table.columnOf(cell) === column && (table.flagsOf(cell) & COUNTS) !== 0) {
+      return table.valueOf(cell);
+    }
+  }
+  return null;
 }
 
 const entriesOf = (metrics: Record<string, number | Record<string, number[]>>): Entries =>

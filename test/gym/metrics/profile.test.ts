@@ -5,12 +5,7 @@ import { align, mismatchOf, type Alignment } from '../../../src/gym/metrics/alig
 import { completionSummary, countByTask } from '../../../src/gym/metrics/completion-summary.js';
 import { membersOf, objectText } from '../../../src/gym/metrics/json-members.js';
 import { sortedRows, type Keyed } from '../../../src/gym/metrics/key-order.js';
-import {
-  agentMetrics,
-  groupMetrics,
-  keyMetrics,
-  type Entries,
-} from '../../../src/gym/metrics/profile.js';
+import { createProfiler, keyMetrics, type Entries } from '../../../src/gym/metrics/profile.js';
 import { cellsOf, rowKeyOf } from '../../../src/gym/metrics/rollout-cells.js';
 import { createRolloutTable, type RolloutTable } from '../../../src/gym/metrics/rollout-table.js';
 import {
@@ -40,13 +35,12 @@ const valueOf = (entries: Entries): Json => parseJson(objectText(entries));
 function aggregated(responses: JsonObject[]): Json {
   const table = tableOf(responses);
   const rows = sortedRows(table);
-  const groups = groupMetrics({
-    table,
-    rows,
+  const profiler = createProfiler(table, rows);
+  const groups = profiler.groups({
     sampleOf: () => '{"agent_ref":{"name":"agent"}}',
     expectedOf: (_task, found) => found,
   });
-  const metrics = agentMetrics(table, { all: rows, own: rows });
+  const metrics = profiler.agent(rows);
   return {
     group_level_metrics: [...groups].map(valueOf),
     agent_metrics: valueOf(metrics),
@@ -99,9 +93,8 @@ const agentName = (row: JsonObject): string =>
 
 function profiled({ inputs, results, rows }: Sides, alignment: Alignment): Json {
   const expected = countByTask(inputs, alignment.all);
-  const groups = groupMetrics({
-    table: results,
-    rows: alignment.results,
+  const profiler = createProfiler(results, alignment.results);
+  const groups = profiler.groups({
     sampleOf: (task) => {
       const first = alignment.inputs.find((row) => inputs.keyOf(row).task === task) ?? 0;
       const { _ng_task_index, _ng_rollout_index, ...sample } = rows[first] ?? {};
@@ -117,7 +110,7 @@ function profiled({ inputs, results, rows }: Sides, alignment: Alignment): Json 
       const own = alignment.results.filter(
         (_, index) => agentName(rows[alignment.inputs[index] ?? 0] ?? {}) === agent,
       );
-      const metrics = agentMetrics(results, { all: alignment.results, own });
+      const metrics = profiler.agent(own);
       return valueOf([...metrics, ['agent_ref', `{"name":${agent}}`]]);
     }),
   };
