@@ -69,15 +69,22 @@ export function usageOf(members: Members): Members | null {
 }
 
 function cellOf(text: string, { name, usage }: Pick<Cell, 'name' | 'usage'>): Cell {
-  const own = { name, usage, counts: true, shown: true };
-  if (text === 'true' || text === 'false') {
-    const isReward = name === 'reward' && !usage;
-    return { ...own, value: text === 'true' ? 1 : 0, whole: true, text: isReward ? text : null };
-  }
-  if (!isNumber(text)) return { ...own, value: Number.NaN, whole: false, text };
-  const value = Number(text);
-  const whole = !/[.eE]/.test(text);
-  return { ...own, value, whole, text: whole && !Number.isSafeInteger(value) ? text : null };
+  const isBoolean = text === 'true' || text === 'false';
+  const value = isBoolean ? Number(text === 'true') : isNumber(text) ? Number(text) : Number.NaN;
+  const whole = isBoolean || (!Number.isNaN(value) && !/[.eE]/.test(text));
+  const isReward = name === 'reward' && !usage;
+  const isLarge = whole && !Number.isSafeInteger(value);
+  const isOdd = isReward && (isBoolean || Number.isNaN(value));
+  // One literal for all: a million results have ten million of these.
+  return {
+    name,
+    usage,
+    value,
+    whole,
+    text: isLarge || isOdd ? text : null,
+    counts: true,
+    shown: true,
+  };
 }
 
 const isNumber = (text: string): boolean => {
