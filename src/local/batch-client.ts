@@ -52,54 +52,92 @@ export async function connectBatchClient({
   options,
   namespace,
 }: ServerAddress): Promise<BatchClient> {
-  const { address } = options;
   const connection = await Connection.connect(options);
   const client = new Client({ connection, namespace });
-  const within = <T>(ms: number, call: () => Promise<T>): Promise<T> =>
-    connection.withDeadline(Date.now() + ms, call);
-
-  const look = async (batchId: string): Promise<Look> => {
-    const handle = client.workflow.getHandle(batchId);
-    let closed = false;
-    try {
-      closed = (await within(LOOK_MS, () => handle.describe())).status.name !== 'RUNNING';
-    } catch {
-      return { closed, progress: null, trouble: `waiting for the Temporal server at ${address}` };
-    }
-    try {
-      return {
-        closed,
-        progress: await within(LOOK_MS, () => handle.query<BatchProgress>('progress')),
-        trouble: null,
-      };
-    } catch {
-      return { closed, progress: null, trouble: 'waiting for the worker' };
-    }
+  const calls: Calls = {
+    address: options.address,
+    client,
+    within: (ms, call) => connection.withDeadline(Date.now() + ms, call),
   };
-
-  const outcome = async (
-    batchId: string,
-  ): Promise<{ result: BatchResult } | { failure: string }> => {
-    try {
-      const handle = client.workflow.getHandle(batchId);
-      return { result: (await within(CALL_MS, () => handle.result())) as BatchResult };
-    } catch (error) {
-      if (error instanceof WorkflowFailedError)
-        return { failure: describeError(error.cause ?? error) };
-      throw error;
-    }
+  return {
+    ...handles(calls),
+    ...steering(calls),
+    unfinished: async () => {
+      const ids: string[] = [];
+      await calls.within(CALL_MS, async () => {
+        const query = "WorkflowType = 'rolloutBatch' AND ExecutionStatus = 'Running'";
+        for await (const { workflowId } of client.workflow.list({ query })) ids.push(workflowId);
+      });
+      return ids;
+    },
+    close: () => connection.close(),
   };
+}
 
+interface Calls {
+  address: string;
+  client: Client;
+  within: <T>(ms: number, call: () => Promise<T>) => Promise<T>;
+}
+
+function handles(calls: Calls): Pick<BatchClient, 'start' | 'attach'> {
+  const { client, within } = calls;
   const attach = (batchId: string): BatchHandle => ({
-    look: () => look(batchId),
-    outcome: () => outcome(batchId),
+    look: () => look(batchId, calls),
+    outcome: () => outcome(batchId, calls),
   });
-
   return {
     attach,
+    start: async ({ batchId, taskQueue, request }) => {
+      await within(CALL_MS, () =>
+        client.workflow.start('rolloutBatch', { workflowId: batchId, taskQueue, args: [request] }),
+      );
+      return attach(batchId);
+    },
+  };
+}
+
+async function look(batchId: string, { address, client, within }: Calls): Promise<Look> {
+  const handle = client.workflow.getHandle(batchId);
+  let closed = false;
+  try {
+    closed = (await within(LOOK_MS, () => handle.describe())).status.name !== 'RUNNING';
+  } catch {
+    return { closed, progress: null, trouble: `waiting for the Temporal server at ${address}` };
+  }
+  try {
+    return {
+      closed,
+      progress: await within(LOOK_MS, () => handle.query<BatchProgress>('progress')),
+      trouble: null,
+    };
+  } catch {
+    return { closed, progress: null, trouble: 'waiting for the worker' };
+  }
+}
+
+async function outcome(
+  batchId: string,
+  { client, within }: Calls,
+): Promise<{ result: BatchResult } | { failure: string }> {
+  try {
+    const handle = client.workflow.getHandle(batchId);
+    return { result: (await within(CALL_MS, () => handle.result())) as BatchResult };
+  } catch (error) {
+    if (error instanceof WorkflowFailedError)
+      return { failure: describeError(error.cause ?? error) };
+    throw error;
+  }
+}
+
+function steering({
+  client,
+  within,
+}: Calls): Pick<BatchClient, 'status' | 'cancel' | 'setMaxInFlight'> {
+  return {
     status: async (batchId) => {
-      const handle = client.workflow.getHandle(batchId);
       try {
+        const handle = client.workflow.getHandle(batchId);
         const { status } = await within(CALL_MS, () => handle.describe());
         return status.name === 'RUNNING' ? 'running' : 'ended';
       } catch (error) {
@@ -120,20 +158,5 @@ export async function connectBatchClient({
         handle.executeUpdate('set_max_in_flight', { args: [{ max_in_flight }] }),
       );
     },
-    start: async ({ batchId, taskQueue, request }) => {
-      await within(CALL_MS, () =>
-        client.workflow.start('rolloutBatch', { workflowId: batchId, taskQueue, args: [request] }),
-      );
-      return attach(batchId);
-    },
-    unfinished: async () => {
-      const ids: string[] = [];
-      await within(CALL_MS, async () => {
-        const query = "WorkflowType = 'rolloutBatch' AND ExecutionStatus = 'Running'";
-        for await (const { workflowId } of client.workflow.list({ query })) ids.push(workflowId);
-      });
-      return ids;
-    },
-    close: () => connection.close(),
   };
 }

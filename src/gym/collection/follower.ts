@@ -1,0 +1,141 @@
+import { describeError } from '../../model/faults.js';
+import type { AgentOutcome } from '../../model/agent-outcome.js';
+import { agentOutcomeOf } from '../../model/agent-outcome.js';
+import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
+import type { GymRow } from '../row.js';
+import { rolloutName } from '../row.js';
+import type { ResultFile } from './result-file.js';
+import { attemptName } from './result-file.js';
+import type { Routed } from './routing.js';
+import { routeAnswer, routeFailure, routedLine } from './routing.js';
+
+export interface FollowerOptions {
+  store: Pick<TrajectoryStore, 'listJournals' | 'journalSize' | 'readTrajectory'>;
+  batch_id: string;
+  /** Row k of the batch, with how often it had failed before. */
+  rows: readonly GymRow[];
+  main: ResultFile;
+  failures: ResultFile;
+  /** Told of each result, in completion order, after it is written. */
+  onRouted: (routed: Routed) => void;
+}
+
+/** The one that writes a collection's results: reads journals, appends what ended, once. */
+export interface Follower {
+  /** Looks at the journals that grew since the last time; returns how many results it wrote. */
+  sweep: () => Promise<number>;
+  /** Rows that play, the longest first. */
+  running: () => RunningRow[];
+  /** Rows without a line in either file. */
+  missing: () => GymRow[];
+}
+
+export interface RunningRow {
+  row: GymRow;
+  /** Seconds since the epoch. */
+  since: number;
+  attempt: number;
+}
+
+/** Of answers that a sweep holds at once; the others are read a second time. */
+const HELD_CHARACTERS = 32 * 1024 * 1024;
+
+type Ended = Exclude<AgentOutcome, { kind: 'unfinished' }>;
+
+export function createFollower(options: FollowerOptions): Follower {
+  const { store, batch_id, rows, main, failures, onRouted } = options;
+  const inMain = new Set(main.held.map(({ key }) => rolloutName(key)));
+  const failed = new Set(failures.held.map(attemptName));
+  const failedRows = new Set(failures.held.map(({ key }) => rolloutName(key)));
+  const sizes = new Map<number, number>();
+  const running = new Map<number, RunningRow>();
+  const refOf = (row: number): { batch_id: string; row: number; repeat: number } => ({
+    batch_id,
+    row,
+    repeat: 0,
+  });
+
+  /** The row's end, where its journal says that it has ended since the last look. */
+  const look = async (index: number, row: GymRow): Promise<Ended | null> => {
+    const size = await store.journalSize(refOf(index));
+    if (size === 0 || sizes.get(index) === size) return null;
+    sizes.set(index, size);
+    const trajectory = await store.readTrajectory(refOf(index));
+    const outcome = agentOutcomeOf(trajectory);
+    if (outcome !== null) {
+      running.delete(index);
+      return outcome.kind === 'unfinished' ? null : outcome;
+    }
+    const since = trajectory.start?.at ?? null;
+    const attempt = row.attempt_index + Math.max(0, trajectory.agent.attempts - 1);
+    if (since !== null) running.set(index, { row, since, attempt });
+    return null;
+  };
+
+  const write = async (routed: Routed): Promise<boolean> => {
+    const name = rolloutName(routed.row.key);
+    const attempt = attemptName({ key: routed.row.key, attempt: routed.attempt });
+    if (routed.to === 'main') {
+      if (inMain.has(name)) return false;
+      await main.append(routedLine(routed));
+      inMain.add(name);
+    } else if (routed.to === 'failures') {
+      if (failed.has(attempt)) return false;
+      await failures.append(routedLine(routed));
+      failed.add(attempt);
+      failedRows.add(name);
+    }
+    onRouted(routed);
+    return true;
+  };
+
+  const sweep = async (): Promise<number> => {
+    const ended: { index: number; row: GymRow; at: number; outcome: Ended | null }[] = [];
+    let held = 0;
+    for (const { row: index, repeat } of await store.listJournals(batch_id)) {
+      const row = rows[index];
+      if (row === undefined || repeat !== 0 || inMain.has(rolloutName(row.key))) continue;
+      const outcome = await look(index, row);
+      if (outcome === null) continue;
+      held += outcome.text?.length ?? 0;
+      ended.push({ index, row, at: outcome.at, outcome: held > HELD_CHARACTERS ? null : outcome });
+    }
+    let written = 0;
+    for (const { index, row, outcome } of ended.toSorted((a, b) => a.at - b.at)) {
+      const known = outcome ?? agentOutcomeOf(await store.readTrajectory(refOf(index)));
+      if (known === null || known.kind === 'unfinished') continue;
+      if (await write(routeOutcome(row, known))) written += 1;
+    }
+    return written;
+  };
+
+  return {
+    sweep,
+    running: () => [...running.values()].toSorted((a, b) => a.since - b.since),
+    missing: () =>
+      rows.filter(({ key }) => !inMain.has(rolloutName(key)) && !failedRows.has(rolloutName(key))),
+  };
+}
+
+/** What a rollout's end is in upstream's files. */
+export function routeOutcome(row: GymRow, outcome: Ended): Routed {
+  const { attempt } = outcome;
+  const { text } = outcome;
+  if (outcome.kind === 'result') return routeAnswer({ row, attempt, text: outcome.text });
+  const failure = {
+    failure_class: outcome.failure_class,
+    terminal: outcome.terminal,
+    type: outcome.type,
+    message: outcome.message,
+    status: outcome.status,
+  };
+  if (text === null) return routeFailure({ row, attempt, failure });
+  try {
+    const answered = routeAnswer({ row, attempt, text });
+    // An answer that is no failure by itself, and is one all the same: it has no usable reward.
+    return answered.to === 'main' ? routeFailure({ row, attempt, failure }) : answered;
+  } catch (error) {
+    const message = `${failure.message} (${describeError(error)})`;
+    return routeFailure({ row, attempt, failure: { ...failure, message } });
+  }
+}
