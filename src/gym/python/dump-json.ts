@@ -1,0 +1,24 @@
+import { isLosslessNumber } from 'lossless-json';
+import type { Json } from '../../model/lossless-json.js';
+import { floatText } from './number.js';
+
+/** `json.dumps(json.loads(text))`: `, ` and `: ` between, everything beyond ASCII escaped, integers of any size kept. */
+export function dumpJson(value: Json): string {
+  if (isLosslessNumber(value)) {
+    const text = value.value;
+    return /^-?\d+$/.test(text) ? BigInt(text).toString() : floatText(Number(text));
+  }
+  if (typeof value === 'string') return asciiString(value);
+  if (value === null || typeof value === 'boolean') return String(value);
+  if (Array.isArray(value)) return `[${value.map(dumpJson).join(', ')}]`;
+  const entries = Object.entries(value).map(
+    ([key, item]) => `${asciiString(key)}: ${dumpJson(item)}`,
+  );
+  return `{${entries.join(', ')}}`;
+}
+
+const asciiString = (text: string): string =>
+  JSON.stringify(text).replace(
+    /[\x7f-\uffff]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
