@@ -66,9 +66,11 @@ export function createFollower(options: FollowerOptions): Follower {
       running.delete(index);
       return outcome.kind === 'unfinished' ? null : outcome;
     }
-    const since = trajectory.start?.at ?? null;
-    const attempt = row.attempt_index + Math.max(0, trajectory.agent.attempts - 1);
-    if (since !== null) running.set(index, { row, since, attempt });
+    const { agent, start } = trajectory;
+    // Before its first run it waits for its agent.
+    const since = agent.run?.at ?? start?.at;
+    const attempt = agent.run?.attempt ?? row.attempt_index;
+    if (since !== undefined) running.set(index, { row, since, attempt });
     return null;
   };
 

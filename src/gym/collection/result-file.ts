@@ -1,8 +1,7 @@
-import { createReadStream } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
 import { open } from 'node:fs/promises';
-import { createInterface } from 'node:readline';
 import { ATTEMPT_INDEX, ROLLOUT_INDEX, TASK_INDEX } from '../keys.js';
+import { linesOf } from '../lines.js';
 import type { RowKey } from '../row.js';
 import { rolloutName } from '../row.js';
 
@@ -52,8 +51,7 @@ async function endLastLine(handle: FileHandle): Promise<void> {
 
 async function readHeld(file: string, from: number): Promise<HeldKey[]> {
   const held: HeldKey[] = [];
-  const input = createReadStream(file, { start: from, encoding: 'utf8' });
-  for await (const line of createInterface({ input, crlfDelay: Infinity })) {
+  for await (const line of linesOf(file, from)) {
     const key = heldKeyOf(line);
     if (key !== null) held.push(key);
   }
