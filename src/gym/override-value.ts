@@ -181,11 +181,13 @@ function typed(raw: string): Json | undefined {
   if (/^true$/i.test(raw)) return true;
   if (/^false$/i.test(raw)) return false;
   const bare = raw.replaceAll('_', '');
-  if (/^[+-]?(?:0|[1-9](?:_?\d)*)$/.test(raw)) return new LosslessNumber(BigInt(bare.replace('+', '')).toString());
+  if (/^[+-]?(?:0|[1-9](?:_?\d)*)$/.test(raw))
+    return new LosslessNumber(BigInt(bare.replace('+', '')).toString());
   if (/^[+-]?(?:inf|nan)$/i.test(raw)) {
     throw new Error(`${raw} is no JSON, which the row is sent as`);
   }
-  const isFloat = /^[+-]?(?:\d(?:_?\d)*(?:\.(?:\d(?:_?\d)*)?)?|\.\d(?:_?\d)*)(?:e[+-]?\d(?:_?\d)*)?$/i.test(raw);
+  const isFloat =
+    /^[+-]?(?:\d(?:_?\d)*(?:\.(?:\d(?:_?\d)*)?)?|\.\d(?:_?\d)*)(?:e[+-]?\d(?:_?\d)*)?$/i.test(raw);
   const isWhole = /^[+-]?[\d_]+$/.test(raw);
   return isFloat && !isWhole ? new LosslessNumber(floatText(Number(bare))) : undefined;
 }

@@ -27,15 +27,20 @@ export function parseOverrides(args: string[]): JsonObject {
 
 export function readOverride(text: string): Override {
   if (text.startsWith('~')) {
-    throw new Error(`${text}: nothing can be deleted, since only what is given here is there. Leave it out`);
+    throw new Error(
+      `${text}: nothing can be deleted, since only what is given here is there. Leave it out`,
+    );
   }
   const equals = text.indexOf('=');
-  const [, signs = '', key = ''] = /^(\+{0,2})(.*)$/s.exec(text.slice(0, Math.max(equals, 0))) ?? [];
+  const [, signs = '', key = ''] =
+    /^(\+{0,2})(.*)$/s.exec(text.slice(0, Math.max(equals, 0))) ?? [];
   if (equals < 0 || key === '') {
     throw new Error(`${text} is not understood: expected key=value, +key=value or ++key=value`);
   }
   if (/[@/\s[\]]/.test(key)) {
-    throw new Error(`${text}: key ${key}: expected names with dots between (config groups and packages are not supported)`);
+    throw new Error(
+      `${text}: key ${key}: expected names with dots between (config groups and packages are not supported)`,
+    );
   }
   const path = key.split('.');
   if (path.includes('')) throw new Error(`${text}: key ${key} has an empty part`);
