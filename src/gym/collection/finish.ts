@@ -1,7 +1,7 @@
 import { formatNumber } from '../../local/number-text.js';
 import type { Agents } from '../../environments/gym-agent/agents.js';
 import { aggregate } from '../aggregate.js';
-import type { Collecting } from '../collect.js';
+import type { Collecting } from './request.js';
 import { linesOf } from '../lines.js';
 import type { Deployment } from './deployment.js';
 import type { Played } from './play.js';

@@ -121,16 +121,12 @@ export function createFollower(options: FollowerOptions): Follower {
 
 /** What a rollout's end is in upstream's files. */
 export function routeOutcome(row: GymRow, outcome: Ended): Routed {
-  const { attempt } = outcome;
-  const { text } = outcome;
+  const { attempt, text } = outcome;
   if (outcome.kind === 'result') return routeAnswer({ row, attempt, text: outcome.text });
-  const failure = {
-    failure_class: outcome.failure_class,
-    terminal: outcome.terminal,
-    type: outcome.type,
-    message: outcome.message,
-    status: outcome.status,
-  };
+  const { terminal, type, message, status } = outcome;
+  // It has a class unless it is to be written nowhere.
+  const failure_class = outcome.failure_class ?? 'agent_run_error';
+  const failure = { failure_class, terminal, type, message, status };
   if (text === null) return routeFailure({ row, attempt, failure });
   try {
     const answered = routeAnswer({ row, attempt, text });

@@ -1,4 +1,4 @@
-import type { CollectionContext } from '../collect.js';
+import type { CollectionContext } from './request.js';
 import type { CollectionFiles } from '../files.js';
 import { rolloutName } from '../row.js';
 import type { Chosen } from './choose.js';

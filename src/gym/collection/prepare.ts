@@ -1,4 +1,4 @@
-import type { CollectionContext, CollectionRequest } from '../collect.js';
+import type { CollectionContext, CollectionRequest } from './request.js';
 import type { CollectionFiles } from '../files.js';
 import { materialize } from '../materialize.js';
 import { changedInputs } from '../resume.js';

@@ -1,7 +1,7 @@
 import { mkdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { BatchClient, BatchHandle } from '../../local/batch-client.js';
-import type { CollectionRequest } from '../collect.js';
+import type { CollectionRequest } from './request.js';
 import type { CollectionFiles } from '../files.js';
 import { materializedLine } from '../materialize.js';
 import type { GymRow } from '../row.js';
