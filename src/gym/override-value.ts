@@ -67,8 +67,11 @@ function readObject(reader: Reader): JsonObject {
   }
 }
 
-const keyText = (key: Json): string =>
-  key instanceof LosslessNumber ? key.value : typeof key === 'string' ? key : String(key);
+/** Keys that look like numbers or booleans are text in what is sent. */
+function keyText(key: Json): string {
+  if (key instanceof LosslessNumber) return key.value;
+  return typeof key === 'string' ? key : JSON.stringify(key);
+}
 
 function takes(reader: Reader, character: string): boolean {
   skipBlanks(reader);

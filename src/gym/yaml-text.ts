@@ -14,7 +14,8 @@ export function parseYaml(text: string, file: string): Json {
   const document = parseDocument(text, {
     schema: 'failsafe',
     version: '1.1',
-    merge: true,
+    // Done here: the library's way loses the key's text.
+    merge: false,
     lineCounter: lines,
     prettyErrors: false,
   });
@@ -67,13 +68,15 @@ function plainValue(text: string): Json {
   return wholeNumber(text) ?? fraction(text) ?? text;
 }
 
+/** Decimal, `0x1f`, `0b1`, octal as `017`, and sixties as `1:30`. */
 function wholeNumber(text: string): LosslessNumber | null {
   const [, sign = '', digits = ''] =
-    /^([-+]?)(0b[01_]+|0x[\da-fA-F_]+|0[0-7_]+|0|[1-9][\d_]*)$/.exec(text) ?? [];
+    /^([-+]?)(0b[01_]+|0x[\da-fA-F_]+|0[0-7_]+|0|[1-9][\d_]*(?::[0-5]?\d)*)$/.exec(text) ?? [];
   if (digits === '') return null;
-  const bare = digits.replaceAll('_', '');
-  const octal = /^0[0-7]+$/.test(bare);
-  const size = BigInt(octal ? `0o${bare.slice(1)}` : bare);
+  const [first = '', ...sixties] = digits.replaceAll('_', '').split(':');
+  const isOctal = /^0[0-7]+$/.test(first);
+  const start = BigInt(isOctal ? `0o${first.slice(1)}` : first);
+  const size = sixties.reduce((sum, part) => sum * 60n + BigInt(part), start);
   return new LosslessNumber((sign === '-' ? -size : size).toString());
 }
 

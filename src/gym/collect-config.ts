@@ -1,0 +1,158 @@
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { z } from 'zod';
+import type { JsonObject } from '../model/lossless-json.js';
+import { isObject, numberOf } from '../model/lossless-json.js';
+import { assetConfig } from './assets.js';
+import {
+  E2ERolloutCollectionConfig,
+  RewardProfileConfig,
+  RolloutAggregationConfig,
+  RolloutCollectionConfig,
+} from './config.js';
+import type { Flags } from './flags.js';
+import {
+  AGGREGATE_FLAGS,
+  PROFILE_FLAGS,
+  readCommandLine,
+  RUN_FLAGS,
+  withSearchDirs,
+} from './flags.js';
+import { loadGymConfig } from './global-config.js';
+import { isServer } from './known-keys.js';
+import { pickFields } from './pick-fields.js';
+import { reprOf } from './python/text-of.js';
+import type { Places } from './search-roots.js';
+import { parseYaml } from './yaml-text.js';
+
+export interface CommandArguments extends Places {
+  /** What follows the command's name: overrides in Hydra's form, flags of `gym eval …`, and `own`. */
+  args: string[];
+  /** Options of the command itself, without dashes; each takes a value. `--config` is always one. */
+  own?: string[];
+}
+
+export interface ParsedCommand<T> {
+  config: T;
+  /** Where the head server listens: `head_server`, else 127.0.0.1:11000. */
+  head_server: { host: string; port: number };
+  /** Gym's global configuration, whole. */
+  gym: JsonObject;
+  /** Where files are looked up, search directories included. */
+  places: Places;
+  /** The command's own options, as they were given. */
+  own: Partial<Record<string, string>>;
+  /** What to say before the work starts. */
+  notes: string[];
+}
+
+const E2E_ONLY = ['split', 'reuse_existing_data_preparation'];
+
+/** `temporal-rollout collect`: the arguments of `ng_collect_rollouts` and of `gym eval run --no-serve`. Throws with everything that is wrong. */
+export const parseCollect = (
+  command: CommandArguments,
+): Promise<ParsedCommand<RolloutCollectionConfig>> =>
+  parseCommand(command, { flags: RUN_FLAGS, schema: RolloutCollectionConfig, siblings: E2E_ONLY });
+
+/** `temporal-rollout collect-e2e`: those of `ng_e2e_collect_rollouts` and of `gym eval run`. */
+export const parseE2E = (
+  command: CommandArguments,
+): Promise<ParsedCommand<E2ERolloutCollectionConfig>> =>
+  parseCommand(command, {
+    flags: RUN_FLAGS,
+    schema: E2ERolloutCollectionConfig,
+    siblings: ['input_jsonl_fpath'],
+  });
+
+/** `temporal-rollout aggregate`: those of `gym eval aggregate`. */
+export const parseAggregate = (
+  command: CommandArguments,
+): Promise<ParsedCommand<RolloutAggregationConfig>> =>
+  parseCommand(command, {
+    flags: AGGREGATE_FLAGS,
+    schema: RolloutAggregationConfig,
+    siblings: Object.keys(E2ERolloutCollectionConfig.shape).concat('input_jsonl_fpath'),
+  });
+
+/** `temporal-rollout profile`: those of `gym eval profile`. */
+export const parseProfile = (
+  command: CommandArguments,
+): Promise<ParsedCommand<RewardProfileConfig>> =>
+  parseCommand(command, {
+    flags: PROFILE_FLAGS,
+    schema: RewardProfileConfig,
+    siblings: Object.keys(E2ERolloutCollectionConfig.shape).concat('input_jsonl_fpath'),
+  });
+
+interface CommandKind<T extends z.ZodObject> {
+  flags: Flags;
+  schema: T;
+  siblings: string[];
+}
+
+async function parseCommand<T extends z.ZodObject>(
+  { args, cwd, env, own = [] }: CommandArguments,
+  { flags, ...picking }: CommandKind<T>,
+): Promise<ParsedCommand<z.output<T>>> {
+  const line = readCommandLine(args, { flags, own });
+  const places = { cwd, env: withSearchDirs(env, line.search_dirs) };
+  await refuseGymConfig(line.own['config'], places);
+  const assets: string[] = [];
+  for (const asset of line.assets) assets.push(await assetConfig(asset, places));
+  const overrides = withAssets(line.overrides, assets);
+  const gym = await loadGymConfig({ args: overrides, ...places });
+  const { fields, notes } = pickFields(gym, picking);
+  return {
+    config: fields,
+    head_server: headServerOf(gym.config),
+    gym: gym.config,
+    places,
+    own: line.own,
+    notes,
+  };
+}
+
+/** Configurations of named components come before those of `config_paths`, as upstream puts them. */
+function withAssets(overrides: string[], assets: string[]): string[] {
+  if (assets.length === 0) return overrides;
+  const isPaths = /^\+{0,2}config_paths=\[(.*)\]$/s;
+  const listed = overrides.flatMap((override) => isPaths.exec(override)?.[1]?.split(',') ?? []);
+  const quoted = assets.map((file) => `'${file}'`);
+  const all = [...quoted, ...listed.filter((entry) => entry.trim() !== '')];
+  return [
+    `+config_paths=[${all.join(',')}]`,
+    ...overrides.filter((override) => !isPaths.test(override)),
+  ];
+}
+
+/** `--config` is temporal.yaml here, where Gym's `--config` is one of its own files: a mistake worth naming. */
+async function refuseGymConfig(file: string | undefined, { cwd }: Places): Promise<void> {
+  if (file === undefined) return;
+  const text = await readFile(path.resolve(cwd, file), 'utf8').catch(() => null);
+  if (text === null) return;
+  const config = parseYaml(text, file);
+  if (!isObject(config) || 'environments' in config || 'generation' in config) return;
+  if ('config_paths' in config || Object.values(config).some(isServer)) {
+    throw new Error(
+      `--config names temporal-rollout's own temporal.yaml, and ${file} is a configuration of Gym's: ` +
+        `give it as '+config_paths=[${file}]'`,
+    );
+  }
+}
+
+const DEFAULT_HEAD_SERVER_PORT = 11_000;
+
+function headServerOf(gym: JsonObject): { host: string; port: number } {
+  const given = gym['head_server'] ?? {};
+  if (!isObject(given)) {
+    throw new Error(`head_server: expected {host, port}, got ${reprOf(given)}`);
+  }
+  const host = given['host'] ?? gym['default_host'] ?? '127.0.0.1';
+  const port = given['port'] === undefined ? DEFAULT_HEAD_SERVER_PORT : numberOf(given['port']);
+  if (typeof host !== 'string')
+    throw new Error(`head_server.host: expected text, got ${reprOf(host)}`);
+  if (port === null || !Number.isInteger(port)) {
+    throw new Error(`head_server.port: expected an integer, got ${reprOf(given['port'] ?? null)}`);
+  }
+  return { host, port };
+}
