@@ -96,11 +96,13 @@ async function collectOn(
     agents,
   }: { prepared: Prepared; collecting: Collecting; agents: Pick<Agents, 'urlOf'> },
 ): Promise<CollectionOutcome> {
-  const { request, files, shown, screen, max_attempts } = collecting;
+  const { request, files, shown, screen, signal, max_attempts } = collecting;
   const client = await connectBatchClient(deployment.server);
   try {
     const parallel = request.config.num_samples_in_parallel ?? 0;
     if (parallel > 0) screen.say(`Querying with ${parallel} concurrent requests`);
+    // From here on files change.
+    signal.throwIfAborted();
     const starting = { request, files, deployment, client, max_attempts };
     const chosen = await chooseBatch({ ...starting, prepared, say: screen.say });
     const { rows, running } = chosen;

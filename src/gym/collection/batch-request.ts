@@ -21,7 +21,7 @@ export interface SampleSettings {
 /** Row k of the samples file is row k of the batch: the whole row as text, so that its numbers reach the agent as they were written. */
 export function sampleOf(row: GymRow, settings: SampleSettings): string {
   const { environment, max_attempts, run_timeout } = settings;
-  const { [ATTEMPT_INDEX]: _attempt, ...bare } = row.row;
+  const bare = Object.fromEntries(Object.entries(row.row).filter(([key]) => key !== ATTEMPT_INDEX));
   const sample = {
     message_log: [],
     task_name: environment,

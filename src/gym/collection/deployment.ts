@@ -83,7 +83,7 @@ function gymAgentOf(
   }
   if (others.length === 0) return only;
   throw new Error(
-    `${file} has several environments of kind gym_agent (${names}): choose one with --environment NAME`,
+    `${file} has several environments of kind gym_agent (${names}): choose one with --gym-environment NAME`,
   );
 }
 

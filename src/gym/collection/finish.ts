@@ -60,7 +60,13 @@ export async function finish(
   } else if (results > 0) {
     say('Computing aggregate metrics');
     const urlOf = (agent: string): Promise<string | null> => agents.urlOf(agent, signal);
-    metrics = await aggregate({ lines: files.main, files, urlOf, signal, report: say });
+    metrics = await aggregate({
+      inputs: [files.main],
+      output: files.main,
+      urlOf,
+      signal,
+      report: say,
+    });
   }
   say(
     [

@@ -43,28 +43,16 @@ const HELD_CHARACTERS = 32 * 1024 * 1024;
 type Ended = Exclude<AgentOutcome, { kind: 'unfinished' }>;
 
 export function createFollower(options: FollowerOptions): Follower {
-  const { store, batch_id, rows, main, failures, onRouted } = options;
-  const inMain = new Set(main.held.map(({ key }) => rolloutName(key)));
-  const failed = new Set(failures.held.map(attemptName));
-  const failedRows = new Set(failures.held.map(({ key }) => rolloutName(key)));
+  const { store, batch_id, rows } = options;
+  const written = createWriter(options);
   const sizes = new Map<number, number>();
   const running = new Map<number, RunningRow>();
-  const refOf = (row: number): { batch_id: string; row: number; repeat: number } => ({
-    batch_id,
-    row,
-    repeat: 0,
-  });
-
-  /** The row's end, where its journal says that it has ended since the last look. */
-  const look = async (index: number, row: GymRow): Promise<Ended | null> => {
-    const size = await store.journalSize(refOf(index));
-    if (size === 0 || sizes.get(index) === size) return null;
-    sizes.set(index, size);
-    const trajectory = await store.readTrajectory(refOf(index));
+  const outcomeOf = async (index: number, row: GymRow): Promise<AgentOutcome | null> => {
+    const trajectory = await store.readTrajectory({ batch_id, row: index, repeat: 0 });
     const outcome = agentOutcomeOf(trajectory);
     if (outcome !== null) {
       running.delete(index);
-      return outcome.kind === 'unfinished' ? null : outcome;
+      return outcome;
     }
     const { agent, start } = trajectory;
     // Before its first run it waits for its agent.
@@ -73,49 +61,68 @@ export function createFollower(options: FollowerOptions): Follower {
     if (since !== undefined) running.set(index, { row, since, attempt });
     return null;
   };
-
-  const write = async (routed: Routed): Promise<boolean> => {
-    const name = rolloutName(routed.row.key);
-    const attempt = attemptName({ key: routed.row.key, attempt: routed.attempt });
-    if (routed.to === 'main') {
-      if (inMain.has(name)) return false;
-      await main.append(routedLine(routed));
-      inMain.add(name);
-    } else if (routed.to === 'failures') {
-      if (failed.has(attempt)) return false;
-      await failures.append(routedLine(routed));
-      failed.add(attempt);
-      failedRows.add(name);
-    }
-    onRouted(routed);
-    return true;
+  /** null: its journal did not grow since the last look, or it has not ended. */
+  const look = async (index: number, row: GymRow): Promise<AgentOutcome | null> => {
+    const size = await store.journalSize({ batch_id, row: index, repeat: 0 });
+    if (size === 0 || sizes.get(index) === size) return null;
+    sizes.set(index, size);
+    return await outcomeOf(index, row);
   };
 
   const sweep = async (): Promise<number> => {
-    const ended: { index: number; row: GymRow; at: number; outcome: Ended | null }[] = [];
+    const ended: { index: number; row: GymRow; at: number; outcome: AgentOutcome | null }[] = [];
     let held = 0;
     for (const { row: index, repeat } of await store.listJournals(batch_id)) {
       const row = rows[index];
-      if (row === undefined || repeat !== 0 || inMain.has(rolloutName(row.key))) continue;
+      if (row === undefined || repeat !== 0 || written.hasResult(row)) continue;
       const outcome = await look(index, row);
       if (outcome === null) continue;
-      held += outcome.text?.length ?? 0;
+      if ('text' in outcome) held += outcome.text?.length ?? 0;
       ended.push({ index, row, at: outcome.at, outcome: held > HELD_CHARACTERS ? null : outcome });
     }
-    let written = 0;
+    let count = 0;
     for (const { index, row, outcome } of ended.toSorted((a, b) => a.at - b.at)) {
-      const known = outcome ?? agentOutcomeOf(await store.readTrajectory(refOf(index)));
+      const known = outcome ?? (await outcomeOf(index, row));
       if (known === null || known.kind === 'unfinished') continue;
-      if (await write(routeOutcome(row, known))) written += 1;
+      if (await written.write(routeOutcome(row, known))) count += 1;
     }
-    return written;
+    return count;
   };
 
   return {
     sweep,
     running: () => [...running.values()].toSorted((a, b) => a.since - b.since),
-    missing: () =>
-      rows.filter(({ key }) => !inMain.has(rolloutName(key)) && !failedRows.has(rolloutName(key))),
+    missing: () => rows.filter((row) => !written.hasResult(row) && !written.hasFailure(row)),
+  };
+}
+
+/** Appends what the files do not hold yet. */
+function createWriter({ main, failures, onRouted }: FollowerOptions) {
+  const results = new Set(main.held.map(({ key }) => rolloutName(key)));
+  const failed = new Set(failures.held.map(attemptName));
+  const failedRows = new Set(failures.held.map(({ key }) => rolloutName(key)));
+  return {
+    hasResult: ({ key }: GymRow): boolean => results.has(rolloutName(key)),
+    hasFailure: ({ key }: GymRow): boolean => failedRows.has(rolloutName(key)),
+    /** Returns whether it was news. */
+    write: async (routed: Routed): Promise<boolean> => {
+      const { to, attempt, row } = routed;
+      const name = rolloutName(row.key);
+      const attempted = attemptName({ key: row.key, attempt });
+      if (to === 'main' ? results.has(name) : to === 'failures' && failed.has(attempted)) {
+        return false;
+      }
+      if (to === 'main') {
+        await main.append(routedLine(routed));
+        results.add(name);
+      } else if (to === 'failures') {
+        await failures.append(routedLine(routed));
+        failed.add(attempted);
+        failedRows.add(name);
+      }
+      onRouted(routed);
+      return true;
+    },
   };
 }
 

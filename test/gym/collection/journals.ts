@@ -14,11 +14,10 @@ export type Ending =
 /** Plays rows into journals as a worker does, one line after the other. */
 export function agentJournals(store: TrajectoryStore, batch_id: string) {
   const attempts = new Map<number, number>();
-  /** `before`: how often the row had failed before the batch. */
-  return async (row: number, ending: Ending, before = 0): Promise<void> => {
-    const attempt = before + (attempts.get(row) ?? 0);
-    attempts.set(row, (attempts.get(row) ?? 0) + 1);
-    const reopen = (attempts.get(row) ?? 0) > 1;
+  return async (row: number, ending: Ending): Promise<void> => {
+    const attempt = attempts.get(row) ?? 0;
+    attempts.set(row, attempt + 1);
+    const reopen = attempt > 0;
     const journal = await store.claim({ batch_id, row, repeat: 0 }, { activity: 'test', reopen });
     await journal.append({
       kind: 'start',
@@ -35,6 +34,7 @@ export function agentJournals(store: TrajectoryStore, batch_id: string) {
       if ('status' in ending) {
         await journal.append({
           kind: 'fault',
+          turn: 0,
           type: 'EnvironmentRejected',
           message: `POST /run answered ${ending.status}`,
           replica: null,
