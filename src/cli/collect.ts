@@ -24,7 +24,7 @@ const ROLLOUT_TIMEOUT = '7d';
 
 const Options = z.object({
   config: z.string().nullable().default(null),
-  environment: z.string().nullable().default(null),
+  'gym-environment': z.string().nullable().default(null),
   'batch-id': BatchId.nullable().default(null),
   'run-timeout': Duration.nullable().default(null),
   'rollout-timeout': Duration.default(ROLLOUT_TIMEOUT),

@@ -2,7 +2,7 @@ import type { BatchHandle } from '../../local/batch-client.js';
 import { linesOf } from '../lines.js';
 import { loadFromCache } from '../resume.js';
 import type { GymRow } from '../row.js';
-import { byKey, rolloutName } from '../row.js';
+import { rolloutName } from '../row.js';
 import { exists } from '../search-roots.js';
 import type { FollowerOptions } from './follower.js';
 import { createFollower } from './follower.js';
@@ -101,16 +101,16 @@ async function writeEnded(
 }
 
 /** By upstream's rules, from its files; a torn line costs itself alone. */
-async function remaining({ files, max_attempts, say }: Choosing): Promise<GymRow[]> {
+async function remaining({ prepared, files, max_attempts, say }: Choosing): Promise<GymRow[]> {
   const { rows, summary, problems } = await loadFromCache({
-    materialized: linesOf(files.materialized),
-    main: linesOf(files.main),
-    failures: (await exists(files.failures)) ? linesOf(files.failures) : [],
+    rows: prepared.rows,
+    main: (await exists(files.main)) ? linesOf(files.main) : null,
+    failures: (await exists(files.failures)) ? linesOf(files.failures) : null,
     max_attempts,
   });
   for (const problem of problems) say(problem);
   say(summary);
-  return rows.toSorted(byKey);
+  return rows;
 }
 
 async function refuseWhileRunning({

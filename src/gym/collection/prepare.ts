@@ -1,10 +1,12 @@
 import type { CollectionContext, CollectionRequest } from './request.js';
 import type { CollectionFiles } from '../files.js';
 import { materialize } from '../materialize.js';
-import { changedInputs } from '../resume.js';
+import { readMaterialized } from '../resume.js';
+import { changedInputs } from '../changed-inputs.js';
+import { linesOf } from '../lines.js';
 import type { GymRow } from '../row.js';
 import { exists, resolveUnderRoots } from '../search-roots.js';
-import { readMaterialized, sha256Of } from './materialized.js';
+import { sha256Of } from './sha256.js';
 import type { CollectionState } from './state.js';
 import { readState } from './state.js';
 
@@ -21,8 +23,6 @@ export interface Prepared {
   has_main: boolean;
 }
 
-const CHANGES_SHOWN = 10;
-
 /** Reads what is there; nothing is changed yet. Prints what upstream prints. */
 export async function prepare(
   request: CollectionRequest,
@@ -38,10 +38,10 @@ export async function prepare(
     has_rows &&
     earlier.materialized_sha256 === (await sha256Of(files.materialized));
   if (config.resume_from_cache && has_rows && (has_main || is_ours)) {
-    const { rows, problems } = await readMaterialized(files.materialized);
-    for (const problem of problems) screen.say(problem);
-    await checkUnchanged(rows, { request, context });
-    return { kind: 'resumed', rows, earlier, is_ours, has_main };
+    const cached = await readMaterialized(linesOf(files.materialized));
+    for (const problem of cached.problems) screen.say(problem);
+    await checkUnchanged(cached, { request, context });
+    return { kind: 'resumed', rows: cached.rows, earlier, is_ours, has_main };
   }
   if (!config.resume_from_cache) {
     screen.say('Clearing output fpath since `resume_from_cache=False`!');
@@ -70,7 +70,7 @@ const materializing = ({ cwd, env, screen: { say } }: CollectionContext) => ({
 
 /** Upstream takes the materialised rows whatever the configuration says by now; two halves of different inputs are no collection. */
 async function checkUnchanged(
-  cached: GymRow[],
+  cached: { rows: GymRow[]; whole: boolean },
   { request, context }: { request: CollectionRequest; context: CollectionContext },
 ): Promise<void> {
   const { config } = request;
@@ -82,14 +82,13 @@ async function checkUnchanged(
     return;
   }
   const quiet = { ...materializing(context), say: () => undefined };
-  const changes = changedInputs({ cached, now: await materialize(config, quiet) });
+  const now = await materialize(config, quiet);
+  const changes = changedInputs({ cached: cached.rows, now, whole: cached.whole });
   if (changes.length === 0) return;
-  const more = changes.length - CHANGES_SHOWN;
   throw new Error(
     [
       'The inputs have changed since this collection began, so it cannot be resumed:',
-      ...changes.slice(0, CHANGES_SHOWN).map((change) => `  ${change}`),
-      ...(more > 0 ? [`  and ${more} more`] : []),
+      ...changes.map((change) => `  ${change}`),
       'Collect them into another output file, or without resume_from_cache.',
     ].join('\n'),
   );

@@ -7,7 +7,7 @@ import { materializedLine } from '../materialize.js';
 import type { GymRow } from '../row.js';
 import { checkSize, inFlight, newBatchId, requestOf, writeSamples } from './batch-request.js';
 import type { Deployment } from './deployment.js';
-import { sha256Of } from './materialized.js';
+import { sha256Of } from './sha256.js';
 import type { CollectionState } from './state.js';
 import { writeState, writeWhole } from './state.js';
 
