@@ -106,13 +106,9 @@ async function askEnvironments(
   tasks: Tasks,
   { dependencies, signal }: { dependencies: Dependencies; signal: AbortSignal },
 ): Promise<void> {
-  const ask = async ([task, agents]: [string, ReadonlySet<string>]): Promise<void> => {
-    const deployed = dependencies.environment(task);
-    if (deployed?.is_asked !== true) return;
-    const { environment } = deployed;
+  const ask = async (task: string, question: () => Promise<unknown> | undefined): Promise<void> => {
     try {
-      await environment.health?.(signal);
-      for (const agent of agents) await environment.agent?.health(agent, signal);
+      await question();
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof Fault && error.type === 'EnvironmentRejected') return;
@@ -121,7 +117,16 @@ async function askEnvironments(
       throw new Fault({ type: 'EnvironmentUnavailable', message, cause: error });
     }
   };
-  await Promise.all([...tasks].map(ask));
+  const questions = [...tasks].flatMap(([task, agents]) => {
+    const deployed = dependencies.environment(task);
+    if (deployed?.is_asked !== true) return [];
+    const { environment } = deployed;
+    return [
+      ask(task, () => environment.health?.(signal)),
+      ...[...agents].map((agent) => ask(task, () => environment.agent?.health(agent, signal))),
+    ];
+  });
+  await Promise.all(questions);
 }
 
 /**

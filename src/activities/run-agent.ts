@@ -43,8 +43,9 @@ async function runAgent(hold: Hold, { environment }: Dependencies): Promise<void
     throw attempt + 1 < sample.max_attempts ? thrown : asLast(thrown);
   });
   await hold.journal.append(result);
-  await hold.journal.commit();
-  if (runs.failure !== null) throw agentFailed(runs.failure, sample);
+  if (runs.failure === null) return;
+  await hold.journal.sync();
+  throw agentFailed(runs.failure, sample);
 }
 
 /** Before the request the journal says that it is sent: whoever comes after this attempt counts it. */
@@ -58,7 +59,7 @@ async function ask(
   const url = await servers.health(agent, signal);
   await sayWaiting(null);
   await journal.append({ kind: 'run', attempt, agent, url });
-  await journal.commit();
+  await journal.sync();
   const began = performance.now();
   const answer = await servers.run({
     url,

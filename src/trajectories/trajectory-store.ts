@@ -62,6 +62,8 @@ export interface Journal {
    * if someone has. To be called before the activity reports anything.
    */
   commit(): Promise<void>;
+  /** The same in between: for an attempt that goes on to do what only the journal's owner may do. */
+  sync(): Promise<void>;
   /** Lets go without a promise: for attempts that fail. */
   release(): void;
 }
