@@ -65,6 +65,7 @@ function cannedActivities({ config, turns_a_call, turn_ms }: EmptyWorkerOptions)
     playTurns,
     generateTurn: playTurns,
     stepEnvironment: playTurns,
+    runAgent: playTurns,
     finishRollout: () =>
       Promise.resolve({
         result: {

@@ -17,6 +17,8 @@ export interface Activities {
   playTurns: (at: TurnRef) => Promise<TurnProgress>;
   generateTurn: (at: TurnRef) => Promise<TurnProgress>;
   stepEnvironment: (at: TurnRef) => Promise<TurnProgress>;
+  /** Has the agent play the whole rollout. */
+  runAgent: (at: TurnRef) => Promise<TurnProgress>;
   finishRollout: (input: FinishRollout) => Promise<FinishedRollout>;
   closeBatch: (input: CloseBatch) => Promise<BatchResult>;
   /** A slice closes its own rows. */
@@ -47,6 +49,8 @@ export interface RolloutPlan extends RolloutRef {
   task_name: string;
   /** Is the environment a function of the log, played beside the generation? */
   in_process: boolean;
+  /** Plays the whole rollout; absent: the policy and the environment take turns. */
+  agent?: AgentPlan;
   timeout_ms: number;
   heartbeat_timeout_ms: number;
   queues: { generation: string; environment: string };
@@ -54,6 +58,15 @@ export interface RolloutPlan extends RolloutRef {
   /** In force: of the request, and what the journal says was changed since. */
   limits: Limits;
   progress: TurnProgress;
+}
+
+export interface AgentPlan {
+  /** Of its server. */
+  name: string;
+  task_index: number;
+  rollout_index: number;
+  /** `_ng_attempt_index` of the next run. */
+  attempt: number;
 }
 
 export interface TurnRef extends RolloutRef {
@@ -68,8 +81,8 @@ export interface TurnProgress {
   turn: number;
   total_reward: number;
   total_tokens: number;
-  /** What the turn in progress waits for. */
-  phase: 'generate' | 'step';
+  /** What the turn in progress, or the whole rollout, waits for. */
+  phase: 'generate' | 'step' | 'run';
   ended: StopReason | null;
   /** The end of what the policy or the environment said last, at most 120 characters. */
   preview: string;
@@ -103,6 +116,8 @@ export interface RolloutResult {
   total_reward: number;
   turn_count: number;
   total_tokens: number;
+  /** `_ng_attempt_index` of an agent's last run. */
+  attempt?: number;
 }
 
 export interface CloseBatch {

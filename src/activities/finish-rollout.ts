@@ -98,5 +98,11 @@ function standingFailure({ end }: Trajectory): FailureFacts | null {
 
 function resultOf(rollout_id: string, trajectory: Trajectory): RolloutResult {
   const stop_reason: StopReason = trajectory.end?.stop_reason ?? 'failed';
-  return { rollout_id, stop_reason, ...totalsOf(trajectory) };
+  const { run } = trajectory.agent;
+  return {
+    rollout_id,
+    stop_reason,
+    ...totalsOf(trajectory),
+    ...(run !== null && { attempt: run.attempt }),
+  };
 }

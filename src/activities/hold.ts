@@ -34,13 +34,15 @@ export async function recordFault(
 ): Promise<unknown> {
   if (!(error instanceof Fault) || error.type === 'StoreFault') return error;
   const { trajectory } = journal;
-  const { type, message, at } = error;
+  const { type, message, at, status, failureClass } = error;
   await journal.append({
     kind: 'fault',
     turn: trajectory.turns.length,
     type,
     message: message.slice(0, 2000),
     replica: at,
+    ...(failureClass !== null && { failure_class: failureClass }),
+    ...(status !== null && failureClass !== null && { status }),
   });
   const isFinal =
     type === 'ProtocolError' && trajectory.open.protocol_errors >= MAX_PROTOCOL_ERRORS;

@@ -5,6 +5,7 @@ import { createFinishRollout } from './finish-rollout.js';
 import { createGenerateTurn } from './generate-turn.js';
 import { createPlanBatch } from './plan-batch.js';
 import { createPlayTurns } from './play-turns.js';
+import { createRunAgent } from './run-agent.js';
 import { createStartRollout } from './start-rollout.js';
 import { createStepEnvironment } from './step-environment.js';
 
@@ -16,6 +17,7 @@ export function createActivities(dependencies: Dependencies): Activities {
     playTurns: createPlayTurns(dependencies),
     generateTurn: createGenerateTurn(dependencies),
     stepEnvironment: createStepEnvironment(dependencies),
+    runAgent: createRunAgent(dependencies),
     finishRollout: createFinishRollout(dependencies),
     closeBatch: createCloseBatch(dependencies),
     closeSlice: createCloseSlice(dependencies),

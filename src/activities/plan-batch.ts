@@ -9,6 +9,7 @@ import { invalidBatchRequest, preview, problemsOf } from '../model/problems.js';
 import { slicesOf, talliesOf } from '../model/slices.js';
 import type { Activities, BatchPlan } from './contract.js';
 import type { Dependencies, GenerationPool } from './dependencies.js';
+import type { Tasks } from './read-samples.js';
 import { readSamples } from './read-samples.js';
 
 /**
@@ -75,15 +76,26 @@ export async function prepareBatch(
   const parsed = BatchRequest.safeParse(input);
   if (!parsed.success) throw invalidBatchRequest(problemsOf(parsed.error, input));
   const request = parsed.data;
-  const pool = dependencies.service(request.generation.service);
-  if (pool === undefined) {
-    const what = `expected one of ${dependencies.known.services.join(', ')}, got ${preview(request.generation.service)}`;
-    throw invalidBatchRequest([{ where: 'generation.service', what }]);
-  }
   const { samples, tasks } = await readSamples(request, dependencies);
+  const pool = asksPolicy(tasks, dependencies) ? poolFor(request, dependencies) : null;
   await askEnvironments(tasks, { dependencies, signal });
+  if (pool === null) return { request, samples };
   const model = await resolveModel({ request, pool, signal });
   return { request: { ...request, generation: { ...request.generation, model } }, samples };
+}
+
+/** Agents ask their own policy: a batch of nothing else needs no generation service. */
+const asksPolicy = (tasks: Tasks, { environment }: Dependencies): boolean =>
+  [...tasks.keys()].some((task) => environment(task)?.environment.agent === undefined);
+
+function poolFor(
+  { generation }: BatchRequest,
+  { service, known }: Pick<Dependencies, 'service' | 'known'>,
+): GenerationPool {
+  const pool = service(generation.service);
+  if (pool !== undefined) return pool;
+  const what = `expected one of ${known.services.join(', ')}, got ${preview(generation.service)}`;
+  throw invalidBatchRequest([{ where: 'generation.service', what }]);
 }
 
 /**
@@ -91,14 +103,12 @@ export async function prepareBatch(
  * yet. One that refuses the question is there.
  */
 async function askEnvironments(
-  tasks: ReadonlySet<string>,
+  tasks: Tasks,
   { dependencies, signal }: { dependencies: Dependencies; signal: AbortSignal },
 ): Promise<void> {
-  const ask = async (task: string): Promise<void> => {
-    const deployed = dependencies.environment(task);
-    if (deployed?.is_asked !== true) return;
+  const ask = async (task: string, question: () => Promise<unknown> | undefined): Promise<void> => {
     try {
-      await deployed.environment.health?.(signal);
+      await question();
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof Fault && error.type === 'EnvironmentRejected') return;
@@ -107,7 +117,16 @@ async function askEnvironments(
       throw new Fault({ type: 'EnvironmentUnavailable', message, cause: error });
     }
   };
-  await Promise.all([...tasks].map(ask));
+  const questions = [...tasks].flatMap(([task, agents]) => {
+    const deployed = dependencies.environment(task);
+    if (deployed?.is_asked !== true) return [];
+    const { environment } = deployed;
+    return [
+      ask(task, () => environment.health?.(signal)),
+      ...[...agents].map((agent) => ask(task, () => environment.agent?.health(agent, signal))),
+    ];
+  });
+  await Promise.all(questions);
 }
 
 /**

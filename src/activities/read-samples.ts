@@ -2,6 +2,7 @@ import { createReadStream } from 'node:fs';
 import { realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
+import { AgentSample, agentSampleProblems } from '../model/agent-sample.js';
 import type { BatchRequest } from '../model/batch-request.js';
 import { hasImages } from '../model/content.js';
 import { Fault, describeError } from '../model/faults.js';
@@ -14,11 +15,14 @@ import type { Dependencies } from './dependencies.js';
 /** Beyond ten, more problems do not help; reading stops soon after. */
 const ENOUGH_PROBLEMS = 11;
 
+/** What a batch's samples ask for: the agents of each task, none where it is no agent's. */
+export type Tasks = ReadonlyMap<string, ReadonlySet<string>>;
+
 /** The raw JSON of every sample, in order, each checked, and their tasks; or what is wrong, by row. */
 export async function readSamples(
   request: BatchRequest,
   dependencies: Dependencies,
-): Promise<{ samples: string[]; tasks: ReadonlySet<string> }> {
+): Promise<{ samples: string[]; tasks: Tasks }> {
   const { samples, limit } = request;
   const most = mostSamples(request);
   const isFile = !Array.isArray(samples);
@@ -26,7 +30,7 @@ export async function readSamples(
     ? linesOf(await locate(samples.path, dependencies.deployment.inputs_dir))
     : samples.map((sample) => JSON.stringify(sample));
   const raw: string[] = [];
-  const tasks = new Set<string>();
+  const tasks: SampleContext['tasks'] = new Map();
   const problems: Problem[] = [];
   for await (const text of rows) {
     if (limit !== null && raw.length === limit) break;
@@ -102,7 +106,7 @@ async function* linesOf(file: string): AsyncGenerator<string> {
 interface SampleContext {
   row: number;
   /** Gets the sample's. */
-  tasks: Set<string>;
+  tasks: Map<string, Set<string>>;
   request: BatchRequest;
   dependencies: Dependencies;
 }
@@ -136,8 +140,20 @@ function checkSample(text: string, { row, tasks, ...context }: SampleContext): P
   }
   const { task_name, message_log } = parsed.data;
   const { dependencies } = context;
-  tasks.add(task_name);
-  if (dependencies.environment(task_name) === undefined) {
+  const deployed = dependencies.environment(task_name);
+  const agents = tasks.get(task_name) ?? new Set();
+  tasks.set(task_name, agents);
+  if (deployed?.environment.agent !== undefined) {
+    const wrong = agentSampleProblems(parsed.data);
+    problems.push(...wrong.map((p) => ({ ...p, where: `samples row ${row}: ${p.where}` })));
+    if (wrong.length === 0) agents.add(AgentSample.parse(parsed.data.extra_env_info).agent);
+    return problems;
+  }
+  if (message_log.length === 0) {
+    const what = 'expected at least one message, got an empty prompt';
+    problems.push({ where: `samples row ${row}: message_log`, what });
+  }
+  if (deployed === undefined) {
     problems.push({
       where: `samples row ${row}: task_name`,
       // Upstream's text (statement 15), then what there is.

@@ -1,15 +1,17 @@
+import { AgentSample } from '../model/agent-sample.js';
 import type { BatchRequest, RolloutRef } from '../model/batch-request.js';
 import { RolloutInput, SingleRollout, rolloutId, toBatchRequest } from '../model/batch-request.js';
 import { referenceImages } from '../model/content.js';
 import { toMs } from '../model/durations.js';
 import { Fault } from '../model/faults.js';
-import type { RolloutSettings } from '../model/journal.js';
+import type { LineOf, RolloutSettings } from '../model/journal.js';
 import type { LimitsChange } from '../model/limits.js';
 import { invalidBatchRequest, problemsOf } from '../model/problems.js';
 import type { LogMessage, Sample } from '../model/sample.js';
 import { checkPromptLength } from '../model/stop-rules.js';
+import type { Trajectory } from '../model/trajectory.js';
 import type { Attempt } from './attempt.js';
-import type { Activities, RolloutPlan } from './contract.js';
+import type { Activities, AgentPlan, RolloutPlan } from './contract.js';
 import type { Dependencies } from './dependencies.js';
 import { poolOf, recordFault } from './hold.js';
 import { limitsOf, parseBatchId, prepareBatch } from './plan-batch.js';
@@ -81,7 +83,7 @@ async function startRollout(
       const sample = await store.readSample(ref);
       const max_seq_len = journal.trajectory.limits?.max_seq_len ?? request.max_seq_len;
       const inForce = { ...request, max_seq_len };
-      const prompt = await renderSample(
+      const opening = await openingOf(
         { sample, request: inForce, ref, attempt },
         dependencies,
       ).catch(async (error: unknown) => {
@@ -92,7 +94,7 @@ async function startRollout(
         schema_version: 1,
         task_name: sample.task_name,
         settings: settingsOf(request),
-        prompt: referenceImages(prompt),
+        ...opening,
         extra_env_info: sample.extra_env_info ?? {},
         ...(sample.stop_strings !== undefined && { stop_strings: sample.stop_strings }),
       });
@@ -103,10 +105,12 @@ async function startRollout(
   }
   const task_name = journal.trajectory.start?.task_name ?? '';
   const environment = dependencies.environment(task_name);
+  const agent = agentPlanOf(journal.trajectory);
   return {
     ...ref,
     task_name,
     in_process: environment?.environment.in_process ?? true,
+    ...(agent !== null && { agent }),
     timeout_ms,
     heartbeat_timeout_ms: deployment.heartbeat_timeout_ms,
     queues: { generation: deployment.generation_queue, environment: environment?.task_queue ?? '' },
@@ -132,13 +136,32 @@ function checkRepeat(
   }
 }
 
+interface Opening {
+  sample: Sample;
+  request: BatchRequest;
+  ref: RolloutRef;
+  attempt: Attempt;
+}
+
+/** An agent is given its row, and renders its prompts itself. */
+async function openingOf(
+  opening: Opening,
+  dependencies: Dependencies,
+): Promise<Pick<LineOf<'start'>, 'plays' | 'prompt'>> {
+  const deployed = dependencies.environment(opening.sample.task_name);
+  if (deployed?.environment.agent !== undefined) return { plays: 'agent', prompt: [] };
+  return { prompt: referenceImages(await renderSample(opening, dependencies)) };
+}
+
+function agentPlanOf({ start, extra_env_info, agent }: Trajectory): AgentPlan | null {
+  if (start?.plays !== 'agent') return null;
+  const sample = AgentSample.parse(extra_env_info);
+  const { task_index, rollout_index, attempt_index } = sample;
+  return { name: sample.agent, task_index, rollout_index, attempt: attempt_index + agent.attempts };
+}
+
 async function renderSample(
-  {
-    sample,
-    request,
-    ref,
-    attempt,
-  }: { sample: Sample; request: BatchRequest; ref: RolloutRef; attempt: Attempt },
+  { sample, request, ref, attempt }: Opening,
   dependencies: Dependencies,
 ): Promise<LogMessage[]> {
   const { generation } = request;

@@ -12,7 +12,7 @@ export function progressOf(trajectory: Trajectory): TurnProgress {
     turn: trajectory.turns.length,
     total_reward: trajectory.total_reward,
     total_tokens: trajectory.assistant_tokens + trajectory.env_tokens,
-    phase: next === 'step' ? 'step' : 'generate',
+    phase: typeof next === 'object' ? 'generate' : next,
     ended: typeof next === 'object' ? next.ended : null,
     preview: preview(trajectory),
   };

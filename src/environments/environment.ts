@@ -50,12 +50,50 @@ export interface FinishedRollout {
 /** One after the other, as their rows are read: a batch's logs need not fit into memory. */
 export type FinishedRollouts = Iterable<FinishedRollout> | AsyncIterable<FinishedRollout>;
 
+/** One request to an agent. */
+export interface AgentRequest {
+  /** Where its server is, as `health` said. */
+  url: string;
+  /** The row as JSON text. */
+  body: string;
+  /** How often the row was played before, which the agent is told. */
+  attempt: number;
+  /** Instead of the environment's own. */
+  timeout_ms?: number;
+  signal: AbortSignal;
+}
+
+/** What an agent said. */
+export interface AgentAnswer {
+  /** As it came. */
+  text: string;
+  /** null: none, of an answer that says that it failed. */
+  reward: number | null;
+  /** How it failed, where it says that it did. */
+  failure_class: string | null;
+  /** It would fail again. */
+  terminal: boolean;
+  /** false: nobody is to keep it. */
+  persist: boolean;
+  usage: { output_tokens: number; total_tokens: number } | null;
+}
+
+/** Servers that play whole rollouts. */
+export interface AgentServers {
+  /** Where the agent's server is, which is there; throws the faults of a step. */
+  health: (agent: string, signal: AbortSignal) => Promise<string>;
+  /** Plays a rollout. Faults have a failure class. Aborting `signal` closes the connection. */
+  run: (request: AgentRequest) => Promise<AgentAnswer>;
+}
+
 export interface Environment {
   /**
    * True for a pure function of the log and its metadata: its turns are played next to the generation,
    * many in one activity. False for anything behind a service: its steps get their own activity.
    */
   readonly in_process: boolean;
+  /** Plays whole rollouts; `step` is never called then. */
+  readonly agent?: AgentServers;
   /** Throws `EnvironmentUnavailable` or `EnvironmentRejected` faults; anything else thrown is a rejection. */
   step(input: StepInput, context: StepContext): Promise<EnvironmentReturn>;
   /** Metrics over the finished rollouts of this environment, in input order; absent or null: none. */

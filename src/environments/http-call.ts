@@ -14,6 +14,8 @@ export interface HttpCall {
   headers?: Record<string, string>;
   /** Sent as JSON; of a stream, the pieces of it as they come. */
   body?: unknown;
+  /** JSON text that is sent as it is, in place of `body`. */
+  json?: string;
   /** Instead of the environment's own. */
   timeout_ms?: number;
   signal: AbortSignal;
@@ -21,6 +23,8 @@ export interface HttpCall {
   accept?: number[];
   /** Statuses beside 5xx that say the service is unavailable, not that it rejects the input. */
   retried?: number[];
+  /** A longer answer is refused, and not read to its end. */
+  max_bytes?: number;
 }
 
 export interface Reply {
@@ -31,11 +35,21 @@ export interface Reply {
 }
 
 /** Sends requests below `url` over connections of its own; the faults are those of `createHttpEnvironment`. */
-export function createHttpCall({ url, timeout_ms }: { url: string; timeout_ms: number }) {
+export function createHttpCall({
+  url,
+  timeout_ms,
+  keep_alive = true,
+}: {
+  url: string;
+  timeout_ms: number;
+  /** false: each request has a connection of its own. */
+  keep_alive?: boolean;
+}) {
   // One deadline per call (below) instead of the agent's own, which would cut steps of more than five minutes.
   const agent = new Agent({
     headersTimeout: 0,
     bodyTimeout: 0,
+    ...(!keep_alive && { pipelining: 0 }),
     connect: { timeout: Math.min(CONNECT_TIMEOUT_MS, timeout_ms) },
   });
 
@@ -50,16 +64,19 @@ export function createHttpCall({ url, timeout_ms }: { url: string; timeout_ms: n
         method,
         headers: {
           'rollout-protocol': '1',
-          ...(call.body === undefined ? {} : { 'content-type': 'application/json' }),
+          ...(hasBody(call) && { 'content-type': 'application/json' }),
           ...call.headers,
         },
-        body: bodyOf(call.body),
+        body: call.json ?? bodyOf(call.body),
         signal: abort,
       });
-      const text = await response.body.text();
       const { statusCode: status } = response;
       const good = (status >= 200 && status < 300) || call.accept?.includes(status) === true;
-      if (!good) throw refusal({ name, at: url, response, text, retried: call.retried ?? [] });
+      const text = await textOf(response.body, call.max_bytes);
+      if (!good) {
+        throw refusal({ name, at: url, response, text: text ?? '', retried: call.retried ?? [] });
+      }
+      if (text === null) throw tooLarge({ name, at: url, max_bytes: call.max_bytes });
       return { request: name, status, text };
     } catch (error) {
       if (error instanceof Fault) throw error;
@@ -72,6 +89,38 @@ export function createHttpCall({ url, timeout_ms }: { url: string; timeout_ms: n
     }
   };
   return { send, close: () => agent.destroy() };
+}
+
+const hasBody = ({ body, json }: Pick<HttpCall, 'body' | 'json'>): boolean =>
+  body !== undefined || json !== undefined;
+
+/** null where it has more bytes than that: the rest is not waited for. */
+async function textOf(
+  body: Dispatcher.ResponseData['body'],
+  max_bytes: number | undefined,
+): Promise<string | null> {
+  if (max_bytes === undefined) return await body.text();
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > max_bytes) return null;
+    chunks.push(chunk);
+  }
+  return new TextDecoder().decode(Buffer.concat(chunks));
+}
+
+function tooLarge({
+  name,
+  at,
+  max_bytes = 0,
+}: {
+  name: string;
+  at: string;
+  max_bytes: number | undefined;
+}): Fault {
+  const message = `${name} answered with more than ${max_bytes} bytes`;
+  return new Fault({ type: 'EnvironmentRejected', message, at });
 }
 
 function bodyOf(body: unknown): string | Readable | null {
@@ -116,6 +165,7 @@ function refusal({ name, at, response, text, retried }: Refusal): Fault {
     type: isUnavailable ? 'EnvironmentUnavailable' : 'EnvironmentRejected',
     message: `${name} answered ${status}: ${errorText(text)}`,
     at,
+    status,
     ...(retryAfterMs === null ? {} : { retryAfterMs }),
   });
 }

@@ -3,6 +3,7 @@ import { createCalculator } from './calculator/environment.js';
 import { createCodeJaccard } from './code-jaccard/environment.js';
 import { createCode } from './code/environment.js';
 import type { Environment, EnvironmentContext } from './environment.js';
+import { createGymAgent } from './gym-agent/environment.js';
 import { createHttpEnvironment } from './http.js';
 import { createMathEnvironment } from './math/environment.js';
 import { verifierOf } from './math/verifiers.js';
@@ -50,6 +51,8 @@ export async function createEnvironment(
       return createCalculator();
     case 'http':
       return createHttpEnvironment({ url: settings.url, timeout_ms: toMs(settings.timeout) });
+    case 'gym_agent':
+      return createGymAgent(settings);
     case 'module':
       return await createModuleEnvironment(settings, context);
   }

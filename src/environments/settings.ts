@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { Duration } from '../model/durations.js';
 import { BaseUrl } from './base-url.js';
 import { CODE_SETTINGS } from './code/settings.js';
+import { GymAgentSettings } from './gym-agent/settings.js';
 import { isPureVerifier, MATH_SETTINGS } from './math/settings.js';
 import { RetrieverSettings, resolveRetrieverPaths } from './retriever/settings.js';
 import { RewardModelSettings } from './reward-model/settings.js';
@@ -58,6 +59,7 @@ const KINDS = [
   RewardModelSettings,
   CalculatorSettings,
   HttpSettings,
+  GymAgentSettings,
   ModuleSettings,
 ] as const;
 
@@ -89,6 +91,7 @@ export function isInProcess(settings: EnvironmentSettings): boolean {
     case 'code':
     case 'reward_model':
     case 'http':
+    case 'gym_agent':
       return false;
     case 'math':
       return isPureVerifier(settings.verifier);
@@ -104,6 +107,7 @@ export function isRemote(settings: EnvironmentSettings): boolean {
   return (
     settings.kind === 'http' ||
     settings.kind === 'reward_model' ||
+    settings.kind === 'gym_agent' ||
     (settings.kind === 'code' && settings.url !== null)
   );
 }

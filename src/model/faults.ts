@@ -11,6 +11,8 @@ const RETRYABLE = {
   ProtocolError: true,
   EnvironmentUnavailable: true,
   EnvironmentRejected: false,
+  /** An agent gave a result that says that it failed: it has a class of its own, and no reward. */
+  AgentFailed: false,
   /** An environment's state could not be made again as the journal has it. */
   StateLost: false,
   StoreFault: true,
@@ -20,6 +22,10 @@ const RETRYABLE = {
 } as const;
 
 export type FaultType = keyof typeof RETRYABLE;
+
+/** NeMo Gym's classes of a failed `/run`: the agent answered with an error, or gave no usable answer at all. */
+export const FAILURE_CLASSES = ['agent_run_error', 'agent_request_failed'] as const;
+export type FailureClass = (typeof FAILURE_CLASSES)[number];
 
 export interface FaultFacts {
   type: FaultType;
@@ -32,6 +38,10 @@ export interface FaultFacts {
   /** Only to end the retries of a type that is otherwise retried. */
   retryable?: false;
   cause?: unknown;
+  /** Of an answer over HTTP. */
+  status?: number;
+  /** Of a failed run of an agent. */
+  failureClass?: FailureClass;
 }
 
 /** Thrown by services (generation, environments, trajectories) and by activities; never by workflows. */
@@ -40,14 +50,18 @@ export class Fault extends Error {
   readonly retryable: boolean;
   readonly at: string | null;
   readonly retryAfterMs: number | null;
+  readonly status: number | null;
+  readonly failureClass: FailureClass | null;
 
-  constructor({ type, message, at, retryAfterMs, retryable, cause }: FaultFacts) {
+  constructor({ type, message, cause, ...facts }: FaultFacts) {
     super(message, cause === undefined ? undefined : { cause });
     this.name = type;
     this.type = type;
-    this.retryable = retryable ?? RETRYABLE[type];
-    this.at = at ?? null;
-    this.retryAfterMs = retryAfterMs ?? null;
+    this.retryable = facts.retryable ?? RETRYABLE[type];
+    this.at = facts.at ?? null;
+    this.retryAfterMs = facts.retryAfterMs ?? null;
+    this.status = facts.status ?? null;
+    this.failureClass = facts.failureClass ?? null;
   }
 }
 

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { GenerationSettings, Semantics } from './batch-request.js';
 import { Content } from './content.js';
+import { FAILURE_CLASSES } from './faults.js';
 
 /**
  * The lines of a rollout's journal, its append-only record and the truth about it. Every line names its writer: a
@@ -43,6 +44,8 @@ const StartLine = z.object({
   ...written,
   schema_version: z.literal(1),
   task_name: z.string(),
+  /** An agent plays the whole rollout: there are runs instead of turns, no prompt and no model. */
+  plays: z.literal('agent').exactOptional(),
   settings: RolloutSettings,
   prompt: z.array(LogMessage),
   extra_env_info: z.record(z.string(), z.unknown()),
@@ -142,6 +145,39 @@ const FaultLine = z.object({
   type: z.string(),
   message: z.string(),
   replica: z.string().nullable(),
+  /** Of a failed run of an agent. */
+  failure_class: z.enum(FAILURE_CLASSES).exactOptional(),
+  /** Of its answer over HTTP, where there was one. */
+  status: z.int().exactOptional(),
+});
+
+/** An agent is asked to play the rollout: written before the request is sent, since nobody knows what becomes of it. */
+const RunLine = z.object({
+  kind: z.literal('run'),
+  ...written,
+  /** `_ng_attempt_index`: failures and runs before this one. */
+  attempt: z.int(),
+  agent: z.string(),
+  url: z.string(),
+});
+
+/** What the agent answered, as it came. */
+const ResultLine = z.object({
+  kind: z.literal('result'),
+  ...written,
+  attempt: z.int(),
+  text: z.string(),
+  /** null: none that counts, which only an answer that says that it failed may have. */
+  reward: Reward.nullable(),
+  /** `_ng_failure_class` */
+  failure_class: z.string().nullable(),
+  /** `_ng_failure_terminal`: the row is not to be played again. */
+  terminal: z.boolean(),
+  /** Not `_ng_no_persist`. */
+  persist: z.boolean(),
+  /** Of `response.usage`. */
+  usage: z.object({ output_tokens: z.int(), total_tokens: z.int() }).nullable(),
+  run_s: z.number(),
 });
 
 export const StopReason = z.enum([
@@ -190,6 +226,8 @@ export const JournalLine = z.discriminatedUnion('kind', [
   GenerationLine,
   ObservationLine,
   FaultLine,
+  RunLine,
+  ResultLine,
   EndLine,
 ]);
 export type JournalLine = z.infer<typeof JournalLine>;

@@ -40,11 +40,16 @@ export interface Row {
   timing: Timing;
   /** The last one that an environment gave. */
   extracted_answer?: string;
+  /** Of a rollout that an agent played: its last answer, parsed. The journal has its text. */
+  agent_result?: unknown;
   failure?: Failure;
   [column: string]: unknown;
 }
 
-/** Seconds. `wall_s` spans the rollout's first and last journal line; the others are sums over its whole turns. */
+/**
+ * Seconds. `wall_s` spans the rollout's first and last journal line; the others are sums over its whole turns. The run
+ * of an agent is one step.
+ */
 export interface Timing {
   /** From a request to its first token: the engine's queue and prefill. */
   queue_s: number;
@@ -74,6 +79,7 @@ export function toRow(input: RowInput): Row {
   const { turns, start, end } = trajectory;
   const stopReason = end?.stop_reason ?? otherwise.stop_reason;
   const valid = VALID_STOP_REASONS.has(stopReason);
+  const answered = trajectory.agent.result ?? trajectory.agent.failure;
   const last = turns.at(-1)?.observation;
   const answer = turns.findLast(({ observation }) => observation.answer !== undefined)?.observation
     .answer;
@@ -92,7 +98,7 @@ export function toRow(input: RowInput): Row {
     total_reward: trajectory.total_reward,
     rewards: trajectory.rewards,
     stop_reason: stopReason,
-    terminated: last?.terminated ?? false,
+    terminated: last?.terminated ?? trajectory.agent.result !== null,
     truncated: last?.truncated === true || stopReason === 'truncated',
     max_turns_reached: reachedMaxTurns(trajectory),
     turn_count: turns.length,
@@ -104,6 +110,7 @@ export function toRow(input: RowInput): Row {
     attempts: trajectory.attempts,
     timing: timingOf(trajectory),
     ...(answer !== undefined && { extracted_answer: answer }),
+    ...(answered !== null && { agent_result: JSON.parse(answered.text) as unknown }),
     ...(!valid && { failure: failureOf(trajectory, stopReason) }),
   };
 }
@@ -192,13 +199,13 @@ function* numbered(
   }
 }
 
-function timingOf({ turns, start, end }: Trajectory): Timing {
+function timingOf({ turns, start, end, agent }: Trajectory): Timing {
   const sum = (seconds: (turn: Trajectory['turns'][number]) => number): number =>
     turns.reduce((total, turn) => total + seconds(turn), 0);
   return {
     queue_s: sum(({ generation }) => generation.queue_s),
     generate_s: sum(({ generation }) => generation.generate_s),
-    step_s: sum(({ observation }) => observation.step_s),
+    step_s: sum(({ observation }) => observation.step_s) + (agent.result?.run_s ?? 0),
     wall_s: start !== null && end !== null ? Math.max(0, end.at - start.at) : 0,
   };
 }

@@ -26,6 +26,7 @@ export const ROW_COLUMNS = [
   'rollout_id', 'batch_id', 'row', 'repeat', 'total_reward', 'rewards', 'stop_reason', 'terminated', 'truncated',
   'max_turns_reached', 'turn_count', 'total_tokens', 'assistant_tokens', 'env_tokens', 'policy_versions', 'segments',
   'attempts', 'timing', 'failure', 'schema_version', 'replaces', 'extracted_answer',
+  'agent_result',
 ] as const; // prettier-ignore
 
 /**
@@ -34,7 +35,8 @@ export const ROW_COLUMNS = [
  */
 export const Sample = z
   .looseObject({
-    message_log: z.array(Message).min(1, 'expected at least one message, got an empty prompt'),
+    /** Empty only of samples that an agent plays (`agent-sample.ts`). */
+    message_log: z.array(Message),
     task_name: z.string().min(1),
     extra_env_info: z.record(z.string(), z.unknown()).optional(),
     stop_strings: z.array(z.string().min(1)).nullish(),

@@ -7,11 +7,12 @@ import type { Trajectory } from './trajectory.js';
  * What ends a rollout, and which end is named when several hold at once: terminated, then truncated, then max_turns.
  */
 
-export type NextStep = 'generate' | 'step' | { ended: StopReason };
+export type NextStep = 'generate' | 'step' | 'run' | { ended: StopReason };
 
 /** What a rollout that has started does next. A turn that was generated is always answered by its environment. */
 export function nextStep(trajectory: Trajectory): NextStep {
-  const { start, turns, open } = trajectory;
+  const { start, turns, open, agent } = trajectory;
+  if (start?.plays === 'agent') return agent.result === null ? 'run' : { ended: 'terminated' };
   const last = turns.at(-1)?.observation;
   if (last?.terminated) return { ended: 'terminated' };
   if (last?.truncated) return { ended: 'truncated' };

@@ -40,6 +40,20 @@ export interface Trajectory {
   inherited_tokens: number;
   /** Tokens that were sampled and then dropped. */
   wasted_tokens: number;
+  /** Of a rollout that an agent plays. */
+  agent: AgentRuns;
+}
+
+export interface AgentRuns {
+  /** Requests that were about to be sent. */
+  attempts: number;
+  /** The last of them. */
+  run: LineOf<'run'> | null;
+  /** The first that counts: it names no failure class, and is to be kept. */
+  result: LineOf<'result'> | null;
+  /** How the last run failed: by a result that says so, or by a fault. Neither: it was never answered. */
+  failure: LineOf<'result'> | null;
+  fault: LineOf<'fault'> | null;
 }
 
 export interface Segment {
@@ -94,6 +108,7 @@ export function emptyTrajectory(): Trajectory {
     faults: {},
     inherited_tokens: 0,
     wasted_tokens: 0,
+    agent: { attempts: 0, run: null, result: null, failure: null, fault: null },
   };
 }
 
@@ -133,6 +148,16 @@ export function applyLine(trajectory: Trajectory, line: JournalLine): void {
     case 'fault':
       trajectory.faults[line.type] = (trajectory.faults[line.type] ?? 0) + 1;
       if (line.type === 'ProtocolError') trajectory.open.protocol_errors += 1;
+      if (line.failure_class !== undefined) {
+        trajectory.agent.fault = line;
+        trajectory.agent.failure = null;
+      }
+      break;
+    case 'run':
+      applyRun(trajectory, line);
+      break;
+    case 'result':
+      applyResult(trajectory, line);
       break;
     case 'end':
       trajectory.end = line;
@@ -264,6 +289,27 @@ function addReward(
   }
   if (Object.keys(line.rewards).length === 0) step = round(line.reward);
   trajectory.total_reward = plus(trajectory.total_reward, step);
+}
+
+function applyRun({ agent }: Trajectory, line: LineOf<'run'>): void {
+  agent.attempts += 1;
+  agent.run = line;
+  agent.failure = null;
+  agent.fault = null;
+}
+
+function applyResult(trajectory: Trajectory, line: LineOf<'result'>): void {
+  const { agent } = trajectory;
+  if (agent.run?.attempt !== line.attempt || agent.result !== null) return;
+  if (line.failure_class !== null || !line.persist || line.reward === null) {
+    agent.failure = line;
+    return;
+  }
+  agent.result = line;
+  trajectory.total_reward = line.reward;
+  const { output_tokens, total_tokens } = line.usage ?? { output_tokens: 0, total_tokens: 0 };
+  trajectory.assistant_tokens = output_tokens;
+  trajectory.env_tokens = Math.max(0, total_tokens - output_tokens);
 }
 
 /** Prompt and whole turns, as trainers read them. */

@@ -81,6 +81,14 @@ function claimed({
   const { trajectory } = fold;
   let size = fold.offset;
   let appended = 0;
+  let isNamed = !isNew;
+  const sync = async (): Promise<void> => {
+    await journal.sync();
+    if (!isNamed) await syncDirectory(path.dirname(file));
+    isNamed = true;
+    if (journal.size() !== size)
+      size = checkForeign({ journal, from: fold.offset, writer, appended, id });
+  };
   return {
     writer,
     trajectory,
@@ -96,13 +104,11 @@ function claimed({
       }),
     commit: () =>
       storing(`journal of ${id}`, async () => {
-        await journal.sync();
-        if (isNew) await syncDirectory(path.dirname(file));
-        if (journal.size() !== size)
-          size = checkForeign({ journal, from: fold.offset, writer, appended, id });
+        await sync();
         journal.close();
         cache.put(file, { trajectory, offset: size, head: fold.head });
       }),
+    sync: () => storing(`journal of ${id}`, sync),
     release: () => {
       journal.close();
     },
@@ -122,6 +128,9 @@ function asRead(line: JournalLine, text: string): JournalLine | null {
   switch (line.kind) {
     case 'observation':
       return parseLine(text);
+    case 'result':
+      // Long, and checked where it was read.
+      return line;
     case 'chunk':
       return line.logprobs.every(Number.isFinite) ? line : null;
     default:

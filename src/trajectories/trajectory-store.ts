@@ -31,6 +31,8 @@ export interface TrajectoryStore {
   readTrajectory(ref: RolloutRef): Promise<Trajectory>;
   /** The rollouts that have a journal, in no order: one listing, however many they are. */
   listJournals(batchId: string): Promise<{ row: number; repeat: number }[]>;
+  /** Bytes of a journal as it stands, 0 where there is none: who follows a batch reads only journals that grew. */
+  journalSize(ref: RolloutRef): Promise<number>;
   /** The batch's result files, written by a closing pass. */
   outputs(batchId: string): BatchOutputs;
 }
@@ -60,6 +62,8 @@ export interface Journal {
    * if someone has. To be called before the activity reports anything.
    */
   commit(): Promise<void>;
+  /** The same in between: for an attempt that goes on to do what only the journal's owner may do. */
+  sync(): Promise<void>;
   /** Lets go without a promise: for attempts that fail. */
   release(): void;
 }

@@ -78,7 +78,7 @@ function queuesOf(role: Role, config: Config): Queue[] {
       return [...queues].map((taskQueue) => ({
         taskQueue,
         maxConcurrentActivityTaskExecutions: stepsAtOnce(config, taskQueue),
-        verbs: ['stepEnvironment'],
+        verbs: ['stepEnvironment', 'runAgent'],
       }));
     }
   }

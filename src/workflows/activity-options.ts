@@ -10,7 +10,7 @@ import type { Activities, RolloutPlan } from '../activities/contract.js';
  * |---|---|---|---|
  * | planBatch | 10 min | 24 h | reads the whole input once; an engine may take hours to be deployed |
  * | startRollout | 5 min | 24 h | one prompt; the activity itself stops at `rollout_timeout`, which only it can read |
- * | playTurns, generateTurn, stepEnvironment | time left | as long as the rollout | the deadline's timer cancels them; an attempt that outlives a deadline which was moved is followed by another |
+ * | playTurns, generateTurn, stepEnvironment, runAgent | time left | as long as the rollout | the deadline's timer cancels them; an attempt that outlives a deadline which was moved is followed by another |
  * | finishRollout | 1 min | 10 min | one line; a store that is away longer is an operator's case |
  * | closeBatch, closeSlice | 1 h | 1 h | reads every journal; goes on from its heartbeat |
  */
@@ -50,24 +50,24 @@ export const { closeBatch, closeSlice } = proxyActivities<Activities>({
 
 /** The activities of one turn, until the deadline (milliseconds since the epoch). */
 export function turnActivities(
-  { queues, heartbeat_timeout_ms }: RolloutPlan,
+  { queues, heartbeat_timeout_ms, agent }: RolloutPlan,
   { turn, deadline }: { turn: number; deadline: number },
-): Pick<Activities, 'playTurns' | 'generateTurn' | 'stepEnvironment'> {
+): Pick<Activities, 'playTurns' | 'generateTurn' | 'stepEnvironment' | 'runAgent'> {
   const options: ActivityOptions = {
     startToCloseTimeout: Math.max(1, deadline - Date.now()),
     heartbeatTimeout: heartbeat_timeout_ms,
     retry: RETRY,
     // An attempt writes what it has before the rollout is finished.
     cancellationType: 'WAIT_CANCELLATION_COMPLETED',
-    summary: `turn ${turn}`,
+    summary: agent === undefined ? `turn ${turn}` : agent.name,
   };
   const { playTurns, generateTurn } = proxyActivities<Activities>({
     ...options,
     taskQueue: queues.generation,
   });
-  const { stepEnvironment } = proxyActivities<Activities>({
+  const { stepEnvironment, runAgent } = proxyActivities<Activities>({
     ...options,
     taskQueue: queues.environment,
   });
-  return { playTurns, generateTurn, stepEnvironment };
+  return { playTurns, generateTurn, stepEnvironment, runAgent };
 }

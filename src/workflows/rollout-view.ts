@@ -1,5 +1,6 @@
 import { setCurrentDetails, setHandler, upsertSearchAttributes } from '@temporalio/workflow';
 import type {
+  AgentPlan,
   RolloutPlan,
   RolloutProgress,
   RolloutResult,
@@ -7,10 +8,13 @@ import type {
 } from '../activities/contract.js';
 import { rolloutProgressQuery, waitingSignal } from './messages.js';
 import {
+  RolloutAgent,
+  RolloutAttempt,
   RolloutOutcome,
   RolloutPolicyVersion,
   RolloutReward,
   RolloutTask,
+  RolloutTaskIndex,
   RolloutTurns,
 } from './search-attributes.js';
 import { isWaiting } from './signal-checks.js';
@@ -25,6 +29,7 @@ export interface RolloutView {
 
 export function showRollout(): RolloutView {
   let task = '';
+  let agent: AgentPlan | null = null;
   let shown: RolloutProgress = {
     state: 'starting',
     turn: 0,
@@ -37,7 +42,8 @@ export function showRollout(): RolloutView {
   };
   const show = (change: Partial<RolloutProgress>): void => {
     shown = { ...shown, ...change };
-    setCurrentDetails(detailsOf(task, shown));
+    const what = agent === null ? task : `${task} · ${describeAgent(agent)}`;
+    setCurrentDetails(detailsOf(what, shown));
   };
   setHandler(rolloutProgressQuery, () => shown);
   setHandler(waitingSignal, (waiting) => {
@@ -46,11 +52,13 @@ export function showRollout(): RolloutView {
   return {
     planned: (plan) => {
       task = plan.task_name;
+      agent = plan.agent ?? null;
       upsertSearchAttributes([
         { key: RolloutTask, value: task },
         ...(plan.policy_version === null
           ? []
           : [{ key: RolloutPolicyVersion, value: plan.policy_version }]),
+        ...(plan.agent === undefined ? [] : agentAttributes(plan.agent)),
       ]);
       show({ state: 'playing', ...plan.progress });
     },
@@ -60,25 +68,40 @@ export function showRollout(): RolloutView {
     finishing: () => {
       show({ state: 'finishing', waiting: null });
     },
-    finished: ({ stop_reason, total_reward, turn_count, total_tokens }) => {
+    finished: ({ stop_reason, total_reward, turn_count, total_tokens, attempt }) => {
+      if (agent !== null) agent = { ...agent, attempt: attempt ?? agent.attempt };
       upsertSearchAttributes([
         { key: RolloutOutcome, value: stop_reason },
         { key: RolloutReward, value: total_reward },
         { key: RolloutTurns, value: turn_count },
+        ...(attempt === undefined ? [] : [{ key: RolloutAttempt, value: attempt }]),
       ]);
       show({ state: 'done', ended: stop_reason, turn: turn_count, total_reward, total_tokens });
     },
   };
 }
 
-function detailsOf(task: string, progress: RolloutProgress): string {
+/** As NeMo Gym names a row: task and rollout. */
+const describeAgent = ({ name, task_index, rollout_index, attempt }: AgentPlan): string =>
+  `${name} · ${task_index}-${rollout_index}${attempt > 0 ? ` · attempt ${attempt}` : ''}`;
+
+const agentAttributes = ({ name, task_index, attempt }: AgentPlan) => [
+  { key: RolloutAgent, value: name },
+  { key: RolloutTaskIndex, value: task_index },
+  { key: RolloutAttempt, value: attempt },
+];
+
+const PHASES: Record<TurnProgress['phase'], (turn: number) => string> = {
+  generate: (turn) => `turn ${turn}, generation`,
+  step: (turn) => `turn ${turn}, environment`,
+  run: () => 'the agent plays',
+};
+
+function detailsOf(what: string, progress: RolloutProgress): string {
   const { state, ended, turn, phase, total_reward, total_tokens, preview, waiting } = progress;
-  const now =
-    state === 'playing'
-      ? `turn ${turn}, ${phase === 'step' ? 'environment' : 'generation'}`
-      : (ended ?? state);
+  const now = state === 'playing' ? PHASES[phase](turn) : (ended ?? state);
   const lines = [
-    `**${now}**${task === '' ? '' : ` · ${task}`}`,
+    `**${now}**${what === '' ? '' : ` · ${what}`}`,
     '',
     '| turns | reward | tokens |',
     '|---|---|---|',

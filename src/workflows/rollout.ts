@@ -53,7 +53,7 @@ export async function rollout(
       }
       const deadline = started_at + limits.timeoutMs(plan);
       const next = { plan, progress, deadline, limits: limits.ofTurns() };
-      progress = plan.in_process ? await playTurns(next) : await takeTurn(next, view);
+      progress = await play(next, view);
       view.progressed(progress);
     }
   });
@@ -102,6 +102,11 @@ interface Turn {
   /** Milliseconds since the epoch. */
   deadline: number;
   limits: TurnLimits | null;
+}
+
+function play(next: Turn, view: RolloutView): Promise<TurnProgress> {
+  if (next.plan.agent !== undefined) return activitiesOf(next).runAgent(refOf(next));
+  return next.plan.in_process ? playTurns(next) : takeTurn(next, view);
 }
 
 /** As many turns as fit into a turn slice, in one activity. */

@@ -9,10 +9,18 @@ export const RolloutPolicyVersion = { name: 'RolloutPolicyVersion', type: 'KEYWO
 export const RolloutReward = { name: 'RolloutReward', type: 'DOUBLE' } as const;
 export const RolloutTurns = { name: 'RolloutTurns', type: 'INT' } as const;
 
+/** Of rollouts that an agent plays: its name, and the row's `_ng_task_index` and `_ng_attempt_index`. */
+export const RolloutAgent = { name: 'RolloutAgent', type: 'KEYWORD' } as const;
+export const RolloutTaskIndex = { name: 'RolloutTaskIndex', type: 'INT' } as const;
+export const RolloutAttempt = { name: 'RolloutAttempt', type: 'INT' } as const;
+
 export const SEARCH_ATTRIBUTES = [
   RolloutTask,
   RolloutOutcome,
   RolloutPolicyVersion,
   RolloutReward,
   RolloutTurns,
+  RolloutAgent,
+  RolloutTaskIndex,
+  RolloutAttempt,
 ] as const;

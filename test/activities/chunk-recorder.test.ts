@@ -40,6 +40,7 @@ function recording(
       assert.ok(entry.kind === 'chunk');
       chunks.push(entry);
     },
+    sync: () => Promise.reject(new Error('not scripted')),
     commit: () => assert.fail('a recorder does not commit'),
     release: () => assert.fail('a recorder does not let go'),
   };

@@ -50,10 +50,13 @@ describe('the Temporal dev server', () => {
       namespace: first.namespace,
     });
     const names = [
+      'RolloutAgent',
+      'RolloutAttempt',
       'RolloutOutcome',
       'RolloutPolicyVersion',
       'RolloutReward',
       'RolloutTask',
+      'RolloutTaskIndex',
       'RolloutTurns',
     ];
     assert.deepEqual(Object.keys(customAttributes).sort(), names);

@@ -10,6 +10,7 @@ describe('Fault', () => {
     ProtocolError: true,
     EnvironmentUnavailable: true,
     EnvironmentRejected: false,
+    AgentFailed: false,
     StateLost: false,
     StoreFault: true,
     PromptTooLong: false,

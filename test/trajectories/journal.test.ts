@@ -88,6 +88,26 @@ describe('a second claim', () => {
     });
   });
 
+  test('makes the sync of the first throw the same', async (t) => {
+    const { store, elsewhere } = await temporaryStore(t);
+    const first = await store.claim(REF, by);
+    await first.append(start);
+    await first.sync();
+    await elsewhere().claim(REF, by);
+    await first.append(a.run());
+    await assert.rejects(first.sync(), faultOf('StoreFault', 'taken over'));
+  });
+
+  test('after a sync finds what stood then, and the first goes on where there is none', async (t) => {
+    const { store, elsewhere } = await temporaryStore(t);
+    const first = await store.claim(REF, by);
+    await first.append(start);
+    await first.sync();
+    await first.append(a.run());
+    await first.commit();
+    assert.equal((await elsewhere().claim(REF, by)).trajectory.agent.attempts, 1);
+  });
+
   test('in the same process, too', async (t) => {
     const { store } = await temporaryStore(t);
     const first = await store.claim(REF, by);

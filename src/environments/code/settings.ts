@@ -1,17 +1,6 @@
 import { z } from 'zod';
 import { Duration, toMs } from '../../model/durations.js';
-
-const UNITS = { KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 } as const;
-const SIZE = /^(\d+)(KiB|MiB|GiB)$/;
-
-const Size = z.string().refine((text) => bytesOf(text) > 0, {
-  error: ({ input }) => `expected a size such as 64MiB or 1GiB, got ${JSON.stringify(input)}`,
-});
-
-function bytesOf(text: string): number {
-  const [, amount, unit] = SIZE.exec(text) ?? [];
-  return Number(amount ?? 0) * UNITS[(unit ?? 'KiB') as keyof typeof UNITS];
-}
+import { bytesOf, Size } from '../size.js';
 
 /** Of kind `code`, beside `kind`, `url` and the queue. Limits are of one turn's code and all that it starts. */
 export const CODE_SETTINGS = {

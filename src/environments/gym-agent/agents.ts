@@ -1,0 +1,128 @@
+import { Fault } from '../../model/faults.js';
+import { formatJson, isObject, jsonNumber, parseJson } from '../../model/lossless-json.js';
+import type { AgentAnswer, AgentRequest, AgentServers } from '../environment.js';
+import { createHttpCall } from '../http-call.js';
+import { rejected } from '../rejections.js';
+import { readAnswer } from './answer.js';
+import { createHeadServer } from './head-server.js';
+
+/** For `GET /`: a server that is busy with runs may take its time. */
+const HEALTH_TIMEOUT_MS = 10_000;
+
+/** Answers of whatever stands before the agent, or of an agent that has no room: the run itself did not fail. */
+const NOT_OF_THE_RUN: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
+
+export interface AgentsSettings {
+  /** Base URLs. */
+  head_server: string | null;
+  agents: Record<string, string>;
+  /** For one run, where it has none of its own. */
+  timeout_ms: number;
+  max_answer_bytes: number;
+}
+
+export interface Agents extends AgentServers {
+  /** Where the agent's server is, asked of the head server unless it was given; it need not answer. */
+  urlOf: (agent: string, signal: AbortSignal) => Promise<string>;
+  close: () => Promise<void>;
+}
+
+type HttpCalls = ReturnType<typeof createHttpCall>;
+
+/** Agent servers over HTTP. A fault of a run has NeMo Gym's failure class. */
+export function createAgents(settings: AgentsSettings): Agents {
+  const { timeout_ms, max_answer_bytes } = settings;
+  const given = new Map(Object.entries(settings.agents));
+  const head =
+    settings.head_server === null ? null : createHeadServer({ url: settings.head_server });
+  const calls = new Map<string, HttpCalls>();
+
+  const callsTo = (url: string): HttpCalls => {
+    const at = url.replace(/\/+$/, '');
+    // A connection of its own for each request: on one that a server is just closing, a run would be lost.
+    const found = calls.get(at) ?? createHttpCall({ url: at, timeout_ms, keep_alive: false });
+    calls.set(at, found);
+    return found;
+  };
+  const urlOf = async (agent: string, signal: AbortSignal): Promise<string> => {
+    const url = given.get(agent);
+    if (url !== undefined) return url;
+    if (head !== null) return await head.serverUrl(agent, signal);
+    const what = `expected one of ${[...given.keys()].join(', ')}`;
+    throw rejected({ subject: 'agents', problems: [{ where: agent, what }] });
+  };
+  const health: Agents['health'] = async (agent, signal) => {
+    const url = await urlOf(agent, signal).catch((error: unknown) => {
+      throw isRejection(error) ? classed(error) : error;
+    });
+    const probe = { method: 'GET', path: '/', signal, timeout_ms: HEALTH_TIMEOUT_MS } as const;
+    try {
+      await callsTo(url).send(probe);
+    } catch (error) {
+      // Whoever answers is there.
+      if (error instanceof Fault && error.status !== null) return url;
+      head?.forget();
+      throw error;
+    }
+    return url;
+  };
+  const run: Agents['run'] = async ({ url, body, attempt, signal, ...own }) => {
+    try {
+      const reply = await callsTo(url).send({
+        method: 'POST',
+        path: '/run',
+        json: attempt > 0 ? withAttempt(body, attempt) : body,
+        signal,
+        timeout_ms: own.timeout_ms ?? timeout_ms,
+        max_bytes: max_answer_bytes,
+        retried: [408, 429],
+      });
+      return usable(readAnswer(reply.text), { subject: `${reply.request} answered`, at: url });
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      if (error.status === null) head?.forget();
+      throw classed(error);
+    }
+  };
+  return {
+    urlOf,
+    health,
+    run,
+    close: async () => {
+      await Promise.all([head?.close(), ...[...calls.values()].map(({ close }) => close())]);
+    },
+  };
+}
+
+/** The row with its attempt, as upstream stamps it. */
+function withAttempt(body: string, attempt: AgentRequest['attempt']): string {
+  const row = parseJson(body);
+  return isObject(row) ? formatJson({ ...row, _ng_attempt_index: jsonNumber(attempt) }) : body;
+}
+
+function usable(
+  answer: ReturnType<typeof readAnswer>,
+  whose: { subject: string; at: string },
+): AgentAnswer {
+  if (Array.isArray(answer)) throw rejected({ ...whose, problems: answer });
+  return answer;
+}
+
+const isRejection = (error: unknown): error is Fault =>
+  error instanceof Fault && error.type === 'EnvironmentRejected';
+
+/** The same fault with its failure class (Gym PR 2017): did the agent fail, or was there no answer of it? */
+function classed(fault: Fault): Fault {
+  const { type, message, at, retryAfterMs, status } = fault;
+  const isOfTheRun =
+    type === 'EnvironmentRejected' || (status !== null && !NOT_OF_THE_RUN.has(status));
+  return new Fault({
+    type,
+    message,
+    failureClass: isOfTheRun ? 'agent_run_error' : 'agent_request_failed',
+    cause: fault,
+    ...(at !== null && { at }),
+    ...(retryAfterMs !== null && { retryAfterMs }),
+    ...(status !== null && { status }),
+  });
+}

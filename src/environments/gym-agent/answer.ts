@@ -1,0 +1,44 @@
+import { z } from 'zod';
+import { describeError } from '../../model/faults.js';
+import { Reward } from '../../model/journal.js';
+import type { Problem } from '../../model/problems.js';
+import { preview, problemsOf } from '../../model/problems.js';
+import type { AgentAnswer } from '../environment.js';
+
+const Routing = z.object({
+  _ng_failure_class: z.unknown().optional(),
+  _ng_no_persist: z.unknown().optional(),
+  _ng_failure_terminal: z.unknown().optional(),
+});
+const Rewarded = z.object({ reward: Reward });
+const Usage = z.object({
+  response: z.object({ usage: z.object({ output_tokens: z.int(), total_tokens: z.int() }) }),
+});
+
+/** What an agent's answer says, or what is wrong with it. One that says itself that it failed needs no reward. */
+export function readAnswer(text: string): AgentAnswer | Problem[] {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    return [{ where: '(body)', what: `expected JSON, got ${describeBody(text, error)}` }];
+  }
+  const routing = Routing.safeParse(value);
+  if (!routing.success) return problemsOf(routing.error, value);
+  const failure = routing.data._ng_failure_class ?? null;
+  const persist = !routing.data._ng_no_persist;
+  const reward = Rewarded.safeParse(value);
+  if (!reward.success && failure === null && persist) return problemsOf(reward.error, value);
+  return {
+    text,
+    reward: reward.data?.reward ?? null,
+    failure_class: failure === null || typeof failure === 'string' ? failure : preview(failure),
+    terminal: Boolean(routing.data._ng_failure_terminal),
+    persist,
+    usage: Usage.safeParse(value).data?.response.usage ?? null,
+  };
+}
+
+/** Python writes NaN, which is no JSON: the parser's text says where. */
+const describeBody = (text: string, error: unknown): string =>
+  text.trim() === '' ? 'an empty body' : `${preview(text)} (${describeError(error)})`;

@@ -1,0 +1,24 @@
+import { z } from 'zod';
+import { Duration } from '../../model/durations.js';
+import { BaseUrl } from '../base-url.js';
+import { Size } from '../size.js';
+import { STEP_QUEUE } from '../step-queue.js';
+
+/** Agent servers of NeMo Gym, which play whole rollouts. */
+export const GymAgentSettings = z
+  .strictObject({
+    kind: z.literal('gym_agent'),
+    /** Knows where the servers are that `agents` does not name; null: there are no others. */
+    head_server: BaseUrl.nullable().default(null),
+    /** The base URL of each, by its name. */
+    agents: z.record(z.string(), BaseUrl).default({}),
+    /** For one run, from connecting to the last byte of the answer, where the sample has no timeout of its own. */
+    timeout: Duration.default('4h'),
+    /** Bytes of an answer. */
+    max_answer: Size.default('64MiB'),
+    ...STEP_QUEUE,
+  })
+  .refine(({ head_server, agents }) => head_server !== null || Object.keys(agents).length > 0, {
+    error: 'expected head_server, or agents by name, got neither',
+  });
+export type GymAgentSettings = z.infer<typeof GymAgentSettings>;

@@ -1,0 +1,38 @@
+const CHUNK_BITS = 16;
+const CHUNK = 1 << CHUNK_BITS;
+
+type Numbers = Float64Array | Uint32Array | Uint8Array;
+
+/** A typed array that grows by chunks: nothing is copied, and at most one chunk is empty. */
+export interface GrowingArray {
+  readonly length: number;
+  push(value: number): void;
+  /** Of an index below `length`. */
+  at(index: number): number;
+}
+
+/** `create` makes a chunk of so many numbers. */
+export function createGrowingArray(create: (length: number) => Numbers): GrowingArray {
+  const chunks: Numbers[] = [];
+  let length = 0;
+  return {
+    get length() {
+      return length;
+    },
+    push: (value) => {
+      const place = length & (CHUNK - 1);
+      if (place === 0) chunks.push(create(CHUNK));
+      const last = chunks[length >>> CHUNK_BITS];
+      if (last !== undefined) last[place] = value;
+      length += 1;
+    },
+    at: (index) => chunks[index >>> CHUNK_BITS]?.[index & (CHUNK - 1)] ?? Number.NaN,
+  };
+}
+
+export const growingDoubles = (): GrowingArray =>
+  createGrowingArray((length) => new Float64Array(length));
+export const growingIntegers = (): GrowingArray =>
+  createGrowingArray((length) => new Uint32Array(length));
+export const growingBytes = (): GrowingArray =>
+  createGrowingArray((length) => new Uint8Array(length));

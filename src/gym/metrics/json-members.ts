@@ -1,0 +1,83 @@
+/**
+ * A JSON object one level deep: each value is its JSON text, so that `1.0` stays `1.0` and what nobody looks at is
+ * never taken apart. In the order of its keys; a key that is given twice has its first place and its last value.
+ */
+export type Members = Map<string, string>;
+
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const BACKSLASH = 0x5c;
+
+/** Of the text of an object that is known to be JSON; null where it is the text of something else. */
+export function membersOf(text: string): Members | null {
+  let at = afterSpace(text, 0);
+  if (text[at] !== '{') return null;
+  const members: Members = new Map();
+  at = afterSpace(text, at + 1);
+  while (text.charCodeAt(at) === QUOTE) {
+    const nameEnd = afterString(text, at);
+    const name = JSON.parse(text.slice(at, nameEnd)) as string;
+    const start = afterSpace(text, afterSpace(text, nameEnd) + 1);
+    const end = afterValue(text, start);
+    members.set(name, text.slice(start, end));
+    at = afterSpace(text, end);
+    if (text.charCodeAt(at) === COMMA) at = afterSpace(text, at + 1);
+  }
+  return members;
+}
+
+/** On one line, without spaces. */
+export function objectText(members: Iterable<[string, string]>): string {
+  const parts: string[] = [];
+  for (const [name, text] of members) parts.push(`${JSON.stringify(name)}:${text}`);
+  return `{${parts.join(',')}}`;
+}
+
+function afterSpace(text: string, from: number): number {
+  let at = from;
+  // Space, tab, line feed, carriage return: all that JSON allows, and nothing else below 0x21.
+  while (text.charCodeAt(at) <= 0x20) at += 1;
+  return at;
+}
+
+/** `from` is at the opening quote. */
+export function afterString(text: string, from: number): number {
+  let at = from;
+  for (;;) {
+    at = text.indexOf('"', at + 1);
+    if (at === -1) throw new SyntaxError('a string does not end');
+    let escapes = 0;
+    while (text.charCodeAt(at - 1 - escapes) === BACKSLASH) escapes += 1;
+    if (escapes % 2 === 0) return at + 1;
+  }
+}
+
+function afterValue(text: string, from: number): number {
+  const first = text[from];
+  if (first === '"') return afterString(text, from);
+  return first === '{' || first === '[' ? afterNested(text, from) : afterScalar(text, from);
+}
+
+const SCALAR_ENDS = /[\s,\]}]|$/g;
+
+function afterScalar(text: string, from: number): number {
+  const end = new RegExp(SCALAR_ENDS);
+  end.lastIndex = from;
+  return end.exec(text)?.index ?? text.length;
+}
+
+const STRUCTURE = /["{}[\]]/g;
+
+function afterNested(text: string, from: number): number {
+  const next = new RegExp(STRUCTURE);
+  next.lastIndex = from;
+  let depth = 0;
+  for (;;) {
+    const found = next.exec(text);
+    if (found === null) throw new SyntaxError('an object or array does not end');
+    const [token] = found;
+    if (token === '"') next.lastIndex = afterString(text, found.index);
+    else depth += token === '{' || token === '[' ? 1 : -1;
+    if (depth === 0) return found.index + 1;
+  }
+}

@@ -1,0 +1,109 @@
+import { collectionFiles } from './files.js';
+import { ROLLOUT_INDEX, TASK_INDEX } from './keys.js';
+import { splitByAgent } from './metrics/agent-rows.js';
+import { align, mismatchOf, type Alignment } from './metrics/alignment.js';
+import {
+  completionSummary,
+  countByTask,
+  type CompletionSummary,
+} from './metrics/completion-summary.js';
+import { membersOf, objectText } from './metrics/json-members.js';
+import { writeNewFile, type NewFile } from './metrics/new-file.js';
+import { agentMetrics, agentRef, groupMetrics } from './metrics/profile.js';
+import { readRows, type ReadRows } from './metrics/read-rows.js';
+
+export interface ProfileOptions {
+  materialized_inputs_jsonl_fpath: string;
+  rollouts_jsonl_fpath: string;
+  allow_partial_rollouts: boolean;
+  signal: AbortSignal;
+  /** Lines of results that were skipped, and why. */
+  report: (line: string) => void;
+}
+
+export interface ProfileFiles {
+  /** A line per task. */
+  reward_profiling: string;
+  /** A list, one entry per agent. */
+  agent_metrics: string;
+}
+
+interface Sides {
+  inputs: ReadRows;
+  results: ReadRows;
+}
+
+/** Upstream's reward profile of a collection, in two files beside its results. Throws with upstream's texts where results and rows do not match. */
+export async function rewardProfile(
+  options: ProfileOptions,
+): Promise<{ summary: CompletionSummary; files: ProfileFiles }> {
+  const { signal, report, rollouts_jsonl_fpath: rollouts } = options;
+  const files = [options.materialized_inputs_jsonl_fpath];
+  const inputs = await readRows({ files, signal, report, results: false, strict: true });
+  const results = await readRows({ files: [rollouts], signal, report, results: true });
+  try {
+    const tables = { inputs: inputs.table, results: results.table };
+    const alignment = align(tables);
+    const mismatch = mismatchOf(tables, alignment);
+    const refusal = mismatch.extra ?? (options.allow_partial_rollouts ? null : mismatch.missing);
+    if (refusal !== null) throw new Error(refusal);
+    const { reward_profiling, agent_metrics } = collectionFiles(rollouts);
+    await writeNewFile(reward_profiling, (out) => writeGroups(out, { inputs, results, alignment }));
+    await writeNewFile(agent_metrics, (out) =>
+      out.write(agentsText({ inputs, results }, alignment)),
+    );
+    const summary = completionSummary(inputs.table, alignment);
+    return { summary, files: { reward_profiling, agent_metrics } };
+  } finally {
+    inputs.index.close();
+  }
+}
+
+async function writeGroups(
+  out: NewFile,
+  { inputs, results, alignment }: Sides & { alignment: Alignment },
+): Promise<void> {
+  const expected = countByTask(inputs.table, alignment.all);
+  const firstOf = new Map<number, number>();
+  for (const row of alignment.inputs) {
+    const { task } = inputs.table.keyOf(row);
+    if (!firstOf.has(task)) firstOf.set(task, row);
+  }
+  const groups = groupMetrics({
+    table: results.table,
+    rows: alignment.results,
+    sampleOf: (task) => sampleText(inputs.index.read(firstOf.get(task) ?? 0)),
+    expectedOf: (task) => expected.get(task) ?? 0,
+  });
+  for (const group of groups) await out.write(`${objectText(group)}\n`);
+}
+
+/** A materialised row without its place in the collection. */
+function sampleText(line: string): string {
+  const members = membersOf(line) ?? new Map<string, string>();
+  members.delete(TASK_INDEX);
+  members.delete(ROLLOUT_INDEX);
+  return objectText(members);
+}
+
+/** Sorted by name; the agent of a result is that of its row. */
+function agentsText({ inputs, results }: Sides, alignment: Alignment): string {
+  const { table } = results;
+  const pairs = alignment.results.map((_, pair) => pair);
+  const agents = splitByAgent(pairs, (pair) => {
+    const row = alignment.inputs[pair] ?? 0;
+    const name = inputs.index.agentOf(row);
+    if (name === null) throw new Error(`${inputs.index.placeOf(row)} has no agent_ref.name`);
+    return name;
+  });
+  const entries = agents
+    .map(({ agent, rows }) => ({
+      agent: agent ?? '',
+      rows: rows.map((pair) => alignment.results[pair] ?? 0),
+    }))
+    .sort((a, b) => Buffer.compare(Buffer.from(a.agent), Buffer.from(b.agent)))
+    .map(({ agent, rows }) =>
+      objectText([...agentMetrics(table, { all: alignment.results, own: rows }), agentRef(agent)]),
+    );
+  return `[${entries.join(',')}]`;
+}

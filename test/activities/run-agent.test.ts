@@ -1,0 +1,234 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { Fault } from '../../src/model/faults.js';
+import type { Bench } from '../fakes/activity-bench.js';
+import { AT, activityBench } from '../fakes/activity-bench.js';
+import type { ScriptedAgent, ScriptedRun } from '../fakes/scripted-agent.js';
+import { scriptedAgent } from '../fakes/scripted-agent.js';
+import { scriptedEnvironment } from '../fakes/scripted-environment.js';
+
+const INFO = { agent: 'simple_agent', task_index: 3, rollout_index: 1, row: '{"a": 1.0}' };
+
+async function playing(
+  t: TestContext,
+  { runs, info = {} }: { runs: ScriptedRun[]; info?: object },
+): Promise<Bench & { agent: ScriptedAgent; kinds: () => Promise<string[]> }> {
+  const agent = scriptedAgent(runs);
+  const bench = await activityBench(t, { environments: { task: agent.environment } });
+  const extra_env_info = { ...INFO, ...info };
+  await bench.started({ plays: 'agent', prompt: [], extra_env_info });
+  const kinds = async (): Promise<string[]> =>
+    (await bench.journalLines()).map(({ kind }) => kind).filter((kind) => kind !== 'claim');
+  return { ...bench, agent, kinds };
+}
+
+const unavailable = (status: number | null = 500): Fault =>
+  new Fault({
+    type: 'EnvironmentUnavailable',
+    message: 'POST http://agent/run answered 500: boom',
+    failureClass: 'agent_run_error',
+    ...(status !== null && { status }),
+  });
+
+describe('a run of an agent', () => {
+  test('is journalled before it is sent, and its result before the activity completes', async (t) => {
+    const { agent, result, journalLines, kinds } = await playing(t, { runs: [{}] });
+    const progress = await result('runAgent', AT);
+    assert.deepEqual(
+      [progress.ended, progress.total_reward, progress.turn],
+      ['terminated', 0.5, 0],
+    );
+    assert.deepEqual(await kinds(), ['start', 'run', 'result']);
+    const [run, answer] = (await journalLines()).slice(-2);
+    assert.ok(run?.kind === 'run' && answer?.kind === 'result');
+    assert.deepEqual([run.attempt, run.agent, run.url], [0, 'simple_agent', 'http://agent']);
+    assert.deepEqual([answer.text, answer.reward], ['{"reward":0.5}', 0.5]);
+    assert.deepEqual(agent.requests, [{ url: 'http://agent', body: '{"a": 1.0}', attempt: 0 }]);
+  });
+
+  test('whose result is journalled is not asked for again', async (t) => {
+    const { agent, result } = await playing(t, { runs: [{}] });
+    const first = await result('runAgent', AT);
+    assert.deepEqual(await result('runAgent', AT), first);
+    assert.equal(agent.requests.length, 1);
+  });
+
+  test('has the time of its sample, and the attempt that follows its failures', async (t) => {
+    const info = { timeout: '30m', attempt_index: 1 };
+    const { agent, result } = await playing(t, { runs: [{}], info });
+    await result('runAgent', AT);
+    assert.deepEqual(agent.requests, [{ url: 'http://agent', body: INFO.row, attempt: 1, timeout_ms: 1_800_000 }]); // prettier-ignore
+  });
+
+  test('that is cancelled has no result, and leaves its request in the journal', async (t) => {
+    const { agent, run, kinds } = await playing(t, { runs: ['hang'] });
+    const { error } = await run('runAgent', {
+      input: AT,
+      cancelling: (cancel) => {
+        const wait = setInterval(() => {
+          if (agent.requests.length === 0) return;
+          clearInterval(wait);
+          cancel();
+        }, 5);
+      },
+    });
+    assert.ok(error !== undefined);
+    assert.deepEqual(await kinds(), ['start', 'run']);
+  });
+});
+
+describe('a server that is not there', () => {
+  test('is waited for without using up an attempt', async (t) => {
+    const bench = await playing(t, { runs: [{}], info: { max_attempts: 1 } });
+    bench.agent.isAway = true;
+    for (let i = 0; i < 3; i++) {
+      const failure = await bench.failure('runAgent', AT);
+      assert.deepEqual([failure.type, failure.nonRetryable], ['EnvironmentUnavailable', false]);
+    }
+    bench.agent.isAway = false;
+    const { result, waiting } = await bench.run('runAgent', {
+      input: AT,
+      heartbeatDetails: { waiting: true, checkpoint: null },
+    });
+    assert.equal(result?.ended, 'terminated');
+    assert.deepEqual(waiting, [null]);
+    assert.deepEqual(await bench.kinds(), ['start', 'fault', 'fault', 'fault', 'run', 'result']);
+    assert.equal(bench.agent.requests[0]?.attempt, 0);
+  });
+});
+
+describe('a run that failed', () => {
+  test('is tried again while the row has attempts left, and the last fault is final', async (t) => {
+    const runs = [unavailable(), unavailable(), unavailable()];
+    const { agent, failure, kinds, journalLines } = await playing(t, { runs });
+    const seen = [];
+    for (let i = 0; i < 3; i++) seen.push(await failure('runAgent', AT));
+    assert.deepEqual(seen.map(({ nonRetryable }) => nonRetryable), [false, false, true]); // prettier-ignore
+    assert.deepEqual(await kinds(), ['start', 'run', 'fault', 'run', 'fault', 'run', 'fault']);
+    assert.deepEqual(agent.requests.map(({ attempt }) => attempt), [0, 1, 2]); // prettier-ignore
+    const last = (await journalLines()).at(-1);
+    assert.ok(last?.kind === 'fault');
+    assert.deepEqual([last.failure_class, last.status], ['agent_run_error', 500]);
+
+    // As a batch finds it that is started again.
+    const again = await failure('runAgent', AT);
+    assert.deepEqual(again, { type: 'EnvironmentUnavailable', message: unavailable().message, nonRetryable: true }); // prettier-ignore
+    assert.equal(agent.requests.length, 3);
+  });
+
+  test('counts among the attempts where it was sent and its worker died', async (t) => {
+    const bench = await playing(t, { runs: [], info: { max_attempts: 2 } });
+    for (const attempt of [0, 1]) {
+      const journal = await bench.store.claim(AT, { activity: 'runAgent', attempt: attempt + 1 });
+      await journal.append({ kind: 'run', attempt, agent: 'simple_agent', url: 'http://agent' });
+      journal.release();
+    }
+    const { type, message, nonRetryable } = await bench.failure('runAgent', AT);
+    assert.deepEqual([type, nonRetryable], ['EnvironmentUnavailable', true]);
+    assert.equal(message, 'a run of simple_agent was sent and never answered, and it was the last of 2'); // prettier-ignore
+    assert.equal(bench.agent.requests.length, 0);
+  });
+
+  test('as the agent itself says is AgentFailed, journalled whole, and played again by a batch that goes on', async (t) => {
+    const text = '{"_ng_failure_class":"judge"}';
+    const runs = [{ text, reward: null, failure_class: 'judge' }, {}];
+    const { failure, result, journalLines } = await playing(t, { runs });
+    assert.deepEqual(await failure('runAgent', AT), {
+      type: 'AgentFailed',
+      message: 'simple_agent answered attempt 0 with _ng_failure_class "judge"',
+      nonRetryable: true,
+    });
+    const last = (await journalLines()).at(-1);
+    assert.ok(last?.kind === 'result');
+    assert.equal(last.text, text);
+    assert.equal((await result('runAgent', AT)).ended, 'terminated');
+  });
+
+  test('for good is not played again', async (t) => {
+    const runs = [{ reward: null, failure_class: 'judge', terminal: true }];
+    const { failure, agent } = await playing(t, { runs });
+    const first = await failure('runAgent', AT);
+    assert.deepEqual(await failure('runAgent', AT), first);
+    assert.equal(agent.requests.length, 1);
+  });
+
+  test('of which nothing is to be kept is AgentFailed, whatever its reward', async (t) => {
+    const { failure } = await playing(t, { runs: [{ persist: false }] });
+    const { type, message } = await failure('runAgent', AT);
+    assert.deepEqual([type, message], ['AgentFailed', 'simple_agent answered attempt 0 with _ng_no_persist']); // prettier-ignore
+  });
+});
+
+describe('a batch of samples that an agent plays', () => {
+  const sampleOf = (more: object = {}) => ({ message_log: [], task_name: 'task', extra_env_info: { ...INFO, ...more } }); // prettier-ignore
+  const plan = async (t: TestContext, samples: object[]) => {
+    const agent = scriptedAgent([]);
+    const other = scriptedEnvironment([]);
+    const bench = await activityBench(t, { environments: { task: agent.environment, other } });
+    const request = { samples, generation: { service: 'none of them' } };
+    return { ...bench, agent, given: { input: request, workflow_id: 'batch' } };
+  };
+
+  test('asks no generation service and needs none, but every agent once', async (t) => {
+    const samples = [sampleOf(), sampleOf(), sampleOf({ agent: 'other' })];
+    const { run, agent, store, given } = await plan(t, samples);
+    const { result, error } = await run('planBatch', given);
+    assert.equal(error, undefined);
+    assert.equal(result?.samples, 3);
+    assert.deepEqual(agent.asked, ['simple_agent', 'other']);
+    assert.equal((await store.findRequest('batch'))?.generation.model, null);
+  });
+
+  test('beside one that a policy plays needs the service that this asks for', async (t) => {
+    const others = [sampleOf(), { message_log: [{ role: 'user', content: 'go' }], task_name: 'other' }]; // prettier-ignore
+    const { run, given } = await plan(t, others);
+    const { error } = await run('planBatch', given);
+    assert.match((error as Error).message, /^generation\.service: expected one of default, got "none of them"$/); // prettier-ignore
+  });
+
+  test('is the only one whose prompts may be empty', async (t) => {
+    const { run, given } = await plan(t, [{ message_log: [], task_name: 'other' }]);
+    const { error } = await run('planBatch', given);
+    assert.match((error as Error).message, /^samples row 0: message_log: expected at least one message, got an empty prompt$/); // prettier-ignore
+  });
+
+  test('waits for an agent that is away', async (t) => {
+    const { run, agent, given } = await plan(t, [sampleOf()]);
+    agent.isAway = true;
+    const { error, waiting } = await run('planBatch', given);
+    assert.equal((error as { type?: string }).type, 'EnvironmentUnavailable');
+    assert.equal(waiting[0]?.service, 'http://agent');
+  });
+
+  test('is refused by row and field where a sample is not one of an agent', async (t) => {
+    const { run, given } = await plan(t, [sampleOf(), sampleOf({ row: '[]' })]);
+    const { error } = await run('planBatch', given);
+    assert.match(
+      (error as Error).message,
+      /^samples row 1: extra_env_info\.row: expected the JSON text of an object, got \[\]$/,
+    );
+  });
+
+  test('starts its rollouts with a plan that names agent, row and attempt, and renders nothing', async (t) => {
+    const samples = [sampleOf({ attempt_index: 1 })];
+    const { run, result, journalLines, checkPlayed, given } = await plan(t, samples);
+    await run('planBatch', given);
+    const rollout = await result('startRollout', { batch_id: 'batch', row: 0, repeat: 0 });
+    assert.deepEqual(rollout.agent, { name: 'simple_agent', task_index: 3, rollout_index: 1, attempt: 1 }); // prettier-ignore
+    assert.deepEqual(
+      [rollout.in_process, rollout.progress.phase, rollout.queues.environment],
+      [false, 'run', 'queue-of-task'],
+    );
+    const start = (await journalLines()).find((line) => line.kind === 'start');
+    assert.deepEqual([start?.plays, start?.prompt, start?.settings.model], ['agent', [], '']);
+    checkPlayed();
+  });
+
+  test('finishes them with the attempt that was the last', async (t) => {
+    const bench = await playing(t, { runs: [{}], info: { attempt_index: 1 } });
+    await bench.result('runAgent', AT);
+    const { result } = await bench.result('finishRollout', { rollout: { batch_id: 'batch', row: 0, repeat: 0 }, stop_reason: null, failure: null }); // prettier-ignore
+    assert.deepEqual([result.stop_reason, result.total_reward, result.attempt], ['terminated', 0.5, 1]); // prettier-ignore
+  });
+});

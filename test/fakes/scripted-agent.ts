@@ -1,0 +1,68 @@
+import type { AgentAnswer, AgentRequest, Environment } from '../../src/environments/environment.js';
+import { Fault } from '../../src/model/faults.js';
+
+/** What one run of the agent gives: an answer, a fault to throw, or nothing until it is aborted. */
+export type ScriptedRun = Partial<AgentAnswer> | Error | 'hang';
+
+export interface ScriptedAgent {
+  environment: Environment;
+  /** As they came, without the signal. */
+  requests: Omit<AgentRequest, 'signal'>[];
+  /** Times that it was asked where its server is. */
+  asked: string[];
+  /** While it is set, the server is not there. */
+  isAway: boolean;
+  checkPlayed: () => void;
+}
+
+const URL_OF_AGENT = 'http://agent';
+
+/** An environment that is an agent: each run takes the next entry, and one beyond them fails loudly. */
+export function scriptedAgent(runs: ScriptedRun[]): ScriptedAgent {
+  const left = [...runs];
+  const agent: ScriptedAgent = {
+    requests: [],
+    asked: [],
+    isAway: false,
+    checkPlayed: () => {
+      if (left.length > 0) throw new Error(`${left.length} runs were not asked for`);
+    },
+    environment: {
+      in_process: false,
+      step: () => Promise.reject(new Error('an agent has no steps')),
+      agent: {
+        health: (name) => {
+          agent.asked.push(name);
+          if (!agent.isAway) return Promise.resolve(URL_OF_AGENT);
+          const facts = { message: 'GET http://agent/ failed: refused', at: URL_OF_AGENT };
+          return Promise.reject(new Fault({ type: 'EnvironmentUnavailable', ...facts }));
+        },
+        run: async ({ signal, ...request }) => {
+          agent.requests.push(request);
+          const next = left.shift();
+          if (next === undefined) throw new Error('a run that no script provides for');
+          if (next instanceof Error) throw next;
+          if (next === 'hang') return await untilAborted(signal);
+          return { ...ANSWER, ...next };
+        },
+      },
+    },
+  };
+  return agent;
+}
+
+const ANSWER: AgentAnswer = {
+  text: '{"reward":0.5}',
+  reward: 0.5,
+  failure_class: null,
+  terminal: false,
+  persist: true,
+  usage: null,
+};
+
+const untilAborted = (signal: AbortSignal): Promise<never> =>
+  new Promise((_, reject) => {
+    signal.addEventListener('abort', () => {
+      reject(signal.reason as Error);
+    });
+  });

@@ -1,0 +1,164 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { align, mismatchOf, type Alignment } from '../../../src/gym/metrics/alignment.js';
+import { completionSummary, countByTask } from '../../../src/gym/metrics/completion-summary.js';
+import { membersOf, objectText } from '../../../src/gym/metrics/json-members.js';
+import { sortedRows, type Keyed } from '../../../src/gym/metrics/key-order.js';
+import {
+  agentMetrics,
+  groupMetrics,
+  keyMetrics,
+  type Entries,
+} from '../../../src/gym/metrics/profile.js';
+import { cellsOf, rowKeyOf } from '../../../src/gym/metrics/rollout-cells.js';
+import { createRolloutTable, type RolloutTable } from '../../../src/gym/metrics/rollout-table.js';
+import {
+  formatJson,
+  jsonNumber,
+  parseJson,
+  type Json,
+  type JsonObject,
+} from '../../../src/model/lossless-json.js';
+import { assertClose } from './close-json.js';
+import { gymMetricsGoldens, objectAt, objectsAt, plain } from './goldens.js';
+
+function tableOf(results: JsonObject[]): RolloutTable {
+  const table = createRolloutTable();
+  for (const result of results) {
+    const members = membersOf(formatJson(result));
+    const key = members && rowKeyOf(members);
+    assert.ok(members !== null && key !== null);
+    table.add(cellsOf(members, key));
+  }
+  return table;
+}
+
+const valueOf = (entries: Entries): Json => parseJson(objectText(entries));
+
+/** What an agent server with default hooks answers. */
+function aggregated(responses: JsonObject[]): Json {
+  const table = tableOf(responses);
+  const rows = sortedRows(table);
+  const groups = groupMetrics({
+    table,
+    rows,
+    sampleOf: () => '{"agent_ref":{"name":"agent"}}',
+    expectedOf: (_task, found) => found,
+  });
+  const metrics = agentMetrics(table, { all: rows, own: rows });
+  return {
+    group_level_metrics: [...groups].map(valueOf),
+    agent_metrics: valueOf(metrics),
+    key_metrics: valueOf(keyMetrics(metrics)),
+  };
+}
+
+describe('what /aggregate_metrics answers', () => {
+  for (const { name, golden } of gymMetricsGoldens('aggregate_')) {
+    test(`${name} comes out as upstream's, ints as ints`, () => {
+      assertClose(aggregated(objectsAt(golden, 'verify_responses')), objectAt(golden, 'expected'));
+    });
+  }
+
+  test('the order of results changes nothing, to the last bit', () => {
+    const number = fc.double({ noNaN: true, min: -1e6, max: 1e6 });
+    const results = fc.array(
+      fc.record({ reward: number, score: number }, { requiredKeys: ['reward'] }),
+      {
+        minLength: 1,
+        maxLength: 12,
+      },
+    );
+    const shuffled = results.chain((list) => {
+      const keyed = list.map((result, index) => ({
+        _ng_task_index: jsonNumber(Math.floor(index / 3)),
+        _ng_rollout_index: jsonNumber(index % 3),
+        ...Object.fromEntries(
+          Object.entries(result).map(([key, value]) => [key, jsonNumber(value)]),
+        ),
+      }));
+      return fc.tuple(fc.constant(keyed), fc.shuffledSubarray(keyed, { minLength: keyed.length }));
+    });
+    fc.assert(
+      fc.property(shuffled, ([list, other]) => {
+        assert.deepEqual(plain(aggregated(other)), plain(aggregated(list)));
+      }),
+    );
+  });
+});
+
+interface Sides {
+  inputs: Keyed;
+  results: RolloutTable;
+  rows: JsonObject[];
+}
+
+const agentName = (row: JsonObject): string =>
+  formatJson(objectAt(row, 'agent_ref')['name'] ?? null);
+
+function profiled({ inputs, results, rows }: Sides, alignment: Alignment): Json {
+  const expected = countByTask(inputs, alignment.all);
+  const groups = groupMetrics({
+    table: results,
+    rows: alignment.results,
+    sampleOf: (task) => {
+      const first = alignment.inputs.find((row) => inputs.keyOf(row).task === task) ?? 0;
+      const { _ng_task_index, _ng_rollout_index, ...sample } = rows[first] ?? {};
+      assert.ok(_ng_task_index !== undefined && _ng_rollout_index !== undefined);
+      return formatJson(sample);
+    },
+    expectedOf: (task) => expected.get(task) ?? 0,
+  });
+  const agents = [...new Set(Array.from(alignment.inputs, (row) => agentName(rows[row] ?? {})))];
+  return {
+    group_level_metrics: [...groups].map(valueOf),
+    agent_level_metrics: agents.sort().map((agent) => {
+      const own = alignment.results.filter(
+        (_, index) => agentName(rows[alignment.inputs[index] ?? 0] ?? {}) === agent,
+      );
+      const metrics = agentMetrics(results, { all: alignment.results, own });
+      return valueOf([...metrics, ['agent_ref', `{"name":${agent}}`]]);
+    }),
+  };
+}
+
+describe('the reward profile', () => {
+  for (const { name, golden } of gymMetricsGoldens('profile_', 'align_')) {
+    test(`${name} comes out as upstream's`, () => {
+      const expected = objectAt(golden, 'expected');
+      const rows = objectsAt(golden, 'rows');
+      const sides = { inputs: tableOf(rows), results: tableOf(objectsAt(golden, 'results')), rows };
+      const allow_partial_rollouts = golden['allow_partial_rollouts'] === true;
+      const { error } = plain(expected) as { error?: { message: string } };
+      if (expected['completion_summary_error'] !== undefined) {
+        assert.throws(() => align(sides), new Error(error?.message));
+        return;
+      }
+      const alignment = align(sides);
+      const { extra, missing } = mismatchOf(sides, alignment);
+      assert.equal(extra ?? (allow_partial_rollouts ? null : missing), error?.message ?? null);
+      assert.deepEqual(
+        completionSummary(sides.inputs, alignment),
+        plain(objectAt(expected, 'completion_summary')),
+      );
+      if (error !== undefined) return;
+      const { group_level_metrics = null, agent_level_metrics = null } = expected;
+      assertClose(profiled(sides, alignment), { group_level_metrics, agent_level_metrics });
+    });
+  }
+
+  test('a result without a row is refused, and named', () => {
+    const keyed = (task: number): JsonObject => ({
+      _ng_task_index: jsonNumber(task),
+      _ng_rollout_index: jsonNumber(0),
+    });
+    const sides = { inputs: tableOf([keyed(0)]), results: tableOf([keyed(0), keyed(7)]) };
+    const { extra } = mismatchOf(sides, align(sides));
+    assert.equal(
+      extra,
+      'Rollout results contain rows with no matching materialized input rows. ' +
+        'Found 1 extra rollout rows. Extra rollout keys: [(7, 0)]',
+    );
+  });
+});

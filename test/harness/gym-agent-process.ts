@@ -1,0 +1,80 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import type { z } from 'zod';
+import type { AgentScript } from '../servers/gym-agent-script.js';
+import type { AgentEvent } from '../servers/gym-agent-server.js';
+import { readAgentEvents } from '../servers/gym-agent-server.js';
+import { PROJECT_ROOT } from './project-root.js';
+import { within } from './waiting.js';
+
+/** An agent server in a process of its own, which can be killed and started again on the same port. */
+export interface GymAgentProcess {
+  /** The same in all its lives. */
+  url: string;
+  /** The calls of `/run` so far, of all its lives. */
+  events: () => AgentEvent[];
+  /** kill -9; resolves when it is gone. Of one that is gone: nothing. */
+  kill: () => Promise<void>;
+  /** On the same port, with the same log; resolves when it listens. */
+  start: () => Promise<void>;
+}
+
+export interface GymAgentProcessOptions {
+  /** For its script and its log, `<name>.json` and `<name>.jsonl`. */
+  directory: string;
+  script: z.input<typeof AgentScript>;
+  name?: string;
+}
+
+const MAIN = path.join(PROJECT_ROOT, 'test', 'servers', 'gym-agent-main.ts');
+const STARTED_WITHIN_MS = 30_000;
+
+/** Resolves when it listens. */
+export async function startGymAgentProcess({
+  directory,
+  script,
+  name = 'gym-agent',
+}: GymAgentProcessOptions): Promise<GymAgentProcess> {
+  const scriptFile = path.join(directory, `${name}.json`);
+  const logFile = path.join(directory, `${name}.jsonl`);
+  await writeFile(scriptFile, JSON.stringify(script));
+  let life = await startLife({ port: '0', scriptFile, logFile });
+  const { url } = life;
+  return {
+    url,
+    events: () => readAgentEvents(logFile),
+    kill: () => life.kill(),
+    start: async () => {
+      life = await startLife({ port: new URL(url).port, scriptFile, logFile });
+    },
+  };
+}
+
+async function startLife(options: { port: string; scriptFile: string; logFile: string }) {
+  const { port, scriptFile, logFile } = options;
+  const child = spawn(process.execPath, ['--import', 'tsx', MAIN, port, scriptFile, logFile], {
+    cwd: PROJECT_ROOT,
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  const exited = once(child, 'exit');
+  const listens = once(createInterface({ input: child.stdout }), 'line');
+  const ended = exited.then(([code]) => {
+    throw new Error(`the agent server ended with ${String(code)}`);
+  });
+  ended.catch(() => undefined);
+  const kill = async (): Promise<void> => {
+    child.kill('SIGKILL');
+    await exited;
+  };
+  try {
+    const wait = { what: 'the agent server to listen', timeout_ms: STARTED_WITHIN_MS };
+    const [url] = (await within(wait, Promise.race([listens, ended]))) as [string];
+    return { url, kill };
+  } catch (error) {
+    await kill();
+    throw error;
+  }
+}

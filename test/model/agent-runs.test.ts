@@ -1,0 +1,196 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { agentOutcomeOf } from '../../src/model/agent-outcome.js';
+import type { JournalLine } from '../../src/model/journal.js';
+import { parseLine } from '../../src/model/journal.js';
+import { toRow, toSummary } from '../../src/model/row.js';
+import { Sample } from '../../src/model/sample.js';
+import { naturalEnd, nextStep } from '../../src/model/stop-rules.js';
+import type { Trajectory } from '../../src/model/trajectory.js';
+import { SETTINGS, author, foldOf } from '../fakes/journal-lines.js';
+
+const INFO = {
+  agent: 'simple_agent',
+  task_index: 3,
+  rollout_index: 1,
+  attempt_index: 1,
+  row: '{}',
+};
+const a = author('a');
+const b = author('b');
+const start = a.start({
+  plays: 'agent',
+  prompt: [],
+  settings: { ...SETTINGS, model: '' },
+  extra_env_info: INFO,
+});
+const fold = (...lines: JournalLine[]): Trajectory => foldOf([a.claim(), start, ...lines]);
+const failed = a.end({
+  at: 9,
+  stop_reason: 'failed',
+  failure: { type: 'EnvironmentUnavailable', message: 'lost', turn: 0 },
+});
+const refused = a.fault({
+  type: 'EnvironmentUnavailable',
+  message: 'POST http://agent/run answered 500: boom',
+  failure_class: 'agent_run_error',
+  status: 500,
+});
+const judged = a.result({ attempt: 2, reward: null, failure_class: 'judge', text: '{"x":1}' });
+
+describe('a rollout that an agent plays', () => {
+  test('is run until there is a result, which terminates it', () => {
+    assert.equal(nextStep(fold()), 'run');
+    assert.equal(nextStep(fold(a.run({ attempt: 1 }), refused)), 'run');
+    assert.equal(naturalEnd(fold(a.run({ attempt: 1 }))), null);
+    assert.equal(naturalEnd(fold(a.run({ attempt: 1 }), a.result({ attempt: 1 }))), 'terminated');
+  });
+
+  test('counts requests as they are about to be sent, and keeps how the last one failed', () => {
+    const { agent } = fold(a.run({ attempt: 1 }), judged, a.run({ attempt: 2 }), judged, a.run({ attempt: 3 }), refused); // prettier-ignore
+    assert.deepEqual([agent.attempts, agent.run?.attempt], [3, 3]);
+    assert.deepEqual([agent.result, agent.failure, agent.fault], [null, null, refused]);
+    assert.equal(fold(a.run({ attempt: 2 }), judged).agent.failure, judged);
+    assert.equal(fold(a.run({ attempt: 2 }), judged, a.run({ attempt: 3 })).agent.failure, null);
+  });
+
+  test('keeps a fault of a server that was not there out of its runs', () => {
+    const { agent, faults } = fold(a.fault({ type: 'EnvironmentUnavailable' }));
+    assert.deepEqual([agent.attempts, agent.fault, faults], [0, null, { EnvironmentUnavailable: 1 }]); // prettier-ignore
+  });
+
+  test('takes the first result that counts, and of no run but the last', () => {
+    const first = a.result({ attempt: 1, reward: 0.25 });
+    const { agent, total_reward } = fold(a.run({ attempt: 1 }), first, a.result({ attempt: 1 }));
+    assert.deepEqual([agent.result, total_reward], [first, 0.25]);
+    assert.equal(fold(a.run({ attempt: 1 }), a.result({ attempt: 0 })).agent.result, null);
+  });
+
+  test('ignores a run and a result of a writer that was replaced', () => {
+    const { agent } = fold(b.claim(), a.run({ attempt: 1 }), a.result({ attempt: 1 }));
+    assert.deepEqual(agent, { attempts: 0, run: null, result: null, failure: null, fault: null });
+  });
+
+  test('has its tokens from the usage that the answer tells', () => {
+    const usage = { output_tokens: 7, total_tokens: 30 };
+    const { assistant_tokens, env_tokens } = fold(a.run({ attempt: 1 }), a.result({ attempt: 1, usage })); // prettier-ignore
+    assert.deepEqual([assistant_tokens, env_tokens], [7, 23]);
+  });
+});
+
+describe('the lines of an agent', () => {
+  for (const line of [start, a.run(), a.result(), judged, refused]) {
+    test(`of kind ${line.kind} are read as they were written`, () => {
+      assert.deepEqual(parseLine(JSON.stringify(line)), line);
+    });
+  }
+
+  test('cannot hold a reward that is no number', () => {
+    assert.equal(parseLine(JSON.stringify(a.result()).replace('"reward":1', '"reward":"1"')), null);
+  });
+});
+
+describe('what became of a row', () => {
+  const run = a.run({ attempt: 2 });
+
+  test('is open until the rollout has ended', () => {
+    assert.equal(agentOutcomeOf(fold(run, judged)), null);
+  });
+
+  test('is its result, as the agent gave it', () => {
+    const result = a.result({ attempt: 2, text: '{"reward": 1.0}' });
+    assert.deepEqual(agentOutcomeOf(fold(run, result, a.end({ at: 9 }))), {
+      kind: 'result',
+      at: 9,
+      attempt: 2,
+      text: '{"reward": 1.0}',
+    });
+  });
+
+  const failure = { kind: 'failure', at: 9, attempt: 2, terminal: false, persist: true, text: null, status: null }; // prettier-ignore
+  const lost = { type: 'EnvironmentUnavailable', message: 'lost' };
+
+  test('is a failure of the class that the agent named', () => {
+    const line = { ...judged, terminal: true };
+    assert.deepEqual(agentOutcomeOf(fold(run, line, failed)), {
+      ...failure,
+      ...lost,
+      failure_class: 'judge',
+      terminal: true,
+      text: '{"x":1}',
+    });
+  });
+
+  test('that nobody is to keep has no class', () => {
+    const line = a.result({ attempt: 2, persist: false });
+    const outcome = agentOutcomeOf(fold(run, line, failed));
+    assert.ok(outcome?.kind === 'failure');
+    assert.deepEqual([outcome.failure_class, outcome.persist], [null, false]);
+  });
+
+  test('is the last fault of a run, with the status that the server answered', () => {
+    assert.deepEqual(agentOutcomeOf(fold(run, refused, failed)), {
+      ...failure,
+      failure_class: 'agent_run_error',
+      status: 500,
+      type: refused.type,
+      message: refused.message,
+    });
+  });
+
+  test('is a failed request where a run was never answered', () => {
+    const expected = { ...failure, ...lost, failure_class: 'agent_request_failed' };
+    assert.deepEqual(agentOutcomeOf(fold(a.run({ attempt: 1 }), refused, run, failed)), expected);
+    assert.deepEqual(agentOutcomeOf(fold(failed)), { ...expected, attempt: 1 });
+  });
+
+  test('is a failure of class timeout where its time was up, whatever failed before', () => {
+    const end = a.end({ at: 9, stop_reason: 'timeout', failure: null });
+    const outcome = agentOutcomeOf(fold(run, refused, end));
+    assert.ok(outcome?.kind === 'failure');
+    assert.deepEqual([outcome.failure_class, outcome.attempt], ['timeout', 2]);
+  });
+
+  for (const stop_reason of ['stopped', 'cancelled'] as const) {
+    test(`is no failure where it was ${stop_reason}`, () => {
+      const outcome = agentOutcomeOf(fold(run, refused, a.end({ at: 9, stop_reason })));
+      assert.deepEqual(outcome, { kind: 'unfinished', at: 9 });
+    });
+  }
+});
+
+describe('the row of a rollout that an agent played', () => {
+  const sample = Sample.parse({ message_log: [], task_name: 'task', extra_env_info: INFO });
+  const rowOf = (trajectory: Trajectory) =>
+    toRow({
+      sample,
+      ref: { batch_id: 'batch', row: 0, repeat: 0 },
+      semantics: 'standard',
+      trajectory,
+      otherwise: { stop_reason: 'cancelled' },
+    });
+
+  test('has its result, reward, tokens and time', () => {
+    const usage = { output_tokens: 7, total_tokens: 30 };
+    const result = a.result({ attempt: 2, text: '{"reward":0.5,"x":[1]}', reward: 0.5, usage, run_s: 3 }); // prettier-ignore
+    const trajectory = fold(a.run({ attempt: 2 }), result, a.end());
+    const row = rowOf(trajectory);
+    const { agent_result, total_reward, total_tokens, terminated, message_log, timing } = row;
+    assert.deepEqual(
+      { agent_result, total_reward, total_tokens, terminated, message_log, step_s: timing.step_s },
+      { agent_result: { reward: 0.5, x: [1] }, total_reward: 0.5, total_tokens: 30, terminated: true, message_log: [], step_s: 3 },
+    ); // prettier-ignore
+    const { reward, gen_tokens, env_tokens, stop_reason } = toSummary(row, trajectory);
+    assert.deepEqual([reward, gen_tokens, env_tokens, stop_reason], [0.5, 7, 23, 'terminated']);
+  });
+
+  test('that failed has what the agent said, and no reward', () => {
+    const row = rowOf(fold(a.run({ attempt: 2 }), { ...judged, reward: 1 }, failed));
+    assert.deepEqual([row.agent_result, row.total_reward, row.terminated], [{ x: 1 }, 0, false]);
+    assert.equal(row.failure?.message, 'lost');
+  });
+
+  test('that was never answered has none', () => {
+    assert.ok(!('agent_result' in rowOf(fold(a.run({ attempt: 2 }), refused, failed))));
+  });
+});
