@@ -56,6 +56,7 @@ module.exports = {
       'trajectories',
       'local',
       'workers/config',
+      'workers/connection-settings',
       'workflows/search-attributes',
     ),
     only('cli', 'gym', 'local', 'workers', 'simulator', 'environments', 'model'),

@@ -12,6 +12,27 @@ export const COMMANDS: Partial<Record<string, Command>> = {
 Runs the roles that FILE (default ./temporal.yaml) names, until SIGINT or SIGTERM.`,
     load: async () => (await import('./worker.js')).workerCommand,
   },
+  collect: {
+    usage: `temporal-rollout collect [--config FILE] +key=value …
+
+Collects rollouts of NeMo Gym's agent servers: the arguments, the input files and the output files of
+\`ng_collect_rollouts\` and \`gym eval run --no-serve\`, such as
+  temporal-rollout collect +agent_name=simple_agent +input_jsonl_fpath=in.jsonl +output_jsonl_fpath=out/results.jsonl \\
+    +num_repeats=4 +num_samples_in_parallel=64
+Each row is a workflow: whatever dies, +resume_from_cache=true goes on. Without --config a Temporal dev server with its
+Web UI and a worker run beside it, with their files in .rollouts of the current folder, and end with it.
+
+--config FILE           a deployment's temporal.yaml: its server, its store and its workers play the rows
+--gym-environment NAME  its environment of kind gym_agent, where it has several
+--batch-id ID           of the batch; default: named after the output file and the time
+--run-timeout 30m       of one /run; default: the environment's (4h)
+--rollout-timeout 7d    of a row, all attempts and waits included
+--folder DIR            instead of .rollouts
+--replace               cancels the batch that still plays an earlier collection into the same file
+
+The exit code is 0 when every row has a result or a failure and there is a result, 130 when it was interrupted.`,
+    load: async () => (await import('./collect.js')).collectCommand,
+  },
   simulator: {
     usage: `temporal-rollout simulator [--port N] [--settings FILE] [--KEY VALUE …]
 

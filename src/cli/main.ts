@@ -6,6 +6,8 @@ const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
 
   temporal-rollout up [--exit]              the whole stack on this machine, and the sliding-puzzle batch
   temporal-rollout worker [--config FILE]   a worker, until SIGINT or SIGTERM
+  temporal-rollout collect [--config FILE] +key=value …
+                                            rollouts of NeMo Gym's agent servers, durably
   temporal-rollout simulator [--port N] …   a stand-in for a GPU generation service
   temporal-rollout step --environment NAME --input FILE
                                             one environment step per line of FILE: a reward function, tried

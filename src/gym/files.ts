@@ -11,6 +11,8 @@ export interface CollectionFiles {
   agent_metrics: string;
   /** Ours: which batch plays this collection. */
   state: string;
+  /** Ours: which process writes it. */
+  claim: string;
 }
 
 /** As upstream derives them: Python's `with_stem` and `with_suffix`, so `out.json` has `out_failures.jsonl` beside it. */
@@ -25,5 +27,6 @@ export function collectionFiles(outputJsonlFpath: string): CollectionFiles {
     reward_profiling: beside('_reward_profiling.jsonl'),
     agent_metrics: beside('_agent_metrics.json'),
     state: beside('_collection.json'),
+    claim: beside('_collection.lock'),
   };
 }

@@ -1,10 +1,11 @@
-import { Client, Connection, WorkflowFailedError } from '@temporalio/client';
+import type { ConnectionOptions } from '@temporalio/client';
+import { Client, Connection, WorkflowFailedError, WorkflowNotFoundError } from '@temporalio/client';
 import type { BatchProgress, BatchResult } from '../activities/contract.js';
 import { describeError } from '../model/faults.js';
 import { LOOPBACK_CHANNEL } from './dev-server.js';
 import type { Look } from './progress.js';
 
-/** A batch on the local server. Calls fail while the server or the worker is away; the batch does not. */
+/** A batch on a Temporal server. Calls fail while the server or the worker is away; the batch does not. */
 export interface BatchHandle {
   look: () => Promise<Look>;
   /** Of a batch that has ended: its result, or why it has none. */
@@ -13,6 +14,14 @@ export interface BatchHandle {
 
 export interface BatchClient {
   start: (batch: { batchId: string; taskQueue: string; request: unknown }) => Promise<BatchHandle>;
+  /** A batch that was started before. */
+  attach: (batchId: string) => BatchHandle;
+  /** null: Temporal knows no such batch (any more). */
+  status: (batchId: string) => Promise<'running' | 'ended' | null>;
+  /** Ends a batch that runs, with its rollouts; resolves when it has ended. */
+  cancel: (batchId: string) => Promise<void>;
+  /** Rollouts at once of a batch that runs, from here on. */
+  setMaxInFlight: (batchId: string, max_in_flight: number) => Promise<void>;
   /** Ids of batches that are still running. */
   unfinished: () => Promise<string[]>;
   close: () => Promise<void>;
@@ -21,60 +30,133 @@ export interface BatchClient {
 /** Short, since the board asks again. */
 const LOOK_MS = 2000;
 const CALL_MS = 20_000;
+/** Its rollouts close their requests, and its rows are written. */
+const CANCEL_MS = 5 * 60_000;
 
-export async function connectBatchClient(address: string, namespace: string): Promise<BatchClient> {
-  const connection = await Connection.connect({ address, channelArgs: LOOPBACK_CHANNEL });
+/** Where a Temporal server is, and how it is spoken to. */
+export interface ServerAddress {
+  options: ConnectionOptions & { address: string };
+  namespace: string;
+}
+
+/** A server of this machine. */
+export const onLoopback = ({
+  address,
+  namespace,
+}: {
+  address: string;
+  namespace: string;
+}): ServerAddress => ({ options: { address, channelArgs: LOOPBACK_CHANNEL }, namespace });
+
+export async function connectBatchClient({
+  options,
+  namespace,
+}: ServerAddress): Promise<BatchClient> {
+  const connection = await Connection.connect(options);
   const client = new Client({ connection, namespace });
-  const within = <T>(ms: number, call: () => Promise<T>): Promise<T> =>
-    connection.withDeadline(Date.now() + ms, call);
-
-  const look = async (batchId: string): Promise<Look> => {
-    const handle = client.workflow.getHandle(batchId);
-    let closed = false;
-    try {
-      closed = (await within(LOOK_MS, () => handle.describe())).status.name !== 'RUNNING';
-    } catch {
-      return { closed, progress: null, trouble: `waiting for the Temporal server at ${address}` };
-    }
-    try {
-      return {
-        closed,
-        progress: await within(LOOK_MS, () => handle.query<BatchProgress>('progress')),
-        trouble: null,
-      };
-    } catch {
-      return { closed, progress: null, trouble: 'waiting for the worker' };
-    }
+  const calls: Calls = {
+    address: options.address,
+    client,
+    within: (ms, call) => connection.withDeadline(Date.now() + ms, call),
   };
-
-  const outcome = async (
-    batchId: string,
-  ): Promise<{ result: BatchResult } | { failure: string }> => {
-    try {
-      const handle = client.workflow.getHandle(batchId);
-      return { result: (await within(CALL_MS, () => handle.result())) as BatchResult };
-    } catch (error) {
-      if (error instanceof WorkflowFailedError)
-        return { failure: describeError(error.cause ?? error) };
-      throw error;
-    }
-  };
-
   return {
-    start: async ({ batchId, taskQueue, request }) => {
-      await within(CALL_MS, () =>
-        client.workflow.start('rolloutBatch', { workflowId: batchId, taskQueue, args: [request] }),
-      );
-      return { look: () => look(batchId), outcome: () => outcome(batchId) };
-    },
+    ...handles(calls),
+    ...steering(calls),
     unfinished: async () => {
       const ids: string[] = [];
-      await within(CALL_MS, async () => {
+      await calls.within(CALL_MS, async () => {
         const query = "WorkflowType = 'rolloutBatch' AND ExecutionStatus = 'Running'";
         for await (const { workflowId } of client.workflow.list({ query })) ids.push(workflowId);
       });
       return ids;
     },
     close: () => connection.close(),
+  };
+}
+
+interface Calls {
+  address: string;
+  client: Client;
+  within: <T>(ms: number, call: () => Promise<T>) => Promise<T>;
+}
+
+function handles(calls: Calls): Pick<BatchClient, 'start' | 'attach'> {
+  const { client, within } = calls;
+  const attach = (batchId: string): BatchHandle => ({
+    look: () => look(batchId, calls),
+    outcome: () => outcome(batchId, calls),
+  });
+  return {
+    attach,
+    start: async ({ batchId, taskQueue, request }) => {
+      await within(CALL_MS, () =>
+        client.workflow.start('rolloutBatch', { workflowId: batchId, taskQueue, args: [request] }),
+      );
+      return attach(batchId);
+    },
+  };
+}
+
+async function look(batchId: string, { address, client, within }: Calls): Promise<Look> {
+  const handle = client.workflow.getHandle(batchId);
+  let closed = false;
+  try {
+    closed = (await within(LOOK_MS, () => handle.describe())).status.name !== 'RUNNING';
+  } catch {
+    return { closed, progress: null, trouble: `waiting for the Temporal server at ${address}` };
+  }
+  try {
+    return {
+      closed,
+      progress: await within(LOOK_MS, () => handle.query<BatchProgress>('progress')),
+      trouble: null,
+    };
+  } catch {
+    return { closed, progress: null, trouble: 'waiting for the worker' };
+  }
+}
+
+async function outcome(
+  batchId: string,
+  { client, within }: Calls,
+): Promise<{ result: BatchResult } | { failure: string }> {
+  try {
+    const handle = client.workflow.getHandle(batchId);
+    return { result: (await within(CALL_MS, () => handle.result())) as BatchResult };
+  } catch (error) {
+    if (error instanceof WorkflowFailedError)
+      return { failure: describeError(error.cause ?? error) };
+    throw error;
+  }
+}
+
+function steering({
+  client,
+  within,
+}: Calls): Pick<BatchClient, 'status' | 'cancel' | 'setMaxInFlight'> {
+  return {
+    status: async (batchId) => {
+      try {
+        const handle = client.workflow.getHandle(batchId);
+        const { status } = await within(CALL_MS, () => handle.describe());
+        return status.name === 'RUNNING' ? 'running' : 'ended';
+      } catch (error) {
+        if (error instanceof WorkflowNotFoundError) return null;
+        throw error;
+      }
+    },
+    cancel: async (batchId) => {
+      const handle = client.workflow.getHandle(batchId);
+      await within(CALL_MS, () => handle.cancel());
+      await within(CANCEL_MS, () => handle.result()).catch((error: unknown) => {
+        if (!(error instanceof WorkflowFailedError)) throw error;
+      });
+    },
+    setMaxInFlight: async (batchId, max_in_flight) => {
+      const handle = client.workflow.getHandle(batchId);
+      await within(CALL_MS, () =>
+        handle.executeUpdate('set_max_in_flight', { args: [{ max_in_flight }] }),
+      );
+    },
   };
 }

@@ -19,7 +19,9 @@ export function renderBoard(state: BoardState, style: TextStyle): string[] {
   const { progress } = state;
   const lines = [
     heading(state, style.columns),
-    ...(isCounted(progress) ? [bar(progress, style), numbers(progress), speed(progress)] : []),
+    ...(isCounted(progress)
+      ? [progressBar(barOf(progress), style), numbers(progress), speed(progress)]
+      : []),
     ...notes(state).map((note): Line => [{ text: note, ink: 'yellow' }]),
   ];
   return lines.map((line) => renderLine(line, style));
@@ -41,20 +43,34 @@ function isCounted(progress: BatchProgress | null): progress is BatchProgress {
 
 const BAR_WIDTH = 40;
 
+const barOf = (progress: BatchProgress): { done: number; total: number; etaS: number | null } => ({
+  done: progress.done,
+  total: progress.requested,
+  etaS: etaSeconds(progress),
+});
+
 /** Solid by colour, since not every terminal has block characters; without colours by `#`. */
-function bar(progress: BatchProgress, { columns, colour }: TextStyle): Line {
-  const { done, requested } = progress;
+export function progressBar(
+  {
+    done,
+    total,
+    etaS,
+    note = '',
+  }: { done: number; total: number; etaS: number | null; note?: string },
+  { columns, colour }: TextStyle,
+): Line {
   const width = Math.max(10, Math.min(BAR_WIDTH, columns - 40));
-  const filled = requested === 0 ? 0 : Math.floor((width * Math.min(done, requested)) / requested);
+  const filled = total === 0 ? 0 : Math.floor((width * Math.min(done, total)) / total);
   const drawn: Line = colour
     ? [
         { text: ' '.repeat(filled), ink: 'filled' },
         { text: ' '.repeat(width - filled), ink: 'empty' },
       ]
     : [`${'#'.repeat(filled)}${'.'.repeat(width - filled)}`];
-  const left: Line = [...drawn, `  ${formatNumber(done)} of ${formatNumber(requested)} done`];
-  const eta = etaSeconds(progress);
-  return eta === null ? left : spread(left, { line: [`about ${formatClock(eta)} left`], columns });
+  const left: Line = [...drawn, `  ${formatNumber(done)} of ${formatNumber(total)} done${note}`];
+  return etaS === null
+    ? left
+    : spread(left, { line: [`about ${formatClock(etaS)} left`], columns });
 }
 
 function numbers({ running, failed, valid, reward_sum }: BatchProgress): Line {

@@ -1,7 +1,8 @@
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { runCommand } from './run-command.js';
+import type { ProcessIdentity } from './process-identity.js';
+import { identify, isAlive } from './process-identity.js';
 
 /** Two Temporal servers on one database file would destroy it: one local stack at a time has the folder. */
 export interface FolderClaim {
@@ -10,15 +11,9 @@ export interface FolderClaim {
   release: () => Promise<void>;
 }
 
-interface Identity {
-  pid: number;
-  /** Its command line: process ids are used again. */
-  command: string;
-}
-
 interface ClaimFile {
-  owner: Identity;
-  server: Identity | null;
+  owner: ProcessIdentity;
+  server: ProcessIdentity | null;
 }
 
 /**
@@ -76,7 +71,7 @@ async function readClaim(file: string): Promise<ClaimFile | null> {
   }
 }
 
-async function endServer(server: Identity, say: (line: string) => void): Promise<void> {
+async function endServer(server: ProcessIdentity, say: (line: string) => void): Promise<void> {
   say(`Ending the Temporal server that an earlier local stack left behind (process ${server.pid})`);
   for (const [name, waitMs] of [
     ['SIGTERM', 5000],
@@ -95,22 +90,4 @@ async function endServer(server: Identity, say: (line: string) => void): Promise
   throw new Error(
     `The Temporal server of an earlier local stack (process ${server.pid}) cannot be ended: kill it, then start again.`,
   );
-}
-
-async function isAlive({ pid, command }: Identity): Promise<boolean> {
-  return command !== '' && (await identify(pid)).command === command;
-}
-
-/** The command is empty when there is no such process. */
-async function identify(pid: number): Promise<Identity> {
-  if (process.platform === 'linux') {
-    const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
-    return { pid, command: command.replaceAll('\0', ' ').trim() };
-  }
-  const { ok, output } = await runCommand({
-    command: 'ps',
-    args: ['-p', String(pid), '-o', 'args='],
-    timeoutMs: 5000,
-  });
-  return { pid, command: ok ? output.trim() : '' };
 }

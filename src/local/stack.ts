@@ -1,6 +1,7 @@
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import { startChild } from './child.js';
+import type { Ports } from './dev-server.js';
 import { chooseServerPorts, startDevServer } from './dev-server.js';
 import { stackEnvironment } from './environment.js';
 import type { FolderClaim } from './folder-claim.js';
@@ -8,11 +9,10 @@ import { firstFreePort } from './free-port.js';
 import { writeLocalConfig } from './local-config.js';
 import type { Part, Supervisor } from './supervisor.js';
 
-export interface StackOptions {
+/** Where a local stack lives. */
+export interface StackPlace {
   /** The project, built. */
   projectRoot: string;
-  /** The deployment's temporal.yaml. */
-  config: string;
   /** Database, logs and the stack's own temporal.yaml. */
   folder: string;
   cliPath: string;
@@ -20,13 +20,23 @@ export interface StackOptions {
   supervisor: Supervisor;
 }
 
-export interface Stack {
-  taskQueue: string;
+export interface StackOptions extends StackPlace {
+  /** The deployment's temporal.yaml. */
+  config: string;
+}
+
+/** The Temporal server of a stack that is not started yet: its address is known, so that its worker's settings can be written. */
+export interface PlannedServer {
+  ports: Ports;
   address: string;
   namespace: string;
   uiUrl: string;
-  generationUrl: string;
   logs: string;
+}
+
+export interface Stack extends PlannedServer {
+  taskQueue: string;
+  generationUrl: string;
 }
 
 /** Tokens a second per stream, tokens of thought per turn: the example takes about a quarter of a minute, so that it can be watched. */
@@ -39,15 +49,26 @@ const DEMO_SIMULATOR = [
   '0.5',
 ];
 
-/** Temporal server, simulator and worker, each started again when it dies, on the same ports. */
-export async function startStack(options: StackOptions): Promise<Stack> {
-  const { projectRoot, config, folder, supervisor } = options;
+/** The ports that are free, and a folder for logs without those of an earlier start. */
+export async function planServer(folder: string): Promise<PlannedServer> {
   const logs = path.join(folder, 'logs');
   await rm(logs, { recursive: true, force: true });
   const ports = await chooseServerPorts();
+  return {
+    ports,
+    address: `127.0.0.1:${ports.server}`,
+    namespace: 'default',
+    uiUrl: `http://127.0.0.1:${ports.ui}`,
+    logs,
+  };
+}
+
+/** Temporal server, simulator and worker, each started again when it dies, on the same ports. */
+export async function startStack(options: StackOptions): Promise<Stack> {
+  const { config, folder, supervisor } = options;
+  const server = await planServer(folder);
+  const { address, namespace, ports, logs } = server;
   const simulatorPort = await firstFreePort(8000, Object.values(ports));
-  const address = `127.0.0.1:${ports.server}`;
-  const namespace = 'default';
   const generationUrl = `http://127.0.0.1:${simulatorPort}/v1`;
   const target = path.join(folder, 'temporal.yaml');
   const settings = await writeLocalConfig({
@@ -57,28 +78,23 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     namespace,
     generationUrl,
   });
-  const part = nodePart({ projectRoot, logs });
-  await supervisor.run(serverPart({ ...options, ports, logs }));
+  const part = nodePart({ ...options, logs });
+  await supervisor.run(serverPart({ ...options, ...server }));
   await supervisor.run(part('simulator', ['--port', String(simulatorPort), ...DEMO_SIMULATOR]));
   await supervisor.run(part('worker', ['--config', target]));
-  const uiUrl = `http://127.0.0.1:${ports.ui}`;
-  return {
-    taskQueue: settings.temporal.task_queue,
-    address,
-    namespace,
-    generationUrl,
-    logs,
-    uiUrl,
-  };
+  return { ...server, taskQueue: settings.temporal.task_queue, generationUrl };
 }
 
-function serverPart({
-  cliPath,
-  folder,
-  claim,
-  ports,
-  logs,
-}: StackOptions & { ports: { server: number; ui: number }; logs: string }): Part {
+/** A stack's server and a worker with these settings, and nothing beside them. */
+export async function startServerAndWorker(
+  place: StackPlace,
+  { server, config }: { server: PlannedServer; config: string },
+): Promise<void> {
+  await place.supervisor.run(serverPart({ ...place, ...server }));
+  await place.supervisor.run(nodePart({ ...place, ...server })('worker', ['--config', config]));
+}
+
+function serverPart({ cliPath, folder, claim, ports, logs }: StackPlace & PlannedServer): Part {
   const logFile = path.join(logs, 'temporal-server.log');
   return {
     name: 'Temporal server',
@@ -100,7 +116,7 @@ function serverPart({
 }
 
 /** A command of `temporal-rollout`, as a process of its own. */
-function nodePart({ projectRoot, logs }: { projectRoot: string; logs: string }) {
+function nodePart({ projectRoot, logs }: Pick<StackPlace & PlannedServer, 'projectRoot' | 'logs'>) {
   return (command: string, args: readonly string[]): Part => {
     const logFile = path.join(logs, `${command}.log`);
     return {

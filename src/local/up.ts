@@ -1,15 +1,15 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import type { BatchResult } from '../activities/contract.js';
 import { describeError } from '../model/faults.js';
 import type { BatchClient, BatchHandle } from './batch-client.js';
-import { connectBatchClient } from './batch-client.js';
+import { connectBatchClient, onLoopback } from './batch-client.js';
 import { claimFolder } from './folder-claim.js';
 import type { Interrupts } from './interrupts.js';
 import { listenForInterrupts, untilAborted } from './interrupts.js';
 import { followBatch } from './progress.js';
+import { PROJECT_ROOT } from './project-root.js';
 import { allCompleted, renderResult } from './result-table.js';
 import type { Screen } from './screen.js';
 import { createScreen } from './screen.js';
@@ -26,8 +26,6 @@ export interface UpOptions {
   config: string;
 }
 
-/** From `src/local` as from `dist/local`. */
-const PROJECT_ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const EXAMPLE = path.join('examples', 'sliding-puzzle', 'batch.json');
 
 /** What the pieces below share. */
@@ -71,7 +69,7 @@ export async function up({ exit, config }: UpOptions): Promise<number> {
       claim,
       supervisor,
     });
-    const client = await connectBatchClient(stack.address, stack.namespace);
+    const client = await connectBatchClient(onLoopback(stack));
     const batchId = `sliding-puzzle-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`;
     const session: Session = { cli, screen, stack, client, signal: interrupts.signal, batchId };
     const code = await runBatch(session).finally(() => client.close());

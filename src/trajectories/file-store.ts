@@ -3,6 +3,7 @@ import type { RolloutRef } from '../model/batch-request.js';
 import { storing } from './disk.js';
 import { createBatch, listJournals, readSample, reopenBatch, sampleCount } from './file-batch.js';
 import { claimJournal, readJournal } from './file-journal.js';
+import { journalSize } from './journal-file.js';
 import { createFileOutputs } from './file-outputs.js';
 import { createFoldCache } from './fold-cache.js';
 import { createRequestReader } from './request-reader.js';
@@ -48,6 +49,10 @@ export function createFileStore({
       ),
     listJournals: (batchId) =>
       storing(`journals of ${batchId}`, () => listJournals(directoryOf(batchId))),
+    journalSize: (ref) =>
+      storing(`journal of ${ref.batch_id}/${ref.row}-${ref.repeat}`, () =>
+        journalSize(journalOf(ref)),
+      ),
     outputs: (batchId) => createFileOutputs(directoryOf(batchId)),
   };
 }

@@ -1,4 +1,13 @@
-import { closeSync, constants, fdatasync, fstatSync, openSync, readSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  fdatasync,
+  fstatSync,
+  openSync,
+  readSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import type { JournalLine } from '../model/journal.js';
@@ -49,6 +58,10 @@ export function findJournal(file: string): JournalFile | null {
     throw error;
   }
 }
+
+/** Without opening it; 0 where there is none. */
+export const journalSize = (file: string): number =>
+  statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 
 const syncData = promisify(fdatasync);
 

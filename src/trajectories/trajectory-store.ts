@@ -31,6 +31,8 @@ export interface TrajectoryStore {
   readTrajectory(ref: RolloutRef): Promise<Trajectory>;
   /** The rollouts that have a journal, in no order: one listing, however many they are. */
   listJournals(batchId: string): Promise<{ row: number; repeat: number }[]>;
+  /** Bytes of a journal as it stands, 0 where there is none: who follows a batch reads only journals that grew. */
+  journalSize(ref: RolloutRef): Promise<number>;
   /** The batch's result files, written by a closing pass. */
   outputs(batchId: string): BatchOutputs;
 }

@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { loadClientConnectConfig } from '@temporalio/envconfig';
-import type { NativeConnectionOptions } from '@temporalio/worker';
 import { NativeConnection } from '@temporalio/worker';
 import type { Logger } from 'pino';
 import type { Config } from './config.js';
+import { connectionSettings } from './connection-settings.js';
 
 const RETRY_MS = 2000;
 const GIVE_UP_MS = 5 * 60_000;
@@ -12,33 +11,6 @@ export interface Connected {
   connection: NativeConnection;
   address: string;
   namespace: string;
-}
-
-/** Address and namespace: temporal.yaml's, else TEMPORAL_* variables and temporal.toml, else the local default. */
-function connectionSettings({ temporal }: Pick<Config, 'temporal'>): {
-  options: NativeConnectionOptions & { address: string };
-  namespace: string;
-} {
-  const { profile, address, namespace } = temporal;
-  const found = readProfile(profile);
-  return {
-    options: {
-      ...found.connectionOptions,
-      address: address ?? found.connectionOptions.address ?? '127.0.0.1:7233',
-    },
-    namespace: namespace ?? found.namespace ?? 'default',
-  };
-}
-
-function readProfile(profile: string | null): ReturnType<typeof loadClientConnectConfig> {
-  try {
-    return loadClientConnectConfig(profile === null ? {} : { profile });
-  } catch (cause) {
-    const which = profile === null ? 'the default profile' : `profile ${profile}`;
-    throw new Error(`cannot read ${which} of temporal.toml (TEMPORAL_CONFIG_FILE names it)`, {
-      cause,
-    });
-  }
 }
 
 /** A server that is not there yet is waited for, aloud, for five minutes; null when `signal` ends the wait. */

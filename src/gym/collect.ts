@@ -1,0 +1,128 @@
+import { mkdir } from 'node:fs/promises';
+import path from 'node:path';
+import type { Agents } from '../environments/gym-agent/agents.js';
+import { createAgents } from '../environments/gym-agent/agents.js';
+import { connectBatchClient } from '../local/batch-client.js';
+import { toMs } from '../model/durations.js';
+import { checkAgents } from './collection/agents-check.js';
+import { localQueue } from './collection/batch-request.js';
+import { chooseBatch } from './collection/choose.js';
+import type { Deployment } from './collection/deployment.js';
+import { openDeployment, startLocalDeployment } from './collection/deployment.js';
+import { finish, howToContinue, introduction } from './collection/finish.js';
+import { claimOutput } from './collection/output-claim.js';
+import type { Played } from './collection/play.js';
+import { playBatch } from './collection/play.js';
+import type { Prepared } from './collection/prepare.js';
+import { prepare } from './collection/prepare.js';
+import type {
+  Collecting,
+  CollectionContext,
+  CollectionOutcome,
+  CollectionRequest,
+} from './collection/request.js';
+import { collectedResults } from './collection/results.js';
+import { collectionFiles } from './files.js';
+import { maxAttempts } from './max-attempts.js';
+
+/** Collects the rollouts of a configuration: the whole of `temporal-rollout collect` but for its command line. */
+export async function collectRollouts(
+  request: CollectionRequest,
+  context: CollectionContext,
+): Promise<CollectionOutcome> {
+  const { output_jsonl_fpath } = request.config;
+  const { cwd, env, screen } = context;
+  const files = collectionFiles(path.resolve(cwd, output_jsonl_fpath));
+  await mkdir(path.dirname(files.main), { recursive: true });
+  const release = await claimOutput({ output: files.main, claim_file: files.claim });
+  try {
+    const { max_attempts, warning } = maxAttempts(env);
+    if (warning !== null) screen.say(warning);
+    const shown = collectionFiles(output_jsonl_fpath);
+    const collecting = { ...context, request, files, shown, max_attempts };
+    return await collectPrepared(await prepare(request, collecting), collecting);
+  } finally {
+    await release();
+  }
+}
+
+async function collectPrepared(
+  prepared: Prepared,
+  collecting: Collecting,
+): Promise<CollectionOutcome> {
+  const { request, signal } = collecting;
+  const { settings, head_server } = request;
+  const opened =
+    settings.config === null
+      ? null
+      : await openDeployment({ file: settings.config, environment: settings.environment });
+  const agents = createAgents({
+    head_server: opened === null ? head_server : opened.agents.head_server,
+    agents: opened?.agents.agents ?? {},
+    ...NEVER_RUN,
+  });
+  try {
+    const at = opened === null ? head_server : opened.agents.head_server;
+    await checkAgents({ agents, head_server: at, rows: prepared.rows, signal });
+    const deployment = opened ?? (await startLocal(collecting));
+    try {
+      return await collectOn(deployment, { prepared, collecting, agents });
+    } finally {
+      await deployment.close();
+    }
+  } finally {
+    await agents.close();
+  }
+}
+
+/** Here agents are only asked where they are, and for their metrics. */
+const NEVER_RUN = { timeout_ms: toMs('1m'), max_answer_bytes: 1 };
+
+function startLocal({ request, files, screen, giveUp }: Collecting): Promise<Deployment> {
+  return startLocalDeployment({
+    folder: request.settings.folder,
+    head_server: request.head_server,
+    task_queue: localQueue(files.main),
+    say: screen.say,
+    giveUp,
+  });
+}
+
+async function collectOn(
+  deployment: Deployment,
+  {
+    prepared,
+    collecting,
+    agents,
+  }: { prepared: Prepared; collecting: Collecting; agents: Pick<Agents, 'urlOf'> },
+): Promise<CollectionOutcome> {
+  const { request, files, shown, screen, signal, max_attempts } = collecting;
+  const client = await connectBatchClient(deployment.server);
+  try {
+    const parallel = request.config.num_samples_in_parallel ?? 0;
+    if (parallel > 0) screen.say(`Querying with ${parallel} concurrent requests`);
+    // From here on files change.
+    signal.throwIfAborted();
+    const starting = { request, files, deployment, client, max_attempts };
+    const chosen = await chooseBatch({ ...starting, prepared, say: screen.say });
+    const { rows, running } = chosen;
+    let played: Played | null = null;
+    if (running !== null) {
+      screen.say(introduction(running.state, { deployment, rows: rows.length }));
+      const title = path.basename(shown.main);
+      played = await playBatch({ rows, running }, { ...collecting, deployment, title });
+    }
+    const outcome = (exit_code: number): CollectionOutcome => ({
+      exit_code,
+      files,
+      results: () => collectedResults({ files, played, state: running?.state ?? null }),
+    });
+    if (running !== null && played?.ended === 'aborted') {
+      screen.say(howToContinue(running.state, { deployment }));
+      return outcome(130);
+    }
+    return outcome(await finish(played, { collecting, agents, deployment }));
+  } finally {
+    await client.close();
+  }
+}

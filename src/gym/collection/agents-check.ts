@@ -1,0 +1,41 @@
+import type { Agents } from '../../environments/gym-agent/agents.js';
+import { Fault } from '../../model/faults.js';
+import type { GymRow } from '../row.js';
+import { rolloutName } from '../row.js';
+
+/**
+ * Before anything is started or removed: does the head server answer, and does it know every agent that rows name? A
+ * server of an agent that is not up yet is waited for later, row by row.
+ */
+export async function checkAgents({
+  agents,
+  head_server,
+  rows,
+  signal,
+}: {
+  agents: Pick<Agents, 'urlOf'>;
+  head_server: string | null;
+  rows: readonly GymRow[];
+  signal: AbortSignal;
+}): Promise<void> {
+  const first = new Map<string, GymRow>();
+  for (const row of rows) if (!first.has(row.agent)) first.set(row.agent, row);
+  for (const [agent, row] of first) {
+    try {
+      await agents.urlOf(agent, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof Fault && error.type === 'EnvironmentUnavailable') {
+        throw new Error(noHeadServer(head_server), { cause: error });
+      }
+      throw new Error(
+        `agent ${JSON.stringify(agent)} (of row ${rolloutName(row.key)}) is unknown`,
+        { cause: error },
+      );
+    }
+  }
+}
+
+/** Upstream's text. */
+const noHeadServer = (url: string | null): string =>
+  `Could not connect to the head server at ${url ?? 'none'}. Perhaps you are not running a server or your head server is on a different port?`;

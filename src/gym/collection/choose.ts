@@ -1,0 +1,136 @@
+import type { BatchHandle } from '../../local/batch-client.js';
+import { linesOf } from '../lines.js';
+import { loadFromCache } from '../resume.js';
+import type { GymRow } from '../row.js';
+import { rolloutName } from '../row.js';
+import { exists } from '../search-roots.js';
+import type { FollowerOptions } from './follower.js';
+import { createFollower } from './follower.js';
+import type { Prepared } from './prepare.js';
+import { openResultFile } from './result-file.js';
+import type { Starting } from './start-batch.js';
+import { clearFiles, continueBatch, startNewBatch } from './start-batch.js';
+import type { CollectionState } from './state.js';
+
+/** What is followed: a batch that runs, or (null) nothing but what is in the files. */
+export interface Chosen {
+  /** Rows of the batch, in its order. */
+  rows: GymRow[];
+  running: { state: CollectionState; batch: BatchHandle } | null;
+}
+
+export interface Choosing extends Starting {
+  prepared: Prepared;
+  say: (text: string) => void;
+}
+
+/**
+ * Continues the batch that plays these rows where this deployment has it; else starts one of the rows that remain, by
+ * upstream's rules; else a fresh one. A batch that still writes for these files is never left behind.
+ */
+export async function chooseBatch(choosing: Choosing): Promise<Chosen> {
+  const { prepared, files } = choosing;
+  const native = await continuable(choosing);
+  if (native !== null) return await continueOwn(native, choosing);
+  await refuseWhileRunning(choosing);
+  if (prepared.kind === 'resumed' && prepared.has_main) {
+    const rows = await remaining(choosing);
+    return { rows, running: rows.length === 0 ? null : await startNewBatch(rows, choosing) };
+  }
+  await clearFiles(prepared.rows, { files, state: prepared.earlier });
+  const rows = prepared.rows;
+  return { rows, running: rows.length === 0 ? null : await startNewBatch(rows, choosing) };
+}
+
+/** The state of a batch of these very rows that this deployment's store has, or can still get from its samples. */
+async function continuable({
+  prepared: { kind, is_ours, earlier },
+  deployment,
+  say,
+}: Choosing): Promise<CollectionState | null> {
+  if (kind !== 'resumed' || !is_ours || earlier === null) return null;
+  const { batch_id, store_root, samples_file } = earlier;
+  if (store_root !== deployment.store_root) {
+    say(`Batch ${batch_id} of these files is in another store (${store_root}).`);
+    return null;
+  }
+  const isThere = (await deployment.store.findRequest(batch_id)) !== null;
+  return isThere || (await exists(samples_file)) ? earlier : null;
+}
+
+async function continueOwn(state: CollectionState, choosing: Choosing): Promise<Chosen> {
+  const { client, say } = choosing;
+  const rows = rowsOf(state, choosing.prepared.rows);
+  const isRunning = (await client.status(state.batch_id)) === 'running';
+  // What ended after the last process that followed it did.
+  if (!isRunning) await writeEnded({ state, rows }, choosing);
+  const left = isRunning ? null : (await remaining(choosing)).length;
+  if (left === 0) return { rows, running: null };
+  say(
+    isRunning
+      ? `Batch ${state.batch_id} of these rows is running: its results are collected.`
+      : `Batch ${state.batch_id} of these rows goes on.`,
+  );
+  return { rows, running: { state, batch: await continueBatch(state, choosing) } };
+}
+
+/** With how often each had failed before the batch. */
+function rowsOf(state: CollectionState, materialized: readonly GymRow[]): GymRow[] {
+  const known = new Map(materialized.map((row) => [rolloutName(row.key), row]));
+  return state.rows.map(([task, rollout, attempt_index]) => {
+    const row = known.get(rolloutName({ task, rollout }));
+    if (row === undefined) throw new Error(`row ${task}-${rollout} is not among the materialized inputs`); // prettier-ignore
+    return { ...row, attempt_index };
+  });
+}
+
+async function writeEnded(
+  { state, rows }: { state: CollectionState; rows: readonly GymRow[] },
+  { files, deployment: { store } }: Choosing,
+): Promise<void> {
+  const main = await openResultFile(files.main);
+  const failures = await openResultFile(files.failures, state.failures_from);
+  try {
+    const onRouted: FollowerOptions['onRouted'] = () => undefined;
+    const options = { store, batch_id: state.batch_id, rows, main, failures, onRouted };
+    await createFollower(options).sweep();
+  } finally {
+    await main.close();
+    await failures.close();
+  }
+}
+
+/** By upstream's rules, from its files; a torn line costs itself alone. */
+async function remaining({ prepared, files, max_attempts, say }: Choosing): Promise<GymRow[]> {
+  const { rows, summary, problems } = await loadFromCache({
+    rows: prepared.rows,
+    main: (await exists(files.main)) ? linesOf(files.main) : null,
+    failures: (await exists(files.failures)) ? linesOf(files.failures) : null,
+    max_attempts,
+  });
+  for (const problem of problems) say(problem);
+  say(summary);
+  return rows;
+}
+
+async function refuseWhileRunning({
+  prepared: { earlier },
+  request: { settings, config },
+  client,
+  say,
+}: Choosing): Promise<void> {
+  if (earlier === null) return;
+  const { batch_id } = earlier;
+  if ((await client.status(batch_id)) !== 'running') return;
+  if (settings.replace) {
+    say(`Cancelling batch ${batch_id}, which still plays for ${config.output_jsonl_fpath}`);
+    await client.cancel(batch_id);
+    return;
+  }
+  throw new Error(
+    [
+      `Batch ${batch_id} still plays an earlier collection into ${config.output_jsonl_fpath}.`,
+      'Continue it with +resume_from_cache=true, or have it cancelled, and its results removed, with --replace.',
+    ].join('\n'),
+  );
+}

@@ -1,0 +1,111 @@
+import { formatNumber } from '../../local/number-text.js';
+import type { Agents } from '../../environments/gym-agent/agents.js';
+import { aggregate } from '../aggregate.js';
+import type { Collecting } from './request.js';
+import { linesOf } from '../lines.js';
+import type { Deployment } from './deployment.js';
+import type { Played } from './play.js';
+import { heldKeyOf } from './result-file.js';
+import type { CollectionState } from './state.js';
+
+const NAMED = 5;
+
+/** What is said when the batch is started. */
+export function introduction(
+  { batch_id }: CollectionState,
+  { deployment, rows }: { deployment: Deployment; rows: number },
+): string {
+  const { server, ui_url } = deployment;
+  const { namespace } = server;
+  const where =
+    ui_url === null
+      ? `Temporal server  ${server.options.address}, namespace ${namespace}`
+      : `Web UI           ${ui_url}/namespaces/${namespace}/workflows/${encodeURIComponent(batch_id)}`;
+  return [
+    `Collecting rollouts: ${formatNumber(rows)} rows`,
+    `batch            ${batch_id}`,
+    where,
+    '',
+  ].join('\n');
+}
+
+/** What is said when it is left before its end. */
+export function howToContinue(
+  { batch_id }: CollectionState,
+  { deployment: { own } }: { deployment: Pick<Deployment, 'own'> },
+): string {
+  return own
+    ? `Batch ${batch_id} is not finished, and nothing of it is lost: the same command with +resume_from_cache=true goes on.`
+    : `Batch ${batch_id} goes on without this command: the same command with +resume_from_cache=true collects its results.`;
+}
+
+/** Aggregates and says what came of it. Returns the exit code. */
+export async function finish(
+  played: Played | null,
+  {
+    collecting,
+    agents,
+    deployment,
+  }: { collecting: Collecting; agents: Pick<Agents, 'urlOf'>; deployment: Deployment },
+): Promise<number> {
+  const { request, files, shown, screen, signal } = collecting;
+  const { say } = screen;
+  const results = await countResults(files.main);
+  const problems = problemsOf(played, { results });
+  let metrics: string | null = null;
+  if (request.config.disable_aggregation) {
+    say(
+      'Skipping aggregate-metrics computation because disable_aggregation=True. Run `temporal-rollout aggregate` after all shards finish to compute the global metrics.',
+    );
+  } else if (results > 0) {
+    say('Computing aggregate metrics');
+    const urlOf = (agent: string): Promise<string | null> => agents.urlOf(agent, signal);
+    metrics = await aggregate({
+      inputs: [files.main],
+      output: files.main,
+      urlOf,
+      signal,
+      report: say,
+    });
+  }
+  say(
+    [
+      'Finished rollout collection! View results at:',
+      `Fully materialized inputs: ${shown.materialized}`,
+      `Rollouts: ${shown.main}`,
+      `Aggregate metrics: ${metrics === null ? 'None' : shown.aggregate}`,
+    ].join('\n'),
+  );
+  const failed = played?.tally.failed ?? 0;
+  if (failed > 0) {
+    say(
+      `${formatNumber(failed)} rows failed: they are in ${shown.failures}, and in no metric. +resume_from_cache=true plays them again while attempts last.`,
+    );
+  }
+  for (const problem of problems) say(problem);
+  if (deployment.ui_url !== null && problems.length > 0) say(`Web UI: ${deployment.ui_url}`);
+  return problems.length === 0 ? 0 : 1;
+}
+
+/** Why the collection is not whole. */
+function problemsOf(played: Played | null, { results }: { results: number }): string[] {
+  const missing = played?.missing ?? [];
+  const named = missing.slice(0, NAMED).join(', ') + (missing.length > NAMED ? ', …' : '');
+  return [
+    ...(played?.failure === null || played === null
+      ? []
+      : [`The batch has no result: ${played.failure}`]),
+    ...(missing.length === 0
+      ? []
+      : [
+          `${formatNumber(missing.length)} rows have neither a result nor a failure (${named}): +resume_from_cache=true plays them.`,
+        ]),
+    ...(results === 0 ? ['Nothing produced a result: there is no score.'] : []),
+  ];
+}
+
+async function countResults(file: string): Promise<number> {
+  let results = 0;
+  for await (const line of linesOf(file)) if (heldKeyOf(line) !== null) results += 1;
+  return results;
+}

@@ -1,0 +1,146 @@
+import { describeError } from '../../model/faults.js';
+import type { AgentOutcome } from '../../model/agent-outcome.js';
+import { agentOutcomeOf } from '../../model/agent-outcome.js';
+import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
+import type { GymRow } from '../row.js';
+import { rolloutName } from '../row.js';
+import type { ResultFile } from './result-file.js';
+import { attemptName } from './result-file.js';
+import type { Routed } from './routing.js';
+import { routeAnswer, routeFailure, routedLine } from './routing.js';
+
+export interface FollowerOptions {
+  store: Pick<TrajectoryStore, 'listJournals' | 'journalSize' | 'readTrajectory'>;
+  batch_id: string;
+  /** Row k of the batch, with how often it had failed before. */
+  rows: readonly GymRow[];
+  main: ResultFile;
+  failures: ResultFile;
+  /** Told of each result, in completion order, after it is written. */
+  onRouted: (routed: Routed) => void;
+}
+
+/** The one that writes a collection's results: reads journals, appends what ended, once. */
+export interface Follower {
+  /** Looks at the journals that grew since the last time; returns how many results it wrote. */
+  sweep: () => Promise<number>;
+  /** Rows that play, the longest first. */
+  running: () => RunningRow[];
+  /** Rows without a line in either file. */
+  missing: () => GymRow[];
+}
+
+export interface RunningRow {
+  row: GymRow;
+  /** Seconds since the epoch. */
+  since: number;
+  attempt: number;
+}
+
+/** Of answers that a sweep holds at once; the others are read a second time. */
+const HELD_CHARACTERS = 32 * 1024 * 1024;
+
+type Ended = Exclude<AgentOutcome, { kind: 'unfinished' }>;
+
+export function createFollower(options: FollowerOptions): Follower {
+  const { store, batch_id, rows } = options;
+  const written = createWriter(options);
+  const sizes = new Map<number, number>();
+  const running = new Map<number, RunningRow>();
+  const outcomeOf = async (index: number, row: GymRow): Promise<AgentOutcome | null> => {
+    const trajectory = await store.readTrajectory({ batch_id, row: index, repeat: 0 });
+    const outcome = agentOutcomeOf(trajectory);
+    if (outcome !== null) {
+      running.delete(index);
+      return outcome;
+    }
+    const { agent, start } = trajectory;
+    // Before its first run it waits for its agent.
+    const since = agent.run?.at ?? start?.at;
+    const attempt = agent.run?.attempt ?? row.attempt_index;
+    if (since !== undefined) running.set(index, { row, since, attempt });
+    return null;
+  };
+  /** null: its journal did not grow since the last look, or it has not ended. */
+  const look = async (index: number, row: GymRow): Promise<AgentOutcome | null> => {
+    const size = await store.journalSize({ batch_id, row: index, repeat: 0 });
+    if (size === 0 || sizes.get(index) === size) return null;
+    sizes.set(index, size);
+    return await outcomeOf(index, row);
+  };
+
+  const sweep = async (): Promise<number> => {
+    const ended: { index: number; row: GymRow; at: number; outcome: AgentOutcome | null }[] = [];
+    let held = 0;
+    for (const { row: index, repeat } of await store.listJournals(batch_id)) {
+      const row = rows[index];
+      if (row === undefined || repeat !== 0 || written.hasResult(row)) continue;
+      const outcome = await look(index, row);
+      if (outcome === null) continue;
+      if ('text' in outcome) held += outcome.text?.length ?? 0;
+      ended.push({ index, row, at: outcome.at, outcome: held > HELD_CHARACTERS ? null : outcome });
+    }
+    let count = 0;
+    for (const { index, row, outcome } of ended.toSorted((a, b) => a.at - b.at)) {
+      const known = outcome ?? (await outcomeOf(index, row));
+      if (known === null || known.kind === 'unfinished') continue;
+      if (await written.write(routeOutcome(row, known))) count += 1;
+    }
+    return count;
+  };
+
+  return {
+    sweep,
+    running: () => [...running.values()].toSorted((a, b) => a.since - b.since),
+    missing: () => rows.filter((row) => !written.hasResult(row) && !written.hasFailure(row)),
+  };
+}
+
+/** Appends what the files do not hold yet. */
+function createWriter({ main, failures, onRouted }: FollowerOptions) {
+  const results = new Set(main.held.map(({ key }) => rolloutName(key)));
+  const failed = new Set(failures.held.map(attemptName));
+  const failedRows = new Set(failures.held.map(({ key }) => rolloutName(key)));
+  return {
+    hasResult: ({ key }: GymRow): boolean => results.has(rolloutName(key)),
+    hasFailure: ({ key }: GymRow): boolean => failedRows.has(rolloutName(key)),
+    /** Returns whether it was news. */
+    write: async (routed: Routed): Promise<boolean> => {
+      const { to, attempt, row } = routed;
+      const name = rolloutName(row.key);
+      const attempted = attemptName({ key: row.key, attempt });
+      if (to === 'main' ? results.has(name) : to === 'failures' && failed.has(attempted)) {
+        return false;
+      }
+      if (to === 'main') {
+        await main.append(routedLine(routed));
+        results.add(name);
+      } else if (to === 'failures') {
+        await failures.append(routedLine(routed));
+        failed.add(attempted);
+        failedRows.add(name);
+      }
+      onRouted(routed);
+      return true;
+    },
+  };
+}
+
+/** What a rollout's end is in upstream's files. */
+export function routeOutcome(row: GymRow, outcome: Ended): Routed {
+  const { attempt, text } = outcome;
+  if (outcome.kind === 'result') return routeAnswer({ row, attempt, text: outcome.text });
+  const { terminal, type, message, status } = outcome;
+  // It has a class unless it is to be written nowhere.
+  const failure_class = outcome.failure_class ?? 'agent_run_error';
+  const failure = { failure_class, terminal, type, message, status };
+  if (text === null) return routeFailure({ row, attempt, failure });
+  try {
+    const answered = routeAnswer({ row, attempt, text });
+    // An answer that is no failure by itself, and is one all the same: it has no usable reward.
+    return answered.to === 'main' ? routeFailure({ row, attempt, failure }) : answered;
+  } catch (error) {
+    const message = `${failure.message} (${describeError(error)})`;
+    return routeFailure({ row, attempt, failure: { ...failure, message } });
+  }
+}

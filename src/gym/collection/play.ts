@@ -1,0 +1,102 @@
+import type { CollectionContext } from './request.js';
+import type { CollectionFiles } from '../files.js';
+import { rolloutName } from '../row.js';
+import type { Chosen } from './choose.js';
+import type { Deployment } from './deployment.js';
+import { createFollower } from './follower.js';
+import { openResultFile } from './result-file.js';
+import type { Routed } from './routing.js';
+import { createPercents, renderCollection, renderStatus } from './status.js';
+import type { CollectionView } from './status.js';
+import type { Tally } from './tally.js';
+import { createTally } from './tally.js';
+import { watchBatch } from './watch.js';
+
+/** How a batch that was followed ended. */
+export interface Played {
+  ended: 'closed' | 'aborted';
+  /** Why the batch has no result; null: it has one, or was not awaited. */
+  failure: string | null;
+  tally: Tally;
+  /** Rows with neither a result nor a failure. */
+  missing: string[];
+  /** Answers that asked to be written nowhere. */
+  unwritten: Routed[];
+}
+
+/** Follows a batch to its end and writes what ends, as it ends. */
+export async function playBatch(
+  {
+    rows,
+    running: { state, batch },
+  }: { rows: Chosen['rows']; running: NonNullable<Chosen['running']> },
+  {
+    files,
+    deployment: { store },
+    screen,
+    signal,
+    title,
+  }: Pick<CollectionContext, 'screen' | 'signal'> & {
+    files: CollectionFiles;
+    deployment: Pick<Deployment, 'store'>;
+    title: string;
+  },
+): Promise<Played> {
+  const main = await openResultFile(files.main);
+  const failures = await openResultFile(files.failures, state.failures_from);
+  try {
+    const done = new Set(main.held.map(({ key }) => rolloutName(key)));
+    const { tally, count } = createTally({
+      rows: rows.filter(({ key }) => !done.has(rolloutName(key))),
+      cached: done.size,
+    });
+    const unwritten: Routed[] = [];
+    const onRouted = (routed: Routed): void => {
+      count(routed);
+      if (routed.to === 'nowhere') unwritten.push(routed);
+    };
+    const follower = createFollower({
+      store,
+      batch_id: state.batch_id,
+      rows,
+      main,
+      failures,
+      onRouted,
+    });
+    const startedAt = performance.now();
+    const show = createDisplay(screen, (notes) => ({
+      title,
+      tally,
+      running: follower.running(),
+      elapsedS: (performance.now() - startedAt) / 1000,
+      nowS: Date.now() / 1000,
+      notes,
+    }));
+    const ended = await watchBatch({ batch, sweep: follower.sweep, draw: show, signal });
+    const outcome = ended === 'closed' ? await batch.outcome() : null;
+    const failure = outcome !== null && 'failure' in outcome ? outcome.failure : null;
+    const missing = follower.missing().map(({ key }) => rolloutName(key));
+    return { ended, failure, tally, missing, unwritten };
+  } finally {
+    screen.show(null);
+    await main.close();
+    await failures.close();
+  }
+}
+
+/** A board on a terminal; elsewhere a status at whole percents, and what is waited for when that changes. */
+function createDisplay(
+  screen: CollectionContext['screen'],
+  viewOf: (notes: string[]) => CollectionView,
+): (notes: string[]) => void {
+  const isDue = createPercents();
+  let noted = '';
+  return (notes) => {
+    const view = viewOf(notes);
+    screen.show((style) => renderCollection(view, style));
+    if (screen.live) return;
+    if (isDue(view.tally)) screen.say(renderStatus(view));
+    else if (notes.length > 0 && notes.join('\n') !== noted) screen.say(notes.join('\n'));
+    noted = notes.join('\n');
+  };
+}

@@ -1,0 +1,81 @@
+import type { FileHandle } from 'node:fs/promises';
+import { open } from 'node:fs/promises';
+import { ATTEMPT_INDEX, ROLLOUT_INDEX, TASK_INDEX } from '../keys.js';
+import { linesOf } from '../lines.js';
+import type { RowKey } from '../row.js';
+import { rolloutName } from '../row.js';
+
+/** A JSONL file of results that only this process writes. */
+export interface ResultFile {
+  /** Of the lines that were there when it was opened, from `from` on. */
+  held: HeldKey[];
+  /** One line, one write: a reader never sees half of it unless this process dies in the middle. */
+  append: (line: string) => Promise<void>;
+  close: () => Promise<void>;
+}
+
+export interface HeldKey {
+  key: RowKey;
+  attempt: number;
+}
+
+/**
+ * Opens a file to append to, and reads which rows it holds beyond byte `from`. A torn last line (its writer was killed
+ * in the middle) gets a line of its own: what follows is whole. Lines without keys are nobody's.
+ */
+export async function openResultFile(file: string, from = 0): Promise<ResultFile> {
+  const handle = await open(file, 'a+');
+  try {
+    await endLastLine(handle);
+    const held = await readHeld(file, from);
+    return {
+      held,
+      append: (line) => handle.writeFile(`${line}\n`),
+      close: async () => {
+        await handle.sync();
+        await handle.close();
+      },
+    };
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}
+
+async function endLastLine(handle: FileHandle): Promise<void> {
+  const { size } = await handle.stat();
+  if (size === 0) return;
+  const { buffer } = await handle.read(Buffer.alloc(1), 0, 1, size - 1);
+  if (buffer.toString('latin1') !== '\n') await handle.writeFile('\n');
+}
+
+async function readHeld(file: string, from: number): Promise<HeldKey[]> {
+  const held: HeldKey[] = [];
+  for await (const line of linesOf(file, from)) {
+    const key = heldKeyOf(line);
+    if (key !== null) held.push(key);
+  }
+  return held;
+}
+
+/** null: torn, blank, or nobody's. */
+export function heldKeyOf(line: string): HeldKey | null {
+  let value: unknown;
+  try {
+    // Keys are small integers: no digit of them is lost.
+    value = JSON.parse(line);
+  } catch {
+    return null;
+  }
+  if (typeof value !== 'object' || value === null) return null;
+  const {
+    [TASK_INDEX]: task,
+    [ROLLOUT_INDEX]: rollout,
+    [ATTEMPT_INDEX]: attempt,
+  } = value as Record<string, unknown>;
+  if (typeof task !== 'number' || typeof rollout !== 'number') return null;
+  return { key: { task, rollout }, attempt: typeof attempt === 'number' ? attempt : 0 };
+}
+
+/** One name for a row's attempt: a failure is written once. */
+export const attemptName = ({ key, attempt }: HeldKey): string => `${rolloutName(key)}-a${attempt}`;

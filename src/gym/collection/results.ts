@@ -1,0 +1,51 @@
+import type { JsonObject } from '../../model/lossless-json.js';
+import { isObject, numberOf, parseJson } from '../../model/lossless-json.js';
+import type { CollectionFiles } from '../files.js';
+import { ROLLOUT_INDEX, TASK_INDEX } from '../keys.js';
+import { linesOf } from '../lines.js';
+import type { RowKey } from '../row.js';
+import { byKey } from '../row.js';
+import { exists } from '../search-roots.js';
+import type { Routed } from './routing.js';
+import type { CollectionState } from './state.js';
+
+/** What upstream returns: every result of the main file, and what this collection added elsewhere, sorted by task and rollout. */
+export async function collectedResults({
+  files,
+  played,
+  state,
+}: {
+  files: Pick<CollectionFiles, 'main' | 'failures'>;
+  played: { unwritten: readonly Routed[] } | null;
+  state: Pick<CollectionState, 'failures_from'> | null;
+}): Promise<JsonObject[]> {
+  const found = await readResults(files.main, 0);
+  if (state !== null) found.push(...(await readResults(files.failures, state.failures_from)));
+  found.push(...(played?.unwritten ?? []).map(({ row, result }) => ({ key: row.key, result })));
+  return found.toSorted(byKey).map(({ result }) => result);
+}
+
+async function readResults(
+  file: string,
+  from: number,
+): Promise<{ key: RowKey; result: JsonObject }[]> {
+  const found: { key: RowKey; result: JsonObject }[] = [];
+  if (!(await exists(file))) return found;
+  for await (const line of linesOf(file, from)) {
+    const result = objectIn(line);
+    if (result === null) continue;
+    const [task, rollout] = [numberOf(result[TASK_INDEX]), numberOf(result[ROLLOUT_INDEX])];
+    if (task !== null && rollout !== null) found.push({ key: { task, rollout }, result });
+  }
+  return found;
+}
+
+/** null: torn, blank, or no object. */
+function objectIn(line: string): JsonObject | null {
+  try {
+    const value = parseJson(line);
+    return isObject(value) ? value : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,108 @@
+import { mkdir, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+import type { BatchClient, BatchHandle } from '../../local/batch-client.js';
+import type { CollectionRequest } from './request.js';
+import type { CollectionFiles } from '../files.js';
+import { materializedLine } from '../materialize.js';
+import type { GymRow } from '../row.js';
+import { checkSize, inFlight, newBatchId, requestOf, writeSamples } from './batch-request.js';
+import type { Deployment } from './deployment.js';
+import { sha256Of } from './sha256.js';
+import type { CollectionState } from './state.js';
+import { writeState, writeWhole } from './state.js';
+
+/** What a batch is started with. */
+export interface Starting {
+  request: CollectionRequest;
+  files: CollectionFiles;
+  deployment: Deployment;
+  client: BatchClient;
+  max_attempts: number;
+}
+
+/** A fresh collection: what an earlier one left under these names goes. */
+export async function clearFiles(
+  rows: readonly GymRow[],
+  { files, state }: { files: CollectionFiles; state: CollectionState | null },
+): Promise<void> {
+  // The state first: a process that ends in the middle leaves nothing that could be continued.
+  for (const file of [files.state, files.main, files.failures, files.aggregate]) {
+    await rm(file, { force: true });
+  }
+  if (state !== null) await rm(state.samples_file, { force: true });
+  await mkdir(path.dirname(files.materialized), { recursive: true });
+  await writeWhole(files.materialized, materializedLines(rows));
+}
+
+function* materializedLines(rows: readonly GymRow[]): Generator<string> {
+  for (const row of rows) yield materializedLine(row);
+}
+
+/** A new batch of these rows. Its state is written before it starts: from then on it can be continued. */
+export async function startNewBatch(
+  rows: readonly GymRow[],
+  { request, files, deployment, client, max_attempts }: Starting,
+): Promise<{ state: CollectionState; batch: BatchHandle }> {
+  checkSize(rows.length);
+  const { settings, config } = request;
+  const { inputs_dir, environment, store_root, task_queue } = deployment;
+  const batch_id = settings.batch_id ?? newBatchId(files.main);
+  if ((await deployment.store.findRequest(batch_id)) !== null) {
+    throw new Error(
+      `batch ${batch_id} is there already, and not this collection's: choose another --batch-id`,
+    );
+  }
+  const { run_timeout, rollout_timeout } = settings;
+  const samples_file = await writeSamples(rows, {
+    inputs_dir,
+    batch_id,
+    environment,
+    max_attempts,
+    run_timeout,
+  });
+  const state: CollectionState = {
+    schema_version: 1,
+    batch_id,
+    task_queue,
+    store_root,
+    materialized_sha256: await sha256Of(files.materialized),
+    request: requestOf({
+      samples_file,
+      inputs_dir,
+      num_samples_in_parallel: config.num_samples_in_parallel,
+      rollout_timeout,
+      output: files.main,
+    }),
+    samples_file,
+    rows: rows.map(({ key, attempt_index }) => [key.task, key.rollout, attempt_index]),
+    failures_from: await sizeOf(files.failures),
+  };
+  await writeState(files.state, state);
+  const batch = await client.start({
+    batchId: batch_id,
+    taskQueue: task_queue,
+    request: state.request,
+  });
+  return { state, batch };
+}
+
+const sizeOf = (file: string): Promise<number> =>
+  stat(file).then(
+    ({ size }) => size,
+    () => 0,
+  );
+
+/** The batch of a state, which runs or is started again under its id: what it was asked for ever, but for its width. */
+export async function continueBatch(
+  state: CollectionState,
+  { request, client }: Pick<Starting, 'request' | 'client'>,
+): Promise<BatchHandle> {
+  const { batch_id, task_queue } = state;
+  const isRunning = (await client.status(batch_id)) === 'running';
+  const batch = isRunning
+    ? client.attach(batch_id)
+    : await client.start({ batchId: batch_id, taskQueue: task_queue, request: state.request });
+  const wanted = inFlight(request.config.num_samples_in_parallel);
+  if (wanted !== state.request['max_in_flight']) await client.setMaxInFlight(batch_id, wanted);
+  return batch;
+}

@@ -1,0 +1,51 @@
+import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { z } from 'zod';
+import { BatchId } from '../../model/batch-request.js';
+
+/** `<stem>_collection.json`: which batch plays a collection, and what it was asked. */
+export const CollectionState = z.strictObject({
+  schema_version: z.literal(1),
+  batch_id: BatchId,
+  task_queue: z.string(),
+  /** Of the batch; another store knows nothing of it. */
+  store_root: z.string(),
+  /** Of `<stem>_materialized_inputs.jsonl`: of other rows this state says nothing. */
+  materialized_sha256: z.string(),
+  /** As the batch was started with: it is started again with the same. */
+  request: z.record(z.string(), z.unknown()),
+  samples_file: z.string(),
+  /** The batch's rows, in order: task, rollout, and how often it had failed before. */
+  rows: z.array(z.tuple([z.int(), z.int(), z.int()])),
+  /** Bytes of the failures file that are older than the batch. */
+  failures_from: z.int().nonnegative(),
+});
+export type CollectionState = z.infer<typeof CollectionState>;
+
+/** null: there is none, or none that can be read. */
+export async function readState(file: string): Promise<CollectionState | null> {
+  try {
+    return CollectionState.parse(JSON.parse(await readFile(file, 'utf8')));
+  } catch {
+    return null;
+  }
+}
+
+export async function writeState(file: string, state: CollectionState): Promise<void> {
+  await writeWhole(file, [JSON.stringify(state)]);
+}
+
+/** Under a temporary name first: whoever reads the file reads all of it. */
+export async function writeWhole(file: string, lines: Iterable<string>): Promise<void> {
+  const draft = `${file}.${process.pid}.new`;
+  try {
+    await writeFile(draft, withNewlines(lines), { flush: true });
+    await rename(draft, file);
+  } catch (error) {
+    await rm(draft, { force: true });
+    throw error;
+  }
+}
+
+function* withNewlines(lines: Iterable<string>): Generator<string> {
+  for (const line of lines) yield `${line}\n`;
+}

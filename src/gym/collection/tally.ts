@@ -1,0 +1,92 @@
+import { isLosslessNumber } from 'lossless-json';
+import type { JsonObject } from '../../model/lossless-json.js';
+import { numberOf } from '../../model/lossless-json.js';
+import type { GymRow } from '../row.js';
+import { rolloutName } from '../row.js';
+import type { Routed } from './routing.js';
+
+/** What is known of a collection while it runs. */
+export interface Tally {
+  /** Rows that this run plays. */
+  total: number;
+  /** Of these: with a result, a failure, or an answer that is written nowhere. */
+  done: number;
+  /** Of these: whose last word is a failure. */
+  failed: number;
+  unpersisted: number;
+  /** Rows that had a result before. */
+  cached: number;
+  agents: Map<string, AgentTally>;
+}
+
+export interface AgentTally {
+  total: number;
+  done: number;
+  /** Sums over `results` of the numbers at the top of each, but for `_…`: upstream's running means. */
+  results: number;
+  sums: Map<string, number>;
+}
+
+export interface Tallying {
+  tally: Tally;
+  count: (routed: Routed) => void;
+}
+
+export function createTally({
+  rows,
+  cached,
+}: {
+  /** That are played. */
+  rows: readonly GymRow[];
+  cached: number;
+}): Tallying {
+  const agents = new Map<string, AgentTally>();
+  const tally: Tally = {
+    total: rows.length,
+    done: 0,
+    failed: 0,
+    unpersisted: 0,
+    cached,
+    agents,
+  };
+  for (const { agent } of rows) agentOf(agents, agent).total += 1;
+  const last = new Map<string, Routed['to']>();
+  const count = ({ to, row, result }: Routed): void => {
+    const name = rolloutName(row.key);
+    const before = last.get(name);
+    last.set(name, to);
+    const own = agentOf(agents, row.agent);
+    if (before === undefined) {
+      tally.done += 1;
+      own.done += 1;
+    }
+    tally.failed += Number(to === 'failures') - Number(before === 'failures');
+    tally.unpersisted += Number(to === 'nowhere') - Number(before === 'nowhere');
+    // A failure's reward is none: it does not count here either.
+    if (to === 'main') addNumbers(own, result);
+  };
+  return { tally, count };
+}
+
+function agentOf(agents: Map<string, AgentTally>, name: string): AgentTally {
+  const known = agents.get(name);
+  if (known !== undefined) return known;
+  const agent: AgentTally = { total: 0, done: 0, results: 0, sums: new Map() };
+  agents.set(name, agent);
+  return agent;
+}
+
+/** Booleans are numbers, as in Python. */
+function addNumbers(agent: AgentTally, result: JsonObject): void {
+  agent.results += 1;
+  for (const [key, value] of Object.entries(result)) {
+    if (key.startsWith('_')) continue;
+    const number =
+      typeof value === 'boolean' ? Number(value) : isLosslessNumber(value) ? numberOf(value) : null;
+    if (number !== null) agent.sums.set(key, (agent.sums.get(key) ?? 0) + number);
+  }
+}
+
+/** Divided by the results of the agent, whether each has the key or not, as upstream does. */
+export const meansOf = ({ sums, results }: AgentTally): [string, number][] =>
+  [...sums].map(([key, sum]) => [key, sum / results]);

@@ -1,0 +1,94 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { BatchHandle } from '../../local/batch-client.js';
+import type { Look } from '../../local/progress.js';
+
+export interface WatchOptions {
+  batch: Pick<BatchHandle, 'look'>;
+  /** Writes what ended; returns how many results it wrote. */
+  sweep: () => Promise<number>;
+  /** Shows how things stand, with what is waited for. */
+  draw: (notes: string[]) => void;
+  signal: AbortSignal;
+  lookEveryMs?: number;
+}
+
+/** At most a tenth of the time goes into sweeps: a large collection is looked at less often. */
+const SWEEP_EVERY_MS = 250;
+const SWEEP_SHARE = 10;
+const LOOK_EVERY_MS = 1000;
+const DRAW_EVERY_MS = 500;
+/** A hiccup shorter than this is not shown. */
+const TROUBLE_AFTER_MS = 3000;
+
+/**
+ * Until the batch's workflow has ended, however, or the signal aborts. What ended before either is written when it
+ * resolves: journals are read, and Temporal need not answer for that.
+ */
+export async function watchBatch(options: WatchOptions): Promise<'closed' | 'aborted'> {
+  const { sweep, draw, signal } = options;
+  const closed = new AbortController();
+  const notes = createNotes();
+  const show = (): void => {
+    draw(notes.texts());
+  };
+  const drawing = setInterval(show, DRAW_EVERY_MS);
+  const over = AbortSignal.any([closed.signal, signal]);
+  const looking = lookOn(options, { notes, over }).then((ended) => {
+    if (ended) closed.abort();
+  });
+  try {
+    while (!over.aborted) {
+      const began = performance.now();
+      if ((await sweep()) > 0) show();
+      const pause = Math.max(SWEEP_EVERY_MS, SWEEP_SHARE * (performance.now() - began));
+      await sleep(pause, undefined, { signal: over }).catch(() => undefined);
+    }
+    await looking;
+    await sweep();
+    show();
+    return closed.signal.aborted ? 'closed' : 'aborted';
+  } finally {
+    // Of a sweep that failed, too.
+    closed.abort();
+    clearInterval(drawing);
+  }
+}
+
+async function lookOn(
+  { batch, lookEveryMs = LOOK_EVERY_MS }: WatchOptions,
+  { notes, over }: { notes: Notes; over: AbortSignal },
+): Promise<boolean> {
+  while (!over.aborted) {
+    const seen = await batch.look();
+    notes.take(seen);
+    if (seen.closed) return true;
+    await sleep(lookEveryMs, undefined, { signal: over }).catch(() => undefined);
+  }
+  return false;
+}
+
+interface Notes {
+  take: (look: Look) => void;
+  texts: () => string[];
+}
+
+/** What the batch waits for, and what this process waits for. */
+function createNotes(): Notes {
+  let latest: Look = { closed: false, progress: null, trouble: null };
+  let answeredAt = performance.now();
+  return {
+    take: (look) => {
+      if (look.progress !== null) answeredAt = performance.now();
+      latest = { ...look, progress: look.progress ?? latest.progress };
+    },
+    texts: () => {
+      const { progress, trouble } = latest;
+      const waiting = progress?.waiting ?? null;
+      const isLong = performance.now() - answeredAt > TROUBLE_AFTER_MS;
+      return [
+        ...(waiting === null ? [] : [`waiting for ${waiting.service}: ${waiting.message}`]),
+        ...(trouble === null || !isLong ? [] : [trouble]),
+      ];
+    },
+  };
+}

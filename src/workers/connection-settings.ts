@@ -1,0 +1,32 @@
+import { loadClientConnectConfig } from '@temporalio/envconfig';
+import type { Config } from './config.js';
+
+/** Where a deployment's Temporal server is, for workers and clients alike. */
+export interface ConnectionSettings {
+  options: ReturnType<typeof loadClientConnectConfig>['connectionOptions'] & { address: string };
+  namespace: string;
+}
+
+/** Address and namespace: temporal.yaml's, else TEMPORAL_* variables and temporal.toml, else the local default. */
+export function connectionSettings({ temporal }: Pick<Config, 'temporal'>): ConnectionSettings {
+  const { profile, address, namespace } = temporal;
+  const found = readProfile(profile);
+  return {
+    options: {
+      ...found.connectionOptions,
+      address: address ?? found.connectionOptions.address ?? '127.0.0.1:7233',
+    },
+    namespace: namespace ?? found.namespace ?? 'default',
+  };
+}
+
+function readProfile(profile: string | null): ReturnType<typeof loadClientConnectConfig> {
+  try {
+    return loadClientConnectConfig(profile === null ? {} : { profile });
+  } catch (cause) {
+    const which = profile === null ? 'the default profile' : `profile ${profile}`;
+    throw new Error(`cannot read ${which} of temporal.toml (TEMPORAL_CONFIG_FILE names it)`, {
+      cause,
+    });
+  }
+}

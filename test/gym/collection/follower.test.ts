@@ -1,0 +1,177 @@
+import assert from 'node:assert/strict';
+import { readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { TestContext } from 'node:test';
+import { test } from 'node:test';
+import type { Follower } from '../../../src/gym/collection/follower.js';
+import { createFollower } from '../../../src/gym/collection/follower.js';
+import { openResultFile } from '../../../src/gym/collection/result-file.js';
+import type { Routed } from '../../../src/gym/collection/routing.js';
+import type { TrajectoryStore } from '../../../src/trajectories/trajectory-store.js';
+import { BATCH, temporaryStore } from '../../fakes/temporary-store.js';
+import { gymRow } from '../rows.js';
+import { agentJournals } from './journals.js';
+
+const ROWS = [0, 1, 2, 3].map((task) => gymRow({ task, rollout: 0 }));
+const good = (reward: number): { text: string } => ({ text: `{"reward":${reward}}` });
+
+interface Bed {
+  store: TrajectoryStore;
+  play: ReturnType<typeof agentJournals>;
+  /** As a process that follows; `end` lets go of its files. */
+  follow: () => Promise<
+    Follower & { routed: Routed[]; reads: () => number; end: () => Promise<void> }
+  >;
+  main: string;
+  failures: string;
+  keys: (file: string) => Promise<string[]>;
+}
+
+async function bed(t: TestContext): Promise<Bed> {
+  const { root, store, elsewhere } = await temporaryStore(t);
+  const [main, failures] = ['out.jsonl', 'out_failures.jsonl'].map((name) =>
+    path.join(path.dirname(root), name),
+  ) as [string, string];
+  return {
+    store,
+    play: agentJournals(store, BATCH),
+    main,
+    failures,
+    follow: async () => {
+      const routed: Routed[] = [];
+      const files = { main: await openResultFile(main), failures: await openResultFile(failures) };
+      let reads = 0;
+      const other = elsewhere();
+      const follower = createFollower({
+        store: {
+          ...other,
+          readTrajectory: (ref) => {
+            reads += 1;
+            return other.readTrajectory(ref);
+          },
+        },
+        batch_id: BATCH,
+        rows: ROWS,
+        ...files,
+        onRouted: (result) => routed.push(result),
+      });
+      const end = async (): Promise<void> => {
+        await files.main.close();
+        await files.failures.close();
+      };
+      return { ...follower, routed, reads: () => reads, end };
+    },
+    keys: async (file) =>
+      (await readFile(file, 'utf8'))
+        .split('\n')
+        .filter((line) => line !== '')
+        .map((line) => {
+          const row = JSON.parse(line) as Record<string, number | undefined>;
+          return `${row['_ng_task_index'] ?? '?'} a${row['_ng_attempt_index'] ?? 0}`;
+        }),
+  };
+}
+
+test('results are written in completion order, once, and failures beside them', async (t) => {
+  const { play, follow, main, failures, keys } = await bed(t);
+  const follower = await follow();
+  await play(2, good(1));
+  await play(0, { status: 500 });
+  await play(1, null);
+  await play(3, good(0));
+  assert.equal(await follower.sweep(), 3);
+  assert.equal(await follower.sweep(), 0);
+  assert.deepEqual(await keys(main), ['2 a0', '3 a0']);
+  assert.deepEqual(await keys(failures), ['0 a0']);
+  assert.deepEqual(
+    follower.routed.map(({ to }) => to),
+    ['main', 'failures', 'main'],
+  );
+  assert.deepEqual(
+    follower.missing().map(({ key }) => key.task),
+    [1],
+  );
+  assert.deepEqual(
+    follower.running().map(({ row }) => row.key.task),
+    [1],
+  );
+  await follower.end();
+});
+
+test('a journal that did not grow is not read again', async (t) => {
+  const { play, follow } = await bed(t);
+  await play(0, null);
+  await play(1, good(1));
+  const follower = await follow();
+  for (let sweep = 0; sweep < 5; sweep++) await follower.sweep();
+  assert.equal(follower.reads(), 2);
+  await follower.end();
+});
+
+test('another process that follows writes only what is missing, whatever was torn', async (t) => {
+  const { play, follow, main, failures, keys } = await bed(t);
+  await play(0, good(1));
+  await play(1, { status: 500 });
+  const first = await follow();
+  await first.sweep();
+  await first.end();
+  // Killed while it wrote row 2.
+  await play(2, good(0));
+  await writeFile(main, '{"reward":0,"_ng_ta', { flag: 'a' });
+  const second = await follow();
+  assert.equal(await second.sweep(), 1);
+  await second.end();
+  const lines = (await readFile(main, 'utf8')).split('\n');
+  assert.equal(lines[1], '{"reward":0,"_ng_ta');
+  assert.match(lines[2] ?? '', /"_ng_task_index":2/);
+  assert.equal(lines.length, 4);
+  assert.deepEqual(await keys(failures), ['1 a0']);
+});
+
+test('a row that failed and is played again gets its next line, and the old failure is not repeated', async (t) => {
+  const { play, follow, main, failures, keys } = await bed(t);
+  await play(0, { status: 500 });
+  const first = await follow();
+  await first.sweep();
+  await first.end();
+  const second = await follow();
+  await second.sweep();
+  await play(0, { status: 502 });
+  await second.sweep();
+  await play(0, good(1));
+  await second.sweep();
+  await second.end();
+  assert.deepEqual(await keys(failures), ['0 a0', '0 a1']);
+  assert.deepEqual(await keys(main), ['0 a2']);
+  assert.deepEqual(
+    second.missing().map(({ key }) => key.task),
+    [1, 2, 3],
+  );
+});
+
+test('of rows that were stopped nothing is written, of one whose time is over a failure', async (t) => {
+  const { play, follow, main, failures } = await bed(t);
+  await play(0, { reason: 'cancelled' });
+  await play(1, { reason: 'stopped' });
+  await play(2, { reason: 'timeout' });
+  const follower = await follow();
+  assert.equal(await follower.sweep(), 1);
+  await follower.end();
+  assert.equal(await readFile(main, 'utf8'), '');
+  assert.match(await readFile(failures, 'utf8'), /^\{"_ng_failure_class":"timeout","error":/);
+  assert.deepEqual(
+    follower.missing().map(({ key }) => key.task),
+    [0, 1, 3],
+  );
+});
+
+test('an answer with line separators stays one line', async (t) => {
+  const { play, follow, main } = await bed(t);
+  await play(0, { text: '{"reward":1,"says":"a\u2028b\\nc"}' });
+  const follower = await follow();
+  await follower.sweep();
+  await follower.end();
+  const [line = '', rest] = (await readFile(main, 'utf8')).split('\n');
+  assert.equal(rest, '');
+  assert.equal((JSON.parse(line) as { says: string }).says, 'a\u2028b\nc');
+});

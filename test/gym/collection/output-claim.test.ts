@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import path from 'node:path';
+import type { TestContext } from 'node:test';
+import { test } from 'node:test';
+import { claimOutput } from '../../../src/gym/collection/output-claim.js';
+import { identify } from '../../../src/local/process-identity.js';
+import { temporaryFolder } from '../../local/fakes.js';
+
+async function place(t: TestContext): Promise<{ output: string; claim_file: string }> {
+  const folder = await temporaryFolder(t);
+  return {
+    output: path.join(folder, 'out.jsonl'),
+    claim_file: path.join(folder, 'out_collection.lock'),
+  };
+}
+
+test('an output file is one process’s at a time, and the second is told whose', async (t) => {
+  const files = await place(t);
+  const release = await claimOutput(files);
+  await assert.rejects(claimOutput(files), {
+    message: `process ${process.pid} is collecting into ${files.output}: two would write each result twice. Wait for it or end it.`,
+  });
+  await release();
+  await (
+    await claimOutput(files)
+  )();
+  assert.deepEqual(await readdir(path.dirname(files.output)), []);
+});
+
+test('the claim of a process that is gone is taken over', async (t) => {
+  const files = await place(t);
+  const child = spawn(process.execPath, ['-e', 'setTimeout(() => {}, 60_000)']);
+  const gone = new Promise((resolve) => child.once('exit', resolve));
+  await new Promise((resolve) => child.once('spawn', resolve));
+  const identity = await identify(child.pid ?? 0);
+  await writeFile(files.claim_file, JSON.stringify({ ...identity, host: hostname() }));
+  await assert.rejects(claimOutput(files), /is collecting into/);
+  child.kill('SIGKILL');
+  await gone;
+  const release = await claimOutput(files);
+  const claim = JSON.parse(await readFile(files.claim_file, 'utf8')) as { pid: number };
+  assert.equal(claim.pid, process.pid);
+  await release();
+});
+
+test('half a claim is nobody’s', async (t) => {
+  const files = await place(t);
+  await writeFile(files.claim_file, '{"pid":');
+  await (
+    await claimOutput(files)
+  )();
+});
+
+test('of a process on another host nothing is known: its claim holds until somebody removes it', async (t) => {
+  const files = await place(t);
+  await writeFile(
+    files.claim_file,
+    JSON.stringify({ pid: 1, command: 'x', host: `not-${hostname()}` }),
+  );
+  await assert.rejects(
+    claimOutput(files),
+    /process 1 of host not-.*remove .*out_collection\.lock/s,
+  );
+});
