@@ -10,6 +10,7 @@ import { invalidBatchRequest, problemsOf } from '../model/problems.js';
 import type { LogMessage, Sample } from '../model/sample.js';
 import { checkPromptLength } from '../model/stop-rules.js';
 import type { Trajectory } from '../model/trajectory.js';
+import type { Journal } from '../trajectories/trajectory-store.js';
 import type { Attempt } from './attempt.js';
 import type { Activities, AgentPlan, RolloutPlan } from './contract.js';
 import type { Dependencies } from './dependencies.js';
@@ -80,28 +81,8 @@ async function startRollout(
     ...(replaces !== undefined && { replaces }),
   });
   try {
-    if (needsStart(journal.trajectory)) {
-      const hold = { journal, ref, signal: attempt.signal, warn: attempt.warn };
-      const sample = await openLife(hold, dependencies);
-      const max_seq_len = journal.trajectory.limits?.max_seq_len ?? request.max_seq_len;
-      const inForce = { ...request, max_seq_len };
-      const opening = await openingOf(
-        { sample, request: inForce, ref, attempt },
-        dependencies,
-      ).catch(async (error: unknown) => {
-        throw await recordFault(error, { journal });
-      });
-      await journal.append({
-        kind: 'start',
-        schema_version: 1,
-        task_name: sample.task_name,
-        settings: settingsOf(request),
-        ...opening,
-        extra_env_info: sample.extra_env_info ?? {},
-        ...(sample.stop_strings !== undefined && { stop_strings: sample.stop_strings }),
-        ...(journal.trajectory.start !== null && { over: true as const }),
-      });
-    }
+    if (needsStart(journal.trajectory))
+      await begin({ journal, request, ref, attempt }, dependencies);
     await journal.commit();
   } finally {
     journal.release();
@@ -121,6 +102,37 @@ async function startRollout(
     limits: { ...limitsOf(request), ...journal.trajectory.limits },
     progress: progressOf(journal.trajectory),
   };
+}
+
+/** The rollout's first line: what it plays with, its prompt rendered. */
+async function begin(
+  {
+    journal,
+    request,
+    ref,
+    attempt,
+  }: { journal: Journal; request: BatchRequest; ref: RolloutRef; attempt: Attempt },
+  dependencies: Dependencies,
+): Promise<void> {
+  const hold = { journal, ref, signal: attempt.signal, warn: attempt.warn };
+  const sample = await openLife(hold, dependencies);
+  const max_seq_len = journal.trajectory.limits?.max_seq_len ?? request.max_seq_len;
+  const inForce = { ...request, max_seq_len };
+  const opening = await openingOf({ sample, request: inForce, ref, attempt }, dependencies).catch(
+    async (error: unknown) => {
+      throw await recordFault(error, { journal });
+    },
+  );
+  await journal.append({
+    kind: 'start',
+    schema_version: 1,
+    task_name: sample.task_name,
+    settings: settingsOf(request),
+    ...opening,
+    extra_env_info: sample.extra_env_info ?? {},
+    ...(sample.stop_strings !== undefined && { stop_strings: sample.stop_strings }),
+    ...(journal.trajectory.start !== null && { over: true as const }),
+  });
 }
 
 /** Repeats from `num_repeats` on are replacements, and only completion policy `refill` has them. */
