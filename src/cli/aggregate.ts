@@ -7,7 +7,9 @@ import { listenForInterrupts } from '../local/interrupts.js';
 /** Upstream's `ng_aggregate_rollouts`, said as it says it. */
 export async function aggregateCommand(args: string[]): Promise<number> {
   const cwd = process.cwd();
-  const { config, head_server, notes } = await parseAggregate({ args, cwd, env: process.env });
+  const own = ['answer-key', 'subset-key'];
+  const parsed = await parseAggregate({ args, cwd, env: process.env, own });
+  const { config, head_server, notes } = parsed;
   const { output_jsonl_fpath: output, merge_shards: merge } = config;
   const { signal, forget } = listenForInterrupts(process.env, () => process.exit(1));
   const report = (line: string): void => {
@@ -20,7 +22,16 @@ export async function aggregateCommand(args: string[]): Promise<number> {
   const agents = createAgentUrls({ head_server, signal, report });
   try {
     const { urlOf } = agents;
-    const metrics = await aggregate({ inputs, output, merge, urlOf, signal, report });
+    const metrics = await aggregate({
+      inputs,
+      output,
+      merge,
+      answer_key: parsed.own['answer-key'] ?? null,
+      subset_key: parsed.own['subset-key'] ?? null,
+      urlOf,
+      signal,
+      report,
+    });
     report(
       `Finished rollout aggregation! View results at:\n` +
         `Merged rollouts: ${merge ? output : '<not merged>'}\n` +

@@ -33,6 +33,7 @@ export interface Cell {
 export function cellsOf(members: Members, key: RowKey): RolloutCells {
   const usage = usageOf(members);
   const cells: Cell[] = [];
+  const replaced = new Map<string, Cell>();
   for (const [name, text] of members) {
     if (name === TASK_INDEX || name === ROLLOUT_INDEX || name === 'response') continue;
     const own = cellOf(text, { name, usage: false });
@@ -46,17 +47,17 @@ export function cellsOf(members: Members, key: RowKey): RolloutCells {
       continue;
     }
     const instead = cellOf(other, { name, usage: true });
-    if (Number.isNaN(instead.value)) cells.push({ ...own, counts: false });
-    else
-      cells.push(
-        { ...instead, usage: false, shown: false },
-        { ...own, usage: true, counts: false },
-      );
+    if (Number.isNaN(instead.value)) {
+      cells.push({ ...own, counts: false });
+    } else {
+      cells.push({ ...instead, usage: false, shown: false });
+      replaced.set(name, { ...own, usage: true, counts: false });
+    }
   }
   for (const [name, text] of usage ?? []) {
-    const isTaken = cells.some((cell) => cell.name === name && !cell.usage && cell.counts);
-    if (name === TASK_INDEX || name === ROLLOUT_INDEX || isTaken) continue;
-    const cell = cellOf(text, { name, usage: true });
+    const isReward = name === 'reward' && members.has(name);
+    if (name === TASK_INDEX || name === ROLLOUT_INDEX || isReward) continue;
+    const cell = replaced.get(name) ?? cellOf(text, { name, usage: true });
     if (!Number.isNaN(cell.value)) cells.push(cell);
   }
   return { key, cells };
