@@ -189,7 +189,7 @@ describe('a collection that upstream recorded', () => {
     assert.deepEqual(others, []);
     assert.deepEqual([failed?.['_ng_task_index'], failed?.['_ng_rollout_index']], [0, 1]);
     assert.equal(failed?.['_ng_failure_class'], 'agent_run_error');
-    assert.ok(!('reward' in (failed ?? {})));
+    assert.ok(failed !== undefined && !('reward' in failed));
   });
 
   test('whose output is there and whose materialized inputs are not says so and starts anew, as upstream does', async (t) => {
