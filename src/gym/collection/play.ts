@@ -49,6 +49,7 @@ export async function playBatch(
     const { tally, count } = createTally({
       rows: rows.filter(({ key }) => !done.has(rolloutName(key))),
       cached: done.size,
+      failed: new Set(failures.held.map(({ key }) => rolloutName(key))),
     });
     const unwritten: Routed[] = [];
     const onRouted = (routed: Routed): void => {

@@ -35,10 +35,13 @@ export interface Tallying {
 export function createTally({
   rows,
   cached,
+  failed = new Set(),
 }: {
   /** That are played. */
   rows: readonly GymRow[];
   cached: number;
+  /** Names of those whose batch has failed them before, and may play them again. */
+  failed?: ReadonlySet<string>;
 }): Tallying {
   const agents = new Map<string, AgentTally>();
   const tally: Tally = {
@@ -49,8 +52,16 @@ export function createTally({
     cached,
     agents,
   };
-  for (const { agent } of rows) agentOf(agents, agent).total += 1;
   const last = new Map<string, Routed['to']>();
+  for (const { key, agent } of rows) {
+    const own = agentOf(agents, agent);
+    own.total += 1;
+    if (!failed.has(rolloutName(key))) continue;
+    last.set(rolloutName(key), 'failures');
+    own.done += 1;
+    tally.done += 1;
+    tally.failed += 1;
+  }
   const count = ({ to, row, result }: Routed): void => {
     const name = rolloutName(row.key);
     const before = last.get(name);

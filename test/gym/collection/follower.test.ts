@@ -34,7 +34,7 @@ async function bed(t: TestContext): Promise<Bed> {
   ) as [string, string];
   return {
     store,
-    play: agentJournals(store, BATCH),
+    play: agentJournals(store, { batch_id: BATCH }),
     main,
     failures,
     follow: async () => {

@@ -12,12 +12,23 @@ export type Ending =
   | null;
 
 /** Plays rows into journals as a worker does, one line after the other. */
-export function agentJournals(store: TrajectoryStore, batch_id: string) {
+export function agentJournals(
+  store: TrajectoryStore,
+  {
+    batch_id,
+    before = () => 0,
+  }: {
+    batch_id: string;
+    /** How often a row had failed before the batch. */
+    before?: (row: number) => number;
+  },
+) {
   const attempts = new Map<number, number>();
   return async (row: number, ending: Ending): Promise<void> => {
-    const attempt = attempts.get(row) ?? 0;
-    attempts.set(row, attempt + 1);
-    const reopen = attempt > 0;
+    const runs = attempts.get(row) ?? 0;
+    const attempt = before(row) + runs;
+    attempts.set(row, runs + 1);
+    const reopen = runs > 0;
     const journal = await store.claim({ batch_id, row, repeat: 0 }, { activity: 'test', reopen });
     await journal.append({
       kind: 'start',

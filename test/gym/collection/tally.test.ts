@@ -54,6 +54,13 @@ describe('what is counted of a collection', () => {
     ]);
   });
 
+  test('rows that the batch failed before are done and failed, until they are played again', () => {
+    const { tally, count } = createTally({ rows, cached: 0, failed: new Set(['0-0', '9-9']) });
+    assert.deepEqual({ done: tally.done, failed: tally.failed }, { done: 1, failed: 1 });
+    count(routeAnswer({ row: first, attempt: 1, text: '{"reward":1}' }));
+    assert.deepEqual({ done: tally.done, failed: tally.failed }, { done: 1, failed: 0 });
+  });
+
   test('a failure that a later attempt made good is none', () => {
     const { tally, count } = createTally({ rows, cached: 0 });
     count(routeFailure({ row: first, attempt: 0, failure }));
