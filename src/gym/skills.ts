@@ -39,7 +39,7 @@ export async function skillsRef(directory: string, places: Places): Promise<Json
 }
 
 /** The first 12 hexadecimal digits of SHA-256 over path, NUL, bytes, NUL of every file, in the order of path components. */
-export async function hashDirectory(root: string): Promise<string> {
+async function hashDirectory(root: string): Promise<string> {
   const entries = await readdir(root, { recursive: true });
   const hash = createHash('sha256');
   for (const name of entries.sort(byParts)) {

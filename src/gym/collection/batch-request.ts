@@ -93,9 +93,9 @@ export function checkSize(rows: number): void {
   );
 }
 
-/** A new one: named after the output file, so that the Web UI says whose batch it is. */
-export function newBatchId(output: string): string {
-  const stem = path.parse(output).name.replace(/[^A-Za-z0-9._-]+/g, '-');
+/** A new one: named after the output file (or another batch), so that the Web UI says whose batch it is. */
+export function newBatchId(named: string): string {
+  const stem = path.parse(named).name.replace(/[^A-Za-z0-9._-]+/g, '-');
   const name = stem.replace(/^[^A-Za-z0-9]+/, '').slice(0, 80);
   const time = new Date().toISOString().replace(/[-:]|\.\d+/g, '');
   return `${name === '' ? 'collection' : name}-${time}-${randomBytes(2).toString('hex')}`;

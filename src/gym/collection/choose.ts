@@ -1,3 +1,4 @@
+import { rm } from 'node:fs/promises';
 import type { BatchHandle } from '../../local/batch-client.js';
 import { linesOf } from '../lines.js';
 import { loadFromCache } from '../resume.js';
@@ -25,8 +26,8 @@ export interface Choosing extends Starting {
 }
 
 /**
- * Continues the batch that plays these rows where this deployment has it; else starts one of the rows that remain, by
- * upstream's rules; else a fresh one. A batch that still writes for these files is never left behind.
+ * Continues the batch that plays these rows where this deployment has it and it did not end by itself; else starts one
+ * of the rows that remain, by upstream's rules; else a fresh one. A batch that still writes for these files is never left behind.
  */
 export async function chooseBatch(choosing: Choosing): Promise<Chosen> {
   const { prepared, files } = choosing;
@@ -60,17 +61,23 @@ async function continuable({
 
 async function continueOwn(state: CollectionState, choosing: Choosing): Promise<Chosen> {
   const { client, say } = choosing;
+  const { batch_id } = state;
   const rows = rowsOf(state, choosing.prepared.rows);
-  const isRunning = (await client.status(state.batch_id)) === 'running';
+  if ((await client.status(batch_id)) === 'running') {
+    say(`Batch ${batch_id} of these rows is running: its results are collected.`);
+    return { rows, running: { state, batch: await continueBatch(state, choosing) } };
+  }
   // What ended after the last process that followed it did.
-  if (!isRunning) await writeEnded({ state, rows }, choosing);
-  const left = isRunning ? null : (await remaining(choosing)).length;
-  if (left === 0) return { rows, running: null };
-  say(
-    isRunning
-      ? `Batch ${state.batch_id} of these rows is running: its results are collected.`
-      : `Batch ${state.batch_id} of these rows goes on.`,
-  );
+  const isWhole = await writeEnded({ state, rows }, choosing);
+  const left = await remaining(choosing);
+  if (left.length === 0) return { rows, running: null };
+  if (isWhole) {
+    // Rows that failed, or asked to be written nowhere: a batch of theirs is shorter than one that finds all others done.
+    const next = { rows: left, running: await startNewBatch(left, choosing) };
+    await rm(state.samples_file, { force: true });
+    return next;
+  }
+  say(`Batch ${batch_id} of these rows goes on.`);
   return { rows, running: { state, batch: await continueBatch(state, choosing) } };
 }
 
@@ -84,16 +91,19 @@ function rowsOf(state: CollectionState, materialized: readonly GymRow[]): GymRow
   });
 }
 
+/** Returns whether every row of the batch has ended. */
 async function writeEnded(
   { state, rows }: { state: CollectionState; rows: readonly GymRow[] },
   { files, deployment: { store } }: Choosing,
-): Promise<void> {
+): Promise<boolean> {
   const main = await openResultFile(files.main);
   const failures = await openResultFile(files.failures, state.failures_from);
   try {
     const onRouted: FollowerOptions['onRouted'] = () => undefined;
     const options = { store, batch_id: state.batch_id, rows, main, failures, onRouted };
-    await createFollower(options).sweep();
+    const follower = createFollower(options);
+    await follower.sweep();
+    return follower.isWhole();
   } finally {
     await main.close();
     await failures.close();

@@ -157,7 +157,7 @@ async function writeSettings(
   const settings = {
     temporal: { profile: null, address, namespace, task_queue },
     store: { kind: 'file', root: path.join(folder, 'trajectories') },
-    inputs_dir: path.join(folder, 'collections'),
+    inputs_dir: path.join(folder, 'inputs'),
     generation: {},
     environments: { [ENVIRONMENT]: { kind: 'gym_agent', head_server } },
   };

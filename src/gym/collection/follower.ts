@@ -28,6 +28,8 @@ export interface Follower {
   running: () => RunningRow[];
   /** Rows without a line in either file. */
   missing: () => GymRow[];
+  /** Has every row ended, with a result or a failure? */
+  isWhole: () => boolean;
 }
 
 export interface RunningRow {
@@ -47,13 +49,16 @@ export function createFollower(options: FollowerOptions): Follower {
   const written = createWriter(options);
   const sizes = new Map<number, number>();
   const running = new Map<number, RunningRow>();
+  const ended = new Set<number>();
   const outcomeOf = async (index: number, row: GymRow): Promise<AgentOutcome | null> => {
     const trajectory = await store.readTrajectory({ batch_id, row: index, repeat: 0 });
     const outcome = agentOutcomeOf(trajectory);
     if (outcome !== null) {
       running.delete(index);
+      if (outcome.kind !== 'unfinished') ended.add(index);
       return outcome;
     }
+    ended.delete(index);
     const { agent, start } = trajectory;
     // Before its first run it waits for its agent.
     const since = agent.run?.at ?? start?.at;
@@ -70,7 +75,7 @@ export function createFollower(options: FollowerOptions): Follower {
   };
 
   const sweep = async (): Promise<number> => {
-    const ended: { index: number; row: GymRow; at: number; outcome: AgentOutcome | null }[] = [];
+    const news: { index: number; row: GymRow; at: number; outcome: AgentOutcome | null }[] = [];
     let held = 0;
     for (const { row: index, repeat } of await store.listJournals(batch_id)) {
       const row = rows[index];
@@ -78,10 +83,10 @@ export function createFollower(options: FollowerOptions): Follower {
       const outcome = await look(index, row);
       if (outcome === null) continue;
       if ('text' in outcome) held += outcome.text?.length ?? 0;
-      ended.push({ index, row, at: outcome.at, outcome: held > HELD_CHARACTERS ? null : outcome });
+      news.push({ index, row, at: outcome.at, outcome: held > HELD_CHARACTERS ? null : outcome });
     }
     let count = 0;
-    for (const { index, row, outcome } of ended.toSorted((a, b) => a.at - b.at)) {
+    for (const { index, row, outcome } of news.toSorted((a, b) => a.at - b.at)) {
       const known = outcome ?? (await outcomeOf(index, row));
       if (known === null || known.kind === 'unfinished') continue;
       if (await written.write(routeOutcome(row, known))) count += 1;
@@ -92,6 +97,7 @@ export function createFollower(options: FollowerOptions): Follower {
   return {
     sweep,
     running: () => [...running.values()].toSorted((a, b) => a.since - b.since),
+    isWhole: () => rows.every((row, index) => ended.has(index) || written.hasResult(row)),
     missing: () => rows.filter((row) => !written.hasResult(row) && !written.hasFailure(row)),
   };
 }

@@ -46,12 +46,7 @@ export async function startNewBatch(
   checkSize(rows.length);
   const { settings, config } = request;
   const { inputs_dir, environment, store_root, task_queue } = deployment;
-  const batch_id = settings.batch_id ?? newBatchId(files.main);
-  if ((await deployment.store.findRequest(batch_id)) !== null) {
-    throw new Error(
-      `batch ${batch_id} is there already, and not this collection's: choose another --batch-id`,
-    );
-  }
+  const batch_id = await batchIdFor({ request, files, deployment });
   const { run_timeout, rollout_timeout } = settings;
   const samples_file = await writeSamples(rows, {
     inputs_dir,
@@ -84,6 +79,19 @@ export async function startNewBatch(
     request: state.request,
   });
   return { state, batch };
+}
+
+/** The one that was asked for; the second batch of a collection that is resumed is named after it. */
+async function batchIdFor({
+  request: { settings, config },
+  files,
+  deployment: { store },
+}: Pick<Starting, 'request' | 'files' | 'deployment'>): Promise<string> {
+  const { batch_id } = settings;
+  if (batch_id === null) return newBatchId(files.main);
+  if ((await store.findRequest(batch_id)) === null) return batch_id;
+  if (config.resume_from_cache) return newBatchId(batch_id);
+  throw new Error(`batch ${batch_id} is there already: choose another --batch-id`);
 }
 
 const sizeOf = (file: string): Promise<number> =>

@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { test } from 'node:test';
+import {
+  checkSize,
+  inFlight,
+  localQueue,
+  newBatchId,
+  requestOf,
+  sampleOf,
+  writeSamples,
+} from '../../../src/gym/collection/batch-request.js';
+import { AgentSample } from '../../../src/model/agent-sample.js';
+import { BatchId, BatchRequest } from '../../../src/model/batch-request.js';
+import { temporaryFolder } from '../../local/fakes.js';
+import { gymRow } from '../rows.js';
+
+const settings = { environment: 'nemo_gym', max_attempts: 3, run_timeout: '30m' };
+
+interface Written {
+  task_name: string;
+  message_log: unknown[];
+  extra_env_info: Record<string, unknown>;
+}
+const sample = (text: string): Written => JSON.parse(text) as Written;
+
+test('a row is a sample that an agent plays, its text as it was written', () => {
+  const row = gymRow({ task: 3, rollout: 1 }, { fields: '{"id":9007199254740993,"t":1.0}' });
+  const { task_name, message_log, extra_env_info } = sample(sampleOf(row, settings));
+  assert.deepEqual([task_name, message_log], ['nemo_gym', []]);
+  const parsed = AgentSample.parse(extra_env_info);
+  assert.deepEqual({ ...parsed, row: '' }, { agent: 'simple_agent', task_index: 3, rollout_index: 1, attempt_index: 0, max_attempts: 3, timeout: '30m', row: '' }); // prettier-ignore
+  assert.match(parsed.row, /"id":9007199254740993,"t":1\.0\}$/);
+});
+
+test('the failures before the batch are the sample’s, and not stamped on the row: each run stamps its own', () => {
+  const row = gymRow({ task: 0, rollout: 0 }, { attempt: 2, fields: '{"_ng_attempt_index":2}' });
+  const { extra_env_info } = sample(sampleOf(row, settings));
+  assert.equal(extra_env_info['attempt_index'], 2);
+  assert.ok(!String(extra_env_info['row']).includes('_ng_attempt_index'));
+});
+
+test('a samples file has one line a row, also where a row holds line separators', async (t) => {
+  const inputs_dir = await temporaryFolder(t);
+  const rows = [
+    gymRow({ task: 0, rollout: 0 }, { fields: '{"text":"a\u2028b\u2029c"}' }),
+    gymRow({ task: 1, rollout: 0 }),
+  ];
+  const file = await writeSamples(rows, { ...settings, inputs_dir, batch_id: 'b-1' });
+  const text = await readFile(file, 'utf8');
+  assert.equal(text.split(/\r\n|[\n\r\u2028\u2029]/).length, 3);
+  const [first = ''] = text.split('\n');
+  const row = JSON.parse(String(sample(first).extra_env_info['row'])) as { text: string };
+  assert.equal(row.text, 'a\u2028b\u2029c');
+  const request = BatchRequest.parse(
+    requestOf({
+      samples_file: file,
+      inputs_dir,
+      num_samples_in_parallel: 0,
+      rollout_timeout: '7d',
+      output: '/out.jsonl',
+    }),
+  );
+  assert.deepEqual(request.samples, { path: path.join('collections', 'b-1.jsonl') });
+  assert.equal(request.max_in_flight, 256);
+});
+
+test('no limit of upstream’s is a large one here', () => {
+  assert.deepEqual([null, 0, 1, 1000].map(inFlight), [256, 256, 1, 1000]);
+});
+
+test('a batch is named after its output file, whatever that is called', () => {
+  for (const output of [
+    'out/results.jsonl',
+    '/a b/ä?.jsonl',
+    '.jsonl',
+    `${'x'.repeat(300)}.jsonl`,
+  ]) {
+    const id = newBatchId(output);
+    assert.ok(BatchId.safeParse(id).success, id);
+    assert.notEqual(newBatchId(output), id);
+  }
+  assert.match(newBatchId('out/results.jsonl'), /^results-\d{8}T\d{6}Z-[0-9a-f]{4}$/);
+});
+
+test('each output file has a queue of its own in a stack of our own', () => {
+  assert.equal(localQueue('/a/out.jsonl'), localQueue('/a/../a/out.jsonl'));
+  assert.notEqual(localQueue('/a/out.jsonl'), localQueue('/b/out.jsonl'));
+});
+
+test('more rows than a batch can have are refused with what to do', () => {
+  assert.throws(() => {
+    checkSize(1_000_000);
+  }, /at most 75600 rows in one collection, got 1000000: split the input into shards/);
+});

@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { watchBatch } from '../../../src/gym/collection/watch.js';
+import type { Look } from '../../../src/local/progress.js';
+
+const look = (closed: boolean): Look => ({ closed, progress: null, trouble: 'waiting' });
+
+/** Looks as given, the last one again and again. */
+function scripted(looks: Look[]): { look: () => Promise<Look> } {
+  return {
+    look: () => Promise.resolve((looks.length > 1 ? looks.shift() : looks[0]) ?? look(true)),
+  };
+}
+
+test('a batch is watched until it has ended, and what ended last is written, too', async () => {
+  const results = [1, 0, 0, 0, 2];
+  let sweeps = 0;
+  let closedAt = -1;
+  const looks = [look(false), look(false), look(true)];
+  const batch = {
+    look: () => {
+      const next = looks.shift() ?? look(true);
+      if (next.closed) closedAt = sweeps;
+      return Promise.resolve(next);
+    },
+  };
+  const ended = await watchBatch({
+    batch,
+    sweep: () => {
+      sweeps += 1;
+      return Promise.resolve(results.shift() ?? 0);
+    },
+    draw: () => undefined,
+    signal: new AbortController().signal,
+    lookEveryMs: 20,
+  });
+  assert.equal(ended, 'closed');
+  assert.ok(sweeps > closedAt, 'a sweep after the end');
+});
+
+test('who interrupts it leaves at once, with what ended so far written', async () => {
+  const controller = new AbortController();
+  let sweeps = 0;
+  const watching = watchBatch({
+    batch: scripted([look(false)]),
+    sweep: () => {
+      sweeps += 1;
+      if (sweeps === 1) controller.abort('SIGINT');
+      return Promise.resolve(0);
+    },
+    draw: () => undefined,
+    signal: controller.signal,
+    lookEveryMs: 60_000,
+  });
+  assert.equal(await watching, 'aborted');
+  assert.equal(sweeps, 2);
+});
+
+test('files that cannot be written end it', async () => {
+  const full = new Error('ENOSPC');
+  const watching = watchBatch({
+    batch: scripted([look(false)]),
+    sweep: () => Promise.reject(full),
+    draw: () => undefined,
+    signal: new AbortController().signal,
+    lookEveryMs: 20,
+  });
+  await assert.rejects(watching, full);
+});
