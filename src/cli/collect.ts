@@ -3,10 +3,9 @@ import { z } from 'zod';
 import { parseCollect } from '../gym/collect-config.js';
 import { collectRollouts } from '../gym/collect.js';
 import type { CollectionSettings } from '../gym/collection/request.js';
-import { listenForInterrupts } from '../local/interrupts.js';
-import { createScreen } from '../local/screen.js';
 import { Duration } from '../model/durations.js';
 import { BatchId } from '../model/batch-request.js';
+import { runInterruptibly } from './interruptible.js';
 
 /** Options of ours, beside upstream's arguments. */
 export const COLLECT_OPTIONS = [
@@ -17,7 +16,7 @@ export const COLLECT_OPTIONS = [
   'rollout-timeout',
   'folder',
 ];
-const REPLACE = '--replace';
+export const REPLACE = '--replace';
 
 /** Rows wait for agents that are away; nothing is gained by giving up on them within a week. */
 const ROLLOUT_TIMEOUT = '7d';
@@ -41,36 +40,15 @@ export async function collectCommand(args: string[]): Promise<number> {
     own: COLLECT_OPTIONS,
   });
   const settings = settingsOf(own, { cwd, replace: args.includes(REPLACE) });
-  const screen = createScreen(process.stdout, process.env);
-  const interrupts = listenForInterrupts(process.env, () => {
-    screen.close();
-    // The stack's processes go with this one.
-    process.exit(130);
-  });
-  try {
-    for (const note of notes) screen.say(note);
+  return await runInterruptibly(async (context) => {
+    for (const note of notes) context.screen.say(note);
     const url = `http://${head_server.host}:${head_server.port}`;
     const { exit_code } = await collectRollouts(
       { config, head_server: url, settings },
-      {
-        ...places,
-        screen,
-        signal: interrupts.signal,
-        giveUp: (reason) => {
-          interrupts.abort(reason);
-        },
-      },
+      { ...places, ...context },
     );
-    if (interrupts.signal.reason instanceof Error) throw interrupts.signal.reason;
     return exit_code;
-  } catch (error) {
-    // Before there was a batch to leave.
-    if (!interrupts.signal.aborted || interrupts.signal.reason instanceof Error) throw error;
-    return 130;
-  } finally {
-    screen.close();
-    interrupts.forget();
-  }
+  });
 }
 
 /** Throws what is wrong with them. */

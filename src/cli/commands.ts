@@ -33,6 +33,23 @@ Web UI and a worker run beside it, with their files in .rollouts of the current 
 The exit code is 0 when every row has a result or a failure and there is a result, 130 when it was interrupted.`,
     load: async () => (await import('./collect.js')).collectCommand,
   },
+  'collect-e2e': {
+    usage: `temporal-rollout collect-e2e [--config FILE] [--serve-command TEXT] +split=S +config_paths=[…] +key=value …
+
+Collects rollouts for the datasets of a split (train, validation, benchmark) that the agents of Gym's configuration files have:
+the arguments and files of \`ng_e2e_collect_rollouts\` and \`gym eval run\`, such as
+  temporal-rollout collect-e2e --serve-command "gym env start '+config_paths=[env.yaml,model.yaml]'" \\
+    '+config_paths=[env.yaml,model.yaml]' +split=validation +output_jsonl_fpath=out/results.jsonl
+Rows go to out/results/preprocessed_datasets/validation.jsonl; data files that are missing are named, not downloaded. The
+head server (+head_server={host: H, port: P}, default 127.0.0.1:11000) and every server that it knows must answer.
+
+--serve-command TEXT  starts the servers, by bash, where none answer; log: out/results/servers.log. They end with this
+--serve-timeout 30m   for them all to answer
+Every option of temporal-rollout collect.
+
+The exit codes are those of temporal-rollout collect.`,
+    load: async () => (await import('./collect-e2e.js')).collectE2ECommand,
+  },
   simulator: {
     usage: `temporal-rollout simulator [--port N] [--settings FILE] [--KEY VALUE …]
 

@@ -8,6 +8,8 @@ const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
   temporal-rollout worker [--config FILE]   a worker, until SIGINT or SIGTERM
   temporal-rollout collect [--config FILE] +key=value …
                                             rollouts of NeMo Gym's agent servers, durably
+  temporal-rollout collect-e2e [--config FILE] +split=S +key=value …
+                                            the same, with data and servers prepared before
   temporal-rollout simulator [--port N] …   a stand-in for a GPU generation service
   temporal-rollout step --environment NAME --input FILE
                                             one environment step per line of FILE: a reward function, tried

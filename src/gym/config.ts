@@ -10,7 +10,7 @@ import { reprOf } from './python/text-of.js';
  */
 
 /** `4`, `4.0` and `"4"`. */
-const Whole = z.unknown().transform((value, context) => {
+export const Whole = z.unknown().transform((value, context) => {
   const text = isLosslessNumber(value) ? value.value : value;
   const number = typeof text === 'string' && text.trim() !== '' ? Number(text) : text;
   if (typeof number === 'number' && Number.isSafeInteger(number)) return number;
@@ -31,7 +31,7 @@ const Flag = z.unknown().transform((value, context) => {
   return z.NEVER;
 });
 
-const Text = z.string({ error: ({ input }) => `expected text, got ${shown(input)}` });
+export const Text = z.string({ error: ({ input }) => `expected text, got ${shown(input)}` });
 
 const Params = z.custom<JsonObject>((value) => isObject(value as Json), {
   error: ({ input }) => `expected an object, got ${shown(input)}`,

@@ -107,7 +107,7 @@ function valueAt(config: JsonObject, path: string[]): Json | null {
   return at;
 }
 
-export function copyOf(value: Json): Json {
+function copyOf(value: Json): Json {
   if (Array.isArray(value)) return value.map(copyOf);
   if (typeof value !== 'object' || value === null || isLosslessNumber(value)) return value;
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, copyOf(item)]));

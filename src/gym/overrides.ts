@@ -5,7 +5,7 @@ import { isObject } from '../model/lossless-json.js';
 import { parseOverrideValue } from './override-value.js';
 
 /** One argument of the form `+key=value`. */
-export interface Override {
+interface Override {
   /** As it was typed. */
   text: string;
   /** The parts of a dotted key. */
@@ -25,7 +25,7 @@ export function parseOverrides(args: string[]): JsonObject {
   return config;
 }
 
-export function readOverride(text: string): Override {
+function readOverride(text: string): Override {
   if (text.startsWith('~')) {
     throw new Error(
       `${text}: nothing can be deleted, since only what is given here is there. Leave it out`,

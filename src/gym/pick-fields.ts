@@ -32,8 +32,9 @@ export function pickFields<T extends z.ZodObject>(
   const unknown: string[] = [];
   for (const [key, value] of Object.entries(withoutAliases(gym.config))) {
     if (fields.includes(key)) own[key] = value;
+    else if (isServer(value) || EFFECTIVE_KEYS.has(key)) continue;
     else if (hasNoEffect(key) || siblings.includes(key)) idle.push(key);
-    else if (!EFFECTIVE_KEYS.has(key) && !isServer(value) && !isVariable(key, { gym, fields })) {
+    else if (!isVariable(key, { gym, fields })) {
       unknown.push(`${key}: unknown field${didYouMean(key, fields)}`);
     }
   }
@@ -70,7 +71,8 @@ function refuseUnresolved(gym: GymConfig, keys: string[]): void {
 /** In upstream's words: what is missing and how to give it, then what is wrong. */
 function invalid(error: z.ZodError, given: Record<string, Json>): Error {
   const problems = problemsOf(error, given);
-  const isMissing = ({ where }: { where: string }): boolean => given[where] === undefined;
+  const isMissing = ({ where }: { where: string }): boolean =>
+    !where.includes('.') && given[where] === undefined;
   const missing = problems.filter(isMissing).map(({ where }) => where);
   const wrong = problems
     .filter((problem) => !isMissing(problem))

@@ -23,9 +23,11 @@ export async function skillsRef(directory: string, places: Places): Promise<Json
     );
   }
   const skills: JsonObject[] = [];
+  // A link that leads nowhere is neither a directory nor a file.
   for (const name of (await readdir(root)).sort(byCodePoints)) {
     const skill = path.join(root, name);
-    if ((await stat(skill)).isDirectory()) skills.push(await readSkill(skill));
+    const info = await stat(skill).catch(() => null);
+    if (info?.isDirectory() === true) skills.push(await readSkill(skill));
   }
   if (skills.length === 0) {
     throw new Error(
@@ -37,12 +39,11 @@ export async function skillsRef(directory: string, places: Places): Promise<Json
 }
 
 /** The first 12 hexadecimal digits of SHA-256 over path, NUL, bytes, NUL of every file, in the order of path components. */
-export async function hashDirectory(root: string): Promise<string> {
+async function hashDirectory(root: string): Promise<string> {
   const entries = await readdir(root, { recursive: true });
   const hash = createHash('sha256');
   for (const name of entries.sort(byParts)) {
     const file = path.join(root, name);
-    // A link that leads nowhere is no file.
     const info = await stat(file).catch(() => null);
     if (info?.isFile() !== true) continue;
     hash.update(`${name.split(path.sep).join('/')}\0`);

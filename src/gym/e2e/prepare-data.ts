@@ -1,0 +1,135 @@
+import type { FileHandle } from 'node:fs/promises';
+import { mkdir, open, rename, rm } from 'node:fs/promises';
+import path from 'node:path';
+import { describeError } from '../../model/faults.js';
+import type { JsonObject } from '../../model/lossless-json.js';
+import { isObject, parseJson } from '../../model/lossless-json.js';
+import { AGENT_REF } from '../keys.js';
+import { linesOf } from '../lines.js';
+import type { Prompt } from '../prompt.js';
+import { applyPrompt, checkPromptFits, loadPrompt } from '../prompt.js';
+import { dumpJson } from '../python/dump-json.js';
+import type { Places } from '../search-roots.js';
+import { exists, resolveUnderRoots } from '../search-roots.js';
+import type { Dataset } from './datasets.js';
+
+export interface Preparation extends Places {
+  datasets: Dataset[];
+  /** Where the rows go. */
+  file: string;
+  say: (text: string) => void;
+  signal: AbortSignal;
+}
+
+/**
+ * Writes the rows of the data sets as upstream collates them: the benchmark's prompt filled in, each row with its agent, repeated in
+ * place (reference: `TrainDataProcessor` at 07d6b0d). The file is there whole or not at all. Files are not downloaded: those that are
+ * missing are one error, with the command that gets each.
+ */
+export async function prepareData({
+  datasets,
+  file,
+  say,
+  signal,
+  ...places
+}: Preparation): Promise<void> {
+  await refuseMissing(datasets, places);
+  await mkdir(path.dirname(file), { recursive: true });
+  const unfinished = `${file}.unfinished`;
+  const target = await open(unfinished, 'w');
+  try {
+    for (const dataset of datasets) {
+      const { name, agent, num_repeats } = dataset;
+      if (num_repeats > 1)
+        say(`Dataset ${name} repeating ${num_repeats}x (in a pattern of abc to aabbcc)`);
+      const rows = await writeRows(target, { dataset, places, signal });
+      say(`Dataset ${name} for ${agent}: ${rows} rows`);
+    }
+    await target.close();
+    await rename(unfinished, file);
+  } catch (error) {
+    await target.close().catch(() => undefined);
+    await rm(unfinished, { force: true });
+    throw error;
+  }
+}
+
+async function refuseMissing(datasets: Dataset[], places: Places): Promise<void> {
+  const missing: string[] = [];
+  for (const { name, agent, jsonl_fpath, how_to_get } of datasets) {
+    const file = await resolveUnderRoots(jsonl_fpath, places);
+    if (await exists(file)) continue;
+    missing.push(
+      `  - ${file}: dataset ${name} of ${agent}; ${how_to_get === null ? 'put it there' : `get it by: ${how_to_get}`}`,
+    );
+  }
+  if (missing.length === 0) return;
+  throw new Error(`data files are missing (nothing is downloaded here):\n${missing.join('\n')}`);
+}
+
+/** Bytes that wait before they are written. */
+const CHUNK = 1024 * 1024;
+
+interface Writing {
+  dataset: Dataset;
+  places: Places;
+  signal: AbortSignal;
+}
+
+/** How many rows. */
+async function writeRows(
+  target: FileHandle,
+  { dataset, places, signal }: Writing,
+): Promise<number> {
+  const { jsonl_fpath, num_repeats, type, prompt_config } = dataset;
+  const source = await resolveUnderRoots(jsonl_fpath, places);
+  const prompt =
+    type === 'benchmark' && prompt_config !== null ? await loadPrompt(prompt_config, places) : null;
+  let waiting = '';
+  let line = 0;
+  for await (const text of linesOf(source)) {
+    signal.throwIfAborted();
+    line += 1;
+    const row = prepareRow(text, { dataset, prompt, where: `in '${source}' at line ${line}` });
+    waiting += `${dumpJson(row)}\n`.repeat(num_repeats);
+    if (waiting.length < CHUNK) continue;
+    await target.write(waiting);
+    waiting = '';
+  }
+  if (waiting !== '') await target.write(waiting);
+  return line * num_repeats;
+}
+
+interface RowPreparation {
+  dataset: Dataset;
+  prompt: Prompt | null;
+  where: string;
+}
+
+function prepareRow(text: string, { dataset, prompt, where }: RowPreparation): JsonObject {
+  const given = readRow(text, where);
+  const row = prompt === null ? given : withPrompt(given, { prompt, where });
+  return { ...row, [AGENT_REF]: { type: 'responses_api_agents', name: dataset.agent } };
+}
+
+function readRow(text: string, where: string): JsonObject {
+  try {
+    const value = parseJson(text);
+    if (!isObject(value)) throw new Error('expected a JSON object');
+    return value;
+  } catch (error) {
+    throw new Error(`Malformed JSON ${where}: ${describeError(error)}`, { cause: error });
+  }
+}
+
+function withPrompt(
+  row: JsonObject,
+  { prompt, where }: { prompt: Prompt; where: string },
+): JsonObject {
+  try {
+    checkPromptFits([row]);
+    return applyPrompt(row, prompt);
+  } catch (error) {
+    throw new Error(`Row ${where}: ${describeError(error)}`, { cause: error });
+  }
+}

@@ -1,0 +1,177 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { changedInputs } from '../../src/gym/changed-inputs.js';
+import { maxAttempts } from '../../src/gym/max-attempts.js';
+import type { Resumed } from '../../src/gym/resume.js';
+import { loadFromCache, readMaterialized } from '../../src/gym/resume.js';
+import type { GymRow } from '../../src/gym/row.js';
+
+const row = (task: number, more = ''): string =>
+  `{"_ng_task_index": ${task}, "_ng_rollout_index": 0, "agent_ref": {"name": "ag"}, "responses_create_params": {"input": "q${task}"}${more}}`;
+const failure = (task: number, more = ''): string =>
+  `{"_ng_task_index": ${task}, "_ng_rollout_index": 0, "_ng_failure_class": "x"${more}}`;
+
+const rowsOf = async (...lines: string[]): Promise<GymRow[]> =>
+  (await readMaterialized(lines)).rows;
+
+async function resume(files: { main?: string[]; failures?: string[] }): Promise<Resumed> {
+  const rows = await rowsOf(row(0), row(1), row(2));
+  return loadFromCache({
+    rows,
+    main: files.main ?? null,
+    failures: files.failures ?? null,
+    max_attempts: 3,
+  });
+}
+const left = ({ rows }: Resumed): string[] =>
+  rows.map(({ key, attempt_index }) => `${key.task}:${attempt_index}`);
+
+describe('resuming', () => {
+  // Upstream fails on a blank line of the main file.
+  test('a blank line is passed over and reported, wherever it is', async () => {
+    const resumed = await resume({ main: ['', row(0)], failures: ['  ', failure(1)] });
+    assert.deepEqual(left(resumed), ['1:1', '2:0']);
+    assert.deepEqual(resumed.problems, [
+      'results, line 1: a blank line: passed over',
+      'failures, line 1: a blank line: passed over',
+    ]);
+  });
+
+  test('a line that is JSON but no object is passed over and reported', async () => {
+    const { problems } = await resume({ main: ['[1]'], failures: ['5'] });
+    assert.deepEqual(problems, [
+      'results, line 1: no JSON object: passed over',
+      'failures, line 1: no JSON object: passed over',
+    ]);
+  });
+
+  test('a second result of a row is reported, and both stay', async () => {
+    const { problems, done } = await resume({ main: [row(0), row(0)] });
+    assert.equal(done.length, 2);
+    assert.deepEqual(problems, ['results, line 2: a second result of 0-0: both stay']);
+  });
+
+  // Upstream writes a line for each attempt; this project one for the last.
+  test('one failure line that says it was the third attempt counts as three', async () => {
+    const third = failure(0, ', "_ng_attempt_index": 2');
+    const second = failure(1, ', "_ng_attempt_index": 1');
+    const resumed = await resume({ failures: [third, second] });
+    assert.deepEqual(left(resumed), ['1:2', '2:0']);
+    assert.match(resumed.summary, /- 5 prior failure attempts \(2 unique tasks\) in sidecar/);
+    assert.match(resumed.summary, /- 1 hit max_attempts=3/);
+  });
+
+  test('lines of upstream and of this project add up to the larger count', async () => {
+    const resumed = await resume({
+      failures: [failure(0), failure(0, ', "_ng_attempt_index": 1')],
+    });
+    assert.deepEqual(left(resumed), ['0:2', '1:0', '2:0']);
+  });
+
+  // Upstream's fresh run leaves the sidecar as it is, and counts what is in it at the next resume.
+  test('failures of another collection are reported and never count', async () => {
+    const resumed = await resume({
+      failures: [
+        failure(7),
+        failure(0, ', "agent_ref": {"name": "other"}'),
+        failure(
+          1,
+          ', "responses_create_params": {"input": [{"role": "user", "content": "older"}]}',
+        ),
+        '{"_ng_failure_class": "x"}',
+      ],
+    });
+    assert.deepEqual(left(resumed), ['0:0', '1:0', '2:0']);
+    assert.deepEqual(resumed.problems, [
+      'failures, line 1: a failure of 7-0, which is no row of this collection: not counted',
+      'failures, line 2: a failure of 0-0 with another agent or input: not counted',
+      'failures, line 3: a failure of 1-0 with another agent or input: not counted',
+      'failures, line 4: no task and rollout index: not counted',
+    ]);
+  });
+
+  test("a failure that echoes the input in the agent's own form counts", async () => {
+    const messages =
+      '[{"role": "system", "content": "s"}, {"role": "user", "content": [{"type": "input_text", "text": "q1"}]}]';
+    const resumed = await resume({
+      failures: [
+        failure(0, ', "agent_ref": {"type": "responses_api_agents", "name": "ag"}'),
+        failure(1, `, "responses_create_params": {"input": ${messages}, "temperature": 1.0}`),
+      ],
+    });
+    assert.deepEqual(left(resumed), ['0:1', '1:1', '2:0']);
+    assert.deepEqual(resumed.problems, []);
+  });
+});
+
+describe('changed inputs', () => {
+  const changes = async (cached: string[], now: string[]): Promise<string[]> =>
+    changedInputs({ cached: await rowsOf(...cached), now: await rowsOf(...now) });
+
+  test('the same rows, in another order and with numbers in another form, are no change', async () => {
+    const a = row(0, ', "x": 1e-07, "y": 12345678901234567890, "_ng_attempt_index": 1');
+    const b = row(0, ', "y": 12345678901234567890, "x": 1e-7');
+    assert.deepEqual(await changes([a, row(1)], [row(1), b]), []);
+  });
+
+  test('each changed row is named with its first field that differs', async () => {
+    assert.deepEqual(
+      await changes(
+        [row(0, ', "a": {"b": [1, 2]}'), row(1), row(2), row(3, ', "n": 9007199254740993')],
+        [
+          row(0, ', "a": {"b": [1, 3]}'),
+          row(1, ', "new": "x"'),
+          row(4),
+          row(3, ', "n": 9007199254740992'),
+        ],
+      ),
+      [
+        'row 0-0: a.b.1 was 2, is 3',
+        'row 1-0: new was not there, is "x"',
+        'row 4-0: is new',
+        'row 3-0: n was 9007199254740993, is 9007199254740992',
+        'row 2-0: is gone',
+      ],
+    );
+  });
+
+  test('at most ten are named', async () => {
+    const many = Array.from({ length: 13 }, (_, task) => row(task));
+    const found = await changes(many, []);
+    assert.equal(found.length, 11);
+    assert.equal(found.at(-1), '… and 3 more rows');
+  });
+
+  test('rows that were lost with a torn line are no change', async () => {
+    const { rows, whole, problems } = await readMaterialized([row(0), '{"_ng_ta']);
+    assert.equal(whole, false);
+    assert.match(problems[0]!, /^materialized inputs, line 2: torn/);
+    assert.deepEqual(changedInputs({ cached: rows, now: await rowsOf(row(0), row(1)), whole }), []);
+  });
+});
+
+describe('NEMO_GYM_MAX_ROLLOUT_ATTEMPTS', () => {
+  const read = (value?: string): ReturnType<typeof maxAttempts> =>
+    maxAttempts(value === undefined ? {} : { NEMO_GYM_MAX_ROLLOUT_ATTEMPTS: value });
+
+  test('a positive integer counts, as Python reads one; unset and empty are 3', () => {
+    for (const [value, count] of [
+      ['5', 5],
+      [' 1_0 ', 10],
+      ['+2', 2],
+      ['', 3],
+    ] as const) {
+      assert.deepEqual(read(value), { max_attempts: count, warning: null });
+    }
+    assert.deepEqual(read(), { max_attempts: 3, warning: null });
+  });
+
+  test("anything else is 3, with upstream's warning", () => {
+    assert.deepEqual(read('x'), {
+      max_attempts: 3,
+      warning:
+        "WARNING: could not parse NEMO_GYM_MAX_ROLLOUT_ATTEMPTS='x' (invalid literal for int() with base 10: 'x'); falling back to default 3.",
+    });
+    assert.match(read('-1').warning ?? '', /must be >= 1, got -1/);
+  });
+});
