@@ -129,7 +129,7 @@ async function collectOn(
       screen.say(howToContinue(running.state, { deployment }));
       return outcome(130);
     }
-    return outcome(await finish(played, { collecting, agents, deployment }));
+    return outcome(await finish(played, { collecting, agents }));
   } finally {
     await client.close();
   }
