@@ -75,6 +75,9 @@ async function collectPrepared(
   }
 }
 
+/** Of one worker process (`MOST.steps` of workers/memory.ts). */
+const MOST_AT_ONCE = 256;
+
 /** Here agents are only asked where they are, and for their metrics. */
 const NEVER_RUN = { timeout_ms: toMs('1m'), max_answer_bytes: 1 };
 
@@ -101,6 +104,11 @@ async function collectOn(
   try {
     const parallel = request.config.num_samples_in_parallel ?? 0;
     if (parallel > 0) screen.say(`Querying with ${parallel} concurrent requests`);
+    if (deployment.own && parallel > MOST_AT_ONCE) {
+      screen.say(
+        `A worker plays at most ${MOST_AT_ONCE} rows at once: for more of them, --config with a deployment of several workers`,
+      );
+    }
     // From here on files change.
     signal.throwIfAborted();
     const starting = { request, files, deployment, client, max_attempts };
@@ -121,7 +129,7 @@ async function collectOn(
       screen.say(howToContinue(running.state, { deployment }));
       return outcome(130);
     }
-    return outcome(await finish(played, { collecting, agents, deployment }));
+    return outcome(await finish(played, { collecting, agents }));
   } finally {
     await client.close();
   }
