@@ -68,6 +68,26 @@ One step of environment NAME per line of FILE, {"message_log": [..], "metadata":
 and no generation service is needed. The exit code is 1 when any line failed.`,
     load: async () => (await import('./step.js')).stepCommand,
   },
+  aggregate: {
+    usage: `temporal-rollout aggregate +input_glob=PATTERN[,PATTERN…] +output_jsonl_fpath=FILE [+merge_shards=false]
+                           [--answer-key FIELD] [--subset-key FIELD]
+
+NeMo Gym's \`ng_aggregate_rollouts\`: reads the result files (JSONL) that match, and writes them as one, FILE, sorted by task
+and rollout, and their metrics beside it, <FILE's stem>_aggregate_metrics.json. A result that stands there twice is
+reported, and the first one kept; so is a line that is no result. The metrics of an agent are what its server's
+/aggregate_metrics answers, found by the head server (default 127.0.0.1:11000, +head_server.port=N); where no server
+answers they are computed here, with pass@k of the reward beside upstream's default metrics: with majority@k of the
+answers that the results have as --answer-key, and once more for each value of --subset-key. No Temporal server is needed.`,
+    load: async () => (await import('./aggregate.js')).aggregateCommand,
+  },
+  profile: {
+    usage: `temporal-rollout profile +materialized_inputs_jsonl_fpath=FILE +rollouts_jsonl_fpath=FILE
+                         [++allow_partial_rollouts=true]
+
+NeMo Gym's \`ng_reward_profile\`: from the materialised inputs and the results of a collection, statistics per task,
+<stem>_reward_profiling.jsonl, and per agent, <stem>_agent_metrics.json. No Temporal server is needed.`,
+    load: async () => (await import('./profile.js')).profileCommand,
+  },
   up: {
     usage: `temporal-rollout up [--exit]
 

@@ -6,7 +6,7 @@ import { ANSWER_LIMITS, askAgent, type AnswerLimits } from './metrics/agent-answ
 import { agentRows, type AgentRows } from './metrics/agent-rows.js';
 import { indentedJson, indentedObject } from './metrics/indented-json.js';
 import { writeNewFile, type NewFile } from './metrics/new-file.js';
-import { agentMetrics, agentRef, groupMetrics, keyMetrics } from './metrics/profile.js';
+import { agentRef, createProfiler, keyMetrics } from './metrics/profile.js';
 import { objectText } from './metrics/json-members.js';
 import { readRows, type ReadRows } from './metrics/read-rows.js';
 import { rewardPasses } from './metrics/reward-passes.js';
@@ -18,6 +18,10 @@ export interface AggregateOptions {
   output: string;
   /** Writes the results there too, sorted by key. */
   merge?: boolean;
+  /** Of metrics that are computed here: the field of the extracted answer, for majority@k. */
+  answer_key?: string | null;
+  /** The field that tells tasks apart, for pass@k of each subset. */
+  subset_key?: string | null;
   /** Where the agent's server is; null: nobody knows. */
   urlOf: (agent: string) => Promise<string | null>;
   /** Of an agent server's answer. */
@@ -34,7 +38,9 @@ export interface AggregateOptions {
  */
 export async function aggregate(options: AggregateOptions): Promise<string | null> {
   const { inputs, output, merge = false, signal, report } = options;
-  const read = await readRows({ files: inputs, signal, report, results: true });
+  const { answer_key = null, subset_key = null } = options;
+  const label_keys = [answer_key, subset_key].filter((key) => key !== null);
+  const read = await readRows({ files: inputs, signal, report, results: true, label_keys });
   try {
     const { agents, rows } = agentRows(read, report);
     await mkdir(path.dirname(output), { recursive: true });
@@ -96,8 +102,9 @@ interface Entry {
 
 async function entryOf(
   { agent, rows }: { agent: string; rows: AgentRows['rows'] },
-  { urlOf, read, limits = ANSWER_LIMITS, signal, report }: Omit<Aggregation, 'agents'>,
+  aggregation: Omit<Aggregation, 'agents'>,
 ): Promise<Entry> {
+  const { urlOf, read, limits = ANSWER_LIMITS, signal, report } = aggregation;
   function* lines(): Generator<string> {
     for (const row of rows) yield read.index.read(row);
   }
@@ -113,16 +120,20 @@ async function entryOf(
     const why = describeError(error);
     report(`the metrics of ${agent} are computed here: its server does not (${why})`);
   }
-  return computedEntry(read, rows);
+  return computedEntry(aggregation, rows);
 }
 
 /** What a server with default hooks answers, and pass@k. */
-function computedEntry({ table }: ReadRows, rows: AgentRows['rows']): Entry {
-  const metrics = agentMetrics(table, { all: rows, own: rows });
-  const passes = rewardPasses(table, rows);
-  const groups = groupMetrics({
-    table,
-    rows,
+function computedEntry(
+  { read: { table, labels }, answer_key = null, subset_key = null }: Omit<Aggregation, 'agents'>,
+  rows: AgentRows['rows'],
+): Entry {
+  const profiler = createProfiler(table, rows);
+  const metrics = profiler.agent(rows);
+  const answers = answer_key === null ? null : (labels.at(0) ?? null);
+  const subsets = subset_key === null ? null : (labels.at(-1) ?? null);
+  const passes = rewardPasses({ table, answers, subsets }, rows);
+  const groups = profiler.groups({
     sampleOf: () => '{"agent_ref":{"name":"agent"}}',
     expectedOf: (_task, found) => found,
   });

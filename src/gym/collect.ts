@@ -2,6 +2,7 @@ import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { Agents } from '../environments/gym-agent/agents.js';
 import { createAgents } from '../environments/gym-agent/agents.js';
+import type { BatchClient } from '../local/batch-client.js';
 import { connectBatchClient } from '../local/batch-client.js';
 import { toMs } from '../model/durations.js';
 import { checkAgents } from './collection/agents-check.js';
@@ -75,6 +76,21 @@ async function collectPrepared(
   }
 }
 
+async function connect({ server }: Deployment): Promise<BatchClient> {
+  try {
+    return await connectBatchClient(server);
+  } catch (cause) {
+    const { address } = server.options;
+    throw new Error(
+      `no Temporal server at ${address}; start it, or name it in temporal.yaml or TEMPORAL_ADDRESS`,
+      { cause },
+    );
+  }
+}
+
+/** Of one worker process (`MOST.steps` of workers/memory.ts). */
+const MOST_AT_ONCE = 256;
+
 /** Here agents are only asked where they are, and for their metrics. */
 const NEVER_RUN = { timeout_ms: toMs('1m'), max_answer_bytes: 1 };
 
@@ -97,10 +113,15 @@ async function collectOn(
   }: { prepared: Prepared; collecting: Collecting; agents: Pick<Agents, 'urlOf'> },
 ): Promise<CollectionOutcome> {
   const { request, files, shown, screen, signal, max_attempts } = collecting;
-  const client = await connectBatchClient(deployment.server);
+  const client = await connect(deployment);
   try {
     const parallel = request.config.num_samples_in_parallel ?? 0;
     if (parallel > 0) screen.say(`Querying with ${parallel} concurrent requests`);
+    if (deployment.own && parallel > MOST_AT_ONCE) {
+      screen.say(
+        `A worker plays at most ${MOST_AT_ONCE} rows at once: for more of them, --config with a deployment of several workers`,
+      );
+    }
     // From here on files change.
     signal.throwIfAborted();
     const starting = { request, files, deployment, client, max_attempts };
@@ -121,7 +142,7 @@ async function collectOn(
       screen.say(howToContinue(running.state, { deployment }));
       return outcome(130);
     }
-    return outcome(await finish(played, { collecting, agents, deployment }));
+    return outcome(await finish(played, { collecting, agents }));
   } finally {
     await client.close();
   }

@@ -9,7 +9,7 @@ import {
 } from './metrics/completion-summary.js';
 import { membersOf, objectText } from './metrics/json-members.js';
 import { writeNewFile, type NewFile } from './metrics/new-file.js';
-import { agentMetrics, agentRef, groupMetrics } from './metrics/profile.js';
+import { agentRef, createProfiler, type Profiler } from './metrics/profile.js';
 import { readRows, type ReadRows } from './metrics/read-rows.js';
 
 export interface ProfileOptions {
@@ -28,9 +28,10 @@ export interface ProfileFiles {
   agent_metrics: string;
 }
 
-interface Sides {
+interface Profile {
   inputs: ReadRows;
-  results: ReadRows;
+  alignment: Alignment;
+  profiler: Profiler;
 }
 
 /** Upstream's reward profile of a collection, in two files beside its results. Throws with upstream's texts where results and rows do not match. */
@@ -48,10 +49,10 @@ export async function rewardProfile(
     const refusal = mismatch.extra ?? (options.allow_partial_rollouts ? null : mismatch.missing);
     if (refusal !== null) throw new Error(refusal);
     const { reward_profiling, agent_metrics } = collectionFiles(rollouts);
-    await writeNewFile(reward_profiling, (out) => writeGroups(out, { inputs, results, alignment }));
-    await writeNewFile(agent_metrics, (out) =>
-      out.write(agentsText({ inputs, results }, alignment)),
-    );
+    const profiler = createProfiler(results.table, alignment.results);
+    const profile = { inputs, alignment, profiler };
+    await writeNewFile(reward_profiling, (out) => writeGroups(out, profile));
+    await writeNewFile(agent_metrics, (out) => out.write(agentsText(profile)));
     const summary = completionSummary(inputs.table, alignment);
     return { summary, files: { reward_profiling, agent_metrics } };
   } finally {
@@ -59,19 +60,14 @@ export async function rewardProfile(
   }
 }
 
-async function writeGroups(
-  out: NewFile,
-  { inputs, results, alignment }: Sides & { alignment: Alignment },
-): Promise<void> {
+async function writeGroups(out: NewFile, { inputs, alignment, profiler }: Profile): Promise<void> {
   const expected = countByTask(inputs.table, alignment.all);
   const firstOf = new Map<number, number>();
   for (const row of alignment.inputs) {
     const { task } = inputs.table.keyOf(row);
     if (!firstOf.has(task)) firstOf.set(task, row);
   }
-  const groups = groupMetrics({
-    table: results.table,
-    rows: alignment.results,
+  const groups = profiler.groups({
     sampleOf: (task) => sampleText(inputs.index.read(firstOf.get(task) ?? 0)),
     expectedOf: (task) => expected.get(task) ?? 0,
   });
@@ -87,8 +83,7 @@ function sampleText(line: string): string {
 }
 
 /** Sorted by name; the agent of a result is that of its row. */
-function agentsText({ inputs, results }: Sides, alignment: Alignment): string {
-  const { table } = results;
+function agentsText({ inputs, alignment, profiler }: Profile): string {
   const pairs = alignment.results.map((_, pair) => pair);
   const agents = splitByAgent(pairs, (pair) => {
     const row = alignment.inputs[pair] ?? 0;
@@ -102,8 +97,6 @@ function agentsText({ inputs, results }: Sides, alignment: Alignment): string {
       rows: rows.map((pair) => alignment.results[pair] ?? 0),
     }))
     .sort((a, b) => Buffer.compare(Buffer.from(a.agent), Buffer.from(b.agent)))
-    .map(({ agent, rows }) =>
-      objectText([...agentMetrics(table, { all: alignment.results, own: rows }), agentRef(agent)]),
-    );
+    .map(({ agent, rows }) => objectText([...profiler.agent(rows), agentRef(agent)]));
   return `[${entries.join(',')}]`;
 }

@@ -121,7 +121,7 @@ test('whatever an agent answers is a result or a failure of its row, and changed
   const args = ['+disable_aggregation=true'];
   const { code, output } = await collect(options({ args, attempts: 1 }));
   assert.equal(code, 1, output);
-  assert.match(output, /1 rows have neither a result nor a failure \(5-0\)/);
+  assert.match(output, /1 row with neither a result nor a failure \(5-0\)/);
   assert.match(output, /Skipping aggregate-metrics computation because disable_aggregation=True/);
   const main = readRows(at('out/results.jsonl'));
   assert.deepEqual(main.map(nameOf).toSorted(), ['2-0', '7-0']);

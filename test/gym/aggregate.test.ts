@@ -7,6 +7,7 @@ import { expandGlobs } from '../../src/gym/metrics/glob.js';
 import {
   formatJson,
   isObject,
+  jsonNumber,
   parseJson,
   type Json,
   type JsonObject,
@@ -183,6 +184,37 @@ describe('the aggregate metrics of shards', () => {
     assert.equal(said[10], '4 more lines were skipped');
     const [entry] = (await metrics()) as JsonObject[];
     assert.equal(objectsAt(entry ?? {}, 'group_level_metrics').length, 1);
+  });
+
+  test('majority@k and subsets are upstream’s, where answers and subsets are named', async (t) => {
+    for (const { golden } of gymMetricsGoldens('passk_random_03', 'passk_random_15')) {
+      const { at, write, metrics, ...own } = await bed(t);
+      const tasks = golden['tasks'] as JsonObject[][];
+      const rows = tasks.flatMap((rollouts, task) =>
+        rollouts.map((rollout, index) => ({
+          ...rollout,
+          _ng_task_index: jsonNumber(task),
+          _ng_rollout_index: jsonNumber(index),
+          agent_ref: { name: 'ag' },
+        })),
+      );
+      await write('a.jsonl', rows);
+      const keys = { answer_key: 'answer', subset_key: 'difficulty' };
+      await own.aggregate({ inputs: [at('a.jsonl')], ...keys });
+      const [entry] = (await metrics()) as JsonObject[];
+      const found = objectAt(entry ?? {}, 'agent_metrics');
+      const expected = objectAt(golden, 'expected');
+      const ours = (text: string): string => text.replace('/accuracy', '/reward');
+      for (const part of ['metrics', 'with_avg_sample_std_dev', 'subset_by_difficulty']) {
+        for (const [name, value] of Object.entries(objectAt(expected, part))) {
+          if (name !== 'per_sample_aggregate') assertClose(found[ours(name)] ?? null, value);
+        }
+      }
+      const [majority = ''] = Object.keys(
+        objectAt(objectAt(expected, 'highest_k'), 'majority@{k}'),
+      );
+      assert.ok(ours(majority) in objectAt(entry ?? {}, 'key_metrics'));
+    }
   });
 
   test('no results: no metrics file', async (t) => {

@@ -94,7 +94,7 @@ describe('a second claim', () => {
     await first.append(start);
     await first.sync();
     await elsewhere().claim(REF, by);
-    await first.append(a.run());
+    await first.append(entryOf(a.run()));
     await assert.rejects(first.sync(), faultOf('StoreFault', 'taken over'));
   });
 
@@ -103,7 +103,7 @@ describe('a second claim', () => {
     const first = await store.claim(REF, by);
     await first.append(start);
     await first.sync();
-    await first.append(a.run());
+    await first.append(entryOf(a.run()));
     await first.commit();
     assert.equal((await elsewhere().claim(REF, by)).trajectory.agent.attempts, 1);
   });

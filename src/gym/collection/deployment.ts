@@ -160,6 +160,7 @@ async function writeSettings(
     inputs_dir: path.join(folder, 'inputs'),
     generation: {},
     environments: { [ENVIRONMENT]: { kind: 'gym_agent', head_server } },
+    worker: { roles: ['workflow', 'environment'] },
   };
   await writeWhole(target, [
     '# Written by each start of `temporal-rollout collect` without --config',

@@ -10,6 +10,8 @@ import type { CollectionState } from './state.js';
 
 const NAMED = 5;
 
+const rowsText = (count: number): string => (count === 1 ? '1 row' : `${formatNumber(count)} rows`);
+
 /** What is said when the batch is started. */
 export function introduction(
   { batch_id }: CollectionState,
@@ -21,12 +23,9 @@ export function introduction(
     ui_url === null
       ? `Temporal server  ${server.options.address}, namespace ${namespace}`
       : `Web UI           ${ui_url}/namespaces/${namespace}/workflows/${encodeURIComponent(batch_id)}`;
-  return [
-    `Collecting rollouts: ${formatNumber(rows)} rows`,
-    `batch            ${batch_id}`,
-    where,
-    '',
-  ].join('\n');
+  return [`Collecting rollouts: ${rowsText(rows)}`, `batch            ${batch_id}`, where, ''].join(
+    '\n',
+  );
 }
 
 /** What is said when it is left before its end. */
@@ -42,11 +41,7 @@ export function howToContinue(
 /** Aggregates and says what came of it. Returns the exit code. */
 export async function finish(
   played: Played | null,
-  {
-    collecting,
-    agents,
-    deployment,
-  }: { collecting: Collecting; agents: Pick<Agents, 'urlOf'>; deployment: Deployment },
+  { collecting, agents }: { collecting: Collecting; agents: Pick<Agents, 'urlOf'> },
 ): Promise<number> {
   const { request, files, shown, screen, signal } = collecting;
   const { say } = screen;
@@ -79,11 +74,10 @@ export async function finish(
   const failed = played?.tally.failed ?? 0;
   if (failed > 0) {
     say(
-      `${formatNumber(failed)} rows failed: they are in ${shown.failures}, and in no metric. +resume_from_cache=true plays them again while attempts last.`,
+      `${rowsText(failed)} failed: see ${shown.failures}; no metric counts them. +resume_from_cache=true plays them again while attempts last.`,
     );
   }
   for (const problem of problems) say(problem);
-  if (deployment.ui_url !== null && problems.length > 0) say(`Web UI: ${deployment.ui_url}`);
   return problems.length === 0 ? 0 : 1;
 }
 
@@ -98,7 +92,7 @@ function problemsOf(played: Played | null, { results }: { results: number }): st
     ...(missing.length === 0
       ? []
       : [
-          `${formatNumber(missing.length)} rows have neither a result nor a failure (${named}): +resume_from_cache=true plays them.`,
+          `${rowsText(missing.length)} with neither a result nor a failure (${named}): +resume_from_cache=true plays what is missing.`,
         ]),
     ...(results === 0 ? ['Nothing produced a result: there is no score.'] : []),
   ];

@@ -133,7 +133,7 @@ function createWriter({ main, failures, onRouted }: FollowerOptions) {
 }
 
 /** What a rollout's end is in upstream's files. */
-export function routeOutcome(row: GymRow, outcome: Ended): Routed {
+function routeOutcome(row: GymRow, outcome: Ended): Routed {
   const { attempt, text } = outcome;
   if (outcome.kind === 'result') return routeAnswer({ row, attempt, text: outcome.text });
   const { terminal, type, message, status } = outcome;

@@ -12,7 +12,7 @@ export function expandGlobs(patterns: string, cwd: string): string[] {
 
 const MAGIC = /[*?[]/;
 
-export const isPattern = (text: string): boolean => MAGIC.test(text);
+const isPattern = (text: string): boolean => MAGIC.test(text);
 
 function matches(pattern: string, cwd: string): string[] {
   const { root } = path.parse(pattern);

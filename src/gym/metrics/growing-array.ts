@@ -12,7 +12,7 @@ export interface GrowingArray {
 }
 
 /** `create` makes a chunk of so many numbers. */
-export function createGrowingArray(create: (length: number) => Numbers): GrowingArray {
+function createGrowingArray(create: (length: number) => Numbers): GrowingArray {
   const chunks: Numbers[] = [];
   let length = 0;
   return {

@@ -1,32 +1,37 @@
 import { AGENT_REF, TASK_INDEX } from '../keys.js';
-import { columnsOf, describe, type Columns, type Rows } from './describe.js';
+import { columnsOf, createDescriber, type Described, type Rows } from './describe.js';
 import { floatText } from './python-number.js';
 import { rolloutInfo } from './rollout-info.js';
 import type { RolloutTable } from './rollout-table.js';
 
 /** Of an object: a name and the JSON text of its value. */
-export type Entries = [name: string, text: string][];
+export type Entries = Described;
 
 export interface ProfileInput {
-  table: RolloutTable;
-  /** Sorted by key, no key twice. */
-  rows: Rows;
   /** The JSON text of a group's `sample`. */
   sampleOf: (task: number) => string;
   /** How many rollouts the task should have. */
   expectedOf: (task: number, found: number) => number;
 }
 
-/** One object per task, in the order of task indexes; each is made when it is asked for. */
-export function* groupMetrics(input: ProfileInput): Generator<Entries> {
-  const { table, rows } = input;
-  const columns = columnsOf(table, rows);
-  for (const group of groupsOf(table, rows)) yield groupEntries({ ...input, columns }, group);
+export interface Profiler {
+  /** One object per task, in the order of task indexes; each is made when it is asked for. */
+  groups(input: ProfileInput): Generator<Entries>;
+  /** Statistics over some of the rows, as the metrics of one agent. */
+  agent(own: Rows): Entries;
 }
 
-/** Upstream's statistics over some rows of `all`, as the metrics of one agent. */
-export function agentMetrics(table: RolloutTable, { all, own }: { all: Rows; own: Rows }): Entries {
-  return describe({ table, columns: columnsOf(table, all) }, own);
+/** Upstream's statistics of rows that are profiled together; sorted by key, no key twice. */
+export function createProfiler(table: RolloutTable, rows: Rows): Profiler {
+  const describe = createDescriber(table, columnsOf(table, rows));
+  return {
+    groups: function* (input) {
+      for (const group of groupsOf(table, rows)) {
+        yield groupEntries(group, { ...input, table, described: describe(group) });
+      }
+    },
+    agent: describe,
+  };
 }
 
 export const agentRef = (name: string): [name: string, text: string] => [
@@ -48,11 +53,16 @@ export function* groupsOf(table: RolloutTable, rows: Rows): Generator<Rows> {
   }
 }
 
-const taskAt = (table: RolloutTable, row: number | undefined): number => table.keyOf(row ?? 0).task;
+const taskAt = (table: RolloutTable, row: number | undefined): number => table.taskOf(row ?? 0);
 
 function groupEntries(
-  { table, columns, sampleOf, expectedOf }: ProfileInput & { columns: Columns },
   group: Rows,
+  {
+    table,
+    described,
+    sampleOf,
+    expectedOf,
+  }: ProfileInput & { table: RolloutTable; described: Described },
 ): Entries {
   const task = taskAt(table, group[0]);
   const found = group.length;
@@ -61,7 +71,7 @@ function groupEntries(
   const infos = Array.from(group, (row) => rolloutInfo(table, row));
   return [
     [TASK_INDEX, String(task)],
-    ...describe({ table, columns }, group),
+    ...described,
     ['sample', sampleOf(task)],
     ['num_rollouts', String(found)],
     ['expected_num_rollouts', String(expected)],

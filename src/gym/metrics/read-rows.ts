@@ -2,15 +2,18 @@ import { describeError } from '../../model/faults.js';
 import { FAILURE_CLASS, NO_PERSIST } from '../keys.js';
 import { eachLine, type FileLine } from './file-lines.js';
 import { membersOf, type Members } from './json-members.js';
+import { createLabels, type Labels } from './labels.js';
 import { createLineIndex, type LineIndex } from './line-index.js';
 import { createProblemList } from './problem-list.js';
-import { agentOf, cellsOf, rowKeyOf } from './rollout-cells.js';
+import { agentOf, cellsOf, rowKeyOf, type RolloutCells } from './rollout-cells.js';
 import { createRolloutTable, type RolloutTable } from './rollout-table.js';
 
 /** The rows of some files: row n of the table is row n of the index. */
 export interface ReadRows {
   table: RolloutTable;
   index: LineIndex;
+  /** The fields that were asked for. */
+  labels: Labels[];
 }
 
 export interface ReadRowsOptions {
@@ -22,13 +25,16 @@ export interface ReadRowsOptions {
   results: boolean;
   /** A line that cannot be used is an error, as it is for upstream. */
   strict?: boolean;
+  /** Top-level fields whose values are kept to be compared. */
+  label_keys?: readonly string[];
 }
 
 /** One line at a time; what is kept of it are its numbers and its place. */
 export async function readRows(options: ReadRowsOptions): Promise<ReadRows> {
-  const { files, signal, report, results, strict = false } = options;
+  const { files, signal, report, results, strict = false, label_keys = [] } = options;
   const table = createRolloutTable();
   const index = createLineIndex(files);
+  const labels = label_keys.map((key) => ({ key, ...createLabels() }));
   const problems = createProblemList('lines were skipped', report);
   for (const [file, name] of files.entries()) {
     await eachLine(name, (line) => {
@@ -40,12 +46,13 @@ export async function readRows(options: ReadRowsOptions): Promise<ReadRows> {
         return;
       }
       table.add(read.row);
+      for (const label of labels) label.add(read.members.get(label.key));
       const { offset, bytes, number } = line;
       index.add({ file, offset, bytes, number, agent: read.agent });
     });
   }
   problems.end();
-  return { table, index };
+  return { table, index, labels };
 }
 
 interface Malformed {
@@ -59,7 +66,7 @@ const malformed = ({ name, line, problem }: Malformed): string =>
   `Malformed JSON in '${name}' at line ${line.number}: ${problem}`;
 
 type ReadLine =
-  | { row: ReturnType<typeof cellsOf>; agent: string | null }
+  | { row: RolloutCells; agent: string | null; members: Members }
   | { problem: string; malformed: boolean };
 
 function readLine(text: string, results: boolean): ReadLine {
@@ -81,7 +88,7 @@ function readLine(text: string, results: boolean): ReadLine {
     return { problem: 'it is a failure, which has no reward', malformed: false };
   }
   const row = results ? cellsOf(members, key) : { key, cells: [] };
-  return { row, agent: agentOf(members) };
+  return { row, agent: agentOf(members), members };
 }
 
 function isFailure(members: Members): boolean {

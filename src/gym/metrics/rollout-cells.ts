@@ -5,37 +5,60 @@ import { membersOf, type Members } from './json-members.js';
 /** The numbers of one result, as they are written into tables. */
 export interface RolloutCells {
   key: RowKey;
-  /** In the order of the result's keys, those of `response.usage` last. */
+  /** In the order of the result's keys, then of those of `response.usage`. */
   cells: Cell[];
 }
 
+/** A number in one of its places: most stand in both, the column of their name and the row's `rollout_infos`. */
 export interface Cell {
   name: string;
   /** It stands in `response.usage`. */
   usage: boolean;
-  /** null: no number, but it must be known: a reward that is none, or a usage field that hides a result's. */
-  value: number | null;
+  /** NaN: no number, which only `info` shows. */
+  value: number;
   /** Python reads it as an int (booleans are). */
   whole: boolean;
-  /** Its JSON text where `value` does not give it: a boolean reward, an integer beyond 2^53, anything that is no number. */
+  /** Its JSON text where `value` does not give it: of a boolean reward, an integer beyond 2^53, a reward that is no number. */
   text: string | null;
+  /** It counts in its column's statistics. */
+  counts: boolean;
+  /** It is shown in `rollout_infos`. */
+  shown: boolean;
 }
 
-/** What upstream's profiler takes of a result: its numbers and booleans, and those of `response.usage`. */
+/**
+ * What upstream's profiler takes of a result: its numbers and booleans, and those of `response.usage`. Where both have a name, the
+ * column has the usage's value (none, if that is no number), in the result's place; `rollout_infos` show the result's, in the usage's place.
+ */
 export function cellsOf(members: Members, key: RowKey): RolloutCells {
+  const usage = usageOf(members);
   const cells: Cell[] = [];
-  const numbers = new Set<string>();
+  const replaced = new Map<string, Cell>();
   for (const [name, text] of members) {
     if (name === TASK_INDEX || name === ROLLOUT_INDEX || name === 'response') continue;
-    const cell = cellOf(text, { name, usage: false });
-    if (cell.value === null && name !== 'reward') continue;
-    cells.push(cell);
-    if (cell.value !== null) numbers.add(name);
+    const own = cellOf(text, { name, usage: false });
+    if (Number.isNaN(own.value)) {
+      if (name === 'reward') cells.push({ ...own, counts: false });
+      continue;
+    }
+    const other = usage?.get(name);
+    if (other === undefined || name === 'reward') {
+      cells.push(own);
+      continue;
+    }
+    const instead = cellOf(other, { name, usage: true });
+    if (Number.isNaN(instead.value)) {
+      cells.push({ ...own, counts: false });
+    } else {
+      cells.push({ ...instead, usage: false, shown: false });
+      replaced.set(name, { ...own, usage: true, counts: false });
+    }
   }
-  for (const [name, text] of usageOf(members) ?? []) {
-    if (name === TASK_INDEX || name === ROLLOUT_INDEX) continue;
-    const cell = cellOf(text, { name, usage: true });
-    if (cell.value !== null || numbers.has(name)) cells.push(cell);
+  for (const [name, text] of usage ?? []) {
+    const isReward = name === 'reward' && members.has(name);
+    if (name === TASK_INDEX || name === ROLLOUT_INDEX || isReward) continue;
+    const cell = replaced.get(name) ?? cellOf(text, { name, usage: true });
+    if (!Number.isNaN(cell.value)) cells.push(cell);
   }
   return { key, cells };
 }
@@ -47,15 +70,22 @@ export function usageOf(members: Members): Members | null {
 }
 
 function cellOf(text: string, { name, usage }: Pick<Cell, 'name' | 'usage'>): Cell {
-  if (text === 'true' || text === 'false') {
-    const isReward = name === 'reward' && !usage;
-    const value = text === 'true' ? 1 : 0;
-    return { name, usage, value, whole: true, text: isReward ? text : null };
-  }
-  if (!isNumber(text)) return { name, usage, value: null, whole: false, text };
-  const value = Number(text);
-  const whole = !/[.eE]/.test(text);
-  return { name, usage, value, whole, text: whole && !Number.isSafeInteger(value) ? text : null };
+  const isBoolean = text === 'true' || text === 'false';
+  const value = isBoolean ? Number(text === 'true') : isNumber(text) ? Number(text) : Number.NaN;
+  const whole = isBoolean || (!Number.isNaN(value) && !/[.eE]/.test(text));
+  const isReward = name === 'reward' && !usage;
+  const isLarge = whole && !Number.isSafeInteger(value);
+  const isOdd = isReward && (isBoolean || Number.isNaN(value));
+  // One literal for all: a million results have ten million of these.
+  return {
+    name,
+    usage,
+    value,
+    whole,
+    text: isLarge || isOdd ? text : null,
+    counts: true,
+    shown: true,
+  };
 }
 
 const isNumber = (text: string): boolean => {

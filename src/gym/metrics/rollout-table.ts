@@ -2,36 +2,36 @@ import type { RowKey } from '../row.js';
 import { growingBytes, growingDoubles, growingIntegers } from './growing-array.js';
 import type { Cell, RolloutCells } from './rollout-cells.js';
 
-/** A cell as it is read back. */
-export interface StoredCell extends Omit<Cell, 'name'> {
-  /** The number of its name, in `names`. */
-  column: number;
-}
-
 /**
  * The numbers of many results, about 13 bytes each: a row is a run of cells, so that rows with other keys than their
  * neighbours' cost nothing, and each keeps the order of its own keys.
  */
 export interface RolloutTable {
   readonly size: number;
+  /** Of columns, by number. */
   readonly names: readonly string[];
   /** Returns the row's number. */
   add(row: RolloutCells): number;
   keyOf(row: number): RowKey;
-  cellsOf(row: number): StoredCell[];
+  taskOf(row: number): number;
+  /** A row's cells go up to the next row's first one, which the last row's end stands for too. */
+  firstCell(row: number): number;
+  columnOf(cell: number): number;
+  /** NaN: no number. */
+  valueOf(cell: number): number;
+  /** Some of the flags COUNTS, SHOWN, WHOLE and USAGE. */
+  flagsOf(cell: number): number;
+  /** Its JSON text where value and flags do not give it. */
+  textOf(cell: number): string | undefined;
 }
 
-/** Kinds of stored cells: the value of a TEXT is the place of its text. */
-const REAL = 0;
-const WHOLE = 1;
-const TEXT = 2;
-const USAGE = 4;
+export const COUNTS = 1;
+export const SHOWN = 2;
+export const WHOLE = 4;
+export const USAGE = 8;
 
-interface KeptText {
-  text: string;
-  value: number | null;
-  whole: boolean;
-}
+const flagsOf = ({ counts, shown, whole, usage }: Cell): number =>
+  (counts ? COUNTS : 0) | (shown ? SHOWN : 0) | (whole ? WHOLE : 0) | (usage ? USAGE : 0);
 
 /** Empty; it only grows. */
 export function createRolloutTable(): RolloutTable {
@@ -40,11 +40,10 @@ export function createRolloutTable(): RolloutTable {
   const firstCells = growingDoubles();
   const columns = growingIntegers();
   const values = growingDoubles();
-  const kinds = growingBytes();
+  const flags = growingBytes();
+  const texts = new Map<number, string>();
   const names: string[] = [];
   const columnOf = new Map<string, number>();
-  const texts: KeptText[] = [];
-  const placeOf = new Map<string, number>();
 
   const column = (name: string): number => {
     const known = columnOf.get(name);
@@ -52,46 +51,30 @@ export function createRolloutTable(): RolloutTable {
     columnOf.set(name, names.length);
     return names.push(name) - 1;
   };
-  const place = ({ text, value, whole }: KeptText): number => {
-    const known = placeOf.get(text);
-    if (known !== undefined) return known;
-    placeOf.set(text, texts.length);
-    return texts.push({ text, value, whole }) - 1;
-  };
-  const add = ({ key, cells }: RolloutCells): number => {
-    tasks.push(key.task);
-    rollouts.push(key.rollout);
-    firstCells.push(columns.length);
-    for (const { name, usage, value, whole, text } of cells) {
-      columns.push(column(name));
-      const isText = text !== null || value === null;
-      kinds.push((isText ? TEXT : whole ? WHOLE : REAL) | (usage ? USAGE : 0));
-      values.push(isText ? place({ text: text ?? 'null', value, whole }) : value);
-    }
-    return tasks.length - 1;
-  };
-  const stored = (cell: number): StoredCell => {
-    const kind = kinds.at(cell);
-    const value = values.at(cell);
-    const own = { column: columns.at(cell), usage: (kind & USAGE) !== 0 };
-    const kept = (kind & TEXT) === 0 ? undefined : texts[value];
-    return kept === undefined
-      ? { ...own, value, whole: (kind & WHOLE) !== 0, text: null }
-      : { ...own, ...kept };
-  };
-
   return {
     get size() {
       return tasks.length;
     },
     names,
-    add,
-    keyOf: (row) => ({ task: tasks.at(row), rollout: rollouts.at(row) }),
-    cellsOf: (row) => {
-      const end = row + 1 < firstCells.length ? firstCells.at(row + 1) : columns.length;
-      const cells: StoredCell[] = [];
-      for (let cell = firstCells.at(row); cell < end; cell++) cells.push(stored(cell));
-      return cells;
+    add: ({ key, cells }) => {
+      tasks.push(key.task);
+      rollouts.push(key.rollout);
+      firstCells.push(columns.length);
+      for (const cell of cells) {
+        // A copy: a piece of a line would keep all of it.
+        if (cell.text !== null) texts.set(columns.length, Buffer.from(cell.text).toString());
+        columns.push(column(cell.name));
+        values.push(cell.value);
+        flags.push(flagsOf(cell));
+      }
+      return tasks.length - 1;
     },
+    keyOf: (row) => ({ task: tasks.at(row), rollout: rollouts.at(row) }),
+    taskOf: (row) => tasks.at(row),
+    firstCell: (row) => (row < firstCells.length ? firstCells.at(row) : columns.length),
+    columnOf: (cell) => columns.at(cell),
+    valueOf: (cell) => values.at(cell),
+    flagsOf: (cell) => flags.at(cell),
+    textOf: (cell) => texts.get(cell),
   };
 }

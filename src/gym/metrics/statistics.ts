@@ -1,5 +1,6 @@
 /** What pandas' `describe`-like reductions make of a column, missing values left out. */
 export interface Statistics {
+  count: number;
   mean: number;
   max: number;
   min: number;
@@ -16,6 +17,7 @@ export function statisticsOf(values: Float64Array): Statistics {
   const middle = count >>> 1;
   const mean = sumOf(values, (value) => value) / count;
   return {
+    count,
     mean,
     max: at(count - 1),
     min: at(0),

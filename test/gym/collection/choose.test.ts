@@ -6,6 +6,7 @@ import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import { chooseBatch } from '../../../src/gym/collection/choose.js';
 import { prepare } from '../../../src/gym/collection/prepare.js';
+import type { CollectionState } from '../../../src/gym/collection/state.js';
 import { readState } from '../../../src/gym/collection/state.js';
 import { RolloutCollectionConfig } from '../../../src/gym/config.js';
 import { collectionFiles } from '../../../src/gym/files.js';
@@ -100,6 +101,12 @@ async function bed(t: TestContext) {
   return { at, files, asked, said, go, batchId, play, statuses };
 }
 
+async function stateOf(file: string): Promise<CollectionState> {
+  const state = await readState(file);
+  assert.ok(state !== null);
+  return state;
+}
+
 const RESUME = { resume_from_cache: true };
 const good = { text: '{"reward":1}' };
 
@@ -138,13 +145,13 @@ describe('a collection that is resumed', () => {
     const journal = await play();
     for (const [row, ending] of [good, { status: 500 }, good].entries()) await journal(row, ending);
     statuses.set(id, 'ended');
-    const before = await readState(files.state);
+    const before = await stateOf(files.state);
     assert.deepEqual(await go(RESUME), { rows: [1], running: true });
-    const state = await readState(files.state);
-    assert.notEqual(state?.batch_id, id);
-    assert.deepEqual(state?.rows, [[1, 0, 1]]);
-    assert.ok((state?.failures_from ?? 0) > 0, 'older failures are not this batch’s');
-    assert.ok(!existsSync(before?.samples_file ?? ''));
+    const state = await stateOf(files.state);
+    assert.notEqual(state.batch_id, id);
+    assert.deepEqual(state.rows, [[1, 0, 1]]);
+    assert.ok(state.failures_from > 0, 'older failures are not this batch’s');
+    assert.ok(existsSync(state.samples_file) && !existsSync(before.samples_file));
   });
 
   test('starts nothing where all is done, though the last results were not written yet', async (t) => {

@@ -5,16 +5,12 @@ import { align, mismatchOf, type Alignment } from '../../../src/gym/metrics/alig
 import { completionSummary, countByTask } from '../../../src/gym/metrics/completion-summary.js';
 import { membersOf, objectText } from '../../../src/gym/metrics/json-members.js';
 import { sortedRows, type Keyed } from '../../../src/gym/metrics/key-order.js';
-import {
-  agentMetrics,
-  groupMetrics,
-  keyMetrics,
-  type Entries,
-} from '../../../src/gym/metrics/profile.js';
+import { createProfiler, keyMetrics, type Entries } from '../../../src/gym/metrics/profile.js';
 import { cellsOf, rowKeyOf } from '../../../src/gym/metrics/rollout-cells.js';
 import { createRolloutTable, type RolloutTable } from '../../../src/gym/metrics/rollout-table.js';
 import {
   formatJson,
+  isObject,
   jsonNumber,
   parseJson,
   type Json,
@@ -40,13 +36,12 @@ const valueOf = (entries: Entries): Json => parseJson(objectText(entries));
 function aggregated(responses: JsonObject[]): Json {
   const table = tableOf(responses);
   const rows = sortedRows(table);
-  const groups = groupMetrics({
-    table,
-    rows,
+  const profiler = createProfiler(table, rows);
+  const groups = profiler.groups({
     sampleOf: () => '{"agent_ref":{"name":"agent"}}',
     expectedOf: (_task, found) => found,
   });
-  const metrics = agentMetrics(table, { all: rows, own: rows });
+  const metrics = profiler.agent(rows);
   return {
     group_level_metrics: [...groups].map(valueOf),
     agent_metrics: valueOf(metrics),
@@ -60,6 +55,39 @@ describe('what /aggregate_metrics answers', () => {
       assertClose(aggregated(objectsAt(golden, 'verify_responses')), objectAt(golden, 'expected'));
     });
   }
+
+  const one = (fields: string): JsonObject[] => {
+    const parsed = parseJson(`{"_ng_task_index":0,"_ng_rollout_index":0,${fields}}`);
+    return isObject(parsed) ? [parsed] : assert.fail();
+  };
+  const infoOf = (fields: string): string => {
+    const groups = objectsAt(aggregated(one(fields)) as JsonObject, 'group_level_metrics');
+    const [info = null] = groups[0]?.['rollout_infos'] as Json[];
+    return formatJson(info).replace(/^.*"_ng_rollout_index":0,?/, '{');
+  };
+
+  test('a field that result and usage both have counts as the usage’s and is shown as the result’s, as upstream merges them', () => {
+    const fields = '"reward":1,"x":1.0,"z":true,"response":{"usage":{"y":2,"x":5,"z":"none"}}';
+    const { agent_metrics } = aggregated(one(fields)) as JsonObject;
+    assert.match(
+      formatJson(agent_metrics ?? null),
+      /^\{"mean\/reward":1\.0,"mean\/x":5\.0,"mean\/y":2\.0,"max\/reward":1,/,
+    );
+    assert.equal(infoOf(fields), '{"reward":1,"y":2,"x":1.0,"z":1}');
+  });
+
+  test('a reward is shown as it came, whatever it is, and counts only as a number', () => {
+    const shown = ['true', 'null', '"bad"', '1.0', '9007199254740993'];
+    for (const reward of shown) assert.equal(infoOf(`"reward":${reward}`), `{"reward":${reward}}`);
+    const meanOf = (reward: string): Json | undefined =>
+      objectAt(aggregated(one(`"reward":${reward},"n":1`)) as JsonObject, 'key_metrics')[
+        'mean/reward'
+      ];
+    assert.deepEqual(
+      ['true', 'null', '"bad"'].map(meanOf).map((mean) => mean && plain(mean)),
+      [1, undefined, undefined],
+    );
+  });
 
   test('the order of results changes nothing, to the last bit', () => {
     const number = fc.double({ noNaN: true, min: -1e6, max: 1e6 });
@@ -99,9 +127,8 @@ const agentName = (row: JsonObject): string =>
 
 function profiled({ inputs, results, rows }: Sides, alignment: Alignment): Json {
   const expected = countByTask(inputs, alignment.all);
-  const groups = groupMetrics({
-    table: results,
-    rows: alignment.results,
+  const profiler = createProfiler(results, alignment.results);
+  const groups = profiler.groups({
     sampleOf: (task) => {
       const first = alignment.inputs.find((row) => inputs.keyOf(row).task === task) ?? 0;
       const { _ng_task_index, _ng_rollout_index, ...sample } = rows[first] ?? {};
@@ -117,7 +144,7 @@ function profiled({ inputs, results, rows }: Sides, alignment: Alignment): Json 
       const own = alignment.results.filter(
         (_, index) => agentName(rows[alignment.inputs[index] ?? 0] ?? {}) === agent,
       );
-      const metrics = agentMetrics(results, { all: alignment.results, own });
+      const metrics = profiler.agent(own);
       return valueOf([...metrics, ['agent_ref', `{"name":${agent}}`]]);
     }),
   };

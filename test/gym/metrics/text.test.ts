@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { eachLine, type FileLine } from '../../../src/gym/metrics/file-lines.js';
 import { expandGlobs } from '../../../src/gym/metrics/glob.js';
 import { indentedJson } from '../../../src/gym/metrics/indented-json.js';
 import { membersOf, objectText } from '../../../src/gym/metrics/json-members.js';
+import { writeNewFile } from '../../../src/gym/metrics/new-file.js';
 import { floatText } from '../../../src/gym/metrics/python-number.js';
 import { makeTemporaryDirectory } from '../../harness/temporary-directory.js';
 
@@ -81,6 +82,23 @@ describe('files', () => {
       assert.equal(whole.toString('utf8', offset, offset + bytes), text);
       assert.equal(lines[number - 1], text);
     }
+  });
+
+  test('a new file takes the old one’s place when it is whole, and an error leaves the old one alone', async (t) => {
+    const directory = await makeTemporaryDirectory('new-file');
+    t.after(directory.remove);
+    const file = `${directory.path}/a`;
+    await writeFile(file, 'old');
+    const failing = writeNewFile(file, async (out) => {
+      await out.write('x'.repeat(2 ** 21));
+      throw new Error('no more');
+    });
+    await assert.rejects(failing, /no more/);
+    assert.deepEqual(await readdir(directory.path), ['a']);
+    assert.equal(await readFile(file, 'utf8'), 'old');
+    await writeNewFile(file, (out) => out.write('new'));
+    assert.deepEqual(await readdir(directory.path), ['a']);
+    assert.equal(await readFile(file, 'utf8'), 'new');
   });
 
   test('globs are Python’s: each sorted, each file once, hidden files only by name', async (t) => {
