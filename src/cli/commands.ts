@@ -22,7 +22,8 @@ Collects rollouts of NeMo Gym's agent servers: the arguments, the input files an
 Each row is a workflow: whatever dies, +resume_from_cache=true goes on. Without --config a Temporal dev server with its
 Web UI and a worker run beside it, with their files in .rollouts of the current folder, and end with it.
 
---config FILE           a deployment's temporal.yaml: its server, its store and its workers play the rows
+--config FILE           a deployment's temporal.yaml: its server, its store and its workers play the rows; or, as in
+                        Gym, one of Gym's configuration files
 --gym-environment NAME  its environment of kind gym_agent, where it has several
 --batch-id ID           of the batch; default: named after the output file and the time
 --run-timeout 30m       of one /run; default: the environment's (4h)

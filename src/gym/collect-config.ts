@@ -1,5 +1,4 @@
 import { readFile } from 'node:fs/promises';
-import path from 'node:path';
 import type { z } from 'zod';
 import type { JsonObject } from '../model/lossless-json.js';
 import { isObject, numberOf } from '../model/lossless-json.js';
@@ -14,21 +13,23 @@ import type { Flags } from './flags.js';
 import {
   AGGREGATE_FLAGS,
   PROFILE_FLAGS,
+  quoted,
   readCommandLine,
   RUN_FLAGS,
   withSearchDirs,
 } from './flags.js';
 import { loadGymConfig } from './global-config.js';
-import { isServer } from './known-keys.js';
+import { EFFECTIVE_KEYS, hasNoEffect, isServer } from './known-keys.js';
 import { pickFields } from './pick-fields.js';
 import { reprOf } from './python/text-of.js';
 import type { Places } from './search-roots.js';
+import { resolveUnderRoots } from './search-roots.js';
 import { parseYaml } from './yaml-text.js';
 
 export interface CommandArguments extends Places {
   /** What follows the command's name: overrides in Hydra's form, flags of `gym eval …`, and `own`. */
   args: string[];
-  /** Options of the command itself, without dashes; each takes a value. `--config` is always one. */
+  /** Options of the command itself, without dashes; each takes a value. `--config` may name temporal.yaml in any case. */
   own?: string[];
 }
 
@@ -96,10 +97,10 @@ async function parseCommand<T extends z.ZodObject>(
 ): Promise<ParsedCommand<z.output<T>>> {
   const line = readCommandLine(args, { flags, own });
   const places = { cwd, env: withSearchDirs(env, line.search_dirs) };
-  await refuseGymConfig(line.own['config'], places);
-  const assets: string[] = [];
-  for (const asset of line.assets) assets.push(await assetConfig(asset, places));
-  const overrides = withAssets(line.overrides, assets);
+  const { deployment, gym_configs } = await sortConfigs(line.configs, places);
+  const files = [...gym_configs];
+  for (const asset of line.assets) files.push(await assetConfig(asset, places));
+  const overrides = withConfigs(line.overrides, files);
   const gym = await loadGymConfig({ args: overrides, ...places });
   const { fields, notes } = pickFields(gym, picking);
   return {
@@ -107,37 +108,51 @@ async function parseCommand<T extends z.ZodObject>(
     head_server: headServerOf(gym.config),
     gym: gym.config,
     places,
-    own: line.own,
+    own: deployment === null ? line.own : { ...line.own, config: deployment },
     notes,
   };
 }
 
-/** Configurations of named components come before those of `config_paths`, as upstream puts them. */
-function withAssets(overrides: string[], assets: string[]): string[] {
-  if (assets.length === 0) return overrides;
+/** Files of `--config` and of named components come before those of `config_paths`, as upstream puts them. */
+function withConfigs(overrides: string[], files: string[]): string[] {
+  if (files.length === 0) return overrides;
   const isPaths = /^\+{0,2}config_paths=\[(.*)\]$/s;
   const listed = overrides.flatMap((override) => isPaths.exec(override)?.[1]?.split(',') ?? []);
-  const quoted = assets.map((file) => `'${file}'`);
-  const all = [...quoted, ...listed.filter((entry) => entry.trim() !== '')];
+  const all = [...files.map(quoted), ...listed.filter((entry) => entry.trim() !== '')];
   return [
     `+config_paths=[${all.join(',')}]`,
     ...overrides.filter((override) => !isPaths.test(override)),
   ];
 }
 
-/** `--config` is temporal.yaml here, where Gym's `--config` is one of its own files: a mistake worth naming. */
-async function refuseGymConfig(file: string | undefined, { cwd }: Places): Promise<void> {
-  if (file === undefined) return;
-  const text = await readFile(path.resolve(cwd, file), 'utf8').catch(() => null);
-  if (text === null) return;
-  const config = parseYaml(text, file);
-  if (!isObject(config) || 'environments' in config || 'generation' in config) return;
-  if ('config_paths' in config || Object.values(config).some(isServer)) {
-    throw new Error(
-      `--config names temporal-rollout's own temporal.yaml, and ${file} is a configuration of Gym's: ` +
-        `give it as '+config_paths=[${file}]'`,
-    );
+/** `--config` names a file of Gym's, as upstream has it, or temporal.yaml, as every command here: what is in it says which. */
+async function sortConfigs(
+  files: string[],
+  places: Places,
+): Promise<{ deployment: string | null; gym_configs: string[] }> {
+  const deployments: string[] = [];
+  const gym_configs: string[] = [];
+  for (const file of files) {
+    const isGym = await isGymConfig(await resolveUnderRoots(file, places));
+    (isGym ? gym_configs : deployments).push(file);
   }
+  const [deployment = null, second] = deployments;
+  if (second !== undefined) {
+    throw new Error(`--config: expected one temporal.yaml, got ${deployments.join(' and ')}`);
+  }
+  return { deployment, gym_configs };
+}
+
+async function isGymConfig(file: string): Promise<boolean> {
+  const text = await readFile(file, 'utf8').catch(() => null);
+  if (text === null) return false;
+  const config = parseYaml(text, file);
+  if (!isObject(config) || 'environments' in config || 'generation' in config) return false;
+  const fields = Object.keys(E2ERolloutCollectionConfig.shape);
+  return Object.entries(config).some(
+    ([key, value]) =>
+      EFFECTIVE_KEYS.has(key) || fields.includes(key) || hasNoEffect(key) || isServer(value),
+  );
 }
 
 const DEFAULT_HEAD_SERVER_PORT = 11_000;

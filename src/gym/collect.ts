@@ -2,6 +2,7 @@ import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { Agents } from '../environments/gym-agent/agents.js';
 import { createAgents } from '../environments/gym-agent/agents.js';
+import type { BatchClient } from '../local/batch-client.js';
 import { connectBatchClient } from '../local/batch-client.js';
 import { toMs } from '../model/durations.js';
 import { checkAgents } from './collection/agents-check.js';
@@ -75,6 +76,18 @@ async function collectPrepared(
   }
 }
 
+async function connect({ server }: Deployment): Promise<BatchClient> {
+  try {
+    return await connectBatchClient(server);
+  } catch (cause) {
+    const { address } = server.options;
+    throw new Error(
+      `no Temporal server at ${address}; start it, or name it in temporal.yaml or TEMPORAL_ADDRESS`,
+      { cause },
+    );
+  }
+}
+
 /** Of one worker process (`MOST.steps` of workers/memory.ts). */
 const MOST_AT_ONCE = 256;
 
@@ -100,7 +113,7 @@ async function collectOn(
   }: { prepared: Prepared; collecting: Collecting; agents: Pick<Agents, 'urlOf'> },
 ): Promise<CollectionOutcome> {
   const { request, files, shown, screen, signal, max_attempts } = collecting;
-  const client = await connectBatchClient(deployment.server);
+  const client = await connect(deployment);
   try {
     const parallel = request.config.num_samples_in_parallel ?? 0;
     if (parallel > 0) screen.say(`Querying with ${parallel} concurrent requests`);

@@ -7,7 +7,7 @@ type Flag =
   | { field: string; takes: 'text' | 'value' }
   /** A field that becomes true. */
   | { field: string; takes: 'nothing' }
-  | { meaning: 'no-serve' | 'verbose' | 'search-dir' | 'asset' | 'own' };
+  | { meaning: 'no-serve' | 'verbose' | 'search-dir' | 'asset' | 'config' | 'own' };
 
 const text = (field: string): Flag => ({ field, takes: 'text' });
 const value = (field: string): Flag => ({ field, takes: 'value' });
@@ -16,12 +16,12 @@ const yes = (field: string): Flag => ({ field, takes: 'nothing' });
 export type Flags = Record<string, Flag>;
 
 const EVERYWHERE: Flags = {
-  '--config': { meaning: 'own' },
+  '--config': { meaning: 'config' },
   '--verbose': { meaning: 'verbose' },
   '-v': { meaning: 'verbose' },
 };
 
-/** `gym eval run` (upstream's cli/main.py at 07d6b0d); `--config` is ours. */
+/** `gym eval run` (upstream's cli/main.py at 07d6b0d). */
 export const RUN_FLAGS: Flags = {
   ...EVERYWHERE,
   '--benchmark': { meaning: 'asset' },
@@ -73,7 +73,9 @@ export interface CommandLine {
   search_dirs: string[];
   /** Named components whose configuration is looked up: `['benchmark', 'aime24']`. */
   assets: [kind: string, name: string][];
-  /** Options of our own, such as `--config`, by name without dashes. */
+  /** `--config`: files of Gym's, or this project's temporal.yaml. */
+  configs: string[];
+  /** Options of our own, by name without dashes. */
   own: Partial<Record<string, string>>;
 }
 
@@ -84,7 +86,7 @@ export function readCommandLine(
 ): CommandLine {
   const known: Flags = { ...flags };
   for (const name of own) known[`--${name}`] = { meaning: 'own' };
-  const line: CommandLine = { overrides: [], search_dirs: [], assets: [], own: {} };
+  const line: CommandLine = { overrides: [], search_dirs: [], assets: [], configs: [], own: {} };
   const plain: string[] = [];
   const rest = [...args];
   for (let argument = rest.shift(); argument !== undefined; argument = rest.shift()) {
@@ -95,7 +97,8 @@ export function readCommandLine(
     const [, name = argument, attached] = /^(--[^=]+)=(.*)$/s.exec(argument) ?? [];
     const flag = known[name];
     if (flag === undefined) {
-      throw new Error(`unrecognized argument ${name}${didYouMean(name, Object.keys(known))}`);
+      const near = name.startsWith('--') ? didYouMean(name, Object.keys(known)) : '';
+      throw new Error(`unrecognized argument ${name}${near}`);
     }
     const take = (): string => {
       const taken = attached ?? rest.shift();
@@ -115,6 +118,7 @@ function readFlag(
   const bare = name.replace(/^-+/, '');
   if ('field' in flag) line.overrides.push(`+${flag.field}=${given(flag.takes, take)}`);
   else if (flag.meaning === 'own') line.own[bare] = take();
+  else if (flag.meaning === 'config') line.configs.push(take());
   else if (flag.meaning === 'search-dir') line.search_dirs.push(take());
   else if (flag.meaning === 'asset') line.assets.push([bare, take()]);
 }
@@ -125,7 +129,7 @@ function given(takes: 'text' | 'value' | 'nothing', take: () => string): string 
 }
 
 /** As an override reads it back: backslashes count only before the quote. */
-const quoted = (text: string): string =>
+export const quoted = (text: string): string =>
   `'${text.replace(/(\\*)(')/g, '$1$1\\$2').replace(/\\+$/, '$&$&')}'`;
 
 /** `NEMO_GYM_EXTRA_ROOTS` with the search directories before it. */

@@ -1,5 +1,7 @@
 import type { Json, JsonObject } from '../model/lossless-json.js';
 import { isObject } from '../model/lossless-json.js';
+import { MISSING } from './inherit.js';
+import { parseOverrideValue } from './override-value.js';
 import { strOf } from './python/text-of.js';
 
 /** An interpolation that cannot be resolved. The text in its place stays as it was written. */
@@ -26,8 +28,9 @@ interface Scope {
 }
 
 /**
- * OmegaConf's interpolations: `${a.b}` and `${a.0}` from the root, `${.b}` and `${..b}` from where it stands, `${oc.env:NAME,default}`,
- * one inside another, `\${` for the text itself. A text that is one interpolation has the value's type, others its text.
+ * OmegaConf's interpolations: `${a.b}` and `${a.0}` from the root, `${.b}` and `${..b}` from where it stands,
+ * `${oc.env:NAME,default}`, `${oc.select:a.b,default}`, one inside another, `\${` for the text itself. A text that is one
+ * interpolation has the value's type, others its text.
  */
 export function resolveInterpolations(config: JsonObject, env: Env): Resolved {
   const unresolved: Unresolved[] = [];
@@ -100,19 +103,27 @@ function closingBrace(text: string, start: number): number {
 function resolveOne(inner: string, scope: Scope): Json {
   const [, resolver, rest = ''] = /^\s*([\w.]+)\s*:(.*)$/s.exec(inner) ?? [];
   if (resolver === 'oc.env') return environment(rest, scope);
+  if (resolver === 'oc.select') return select(rest, scope);
   if (resolver !== undefined) {
     throw new Error(
-      `\${${resolver}:…} is not supported: supported are \${key}, \${oc.env:NAME,default}, and inherit_from and copy as whole values`,
+      `\${${resolver}:…} is not supported: supported are \${key}, \${oc.env:NAME,default}, \${oc.select:key,default}, and inherit_from and copy as whole values`,
     );
   }
   const key = strOf(resolveText(inner, scope)).trim();
+  const value = referenced(key, scope);
+  if (value === undefined) throw notSet(key, scope);
+  return value;
+}
+
+/** Undefined: nothing is there, or what is there is not given yet. */
+function referenced(key: string, scope: Scope): Json | undefined {
   const path = absolutePath(key, scope);
   const name = path.join('.');
-  if (scope.open.includes(name))
+  if (scope.open.includes(name)) {
     throw new Error(`'${name}' refers to itself: ${[...scope.open, name].join(' → ')}`);
+  }
   const value = valueAt(path, { ...scope, open: [...scope.open, name] });
-  if (value === undefined || value === '???') throw notSet(key, scope);
-  return value;
+  return value === MISSING ? undefined : value;
 }
 
 /** Upstream's words. */
@@ -165,15 +176,37 @@ function within(item: Json, { scope, key }: { scope: Scope; key: string }): Json
   return resolveWithin(item, { ...scope, parents: [...scope.parents, key] }) ?? null;
 }
 
-/** Its value and its default are text, whatever they look like; only a default of `null` is null. */
+/** Its value is text, and so is its default, as Python writes it (`false` becomes `False`); only a default of `null` is null. */
 function environment(args: string, scope: Scope): Json {
-  const comma = args.indexOf(',');
-  const name = strOf(resolveText(comma < 0 ? args : args.slice(0, comma), scope)).trim();
+  const [key, fallback] = splitArguments(args);
+  const name = strOf(argument(key, scope));
   const value = scope.env[name];
   if (value !== undefined) return value;
-  if (comma < 0) throw new Error(`Environment variable '${name}' not found`);
-  const fallback = strOf(resolveText(args.slice(comma + 1), scope)).trim();
-  if (fallback === 'null') return null;
-  const [, quoted] = /^(["'])(.*)\1$/s.exec(fallback)?.slice(1) ?? [];
-  return quoted ?? fallback;
+  if (fallback === undefined) throw new Error(`Environment variable '${name}' not found`);
+  const given = argument(fallback, scope);
+  return given === null ? null : strOf(given);
+}
+
+/** The value under a key, else the default, else null. */
+function select(args: string, scope: Scope): Json {
+  const [key, fallback] = splitArguments(args);
+  const value = referenced(strOf(argument(key, scope)), scope);
+  if (value !== undefined) return value;
+  return fallback === undefined ? null : argument(fallback, scope);
+}
+
+function splitArguments(args: string): [first: string, second: string | undefined] {
+  const comma = args.indexOf(',');
+  return comma < 0 ? [args, undefined] : [args.slice(0, comma), args.slice(comma + 1)];
+}
+
+/** Numbers, booleans, null and quoted text are read as such; what the grammar does not know is text. */
+function argument(text: string, scope: Scope): Json {
+  const trimmed = text.trim();
+  if (trimmed.includes('${')) return resolveText(trimmed, scope);
+  try {
+    return parseOverrideValue(trimmed);
+  } catch {
+    return trimmed;
+  }
 }

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConnectionOptions } from '@temporalio/client';
 import { Client, Connection, WorkflowFailedError, WorkflowNotFoundError } from '@temporalio/client';
 import type { BatchProgress, BatchResult } from '../activities/contract.js';
@@ -159,4 +160,20 @@ function steering({
       );
     },
   };
+}
+
+/** The server may die just now, too: asks until it answers; null when the user has enough before. */
+export async function awaitOutcome(
+  batch: Pick<BatchHandle, 'outcome'>,
+  { say, signal }: { say: (line: string) => void; signal: AbortSignal },
+): Promise<{ result: BatchResult } | { failure: string } | null> {
+  while (!signal.aborted) {
+    try {
+      return await batch.outcome();
+    } catch (error) {
+      say(`the result cannot be read yet: ${describeError(error)}`);
+      await sleep(1000, undefined, { signal }).catch(() => undefined);
+    }
+  }
+  return null;
 }

@@ -1,10 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import type { BatchResult } from '../activities/contract.js';
-import { describeError } from '../model/faults.js';
-import type { BatchClient, BatchHandle } from './batch-client.js';
-import { connectBatchClient, onLoopback } from './batch-client.js';
+import type { BatchClient } from './batch-client.js';
+import { awaitOutcome, connectBatchClient, onLoopback } from './batch-client.js';
 import { claimFolder } from './folder-claim.js';
 import type { Interrupts } from './interrupts.js';
 import { listenForInterrupts, untilAborted } from './interrupts.js';
@@ -101,7 +98,7 @@ async function runBatch(session: Session): Promise<number> {
     screen.say(howToContinue(session));
     return 130;
   }
-  const outcome = await outcomeOf(batch, session);
+  const outcome = await awaitOutcome(batch, { say: screen.say, signal });
   if (outcome === null) return 130;
   if ('failure' in outcome) {
     screen.say(`Batch ${batchId} failed: ${outcome.failure}\n${uiLink(session)}`);
@@ -113,22 +110,6 @@ async function runBatch(session: Session): Promise<number> {
     ),
   );
   return allCompleted(outcome.result.counts) ? 0 : 1;
-}
-
-/** The server may die just now, too: asks until it answers or the user has enough. */
-async function outcomeOf(
-  batch: BatchHandle,
-  { screen, signal }: Session,
-): Promise<{ result: BatchResult } | { failure: string } | null> {
-  while (!signal.aborted) {
-    try {
-      return await batch.outcome();
-    } catch (error) {
-      screen.say(`the result cannot be read yet: ${describeError(error)}`);
-      await sleep(1000, undefined, { signal }).catch(() => undefined);
-    }
-  }
-  return null;
 }
 
 const uiLink = ({ stack, batchId }: Session): string =>

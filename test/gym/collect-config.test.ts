@@ -35,6 +35,7 @@ before(async () => {
   };
   await write('servers.yaml', SERVERS);
   await write('run.yaml', 'agent_name: x\ninput_jsonl_fpath: i\noutput_jsonl_fpath: o\n');
+  await write('late.yaml', 'num_repeats: 9\n');
   await write('typo.yaml', 'num_repeat: 2\n');
   await write('extra/benchmarks/aime/config.yaml', 'limit: 7\n');
   await write('temporal.yaml', 'generation: {}\nenvironments: {}\n');
@@ -124,16 +125,33 @@ describe("the arguments of upstream's collection commands", () => {
     await refuses([...IN_OUT, '+head_server.port=x'], /head_server\.port: expected an integer/);
   });
 
-  test("options of ours are handed on, and --config is this project's", async () => {
-    const args = ['--config', 'temporal.yaml', '--serve-command', 'gym env start', ...IN_OUT];
-    const { own } = await parseCollect({
-      ...{ args, cwd: directory.path, env: {} },
-      own: ['serve-command'],
-    });
-    assert.deepEqual(own, { config: 'temporal.yaml', 'serve-command': 'gym env start' });
+  test('options of ours are handed on', async () => {
+    const args = ['--serve-command', 'gym env start', ...IN_OUT];
+    const places = { cwd: directory.path, env: {} };
+    const { own } = await parseCollect({ args, ...places, own: ['serve-command'] });
+    assert.deepEqual(own, { 'serve-command': 'gym env start' });
+  });
+
+  test("--config names Gym's files, as upstream has it, or this project's temporal.yaml: their content says which", async () => {
+    const { own, config } = await collect(
+      ...[
+        '--config',
+        'temporal.yaml',
+        '--config',
+        'run.yaml',
+        '--config=servers.yaml',
+        '--limit',
+        '2',
+      ],
+      '+config_paths=[late.yaml]',
+    );
+    assert.deepEqual(own, { config: 'temporal.yaml' });
+    assert.deepEqual([config.agent_name, config.limit, config.num_repeats], ['x', 2, 9]);
+    const { own: missing } = await collect('--config', 'missing.yaml', ...IN_OUT);
+    assert.deepEqual(missing, { config: 'missing.yaml' });
     await refuses(
-      ['--config', 'servers.yaml', ...IN_OUT],
-      /--config names temporal-rollout's own temporal\.yaml.*'\+config_paths=\[servers\.yaml\]'/,
+      ['--config', 'a.yaml', '--config', 'b.yaml'],
+      /expected one temporal\.yaml, got a\.yaml and b\.yaml/,
     );
   });
 

@@ -19,13 +19,19 @@ export interface CollectProcessOptions {
   cwd: string;
   args: readonly string[];
   env?: Record<string, string>;
+  command?: 'collect' | 'collect-e2e';
 }
 
 const ENDED_WITHIN_MS = 30_000;
 
-export function startCollect({ cwd, args, env = {} }: CollectProcessOptions): CollectProcess {
+export function startCollect({
+  cwd,
+  args,
+  env = {},
+  command = 'collect',
+}: CollectProcessOptions): CollectProcess {
   const main = path.join(PROJECT_ROOT, 'dist', 'cli', 'main.js');
-  const child = spawn(process.execPath, [main, 'collect', ...args], {
+  const child = spawn(process.execPath, [main, command, ...args], {
     cwd,
     env: { ...stackEnvironment(process.env), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -1,3 +1,4 @@
+import { awaitOutcome } from '../../local/batch-client.js';
 import type { CollectionContext } from './request.js';
 import type { CollectionFiles } from '../files.js';
 import { rolloutName } from '../row.js';
@@ -74,7 +75,8 @@ export async function playBatch(
       notes,
     }));
     const ended = await watchBatch({ batch, sweep: follower.sweep, draw: show, signal });
-    const outcome = ended === 'closed' ? await batch.outcome() : null;
+    const outcome =
+      ended === 'closed' ? await awaitOutcome(batch, { say: screen.say, signal }) : null;
     const failure = outcome !== null && 'failure' in outcome ? outcome.failure : null;
     const missing = follower.missing().map(({ key }) => rolloutName(key));
     return { ended, failure, tally, missing, unwritten };
