@@ -7,7 +7,7 @@ import type { Deployment } from './deployment.js';
 import { createFollower } from './follower.js';
 import { openResultFile } from './result-file.js';
 import type { Routed } from './routing.js';
-import { createPercents, renderCollection, renderStatus } from './status.js';
+import { absentAgents, createPercents, renderCollection, renderStatus } from './status.js';
 import type { CollectionView } from './status.js';
 import type { Tally } from './tally.js';
 import { createTally } from './tally.js';
@@ -66,14 +66,17 @@ export async function playBatch(
       onRouted,
     });
     const startedAt = performance.now();
-    const show = createDisplay(screen, (notes) => ({
-      title,
-      tally,
-      running: follower.running(),
-      elapsedS: (performance.now() - startedAt) / 1000,
-      nowS: Date.now() / 1000,
-      notes,
-    }));
+    const show = createDisplay(screen, (notes) => {
+      const running = follower.running();
+      return {
+        title,
+        tally,
+        running,
+        elapsedS: (performance.now() - startedAt) / 1000,
+        nowS: Date.now() / 1000,
+        notes: [...absentAgents(running), ...notes],
+      };
+    });
     const ended = await watchBatch({ batch, sweep: follower.sweep, draw: show, signal });
     const outcome =
       ended === 'closed' ? await awaitOutcome(batch, { say: screen.say, signal }) : null;
@@ -96,10 +99,11 @@ function createDisplay(
   let noted = '';
   return (notes) => {
     const view = viewOf(notes);
+    const news = view.notes.join('\n');
     screen.show((style) => renderCollection(view, style));
     if (screen.live) return;
     if (isDue(view.tally)) screen.say(renderStatus(view));
-    else if (notes.length > 0 && notes.join('\n') !== noted) screen.say(notes.join('\n'));
-    noted = notes.join('\n');
+    else if (news !== '' && news !== noted) screen.say(news);
+    noted = news;
   };
 }
