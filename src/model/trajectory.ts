@@ -59,6 +59,8 @@ export interface AgentRuns {
   /** How the last run failed: by a result that says so, or by a fault. Neither: it was never answered. */
   failure: LineOf<'result'> | null;
   fault: LineOf<'fault'> | null;
+  /** Why the next run is not sent yet: its server is not there. */
+  absent: LineOf<'fault'> | null;
 }
 
 export interface Segment {
@@ -114,7 +116,7 @@ export function emptyTrajectory(): Trajectory {
     faults: {},
     inherited_tokens: 0,
     wasted_tokens: 0,
-    agent: { attempts: 0, run: null, result: null, failure: null, fault: null },
+    agent: { attempts: 0, run: null, result: null, failure: null, fault: null, absent: null },
   };
 }
 
@@ -163,6 +165,8 @@ export function applyLine(trajectory: Trajectory, line: JournalLine): void {
       if (line.failure_class !== undefined) {
         trajectory.agent.fault = line;
         trajectory.agent.failure = null;
+      } else if (line.type === 'EnvironmentUnavailable') {
+        trajectory.agent.absent = line;
       }
       break;
     case 'run':
@@ -300,6 +304,7 @@ function applyObservation(trajectory: Trajectory, line: LineOf<'observation'>): 
 function applyRun({ agent }: Trajectory, line: LineOf<'run'>): void {
   agent.attempts += 1;
   agent.run = line;
+  agent.absent = null;
   agent.failure = null;
   agent.fault = null;
 }

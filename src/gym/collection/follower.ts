@@ -37,6 +37,8 @@ export interface RunningRow {
   /** Seconds since the epoch. */
   since: number;
   attempt: number;
+  /** Why it is not sent to its agent yet; null: it is. */
+  waiting: string | null;
 }
 
 /** Of answers that a sweep holds at once; the others are read a second time. */
@@ -63,7 +65,8 @@ export function createFollower(options: FollowerOptions): Follower {
     // Before its first run it waits for its agent.
     const since = agent.run?.at ?? start?.at;
     const attempt = agent.run?.attempt ?? row.attempt_index;
-    if (since !== undefined) running.set(index, { row, since, attempt });
+    if (since !== undefined)
+      running.set(index, { row, since, attempt, waiting: agent.absent?.message ?? null });
     return null;
   };
   /** null: its journal did not grow since the last look, or it has not ended. */

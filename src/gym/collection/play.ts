@@ -4,11 +4,11 @@ import type { CollectionFiles } from '../files.js';
 import { rolloutName } from '../row.js';
 import type { Chosen } from './choose.js';
 import type { Deployment } from './deployment.js';
+import type { Follower } from './follower.js';
 import { createFollower } from './follower.js';
 import { openResultFile } from './result-file.js';
 import type { Routed } from './routing.js';
-import { createPercents, renderCollection, renderStatus } from './status.js';
-import type { CollectionView } from './status.js';
+import { absentAgents, createPercents, renderCollection, renderStatus } from './status.js';
 import type { Tally } from './tally.js';
 import { createTally } from './tally.js';
 import { watchBatch } from './watch.js';
@@ -65,15 +65,7 @@ export async function playBatch(
       failures,
       onRouted,
     });
-    const startedAt = performance.now();
-    const show = createDisplay(screen, (notes) => ({
-      title,
-      tally,
-      running: follower.running(),
-      elapsedS: (performance.now() - startedAt) / 1000,
-      nowS: Date.now() / 1000,
-      notes,
-    }));
+    const show = createDisplay(screen, { title, tally, running: follower.running });
     const ended = await watchBatch({ batch, sweep: follower.sweep, draw: show, signal });
     const outcome =
       ended === 'closed' ? await awaitOutcome(batch, { say: screen.say, signal }) : null;
@@ -90,16 +82,26 @@ export async function playBatch(
 /** A board on a terminal; elsewhere a status at whole percents, and what is waited for when that changes. */
 function createDisplay(
   screen: CollectionContext['screen'],
-  viewOf: (notes: string[]) => CollectionView,
+  { title, tally, running }: { title: string; tally: Tally; running: Follower['running'] },
 ): (notes: string[]) => void {
+  const startedAt = performance.now();
   const isDue = createPercents();
   let noted = '';
   return (notes) => {
-    const view = viewOf(notes);
+    const playing = running();
+    const view = {
+      title,
+      tally,
+      running: playing,
+      elapsedS: (performance.now() - startedAt) / 1000,
+      nowS: Date.now() / 1000,
+      notes: [...absentAgents(playing), ...notes],
+    };
     screen.show((style) => renderCollection(view, style));
     if (screen.live) return;
-    if (isDue(view.tally)) screen.say(renderStatus(view));
-    else if (notes.length > 0 && notes.join('\n') !== noted) screen.say(notes.join('\n'));
-    noted = notes.join('\n');
+    const news = view.notes.join('\n');
+    if (isDue(tally)) screen.say(renderStatus(view));
+    else if (news !== '' && news !== noted) screen.say(news);
+    noted = news;
   };
 }

@@ -65,6 +65,15 @@ function stragglers({ running, nowS }: CollectionView): string[] {
   });
 }
 
+/** A line for each agent whose rows wait for its server: as the first of them has it. */
+export function absentAgents(running: readonly RunningRow[]): string[] {
+  const absent = new Map<string, string>();
+  for (const { row, waiting } of running) {
+    if (waiting !== null && !absent.has(row.agent)) absent.set(row.agent, waiting);
+  }
+  return [...absent].map(([agent, waiting]) => `waiting for ${agent}: ${waiting}`);
+}
+
 /** `45s`, `12m`, `3h 05m`. */
 function ageText(seconds: number): string {
   const minutes = Math.floor(Math.max(0, seconds) / 60);

@@ -165,6 +165,22 @@ test('of rows that were stopped nothing is written, of one whose time is over a 
   );
 });
 
+test('a row whose agent is not there says so until it is sent', async (t) => {
+  const { play, follow } = await bed(t);
+  await play(0, { absent: 'refused' });
+  await play(1, null);
+  const follower = await follow();
+  await follower.sweep();
+  assert.deepEqual(
+    follower.running().map(({ row, waiting }) => [row.key.task, waiting]),
+    [
+      [0, 'refused'],
+      [1, null],
+    ],
+  );
+  await follower.end();
+});
+
 test('an answer with line separators stays one line', async (t) => {
   const { play, follow, main } = await bed(t);
   await play(0, { text: '{"reward":1,"says":"a\u2028b\\nc"}' });

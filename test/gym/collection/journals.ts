@@ -8,6 +8,8 @@ export type Ending =
   | { status: number }
   /** Stopped or cancelled before it was done. */
   | { reason: 'cancelled' | 'stopped' | 'timeout' }
+  /** It waits for its agent's server. */
+  | { absent: string }
   /** It still plays. */
   | null;
 
@@ -39,6 +41,18 @@ export function agentJournals(
       prompt: [],
       extra_env_info: { agent: 'ag', task_index: 0, rollout_index: 0, row: '{}' },
     });
+    if (ending !== null && 'absent' in ending) {
+      const fault = {
+        kind: 'fault',
+        turn: 0,
+        type: 'EnvironmentUnavailable',
+        replica: null,
+      } as const;
+      await journal.append({ ...fault, message: ending.absent });
+      await journal.commit();
+      journal.release();
+      return;
+    }
     await journal.append({ kind: 'run', attempt, agent: 'ag', url: 'http://127.0.0.1:1' });
     if (ending !== null) {
       const end = 'text' in ending ? await answered(ending.text) : ended(ending);
@@ -87,5 +101,5 @@ export function agentJournals(
   };
 }
 
-const ended = (ending: Exclude<Ending, null | { text: string }>) =>
+const ended = (ending: Exclude<Ending, null | { text: string } | { absent: string }>) =>
   'status' in ending ? 'failed' : ending.reason;

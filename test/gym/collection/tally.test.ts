@@ -4,6 +4,7 @@ import type { Tally } from '../../../src/gym/collection/tally.js';
 import { createTally, meansOf } from '../../../src/gym/collection/tally.js';
 import type { CollectionView } from '../../../src/gym/collection/status.js';
 import {
+  absentAgents,
   createPercents,
   renderCollection,
   renderStatus,
@@ -70,7 +71,7 @@ describe('what is counted of a collection', () => {
 });
 
 test('the status of a log is upstream’s text, with the failures and what plays longest', () => {
-  const running = [{ row: gymRow({ task: 3, rollout: 1 }, { agent: 'other' }), since: 9_280, attempt: 1 }]; // prettier-ignore
+  const running = [{ row: gymRow({ task: 3, rollout: 1 }, { agent: 'other' }), since: 9_280, attempt: 1, waiting: null }]; // prettier-ignore
   assert.equal(
     renderStatus(view({ running, elapsedS: 3_725, notes: ['waiting for other: refused'] })),
     [
@@ -89,7 +90,7 @@ test('the status of a log is upstream’s text, with the failures and what plays
 });
 
 test('the board shows how far it is, at which rate, what failed, the means and the stragglers', () => {
-  const running = [{ row: third, since: 9_960, attempt: 0 }];
+  const running = [{ row: third, since: 9_960, attempt: 0, waiting: null }];
   assert.deepEqual(renderCollection(view({ running }), { columns: 72, colour: false }), [
     'out.jsonl                                                           1:30',
     '########################........  3 of 4 done, 5 from before  about 0:30 left'.slice(0, 69) +
@@ -98,6 +99,18 @@ test('the board shows how far it is, at which rate, what failed, the means and t
     'other 0/1   ',
     'simple 3/3   reward 0.5000   solved 0.5000   n 2',
     'simple 2-0 for 40s, attempt 1',
+  ]);
+});
+
+test('an agent whose rows wait for its server is named once', () => {
+  const waiting = (message: string | null) => ({
+    row: third,
+    since: 0,
+    attempt: 0,
+    waiting: message,
+  });
+  assert.deepEqual(absentAgents([waiting(null), waiting('refused'), waiting('reset')]), [
+    'waiting for simple: refused',
   ]);
 });
 
