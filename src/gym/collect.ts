@@ -64,10 +64,10 @@ async function collectPrepared(
   });
   try {
     const at = opened === null ? head_server : opened.agents.head_server;
-    await checkAgents({ agents, head_server: at, rows: prepared.rows, signal });
+    const known = await checkAgents({ agents, head_server: at, rows: prepared.rows, signal });
     const deployment = opened ?? (await startLocal(collecting));
     try {
-      return await collectOn(deployment, { prepared, collecting, agents });
+      return await collectOn(deployment, { prepared, collecting, agents, known });
     } finally {
       await deployment.close();
     }
@@ -110,7 +110,13 @@ async function collectOn(
     prepared,
     collecting,
     agents,
-  }: { prepared: Prepared; collecting: Collecting; agents: Pick<Agents, 'urlOf'> },
+    known,
+  }: {
+    prepared: Prepared;
+    collecting: Collecting;
+    agents: Pick<Agents, 'urlOf'>;
+    known: ReadonlyMap<string, string>;
+  },
 ): Promise<CollectionOutcome> {
   const { request, files, shown, screen, signal, max_attempts } = collecting;
   const client = await connect(deployment);
@@ -131,7 +137,10 @@ async function collectOn(
     if (running !== null) {
       screen.say(introduction(running.state, { deployment, rows: rows.length }));
       const title = path.basename(shown.main);
-      played = await playBatch({ rows, running }, { ...collecting, deployment, title });
+      played = await playBatch(
+        { rows, running },
+        { ...collecting, deployment, title, agents: known },
+      );
     }
     const outcome = (exit_code: number): CollectionOutcome => ({
       exit_code,

@@ -43,7 +43,9 @@ test('an agent server that is not there is waited for, visibly, and costs no att
   t.after(() => collecting.kill('SIGKILL'));
   await eventually({ what: 'it to say what it waits for', timeout_ms: 30_000 }, () =>
     /waiting for simple_agent: /.test(collecting.output()),
-  );
+  ).catch((error: unknown) => {
+    throw new Error(`${String(error)}\n${collecting.output()}`, { cause: error });
+  });
   await agent.start();
   const code = await within({ what: 'its end', timeout_ms: 60_000 }, collecting.exited);
   assert.equal(code, 0, collecting.output());

@@ -5,7 +5,7 @@ import { rolloutName } from '../row.js';
 
 /**
  * Before anything is started or removed: does the head server answer, and does it know every agent that rows name? A
- * server of an agent that is not up yet is waited for later, row by row.
+ * server of an agent that is not up yet is waited for later. Returns the agents by the URLs of their servers.
  */
 export async function checkAgents({
   agents,
@@ -17,12 +17,13 @@ export async function checkAgents({
   head_server: string | null;
   rows: readonly GymRow[];
   signal: AbortSignal;
-}): Promise<void> {
+}): Promise<ReadonlyMap<string, string>> {
+  const found = new Map<string, string>();
   const first = new Map<string, GymRow>();
   for (const row of rows) if (!first.has(row.agent)) first.set(row.agent, row);
   for (const [agent, row] of first) {
     try {
-      await agents.urlOf(agent, signal);
+      found.set(await agents.urlOf(agent, signal), agent);
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof Fault && error.type === 'EnvironmentUnavailable') {
@@ -34,6 +35,7 @@ export async function checkAgents({
       );
     }
   }
+  return found;
 }
 
 /** Upstream's text. */

@@ -37,10 +37,13 @@ export async function playBatch(
     screen,
     signal,
     title,
+    agents,
   }: Pick<CollectionContext, 'screen' | 'signal'> & {
     files: CollectionFiles;
     deployment: Pick<Deployment, 'store'>;
     title: string;
+    /** By the URLs of their servers. */
+    agents: ReadonlyMap<string, string>;
   },
 ): Promise<Played> {
   const main = await openResultFile(files.main);
@@ -66,7 +69,13 @@ export async function playBatch(
       onRouted,
     });
     const show = createDisplay(screen, { title, tally, running: follower.running });
-    const ended = await watchBatch({ batch, sweep: follower.sweep, draw: show, signal });
+    const ended = await watchBatch({
+      batch,
+      sweep: follower.sweep,
+      draw: show,
+      signal,
+      nameOf: (service) => agents.get(service) ?? service,
+    });
     const outcome =
       ended === 'closed' ? await awaitOutcome(batch, { say: screen.say, signal }) : null;
     const failure = outcome !== null && 'failure' in outcome ? outcome.failure : null;

@@ -9,6 +9,8 @@ export interface WatchOptions {
   /** Shows how things stand, with what is waited for. */
   draw: (notes: string[]) => void;
   signal: AbortSignal;
+  /** Of a service that the batch waits for, as people know it. */
+  nameOf?: (service: string) => string;
   lookEveryMs?: number;
 }
 
@@ -25,9 +27,9 @@ const TROUBLE_AFTER_MS = 3000;
  * resolves: journals are read, and Temporal need not answer for that.
  */
 export async function watchBatch(options: WatchOptions): Promise<'closed' | 'aborted'> {
-  const { sweep, draw, signal } = options;
+  const { sweep, draw, signal, nameOf = (service: string) => service } = options;
   const closed = new AbortController();
-  const notes = createNotes();
+  const notes = createNotes(nameOf);
   const show = (): void => {
     draw(notes.texts());
   };
@@ -73,7 +75,7 @@ interface Notes {
 }
 
 /** What the batch waits for, and what this process waits for. */
-function createNotes(): Notes {
+function createNotes(nameOf: (service: string) => string): Notes {
   let latest: Look = { closed: false, progress: null, trouble: null };
   let answeredAt = performance.now();
   return {
@@ -86,7 +88,7 @@ function createNotes(): Notes {
       const waiting = progress?.waiting ?? null;
       const isLong = performance.now() - answeredAt > TROUBLE_AFTER_MS;
       return [
-        ...(waiting === null ? [] : [`waiting for ${waiting.service}: ${waiting.message}`]),
+        ...(waiting === null ? [] : [`waiting for ${nameOf(waiting.service)}: ${waiting.message}`]),
         ...(trouble === null || !isLong ? [] : [trouble]),
       ];
     },

@@ -101,7 +101,7 @@ async function collected(golden: Golden, t: TestContext) {
   assert.ok(running !== null);
   const played = await playBatch(
     { rows, running },
-    { files, deployment, screen, signal, title: '' },
+    { files, deployment, screen, signal, title: '', agents: new Map() },
   );
   const results = await collectedResults({ files, played, state: running.state });
   const returned = results.map((result) => JSON.parse(formatJson(result)) as Row);
