@@ -1,7 +1,7 @@
-import { createAgentUrls } from '../gym/agent-urls.js';
-import { aggregate } from '../gym/aggregate.js';
-import { parseAggregate } from '../gym/collect-config.js';
-import { shardsOf } from '../gym/shards.js';
+import { createAgentUrls } from '../gym/metrics/agent-urls.js';
+import { aggregate } from '../gym/metrics/aggregate.js';
+import { parseAggregate } from '../gym/config/collect-config.js';
+import { shardsOf } from '../gym/metrics/shards.js';
 import { listenForInterrupts } from '../local/interrupts.js';
 
 /** Upstream's `ng_aggregate_rollouts`, said as it says it. */

@@ -1,4 +1,4 @@
-import { parseE2E } from '../gym/collect-config.js';
+import { parseE2E } from '../gym/config/collect-config.js';
 import { collectRollouts } from '../gym/collect.js';
 import { E2E_OPTIONS, prepareE2E } from '../gym/e2e/prepare.js';
 import { COLLECT_OPTIONS, REPLACE, settingsOf } from './collect.js';

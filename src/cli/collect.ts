@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { z } from 'zod';
-import { parseCollect } from '../gym/collect-config.js';
+import { parseCollect } from '../gym/config/collect-config.js';
 import { collectRollouts } from '../gym/collect.js';
 import type { CollectionSettings } from '../gym/collection/request.js';
 import { Duration } from '../model/durations.js';

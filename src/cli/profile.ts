@@ -1,6 +1,6 @@
 import { access } from 'node:fs/promises';
-import { parseProfile } from '../gym/collect-config.js';
-import { rewardProfile } from '../gym/reward-profile.js';
+import { parseProfile } from '../gym/config/collect-config.js';
+import { rewardProfile } from '../gym/metrics/reward-profile.js';
 import { listenForInterrupts } from '../local/interrupts.js';
 
 /** Upstream's `ng_reward_profile`, said as it says it. */

@@ -24,7 +24,7 @@ import type {
 } from './collection/request.js';
 import { collectedResults } from './collection/results.js';
 import { collectionFiles } from './files.js';
-import { maxAttempts } from './max-attempts.js';
+import { maxAttempts } from './resume/max-attempts.js';
 
 /** Collects the rollouts of a configuration: the whole of `temporal-rollout collect` but for its command line. */
 export async function collectRollouts(

@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { describe, test, type TestContext } from 'node:test';
-import { aggregate } from '../../src/gym/aggregate.js';
+import { aggregate } from '../../src/gym/metrics/aggregate.js';
 import { strippedLine, type AnswerLimits } from '../../src/gym/metrics/agent-answer.js';
 import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
-import { aggregate, type AggregateOptions } from '../../src/gym/aggregate.js';
+import { aggregate, type AggregateOptions } from '../../src/gym/metrics/aggregate.js';
 import { expandGlobs } from '../../src/gym/metrics/glob.js';
 import {
   formatJson,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
-import { mergeConfigs, parseOverrides } from '../../src/gym/overrides.js';
+import { mergeConfigs, parseOverrides } from '../../src/gym/config/overrides.js';
 import type { Json } from '../../src/model/lossless-json.js';
 import { formatJson, isObject, parseJson } from '../../src/model/lossless-json.js';
 import { comparable } from './golden-values.js';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
-import { dumpJson } from '../../src/gym/python/dump-json.js';
-import { formatMap, MissingField } from '../../src/gym/python/format-map.js';
-import { reprOf, strOf } from '../../src/gym/python/text-of.js';
+import { dumpJson } from '../../src/gym/rows/python/dump-json.js';
+import { formatMap, MissingField } from '../../src/gym/rows/python/format-map.js';
+import { reprOf, strOf } from '../../src/gym/rows/python/text-of.js';
 import type { JsonObject } from '../../src/model/lossless-json.js';
 import { parseJson } from '../../src/model/lossless-json.js';
 

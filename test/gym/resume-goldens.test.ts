@@ -3,9 +3,9 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import type { Json, JsonObject } from '../../src/model/lossless-json.js';
 import { formatJson, parseJson } from '../../src/model/lossless-json.js';
-import { maxAttempts } from '../../src/gym/max-attempts.js';
-import type { Resumed } from '../../src/gym/resume.js';
-import { loadFromCache, readMaterialized } from '../../src/gym/resume.js';
+import { maxAttempts } from '../../src/gym/resume/max-attempts.js';
+import type { Resumed } from '../../src/gym/resume/resume.js';
+import { loadFromCache, readMaterialized } from '../../src/gym/resume/resume.js';
 import { comparable } from './golden-values.js';
 
 const FOLDER = new URL('../goldens/gym_resume/', import.meta.url);

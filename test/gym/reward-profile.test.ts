@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { describe, test, type TestContext } from 'node:test';
-import { rewardProfile } from '../../src/gym/reward-profile.js';
+import { rewardProfile } from '../../src/gym/metrics/reward-profile.js';
 import {
   formatJson,
   parseJson,

@@ -1,10 +1,10 @@
 import { rm } from 'node:fs/promises';
 import type { BatchHandle } from '../../local/batch-client.js';
 import { linesOf } from '../lines.js';
-import { loadFromCache } from '../resume.js';
+import { loadFromCache } from '../resume/resume.js';
 import type { GymRow } from '../row.js';
 import { rolloutName } from '../row.js';
-import { exists } from '../search-roots.js';
+import { exists } from '../config/search-roots.js';
 import type { FollowerOptions } from './follower.js';
 import { createFollower } from './follower.js';
 import type { Prepared } from './prepare.js';

@@ -1,6 +1,6 @@
 import { formatNumber } from '../../local/number-text.js';
 import type { Agents } from '../../environments/gym-agent/agents.js';
-import { aggregate } from '../aggregate.js';
+import { aggregate } from '../metrics/aggregate.js';
 import type { Collecting } from './request.js';
 import { linesOf } from '../lines.js';
 import type { Deployment } from './deployment.js';

@@ -1,11 +1,11 @@
 import type { CollectionContext, CollectionRequest } from './request.js';
 import type { CollectionFiles } from '../files.js';
-import { materialize } from '../materialize.js';
-import { readMaterialized } from '../resume.js';
-import { changedInputs } from '../changed-inputs.js';
+import { materialize } from '../rows/materialize.js';
+import { readMaterialized } from '../resume/resume.js';
+import { changedInputs } from '../resume/changed-inputs.js';
 import { linesOf } from '../lines.js';
 import type { GymRow } from '../row.js';
-import { exists, resolveUnderRoots } from '../search-roots.js';
+import { exists, resolveUnderRoots } from '../config/search-roots.js';
 import { sha256Of } from './sha256.js';
 import type { CollectionState } from './state.js';
 import { readState } from './state.js';

@@ -5,7 +5,7 @@ import { ROLLOUT_INDEX, TASK_INDEX } from '../keys.js';
 import { linesOf } from '../lines.js';
 import type { RowKey } from '../row.js';
 import { byKey } from '../row.js';
-import { exists } from '../search-roots.js';
+import { exists } from '../config/search-roots.js';
 import type { Routed } from './routing.js';
 import type { CollectionState } from './state.js';
 

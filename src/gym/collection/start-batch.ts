@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { BatchClient, BatchHandle } from '../../local/batch-client.js';
 import type { CollectionRequest } from './request.js';
 import type { CollectionFiles } from '../files.js';
-import { materializedLine } from '../materialize.js';
+import { materializedLine } from '../rows/materialize.js';
 import type { GymRow } from '../row.js';
 import { checkSize, inFlight, newBatchId, requestOf, writeSamples } from './batch-request.js';
 import type { Deployment } from './deployment.js';

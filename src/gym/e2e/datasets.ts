@@ -2,8 +2,8 @@ import { z } from 'zod';
 import type { Json, JsonObject } from '../../model/lossless-json.js';
 import { isObject } from '../../model/lossless-json.js';
 import { problemsOf } from '../../model/problems.js';
-import { Text, Whole } from '../config.js';
-import { strOf } from '../python/text-of.js';
+import { Text, Whole } from '../config/config.js';
+import { strOf } from '../rows/python/text-of.js';
 
 export type Split = 'train' | 'validation' | 'benchmark';
 

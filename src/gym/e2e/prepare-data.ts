@@ -6,11 +6,11 @@ import type { JsonObject } from '../../model/lossless-json.js';
 import { isObject, parseJson } from '../../model/lossless-json.js';
 import { AGENT_REF } from '../keys.js';
 import { linesOf } from '../lines.js';
-import type { Prompt } from '../prompt.js';
-import { applyPrompt, checkPromptFits, loadPrompt } from '../prompt.js';
-import { dumpJson } from '../python/dump-json.js';
-import type { Places } from '../search-roots.js';
-import { exists, resolveUnderRoots } from '../search-roots.js';
+import type { Prompt } from '../rows/prompt.js';
+import { applyPrompt, checkPromptFits, loadPrompt } from '../rows/prompt.js';
+import { dumpJson } from '../rows/python/dump-json.js';
+import type { Places } from '../config/search-roots.js';
+import { exists, resolveUnderRoots } from '../config/search-roots.js';
 import type { Dataset } from './datasets.js';
 
 export interface Preparation extends Places {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Child } from '../../local/child.js';
 import { describeExit, logTail, startChild } from '../../local/child.js';
-import type { Places } from '../search-roots.js';
+import type { Places } from '../config/search-roots.js';
 import type { ServersToCheck } from './servers.js';
 import { allAnswer, describeServers, lookAtServers } from './servers.js';
 

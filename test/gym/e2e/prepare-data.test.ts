@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, test } from 'node:test';
 import { datasetsOf } from '../../../src/gym/e2e/datasets.js';
 import type { Split } from '../../../src/gym/e2e/datasets.js';
 import { prepareData } from '../../../src/gym/e2e/prepare-data.js';
-import { parseYaml } from '../../../src/gym/yaml-text.js';
+import { parseYaml } from '../../../src/gym/config/yaml-text.js';
 import type { JsonObject } from '../../../src/model/lossless-json.js';
 import type { TemporaryDirectory } from '../../harness/temporary-directory.js';
 import { makeTemporaryDirectory } from '../../harness/temporary-directory.js';

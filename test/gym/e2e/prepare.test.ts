@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { parseE2E } from '../../../src/gym/collect-config.js';
+import { parseE2E } from '../../../src/gym/config/collect-config.js';
 import type { PreparedE2E } from '../../../src/gym/e2e/prepare.js';
 import { E2E_OPTIONS, prepareE2E } from '../../../src/gym/e2e/prepare.js';
 import { firstFreePort } from '../../../src/local/free-port.js';

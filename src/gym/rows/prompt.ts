@@ -1,11 +1,11 @@
 import { readFile } from 'node:fs/promises';
-import type { Json, JsonObject } from '../model/lossless-json.js';
-import { isObject, numberOf } from '../model/lossless-json.js';
+import type { Json, JsonObject } from '../../model/lossless-json.js';
+import { isObject, numberOf } from '../../model/lossless-json.js';
 import { formatMap, MissingField } from './python/format-map.js';
 import { reprOf } from './python/text-of.js';
-import { resolveUnderRoots } from './search-roots.js';
-import type { Places } from './search-roots.js';
-import { parseYaml } from './yaml-text.js';
+import { resolveUnderRoots } from '../config/search-roots.js';
+import type { Places } from '../config/search-roots.js';
+import { parseYaml } from '../config/yaml-text.js';
 
 /** A prompt file: templates with `{field}` for a row's top-level fields. */
 export interface Prompt {

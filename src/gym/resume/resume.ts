@@ -1,11 +1,11 @@
-import { describeError } from '../model/faults.js';
-import type { Json, JsonObject } from '../model/lossless-json.js';
-import { isObject, jsonNumber, numberOf, parseJson } from '../model/lossless-json.js';
+import { describeError } from '../../model/faults.js';
+import type { Json, JsonObject } from '../../model/lossless-json.js';
+import { isObject, jsonNumber, numberOf, parseJson } from '../../model/lossless-json.js';
 import { fitsRow } from './fits-row.js';
-import { AGENT_REF, ATTEMPT_INDEX, FAILURE_TERMINAL, ROLLOUT_INDEX, TASK_INDEX } from './keys.js';
-import { isTruthy } from './prompt.js';
-import type { GymRow, RowKey } from './row.js';
-import { rolloutName } from './row.js';
+import { AGENT_REF, ATTEMPT_INDEX, FAILURE_TERMINAL, ROLLOUT_INDEX, TASK_INDEX } from '../keys.js';
+import { isTruthy } from '../rows/prompt.js';
+import type { GymRow, RowKey } from '../row.js';
+import { rolloutName } from '../row.js';
 
 /** A file's lines, as `linesOf` gives them; null: there is no such file. */
 export type Lines = AsyncIterable<string> | Iterable<string>;

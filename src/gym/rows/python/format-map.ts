@@ -1,5 +1,5 @@
-import { isObject } from '../../model/lossless-json.js';
-import type { Json, JsonObject } from '../../model/lossless-json.js';
+import { isObject } from '../../../model/lossless-json.js';
+import type { Json, JsonObject } from '../../../model/lossless-json.js';
 import { strOf } from './text-of.js';
 
 /** A field that the template names and the row lacks: Python's KeyError. */

@@ -1,16 +1,12 @@
-import { collectionFiles } from './files.js';
-import { ROLLOUT_INDEX, TASK_INDEX } from './keys.js';
-import { splitByAgent } from './metrics/agent-rows.js';
-import { align, mismatchOf, type Alignment } from './metrics/alignment.js';
-import {
-  completionSummary,
-  countByTask,
-  type CompletionSummary,
-} from './metrics/completion-summary.js';
-import { membersOf, objectText } from './metrics/json-members.js';
-import { writeNewFile, type NewFile } from './metrics/new-file.js';
-import { agentRef, createProfiler, type Profiler } from './metrics/profile.js';
-import { readRows, type ReadRows } from './metrics/read-rows.js';
+import { collectionFiles } from '../files.js';
+import { ROLLOUT_INDEX, TASK_INDEX } from '../keys.js';
+import { splitByAgent } from './agent-rows.js';
+import { align, mismatchOf, type Alignment } from './alignment.js';
+import { completionSummary, countByTask, type CompletionSummary } from './completion-summary.js';
+import { membersOf, objectText } from './json-members.js';
+import { writeNewFile, type NewFile } from './new-file.js';
+import { agentRef, createProfiler, type Profiler } from './profile.js';
+import { readRows, type ReadRows } from './read-rows.js';
 
 export interface ProfileOptions {
   materialized_inputs_jsonl_fpath: string;

@@ -1,5 +1,5 @@
 import { isLosslessNumber } from 'lossless-json';
-import type { Json } from '../../model/lossless-json.js';
+import type { Json } from '../../../model/lossless-json.js';
 import { numberText } from './number.js';
 
 /** `str(value)` of parsed JSON: what a template shows. */

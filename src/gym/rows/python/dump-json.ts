@@ -1,5 +1,5 @@
 import { isLosslessNumber } from 'lossless-json';
-import type { Json } from '../../model/lossless-json.js';
+import type { Json } from '../../../model/lossless-json.js';
 import { floatText } from './number.js';
 
 /** `json.dumps(json.loads(text))`: `, ` and `: ` between, everything beyond ASCII escaped, integers of any size kept. */

@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
-import type { Json, JsonObject } from '../model/lossless-json.js';
-import { isObject } from '../model/lossless-json.js';
+import type { Json, JsonObject } from '../../model/lossless-json.js';
+import { isObject } from '../../model/lossless-json.js';
 import { isTruthy } from './prompt.js';
 import { reprOf, strOf } from './python/text-of.js';
-import { exists, resolveUnderRoots } from './search-roots.js';
-import type { Places } from './search-roots.js';
-import { parseYaml } from './yaml-text.js';
+import { exists, resolveUnderRoots } from '../config/search-roots.js';
+import type { Places } from '../config/search-roots.js';
+import { parseYaml } from '../config/yaml-text.js';
 
 /** Hexadecimal digits of the hash that are kept. */
 const HASH_DIGITS = 12;

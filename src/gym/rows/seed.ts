@@ -1,6 +1,6 @@
-import { describeError } from '../model/faults.js';
-import type { Json, JsonObject } from '../model/lossless-json.js';
-import { isObject, jsonNumber, parseJson } from '../model/lossless-json.js';
+import { describeError } from '../../model/faults.js';
+import type { Json, JsonObject } from '../../model/lossless-json.js';
+import { isObject, jsonNumber, parseJson } from '../../model/lossless-json.js';
 import { dumpJson } from './python/dump-json.js';
 import { reprOf } from './python/text-of.js';
 

@@ -1,4 +1,4 @@
-import { reprOf } from './python/text-of.js';
+import { reprOf } from '../rows/python/text-of.js';
 
 const DEFAULT_MAX_ATTEMPTS = 3;
 

@@ -1,7 +1,7 @@
-import type { Json, JsonObject } from '../model/lossless-json.js';
-import { isObject } from '../model/lossless-json.js';
-import { AGENT_REF } from './keys.js';
-import type { GymRow } from './row.js';
+import type { Json, JsonObject } from '../../model/lossless-json.js';
+import { isObject } from '../../model/lossless-json.js';
+import { AGENT_REF } from '../keys.js';
+import type { GymRow } from '../row.js';
 
 /**
  * Whether a failure with a row's key is this row's. An agent echoes parameters in its own form (a text becomes a message, defaults are filled in),

@@ -1,6 +1,6 @@
-import type { JsonObject } from '../model/lossless-json.js';
-import { isObject } from '../model/lossless-json.js';
-import { AGENT_REF, ROLLOUT_INDEX, TASK_INDEX } from './keys.js';
+import type { JsonObject } from '../../model/lossless-json.js';
+import { isObject } from '../../model/lossless-json.js';
+import { AGENT_REF, ROLLOUT_INDEX, TASK_INDEX } from '../keys.js';
 
 /** What a message about a `/run` request shows of its row: never the row itself. */
 export function debugSummary(row: JsonObject): JsonObject {

@@ -1,5 +1,5 @@
-import { createHeadServer } from '../environments/gym-agent/head-server.js';
-import { describeError, Fault } from '../model/faults.js';
+import { createHeadServer } from '../../environments/gym-agent/head-server.js';
+import { describeError, Fault } from '../../model/faults.js';
 
 export interface AgentUrls {
   /** null: no head server is there, which is said once. Throws where there is one that does not know the agent. */

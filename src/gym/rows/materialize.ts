@@ -1,17 +1,23 @@
-import type { Json, JsonObject } from '../model/lossless-json.js';
-import { formatJson, isObject, jsonNumber, numberOf, parseJson } from '../model/lossless-json.js';
-import { describeError } from '../model/faults.js';
-import { preview } from '../model/problems.js';
-import type { RolloutCollectionConfig } from './config.js';
-import { AGENT_REF, ATTEMPT_INDEX, ROLLOUT_INDEX, SKILLS_REF, TASK_INDEX } from './keys.js';
-import { linesOf } from './lines.js';
+import type { Json, JsonObject } from '../../model/lossless-json.js';
+import {
+  formatJson,
+  isObject,
+  jsonNumber,
+  numberOf,
+  parseJson,
+} from '../../model/lossless-json.js';
+import { describeError } from '../../model/faults.js';
+import { preview } from '../../model/problems.js';
+import type { RolloutCollectionConfig } from '../config/config.js';
+import { AGENT_REF, ATTEMPT_INDEX, ROLLOUT_INDEX, SKILLS_REF, TASK_INDEX } from '../keys.js';
+import { linesOf } from '../lines.js';
 import { applyPrompt, checkPromptFits, loadPrompt } from './prompt.js';
 import { reprOf } from './python/text-of.js';
 import type { Repeats } from './repeats.js';
 import { createRepeats } from './repeats.js';
-import type { GymRow } from './row.js';
-import { exists, resolveUnderRoots } from './search-roots.js';
-import type { Places } from './search-roots.js';
+import type { GymRow } from '../row.js';
+import { exists, resolveUnderRoots } from '../config/search-roots.js';
+import type { Places } from '../config/search-roots.js';
 import { withSeed } from './seed.js';
 import { skillsRef } from './skills.js';
 

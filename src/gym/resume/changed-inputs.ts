@@ -1,9 +1,9 @@
 import { isLosslessNumber } from 'lossless-json';
-import type { Json } from '../model/lossless-json.js';
-import { formatJson, isObject } from '../model/lossless-json.js';
-import { ATTEMPT_INDEX } from './keys.js';
-import type { GymRow } from './row.js';
-import { rolloutName } from './row.js';
+import type { Json } from '../../model/lossless-json.js';
+import { formatJson, isObject } from '../../model/lossless-json.js';
+import { ATTEMPT_INDEX } from '../keys.js';
+import type { GymRow } from '../row.js';
+import { rolloutName } from '../row.js';
 
 /** Changes that are named one by one. */
 const MOST_NAMED = 10;

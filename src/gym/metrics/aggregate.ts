@@ -1,15 +1,15 @@
 import path from 'node:path';
 import { mkdir } from 'node:fs/promises';
-import { describeError } from '../model/faults.js';
-import { collectionFiles } from './files.js';
-import { ANSWER_LIMITS, askAgent, type AnswerLimits } from './metrics/agent-answer.js';
-import { agentRows, type AgentRows } from './metrics/agent-rows.js';
-import { indentedJson, indentedObject } from './metrics/indented-json.js';
-import { writeNewFile, type NewFile } from './metrics/new-file.js';
-import { agentRef, createProfiler, keyMetrics } from './metrics/profile.js';
-import { objectText } from './metrics/json-members.js';
-import { readRows, type ReadRows } from './metrics/read-rows.js';
-import { rewardPasses } from './metrics/reward-passes.js';
+import { describeError } from '../../model/faults.js';
+import { collectionFiles } from '../files.js';
+import { ANSWER_LIMITS, askAgent, type AnswerLimits } from './agent-answer.js';
+import { agentRows, type AgentRows } from './agent-rows.js';
+import { indentedJson, indentedObject } from './indented-json.js';
+import { writeNewFile, type NewFile } from './new-file.js';
+import { agentRef, createProfiler, keyMetrics } from './profile.js';
+import { objectText } from './json-members.js';
+import { readRows, type ReadRows } from './read-rows.js';
+import { rewardPasses } from './reward-passes.js';
 
 export interface AggregateOptions {
   /** JSONL files of results, in any order. */
