@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { RolloutCollectionConfig } from '../../src/gym/config/config.js';
+import { RolloutCollectionConfig } from '../../src/gym/config/schemas.js';
 import { linesOf } from '../../src/gym/lines.js';
 import { materialize } from '../../src/gym/rows/materialize.js';
 import type { GymRow } from '../../src/gym/row.js';

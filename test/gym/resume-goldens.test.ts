@@ -4,8 +4,8 @@ import { describe, test } from 'node:test';
 import type { Json, JsonObject } from '../../src/model/lossless-json.js';
 import { formatJson, parseJson } from '../../src/model/lossless-json.js';
 import { maxAttempts } from '../../src/gym/resume/max-attempts.js';
-import type { Resumed } from '../../src/gym/resume/resume.js';
-import { loadFromCache, readMaterialized } from '../../src/gym/resume/resume.js';
+import type { Resumed } from '../../src/gym/resume/load-from-cache.js';
+import { loadFromCache, readMaterialized } from '../../src/gym/resume/load-from-cache.js';
 import { comparable } from './golden-values.js';
 
 const FOLDER = new URL('../goldens/gym_resume/', import.meta.url);

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import type { Json, JsonObject } from '../../src/model/lossless-json.js';
 import { parseJson } from '../../src/model/lossless-json.js';
 import { collectionFiles } from '../../src/gym/files.js';
-import { RolloutCollectionConfig } from '../../src/gym/config/config.js';
+import { RolloutCollectionConfig } from '../../src/gym/config/schemas.js';
 import { debugSummary } from '../../src/gym/rows/debug-summary.js';
 import { materialize, materializedLine } from '../../src/gym/rows/materialize.js';
 import type { GymRow } from '../../src/gym/row.js';

@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
 import type { BatchHandle } from '../../local/batch-client.js';
 import { linesOf } from '../lines.js';
-import { loadFromCache } from '../resume/resume.js';
+import { loadFromCache } from '../resume/load-from-cache.js';
 import type { GymRow } from '../row.js';
 import { rolloutName } from '../row.js';
 import { exists } from '../config/search-roots.js';

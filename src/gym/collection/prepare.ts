@@ -1,7 +1,7 @@
 import type { CollectionContext, CollectionRequest } from './request.js';
 import type { CollectionFiles } from '../files.js';
 import { materialize } from '../rows/materialize.js';
-import { readMaterialized } from '../resume/resume.js';
+import { readMaterialized } from '../resume/load-from-cache.js';
 import { changedInputs } from '../resume/changed-inputs.js';
 import { linesOf } from '../lines.js';
 import type { GymRow } from '../row.js';

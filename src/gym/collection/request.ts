@@ -1,6 +1,6 @@
 import type { Screen } from '../../local/screen.js';
 import type { JsonObject } from '../../model/lossless-json.js';
-import type { RolloutCollectionConfig } from '../config/config.js';
+import type { RolloutCollectionConfig } from '../config/schemas.js';
 import type { CollectionFiles } from '../files.js';
 
 /** How a collection is played, beside what upstream's configuration says. */

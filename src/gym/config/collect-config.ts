@@ -8,7 +8,7 @@ import {
   RewardProfileConfig,
   RolloutAggregationConfig,
   RolloutCollectionConfig,
-} from './config.js';
+} from './schemas.js';
 import type { Flags } from './flags.js';
 import {
   AGGREGATE_FLAGS,

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Json, JsonObject } from '../../model/lossless-json.js';
 import { isObject } from '../../model/lossless-json.js';
 import { problemsOf } from '../../model/problems.js';
-import { Text, Whole } from '../config/config.js';
+import { Text, Whole } from '../config/schemas.js';
 import { strOf } from '../rows/python/text-of.js';
 
 export type Split = 'train' | 'validation' | 'benchmark';

@@ -2,7 +2,7 @@ import path from 'node:path';
 import { Duration, toMs } from '../../model/durations.js';
 import type { JsonObject } from '../../model/lossless-json.js';
 import type { ParsedCommand } from '../config/collect-config.js';
-import type { E2ERolloutCollectionConfig, RolloutCollectionConfig } from '../config/config.js';
+import type { E2ERolloutCollectionConfig, RolloutCollectionConfig } from '../config/schemas.js';
 import type { Places } from '../config/search-roots.js';
 import { exists } from '../config/search-roots.js';
 import type { Dataset } from './datasets.js';

@@ -8,7 +8,7 @@ import {
 } from '../../model/lossless-json.js';
 import { describeError } from '../../model/faults.js';
 import { preview } from '../../model/problems.js';
-import type { RolloutCollectionConfig } from '../config/config.js';
+import type { RolloutCollectionConfig } from '../config/schemas.js';
 import { AGENT_REF, ATTEMPT_INDEX, ROLLOUT_INDEX, SKILLS_REF, TASK_INDEX } from '../keys.js';
 import { linesOf } from '../lines.js';
 import { applyPrompt, checkPromptFits, loadPrompt } from './prompt.js';

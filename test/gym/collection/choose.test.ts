@@ -8,7 +8,7 @@ import { chooseBatch } from '../../../src/gym/collection/choose.js';
 import { prepare } from '../../../src/gym/collection/prepare.js';
 import type { CollectionState } from '../../../src/gym/collection/state.js';
 import { readState } from '../../../src/gym/collection/state.js';
-import { RolloutCollectionConfig } from '../../../src/gym/config/config.js';
+import { RolloutCollectionConfig } from '../../../src/gym/config/schemas.js';
 import { collectionFiles } from '../../../src/gym/files.js';
 import { materializedLine } from '../../../src/gym/rows/materialize.js';
 import type { BatchClient } from '../../../src/local/batch-client.js';

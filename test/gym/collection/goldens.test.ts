@@ -8,7 +8,7 @@ import { chooseBatch } from '../../../src/gym/collection/choose.js';
 import { playBatch } from '../../../src/gym/collection/play.js';
 import { prepare } from '../../../src/gym/collection/prepare.js';
 import { collectedResults } from '../../../src/gym/collection/results.js';
-import { RolloutCollectionConfig } from '../../../src/gym/config/config.js';
+import { RolloutCollectionConfig } from '../../../src/gym/config/schemas.js';
 import { collectionFiles } from '../../../src/gym/files.js';
 import type { BatchClient } from '../../../src/local/batch-client.js';
 import { createScreen } from '../../../src/local/screen.js';

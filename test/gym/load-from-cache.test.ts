@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { changedInputs } from '../../src/gym/resume/changed-inputs.js';
 import { maxAttempts } from '../../src/gym/resume/max-attempts.js';
-import type { Resumed } from '../../src/gym/resume/resume.js';
-import { loadFromCache, readMaterialized } from '../../src/gym/resume/resume.js';
+import type { Resumed } from '../../src/gym/resume/load-from-cache.js';
+import { loadFromCache, readMaterialized } from '../../src/gym/resume/load-from-cache.js';
 import type { GymRow } from '../../src/gym/row.js';
 
 const row = (task: number, more = ''): string =>
