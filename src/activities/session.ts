@@ -112,18 +112,20 @@ async function endSession(
   const state = stateOf(journal.trajectory);
   if (environment?.end === undefined || state === null) return;
   const late = AbortSignal.any([signal, AbortSignal.timeout(END_TIMEOUT_MS)]);
+  let fault: Fault | null = null;
   try {
     if (!(await environment.end(state, late))) return;
   } catch (error) {
     signal.throwIfAborted();
-    const fault =
+    fault =
       error instanceof Fault
         ? error
         : new Fault({ type: 'EnvironmentUnavailable', message: describeError(error) });
     warn(`the session of ${rolloutId(ref)} was not ended: ${fault.message}`);
-    await recordFault(fault, { journal });
   }
+  // First of the two: a fault of the end says nothing about a step that was sent, and would be read as if it did.
   await journal.append({ kind: 'close' });
+  if (fault !== null) await recordFault(fault, { journal });
 }
 
 /** What names the session: of the one that was opened last. */

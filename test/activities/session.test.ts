@@ -6,6 +6,7 @@ import { Fault } from '../../src/model/faults.js';
 import { SESSION_KEY } from '../../src/model/session.js';
 import type { Bench } from '../fakes/activity-bench.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';
+import { foldOf } from '../fakes/journal-lines.js';
 import type { ScriptedAnswer, ScriptedEnvironment } from '../fakes/scripted-environment.js';
 import { scriptedEnvironment } from '../fakes/scripted-environment.js';
 import type { ScriptedReply } from '../fakes/scripted-service.js';
@@ -253,6 +254,24 @@ describe('the end of a rollout in a session', () => {
     const { result } = await finish(bench, null);
     assert.deepEqual([result.stop_reason, result.total_reward], ['terminated', 1]);
     assert.deepEqual((await read(bench)).faults, { EnvironmentUnavailable: 1 });
+  });
+
+  test('never makes a step that was sent look as if it was not, wherever it is cut', async (t) => {
+    const bench = await planned(t, { says: [says('a')], end: [away] });
+    await bench.result('startRollout', REF);
+    await bench.result('generateTurn', AT);
+    const journal = await bench.store.claim(REF, { activity: 'stepEnvironment' });
+    await journal.append({ kind: 'step', turn: 0, answer: null });
+    await journal.commit();
+    await finish(bench);
+    const lines = await bench.journalLines();
+    const sent = lines.findIndex(({ kind }) => kind === 'step');
+    assert.ok(sent > 0 && lines.some(({ kind }) => kind === 'fault'));
+    for (let cut = sent + 1; cut <= lines.length; cut++) {
+      const { session } = foldOf(lines.slice(0, cut));
+      const isKnown = session.asked !== null || session.gone !== null;
+      assert.ok(isKnown, `behind ${lines[cut - 1]?.kind ?? ''}`);
+    }
   });
 
   test('of one that is started again begins another session', async (t) => {
