@@ -34,6 +34,8 @@ export interface JournalFile {
 
 /** A claim's kind, writer and time: no two journals begin with the same. */
 const HEAD_BYTES = 64;
+/** Read at once: more than most journals have. */
+const BLOCK_BYTES = 1 << 20;
 
 const { O_APPEND, O_CREAT, O_RDONLY, O_RDWR } = constants;
 
@@ -82,12 +84,7 @@ function journalFile(fd: number): JournalFile {
       if (written === bytes.length) return written;
       throw new Error(`wrote ${written} of ${bytes.length} bytes: the disk is full or failing`);
     },
-    readLines: ({ from, to }) => {
-      const bytes = readBytes(open(), { from, to });
-      const end = bytes.lastIndexOf(0x0a) + 1;
-      const texts = bytes.toString('utf8', 0, end).split('\n');
-      return { lines: texts.map(parseLine).filter((line) => line !== null), end: from + end };
-    },
+    readLines: (range) => readLines(open(), range),
     sync: () => syncData(open()),
     close: () => {
       if (isOpen) closeSync(fd);
@@ -95,6 +92,38 @@ function journalFile(fd: number): JournalFile {
     },
   };
 }
+
+/** Line by line: a journal of several large answers is longer than one string may be. */
+function readLines(
+  fd: number,
+  { from, to }: { from: number; to: number },
+): ReturnType<JournalFile['readLines']> {
+  const lines: JournalLine[] = [];
+  /** Of the line in progress. */
+  let pieces: Buffer[] = [];
+  let end = from;
+  for (let at = from; at < to; at += BLOCK_BYTES) {
+    const block = readBytes(fd, { from: at, to: Math.min(to, at + BLOCK_BYTES) });
+    let start = 0;
+    for (;;) {
+      const newline = block.indexOf(0x0a, start);
+      if (newline === -1) break;
+      pieces.push(block.subarray(start, newline));
+      const line = parseLine(textOf(pieces));
+      if (line !== null) lines.push(line);
+      pieces = [];
+      start = newline + 1;
+      end = at + start;
+    }
+    pieces.push(block.subarray(start));
+  }
+  return { lines, end };
+}
+
+const textOf = (pieces: Buffer[]): string => {
+  const [only, ...others] = pieces;
+  return (only !== undefined && others.length === 0 ? only : Buffer.concat(pieces)).toString();
+};
 
 /** What the file has of these bytes. */
 function readBytes(fd: number, { from, to }: { from: number; to: number }): Buffer {

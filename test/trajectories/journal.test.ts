@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { appendFile, readFile } from 'node:fs/promises';
+import { constants } from 'node:buffer';
+import { appendFile, readFile, stat, truncate } from 'node:fs/promises';
 import { describe, test } from 'node:test';
 import type { Entry } from '../../src/model/journal.js';
 import type { Journal } from '../../src/trajectories/trajectory-store.js';
@@ -239,5 +240,25 @@ describe('reading', () => {
     await playTurn(journal);
     await journal.commit();
     assert.equal((await elsewhere().readTrajectory(REF)).turns.length, 1);
+  });
+});
+
+describe('a journal that is longer than one string may be', () => {
+  test('is read line by line', async (t) => {
+    const { store, elsewhere, journalFile } = await temporaryStore(t);
+    const first = await store.claim(REF, by);
+    await first.append(start);
+    first.release();
+    // Lines that are holes of the file: they take no room there, and cost only themselves.
+    const HOLE = 60 << 20;
+    for (let hole = 0; hole * HOLE < constants.MAX_STRING_LENGTH; hole++) {
+      const { size } = await stat(journalFile());
+      await truncate(journalFile(), size + HOLE);
+      await appendFile(journalFile(), '\n');
+    }
+    const second = await elsewhere().claim(REF, { ...by, attempt: 2 });
+    assert.equal(second.trajectory.attempts, 2);
+    assert.notEqual(second.trajectory.start, null);
+    second.release();
   });
 });
