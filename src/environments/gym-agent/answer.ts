@@ -1,9 +1,13 @@
 import { z } from 'zod';
 import { describeError } from '../../model/faults.js';
 import { Reward } from '../../model/journal.js';
+import { isDeeperThan } from '../../model/json-depth.js';
 import type { Problem } from '../../model/problems.js';
 import { preview, problemsOf } from '../../model/problems.js';
 import type { AgentAnswer } from '../environment.js';
+
+/** Deeper than any answer is, and shallow enough for whatever reads and writes it behind this. */
+const MAX_LEVELS = 512;
 
 const Routing = z.object({
   _ng_failure_class: z.unknown().optional(),
@@ -17,6 +21,9 @@ const Usage = z.object({
 
 /** What an agent's answer says, or what is wrong with it. One that says itself that it failed needs no reward. */
 export function readAnswer(text: string): AgentAnswer | Problem[] {
+  if (isDeeperThan(MAX_LEVELS, text)) {
+    return [{ where: '(body)', what: `expected at most ${MAX_LEVELS} levels, got more` }];
+  }
   let value: unknown;
   try {
     value = JSON.parse(text);

@@ -51,6 +51,10 @@ async function acting(
   };
 }
 
+/** A usable answer with so many lists in its object. */
+const nested = (lists: number): string =>
+  `{"reward":1,"x":${'['.repeat(lists)}${']'.repeat(lists)}}`;
+
 async function faultOf(promise: Promise<unknown>): Promise<Fault> {
   const error: unknown = await promise.then(
     (answer) => assert.fail(`expected a fault, got ${JSON.stringify(answer)}`),
@@ -120,8 +124,14 @@ describe('the run of an agent', () => {
     ['no reward', { kind: 'answer', without: ['reward'] }, 'EnvironmentRejected', 'agent_run_error', null, /answered: reward: expected a finite number, got nothing/],
     ['a reward that is NaN', { kind: 'text', text: '{"reward": NaN}' }, 'EnvironmentRejected', 'agent_run_error', null, /expected JSON, got "\{\\"reward\\": NaN\}" \(Unexpected token/],
     ['a reward that is a text', { kind: 'answer', with: { reward: 'NaN' } }, 'EnvironmentRejected', 'agent_run_error', null, /reward: expected a finite number, got "NaN"/],
+    ['an answer too deep for what reads it', { kind: 'text', text: nested(512) }, 'EnvironmentRejected', 'agent_run_error', null, /answered: \(body\): expected at most 512 levels, got more$/],
     ['too many bytes', { kind: 'large', bytes: 20_000_000 }, 'EnvironmentRejected', 'agent_run_error', null, /answered with more than 1000000 bytes/],
   ]; // prettier-ignore
+  test('may be nested 512 levels deep', async (t) => {
+    const { run } = await acting(t, { kind: 'text', text: nested(511) });
+    assert.equal((await run()).reward, 1);
+  });
+
   for (const [what, act, type, failureClass, status, message] of faults) {
     test(`that gives ${what} is ${type} of class ${failureClass}`, async (t) => {
       const { run } = await acting(t, { ...act, timeout_ms: 300 });

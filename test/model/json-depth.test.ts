@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { isDeeperThan } from '../../src/model/json-depth.js';
+
+function depthOf(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0;
+  return 1 + Math.max(0, ...Object.values(value).map(depthOf));
+}
+
+describe('the depth of a JSON text', () => {
+  test('is that of its value, whatever its strings hold', () => {
+    const json = fc.letrec<{ value: unknown }>((tie) => ({
+      value: fc.oneof(
+        { maxDepth: 6, depthSize: 'large' },
+        fc.constantFrom(null, 1, 'a', '[[{', '"', '\\', '\\"[', '}]'),
+        fc.array(tie('value'), { maxLength: 3 }),
+        fc.dictionary(fc.constantFrom('a', '{"', '\\'), tie('value'), { maxKeys: 3 }),
+      ),
+    })).value;
+    fc.assert(
+      fc.property(json, fc.constantFrom(0, 1), (value, indent) => {
+        const text = JSON.stringify(value, null, indent);
+        const depth = depthOf(value);
+        assert.equal(isDeeperThan(depth, text), false);
+        if (depth > 0) assert.equal(isDeeperThan(depth - 1, text), true);
+      }),
+    );
+  });
+
+  test('is found at any depth', () => {
+    const text = '['.repeat(1_000_000) + ']'.repeat(1_000_000);
+    assert.equal(isDeeperThan(999_999, text), true);
+    assert.equal(isDeeperThan(1_000_000, text), false);
+  });
+
+  test('has an answer where the text is no JSON', () => {
+    for (const text of ['', '"', '"\\"', ']]}', '[{"a'])
+      assert.equal(isDeeperThan(2, text), false, text);
+  });
+});
