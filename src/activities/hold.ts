@@ -34,7 +34,7 @@ export async function recordFault(
 ): Promise<unknown> {
   if (!(error instanceof Fault) || error.type === 'StoreFault') return error;
   const { trajectory } = journal;
-  const { type, message, at, status, failureClass } = error;
+  const { type, message, at, status, failureClass, uncounted } = error;
   await journal.append({
     kind: 'fault',
     turn: trajectory.turns.length,
@@ -43,6 +43,7 @@ export async function recordFault(
     replica: at,
     ...(failureClass !== null && { failure_class: failureClass }),
     ...(status !== null && failureClass !== null && { status }),
+    ...(uncounted && { uncounted }),
   });
   const isFinal =
     type === 'ProtocolError' && trajectory.open.protocol_errors >= MAX_PROTOCOL_ERRORS;

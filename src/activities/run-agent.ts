@@ -1,8 +1,8 @@
+import type { AgentRuns } from '../model/agent-runs.js';
 import { AgentSample } from '../model/agent-sample.js';
-import { Fault } from '../model/faults.js';
+import { describeError, Fault } from '../model/faults.js';
 import type { LineOf } from '../model/journal.js';
 import { nextStep } from '../model/stop-rules.js';
-import type { AgentRuns } from '../model/trajectory.js';
 import { toMs } from '../model/durations.js';
 import type { AgentServers } from '../environments/environment.js';
 import type { Activities } from './contract.js';
@@ -38,38 +38,60 @@ async function runAgent(hold: Hold, { environment }: Dependencies): Promise<void
     const message = `No environment found for task type: ${task}, or it is no agent's`;
     throw await recordFault(new Fault({ type: 'EnvironmentRejected', message }), hold);
   }
-  const result = await ask(servers, { hold, sample, attempt }).catch(async (error: unknown) => {
+  await ask(servers, { hold, sample, attempt }).catch(async (error: unknown) => {
     const thrown = await recordFault(error, hold);
     throw attempt + 1 < sample.max_attempts ? thrown : asLast(thrown);
   });
-  await hold.journal.append(result);
   if (runs.failure === null) return;
   await hold.journal.sync();
   throw agentFailed(runs.failure, sample);
 }
 
+interface Asked {
+  hold: Hold;
+  sample: AgentSample;
+  attempt: number;
+}
+
 /** Before the request the journal says that it is sent: whoever comes after this attempt counts it. */
-async function ask(
-  servers: AgentServers,
-  { hold, sample, attempt }: { hold: Hold; sample: AgentSample; attempt: number },
-): Promise<Omit<LineOf<'result'>, 'writer' | 'at'>> {
+async function ask(servers: AgentServers, { hold, sample, attempt }: Asked): Promise<void> {
   const { journal, signal, sayWaiting } = hold;
-  const { agent, row, timeout } = sample;
+  const { agent } = sample;
   // A server that is not there costs no attempt.
   const url = await servers.health(agent, signal);
   await sayWaiting(null);
   await journal.append({ kind: 'run', attempt, agent, url });
-  await journal.sync();
+  try {
+    await journal.sync();
+    await send(servers, { url, hold, sample, attempt });
+  } catch (error) {
+    if (signal.aborted && !(error instanceof Fault)) await takeBack(error, hold);
+    throw error;
+  }
+}
+
+async function send(
+  servers: AgentServers,
+  { url, hold, sample, attempt }: Asked & { url: string },
+): Promise<void> {
+  const { row, timeout } = sample;
   const began = performance.now();
   const answer = await servers.run({
     url,
     body: row,
     attempt,
-    signal,
+    signal: hold.signal,
     ...(timeout !== null && { timeout_ms: toMs(timeout) }),
   });
   const run_s = (performance.now() - began) / 1000;
-  return { kind: 'result', attempt, ...answer, run_s };
+  await hold.journal.append({ kind: 'result', attempt, ...answer, run_s });
+}
+
+/** The run is none of the row's attempts. Where that cannot be written it counts, as if this attempt had died. */
+async function takeBack(error: unknown, { journal }: Pick<Hold, 'journal'>): Promise<void> {
+  const message = describeError(error).slice(0, 300);
+  const why = { type: 'Cancelled', message, replica: null, uncounted: true } as const;
+  await journal.append({ kind: 'fault', turn: 0, ...why }).catch(() => undefined);
 }
 
 /** The fault of a run that was the row's last is final; of a server that was not there it is not. */

@@ -44,6 +44,8 @@ export interface FaultFacts {
   status?: number;
   /** Of a failed run of an agent. */
   failureClass?: FailureClass;
+  /** Of a run that the agent did not play: it uses up none of the row's attempts. */
+  uncounted?: true;
 }
 
 /** Thrown by services (generation, environments, trajectories) and by activities; never by workflows. */
@@ -54,6 +56,7 @@ export class Fault extends Error {
   readonly retryAfterMs: number | null;
   readonly status: number | null;
   readonly failureClass: FailureClass | null;
+  readonly uncounted: boolean;
 
   constructor({ type, message, cause, ...facts }: FaultFacts) {
     super(message, cause === undefined ? undefined : { cause });
@@ -64,6 +67,7 @@ export class Fault extends Error {
     this.retryAfterMs = facts.retryAfterMs ?? null;
     this.status = facts.status ?? null;
     this.failureClass = facts.failureClass ?? null;
+    this.uncounted = facts.uncounted ?? false;
   }
 }
 

@@ -178,6 +178,8 @@ const FaultLine = z.object({
   failure_class: z.enum(FAILURE_CLASSES).exactOptional(),
   /** Of its answer over HTTP, where there was one. */
   status: z.int().exactOptional(),
+  /** Takes the run in progress back: it was not played, or was cut by its own attempt's end, and is none of the row's attempts. */
+  uncounted: z.literal(true).exactOptional(),
 });
 
 /** An agent is asked to play the rollout: written before the request is sent, since nobody knows what becomes of it. */

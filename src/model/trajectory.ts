@@ -1,3 +1,5 @@
+import type { AgentRuns } from './agent-runs.js';
+import { applyToRuns, noRuns } from './agent-runs.js';
 import type { Finish, LineOf, JournalLine } from './journal.js';
 import { VALID_STOP_REASONS } from './journal.js';
 import type { TurnLimits } from './limits.js';
@@ -47,20 +49,6 @@ export interface Trajectory {
   wasted_tokens: number;
   /** Of a rollout that an agent plays. */
   agent: AgentRuns;
-}
-
-export interface AgentRuns {
-  /** Requests that were about to be sent. */
-  attempts: number;
-  /** The last of them. */
-  run: LineOf<'run'> | null;
-  /** The first that counts: it names no failure class, and is to be kept. */
-  result: LineOf<'result'> | null;
-  /** How the last run failed: by a result that says so, or by a fault. Neither: it was never answered. */
-  failure: LineOf<'result'> | null;
-  fault: LineOf<'fault'> | null;
-  /** Why the next run is not sent yet: its server is not there. */
-  absent: LineOf<'fault'> | null;
 }
 
 export interface Segment {
@@ -116,7 +104,7 @@ export function emptyTrajectory(): Trajectory {
     faults: {},
     inherited_tokens: 0,
     wasted_tokens: 0,
-    agent: { attempts: 0, run: null, result: null, failure: null, fault: null, absent: null },
+    agent: noRuns(),
   };
 }
 
@@ -162,15 +150,10 @@ export function applyLine(trajectory: Trajectory, line: JournalLine): void {
       applyToSession(trajectory.session, { line, turn: trajectory.turns.length });
       trajectory.faults[line.type] = (trajectory.faults[line.type] ?? 0) + 1;
       if (line.type === 'ProtocolError') trajectory.open.protocol_errors += 1;
-      if (line.failure_class !== undefined) {
-        trajectory.agent.fault = line;
-        trajectory.agent.failure = null;
-      } else if (line.type === 'EnvironmentUnavailable') {
-        trajectory.agent.absent = line;
-      }
+      applyToRuns(trajectory.agent, line);
       break;
     case 'run':
-      applyRun(trajectory, line);
+      applyToRuns(trajectory.agent, line);
       break;
     case 'result':
       applyResult(trajectory, line);
@@ -301,23 +284,11 @@ function applyObservation(trajectory: Trajectory, line: LineOf<'observation'>): 
   } else if (line.next_stop_strings !== null) trajectory.stop_strings = line.next_stop_strings;
 }
 
-function applyRun({ agent }: Trajectory, line: LineOf<'run'>): void {
-  agent.attempts += 1;
-  agent.run = line;
-  agent.absent = null;
-  agent.failure = null;
-  agent.fault = null;
-}
-
 function applyResult(trajectory: Trajectory, line: LineOf<'result'>): void {
-  const { agent } = trajectory;
-  if (agent.run?.attempt !== line.attempt || agent.result !== null) return;
-  if (line.failure_class !== null || !line.persist || line.reward === null) {
-    agent.failure = line;
-    return;
-  }
-  agent.result = line;
-  trajectory.total_reward = line.reward;
+  applyToRuns(trajectory.agent, line);
+  const { result } = trajectory.agent;
+  if (result !== line || result.reward === null) return;
+  trajectory.total_reward = result.reward;
   const { output_tokens, total_tokens } = line.usage ?? { output_tokens: 0, total_tokens: 0 };
   trajectory.assistant_tokens = output_tokens;
   trajectory.env_tokens = Math.max(0, total_tokens - output_tokens);

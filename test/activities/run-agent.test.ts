@@ -61,20 +61,25 @@ describe('a run of an agent', () => {
     assert.deepEqual(agent.requests, [{ url: 'http://agent', body: INFO.row, attempt: 1, timeout_ms: 1_800_000 }]); // prettier-ignore
   });
 
-  test('that is cancelled has no result, and leaves its request in the journal', async (t) => {
-    const { agent, run, kinds } = await playing(t, { runs: ['hang'] });
-    const { error } = await run('runAgent', {
-      input: AT,
-      cancelling: (cancel) => {
-        const wait = setInterval(() => {
-          if (agent.requests.length === 0) return;
-          clearInterval(wait);
-          cancel();
-        }, 5);
-      },
-    });
-    assert.ok(error !== undefined);
-    assert.deepEqual(await kinds(), ['start', 'run']);
+  test("that its own end cuts is none of the row's attempts, however often", async (t) => {
+    const runs: ScriptedRun[] = ['hang', 'hang', {}];
+    const { agent, run, result, kinds } = await playing(t, { runs, info: { max_attempts: 1 } });
+    for (const sent of [1, 2]) {
+      const { error } = await run('runAgent', {
+        input: AT,
+        cancelling: (cancel) => {
+          const wait = setInterval(() => {
+            if (agent.requests.length < sent) return;
+            clearInterval(wait);
+            cancel();
+          }, 5);
+        },
+      });
+      assert.ok(error !== undefined);
+    }
+    assert.equal((await result('runAgent', AT)).ended, 'terminated');
+    assert.deepEqual(await kinds(), ['start', 'run', 'fault', 'run', 'fault', 'run', 'result']);
+    assert.deepEqual(agent.requests.map(({ attempt }) => attempt), [0, 0, 0]); // prettier-ignore
   });
 });
 

@@ -59,6 +59,23 @@ describe('a rollout that an agent plays', () => {
     assert.deepEqual([agent.attempts, agent.fault, faults], [0, null, { EnvironmentUnavailable: 1 }]); // prettier-ignore
   });
 
+  test('is as it was before a run that was taken back', () => {
+    const cut = a.fault({ type: 'Cancelled', uncounted: true });
+    assert.deepEqual(fold(a.run({ attempt: 1 }), cut).agent, fold().agent);
+    const before = fold(a.run({ attempt: 1 }), refused).agent;
+    assert.deepEqual(fold(a.run({ attempt: 1 }), refused, a.run({ attempt: 2 }), cut).agent, before); // prettier-ignore
+    assert.deepEqual(fold(a.run({ attempt: 1 }), refused, cut).agent, before, 'no run is in progress'); // prettier-ignore
+    const { agent } = fold(a.run({ attempt: 1 }), cut, a.run({ attempt: 1 }), a.result({ attempt: 1 })); // prettier-ignore
+    assert.deepEqual([agent.attempts, agent.result?.attempt], [1, 1]);
+  });
+
+  test('waits for a server that took no run', () => {
+    const full = { ...refused, status: 503, uncounted: true as const };
+    const { agent } = fold(a.run({ attempt: 1 }), full);
+    assert.deepEqual([agent.attempts, agent.fault, agent.absent], [0, null, full]);
+    assert.equal(fold(a.run({ attempt: 1 }), full, a.run({ attempt: 1 })).agent.absent, null);
+  });
+
   test('takes the first result that counts, and of no run but the last', () => {
     const first = a.result({ attempt: 1, reward: 0.25 });
     const { agent, total_reward } = fold(a.run({ attempt: 1 }), first, a.result({ attempt: 1 }));
@@ -68,7 +85,7 @@ describe('a rollout that an agent plays', () => {
 
   test('ignores a run and a result of a writer that was replaced', () => {
     const { agent } = fold(b.claim(), a.run({ attempt: 1 }), a.result({ attempt: 1 }));
-    assert.deepEqual(agent, { attempts: 0, run: null, result: null, failure: null, fault: null });
+    assert.deepEqual(agent, fold().agent);
   });
 
   test('has its tokens from the usage that the answer tells', () => {
@@ -79,7 +96,7 @@ describe('a rollout that an agent plays', () => {
 });
 
 describe('the lines of an agent', () => {
-  for (const line of [start, a.run(), a.result(), judged, refused]) {
+  for (const line of [start, a.run(), a.result(), judged, refused, a.fault({ uncounted: true })]) {
     test(`of kind ${line.kind} are read as they were written`, () => {
       assert.deepEqual(parseLine(JSON.stringify(line)), line);
     });
