@@ -1,6 +1,6 @@
 import type { AgentRuns } from '../model/agent-runs.js';
 import { AgentSample } from '../model/agent-sample.js';
-import { describeError, Fault } from '../model/faults.js';
+import { describeError, Fault, faultWith } from '../model/faults.js';
 import type { LineOf } from '../model/journal.js';
 import { nextStep } from '../model/stop-rules.js';
 import { toMs } from '../model/durations.js';
@@ -10,6 +10,10 @@ import type { Dependencies } from './dependencies.js';
 import type { Hold } from './hold.js';
 import { recordFault } from './hold.js';
 import { playFromJournal } from './play-from-journal.js';
+
+/** Behind the first run of a batch that failed, and behind later ones: a row has few attempts to spend. */
+const FIRST_WAIT_MS = 2000;
+const LATER_WAIT_MS = 15_000;
 
 /**
  * Has an agent play the rollout, unless the journal holds its result already. A run that was sent and not answered may
@@ -40,7 +44,7 @@ async function runAgent(hold: Hold, { environment }: Dependencies): Promise<void
   }
   await ask(servers, { hold, sample, attempt }).catch(async (error: unknown) => {
     const thrown = await recordFault(error, hold);
-    throw attempt + 1 < sample.max_attempts ? thrown : asLast(thrown);
+    throw counts(thrown) ? ofAttempt(thrown, { hold, sample, attempt }) : thrown;
   });
   if (runs.failure === null) return;
   await hold.journal.sync();
@@ -94,11 +98,15 @@ async function takeBack(error: unknown, { journal }: Pick<Hold, 'journal'>): Pro
   await journal.append({ kind: 'fault', turn: 0, ...why }).catch(() => undefined);
 }
 
-/** The fault of a run that was the row's last is final; of a server that was not there it is not. */
-function asLast(error: unknown): unknown {
-  if (!(error instanceof Fault) || error.failureClass === null) return error;
-  const { type, message, at } = error;
-  return new Fault({ type, message, retryable: false, cause: error, ...(at !== null && { at }) });
+/** A server that was not there, or took no run, costs no attempt. */
+const counts = (error: unknown): error is Fault =>
+  error instanceof Fault && error.failureClass !== null && !error.uncounted;
+
+/** The last attempt's fault is final; before another, whatever failed has some time to come back. */
+function ofAttempt(fault: Fault, { hold, sample, attempt }: Asked): Fault {
+  if (attempt + 1 >= sample.max_attempts) return faultWith(fault, { retryable: false });
+  const wait = hold.journal.trajectory.agent.attempts > 1 ? LATER_WAIT_MS : FIRST_WAIT_MS;
+  return faultWith(fault, { retryAfterMs: fault.retryAfterMs ?? wait });
 }
 
 function outOfAttempts({ fault, failure }: AgentRuns, sample: AgentSample): Fault {

@@ -48,6 +48,22 @@ export function refusalIn({ cause }: Fault): RefusalFacts | null {
   return typeof status === 'number' && typeof text === 'string' ? { status, text } : null;
 }
 
+/** Codes of a connection that was never made: nothing was sent. */
+const NEVER_CONNECTED: ReadonlySet<unknown> = new Set([
+  'ECONNREFUSED',
+  'UND_ERR_CONNECT_TIMEOUT',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+]);
+
+/** Of a fault of `send`: the code of a connection that was never made; null where something may have been sent. */
+export function neverSent({ cause }: Fault): string | null {
+  const { code } = (cause ?? {}) as { code?: unknown };
+  return typeof code === 'string' && NEVER_CONNECTED.has(code) ? code : null;
+}
+
 /** Sends requests below `url` over connections of its own; the faults are those of `createHttpEnvironment`. */
 export function createHttpCall({
   url,

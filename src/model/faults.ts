@@ -71,6 +71,23 @@ export class Fault extends Error {
   }
 }
 
+/** The same fault with facts of its own or in place of some. */
+export function faultWith(fault: Fault, facts: Partial<FaultFacts>): Fault {
+  const { type, message, at, retryable, retryAfterMs, status, failureClass, uncounted } = fault;
+  return new Fault({
+    type,
+    message,
+    cause: fault,
+    ...(at !== null && { at }),
+    ...(!retryable && { retryable }),
+    ...(retryAfterMs !== null && { retryAfterMs }),
+    ...(status !== null && { status }),
+    ...(failureClass !== null && { failureClass }),
+    ...(uncounted && { uncounted }),
+    ...facts,
+  });
+}
+
 /** The text of anything thrown, with the causes that `fetch` and friends hide ("fetch failed"). */
 export function describeError(error: unknown): string {
   const texts: string[] = [];

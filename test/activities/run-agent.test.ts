@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { Fault } from '../../src/model/faults.js';
+import type { ApplicationFailure } from '@temporalio/activity';
+import { Fault, faultWith } from '../../src/model/faults.js';
 import type { Bench } from '../fakes/activity-bench.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';
 import type { ScriptedAgent, ScriptedRun } from '../fakes/scripted-agent.js';
@@ -103,7 +104,34 @@ describe('a server that is not there', () => {
   });
 });
 
+describe('a server that takes no run', () => {
+  test('is asked again without using up an attempt, when it says', async (t) => {
+    const full = faultWith(unavailable(503), { uncounted: true, retryAfterMs: 7000 });
+    const runs = [full, full, full, {}];
+    const { agent, run, result, kinds } = await playing(t, { runs, info: { max_attempts: 1 } });
+    for (let i = 0; i < 3; i++) {
+      const { error } = await run('runAgent', { input: AT });
+      const { nonRetryable, nextRetryDelay } = error as ApplicationFailure;
+      assert.deepEqual([nonRetryable, nextRetryDelay], [false, 7000]);
+    }
+    assert.equal((await result('runAgent', AT)).ended, 'terminated');
+    assert.deepEqual((await kinds()).slice(-4), ['run', 'fault', 'run', 'result']);
+    assert.deepEqual(agent.requests.map(({ attempt }) => attempt), [0, 0, 0, 0]); // prettier-ignore
+  });
+});
+
 describe('a run that failed', () => {
+  test('is given more time before each later attempt, unless the server says how much', async (t) => {
+    const runs = [unavailable(), unavailable(), unavailable(), faultWith(unavailable(), { retryAfterMs: 40 })]; // prettier-ignore
+    const { run } = await playing(t, { runs, info: { max_attempts: 9 } });
+    const waits = [];
+    while (waits.length < runs.length) {
+      const { error } = await run('runAgent', { input: AT });
+      waits.push((error as ApplicationFailure).nextRetryDelay);
+    }
+    assert.deepEqual(waits, [2000, 15_000, 15_000, 40]);
+  });
+
   test('is tried again while the row has attempts left, and the last fault is final', async (t) => {
     const runs = [unavailable(), unavailable(), unavailable()];
     const { agent, failure, kinds, journalLines } = await playing(t, { runs });

@@ -1,7 +1,7 @@
-import { Fault } from '../../model/faults.js';
+import { Fault, faultWith } from '../../model/faults.js';
 import { formatJson, isObject, jsonNumber, parseJson } from '../../model/lossless-json.js';
 import type { AgentAnswer, AgentRequest, AgentServers } from '../environment.js';
-import { createHttpCall } from '../http-call.js';
+import { createHttpCall, neverSent } from '../http-call.js';
 import { rejected } from '../rejections.js';
 import { readAnswer } from './answer.js';
 import { createHeadServer } from './head-server.js';
@@ -11,6 +11,12 @@ const HEALTH_TIMEOUT_MS = 10_000;
 
 /** Answers of whatever stands before the agent, or of an agent that has no room: the run itself did not fail. */
 const NOT_OF_THE_RUN: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
+
+/** Answers to `GET /` of what stands before an agent that is away, or of one that takes no run for now. */
+const AWAY: ReadonlySet<number> = new Set([429, 502, 503, 504]);
+
+/** Answers that say that the run was not played. */
+const NOT_PLAYED: ReadonlySet<number> = new Set([429, 503]);
 
 export interface AgentsSettings {
   /** Base URLs. */
@@ -55,13 +61,10 @@ export function createAgents(settings: AgentsSettings): Agents {
     const url = await urlOf(agent, signal).catch((error: unknown) => {
       throw isRejection(error) ? classed(error) : error;
     });
-    const probe = { method: 'GET', path: '/', signal, timeout_ms: HEALTH_TIMEOUT_MS } as const;
     try {
-      await callsTo(url).send(probe);
+      await knock(callsTo(url), signal);
     } catch (error) {
-      // Whoever answers is there.
-      if (error instanceof Fault && error.status !== null) return url;
-      head?.forget();
+      if (error instanceof Fault && error.status === null) head?.forget();
       throw error;
     }
     return url;
@@ -94,6 +97,17 @@ export function createAgents(settings: AgentsSettings): Agents {
   };
 }
 
+/** Whoever answers by itself is there. */
+async function knock({ send }: HttpCalls, signal: AbortSignal): Promise<void> {
+  const timeout_ms = HEALTH_TIMEOUT_MS;
+  try {
+    await send({ method: 'GET', path: '/', signal, timeout_ms, retried: [429] });
+  } catch (error) {
+    const status = error instanceof Fault ? error.status : null;
+    if (status === null || AWAY.has(status)) throw error;
+  }
+}
+
 /** The row with its attempt, as upstream stamps it. */
 function withAttempt(body: string, attempt: AgentRequest['attempt']): string {
   const row = parseJson(body);
@@ -113,16 +127,12 @@ const isRejection = (error: unknown): error is Fault =>
 
 /** The same fault with its failure class (Gym PR 2017): did the agent fail, or was there no answer of it? */
 function classed(fault: Fault): Fault {
-  const { type, message, at, retryAfterMs, status } = fault;
+  const { type, status } = fault;
   const isOfTheRun =
     type === 'EnvironmentRejected' || (status !== null && !NOT_OF_THE_RUN.has(status));
-  return new Fault({
-    type,
-    message,
+  const isPlayed = status === null ? neverSent(fault) === null : !NOT_PLAYED.has(status);
+  return faultWith(fault, {
     failureClass: isOfTheRun ? 'agent_run_error' : 'agent_request_failed',
-    cause: fault,
-    ...(at !== null && { at }),
-    ...(retryAfterMs !== null && { retryAfterMs }),
-    ...(status !== null && { status }),
+    ...(!isPlayed && { uncounted: true }),
   });
 }

@@ -1,5 +1,5 @@
 import { Fault } from '../../model/faults.js';
-import { refusalIn, type RefusalFacts } from '../http-call.js';
+import { neverSent, refusalIn, type RefusalFacts } from '../http-call.js';
 import type { StepAnswer } from './wire.js';
 
 /**
@@ -49,15 +49,6 @@ function saidBy(text: string): string {
   return text.trim();
 }
 
-/** Before anything was sent, and without a word on the process that holds the session. */
-const NEVER_SENT = new Set([
-  'UND_ERR_CONNECT_TIMEOUT',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-]);
-
 /** The fault of a step that was not answered well, by the table above. */
 export function stepFault(error: unknown, { step_idempotency }: { step_idempotency: boolean }) {
   if (!(error instanceof Fault)) return error;
@@ -65,8 +56,9 @@ export function stepFault(error: unknown, { step_idempotency }: { step_idempoten
   if (refusal !== null && saysLost(refusal)) return lost(error, 'its session is lost');
   if (step_idempotency || error.type !== 'EnvironmentUnavailable') return error;
   if (refusal?.status === 503 || refusal?.status === 429) return error;
-  const code = (error.cause as { code?: unknown } | null | undefined)?.code;
-  if (typeof code === 'string' && NEVER_SENT.has(code)) return error;
+  const code = neverSent(error);
+  // Who refuses is the host itself: the process that held the session is gone.
+  if (code !== null && code !== 'ECONNREFUSED') return error;
   return lost(error, 'its session is in doubt, since the server does not say supports_step_idempotency'); // prettier-ignore
 }
 

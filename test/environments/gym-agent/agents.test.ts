@@ -114,6 +114,8 @@ describe('the run of an agent', () => {
     ['500', { kind: 'status', status: 500, body: '"boom"' }, 'EnvironmentUnavailable', 'agent_run_error', 500, /\/run answered 500: "boom"$/],
     ['520', { kind: 'status', status: 520 }, 'EnvironmentUnavailable', 'agent_run_error', 520, /520/],
     ['429', { kind: 'status', status: 429 }, 'EnvironmentUnavailable', 'agent_request_failed', 429, /429/],
+    ['502', { kind: 'status', status: 502 }, 'EnvironmentUnavailable', 'agent_request_failed', 502, /502/],
+    ['504', { kind: 'status', status: 504 }, 'EnvironmentUnavailable', 'agent_request_failed', 504, /504/],
     ['503', { kind: 'status', status: 503 }, 'EnvironmentUnavailable', 'agent_request_failed', 503, /503/],
     ['422', { kind: 'status', status: 422 }, 'EnvironmentRejected', 'agent_run_error', 422, /422/],
     ['a connection that is cut', { kind: 'reset' }, 'EnvironmentUnavailable', 'agent_request_failed', null, /POST http.*\/run failed/],
@@ -140,10 +142,26 @@ describe('the run of an agent', () => {
         { type: fault.type, failureClass: fault.failureClass, status: fault.status },
         { type, failureClass, status },
       );
+      // The server says that it did not play; of all others nobody knows.
+      assert.equal(fault.uncounted, status === 429 || status === 503);
       assert.match(fault.message, message);
       assert.ok(fault.message.length < 2500, `${fault.message.length} characters`);
     });
   }
+
+  test('that the server does not take may be sent again when it says', async (t) => {
+    const { run } = await acting(t, { kind: 'status', status: 503, retry_after_s: 7 });
+    const { retryAfterMs, uncounted } = await faultOf(run());
+    assert.deepEqual([retryAfterMs, uncounted], [7000, true]);
+  });
+
+  test('whose connection is refused was not sent', async (t) => {
+    const { server, run } = await acting(t, { kind: 'hang' });
+    await server.close();
+    const { failureClass, uncounted, message } = await faultOf(run());
+    assert.deepEqual([failureClass, uncounted], ['agent_request_failed', true]);
+    assert.match(message, /ECONNREFUSED/);
+  });
 
   test('that is aborted closes its connection, and throws the reason', async (t) => {
     const { server, run } = await acting(t, { kind: 'hang' });
@@ -160,11 +178,27 @@ describe('the run of an agent', () => {
 });
 
 describe('the server of an agent', () => {
-  test('is there when it answers anything at all', async (t) => {
-    const { url } = await startServer(answer(404, 'no such page'));
-    const agents = agentsOf(t, { agents: { simple_agent: `${url}/` } });
-    assert.equal(await agents.health('simple_agent', signal), `${url}/`);
-  });
+  for (const status of [200, 404, 500]) {
+    test(`is there when it answers ${status}`, async (t) => {
+      const { url } = await startServer(answer(status, 'no such page'));
+      const agents = agentsOf(t, { agents: { simple_agent: `${url}/` } });
+      assert.equal(await agents.health('simple_agent', signal), `${url}/`);
+    });
+  }
+
+  for (const status of [429, 502, 503, 504]) {
+    test(`is away when it answers ${status}, or what stands before it does`, async (t) => {
+      const { url } = await startServer((_, response) => {
+        response.writeHead(status, { 'retry-after': '3' }).end();
+      });
+      const agents = agentsOf(t, { agents: { simple_agent: url } });
+      const fault = await faultOf(agents.health('simple_agent', signal));
+      assert.deepEqual(
+        [fault.type, fault.failureClass, fault.retryAfterMs],
+        ['EnvironmentUnavailable', null, 3000],
+      );
+    });
+  }
 
   test('that refuses the connection is away, which is no failure of a run', async (t) => {
     const server = await startGymAgentServer();
