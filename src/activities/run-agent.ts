@@ -69,7 +69,8 @@ async function ask(servers: AgentServers, { hold, sample, attempt }: Asked): Pro
     await journal.sync();
     await send(servers, { url, hold, sample, attempt });
   } catch (error) {
-    if (signal.aborted && !(error instanceof Fault)) await takeBack(error, hold);
+    const isOfAttempt = error instanceof Fault ? error.type === 'StoreFault' : signal.aborted;
+    if (isOfAttempt) await takeBack(error, hold);
     throw error;
   }
 }
@@ -91,10 +92,11 @@ async function send(
   await hold.journal.append({ kind: 'result', attempt, ...answer, run_s });
 }
 
-/** The run is none of the row's attempts. Where that cannot be written it counts, as if this attempt had died. */
+/** A run that was cut from here, or whose answer found no room, is none of the row's attempts. Where that cannot be written it counts, as if this attempt had died. */
 async function takeBack(error: unknown, { journal }: Pick<Hold, 'journal'>): Promise<void> {
+  const type = error instanceof Fault ? error.type : 'Cancelled';
   const message = describeError(error).slice(0, 300);
-  const why = { type: 'Cancelled', message, replica: null, uncounted: true } as const;
+  const why = { type, message, replica: null, uncounted: true } as const;
   await journal.append({ kind: 'fault', turn: 0, ...why }).catch(() => undefined);
 }
 

@@ -3,6 +3,7 @@ import {
   constants,
   fdatasync,
   fstatSync,
+  ftruncateSync,
   openSync,
   readSync,
   statSync,
@@ -79,9 +80,12 @@ function journalFile(fd: number): JournalFile {
     head: () => readBytes(open(), { from: 0, to: HEAD_BYTES }).toString('latin1'),
     append: (text) => {
       const bytes = Buffer.from(text);
+      const before = fstatSync(open()).size;
       // One line is one `write`: the kernel appends it whole, whoever else appends.
       const written = writeSync(open(), bytes);
       if (written === bytes.length) return written;
+      // Without the torn half there may be room for a line that says why. Where others append, it costs only itself.
+      if (fstatSync(open()).size === before + written) ftruncateSync(open(), before);
       throw new Error(`wrote ${written} of ${bytes.length} bytes: the disk is full or failing`);
     },
     readLines: (range) => readLines(open(), range),

@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { ApplicationFailure } from '@temporalio/activity';
 import { Fault, faultWith } from '../../src/model/faults.js';
+import type { Journal } from '../../src/trajectories/trajectory-store.js';
 import type { Bench } from '../fakes/activity-bench.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';
 import type { ScriptedAgent, ScriptedRun } from '../fakes/scripted-agent.js';
@@ -81,6 +82,26 @@ describe('a run of an agent', () => {
     assert.equal((await result('runAgent', AT)).ended, 'terminated');
     assert.deepEqual(await kinds(), ['start', 'run', 'fault', 'run', 'fault', 'run', 'result']);
     assert.deepEqual(agent.requests.map(({ attempt }) => attempt), [0, 0, 0]); // prettier-ignore
+  });
+});
+
+describe('an answer that finds no room in the store', () => {
+  test('leaves the row its attempt', async (t) => {
+    const bench = await playing(t, { runs: [{}, {}], info: { max_attempts: 1 } });
+    const claim = bench.store.claim.bind(bench.store);
+    bench.store.claim = async (...given) => {
+      const journal = await claim(...given);
+      const append: Journal['append'] = (entry) =>
+        entry.kind === 'result'
+          ? Promise.reject(new Fault({ type: 'StoreFault', message: 'the disk is full' }))
+          : journal.append(entry);
+      return { ...journal, append };
+    };
+    const failure = await bench.failure('runAgent', AT);
+    assert.deepEqual(failure, { type: 'StoreFault', message: 'the disk is full', nonRetryable: false }); // prettier-ignore
+    bench.store.claim = claim;
+    assert.equal((await bench.result('runAgent', AT)).ended, 'terminated');
+    assert.deepEqual(await bench.kinds(), ['start', 'run', 'fault', 'run', 'result']);
   });
 });
 

@@ -5,7 +5,8 @@ import { BATCH, REF } from './temporary-store.js';
 
 /**
  * Run as a program under a limit of file size: writes until no more fits, then prints what succeeded and what the
- * store threw. `journal` appends chunks, `rows` closes rows.
+ * store threw. `journal` appends chunks, `answer` an agent's answer that is too large for what is left and then why,
+ * `rows` closes rows.
  */
 
 const [root = '', what = ''] = process.argv.slice(2);
@@ -24,6 +25,20 @@ async function fillJournal(succeeded: () => void): Promise<void> {
   }
 }
 
+async function fillWithAnswer(succeeded: () => void): Promise<void> {
+  const lines = author('ignored');
+  const journal = await store.claim(REF, { activity: 'runAgent' });
+  await journal.append(entryOf(lines.run()));
+  try {
+    await journal.append(entryOf(lines.result({ text: 'x'.repeat(1_000_000) })));
+  } catch (error) {
+    await journal.append(entryOf(lines.fault({ type: 'StoreFault', uncounted: true })));
+    await journal.commit();
+    succeeded();
+    throw error;
+  }
+}
+
 async function fillRows(succeeded: () => void): Promise<void> {
   const writer = await store.outputs(BATCH).openPart({ first: 0, last: 9 }, null);
   for (let row = 0; row < ROOM_FOR_ANY_LIMIT; row++) {
@@ -32,9 +47,15 @@ async function fillRows(succeeded: () => void): Promise<void> {
   }
 }
 
+const FILL: Record<string, typeof fillRows> = {
+  journal: fillJournal,
+  answer: fillWithAnswer,
+  rows: fillRows,
+};
+
 let count = 0;
 try {
-  await (what === 'journal' ? fillJournal : fillRows)(() => (count += 1));
+  await FILL[what]?.(() => (count += 1));
 } catch (error) {
   if (!(error instanceof Fault)) throw error;
   const { type, message, retryable } = error;

@@ -68,7 +68,7 @@ describe('a full disk', { skip: noFullDevice }, () => {
 });
 
 /** Writes until a limit of file size stops it, as a disk does that fills up in the middle of a line. */
-function fillDisk(root: string, what: 'journal' | 'rows') {
+function fillDisk(root: string, what: 'journal' | 'answer' | 'rows') {
   const program = path.join(import.meta.dirname, '../fakes/fill-disk.ts');
   const command = `ulimit -f 128 && exec "$0" --import tsx "$@"`;
   const output = execFileSync('sh', ['-c', command, process.execPath, program, root, what], {
@@ -97,6 +97,15 @@ describe('a disk that fills up', () => {
     await next.append(entryOf(author('ignored').chunk({ offset: count, token_ids: [7] })));
     await next.commit();
     assert.equal((await store.readTrajectory(REF)).open.token_ids.length, count + 1);
+  });
+
+  test('in the middle of a large line has room for a small one, which says so', async (t) => {
+    const { store, root } = await temporaryStore(t);
+    const { count, type, message } = fillDisk(root, 'answer');
+    assert.deepEqual([count, type], [1, 'StoreFault']);
+    assert.match(message, /: wrote \d+ of \d+ bytes: the disk is full or failing$/);
+    const { agent, faults } = await store.readTrajectory(REF);
+    assert.deepEqual([agent.attempts, faults], [0, { StoreFault: 1 }]);
   });
 
   test('while rows are closed is a fault that names them and their batch', async (t) => {
