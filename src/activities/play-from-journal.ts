@@ -1,3 +1,4 @@
+import type { Trajectory } from '../model/trajectory.js';
 import type { Activities, TurnProgress, TurnRef } from './contract.js';
 import type { Dependencies } from './dependencies.js';
 import type { Hold } from './hold.js';
@@ -10,11 +11,21 @@ import { progressOf } from './turn-progress.js';
  */
 export function playFromJournal(
   { attempt, store }: Dependencies,
-  { activity, play }: { activity: keyof Activities; play: (hold: Hold) => Promise<void> },
+  {
+    activity,
+    play,
+    look,
+  }: {
+    activity: keyof Activities;
+    play: (hold: Hold) => Promise<void>;
+    /** Before a retry claims the journal, which grows by that: throws what the attempt waits for, where the journal says that already. */
+    look?: (trajectory: Trajectory, signal: AbortSignal) => Promise<void>;
+  },
 ): (at: TurnRef) => Promise<TurnProgress> {
   return ({ batch_id, row, repeat, limits }) =>
     attempt(async ({ signal, number, sayWaiting }) => {
       const ref = { batch_id, row, repeat };
+      if (look !== undefined && number > 1) await look(await store.readTrajectory(ref), signal);
       const journal = await store.claim(ref, {
         activity,
         attempt: number,

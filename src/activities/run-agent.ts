@@ -3,6 +3,7 @@ import { AgentSample } from '../model/agent-sample.js';
 import { describeError, Fault, faultWith } from '../model/faults.js';
 import type { LineOf } from '../model/journal.js';
 import { nextStep } from '../model/stop-rules.js';
+import type { Trajectory } from '../model/trajectory.js';
 import { toMs } from '../model/durations.js';
 import type { AgentServers } from '../environments/environment.js';
 import type { Activities } from './contract.js';
@@ -22,10 +23,25 @@ const LATER_WAIT_MS = 15_000;
 export function createRunAgent(dependencies: Dependencies): Activities['runAgent'] {
   return playFromJournal(dependencies, {
     activity: 'runAgent',
+    look: (trajectory, signal) => stillAbsent(trajectory, { dependencies, signal }),
     play: async (hold) => {
       if (nextStep(hold.journal.trajectory) === 'run') await runAgent(hold, dependencies);
     },
   });
+}
+
+/** Rows wait for an absent server for hours: that it is still absent is said to the workflow alone. */
+async function stillAbsent(
+  { agent, end, extra_env_info, start }: Trajectory,
+  { dependencies, signal }: { dependencies: Dependencies; signal: AbortSignal },
+): Promise<void> {
+  if (agent.absent === null || agent.result !== null || end !== null) return;
+  const servers = dependencies.environment(start?.task_name ?? '')?.environment.agent;
+  try {
+    await servers?.health(AgentSample.parse(extra_env_info).agent, signal);
+  } catch (error) {
+    if (error instanceof Fault && error.type === 'EnvironmentUnavailable') throw error;
+  }
 }
 
 async function runAgent(hold: Hold, { environment }: Dependencies): Promise<void> {

@@ -123,6 +123,23 @@ describe('a server that is not there', () => {
     assert.deepEqual(await bench.kinds(), ['start', 'fault', 'fault', 'fault', 'run', 'result']);
     assert.equal(bench.agent.requests[0]?.attempt, 0);
   });
+
+  test('has its journal grow once, however often it is asked', async (t) => {
+    const bench = await playing(t, { runs: [{}] });
+    bench.agent.isAway = true;
+    const sizes = new Set<number>();
+    for (let number = 1; number <= 4; number++) {
+      const { error } = await bench.run('runAgent', { input: AT, number });
+      assert.equal((error as ApplicationFailure).type, 'EnvironmentUnavailable');
+      sizes.add(await bench.store.journalSize(AT));
+    }
+    assert.equal(bench.agent.asked.length, 4);
+    assert.equal(sizes.size, 1);
+    bench.agent.isAway = false;
+    const { result } = await bench.run('runAgent', { input: AT, number: 5 });
+    assert.equal(result?.ended, 'terminated');
+    assert.deepEqual(await bench.kinds(), ['start', 'fault', 'run', 'result']);
+  });
 });
 
 describe('a server that takes no run', () => {
