@@ -53,9 +53,8 @@ export function createAgents(settings: AgentsSettings): Agents {
   const urlOf = async (agent: string, signal: AbortSignal): Promise<string> => {
     const url = given.get(agent);
     if (url !== undefined) return url;
-    if (head !== null) return await head.serverUrl(agent, signal);
-    const what = `expected one of ${[...given.keys()].join(', ')}`;
-    throw rejected({ subject: 'agents', problems: [{ where: agent, what }] });
+    if (head === null) throw unknownAgent(agent, given.keys());
+    return await head.serverUrl(agent, signal);
   };
   const health: Agents['health'] = async (agent, signal) => {
     const url = await urlOf(agent, signal).catch((error: unknown) => {
@@ -64,8 +63,9 @@ export function createAgents(settings: AgentsSettings): Agents {
     try {
       await knock(callsTo(url), signal);
     } catch (error) {
-      if (error instanceof Fault && error.status === null) head?.forget();
-      throw error;
+      if (!isOfNetwork(error) || head === null || given.has(agent)) throw error;
+      head.forget();
+      throw withSilence(error, head.silence());
     }
     return url;
   };
@@ -83,7 +83,7 @@ export function createAgents(settings: AgentsSettings): Agents {
       return usable(readAnswer(reply.text), { subject: `${reply.request} answered`, at: url });
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
-      if (error.status === null) head?.forget();
+      if (isOfNetwork(error)) head?.forget();
       throw classed(error);
     }
   };
@@ -95,6 +95,11 @@ export function createAgents(settings: AgentsSettings): Agents {
       await Promise.all([head?.close(), ...[...calls.values()].map(({ close }) => close())]);
     },
   };
+}
+
+function unknownAgent(agent: string, known: Iterable<string>): Fault {
+  const what = `expected one of ${[...known].join(', ')}`;
+  return rejected({ subject: 'agents', problems: [{ where: agent, what }] });
 }
 
 /** Whoever answers by itself is there. */
@@ -124,6 +129,13 @@ function usable(
 
 const isRejection = (error: unknown): error is Fault =>
   error instanceof Fault && error.type === 'EnvironmentRejected';
+
+/** Refused, reset or late: a server that answers, whatever it is, is where it was. */
+const isOfNetwork = (error: unknown): error is Fault =>
+  error instanceof Fault && error.type === 'EnvironmentUnavailable' && error.status === null;
+
+const withSilence = (fault: Fault, silence: string | null): Fault =>
+  silence === null ? fault : faultWith(fault, { message: `${fault.message}; ${silence}` });
 
 /** The same fault with its failure class (Gym PR 2017): did the agent fail, or was there no answer of it? */
 function classed(fault: Fault): Fault {

@@ -1,19 +1,29 @@
 import { parse } from 'yaml';
 import { z } from 'zod';
 import { describeError } from '../../model/faults.js';
+import { orAborted } from '../../model/or-aborted.js';
 import { createHttpCall } from '../http-call.js';
 import { rejected } from '../rejections.js';
 
 const TIMEOUT_MS = 30_000;
+/** Where an earlier answer will do. */
+const AGAIN_TIMEOUT_MS = 5000;
+/** Servers that are started anew may have other ports, and another's may be where one was. */
+const KEPT_MS = 10_000;
 
 /** NeMo Gym's head server: it knows every server's host and port. */
 export interface HeadServer {
   /** `http://<host>:<port>` of the server under this top-level name. Throws `EnvironmentRejected` where there is none. */
   serverUrl(name: string, signal: AbortSignal): Promise<string>;
-  /** What the deployment is configured with, asked for once. */
+  /**
+   * What the deployment is configured with, as it was said within the last ten seconds; where the head server has been
+   * silent since, what it said last. Whoever asks meanwhile shares the question.
+   */
   globalConfig(signal: AbortSignal): Promise<Record<string, unknown>>;
-  /** Asks again next time: servers that were started anew may have other ports. */
+  /** Asks again next time. */
   forget(): void;
+  /** For messages: how old its answer is and why there is no other; null: it answered when it was asked last. */
+  silence(): string | null;
   close(): Promise<void>;
 }
 
@@ -21,31 +31,101 @@ const Server = z.object({ host: z.string().min(1), port: z.coerce.number().int()
 /** `<kind of server>.<implementation>`, of which each has one. */
 const Instance = z.record(z.string(), z.record(z.string(), z.unknown()));
 
-export function createHeadServer({ url }: { url: string }): HeadServer {
-  const at = url.replace(/\/+$/, '');
-  const { send, close } = createHttpCall({ url: at, timeout_ms: TIMEOUT_MS });
-  let known: Record<string, unknown> | null = null;
+type Config = Record<string, unknown>;
 
-  const globalConfig: HeadServer['globalConfig'] = async (signal) => {
-    if (known !== null) return known;
-    const reply = await send({ method: 'GET', path: '/global_config_dict_yaml', signal });
-    known = configIn(reply.text, `${reply.request} answered`);
-    return known;
-  };
+export function createHeadServer({
+  url,
+  now = () => performance.now(),
+}: {
+  url: string;
+  /** Monotonic, in milliseconds. */
+  now?: () => number;
+}): HeadServer {
+  const at = url.replace(/\/+$/, '');
+  const { send, close } = createHttpCall({ url: at, timeout_ms: TIMEOUT_MS, keep_alive: false });
+  const answer = keepAnswer({
+    now,
+    ask: async ({ timeout_ms }) => {
+      const call = { method: 'GET', path: '/global_config_dict_yaml', timeout_ms } as const;
+      // Of none of those who wait for it: each leaves by itself.
+      const { signal } = new AbortController();
+      const reply = await send({ ...call, signal, retried: [408, 429] });
+      return configIn(reply.text, `${reply.request} answered`);
+    },
+  });
   return {
-    globalConfig,
+    globalConfig: answer.latest,
     serverUrl: async (name, signal) => {
-      const config = await globalConfig(signal);
+      const before = answer.last()?.config;
+      let config = await answer.latest(signal);
+      if (config === before && serverIn(config[name]) === null) {
+        // It may have been started since.
+        answer.forget();
+        config = await answer.latest(signal);
+      }
       const server = serverIn(config[name]);
       if (server !== null) return `http://${server.host}:${server.port}`;
+      const failure = answer.failure();
+      if (failure !== null) throw failure;
       const others = Object.keys(config).filter((other) => serverIn(config[other]) !== null);
       const what = `expected a server with host and port; there are ${others.join(', ') || 'none'}`;
       throw rejected({ subject: `head server ${at}`, at, problems: [{ where: name, what }] });
     },
-    forget: () => {
-      known = null;
+    forget: answer.forget,
+    silence: () => {
+      const [failure, last] = [answer.failure(), answer.last()];
+      if (failure === null || last === null) return null;
+      const age_s = Math.round((now() - last.at) / 1000);
+      return `where it is, the head server said ${age_s} s ago, and says no more: ${describeError(failure)}`;
     },
     close,
+  };
+}
+
+/** One question at a time, whose answer is kept for a while, and beyond that where there is no other. */
+function keepAnswer({
+  ask,
+  now,
+}: {
+  ask: (call: { timeout_ms: number }) => Promise<Config>;
+  now: () => number;
+}) {
+  let last: { config: Config; at: number } | null = null;
+  let failure: Error | null = null;
+  let asking: Promise<Config> | null = null;
+  let isKeptUntil = -Infinity;
+
+  const askNow = async (): Promise<Config> => {
+    const at = now();
+    isKeptUntil = at + KEPT_MS;
+    try {
+      const config = await ask({ timeout_ms: last === null ? TIMEOUT_MS : AGAIN_TIMEOUT_MS });
+      last = { config, at };
+      failure = null;
+      return config;
+    } catch (error) {
+      if (last === null) throw error;
+      failure = error instanceof Error ? error : new Error(String(error));
+      return last.config;
+    } finally {
+      asking = null;
+    }
+  };
+  return {
+    latest: async (signal: AbortSignal): Promise<Config> => {
+      signal.throwIfAborted();
+      if (asking === null && last !== null && now() < isKeptUntil) return last.config;
+      asking ??= askNow();
+      return await orAborted(asking, signal);
+    },
+    /** Asks next time, whoever has asked already. */
+    forget: (): void => {
+      isKeptUntil = -Infinity;
+    },
+    /** With when it was asked for. */
+    last: () => last,
+    /** Why there was no answer to the latest question. */
+    failure: () => failure,
   };
 }
 

@@ -1,0 +1,156 @@
+import assert from 'node:assert/strict';
+import type { ServerResponse } from 'node:http';
+import { describe, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { createAgents } from '../../../src/environments/gym-agent/agents.js';
+import { createHeadServer } from '../../../src/environments/gym-agent/head-server.js';
+import { Fault } from '../../../src/model/faults.js';
+import { faultOf } from '../../fakes/temporary-store.js';
+import { eventually } from '../../harness/waiting.js';
+import { startGymAgentServer } from '../../servers/gym-agent-server.js';
+import { answer, startServer } from '../loopback-server.js';
+
+const signal = new AbortController().signal;
+
+const configOf = (ports: Record<string, number | string>): string =>
+  JSON.stringify(
+    Object.entries(ports)
+      .map(([name, port]) => `${name}:\n  responses_api_agents:\n    x: {host: h, port: ${port}}\n`)
+      .join(''),
+  );
+
+/** A head server whose answer the test sets, on a clock that the test moves. */
+async function deployment(t: TestContext, ports: Record<string, number | string>) {
+  const deployed = { ports, now: 0, act: 'answer' as 'answer' | 'hold' | 'cut' | 'nonsense' };
+  const held: ServerResponse[] = [];
+  const { url, received } = await startServer((request, response) => {
+    switch (deployed.act) {
+      case 'answer':
+        answer(200, configOf(deployed.ports))(request, response);
+        break;
+      case 'hold':
+        held.push(response);
+        break;
+      case 'cut':
+        response.destroy();
+        break;
+      case 'nonsense':
+        answer(200, '<html>')(request, response);
+    }
+  });
+  const head = createHeadServer({ url, now: () => deployed.now });
+  t.after(() => head.close());
+  const release = (): void => {
+    for (const response of held) response.end(configOf(deployed.ports));
+  };
+  return { url, deployed, head, held, release, asked: () => received.length };
+}
+
+describe('what a head server said', () => {
+  test('is kept for ten seconds: servers that were started anew have other ports', async (t) => {
+    const { head, deployed, asked } = await deployment(t, { a: 1, b: 2 });
+    assert.equal(await head.serverUrl('a', signal), 'http://h:1');
+    deployed.ports = { a: 2, b: 1 };
+    deployed.now = 9999;
+    assert.equal(await head.serverUrl('a', signal), 'http://h:1');
+    assert.equal(asked(), 1);
+    deployed.now = 10_000;
+    assert.equal(await head.serverUrl('a', signal), 'http://h:2');
+    assert.equal(await head.serverUrl('b', signal), 'http://h:1');
+    assert.equal(asked(), 2);
+  });
+
+  test('is asked for once by all who ask together, and one that leaves cuts no other', async (t) => {
+    const { head, deployed, held, release, asked } = await deployment(t, { a: 1 });
+    deployed.act = 'hold';
+    const leaver = new AbortController();
+    const questions = [signal, leaver.signal, signal].map((each) => head.serverUrl('a', each));
+    const ends = Promise.allSettled(questions);
+    await eventually({ what: 'the question', timeout_ms: 5000 }, () => held.length > 0);
+    leaver.abort(new Error('enough'));
+    await assert.rejects(questions[1]!, /^Error: enough$/);
+    release();
+    assert.deepEqual((await ends).map(({ status }) => status), ['fulfilled', 'rejected', 'fulfilled']); // prettier-ignore
+    assert.equal(asked(), 1);
+  });
+
+  for (const act of ['cut', 'nonsense'] as const) {
+    test(`stays in use where the next answer is ${act}, and its age is known`, async (t) => {
+      const { head, deployed } = await deployment(t, { a: 1 });
+      await head.serverUrl('a', signal);
+      assert.equal(head.silence(), null);
+      deployed.act = act;
+      deployed.now = 60_000;
+      assert.equal(await head.serverUrl('a', signal), 'http://h:1');
+      assert.match(head.silence() ?? '', /the head server said 60 s ago, and says no more: /);
+      deployed.act = 'answer';
+      deployed.now = 70_000;
+      await head.serverUrl('a', signal);
+      assert.equal(head.silence(), null);
+    });
+  }
+
+  test('is asked for again before a server is said to be unknown', async (t) => {
+    const { head, deployed, asked } = await deployment(t, { a: 1 });
+    await head.serverUrl('a', signal);
+    deployed.ports = { a: 1, b: 2 };
+    assert.equal(await head.serverUrl('b', signal), 'http://h:2');
+    await assert.rejects(head.serverUrl('c', signal), faultOf('EnvironmentRejected', 'there are a, b')); // prettier-ignore
+    assert.equal(asked(), 3);
+    deployed.act = 'cut';
+    await assert.rejects(head.serverUrl('c', signal), faultOf('EnvironmentUnavailable'));
+  });
+});
+
+describe('agents that a head server knows', () => {
+  const playing = async (t: TestContext, act: 'reset' | 'text' | 'answer') => {
+    const script = { rows: { '3-1': [act === 'text' ? { kind: act, text: '<html>' } : { kind: act }] } }; // prettier-ignore
+    const server = await startGymAgentServer({ script });
+    t.after(() => server.close().catch(() => undefined));
+    let isGone = false;
+    const head = await startServer((request, response) => {
+      const { port } = new URL(server.url);
+      if (isGone) response.destroy();
+      else answer(200, configOf({ a: port }).replace('host: h', 'host: 127.0.0.1'))(request, response); // prettier-ignore
+    });
+    const settings = { head_server: head.url, agents: {}, timeout_ms: 5000, max_answer_bytes: 1e6 };
+    const agents = createAgents(settings);
+    t.after(agents.close);
+    const run = async (): Promise<unknown> => {
+      const url = await agents.health('a', signal);
+      const body = '{"_ng_task_index":3,"_ng_rollout_index":1}';
+      return await agents.run({ url, body, attempt: 0, signal }).catch((error: unknown) => error);
+    };
+    return { server, agents, run, headLeaves: () => (isGone = true), asked: () => head.received.length }; // prettier-ignore
+  };
+
+  test('are asked for again after a connection that broke, not after an answer of no use', async (t) => {
+    const useless = await playing(t, 'text');
+    assert.ok((await useless.run()) instanceof Fault);
+    await useless.run();
+    assert.equal(useless.asked(), 1);
+    const broken = await playing(t, 'reset');
+    assert.ok((await broken.run()) instanceof Fault);
+    await broken.run();
+    assert.equal(broken.asked(), 2);
+  });
+
+  test('go on without it, whatever becomes of a connection to them', async (t) => {
+    const { run, headLeaves } = await playing(t, 'reset');
+    await run();
+    headLeaves();
+    const answered = await run();
+    assert.ok(!(answered instanceof Error), String(answered));
+  });
+
+  test('that are away are told with the age of what it said', async (t) => {
+    const { server, agents, run, headLeaves } = await playing(t, 'reset');
+    await run();
+    headLeaves();
+    await server.close();
+    await assert.rejects(
+      agents.health('a', signal),
+      faultOf('EnvironmentUnavailable', /ECONNREFUSED.*; where it is, the head server said 0 s ago/), // prettier-ignore
+    );
+  });
+});
