@@ -6,7 +6,7 @@ import type { GymRow } from '../row.js';
 import { rolloutName } from '../row.js';
 import type { ResultFile } from './result-file.js';
 import { attemptName } from './result-file.js';
-import type { Routed } from './routing.js';
+import type { Routed, RunFailure } from './routing.js';
 import { routeAnswer, routeFailure, routedLine } from './routing.js';
 
 export interface FollowerOptions {
@@ -46,6 +46,14 @@ const HELD_CHARACTERS = 32 * 1024 * 1024;
 
 type Ended = Exclude<AgentOutcome, { kind: 'unfinished' }>;
 
+/** What a journal of this size says. */
+interface News {
+  index: number;
+  row: GymRow;
+  size: number;
+  outcome: Ended;
+}
+
 export function createFollower(options: FollowerOptions): Follower {
   const { store, batch_id, rows } = options;
   const written = createWriter(options);
@@ -69,30 +77,35 @@ export function createFollower(options: FollowerOptions): Follower {
       running.set(index, { row, since, attempt, waiting: agent.absent?.message ?? null });
     return null;
   };
-  /** null: its journal did not grow since the last look, or it has not ended. */
-  const look = async (index: number, row: GymRow): Promise<AgentOutcome | null> => {
+  /** null: its journal did not grow since the last look, or there is nothing to write of it. */
+  const look = async (index: number, row: GymRow): Promise<News | null> => {
     const size = await store.journalSize({ batch_id, row: index, repeat: 0 });
     if (size === 0 || sizes.get(index) === size) return null;
+    const outcome = await outcomeOf(index, row);
+    if (outcome !== null && outcome.kind !== 'unfinished') return { index, row, size, outcome };
     sizes.set(index, size);
-    return await outcomeOf(index, row);
+    return null;
   };
 
   const sweep = async (): Promise<number> => {
-    const news: { index: number; row: GymRow; at: number; outcome: AgentOutcome | null }[] = [];
+    const news: (Omit<News, 'outcome'> & { at: number; outcome: Ended | null })[] = [];
     let held = 0;
     for (const { row: index, repeat } of await store.listJournals(batch_id)) {
       const row = rows[index];
       if (row === undefined || repeat !== 0 || written.hasResult(row)) continue;
-      const outcome = await look(index, row);
-      if (outcome === null) continue;
-      if ('text' in outcome) held += outcome.text?.length ?? 0;
-      news.push({ index, row, at: outcome.at, outcome: held > HELD_CHARACTERS ? null : outcome });
+      const found = await look(index, row);
+      if (found === null) continue;
+      const { at, text } = found.outcome;
+      held += text?.length ?? 0;
+      news.push({ ...found, at, outcome: held > HELD_CHARACTERS ? null : found.outcome });
     }
     let count = 0;
-    for (const { index, row, outcome } of news.toSorted((a, b) => a.at - b.at)) {
+    for (const { index, row, size, outcome } of news.toSorted((a, b) => a.at - b.at)) {
       const known = outcome ?? (await outcomeOf(index, row));
       if (known === null || known.kind === 'unfinished') continue;
       if (await written.write(routeOutcome(row, known))) count += 1;
+      // Only what is written need not be looked at again.
+      sizes.set(index, size);
     }
     return count;
   };
@@ -135,21 +148,30 @@ function createWriter({ main, failures, onRouted }: FollowerOptions) {
   };
 }
 
-/** What a rollout's end is in upstream's files. */
+/** What a rollout's end is in upstream's files. An answer that cannot be stamped costs its own row alone. */
 function routeOutcome(row: GymRow, outcome: Ended): Routed {
   const { attempt, text } = outcome;
-  if (outcome.kind === 'result') return routeAnswer({ row, attempt, text: outcome.text });
-  const { terminal, type, message, status } = outcome;
-  // It has a class unless it is to be written nowhere.
-  const failure_class = outcome.failure_class ?? 'agent_run_error';
-  const failure = { failure_class, terminal, type, message, status };
+  const failure = failureOf(outcome);
   if (text === null) return routeFailure({ row, attempt, failure });
   try {
     const answered = routeAnswer({ row, attempt, text });
     // An answer that is no failure by itself, and is one all the same: it has no usable reward.
-    return answered.to === 'main' ? routeFailure({ row, attempt, failure }) : answered;
+    const isUnsaid = outcome.kind === 'failure' && answered.to === 'main';
+    return isUnsaid ? routeFailure({ row, attempt, failure }) : answered;
   } catch (error) {
     const message = `${failure.message} (${describeError(error)})`;
     return routeFailure({ row, attempt, failure: { ...failure, message } });
   }
 }
+
+function failureOf(outcome: Ended): RunFailure {
+  if (outcome.kind === 'result') {
+    const message = 'the answer cannot be written';
+    return { failure_class: UNNAMED, terminal: false, type: null, message, status: null };
+  }
+  const { failure_class, terminal, type, message, status } = outcome;
+  // It has a class unless it is to be written nowhere.
+  return { failure_class: failure_class ?? UNNAMED, terminal, type, message, status };
+}
+
+const UNNAMED = 'agent_run_error';

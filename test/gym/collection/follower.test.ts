@@ -191,3 +191,41 @@ test('an answer with line separators stays one line', async (t) => {
   assert.equal(rest, '');
   assert.equal((JSON.parse(line) as { says: string }).says, 'a\u2028b\nc');
 });
+
+test('an answer that cannot be written is a failure of its own row, and the rows behind it are written', async (t) => {
+  const { play, follow, failures, main, keys } = await bed(t);
+  await play(0, { text: '[1]', reward: 1 });
+  await play(1, good(1));
+  const follower = await follow();
+  assert.equal(await follower.sweep(), 2);
+  assert.equal(await follower.sweep(), 0);
+  await follower.end();
+  assert.deepEqual(await keys(main), ['1 a0']);
+  assert.match(await readFile(failures, 'utf8'), /"_ng_failure_class":"agent_run_error".*the answer cannot be written/); // prettier-ignore
+});
+
+test('what a full disk kept from being written is written by the next sweep', async (t) => {
+  const { play, store, main } = await bed(t);
+  await play(0, good(1));
+  let isFull = true;
+  const file = await openResultFile(main);
+  const follower = createFollower({
+    store,
+    batch_id: BATCH,
+    rows: ROWS,
+    main: {
+      ...file,
+      append: (line) => (isFull ? Promise.reject(new Error('ENOSPC')) : file.append(line)),
+    },
+    failures: {
+      held: [],
+      append: () => Promise.reject(new Error('no failure')),
+      close: file.close,
+    },
+    onRouted: () => undefined,
+  });
+  await assert.rejects(follower.sweep(), /ENOSPC/);
+  isFull = false;
+  assert.equal(await follower.sweep(), 1);
+  await file.close();
+});
