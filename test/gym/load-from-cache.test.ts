@@ -45,6 +45,12 @@ describe('resuming', () => {
     ]);
   });
 
+  test('a result that nests deeper than a parser follows is one', async () => {
+    const deep = `${'['.repeat(6000)}${']'.repeat(6000)}`;
+    const { done, problems } = await resume({ main: [row(0, `, "x": ${deep}`)] });
+    assert.deepEqual([done, problems], [[{ task: 0, rollout: 0 }], []]);
+  });
+
   test('a second result of a row is reported, and both stay', async () => {
     const { problems, done } = await resume({ main: [row(0), row(0)] });
     assert.equal(done.length, 2);

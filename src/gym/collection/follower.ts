@@ -22,8 +22,8 @@ export interface FollowerOptions {
 
 /** The one that writes a collection's results: reads journals, appends what ended, once. */
 export interface Follower {
-  /** Looks at the journals that grew since the last time; returns how many results it wrote. */
-  sweep: () => Promise<number>;
+  /** Looks at the journals that grew since the last time; returns how many results it wrote. Aborted, it leaves the rest to the next. */
+  sweep: (signal?: AbortSignal) => Promise<number>;
   /** Rows that play, the longest first. */
   running: () => RunningRow[];
   /** Rows without a line in either file. */
@@ -87,10 +87,11 @@ export function createFollower(options: FollowerOptions): Follower {
     return null;
   };
 
-  const sweep = async (): Promise<number> => {
+  const sweep: Follower['sweep'] = async (signal) => {
     const news: (Omit<News, 'outcome'> & { at: number; outcome: Ended | null })[] = [];
     let held = 0;
     for (const { row: index, repeat } of await store.listJournals(batch_id)) {
+      if (signal?.aborted === true) break;
       const row = rows[index];
       if (row === undefined || repeat !== 0 || written.hasResult(row)) continue;
       const found = await look(index, row);
@@ -101,6 +102,7 @@ export function createFollower(options: FollowerOptions): Follower {
     }
     let count = 0;
     for (const { index, row, size, outcome } of news.toSorted((a, b) => a.at - b.at)) {
+      if (signal?.aborted === true) break;
       const known = outcome ?? (await outcomeOf(index, row));
       if (known === null || known.kind === 'unfinished') continue;
       if (await written.write(routeOutcome(row, known))) count += 1;

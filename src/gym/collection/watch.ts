@@ -4,8 +4,8 @@ import type { Look } from '../../local/progress.js';
 
 export interface WatchOptions {
   batch: Pick<BatchHandle, 'look'>;
-  /** Writes what ended; returns how many results it wrote. */
-  sweep: () => Promise<number>;
+  /** Writes what ended, until it is aborted; returns how many results it wrote. */
+  sweep: (signal: AbortSignal) => Promise<number>;
   /** Shows how things stand, with what is waited for. */
   draw: (notes: string[]) => void;
   signal: AbortSignal;
@@ -18,13 +18,15 @@ export interface WatchOptions {
 const SWEEP_EVERY_MS = 250;
 const SWEEP_SHARE = 10;
 const LOOK_EVERY_MS = 1000;
+/** Of who wants to leave. */
+const LAST_SWEEP_MS = 2000;
 const DRAW_EVERY_MS = 500;
 /** A hiccup shorter than this is not shown. */
 const TROUBLE_AFTER_MS = 3000;
 
 /**
- * Until the batch's workflow has ended, however, or the signal aborts. What ended before either is written when it
- * resolves: journals are read, and Temporal need not answer for that.
+ * Until the batch's workflow has ended, however, or the signal aborts. What ended before the end is written when it
+ * resolves: journals are read, and Temporal need not answer for that. Who interrupts it waits two seconds for it.
  */
 export async function watchBatch(options: WatchOptions): Promise<'closed' | 'aborted'> {
   const { sweep, draw, signal, nameOf = (service: string) => service } = options;
@@ -41,14 +43,15 @@ export async function watchBatch(options: WatchOptions): Promise<'closed' | 'abo
   try {
     while (!over.aborted) {
       const began = performance.now();
-      if ((await sweep()) > 0) show();
+      if ((await sweep(signal)) > 0) show();
       const pause = Math.max(SWEEP_EVERY_MS, SWEEP_SHARE * (performance.now() - began));
       await sleep(pause, undefined, { signal: over }).catch(() => undefined);
     }
     await looking;
-    await sweep();
+    await sweep(signal.aborted ? AbortSignal.timeout(LAST_SWEEP_MS) : signal);
     show();
-    return closed.signal.aborted ? 'closed' : 'aborted';
+    // What an interrupted sweep left is written by the next command.
+    return signal.aborted ? 'aborted' : 'closed';
   } finally {
     // Of a sweep that failed, too.
     closed.abort();

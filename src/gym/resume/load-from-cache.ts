@@ -3,6 +3,7 @@ import type { Json, JsonObject } from '../../model/lossless-json.js';
 import { isObject, jsonNumber, numberOf, parseJson } from '../../model/lossless-json.js';
 import { fitsRow } from './fits-row.js';
 import { AGENT_REF, ATTEMPT_INDEX, FAILURE_TERMINAL, ROLLOUT_INDEX, TASK_INDEX } from '../keys.js';
+import { membersOf, objectText } from '../json-members.js';
 import { isTruthy } from '../rows/prompt.js';
 import type { GymRow, RowKey } from '../row.js';
 import { rolloutName } from '../row.js';
@@ -68,7 +69,11 @@ export async function readMaterialized(
 ): Promise<{ rows: GymRow[]; whole: boolean; problems: string[] }> {
   const rows: GymRow[] = [];
   const problems: string[] = [];
-  for await (const { value, where } of parsed(lines, { file: 'materialized inputs', problems })) {
+  for await (const { value, where } of parsed(lines, {
+    file: 'materialized inputs',
+    fields: null,
+    problems,
+  })) {
     const key = keyOf(value);
     const ref = value[AGENT_REF];
     const agent = isObject(ref) ? ref['name'] : null;
@@ -94,7 +99,11 @@ async function readMain(
 ): Promise<RowKey[]> {
   const done: RowKey[] = [];
   const seen = new Set<string>();
-  for await (const { value, text, where } of parsed(main ?? [], { file: 'results', problems })) {
+  for await (const { value, text, where } of parsed(main ?? [], {
+    file: 'results',
+    fields: KEYS,
+    problems,
+  })) {
     const key = keyOf(value);
     if (key === null) {
       problems.push(`${where}: no task and rollout index: passed over`);
@@ -131,7 +140,11 @@ async function readFailures(
   { known, problems }: Reading,
 ): Promise<Map<string, Failed>> {
   const failed = new Map<string, Failed>();
-  for await (const { value, where } of parsed(lines, { file: 'failures', problems })) {
+  for await (const { value, where } of parsed(lines, {
+    file: 'failures',
+    fields: OF_FAILURES,
+    problems,
+  })) {
     const key = keyOf(value);
     const row = key === null ? undefined : known.get(rolloutName(key));
     const other = otherCollection(value, { key, row });
@@ -189,28 +202,45 @@ interface Line {
   where: string;
 }
 
-/** The lines that are JSON objects; of the others, what is wrong. */
+const KEYS = [TASK_INDEX, ROLLOUT_INDEX];
+const OF_FAILURES = [
+  ...KEYS,
+  ATTEMPT_INDEX,
+  FAILURE_TERMINAL,
+  AGENT_REF,
+  'responses_create_params',
+];
+
+/** The lines that are JSON objects, of which only some fields may be asked for; of the others, what is wrong. */
 async function* parsed(
   lines: Lines,
-  { file, problems }: { file: string; problems: string[] },
+  { file, fields, problems }: { file: string; fields: string[] | null; problems: string[] },
 ): AsyncIterable<Line> {
   let number = 0;
   for await (const text of lines) {
     number += 1;
     const where = `${file}, line ${number}`;
-    const value = text.trim() === '' ? 'a blank line' : parseLine(text);
+    const value = text.trim() === '' ? 'a blank line' : parseLine(text, fields);
     if (typeof value === 'string') problems.push(`${where}: ${value}: passed over`);
     else yield { value, text, where };
   }
 }
 
-/** A text: what is wrong. */
-function parseLine(text: string): JsonObject | string {
+/** A text: what is wrong. What is not asked for is checked and never taken apart: it may be large, and deep. */
+function parseLine(text: string, fields: string[] | null): JsonObject | string {
   let value: Json;
   try {
-    value = parseJson(text);
+    value = parseJson(fields === null ? text : pickText(text, fields));
   } catch (error) {
     return `torn, or no JSON (${describeError(error)})`;
   }
   return isObject(value) ? value : 'no JSON object';
+}
+
+function pickText(text: string, fields: string[]): string {
+  JSON.parse(text);
+  const members = membersOf(text);
+  return members === null
+    ? text
+    : objectText([...members].filter(([name]) => fields.includes(name)));
 }

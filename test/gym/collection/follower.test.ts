@@ -229,3 +229,29 @@ test('what a full disk kept from being written is written by the next sweep', as
   assert.equal(await follower.sweep(), 1);
   await file.close();
 });
+
+test('a sweep ends between two rows when it is told to, and the next one writes the rest', async (t) => {
+  const { play, store, main } = await bed(t);
+  for (const row of [0, 1, 2]) await play(row, good(1));
+  const controller = new AbortController();
+  const file = await openResultFile(main);
+  const failures = { held: [], append: () => Promise.reject(new Error('no failure')), close: file.close }; // prettier-ignore
+  const onRouted = (): void => {
+    controller.abort();
+  };
+  const follower = createFollower({ store, batch_id: BATCH, rows: ROWS, main: file, failures, onRouted }); // prettier-ignore
+  assert.equal(await follower.sweep(controller.signal), 1);
+  assert.equal(await follower.sweep(), 2);
+  await file.close();
+});
+
+test('an answer that nests deeper than a parser follows is written as it came', async (t) => {
+  const { play, follow, main } = await bed(t);
+  const deep = `${'['.repeat(6000)}${']'.repeat(6000)}`;
+  await play(0, { text: `{"reward": 1.0,\n "x": ${deep}}`, reward: 1 });
+  const follower = await follow();
+  assert.equal(await follower.sweep(), 1);
+  await follower.end();
+  const line = `{"reward":1.0,"x":${deep},"_ng_task_index":0,"_ng_rollout_index":0,"agent_ref":{"name":"simple_agent"}}\n`;
+  assert.equal(await readFile(main, 'utf8'), line);
+});

@@ -67,3 +67,22 @@ test('files that cannot be written end it', async () => {
   });
   await assert.rejects(watching, full);
 });
+
+test('a sweep that takes long ends soon after an interrupt', async () => {
+  const controller = new AbortController();
+  const aborted: boolean[] = [];
+  const watching = watchBatch({
+    batch: scripted([look(false)]),
+    sweep: async (signal) => {
+      if (aborted.length === 0) controller.abort('SIGINT');
+      aborted.push(signal.aborted);
+      if (!signal.aborted) await new Promise((resolve) => (signal.onabort = resolve));
+      return 0;
+    },
+    draw: () => undefined,
+    signal: controller.signal,
+    lookEveryMs: 60_000,
+  });
+  assert.equal(await watching, 'aborted');
+  assert.deepEqual(aborted, [true, false], 'the first was told, the last had some time');
+});
