@@ -5,7 +5,12 @@ import { z } from 'zod';
 import { identify, isAlive } from '../../local/process-identity.js';
 
 /** One process at a time writes a collection's files. */
-const ClaimFile = z.object({ pid: z.int(), command: z.string(), host: z.string() });
+const ClaimFile = z.object({
+  pid: z.int(),
+  command: z.string(),
+  started: z.string().nullable().default(null),
+  host: z.string(),
+});
 type ClaimFile = z.infer<typeof ClaimFile>;
 
 const ROUNDS = 5;

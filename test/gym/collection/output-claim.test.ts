@@ -46,6 +46,15 @@ test('the claim of a process that is gone is taken over', async (t) => {
   await release();
 });
 
+test('the claim of an earlier process with this one’s id and command, as in a container that was started again, is taken over', async (t) => {
+  const files = await place(t);
+  const earlier = { ...(await identify(process.pid)), started: 'long ago' };
+  await writeFile(files.claim_file, JSON.stringify({ ...earlier, host: hostname() }));
+  await (
+    await claimOutput(files)
+  )();
+});
+
 test('half a claim is nobody’s', async (t) => {
   const files = await place(t);
   await writeFile(files.claim_file, '{"pid":');
