@@ -3,6 +3,7 @@ import path from 'node:path';
 import type { BatchClient, BatchHandle } from '../../local/batch-client.js';
 import type { CollectionRequest } from './request.js';
 import type { CollectionFiles } from '../files.js';
+import { exists } from '../config/search-roots.js';
 import { materializedLine } from '../rows/materialize.js';
 import type { GymRow } from '../row.js';
 import { checkSize, inFlight, newBatchId, requestOf, writeSamples } from './batch-request.js';
@@ -103,9 +104,10 @@ const sizeOf = (file: string): Promise<number> =>
 /** The batch of a state, which runs or is started again under its id: what it was asked for ever, but for its width. */
 export async function continueBatch(
   state: CollectionState,
-  { request, client }: Pick<Starting, 'request' | 'client'>,
+  { request, client, deployment }: Pick<Starting, 'request' | 'client' | 'deployment'>,
 ): Promise<BatchHandle> {
   const { batch_id, task_queue } = state;
+  await putSamples(state, deployment);
   const isRunning = (await client.status(batch_id)) === 'running';
   const batch = isRunning
     ? client.attach(batch_id)
@@ -113,4 +115,17 @@ export async function continueBatch(
   const wanted = inFlight(request.config.num_samples_in_parallel);
   if (wanted !== state.request['max_in_flight']) await client.setMaxInFlight(batch_id, wanted);
   return batch;
+}
+
+/** The batch reads its samples at each start; where they are gone, the store knows them. */
+async function putSamples(
+  { batch_id, samples_file }: CollectionState,
+  { store }: Pick<Deployment, 'store'>,
+): Promise<void> {
+  if ((await exists(samples_file)) || (await store.findRequest(batch_id)) === null) return;
+  const texts: string[] = [];
+  const count = await store.sampleCount(batch_id);
+  for (let row = 0; row < count; row++) texts.push(await store.readSampleText({ batch_id, row }));
+  await mkdir(path.dirname(samples_file), { recursive: true });
+  await writeWhole(samples_file, texts);
 }

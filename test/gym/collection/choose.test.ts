@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { readFile, writeFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
@@ -13,6 +13,7 @@ import { collectionFiles } from '../../../src/gym/files.js';
 import { materializedLine } from '../../../src/gym/rows/materialize.js';
 import type { BatchClient } from '../../../src/local/batch-client.js';
 import { createScreen } from '../../../src/local/screen.js';
+import { BatchRequest } from '../../../src/model/batch-request.js';
 import { parseJson } from '../../../src/model/lossless-json.js';
 import { createFileStore } from '../../../src/trajectories/file-store.js';
 import { readRows, writeInput } from '../../harness/collection-files.js';
@@ -98,7 +99,17 @@ async function bed(t: TestContext) {
     agentJournals(createFileStore({ root: at('store'), max_cached_bytes: 0 }), {
       batch_id: await batchId(),
     });
-  return { at, files, asked, said, go, batchId, play, statuses };
+  /** As `planBatch` does: request and samples are in the store from then on. */
+  const plan = async (): Promise<void> => {
+    const { batch_id, request, samples_file } = await stateOf(files.state);
+    const lines = (await readFile(samples_file, 'utf8')).split('\n').slice(0, -1);
+    await createFileStore({ root: at('store'), max_cached_bytes: 0 }).createBatch({
+      batch_id,
+      request: BatchRequest.parse(request),
+      samples: lines,
+    });
+  };
+  return { at, files, asked, said, go, batchId, play, plan, statuses };
 }
 
 async function stateOf(file: string): Promise<CollectionState> {
@@ -152,6 +163,18 @@ describe('a collection that is resumed', () => {
     assert.deepEqual(state.rows, [[1, 0, 1]]);
     assert.ok(state.failures_from > 0, 'older failures are not this batch’s');
     assert.ok(existsSync(state.samples_file) && !existsSync(before.samples_file));
+  });
+
+  test('gets its samples back from the store where their file is gone', async (t) => {
+    const { go, statuses, batchId, files, plan } = await bed(t);
+    await go();
+    await plan();
+    const { samples_file } = await stateOf(files.state);
+    const before = await readFile(samples_file, 'utf8');
+    await rm(samples_file);
+    statuses.set(await batchId(), 'ended');
+    assert.deepEqual(await go(RESUME), { rows: [0, 1, 2], running: true });
+    assert.equal(await readFile(samples_file, 'utf8'), before);
   });
 
   test('starts nothing where all is done, though the last results were not written yet', async (t) => {
