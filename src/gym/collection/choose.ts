@@ -34,7 +34,7 @@ export async function chooseBatch(choosing: Choosing): Promise<Chosen> {
   const native = await continuable(choosing);
   if (native !== null) return await continueOwn(native, choosing);
   await refuseWhileRunning(choosing);
-  if (prepared.kind === 'resumed' && prepared.has_main) {
+  if (prepared.kind === 'resumed') {
     const rows = await remaining(choosing);
     return { rows, running: rows.length === 0 ? null : await startNewBatch(rows, choosing) };
   }
@@ -43,20 +43,26 @@ export async function chooseBatch(choosing: Choosing): Promise<Chosen> {
   return { rows, running: rows.length === 0 ? null : await startNewBatch(rows, choosing) };
 }
 
-/** The state of a batch of these very rows that this deployment's store has, or can still get from its samples. */
+/**
+ * The state of a batch of these very rows that this deployment's store has, or that runs and is still being planned.
+ * Of a store that was lost, the files say more than the samples: those would all be played again.
+ */
 async function continuable({
   prepared: { kind, is_ours, earlier },
   deployment,
+  client,
   say,
 }: Choosing): Promise<CollectionState | null> {
   if (kind !== 'resumed' || !is_ours || earlier === null) return null;
-  const { batch_id, store_root, samples_file } = earlier;
+  const { batch_id, store_root } = earlier;
   if (store_root !== deployment.store_root) {
     say(`Batch ${batch_id} of these files is in another store (${store_root}).`);
     return null;
   }
-  const isThere = (await deployment.store.findRequest(batch_id)) !== null;
-  return isThere || (await exists(samples_file)) ? earlier : null;
+  if ((await deployment.store.findRequest(batch_id)) !== null) return earlier;
+  if ((await client.status(batch_id)) === 'running') return earlier;
+  say(`Batch ${batch_id} of these files is not in the store: what remains is told by the files.`);
+  return null;
 }
 
 async function continueOwn(state: CollectionState, choosing: Choosing): Promise<Chosen> {

@@ -95,10 +95,6 @@ async function bed(t: TestContext) {
     return { rows: chosen.rows.map(({ key }) => key.task), running: chosen.running !== null };
   };
   const batchId = async (): Promise<string> => (await readState(files.state))?.batch_id ?? '';
-  const play = async () =>
-    agentJournals(createFileStore({ root: at('store'), max_cached_bytes: 0 }), {
-      batch_id: await batchId(),
-    });
   /** As `planBatch` does: request and samples are in the store from then on. */
   const plan = async (): Promise<void> => {
     const { batch_id, request, samples_file } = await stateOf(files.state);
@@ -108,6 +104,11 @@ async function bed(t: TestContext) {
       request: BatchRequest.parse(request),
       samples: lines,
     });
+  };
+  const play = async () => {
+    await plan();
+    const store = createFileStore({ root: at('store'), max_cached_bytes: 0 });
+    return agentJournals(store, { batch_id: await batchId() });
   };
   return { at, files, asked, said, go, batchId, play, plan, statuses };
 }
@@ -202,6 +203,21 @@ describe('a collection that is resumed', () => {
     const { rows } = await go(RESUME, { store_root: at('other') });
     assert.deepEqual(rows, [0, 1]);
     assert.match(said.join('\n'), /is in another store/);
+  });
+
+  test('plays only what has no result where its store was lost', async (t) => {
+    const { go, play, statuses, batchId, at, files } = await bed(t);
+    await go();
+    const id = await batchId();
+    const journal = await play();
+    for (const row of [0, 1]) await journal(row, good);
+    await go(RESUME);
+    await writeFile(files.main, [0, 1].map((task) => `{"_ng_task_index":${task},"_ng_rollout_index":0}\n`).join('')); // prettier-ignore
+    statuses.set(id, 'ended');
+    await rm(at('store'), { recursive: true });
+    assert.deepEqual(await go(RESUME), { rows: [2], running: true });
+    assert.notEqual(await batchId(), id);
+    assert.equal(readRows(files.main).length, 2);
   });
 
   test('is refused where its inputs changed, by what changed; and goes on without an input file', async (t) => {
