@@ -51,7 +51,7 @@ async function collectPrepared(
   prepared: Prepared,
   collecting: Collecting,
 ): Promise<CollectionOutcome> {
-  const { request, signal } = collecting;
+  const { request, signal, screen } = collecting;
   const { settings, head_server } = request;
   const opened =
     settings.config === null
@@ -64,7 +64,14 @@ async function collectPrepared(
   });
   try {
     const at = opened === null ? head_server : opened.agents.head_server;
-    const known = await checkAgents({ agents, head_server: at, rows: prepared.rows, signal });
+    const known = await checkAgents({
+      agents,
+      head_server: at,
+      rows: prepared.rows,
+      resumed: prepared.kind === 'resumed',
+      say: screen.say,
+      signal,
+    });
     const deployment = opened ?? (await startLocal(collecting));
     try {
       return await collectOn(deployment, { prepared, collecting, agents, known });
