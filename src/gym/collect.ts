@@ -6,10 +6,10 @@ import type { BatchClient } from '../local/batch-client.js';
 import { connectBatchClient } from '../local/batch-client.js';
 import { toMs } from '../model/durations.js';
 import { checkAgents } from './collection/agents-check.js';
-import { localQueue } from './collection/batch-request.js';
+import { queueFor } from './collection/batch-request.js';
 import { chooseBatch } from './collection/choose.js';
 import type { Deployment } from './collection/deployment.js';
-import { openDeployment, startLocalDeployment } from './collection/deployment.js';
+import { localStore, openDeployment, startLocalDeployment } from './collection/deployment.js';
 import { finish, howToContinue, introduction } from './collection/finish.js';
 import { claimOutput } from './collection/output-claim.js';
 import type { Played } from './collection/play.js';
@@ -72,7 +72,7 @@ async function collectPrepared(
       say: screen.say,
       signal,
     });
-    const deployment = opened ?? (await startLocal(collecting));
+    const deployment = opened ?? (await startLocal(prepared, collecting));
     try {
       return await collectOn(deployment, { prepared, collecting, agents, known });
     } finally {
@@ -101,11 +101,15 @@ const MOST_AT_ONCE = 256;
 /** Here agents are only asked where they are, and for their metrics. */
 const NEVER_RUN = { timeout_ms: toMs('1m'), max_answer_bytes: 1 };
 
-function startLocal({ request, files, screen, giveUp }: Collecting): Promise<Deployment> {
+function startLocal(
+  prepared: Prepared,
+  { request, files, screen, giveUp }: Collecting,
+): Promise<Deployment> {
+  const { folder } = request.settings;
   return startLocalDeployment({
-    folder: request.settings.folder,
+    folder,
     head_server: request.head_server,
-    task_queue: localQueue(files.main),
+    task_queue: queueFor(prepared, { output: files.main, store_root: localStore(folder) }),
     say: screen.say,
     giveUp,
   });

@@ -101,14 +101,30 @@ const sizeOf = (file: string): Promise<number> =>
     () => 0,
   );
 
-/** The batch of a state, which runs or is started again under its id: what it was asked for ever, but for its width. */
+/**
+ * The batch of a state, which runs or is started again under its id: what it was asked for ever, but for its width, and
+ * on the task queue that this deployment's workers serve.
+ */
 export async function continueBatch(
   state: CollectionState,
-  { request, client, deployment }: Pick<Starting, 'request' | 'client' | 'deployment'>,
+  {
+    request,
+    files,
+    client,
+    deployment,
+    say,
+  }: Omit<Starting, 'max_attempts'> & { say: (text: string) => void },
 ): Promise<BatchHandle> {
-  const { batch_id, task_queue } = state;
+  const { batch_id } = state;
+  const { task_queue } = deployment;
   await putSamples(state, deployment);
   const isRunning = (await client.status(batch_id)) === 'running';
+  if (isRunning && state.task_queue !== task_queue) {
+    say(
+      `Batch ${batch_id} runs on task queue ${state.task_queue}, and workers here serve ${task_queue}: it waits for a worker of its own.`,
+    );
+  }
+  if (!isRunning) await writeState(files.state, { ...state, task_queue });
   const batch = isRunning
     ? client.attach(batch_id)
     : await client.start({ batchId: batch_id, taskQueue: task_queue, request: state.request });

@@ -28,6 +28,7 @@ async function bed(t: TestContext) {
   const files = collectionFiles(at('out.jsonl'));
   const asked: string[] = [];
   const said: string[] = [];
+  const queues: string[] = [];
   const statuses = new Map<string, 'running' | 'ended'>();
   const handle = {
     look: () => Promise.reject(new Error('not followed here')),
@@ -38,7 +39,8 @@ async function bed(t: TestContext) {
     return Promise.resolve();
   };
   const client: BatchClient = {
-    start: async ({ batchId }) => {
+    start: async ({ batchId, taskQueue }) => {
+      queues.push(taskQueue);
       await note(`start ${batchId}`);
       statuses.set(batchId, 'running');
       return handle;
@@ -56,7 +58,10 @@ async function bed(t: TestContext) {
     unfinished: () => Promise.resolve([]),
     close: () => Promise.resolve(),
   };
-  const go = async (fields: object = {}, { replace = false, store_root = at('store') } = {}) => {
+  const go = async (
+    fields: object = {},
+    { replace = false, store_root = at('store'), task_queue = 'q' } = {},
+  ) => {
     asked.length = 0;
     const config = RolloutCollectionConfig.parse(
       parseJson(
@@ -80,7 +85,7 @@ async function bed(t: TestContext) {
     const store = createFileStore({ root: store_root, max_cached_bytes: 0 });
     const deployment = {
       server: { options: { address: '' }, namespace: '' },
-      task_queue: 'q',
+      task_queue,
       store,
       store_root,
       inputs_dir: cwd,
@@ -110,7 +115,7 @@ async function bed(t: TestContext) {
     const store = createFileStore({ root: at('store'), max_cached_bytes: 0 });
     return agentJournals(store, { batch_id: await batchId() });
   };
-  return { at, files, asked, said, go, batchId, play, plan, statuses };
+  return { at, files, asked, queues, said, go, batchId, play, plan, statuses };
 }
 
 async function stateOf(file: string): Promise<CollectionState> {
@@ -164,6 +169,18 @@ describe('a collection that is resumed', () => {
     assert.deepEqual(state.rows, [[1, 0, 1]]);
     assert.ok(state.failures_from > 0, 'older failures are not this batch’s');
     assert.ok(existsSync(state.samples_file) && !existsSync(before.samples_file));
+  });
+
+  test('goes on where the workers are: on the task queue that they serve by now, unless it still runs on another', async (t) => {
+    const { go, play, statuses, batchId, said, queues, files } = await bed(t);
+    await go();
+    await play();
+    await go(RESUME, { task_queue: 'q2' });
+    assert.match(said.join('\n'), /runs on task queue q, and workers here serve q2/);
+    statuses.set(await batchId(), 'ended');
+    await go(RESUME, { task_queue: 'q2' });
+    assert.deepEqual(queues, ['q', 'q2']);
+    assert.equal((await stateOf(files.state)).task_queue, 'q2');
   });
 
   test('gets its samples back from the store where their file is gone', async (t) => {
