@@ -1,6 +1,7 @@
 import { mkdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { BatchClient, BatchHandle } from '../../local/batch-client.js';
+import { describeError } from '../../model/faults.js';
 import type { CollectionRequest } from './request.js';
 import type { CollectionFiles } from '../files.js';
 import { exists } from '../config/search-roots.js';
@@ -129,7 +130,13 @@ export async function continueBatch(
     ? client.attach(batch_id)
     : await client.start({ batchId: batch_id, taskQueue: task_queue, request: state.request });
   const wanted = inFlight(request.config.num_samples_in_parallel);
-  if (wanted !== state.request['max_in_flight']) await client.setMaxInFlight(batch_id, wanted);
+  if (wanted !== state.request['max_in_flight']) {
+    // Needs a worker, and a batch that has not just ended; results do not wait for either.
+    client.setMaxInFlight(batch_id, wanted).catch((error: unknown) => {
+      const why = describeError(error);
+      say(`Batch ${batch_id} goes on as wide as it was, not ${wanted} rows at once: ${why}`);
+    });
+  }
   return batch;
 }
 

@@ -54,7 +54,8 @@ async function bed(t: TestContext) {
       statuses.set(batchId, 'ended');
       return note(`cancel ${batchId}`);
     },
-    setMaxInFlight: (batchId, width) => note(`width ${batchId} ${width}`),
+    setMaxInFlight: (batchId, width) =>
+      width === 13 ? Promise.reject(new Error('no worker')) : note(`width ${batchId} ${width}`),
     unfinished: () => Promise.resolve([]),
     close: () => Promise.resolve(),
   };
@@ -129,13 +130,16 @@ const good = { text: '{"reward":1}' };
 
 describe('a collection that is resumed', () => {
   test('collects from its batch while that runs, as wide as it is asked to be now', async (t) => {
-    const { go, asked } = await bed(t);
+    const { go, asked, said } = await bed(t);
     await go({ num_samples_in_parallel: 2 });
     assert.deepEqual(asked, ['start ID']);
     assert.deepEqual(await go({ ...RESUME, num_samples_in_parallel: 2 }), { rows: [0, 1, 2], running: true }); // prettier-ignore
     assert.deepEqual(asked, ['attach ID']);
     await go({ ...RESUME, num_samples_in_parallel: 8 });
     assert.deepEqual(asked, ['attach ID', 'width ID 8']);
+    // Nobody is there who could make it wider: it is followed all the same.
+    assert.deepEqual(await go({ ...RESUME, num_samples_in_parallel: 13 }), { rows: [0, 1, 2], running: true }); // prettier-ignore
+    assert.match(said.join('\n'), /goes on as wide as it was, not 13 rows at once: no worker/);
   });
 
   test('starts its batch id again where that was cut before all rows ended, with what ended written', async (t) => {
