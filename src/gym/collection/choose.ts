@@ -10,7 +10,7 @@ import { createFollower } from './follower.js';
 import type { Prepared } from './prepare.js';
 import { openResultFile } from './result-file.js';
 import type { Starting } from './start-batch.js';
-import { clearFiles, continueBatch, startNewBatch } from './start-batch.js';
+import { clearFiles, continueBatch, startNewBatch, writeMaterialized } from './start-batch.js';
 import type { CollectionState } from './state.js';
 
 /** What is followed: a batch that runs, or (null) nothing but what is in the files. */
@@ -31,6 +31,7 @@ export interface Choosing extends Starting {
  */
 export async function chooseBatch(choosing: Choosing): Promise<Chosen> {
   const { prepared, files } = choosing;
+  if (prepared.is_mended) await writeMaterialized(files.materialized, prepared.rows);
   const native = await continuable(choosing);
   if (native !== null) return await continueOwn(native, choosing);
   await refuseWhileRunning(choosing);

@@ -32,8 +32,12 @@ export async function clearFiles(
     await rm(file, { force: true });
   }
   if (state !== null) await rm(state.samples_file, { force: true });
-  await mkdir(path.dirname(files.materialized), { recursive: true });
-  await writeWhole(files.materialized, materializedLines(rows));
+  await writeMaterialized(files.materialized, rows);
+}
+
+export async function writeMaterialized(file: string, rows: readonly GymRow[]): Promise<void> {
+  await mkdir(path.dirname(file), { recursive: true });
+  await writeWhole(file, materializedLines(rows));
 }
 
 function* materializedLines(rows: readonly GymRow[]): Generator<string> {

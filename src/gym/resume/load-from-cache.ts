@@ -63,6 +63,8 @@ export async function loadFromCache(cache: Cache): Promise<Resumed> {
   return { rows: left, done, summary, problems };
 }
 
+const BLANK = ': a blank line: passed over';
+
 /** The rows of a `<stem>_materialized_inputs.jsonl`; `whole` is false where a line of it could not be read. */
 export async function readMaterialized(
   lines: Lines,
@@ -85,7 +87,7 @@ export async function readMaterialized(
     }
     rows.push({ key, agent, attempt_index: numberOf(value[ATTEMPT_INDEX]) ?? 0, row: value });
   }
-  return { rows, whole: problems.length === 0, problems };
+  return { rows, whole: problems.every((problem) => problem.endsWith(BLANK)), problems };
 }
 
 interface Reading {
@@ -220,7 +222,11 @@ async function* parsed(
   for await (const text of lines) {
     number += 1;
     const where = `${file}, line ${number}`;
-    const value = text.trim() === '' ? 'a blank line' : parseLine(text, fields);
+    if (text.trim() === '') {
+      problems.push(`${where}${BLANK}`);
+      continue;
+    }
+    const value = parseLine(text, fields);
     if (typeof value === 'string') problems.push(`${where}: ${value}: passed over`);
     else yield { value, text, where };
   }

@@ -241,6 +241,18 @@ describe('a collection that is resumed', () => {
     assert.equal(readRows(files.main).length, 2);
   });
 
+  test('takes the row of a torn materialized line from its input, and is refused where that is gone', async (t) => {
+    const { go, files } = await bed(t);
+    await go();
+    const text = await readFile(files.materialized, 'utf8');
+    await writeFile(files.materialized, text.slice(0, -20));
+    await writeFile(files.main, '');
+    await rm(files.state);
+    await assert.rejects(go({ ...RESUME, input_jsonl_fpath: 'gone.jsonl' }), /A row of .*_materialized_inputs\.jsonl is lost with its line, and gone\.jsonl is not there any more:\n {2}materialized inputs, line 3: torn/); // prettier-ignore
+    assert.deepEqual(await go(RESUME), { rows: [0, 1, 2], running: true });
+    assert.equal(await readFile(files.materialized, 'utf8'), text);
+  });
+
   test('is refused where its inputs changed, by what changed; and goes on without an input file', async (t) => {
     const { go, at, files } = await bed(t);
     await go();
