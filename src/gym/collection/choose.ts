@@ -1,4 +1,5 @@
 import { rm } from 'node:fs/promises';
+import path from 'node:path';
 import type { BatchHandle } from '../../local/batch-client.js';
 import { linesOf } from '../lines.js';
 import { loadFromCache } from '../resume/load-from-cache.js';
@@ -35,6 +36,7 @@ export async function chooseBatch(choosing: Choosing): Promise<Chosen> {
   const native = await continuable(choosing);
   if (native !== null) return await continueOwn(native, choosing);
   await refuseWhileRunning(choosing);
+  await refuseToForget(choosing);
   if (prepared.kind === 'resumed') {
     const rows = await remaining(choosing);
     return { rows, running: rows.length === 0 ? null : await startNewBatch(rows, choosing) };
@@ -148,6 +150,25 @@ async function refuseWhileRunning({
     [
       `Batch ${batch_id} still plays an earlier collection into ${config.output_jsonl_fpath}.`,
       'Continue it with +resume_from_cache=true, or have it cancelled, and its results removed, with --replace.',
+    ].join('\n'),
+  );
+}
+
+/** Upstream removes the results then, which are all that it has; here a batch has them, and could go on. */
+async function refuseToForget({
+  prepared: { kind, earlier },
+  request: { config },
+  files,
+  deployment,
+}: Choosing): Promise<void> {
+  if (!config.resume_from_cache || kind !== 'fresh' || earlier === null) return;
+  if (earlier.store_root !== deployment.store_root || (await exists(files.materialized))) return;
+  const { batch_id } = earlier;
+  if ((await deployment.store.findRequest(batch_id)) === null) return;
+  throw new Error(
+    [
+      `${path.basename(files.materialized)} doesn't exist, and batch ${batch_id} of this collection is in the store: a fresh start would remove its results.`,
+      'Bring the file back to resume it, or collect without resume_from_cache to start anew.',
     ].join('\n'),
   );
 }
