@@ -5,6 +5,7 @@ import { linesOf } from '../lines.js';
 import { loadFromCache } from '../resume/load-from-cache.js';
 import type { GymRow } from '../row.js';
 import { rolloutName } from '../row.js';
+import { rowsSha256 } from '../resume/rows-sha256.js';
 import { exists } from '../config/search-roots.js';
 import type { FollowerOptions } from './follower.js';
 import { createFollower } from './follower.js';
@@ -21,7 +22,7 @@ export interface Chosen {
   running: { state: CollectionState; batch: BatchHandle } | null;
 }
 
-export interface Choosing extends Starting {
+export interface Choosing extends Omit<Starting, 'rows_sha256'> {
   prepared: Prepared;
   say: (text: string) => void;
 }
@@ -35,16 +36,19 @@ export async function chooseBatch(choosing: Choosing): Promise<Chosen> {
   if (prepared.is_mended) await writeMaterialized(files.materialized, prepared.rows);
   const native = await continuable(choosing);
   if (native !== null) return await continueOwn(native, choosing);
-  await refuseWhileRunning(choosing);
   await refuseToForget(choosing);
+  await refuseWhileRunning(choosing);
   if (prepared.kind === 'resumed') {
     const rows = await remaining(choosing);
-    return { rows, running: rows.length === 0 ? null : await startNewBatch(rows, choosing) };
+    return { rows, running: rows.length === 0 ? null : await startNew(rows, choosing) };
   }
   await clearFiles(prepared.rows, { files, state: prepared.earlier });
   const rows = prepared.rows;
-  return { rows, running: rows.length === 0 ? null : await startNewBatch(rows, choosing) };
+  return { rows, running: rows.length === 0 ? null : await startNew(rows, choosing) };
 }
+
+const startNew = (rows: readonly GymRow[], choosing: Choosing) =>
+  startNewBatch(rows, { ...choosing, rows_sha256: rowsSha256(choosing.prepared.rows) });
 
 /**
  * The state of a batch of these very rows that this deployment's store has, or that runs and is still being planned.
@@ -82,7 +86,7 @@ async function continueOwn(state: CollectionState, choosing: Choosing): Promise<
   if (left.length === 0) return { rows, running: null };
   if (isWhole) {
     // Rows that failed, or asked to be written nowhere: a batch of theirs is shorter than one that finds all others done.
-    const next = { rows: left, running: await startNewBatch(left, choosing) };
+    const next = { rows: left, running: await startNew(left, choosing) };
     await rm(state.samples_file, { force: true });
     return next;
   }

@@ -3,10 +3,10 @@ import type { CollectionFiles } from '../files.js';
 import { materialize } from '../rows/materialize.js';
 import { readMaterialized } from '../resume/load-from-cache.js';
 import { changedInputs } from '../resume/changed-inputs.js';
+import { rowsSha256 } from '../resume/rows-sha256.js';
 import { linesOf } from '../lines.js';
 import type { GymRow } from '../row.js';
 import { exists, resolveUnderRoots } from '../config/search-roots.js';
-import { sha256Of } from './sha256.js';
 import type { CollectionState } from './state.js';
 import { readState } from './state.js';
 
@@ -35,15 +35,14 @@ export async function prepare(
   const earlier = await readState(files.state);
   const has_main = await exists(files.main);
   const has_rows = await exists(files.materialized);
-  const is_ours =
-    earlier !== null &&
-    has_rows &&
-    earlier.materialized_sha256 === (await sha256Of(files.materialized));
-  if (config.resume_from_cache && has_rows && (has_main || is_ours)) {
+  if (config.resume_from_cache && has_rows && (has_main || earlier !== null)) {
     const cached = await readMaterialized(linesOf(files.materialized));
     for (const problem of cached.problems) screen.say(problem);
     const rows = await checkedRows(cached, { request, context });
-    return { kind: 'resumed', rows, earlier, is_ours, is_mended: !cached.whole, has_main };
+    const is_ours = earlier !== null && earlier.rows_sha256 === rowsSha256(rows);
+    if (has_main || is_ours) {
+      return { kind: 'resumed', rows, earlier, is_ours, is_mended: !cached.whole, has_main };
+    }
   }
   if (!config.resume_from_cache) {
     screen.say('Clearing output fpath since `resume_from_cache=False`!');

@@ -9,7 +9,6 @@ import { materializedLine } from '../rows/materialize.js';
 import type { GymRow } from '../row.js';
 import { checkSize, inFlight, newBatchId, requestOf, writeSamples } from './batch-request.js';
 import type { Deployment } from './deployment.js';
-import { sha256Of } from './sha256.js';
 import type { CollectionState } from './state.js';
 import { writeState, writeWhole } from './state.js';
 
@@ -20,6 +19,8 @@ export interface Starting {
   deployment: Deployment;
   client: BatchClient;
   max_attempts: number;
+  /** Of the collection's rows. */
+  rows_sha256: string;
 }
 
 /** A fresh collection: what an earlier one left under these names goes. */
@@ -47,7 +48,7 @@ function* materializedLines(rows: readonly GymRow[]): Generator<string> {
 /** A new batch of these rows. Its state is written before it starts: from then on it can be continued. */
 export async function startNewBatch(
   rows: readonly GymRow[],
-  { request, files, deployment, client, max_attempts }: Starting,
+  { request, files, deployment, client, max_attempts, rows_sha256 }: Starting,
 ): Promise<{ state: CollectionState; batch: BatchHandle }> {
   checkSize(rows.length);
   const { settings, config } = request;
@@ -66,7 +67,7 @@ export async function startNewBatch(
     batch_id,
     task_queue,
     store_root,
-    materialized_sha256: await sha256Of(files.materialized),
+    rows_sha256,
     request: requestOf({
       samples_file,
       inputs_dir,
@@ -118,7 +119,9 @@ export async function continueBatch(
     client,
     deployment,
     say,
-  }: Omit<Starting, 'max_attempts'> & { say: (text: string) => void },
+  }: Pick<Starting, 'request' | 'files' | 'client' | 'deployment'> & {
+    say: (text: string) => void;
+  },
 ): Promise<BatchHandle> {
   const { batch_id } = state;
   const { task_queue } = deployment;

@@ -98,7 +98,7 @@ test('a collection whose files were moved keeps the queue of its batch in its st
     batch_id: 'b',
     task_queue: 'collect-before',
     store_root: '/s',
-    materialized_sha256: '',
+    rows_sha256: '',
     request: {},
     samples_file: '',
     rows: [],

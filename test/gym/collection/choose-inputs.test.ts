@@ -33,6 +33,16 @@ describe('a collection that is resumed', () => {
     assert.deepEqual(await go({ ...RESUME, input_jsonl_fpath: 'gone.jsonl' }), { rows: [0, 1, 2], running: true }); // prettier-ignore
   });
 
+  test('goes on with its batch though its materialized inputs were written anew, with blanks and in another order', async (t) => {
+    const { go, files, asked } = await bed(t);
+    await go();
+    const lines = (await readFile(files.materialized, 'utf8')).split('\n').slice(0, -1);
+    const anew = lines.toReversed().map((line) => line.replaceAll('":', '": '));
+    await writeFile(files.materialized, `${anew.join('\n')}\n`);
+    assert.deepEqual(await go(RESUME), { rows: [0, 1, 2], running: true });
+    assert.deepEqual(asked, ['attach ID']);
+  });
+
   test('without its materialized inputs is refused while its batch is in the store, and loses nothing', async (t) => {
     const { go, play, batchId, statuses, files, asked } = await bed(t);
     await go();
