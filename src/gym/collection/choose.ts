@@ -1,6 +1,7 @@
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { BatchHandle } from '../../local/batch-client.js';
+import { describeError } from '../../model/faults.js';
 import { linesOf } from '../lines.js';
 import { loadFromCache } from '../resume/load-from-cache.js';
 import type { GymRow } from '../row.js';
@@ -107,7 +108,7 @@ function rowsOf(state: CollectionState, materialized: readonly GymRow[]): GymRow
 /** Returns whether every row of the batch has ended. */
 async function writeEnded(
   { state, rows }: { state: CollectionState; rows: readonly GymRow[] },
-  { files, deployment: { store } }: Choosing,
+  { files, deployment: { store }, say }: Choosing,
 ): Promise<boolean> {
   const main = await openResultFile(files.main);
   const failures = await openResultFile(files.failures, state.failures_from);
@@ -117,6 +118,9 @@ async function writeEnded(
     const follower = createFollower(options);
     await follower.sweep();
     return follower.isWhole();
+  } catch (error) {
+    say(`Some results cannot be read yet: ${describeError(error)}`);
+    return false;
   } finally {
     await main.close();
     await failures.close();

@@ -22,7 +22,7 @@ export interface FollowerOptions {
 
 /** The one that writes a collection's results: reads journals, appends what ended, once. */
 export interface Follower {
-  /** Looks at the journals that grew since the last time; returns how many results it wrote. Aborted, it leaves the rest to the next. */
+  /** Looks at the journals that grew since the last time; returns how many results it wrote. Aborted, it leaves the rest to the next. Throws what kept it from reading some, when it has written the others. */
   sweep: (signal?: AbortSignal) => Promise<number>;
   /** Rows that play, the longest first. */
   running: () => RunningRow[];
@@ -57,6 +57,48 @@ interface News {
 export function createFollower(options: FollowerOptions): Follower {
   const { store, batch_id, rows } = options;
   const written = createWriter(options);
+  const { look, outcomeOf, running, ended, sizes } = createLooks(options);
+
+  const sweep: Follower['sweep'] = async (signal) => {
+    const news: (Omit<News, 'outcome'> & { at: number; outcome: Ended | null })[] = [];
+    const unread: unknown[] = [];
+    let held = 0;
+    for (const { row: index, repeat } of await store.listJournals(batch_id)) {
+      if (signal?.aborted === true) break;
+      const row = rows[index];
+      if (row === undefined || repeat !== 0 || written.hasResult(row)) continue;
+      const found = await look(index, row).catch((error: unknown) => void unread.push(error));
+      if (found == null) continue;
+      const { at, text } = found.outcome;
+      held += text?.length ?? 0;
+      news.push({ ...found, at, outcome: held > HELD_CHARACTERS ? null : found.outcome });
+    }
+    let count = 0;
+    for (const { index, row, size, outcome } of news.toSorted((a, b) => a.at - b.at)) {
+      if (signal?.aborted === true) break;
+      const known = outcome ?? (await outcomeOf(index, row));
+      if (known === null || known.kind === 'unfinished') continue;
+      if (await written.write(routeOutcome(row, known))) count += 1;
+      // Only what is written need not be looked at again.
+      sizes.set(index, size);
+    }
+    const [first] = unread;
+    if (unread.length > 0)
+      throw new Error(`${unread.length} journals cannot be read: ${describeError(first)}`);
+    return count;
+  };
+
+  return {
+    sweep,
+    running: () => [...running.values()].toSorted((a, b) => a.since - b.since),
+    isWhole: () => rows.every((row, index) => ended.has(index) || written.hasResult(row)),
+    missing: () => rows.filter((row) => !written.hasResult(row) && !written.hasFailure(row)),
+  };
+}
+
+/** What journals say, each read when it grew. */
+function createLooks({ store, batch_id }: Pick<FollowerOptions, 'store' | 'batch_id'>) {
+  /** Of journals of which all is written. */
   const sizes = new Map<number, number>();
   const running = new Map<number, RunningRow>();
   const ended = new Set<number>();
@@ -86,38 +128,7 @@ export function createFollower(options: FollowerOptions): Follower {
     sizes.set(index, size);
     return null;
   };
-
-  const sweep: Follower['sweep'] = async (signal) => {
-    const news: (Omit<News, 'outcome'> & { at: number; outcome: Ended | null })[] = [];
-    let held = 0;
-    for (const { row: index, repeat } of await store.listJournals(batch_id)) {
-      if (signal?.aborted === true) break;
-      const row = rows[index];
-      if (row === undefined || repeat !== 0 || written.hasResult(row)) continue;
-      const found = await look(index, row);
-      if (found === null) continue;
-      const { at, text } = found.outcome;
-      held += text?.length ?? 0;
-      news.push({ ...found, at, outcome: held > HELD_CHARACTERS ? null : found.outcome });
-    }
-    let count = 0;
-    for (const { index, row, size, outcome } of news.toSorted((a, b) => a.at - b.at)) {
-      if (signal?.aborted === true) break;
-      const known = outcome ?? (await outcomeOf(index, row));
-      if (known === null || known.kind === 'unfinished') continue;
-      if (await written.write(routeOutcome(row, known))) count += 1;
-      // Only what is written need not be looked at again.
-      sizes.set(index, size);
-    }
-    return count;
-  };
-
-  return {
-    sweep,
-    running: () => [...running.values()].toSorted((a, b) => a.since - b.since),
-    isWhole: () => rows.every((row, index) => ended.has(index) || written.hasResult(row)),
-    missing: () => rows.filter((row) => !written.hasResult(row) && !written.hasFailure(row)),
-  };
+  return { look, outcomeOf, running, ended, sizes };
 }
 
 /** Appends what the files do not hold yet. */

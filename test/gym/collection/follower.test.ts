@@ -255,3 +255,27 @@ test('an answer that nests deeper than a parser follows is written as it came', 
   const line = `{"reward":1.0,"x":${deep},"_ng_task_index":0,"_ng_rollout_index":0,"agent_ref":{"name":"simple_agent"}}\n`;
   assert.equal(await readFile(main, 'utf8'), line);
 });
+
+test('a journal that cannot be read costs no other row its result, and is read later', async (t) => {
+  const { play, store, main } = await bed(t);
+  for (const row of [0, 1]) await play(row, good(1));
+  let isAway = true;
+  const file = await openResultFile(main);
+  const failures = { held: [], append: () => Promise.reject(new Error('no failure')), close: file.close }; // prettier-ignore
+  const readTrajectory: TrajectoryStore['readTrajectory'] = (ref) =>
+    isAway && ref.row === 0 ? Promise.reject(new Error('EIO')) : store.readTrajectory(ref);
+  const written: number[] = [];
+  const follower = createFollower({
+    store: { ...store, readTrajectory },
+    batch_id: BATCH,
+    rows: ROWS,
+    main: file,
+    failures,
+    onRouted: ({ row }) => written.push(row.key.task),
+  });
+  await assert.rejects(follower.sweep(), /EIO/);
+  isAway = false;
+  await follower.sweep();
+  assert.deepEqual(written, [1, 0]);
+  await file.close();
+});
