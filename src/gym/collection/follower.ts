@@ -135,6 +135,7 @@ function createLooks({ store, batch_id }: Pick<FollowerOptions, 'store' | 'batch
 function createWriter({ main, failures, onRouted }: FollowerOptions) {
   const results = new Set(main.held.map(({ key }) => rolloutName(key)));
   const failed = new Set(failures.held.map(attemptName));
+  const unwritten = new Set<string>();
   const failedRows = new Set(failures.held.map(({ key }) => rolloutName(key)));
   return {
     hasResult: ({ key }: GymRow): boolean => results.has(rolloutName(key)),
@@ -144,9 +145,8 @@ function createWriter({ main, failures, onRouted }: FollowerOptions) {
       const { to, attempt, row } = routed;
       const name = rolloutName(row.key);
       const attempted = attemptName({ key: row.key, attempt });
-      if (to === 'main' ? results.has(name) : to === 'failures' && failed.has(attempted)) {
-        return false;
-      }
+      const known = { main: results.has(name), failures: failed.has(attempted), nowhere: unwritten.has(attempted) }; // prettier-ignore
+      if (known[to]) return false;
       if (to === 'main') {
         await main.append(routedLine(routed));
         results.add(name);
@@ -154,6 +154,8 @@ function createWriter({ main, failures, onRouted }: FollowerOptions) {
         await failures.append(routedLine(routed));
         failed.add(attempted);
         failedRows.add(name);
+      } else {
+        unwritten.add(attempted);
       }
       onRouted(routed);
       return true;

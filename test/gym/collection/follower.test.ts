@@ -256,6 +256,21 @@ test('an answer that nests deeper than a parser follows is written as it came', 
   assert.equal(await readFile(main, 'utf8'), line);
 });
 
+test('an answer that is to be written nowhere is told once, however its journal grows', async (t) => {
+  const { play, store, follow } = await bed(t);
+  await play(0, { text: '{"_ng_no_persist":true}' });
+  const follower = await follow();
+  await follower.sweep();
+  const journal = await store.claim({ batch_id: BATCH, row: 0, repeat: 0 }, { activity: 'test' });
+  await journal.commit();
+  assert.equal(await follower.sweep(), 0);
+  assert.deepEqual(
+    follower.routed.map(({ to }) => to),
+    ['nowhere'],
+  );
+  await follower.end();
+});
+
 test('a journal that cannot be read costs no other row its result, and is read later', async (t) => {
   const { play, store, main } = await bed(t);
   for (const row of [0, 1]) await play(row, good(1));
