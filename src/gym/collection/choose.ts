@@ -8,7 +8,7 @@ import type { GymRow } from '../row.js';
 import { rolloutName } from '../row.js';
 import { rowsSha256 } from '../resume/rows-sha256.js';
 import { exists } from '../config/search-roots.js';
-import type { FollowerOptions } from './follower.js';
+import type { Follower, FollowerOptions } from './follower.js';
 import { createFollower } from './follower.js';
 import type { Prepared } from './prepare.js';
 import { openResultFile } from './result-file.js';
@@ -74,26 +74,32 @@ async function continuable({
 }
 
 async function continueOwn(state: CollectionState, choosing: Choosing): Promise<Chosen> {
-  const { client, say } = choosing;
+  const { client, say, max_attempts } = choosing;
   const { batch_id } = state;
   const rows = rowsOf(state, choosing.prepared.rows);
+  const isOther = state.max_attempts !== max_attempts;
   if ((await client.status(batch_id)) === 'running') {
     say(`Batch ${batch_id} of these rows is running: its results are collected.`);
+    if (isOther) say(`It gives each row ${attemptsText(state.max_attempts)}, as it was started: ${max_attempts} count when it is over.`); // prettier-ignore
     return { rows, running: { state, batch: await continueBatch(state, choosing) } };
   }
   // What ended after the last process that followed it did.
-  const isWhole = await writeEnded({ state, rows }, choosing);
+  const { isWhole, nextAttempt } = await writeEnded({ state, rows }, choosing);
   const left = await remaining(choosing);
   if (left.length === 0) return { rows, running: null };
-  if (isWhole) {
+  if (isWhole || isOther) {
     // Rows that failed, or asked to be written nowhere: a batch of theirs is shorter than one that finds all others done.
-    const next = { rows: left, running: await startNew(left, choosing) };
+    // Of one that was cut and would go on with other attempts, what was in flight has had its own.
+    const again = isWhole ? left : left.map((row) => ({ ...row, attempt_index: nextAttempt(row) }));
+    const next = { rows: again, running: await startNew(again, choosing) };
     await rm(state.samples_file, { force: true });
     return next;
   }
   say(`Batch ${batch_id} of these rows goes on.`);
   return { rows, running: { state, batch: await continueBatch(state, choosing) } };
 }
+
+const attemptsText = (count: number): string => (count === 1 ? '1 attempt' : `${count} attempts`);
 
 /** With how often each had failed before the batch. */
 function rowsOf(state: CollectionState, materialized: readonly GymRow[]): GymRow[] {
@@ -105,22 +111,24 @@ function rowsOf(state: CollectionState, materialized: readonly GymRow[]): GymRow
   });
 }
 
-/** Returns whether every row of the batch has ended. */
+/** Returns whether every row of the batch has ended, and which attempt is each row's next. */
 async function writeEnded(
   { state, rows }: { state: CollectionState; rows: readonly GymRow[] },
   { files, deployment: { store }, say }: Choosing,
-): Promise<boolean> {
+): Promise<{ isWhole: boolean; nextAttempt: Follower['nextAttempt'] }> {
   const main = await openResultFile(files.main);
   const failures = await openResultFile(files.failures, state.failures_from);
   try {
     const onRouted: FollowerOptions['onRouted'] = () => undefined;
     const options = { store, batch_id: state.batch_id, rows, main, failures, onRouted };
-    const follower = createFollower(options);
-    await follower.sweep();
-    return follower.isWhole();
-  } catch (error) {
-    say(`Some results cannot be read yet: ${describeError(error)}`);
-    return false;
+    const { sweep, isWhole, nextAttempt } = createFollower(options);
+    try {
+      await sweep();
+    } catch (error) {
+      say(`Some results cannot be read yet: ${describeError(error)}`);
+      return { isWhole: false, nextAttempt };
+    }
+    return { isWhole: isWhole(), nextAttempt };
   } finally {
     await main.close();
     await failures.close();

@@ -28,6 +28,8 @@ export interface Follower {
   running: () => RunningRow[];
   /** Rows without a line in either file. */
   missing: () => GymRow[];
+  /** Of a row that the batch has sent to its agent: the next attempt's index. */
+  nextAttempt: (row: GymRow) => number;
   /** Has every row ended, with a result or a failure? */
   isWhole: () => boolean;
 }
@@ -57,7 +59,7 @@ interface News {
 export function createFollower(options: FollowerOptions): Follower {
   const { store, batch_id, rows } = options;
   const written = createWriter(options);
-  const { look, outcomeOf, running, ended, sizes } = createLooks(options);
+  const { look, outcomeOf, running, ended, sizes, tried } = createLooks(options);
 
   const sweep: Follower['sweep'] = async (signal) => {
     const news: (Omit<News, 'outcome'> & { at: number; outcome: Ended | null })[] = [];
@@ -91,6 +93,8 @@ export function createFollower(options: FollowerOptions): Follower {
   return {
     sweep,
     running: () => [...running.values()].toSorted((a, b) => a.since - b.since),
+    nextAttempt: ({ key, attempt_index }) =>
+      Math.max(attempt_index, (tried.get(rolloutName(key)) ?? -1) + 1),
     isWhole: () => rows.every((row, index) => ended.has(index) || written.hasResult(row)),
     missing: () => rows.filter((row) => !written.hasResult(row) && !written.hasFailure(row)),
   };
@@ -102,16 +106,19 @@ function createLooks({ store, batch_id }: Pick<FollowerOptions, 'store' | 'batch
   const sizes = new Map<number, number>();
   const running = new Map<number, RunningRow>();
   const ended = new Set<number>();
+  /** Rows' last attempts, by name. */
+  const tried = new Map<string, number>();
   const outcomeOf = async (index: number, row: GymRow): Promise<AgentOutcome | null> => {
     const trajectory = await store.readTrajectory({ batch_id, row: index, repeat: 0 });
     const outcome = agentOutcomeOf(trajectory);
+    const { agent, start } = trajectory;
+    if (agent.run !== null) tried.set(rolloutName(row.key), agent.run.attempt);
     if (outcome !== null) {
       running.delete(index);
       if (outcome.kind !== 'unfinished') ended.add(index);
       return outcome;
     }
     ended.delete(index);
-    const { agent, start } = trajectory;
     // Before its first run it waits for its agent.
     const since = agent.run?.at ?? start?.at;
     const attempt = agent.run?.attempt ?? row.attempt_index;
@@ -128,7 +135,7 @@ function createLooks({ store, batch_id }: Pick<FollowerOptions, 'store' | 'batch
     sizes.set(index, size);
     return null;
   };
-  return { look, outcomeOf, running, ended, sizes };
+  return { look, outcomeOf, running, ended, sizes, tried };
 }
 
 /** Appends what the files do not hold yet. */

@@ -77,6 +77,7 @@ export async function startNewBatch(
     }),
     samples_file,
     rows: rows.map(({ key, attempt_index }) => [key.task, key.rollout, attempt_index]),
+    max_attempts,
     failures_from: await sizeOf(files.failures),
   };
   await writeState(files.state, state);

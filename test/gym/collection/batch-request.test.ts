@@ -102,6 +102,7 @@ test('a collection whose files were moved keeps the queue of its batch in its st
     request: {},
     samples_file: '',
     rows: [],
+    max_attempts: 3,
     failures_from: 0,
   };
   const queue = (is_ours: boolean, store_root: string) =>

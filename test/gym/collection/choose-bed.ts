@@ -58,7 +58,7 @@ export async function bed(t: TestContext) {
   };
   const go = async (
     fields: object = {},
-    { replace = false, store_root = at('store'), task_queue = 'q' } = {},
+    { replace = false, store_root = at('store'), task_queue = 'q', max_attempts = 3 } = {},
   ) => {
     asked.length = 0;
     const config = RolloutCollectionConfig.parse(
@@ -94,7 +94,7 @@ export async function bed(t: TestContext) {
       close: () => Promise.resolve(),
     };
     const say = (line: string) => said.push(line);
-    const chosen = await chooseBatch({ request, files, deployment, client, max_attempts: 3, prepared, say }); // prettier-ignore
+    const chosen = await chooseBatch({ request, files, deployment, client, max_attempts, prepared, say }); // prettier-ignore
     return { rows: chosen.rows.map(({ key }) => key.task), running: chosen.running !== null };
   };
   const batchId = async (): Promise<string> => (await readState(files.state))?.batch_id ?? '';

@@ -77,6 +77,23 @@ describe('a collection that is resumed', () => {
     assert.equal(await readFile(samples_file, 'utf8'), before);
   });
 
+  test('plays what is left of a batch that was cut in another one where rows are to have more attempts, behind those that they had', async (t) => {
+    const { go, play, statuses, batchId, files, said } = await bed(t);
+    await go({}, { max_attempts: 2 });
+    const id = await batchId();
+    const journal = await play();
+    await journal(0, good);
+    await journal(1, null);
+    await go(RESUME, { max_attempts: 5 });
+    assert.match(said.join('\n'), /It gives each row 2 attempts, as it was started: 5 count when it is over/); // prettier-ignore
+    assert.equal(await batchId(), id);
+    statuses.set(id, 'ended');
+    assert.deepEqual(await go(RESUME, { max_attempts: 5 }), { rows: [1, 2], running: true });
+    const state = await stateOf(files.state);
+    assert.notEqual(state.batch_id, id);
+    assert.deepEqual([state.rows, state.max_attempts], [[[1, 0, 1], [2, 0, 0]], 5]); // prettier-ignore
+  });
+
   test('starts nothing where all is done, though the last results were not written yet', async (t) => {
     const { go, asked, play, statuses, batchId, files } = await bed(t);
     await go();
