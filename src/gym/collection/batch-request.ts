@@ -14,6 +14,7 @@ const IN_FLIGHT = 256;
 export interface SampleSettings {
   /** Name of the environment of kind `gym_agent`. */
   environment: string;
+  /** Within the batch, whatever failed before. */
   max_attempts: number;
   /** Of one `/run`; null: the environment's. */
   run_timeout: string | null;
@@ -31,7 +32,7 @@ export function sampleOf(row: GymRow, settings: SampleSettings): string {
       task_index: row.key.task,
       rollout_index: row.key.rollout,
       attempt_index: row.attempt_index,
-      max_attempts,
+      max_attempts: row.attempt_index + max_attempts,
       timeout: run_timeout,
       row: formatJson(bare),
     },

@@ -16,7 +16,7 @@ export const CollectionState = z.strictObject({
   samples_file: z.string(),
   /** The batch's rows, in order: task, rollout, and how often it had failed before. */
   rows: z.array(z.tuple([z.int(), z.int(), z.int()])),
-  /** Of each row, as its samples say. */
+  /** Of each row, within the batch. */
   max_attempts: z.int().positive(),
   /** Bytes of the failures file that are older than the batch. */
   failures_from: z.int().nonnegative(),

@@ -23,7 +23,7 @@ export interface Cache {
 }
 
 export interface Resumed {
-  /** Still to run, in dispatch order; `attempt_index` (and the row's `_ng_attempt_index`) is how often each failed before. */
+  /** Still to run, in dispatch order; `attempt_index` (and the row's `_ng_attempt_index`) is how often each was tried before. */
   rows: GymRow[];
   /** One for each result in the main file, in its order; a row may have two. */
   done: RowKey[];
@@ -43,19 +43,18 @@ export async function loadFromCache(cache: Cache): Promise<Resumed> {
   const problems: string[] = [];
   const done = await readMain(cache, { known, problems });
   const failures = await readFailures(cache.failures ?? [], { known, problems });
-  const attempts = new Map([...failures].map(([name, failure]) => [name, attemptsOf(failure)]));
   const terminal = [...failures].flatMap(([name, { terminal }]) => (terminal ? [name] : []));
-  const spent = [...attempts].flatMap(([name, count]) => (count >= max_attempts ? [name] : []));
+  const spent = [...failures].flatMap(([name, { lines }]) => (lines >= max_attempts ? [name] : []));
   const gated = new Set([...done.map(rolloutName), ...terminal, ...spent]);
   const left = rows
     .filter(({ key }) => !gated.has(rolloutName(key)))
-    .map((row) => withAttempts(row, attempts.get(rolloutName(row.key)) ?? 0));
-  const counts = [...attempts.values()].reduce((sum, count) => sum + count, 0);
+    .map((row) => withAttempts(row, nextAttempt(failures.get(rolloutName(row.key)))));
+  const counts = [...failures.values()].reduce((sum, { lines }) => sum + lines, 0);
   const summary = [
     'Resumed from cache. Found:',
     `- ${rows.length} original input rows`,
     `- ${done.length} rows already done (in main jsonl)`,
-    `- ${counts} prior failure attempts (${attempts.size} unique tasks) in sidecar`,
+    `- ${counts} prior failure attempts (${failures.size} unique tasks) in sidecar`,
     `- ${terminal.length} sidecar-terminal (timeout_exceeded / skipped) → not retried`,
     `- ${spent.length} hit max_attempts=${max_attempts} → not retried`,
     `- ${left.length} rows that still need to be run`,
@@ -134,8 +133,12 @@ interface Failed {
   terminal: boolean;
 }
 
-/** Upstream writes a line for each attempt, this project one for the last, which counts those before it. */
-const attemptsOf = ({ lines, last }: Failed): number => Math.max(lines, last + 1);
+/**
+ * A line stands for a collection that failed the row, as in upstream's files: that is what `max_attempts` counts here.
+ * This project tries a row several times before it writes one, whose index counts those tries: no id is given twice.
+ */
+const nextAttempt = ({ lines, last }: Failed = NEVER_FAILED): number =>
+  lines === 0 ? 0 : Math.max(lines, last + 1);
 
 async function readFailures(
   lines: Lines,

@@ -39,6 +39,7 @@ test('the failures before the batch are the sample’s, and not stamped on the r
   const row = gymRow({ task: 0, rollout: 0 }, { attempt: 2, fields: '{"_ng_attempt_index":2}' });
   const { extra_env_info } = sample(sampleOf(row, settings));
   assert.equal(extra_env_info['attempt_index'], 2);
+  assert.equal(extra_env_info['max_attempts'], 5, 'it has all its tries again');
   assert.ok(!String(extra_env_info['row']).includes('_ng_attempt_index'));
 });
 
