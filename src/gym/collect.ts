@@ -162,7 +162,7 @@ async function collectOn(
       screen.say(howToContinue(running.state, { deployment }));
       return outcome(130);
     }
-    return outcome(await finish(played, { collecting, agents }));
+    return outcome(await finish(played, { rows: prepared.rows.length, collecting, agents }));
   } finally {
     await client.close();
   }
