@@ -31,6 +31,8 @@ Web UI and a worker run beside it, with their files in .rollouts of the current 
 --folder DIR            instead of .rollouts
 --replace               cancels the batch that still plays an earlier collection into the same file
 
+NEMO_GYM_MAX_ROLLOUT_ATTEMPTS (default 3) is how often a collection tries a row, and how many collections may fail it: rows
+that an outage failed are played again by +resume_from_cache=true.
 The exit code is 0 when every row has a result or a failure and there is a result, 130 when it was interrupted.`,
     load: async () => (await import('./collect.js')).collectCommand,
   },

@@ -6,10 +6,10 @@ import type { BatchClient } from '../local/batch-client.js';
 import { connectBatchClient } from '../local/batch-client.js';
 import { toMs } from '../model/durations.js';
 import { checkAgents } from './collection/agents-check.js';
-import { localQueue } from './collection/batch-request.js';
+import { queueFor } from './collection/batch-request.js';
 import { chooseBatch } from './collection/choose.js';
 import type { Deployment } from './collection/deployment.js';
-import { openDeployment, startLocalDeployment } from './collection/deployment.js';
+import { localStore, openDeployment, startLocalDeployment } from './collection/deployment.js';
 import { finish, howToContinue, introduction } from './collection/finish.js';
 import { claimOutput } from './collection/output-claim.js';
 import type { Played } from './collection/play.js';
@@ -51,7 +51,7 @@ async function collectPrepared(
   prepared: Prepared,
   collecting: Collecting,
 ): Promise<CollectionOutcome> {
-  const { request, signal } = collecting;
+  const { request, signal, screen } = collecting;
   const { settings, head_server } = request;
   const opened =
     settings.config === null
@@ -64,8 +64,15 @@ async function collectPrepared(
   });
   try {
     const at = opened === null ? head_server : opened.agents.head_server;
-    const known = await checkAgents({ agents, head_server: at, rows: prepared.rows, signal });
-    const deployment = opened ?? (await startLocal(collecting));
+    const known = await checkAgents({
+      agents,
+      head_server: at,
+      rows: prepared.rows,
+      resumed: prepared.kind === 'resumed',
+      say: screen.say,
+      signal,
+    });
+    const deployment = opened ?? (await startLocal(prepared, collecting));
     try {
       return await collectOn(deployment, { prepared, collecting, agents, known });
     } finally {
@@ -94,11 +101,15 @@ const MOST_AT_ONCE = 256;
 /** Here agents are only asked where they are, and for their metrics. */
 const NEVER_RUN = { timeout_ms: toMs('1m'), max_answer_bytes: 1 };
 
-function startLocal({ request, files, screen, giveUp }: Collecting): Promise<Deployment> {
+function startLocal(
+  prepared: Prepared,
+  { request, files, screen, giveUp }: Collecting,
+): Promise<Deployment> {
+  const { folder } = request.settings;
   return startLocalDeployment({
-    folder: request.settings.folder,
+    folder,
     head_server: request.head_server,
-    task_queue: localQueue(files.main),
+    task_queue: queueFor(prepared, { output: files.main, store_root: localStore(folder) }),
     say: screen.say,
     giveUp,
   });
@@ -151,7 +162,7 @@ async function collectOn(
       screen.say(howToContinue(running.state, { deployment }));
       return outcome(130);
     }
-    return outcome(await finish(played, { collecting, agents }));
+    return outcome(await finish(played, { rows: prepared.rows.length, collecting, agents }));
   } finally {
     await client.close();
   }

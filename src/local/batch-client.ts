@@ -103,7 +103,8 @@ async function look(batchId: string, { address, client, within }: Calls): Promis
   let closed = false;
   try {
     closed = (await within(LOOK_MS, () => handle.describe())).status.name !== 'RUNNING';
-  } catch {
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return { closed: true, progress: null, trouble: forgotten(batchId) }; // prettier-ignore
     return { closed, progress: null, trouble: `waiting for the Temporal server at ${address}` };
   }
   try {
@@ -127,9 +128,13 @@ async function outcome(
   } catch (error) {
     if (error instanceof WorkflowFailedError)
       return { failure: describeError(error.cause ?? error) };
+    if (error instanceof WorkflowNotFoundError) return { failure: forgotten(batchId) };
     throw error;
   }
 }
+
+/** Its database was lost, or kept it long enough: nothing will be heard of it any more. */
+const forgotten = (batchId: string): string => `Temporal does not know batch ${batchId} any more`;
 
 function steering({
   client,

@@ -6,23 +6,48 @@ export interface ProcessIdentity {
   pid: number;
   /** Its command line: process ids are used again. */
   command: string;
+  /** When it began: in a container that is started again, the same command has the same id. null: it is not known. */
+  started: string | null;
 }
 
 /** Is this very process still there? */
-export async function isAlive({ pid, command }: ProcessIdentity): Promise<boolean> {
-  return command !== '' && (await identify(pid)).command === command;
+export async function isAlive({
+  pid,
+  command,
+  started = null,
+}: Omit<ProcessIdentity, 'started'> & { started?: string | null }): Promise<boolean> {
+  if (command === '') return false;
+  const there = await identify(pid);
+  if (there.command !== command) return false;
+  return started === null || there.started === null || started === there.started;
 }
 
 /** The command is empty when there is no such process. */
 export async function identify(pid: number): Promise<ProcessIdentity> {
   if (process.platform === 'linux') {
-    const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
-    return { pid, command: command.replaceAll('\0', ' ').trim() };
+    const command = await readText(`/proc/${pid}/cmdline`);
+    return { pid, command: command.replaceAll('\0', ' ').trim(), started: await startOf(pid) };
   }
+  const [command, started] = await Promise.all([ps(pid, 'args='), ps(pid, 'lstart=')]);
+  return { pid, command, started: started === '' ? null : started };
+}
+
+const readText = (file: string): Promise<string> => readFile(file, 'utf8').catch(() => '');
+
+/** Of the machine's start and the ticks since then. */
+async function startOf(pid: number): Promise<string | null> {
+  const boot = await readText('/proc/sys/kernel/random/boot_id');
+  const stat = await readText(`/proc/${pid}/stat`);
+  // The name, in brackets, may hold spaces and brackets; field 22 is the 20th behind it.
+  const ticks = stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19];
+  return ticks === undefined ? null : `${boot.trim()} ${ticks}`;
+}
+
+async function ps(pid: number, field: string): Promise<string> {
   const { ok, output } = await runCommand({
     command: 'ps',
-    args: ['-p', String(pid), '-o', 'args='],
+    args: ['-p', String(pid), '-o', field],
     timeoutMs: 5000,
   });
-  return { pid, command: ok ? output.trim() : '' };
+  return ok ? output.trim() : '';
 }

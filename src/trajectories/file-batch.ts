@@ -126,11 +126,14 @@ export async function listJournals(directory: string): Promise<{ row: number; re
   });
 }
 
+export const readSample = (directory: string, row: number): Sample =>
+  Sample.parse(JSON.parse(readSampleText(directory, row)));
+
 /** One row, by its byte offset: the manifest is never read whole. */
-export function readSample(directory: string, row: number): Sample {
+export function readSampleText(directory: string, row: number): string {
   const [start, end] = readOffsets(path.join(directory, 'samples.index'), row);
-  const text = readBytes(path.join(directory, 'samples.jsonl'), { start, end });
-  return Sample.parse(JSON.parse(text.toString('utf8')));
+  const line = readBytes(path.join(directory, 'samples.jsonl'), { start, end });
+  return line.toString('utf8').trimEnd();
 }
 
 function readOffsets(file: string, row: number): [number, number] {

@@ -1,7 +1,14 @@
 import path from 'node:path';
 import type { RolloutRef } from '../model/batch-request.js';
 import { storing } from './disk.js';
-import { createBatch, listJournals, readSample, reopenBatch, sampleCount } from './file-batch.js';
+import {
+  createBatch,
+  listJournals,
+  readSample,
+  readSampleText,
+  reopenBatch,
+  sampleCount,
+} from './file-batch.js';
 import { claimJournal, readJournal } from './file-journal.js';
 import { journalSize } from './journal-file.js';
 import { createFileOutputs } from './file-outputs.js';
@@ -40,6 +47,8 @@ export function createFileStore({
     findRequest: (batchId) => storing(`batch ${batchId}`, () => readRequest(directoryOf(batchId))),
     readSample: ({ batch_id, row }) =>
       storing(`sample ${row} of ${batch_id}`, () => readSample(directoryOf(batch_id), row)),
+    readSampleText: ({ batch_id, row }) =>
+      storing(`sample ${row} of ${batch_id}`, () => readSampleText(directoryOf(batch_id), row)),
     sampleCount: (batchId) =>
       storing(`samples of ${batchId}`, () => sampleCount(directoryOf(batchId))),
     claim: (ref, by) => claimJournal({ file: journalOf(ref), ref, by, cache }),

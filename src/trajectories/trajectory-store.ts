@@ -24,6 +24,8 @@ export interface TrajectoryStore {
   /** null where there is no such batch. */
   findRequest(batchId: string): Promise<BatchRequest | null>;
   readSample(ref: { batch_id: string; row: number }): Promise<Sample>;
+  /** Its raw JSON, as the batch was created with it. */
+  readSampleText(ref: { batch_id: string; row: number }): Promise<string>;
   sampleCount(batchId: string): Promise<number>;
   /** Claims the journal: from here on only this writer's lines count, until someone else claims it. */
   claim(ref: RolloutRef, by: Claimant): Promise<Journal>;

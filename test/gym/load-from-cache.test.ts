@@ -45,27 +45,36 @@ describe('resuming', () => {
     ]);
   });
 
+  test('a result that nests deeper than a parser follows is one', async () => {
+    const deep = `${'['.repeat(6000)}${']'.repeat(6000)}`;
+    const { done, problems } = await resume({ main: [row(0, `, "x": ${deep}`)] });
+    assert.deepEqual([done, problems], [[{ task: 0, rollout: 0 }], []]);
+  });
+
   test('a second result of a row is reported, and both stay', async () => {
     const { problems, done } = await resume({ main: [row(0), row(0)] });
     assert.equal(done.length, 2);
     assert.deepEqual(problems, ['results, line 2: a second result of 0-0: both stay']);
   });
 
-  // Upstream writes a line for each attempt; this project one for the last.
-  test('one failure line that says it was the third attempt counts as three', async () => {
+  // Upstream writes a line for each attempt; this project one for all tries of a collection.
+  test('one failure line is one, however often its collection tried the row, and no attempt’s index is given twice', async () => {
     const third = failure(0, ', "_ng_attempt_index": 2');
     const second = failure(1, ', "_ng_attempt_index": 1');
     const resumed = await resume({ failures: [third, second] });
-    assert.deepEqual(left(resumed), ['1:2', '2:0']);
-    assert.match(resumed.summary, /- 5 prior failure attempts \(2 unique tasks\) in sidecar/);
-    assert.match(resumed.summary, /- 1 hit max_attempts=3/);
+    assert.deepEqual(left(resumed), ['0:3', '1:2', '2:0']);
+    assert.match(resumed.summary, /- 2 prior failure attempts \(2 unique tasks\) in sidecar/);
+    assert.match(resumed.summary, /- 0 hit max_attempts=3/);
   });
 
-  test('lines of upstream and of this project add up to the larger count', async () => {
+  test('three lines are the end of a row, and the largest index goes on where lines are fewer', async () => {
     const resumed = await resume({
-      failures: [failure(0), failure(0, ', "_ng_attempt_index": 1')],
+      failures: [
+        ...[failure(0), failure(0, ', "_ng_attempt_index": 5'), failure(0)],
+        ...[failure(1), failure(1, ', "_ng_attempt_index": 4')],
+      ],
     });
-    assert.deepEqual(left(resumed), ['0:2', '1:0', '2:0']);
+    assert.deepEqual(left(resumed), ['1:5', '2:0']);
   });
 
   // Upstream's fresh run leaves the sidecar as it is, and counts what is in it at the next resume.

@@ -6,6 +6,7 @@ import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { claimFolder } from '../../src/local/folder-claim.js';
+import { identify } from '../../src/local/process-identity.js';
 import { isRunning, temporaryFolder, until } from './fakes.js';
 
 function running(t: TestContext): number {
@@ -79,6 +80,13 @@ describe('one local stack at a time has its folder', () => {
       new RegExp(`earlier local stack left behind \\(process ${serverPid}\\)`),
     );
     await claim.release();
+  });
+
+  test('a stack that had this process’s id and command before it, as in a container that was started again, is dead', async (t) => {
+    const folder = await temporaryFolder(t);
+    const owner = { ...(await identify(process.pid)), started: 'long ago' };
+    await writeFile(path.join(folder, 'stack.json'), JSON.stringify({ owner, server: owner }));
+    await (await claimFolder(folder, unheard)).release();
   });
 
   test('a process that has the number of a dead server by chance is left alone', async (t) => {

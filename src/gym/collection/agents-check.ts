@@ -5,17 +5,22 @@ import { rolloutName } from '../row.js';
 
 /**
  * Before anything is started or removed: does the head server answer, and does it know every agent that rows name? A
- * server of an agent that is not up yet is waited for later. Returns the agents by the URLs of their servers.
+ * server of an agent that is not up yet is waited for later; so is the head server of a collection that is resumed,
+ * whose rows may all be played. Returns the agents by the URLs of their servers.
  */
 export async function checkAgents({
   agents,
   head_server,
   rows,
+  resumed,
+  say,
   signal,
 }: {
   agents: Pick<Agents, 'urlOf'>;
   head_server: string | null;
   rows: readonly GymRow[];
+  resumed: boolean;
+  say: (text: string) => void;
   signal: AbortSignal;
 }): Promise<ReadonlyMap<string, string>> {
   const found = new Map<string, string>();
@@ -27,7 +32,11 @@ export async function checkAgents({
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof Fault && error.type === 'EnvironmentUnavailable') {
-        throw new Error(noHeadServer(head_server), { cause: error });
+        if (!resumed) throw new Error(noHeadServer(head_server), { cause: error });
+        say(
+          `${noHeadServer(head_server)} What has been played is collected; other rows wait for it.`,
+        );
+        return found;
       }
       throw new Error(
         `agent ${JSON.stringify(agent)} (of row ${rolloutName(row.key)}) is unknown`,

@@ -5,6 +5,7 @@ import { formatJson } from '../../model/lossless-json.js';
 import { mostSamples } from '../../model/slices.js';
 import { ATTEMPT_INDEX } from '../keys.js';
 import type { GymRow } from '../row.js';
+import type { Prepared } from './prepare.js';
 import { writeWhole } from './state.js';
 
 /** `/run` calls at once where `num_samples_in_parallel` says unlimited; the worker's own limit holds, too. */
@@ -13,6 +14,7 @@ const IN_FLIGHT = 256;
 export interface SampleSettings {
   /** Name of the environment of kind `gym_agent`. */
   environment: string;
+  /** Within the batch, whatever failed before. */
   max_attempts: number;
   /** Of one `/run`; null: the environment's. */
   run_timeout: string | null;
@@ -30,7 +32,7 @@ export function sampleOf(row: GymRow, settings: SampleSettings): string {
       task_index: row.key.task,
       rollout_index: row.key.rollout,
       attempt_index: row.attempt_index,
-      max_attempts,
+      max_attempts: row.attempt_index + max_attempts,
       timeout: run_timeout,
       row: formatJson(bare),
     },
@@ -101,6 +103,15 @@ export function newBatchId(named: string): string {
   return `${name === '' ? 'collection' : name}-${time}-${randomBytes(2).toString('hex')}`;
 }
 
+/** A batch that runs in this folder's stack keeps its queue, wherever its output has gone. */
+export function queueFor(
+  { earlier, is_ours }: Pick<Prepared, 'earlier' | 'is_ours'>,
+  { output, store_root }: { output: string; store_root: string },
+): string {
+  const isHere = is_ours && earlier?.store_root === store_root;
+  return isHere ? earlier.task_queue : localQueue(output);
+}
+
 /** One queue for each output file: a worker of this command plays no other collection's rows against this one's servers. */
-export const localQueue = (output: string): string =>
+const localQueue = (output: string): string =>
   `collect-${createHash('sha256').update(path.resolve(output)).digest('hex').slice(0, 12)}`;

@@ -116,6 +116,9 @@ export interface LocalOptions {
   giveUp: (reason: Error) => void;
 }
 
+/** Of a stack of our own in this folder. */
+export const localStore = (folder: string): string => path.join(folder, 'trajectories');
+
 /** A Temporal server with its Web UI and a worker, for this command alone: they end with it, however it ends. */
 export async function startLocalDeployment(options: LocalOptions): Promise<Deployment> {
   const { folder, say, giveUp } = options;
@@ -156,7 +159,7 @@ async function writeSettings(
   const { address, namespace } = server;
   const settings = {
     temporal: { profile: null, address, namespace, task_queue },
-    store: { kind: 'file', root: path.join(folder, 'trajectories') },
+    store: { kind: 'file', root: localStore(folder) },
     inputs_dir: path.join(folder, 'inputs'),
     generation: {},
     environments: { [ENVIRONMENT]: { kind: 'gym_agent', head_server } },

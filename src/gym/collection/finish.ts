@@ -3,6 +3,7 @@ import type { Agents } from '../../environments/gym-agent/agents.js';
 import { aggregate } from '../metrics/aggregate.js';
 import type { Collecting } from './request.js';
 import { linesOf } from '../lines.js';
+import { rolloutName } from '../row.js';
 import type { Deployment } from './deployment.js';
 import type { Played } from './play.js';
 import { heldKeyOf } from './result-file.js';
@@ -41,9 +42,21 @@ export function howToContinue(
 /** Aggregates and says what came of it. Returns the exit code. */
 export async function finish(
   played: Played | null,
-  { collecting, agents }: { collecting: Collecting; agents: Pick<Agents, 'urlOf'> },
+  {
+    rows,
+    collecting,
+    agents,
+  }: {
+    /** Of the collection. */
+    rows: number;
+    collecting: Pick<
+      Collecting,
+      'request' | 'files' | 'shown' | 'screen' | 'signal' | 'max_attempts'
+    >;
+    agents: Pick<Agents, 'urlOf'>;
+  },
 ): Promise<number> {
-  const { request, files, shown, screen, signal } = collecting;
+  const { request, files, shown, screen, signal, max_attempts } = collecting;
   const { say } = screen;
   const results = await countResults(files.main);
   const problems = problemsOf(played, { results });
@@ -74,11 +87,35 @@ export async function finish(
   const failed = played?.tally.failed ?? 0;
   if (failed > 0) {
     say(
-      `${rowsText(failed)} failed: see ${shown.failures}; no metric counts them. +resume_from_cache=true plays them again while attempts last.`,
+      `${rowsText(failed)} failed: see ${shown.failures}; no metric counts them. A row is played again until ${max_attempts} collections have failed it, or one for good.`,
     );
+  }
+  if (results < rows) {
+    say(warningOf({ rows, results, has_metrics: metrics !== null, is_over: played === null }));
   }
   for (const problem of problems) say(problem);
   return problems.length === 0 ? 0 : 1;
+}
+
+/** A score over a quietly smaller sample misleads (Gym PR #2883). */
+function warningOf({
+  rows,
+  results,
+  has_metrics,
+  is_over,
+}: {
+  rows: number;
+  results: number;
+  has_metrics: boolean;
+  /** Nothing was left to play. */
+  is_over: boolean;
+}): string {
+  const without = rows - results;
+  const covered = has_metrics ? `; the metrics cover ${formatNumber(results)}` : '';
+  const then = is_over
+    ? 'They are not played again: too many collections have failed them, or one for good.'
+    : `+resume_from_cache=true plays ${without === 1 ? 'it' : 'them'} again.`;
+  return `WARNING: ${formatNumber(without)} of ${rowsText(rows)} ${without === 1 ? 'has' : 'have'} no result${covered}. ${then}`;
 }
 
 /** Why the collection is not whole. */
@@ -98,8 +135,12 @@ function problemsOf(played: Played | null, { results }: { results: number }): st
   ];
 }
 
+/** Rows that have one. */
 async function countResults(file: string): Promise<number> {
-  let results = 0;
-  for await (const line of linesOf(file)) if (heldKeyOf(line) !== null) results += 1;
-  return results;
+  const names = new Set<string>();
+  for await (const line of linesOf(file)) {
+    const held = heldKeyOf(line);
+    if (held !== null) names.add(rolloutName(held.key));
+  }
+  return names.size;
 }

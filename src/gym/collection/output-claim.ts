@@ -1,14 +1,24 @@
-import { link, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { createHash, randomUUID } from 'node:crypto';
+import { link, readFile, rm, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { identify, isAlive } from '../../local/process-identity.js';
 
 /** One process at a time writes a collection's files. */
-const ClaimFile = z.object({ pid: z.int(), command: z.string(), host: z.string() });
+const ClaimFile = z.object({
+  pid: z.int(),
+  command: z.string(),
+  started: z.string().nullable().default(null),
+  host: z.string(),
+  /** No two claims are alike. */
+  token: z.string().default(''),
+});
 type ClaimFile = z.infer<typeof ClaimFile>;
 
-const ROUNDS = 5;
+const ROUNDS = 50;
+const AGAIN_MS = 20;
 
 /**
  * Claims an output file for this process, by a file beside it; returns what gives it back. Throws where a living
@@ -21,22 +31,61 @@ export async function claimOutput({
   output: string;
   claim_file: string;
 }): Promise<() => Promise<void>> {
-  const mine: ClaimFile = { ...(await identify(process.pid)), host: hostname() };
+  const token = randomUUID();
+  const mine: ClaimFile = { ...(await identify(process.pid)), host: hostname(), token };
+  const text = JSON.stringify(mine);
   // Written whole under a name of its own first: nobody reads half a claim.
-  const draft = `${claim_file}.${process.pid}`;
-  await writeFile(draft, JSON.stringify(mine));
+  const draft = `${claim_file}.${token.slice(0, 8)}`;
+  await writeFile(draft, text);
   try {
-    for (let round = 0; !(await isLinked(draft, claim_file)); round++) {
-      const text = await readFile(claim_file, 'utf8').catch(() => null);
-      if (text === null) continue;
-      if (round >= ROUNDS || !(await isStale(text))) throw taken(text, { output, claim_file });
-      await removeStale(claim_file, { text, aside: `${draft}.stale` });
-    }
+    const other = await acquire(claim_file, draft);
+    if (other !== null) throw taken(other, { output, claim_file });
   } finally {
     await rm(draft, { force: true });
   }
-  return () => rm(claim_file, { force: true });
+  return async () => {
+    if ((await readClaim(claim_file)) === text) await rm(claim_file, { force: true });
+  };
 }
+
+/** Links the draft to the claim's name, once nobody alive has that; returns who has it, null: this process. */
+async function acquire(claimFile: string, draft: string): Promise<string | null> {
+  let holder = '';
+  for (let round = 0; round < ROUNDS; round++) {
+    if (await isLinked(draft, claimFile)) return null;
+    const text = await readClaim(claimFile);
+    if (text === null) continue;
+    holder = text;
+    if (!(await isStale(text))) return text;
+    await removeStale(claimFile, { text, draft });
+  }
+  return holder;
+}
+
+/**
+ * Of several processes that find a claim stale, the one that claims its removal may remove it, and looks again before:
+ * whoever comes late finds another claim, and leaves it. A remover that dies leaves a stale claim like any other.
+ */
+async function removeStale(
+  claimFile: string,
+  { text, draft }: { text: string; draft: string },
+): Promise<void> {
+  const digest = createHash('sha256').update(text).digest('hex');
+  const removal = `${claimFile}.${digest.slice(0, 12)}.stale`;
+  if ((await acquire(removal, draft)) !== null) {
+    await sleep(AGAIN_MS);
+    return;
+  }
+  try {
+    if ((await readClaim(claimFile)) === text) await rm(claimFile, { force: true });
+  } finally {
+    await rm(removal, { force: true });
+  }
+}
+
+/** null: there is none. */
+const readClaim = (file: string): Promise<string | null> =>
+  readFile(file, 'utf8').catch(() => null);
 
 async function isLinked(draft: string, claimFile: string): Promise<boolean> {
   try {
@@ -59,22 +108,6 @@ function parse(text: string): ClaimFile | null {
 async function isStale(text: string): Promise<boolean> {
   const claim = parse(text);
   return claim === null || (claim.host === hostname() && !(await isAlive(claim)));
-}
-
-/** Another process may have done the same since, and claimed: then its claim goes back where it was. */
-async function removeStale(
-  claimFile: string,
-  { text, aside }: { text: string; aside: string },
-): Promise<void> {
-  try {
-    await rename(claimFile, aside);
-  } catch {
-    return;
-  }
-  if ((await readFile(aside, 'utf8')) !== text) {
-    await link(aside, claimFile).catch(() => undefined);
-  }
-  await rm(aside, { force: true });
 }
 
 function taken(

@@ -3,10 +3,10 @@ import type { CollectionFiles } from '../files.js';
 import { materialize } from '../rows/materialize.js';
 import { readMaterialized } from '../resume/load-from-cache.js';
 import { changedInputs } from '../resume/changed-inputs.js';
+import { rowsSha256 } from '../resume/rows-sha256.js';
 import { linesOf } from '../lines.js';
 import type { GymRow } from '../row.js';
 import { exists, resolveUnderRoots } from '../config/search-roots.js';
-import { sha256Of } from './sha256.js';
 import type { CollectionState } from './state.js';
 import { readState } from './state.js';
 
@@ -19,6 +19,8 @@ export interface Prepared {
   earlier: CollectionState | null;
   /** Does it say of which batch these rows are? */
   is_ours: boolean;
+  /** A line of the materialised inputs could not be read: `rows` has its row, and is to be written. */
+  is_mended: boolean;
   /** Is there a main file? Upstream resumes only then. */
   has_main: boolean;
 }
@@ -33,15 +35,14 @@ export async function prepare(
   const earlier = await readState(files.state);
   const has_main = await exists(files.main);
   const has_rows = await exists(files.materialized);
-  const is_ours =
-    earlier !== null &&
-    has_rows &&
-    earlier.materialized_sha256 === (await sha256Of(files.materialized));
-  if (config.resume_from_cache && has_rows && (has_main || is_ours)) {
+  if (config.resume_from_cache && has_rows && (has_main || earlier !== null)) {
     const cached = await readMaterialized(linesOf(files.materialized));
     for (const problem of cached.problems) screen.say(problem);
-    await checkUnchanged(cached, { request, context });
-    return { kind: 'resumed', rows: cached.rows, earlier, is_ours, has_main };
+    const rows = await checkedRows(cached, { request, context });
+    const is_ours = earlier !== null && earlier.rows_sha256 === rowsSha256(rows);
+    if (has_main || is_ours) {
+      return { kind: 'resumed', rows, earlier, is_ours, is_mended: !cached.whole, has_main };
+    }
   }
   if (!config.resume_from_cache) {
     screen.say('Clearing output fpath since `resume_from_cache=False`!');
@@ -56,7 +57,7 @@ export async function prepare(
     }
   }
   const rows = await materialize(config, materializing(context));
-  return { kind: 'fresh', rows, earlier, is_ours: false, has_main };
+  return { kind: 'fresh', rows, earlier, is_ours: false, is_mended: false, has_main };
 }
 
 const materializing = ({ cwd, env, screen: { say } }: CollectionContext) => ({
@@ -68,23 +69,31 @@ const materializing = ({ cwd, env, screen: { say } }: CollectionContext) => ({
   },
 });
 
-/** Upstream takes the materialised rows whatever the configuration says by now; two halves of different inputs are no collection. */
-async function checkUnchanged(
-  cached: { rows: GymRow[]; whole: boolean },
-  { request, context }: { request: CollectionRequest; context: CollectionContext },
-): Promise<void> {
-  const { config } = request;
+/**
+ * Upstream takes the materialised rows whatever the configuration says by now; two halves of different inputs are no
+ * collection. A row that was lost with its line is taken from the inputs.
+ */
+async function checkedRows(
+  cached: Awaited<ReturnType<typeof readMaterialized>>,
+  {
+    request: { config },
+    context,
+  }: {
+    request: CollectionRequest;
+    context: CollectionContext & { shown: CollectionFiles };
+  },
+): Promise<GymRow[]> {
   const { say } = context.screen;
   if (!(await exists(await resolveUnderRoots(config.input_jsonl_fpath, context)))) {
-    say(
-      `${config.input_jsonl_fpath} is not there any more: the materialized inputs are taken as they are.`,
-    );
-    return;
+    const gone = `${config.input_jsonl_fpath} is not there any more`;
+    if (!cached.whole) throw new Error(cannotMend(cached.problems, { gone, file: context.shown.materialized })); // prettier-ignore
+    say(`${gone}: the materialized inputs are taken as they are.`);
+    return cached.rows;
   }
   const quiet = { ...materializing(context), say: () => undefined };
   const now = await materialize(config, quiet);
   const changes = changedInputs({ cached: cached.rows, now, whole: cached.whole });
-  if (changes.length === 0) return;
+  if (changes.length === 0) return cached.whole ? cached.rows : now;
   throw new Error(
     [
       'The inputs have changed since this collection began, so it cannot be resumed:',
@@ -93,3 +102,13 @@ async function checkUnchanged(
     ].join('\n'),
   );
 }
+
+const cannotMend = (
+  problems: readonly string[],
+  { gone, file }: { gone: string; file: string },
+): string =>
+  [
+    `A row of ${file} is lost with its line, and ${gone}:`,
+    ...problems.map((problem) => `  ${problem}`),
+    'Bring the input file back, or remove the line to go on without its row.',
+  ].join('\n');

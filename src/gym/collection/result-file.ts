@@ -9,7 +9,7 @@ import { rolloutName } from '../row.js';
 export interface ResultFile {
   /** Of the lines that were there when it was opened, from `from` on. */
   held: HeldKey[];
-  /** One line, one write: a reader never sees half of it unless this process dies in the middle. */
+  /** One line, one write: a reader never sees half of it unless this process dies in the middle, or the disk is full. The next line is whole then. */
   append: (line: string) => Promise<void>;
   close: () => Promise<void>;
 }
@@ -28,9 +28,15 @@ export async function openResultFile(file: string, from = 0): Promise<ResultFile
   try {
     await endLastLine(handle);
     const held = await readHeld(file, from);
+    let isTorn = false;
     return {
       held,
-      append: (line) => handle.writeFile(`${line}\n`),
+      append: async (line) => {
+        if (isTorn) await endLastLine(handle);
+        isTorn = true;
+        await handle.writeFile(`${line}\n`);
+        isTorn = false;
+      },
       close: async () => {
         await handle.sync();
         await handle.close();

@@ -7,6 +7,7 @@ import type { RowKey } from '../row.js';
 import { byKey } from '../row.js';
 import { exists } from '../config/search-roots.js';
 import type { Routed } from './routing.js';
+import { routedLine } from './routing.js';
 import type { CollectionState } from './state.js';
 
 /** What upstream returns: every result of the main file, and what this collection added elsewhere, sorted by task and rollout. */
@@ -21,7 +22,10 @@ export async function collectedResults({
 }): Promise<JsonObject[]> {
   const found = await readResults(files.main, 0);
   if (state !== null) found.push(...(await readResults(files.failures, state.failures_from)));
-  found.push(...(played?.unwritten ?? []).map(({ row, result }) => ({ key: row.key, result })));
+  for (const routed of played?.unwritten ?? []) {
+    const result = objectIn(routedLine(routed));
+    if (result !== null) found.push({ key: routed.row.key, result });
+  }
   return found.toSorted(byKey).map(({ result }) => result);
 }
 

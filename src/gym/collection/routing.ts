@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from '../../model/lossless-json.js';
+import type { Json } from '../../model/lossless-json.js';
 import {
   formatJson,
   isObject,
@@ -6,6 +6,8 @@ import {
   numberOf,
   parseJson,
 } from '../../model/lossless-json.js';
+import type { Members } from '../json-members.js';
+import { membersOf, objectText } from '../json-members.js';
 import {
   AGENT_REF,
   ATTEMPT_INDEX,
@@ -26,7 +28,8 @@ export interface Routed {
   row: GymRow;
   /** How often the row had failed before. */
   attempt: number;
-  result: JsonObject;
+  /** As text: an answer may have tens of megabytes, and its numbers keep their digits. */
+  result: Members;
 }
 
 /** A `/run` that gave no result. */
@@ -46,13 +49,13 @@ interface Played {
   attempt: number;
 }
 
-/** An agent's answer, stamped with what its row says. Throws where it is no JSON object. */
+/** An agent's answer, which is known to be JSON, stamped with what its row says. Throws where it is no object. */
 export function routeAnswer({ row, attempt, text }: Played & { text: string }): Routed {
-  const result = parseJson(text);
-  if (!isObject(result)) throw new Error('expected a JSON object');
-  const to = isTruthy(result[NO_PERSIST])
+  const result = membersOf(text);
+  if (result === null) throw new Error('expected a JSON object');
+  const to = isTruthy(parseJson(result.get(NO_PERSIST) ?? 'null'))
     ? 'nowhere'
-    : (result[FAILURE_CLASS] ?? null) !== null
+    : (result.get(FAILURE_CLASS) ?? 'null') !== 'null'
       ? 'failures'
       : 'main';
   return { to, row, attempt, result: stamped(result, { row, attempt }) };
@@ -64,18 +67,21 @@ export function routeAnswer({ row, attempt, text }: Played & { text: string }): 
  */
 export function routeFailure({ row, attempt, failure }: Played & { failure: RunFailure }): Routed {
   const { failure_class, terminal, type, message, status } = failure;
-  const result: JsonObject = {
-    [FAILURE_CLASS]: failure_class,
-    ...(terminal && { [FAILURE_TERMINAL]: true }),
-    error: { type, message, status: status === null ? null : jsonNumber(status) },
-  };
+  const error = { type, message, status: status === null ? null : jsonNumber(status) };
+  const result: Members = new Map([
+    [FAILURE_CLASS, formatJson(failure_class)],
+    ...(terminal ? ([[FAILURE_TERMINAL, 'true']] as const) : []),
+    ['error', formatJson(error)],
+  ]);
   return { to: 'failures', row, attempt, result: stamped(result, { row, attempt }) };
 }
 
-export const routedLine = ({ result }: Routed): string => formatJson(result);
+/** One line: between values an agent may break lines, inside them JSON cannot. */
+export const routedLine = ({ result }: Routed): string =>
+  objectText(result).replaceAll(/[\r\n]+/g, '');
 
 /** In upstream's order. A key that the agent answered keeps its place and loses its value, as in Python. */
-function stamped(result: JsonObject, { row: { row }, attempt }: Played): JsonObject {
+function stamped(result: Members, { row: { row }, attempt }: Played): Members {
   const stamps: [string, Json | undefined][] = [
     [TASK_INDEX, row[TASK_INDEX]],
     [ROLLOUT_INDEX, row[ROLLOUT_INDEX]],
@@ -85,14 +91,14 @@ function stamped(result: JsonObject, { row: { row }, attempt }: Played): JsonObj
     [ROLLOUT_ID, row[ROLLOUT_ID]],
   ];
   for (const [key, value] of stamps) {
-    if (value !== undefined) result[key] = value;
+    if (value !== undefined) result.set(key, formatJson(value));
   }
   return result;
 }
 
 /** As Python's `bool`. */
-function isTruthy(value: Json | undefined): boolean {
-  if (value === undefined || value === null || value === false || value === '') return false;
+function isTruthy(value: Json): boolean {
+  if (value === null || value === false || value === '') return false;
   if (Array.isArray(value)) return value.length > 0;
   if (isObject(value)) return Object.keys(value).length > 0;
   return numberOf(value) !== 0;

@@ -1,13 +1,14 @@
 import { mkdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { BatchClient, BatchHandle } from '../../local/batch-client.js';
+import { describeError } from '../../model/faults.js';
 import type { CollectionRequest } from './request.js';
 import type { CollectionFiles } from '../files.js';
+import { exists } from '../config/search-roots.js';
 import { materializedLine } from '../rows/materialize.js';
 import type { GymRow } from '../row.js';
 import { checkSize, inFlight, newBatchId, requestOf, writeSamples } from './batch-request.js';
 import type { Deployment } from './deployment.js';
-import { sha256Of } from './sha256.js';
 import type { CollectionState } from './state.js';
 import { writeState, writeWhole } from './state.js';
 
@@ -18,6 +19,8 @@ export interface Starting {
   deployment: Deployment;
   client: BatchClient;
   max_attempts: number;
+  /** Of the collection's rows. */
+  rows_sha256: string;
 }
 
 /** A fresh collection: what an earlier one left under these names goes. */
@@ -30,8 +33,12 @@ export async function clearFiles(
     await rm(file, { force: true });
   }
   if (state !== null) await rm(state.samples_file, { force: true });
-  await mkdir(path.dirname(files.materialized), { recursive: true });
-  await writeWhole(files.materialized, materializedLines(rows));
+  await writeMaterialized(files.materialized, rows);
+}
+
+export async function writeMaterialized(file: string, rows: readonly GymRow[]): Promise<void> {
+  await mkdir(path.dirname(file), { recursive: true });
+  await writeWhole(file, materializedLines(rows));
 }
 
 function* materializedLines(rows: readonly GymRow[]): Generator<string> {
@@ -41,7 +48,7 @@ function* materializedLines(rows: readonly GymRow[]): Generator<string> {
 /** A new batch of these rows. Its state is written before it starts: from then on it can be continued. */
 export async function startNewBatch(
   rows: readonly GymRow[],
-  { request, files, deployment, client, max_attempts }: Starting,
+  { request, files, deployment, client, max_attempts, rows_sha256 }: Starting,
 ): Promise<{ state: CollectionState; batch: BatchHandle }> {
   checkSize(rows.length);
   const { settings, config } = request;
@@ -60,7 +67,7 @@ export async function startNewBatch(
     batch_id,
     task_queue,
     store_root,
-    materialized_sha256: await sha256Of(files.materialized),
+    rows_sha256,
     request: requestOf({
       samples_file,
       inputs_dir,
@@ -70,6 +77,7 @@ export async function startNewBatch(
     }),
     samples_file,
     rows: rows.map(({ key, attempt_index }) => [key.task, key.rollout, attempt_index]),
+    max_attempts,
     failures_from: await sizeOf(files.failures),
   };
   await writeState(files.state, state);
@@ -100,17 +108,55 @@ const sizeOf = (file: string): Promise<number> =>
     () => 0,
   );
 
-/** The batch of a state, which runs or is started again under its id: what it was asked for ever, but for its width. */
+/**
+ * The batch of a state, which runs or is started again under its id: what it was asked for ever, but for its width, and
+ * on the task queue that this deployment's workers serve.
+ */
 export async function continueBatch(
   state: CollectionState,
-  { request, client }: Pick<Starting, 'request' | 'client'>,
+  {
+    request,
+    files,
+    client,
+    deployment,
+    say,
+  }: Pick<Starting, 'request' | 'files' | 'client' | 'deployment'> & {
+    say: (text: string) => void;
+  },
 ): Promise<BatchHandle> {
-  const { batch_id, task_queue } = state;
+  const { batch_id } = state;
+  const { task_queue } = deployment;
+  await putSamples(state, deployment);
   const isRunning = (await client.status(batch_id)) === 'running';
+  if (isRunning && state.task_queue !== task_queue) {
+    say(
+      `Batch ${batch_id} runs on task queue ${state.task_queue}, and workers here serve ${task_queue}: it waits for a worker of its own.`,
+    );
+  }
+  if (!isRunning) await writeState(files.state, { ...state, task_queue });
   const batch = isRunning
     ? client.attach(batch_id)
     : await client.start({ batchId: batch_id, taskQueue: task_queue, request: state.request });
   const wanted = inFlight(request.config.num_samples_in_parallel);
-  if (wanted !== state.request['max_in_flight']) await client.setMaxInFlight(batch_id, wanted);
+  if (wanted !== state.request['max_in_flight']) {
+    // Needs a worker, and a batch that has not just ended; results do not wait for either.
+    client.setMaxInFlight(batch_id, wanted).catch((error: unknown) => {
+      const why = describeError(error);
+      say(`Batch ${batch_id} goes on as wide as it was, not ${wanted} rows at once: ${why}`);
+    });
+  }
   return batch;
+}
+
+/** The batch reads its samples at each start; where they are gone, the store knows them. */
+async function putSamples(
+  { batch_id, samples_file }: CollectionState,
+  { store }: Pick<Deployment, 'store'>,
+): Promise<void> {
+  if ((await exists(samples_file)) || (await store.findRequest(batch_id)) === null) return;
+  const texts: string[] = [];
+  const count = await store.sampleCount(batch_id);
+  for (let row = 0; row < count; row++) texts.push(await store.readSampleText({ batch_id, row }));
+  await mkdir(path.dirname(samples_file), { recursive: true });
+  await writeWhole(samples_file, texts);
 }

@@ -9,13 +9,15 @@ export const CollectionState = z.strictObject({
   task_queue: z.string(),
   /** Of the batch; another store knows nothing of it. */
   store_root: z.string(),
-  /** Of `<stem>_materialized_inputs.jsonl`: of other rows this state says nothing. */
-  materialized_sha256: z.string(),
+  /** Of the collection's rows: of others this state says nothing. */
+  rows_sha256: z.string(),
   /** As the batch was started with: it is started again with the same. */
   request: z.record(z.string(), z.unknown()),
   samples_file: z.string(),
   /** The batch's rows, in order: task, rollout, and how often it had failed before. */
   rows: z.array(z.tuple([z.int(), z.int(), z.int()])),
+  /** Of each row, within the batch. */
+  max_attempts: z.int().positive(),
   /** Bytes of the failures file that are older than the batch. */
   failures_from: z.int().nonnegative(),
 });

@@ -1,6 +1,4 @@
-import { isLosslessNumber } from 'lossless-json';
-import type { JsonObject } from '../../model/lossless-json.js';
-import { numberOf } from '../../model/lossless-json.js';
+import type { Members } from '../json-members.js';
 import type { GymRow } from '../row.js';
 import { rolloutName } from '../row.js';
 import type { Routed } from './routing.js';
@@ -88,14 +86,18 @@ function agentOf(agents: Map<string, AgentTally>, name: string): AgentTally {
 }
 
 /** Booleans are numbers, as in Python. */
-function addNumbers(agent: AgentTally, result: JsonObject): void {
+function addNumbers(agent: AgentTally, result: Members): void {
   agent.results += 1;
-  for (const [key, value] of Object.entries(result)) {
+  for (const [key, text] of result) {
     if (key.startsWith('_')) continue;
-    const number =
-      typeof value === 'boolean' ? Number(value) : isLosslessNumber(value) ? numberOf(value) : null;
+    const number = numberIn(text);
     if (number !== null) agent.sums.set(key, (agent.sums.get(key) ?? 0) + number);
   }
+}
+
+function numberIn(text: string): number | null {
+  if (text === 'true' || text === 'false') return Number(text === 'true');
+  return /^-?\d/.test(text) ? Number(text) : null;
 }
 
 /** Divided by the results of the agent, whether each has the key or not, as upstream does. */

@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BatchHandle } from '../../local/batch-client.js';
 import type { Look } from '../../local/progress.js';
+import { describeError } from '../../model/faults.js';
 
 export interface WatchOptions {
   batch: Pick<BatchHandle, 'look'>;
-  /** Writes what ended; returns how many results it wrote. */
-  sweep: () => Promise<number>;
+  /** Writes what ended, until it is aborted; returns how many results it wrote. */
+  sweep: (signal: AbortSignal) => Promise<number>;
   /** Shows how things stand, with what is waited for. */
   draw: (notes: string[]) => void;
   signal: AbortSignal;
@@ -18,13 +19,18 @@ export interface WatchOptions {
 const SWEEP_EVERY_MS = 250;
 const SWEEP_SHARE = 10;
 const LOOK_EVERY_MS = 1000;
+/** After one that failed. */
+const SWEEP_AGAIN_MS = 1000;
+/** Of who wants to leave. */
+const LAST_SWEEP_MS = 2000;
 const DRAW_EVERY_MS = 500;
 /** A hiccup shorter than this is not shown. */
 const TROUBLE_AFTER_MS = 3000;
 
 /**
- * Until the batch's workflow has ended, however, or the signal aborts. What ended before either is written when it
- * resolves: journals are read, and Temporal need not answer for that.
+ * Until the batch's workflow has ended, however, or the signal aborts. What ended before the end is written when it
+ * resolves: journals are read, and Temporal need not answer for that. A sweep that fails is tried again, visibly. Who
+ * interrupts it waits two seconds for it.
  */
 export async function watchBatch(options: WatchOptions): Promise<'closed' | 'aborted'> {
   const { sweep, draw, signal, nameOf = (service: string) => service } = options;
@@ -39,18 +45,34 @@ export async function watchBatch(options: WatchOptions): Promise<'closed' | 'abo
     if (ended) closed.abort();
   });
   try {
+    const swept = async (until: AbortSignal): Promise<boolean> => {
+      try {
+        const count = await sweep(until);
+        notes.takeFault(null);
+        if (count > 0) show();
+        return true;
+      } catch (error) {
+        // A disk that is full or away; what plays meanwhile is not to be lost for it.
+        notes.takeFault(error);
+        show();
+        return false;
+      }
+    };
     while (!over.aborted) {
       const began = performance.now();
-      if ((await sweep()) > 0) show();
+      await swept(signal);
       const pause = Math.max(SWEEP_EVERY_MS, SWEEP_SHARE * (performance.now() - began));
       await sleep(pause, undefined, { signal: over }).catch(() => undefined);
     }
     await looking;
-    await sweep();
+    while (!(await swept(signal.aborted ? AbortSignal.timeout(LAST_SWEEP_MS) : signal))) {
+      if (signal.aborted) break;
+      await sleep(SWEEP_AGAIN_MS, undefined, { signal }).catch(() => undefined);
+    }
     show();
-    return closed.signal.aborted ? 'closed' : 'aborted';
+    // What an interrupted sweep left is written by the next command.
+    return signal.aborted ? 'aborted' : 'closed';
   } finally {
-    // Of a sweep that failed, too.
     closed.abort();
     clearInterval(drawing);
   }
@@ -71,6 +93,8 @@ async function lookOn(
 
 interface Notes {
   take: (look: Look) => void;
+  /** Of the last sweep; null: it had none. */
+  takeFault: (fault: unknown) => void;
   texts: () => string[];
 }
 
@@ -78,7 +102,11 @@ interface Notes {
 function createNotes(nameOf: (service: string) => string): Notes {
   let latest: Look = { closed: false, progress: null, trouble: null };
   let answeredAt = performance.now();
+  let fault: unknown = null;
   return {
+    takeFault: (latestFault) => {
+      fault = latestFault;
+    },
     take: (look) => {
       if (look.progress !== null) answeredAt = performance.now();
       latest = { ...look, progress: look.progress ?? latest.progress };
@@ -90,6 +118,7 @@ function createNotes(nameOf: (service: string) => string): Notes {
       return [
         ...(waiting === null ? [] : [`waiting for ${nameOf(waiting.service)}: ${waiting.message}`]),
         ...(trouble === null || !isLong ? [] : [trouble]),
+        ...(fault === null ? [] : [`results cannot be written yet: ${describeError(fault)}`]),
       ];
     },
   };

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { Agent, request, type Dispatcher } from 'undici';
 import { describeError } from '../../model/faults.js';
-import { membersOf, objectText, type Members } from './json-members.js';
+import { membersOf, objectText, type Members } from '../json-members.js';
 import { usageOf } from './rollout-cells.js';
 
 /** What an agent server makes of its results; each the JSON text of its part. */

@@ -1,5 +1,5 @@
 import { ROLLOUT_INDEX, TASK_INDEX } from '../keys.js';
-import { objectText } from './json-members.js';
+import { objectText } from '../json-members.js';
 import { floatText } from './python-number.js';
 import { SHOWN, USAGE, WHOLE, type RolloutTable } from './rollout-table.js';
 

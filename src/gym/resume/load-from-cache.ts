@@ -3,6 +3,7 @@ import type { Json, JsonObject } from '../../model/lossless-json.js';
 import { isObject, jsonNumber, numberOf, parseJson } from '../../model/lossless-json.js';
 import { fitsRow } from './fits-row.js';
 import { AGENT_REF, ATTEMPT_INDEX, FAILURE_TERMINAL, ROLLOUT_INDEX, TASK_INDEX } from '../keys.js';
+import { membersOf, objectText } from '../json-members.js';
 import { isTruthy } from '../rows/prompt.js';
 import type { GymRow, RowKey } from '../row.js';
 import { rolloutName } from '../row.js';
@@ -22,7 +23,7 @@ export interface Cache {
 }
 
 export interface Resumed {
-  /** Still to run, in dispatch order; `attempt_index` (and the row's `_ng_attempt_index`) is how often each failed before. */
+  /** Still to run, in dispatch order; `attempt_index` (and the row's `_ng_attempt_index`) is how often each was tried before. */
   rows: GymRow[];
   /** One for each result in the main file, in its order; a row may have two. */
   done: RowKey[];
@@ -42,19 +43,18 @@ export async function loadFromCache(cache: Cache): Promise<Resumed> {
   const problems: string[] = [];
   const done = await readMain(cache, { known, problems });
   const failures = await readFailures(cache.failures ?? [], { known, problems });
-  const attempts = new Map([...failures].map(([name, failure]) => [name, attemptsOf(failure)]));
   const terminal = [...failures].flatMap(([name, { terminal }]) => (terminal ? [name] : []));
-  const spent = [...attempts].flatMap(([name, count]) => (count >= max_attempts ? [name] : []));
+  const spent = [...failures].flatMap(([name, { lines }]) => (lines >= max_attempts ? [name] : []));
   const gated = new Set([...done.map(rolloutName), ...terminal, ...spent]);
   const left = rows
     .filter(({ key }) => !gated.has(rolloutName(key)))
-    .map((row) => withAttempts(row, attempts.get(rolloutName(row.key)) ?? 0));
-  const counts = [...attempts.values()].reduce((sum, count) => sum + count, 0);
+    .map((row) => withAttempts(row, nextAttempt(failures.get(rolloutName(row.key)))));
+  const counts = [...failures.values()].reduce((sum, { lines }) => sum + lines, 0);
   const summary = [
     'Resumed from cache. Found:',
     `- ${rows.length} original input rows`,
     `- ${done.length} rows already done (in main jsonl)`,
-    `- ${counts} prior failure attempts (${attempts.size} unique tasks) in sidecar`,
+    `- ${counts} prior failure attempts (${failures.size} unique tasks) in sidecar`,
     `- ${terminal.length} sidecar-terminal (timeout_exceeded / skipped) → not retried`,
     `- ${spent.length} hit max_attempts=${max_attempts} → not retried`,
     `- ${left.length} rows that still need to be run`,
@@ -62,13 +62,19 @@ export async function loadFromCache(cache: Cache): Promise<Resumed> {
   return { rows: left, done, summary, problems };
 }
 
+const BLANK = ': a blank line: passed over';
+
 /** The rows of a `<stem>_materialized_inputs.jsonl`; `whole` is false where a line of it could not be read. */
 export async function readMaterialized(
   lines: Lines,
 ): Promise<{ rows: GymRow[]; whole: boolean; problems: string[] }> {
   const rows: GymRow[] = [];
   const problems: string[] = [];
-  for await (const { value, where } of parsed(lines, { file: 'materialized inputs', problems })) {
+  for await (const { value, where } of parsed(lines, {
+    file: 'materialized inputs',
+    fields: null,
+    problems,
+  })) {
     const key = keyOf(value);
     const ref = value[AGENT_REF];
     const agent = isObject(ref) ? ref['name'] : null;
@@ -80,7 +86,7 @@ export async function readMaterialized(
     }
     rows.push({ key, agent, attempt_index: numberOf(value[ATTEMPT_INDEX]) ?? 0, row: value });
   }
-  return { rows, whole: problems.length === 0, problems };
+  return { rows, whole: problems.every((problem) => problem.endsWith(BLANK)), problems };
 }
 
 interface Reading {
@@ -94,7 +100,11 @@ async function readMain(
 ): Promise<RowKey[]> {
   const done: RowKey[] = [];
   const seen = new Set<string>();
-  for await (const { value, text, where } of parsed(main ?? [], { file: 'results', problems })) {
+  for await (const { value, text, where } of parsed(main ?? [], {
+    file: 'results',
+    fields: KEYS,
+    problems,
+  })) {
     const key = keyOf(value);
     if (key === null) {
       problems.push(`${where}: no task and rollout index: passed over`);
@@ -123,15 +133,23 @@ interface Failed {
   terminal: boolean;
 }
 
-/** Upstream writes a line for each attempt, this project one for the last, which counts those before it. */
-const attemptsOf = ({ lines, last }: Failed): number => Math.max(lines, last + 1);
+/**
+ * A line stands for a collection that failed the row, as in upstream's files: that is what `max_attempts` counts here.
+ * This project tries a row several times before it writes one, whose index counts those tries: no id is given twice.
+ */
+const nextAttempt = ({ lines, last }: Failed = NEVER_FAILED): number =>
+  lines === 0 ? 0 : Math.max(lines, last + 1);
 
 async function readFailures(
   lines: Lines,
   { known, problems }: Reading,
 ): Promise<Map<string, Failed>> {
   const failed = new Map<string, Failed>();
-  for await (const { value, where } of parsed(lines, { file: 'failures', problems })) {
+  for await (const { value, where } of parsed(lines, {
+    file: 'failures',
+    fields: OF_FAILURES,
+    problems,
+  })) {
     const key = keyOf(value);
     const row = key === null ? undefined : known.get(rolloutName(key));
     const other = otherCollection(value, { key, row });
@@ -189,28 +207,49 @@ interface Line {
   where: string;
 }
 
-/** The lines that are JSON objects; of the others, what is wrong. */
+const KEYS = [TASK_INDEX, ROLLOUT_INDEX];
+const OF_FAILURES = [
+  ...KEYS,
+  ATTEMPT_INDEX,
+  FAILURE_TERMINAL,
+  AGENT_REF,
+  'responses_create_params',
+];
+
+/** The lines that are JSON objects, of which only some fields may be asked for; of the others, what is wrong. */
 async function* parsed(
   lines: Lines,
-  { file, problems }: { file: string; problems: string[] },
+  { file, fields, problems }: { file: string; fields: string[] | null; problems: string[] },
 ): AsyncIterable<Line> {
   let number = 0;
   for await (const text of lines) {
     number += 1;
     const where = `${file}, line ${number}`;
-    const value = text.trim() === '' ? 'a blank line' : parseLine(text);
+    if (text.trim() === '') {
+      problems.push(`${where}${BLANK}`);
+      continue;
+    }
+    const value = parseLine(text, fields);
     if (typeof value === 'string') problems.push(`${where}: ${value}: passed over`);
     else yield { value, text, where };
   }
 }
 
-/** A text: what is wrong. */
-function parseLine(text: string): JsonObject | string {
+/** A text: what is wrong. What is not asked for is checked and never taken apart: it may be large, and deep. */
+function parseLine(text: string, fields: string[] | null): JsonObject | string {
   let value: Json;
   try {
-    value = parseJson(text);
+    value = parseJson(fields === null ? text : pickText(text, fields));
   } catch (error) {
     return `torn, or no JSON (${describeError(error)})`;
   }
   return isObject(value) ? value : 'no JSON object';
+}
+
+function pickText(text: string, fields: string[]): string {
+  JSON.parse(text);
+  const members = membersOf(text);
+  return members === null
+    ? text
+    : objectText([...members].filter(([name]) => fields.includes(name)));
 }

@@ -8,7 +8,7 @@ export interface MaxAttempts {
   warning: string | null;
 }
 
-/** How often a row is tried in all: `NEMO_GYM_MAX_ROLLOUT_ATTEMPTS`, 3 where it is unset, empty or no positive integer. */
+/** How many collections may fail a row, and how often each of them tries it: `NEMO_GYM_MAX_ROLLOUT_ATTEMPTS`, 3 where it is unset, empty or no positive integer. */
 export function maxAttempts(env: Partial<Record<string, string>>): MaxAttempts {
   const raw = env['NEMO_GYM_MAX_ROLLOUT_ATTEMPTS'] ?? '';
   if (raw === '') return { max_attempts: DEFAULT_MAX_ATTEMPTS, warning: null };

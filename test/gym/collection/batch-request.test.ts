@@ -5,12 +5,13 @@ import { test } from 'node:test';
 import {
   checkSize,
   inFlight,
-  localQueue,
   newBatchId,
+  queueFor,
   requestOf,
   sampleOf,
   writeSamples,
 } from '../../../src/gym/collection/batch-request.js';
+import type { CollectionState } from '../../../src/gym/collection/state.js';
 import { AgentSample } from '../../../src/model/agent-sample.js';
 import { BatchId, BatchRequest } from '../../../src/model/batch-request.js';
 import { temporaryFolder } from '../../local/fakes.js';
@@ -38,6 +39,7 @@ test('the failures before the batch are the sample’s, and not stamped on the r
   const row = gymRow({ task: 0, rollout: 0 }, { attempt: 2, fields: '{"_ng_attempt_index":2}' });
   const { extra_env_info } = sample(sampleOf(row, settings));
   assert.equal(extra_env_info['attempt_index'], 2);
+  assert.equal(extra_env_info['max_attempts'], 5, 'it has all its tries again');
   assert.ok(!String(extra_env_info['row']).includes('_ng_attempt_index'));
 });
 
@@ -85,8 +87,30 @@ test('a batch is named after its output file, whatever that is called', () => {
 });
 
 test('each output file has a queue of its own in a stack of our own', () => {
-  assert.equal(localQueue('/a/out.jsonl'), localQueue('/a/../a/out.jsonl'));
-  assert.notEqual(localQueue('/a/out.jsonl'), localQueue('/b/out.jsonl'));
+  const queue = (output: string) =>
+    queueFor({ earlier: null, is_ours: false }, { output, store_root: '/s' });
+  assert.equal(queue('/a/out.jsonl'), queue('/a/../a/out.jsonl'));
+  assert.notEqual(queue('/a/out.jsonl'), queue('/b/out.jsonl'));
+});
+
+test('a collection whose files were moved keeps the queue of its batch in its stack, and only there', () => {
+  const earlier: CollectionState = {
+    schema_version: 1,
+    batch_id: 'b',
+    task_queue: 'collect-before',
+    store_root: '/s',
+    rows_sha256: '',
+    request: {},
+    samples_file: '',
+    rows: [],
+    max_attempts: 3,
+    failures_from: 0,
+  };
+  const queue = (is_ours: boolean, store_root: string) =>
+    queueFor({ earlier, is_ours }, { output: '/b/out.jsonl', store_root });
+  assert.equal(queue(true, '/s'), 'collect-before');
+  assert.match(queue(false, '/s'), /^collect-[0-9a-f]{12}$/);
+  assert.match(queue(true, '/other'), /^collect-[0-9a-f]{12}$/);
 });
 
 test('more rows than a batch can have are refused with what to do', () => {

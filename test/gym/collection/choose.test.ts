@@ -1,124 +1,23 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { readFile, writeFile } from 'node:fs/promises';
-import path from 'node:path';
-import type { TestContext } from 'node:test';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
-import { chooseBatch } from '../../../src/gym/collection/choose.js';
-import { prepare } from '../../../src/gym/collection/prepare.js';
-import type { CollectionState } from '../../../src/gym/collection/state.js';
 import { readState } from '../../../src/gym/collection/state.js';
-import { RolloutCollectionConfig } from '../../../src/gym/config/schemas.js';
-import { collectionFiles } from '../../../src/gym/files.js';
-import { materializedLine } from '../../../src/gym/rows/materialize.js';
-import type { BatchClient } from '../../../src/local/batch-client.js';
-import { createScreen } from '../../../src/local/screen.js';
-import { parseJson } from '../../../src/model/lossless-json.js';
-import { createFileStore } from '../../../src/trajectories/file-store.js';
-import { readRows, writeInput } from '../../harness/collection-files.js';
-import { temporaryFolder } from '../../local/fakes.js';
-import { agentJournals } from './journals.js';
-
-/** Collects 3 rows into one folder, again and again; what Temporal was asked is noted. */
-async function bed(t: TestContext) {
-  const cwd = await temporaryFolder(t);
-  const at = (name: string): string => path.join(cwd, name);
-  await writeInput(at('in.jsonl'), 3);
-  const files = collectionFiles(at('out.jsonl'));
-  const asked: string[] = [];
-  const said: string[] = [];
-  const statuses = new Map<string, 'running' | 'ended'>();
-  const handle = {
-    look: () => Promise.reject(new Error('not followed here')),
-    outcome: () => Promise.reject(new Error('not followed here')),
-  };
-  const note = (text: string): Promise<void> => {
-    asked.push(text.replace(/out-\d{8}T\d{6}Z-[0-9a-f]{4}/g, 'ID'));
-    return Promise.resolve();
-  };
-  const client: BatchClient = {
-    start: async ({ batchId }) => {
-      await note(`start ${batchId}`);
-      statuses.set(batchId, 'running');
-      return handle;
-    },
-    attach: (batchId) => {
-      void note(`attach ${batchId}`);
-      return handle;
-    },
-    status: (batchId) => Promise.resolve(statuses.get(batchId) ?? null),
-    cancel: (batchId) => {
-      statuses.set(batchId, 'ended');
-      return note(`cancel ${batchId}`);
-    },
-    setMaxInFlight: (batchId, width) => note(`width ${batchId} ${width}`),
-    unfinished: () => Promise.resolve([]),
-    close: () => Promise.resolve(),
-  };
-  const go = async (fields: object = {}, { replace = false, store_root = at('store') } = {}) => {
-    asked.length = 0;
-    const config = RolloutCollectionConfig.parse(
-      parseJson(
-        JSON.stringify({
-          agent_name: 'ag',
-          input_jsonl_fpath: 'in.jsonl',
-          output_jsonl_fpath: 'out.jsonl',
-          ...fields,
-        }),
-      ),
-    );
-    const screen = createScreen(
-      { write: (line) => said.push(line), on: () => 0, off: () => 0 },
-      {},
-    );
-    const settings = { config: null, environment: null, folder: cwd, batch_id: null, run_timeout: null, rollout_timeout: '1d', replace }; // prettier-ignore
-    const request = { config, head_server: 'http://127.0.0.1:1', settings };
-    const signal = new AbortController().signal;
-    const context = { cwd, env: {}, screen, signal, giveUp: () => undefined };
-    const prepared = await prepare(request, { ...context, files, shown: files });
-    const store = createFileStore({ root: store_root, max_cached_bytes: 0 });
-    const deployment = {
-      server: { options: { address: '' }, namespace: '' },
-      task_queue: 'q',
-      store,
-      store_root,
-      inputs_dir: cwd,
-      environment: 'nemo_gym',
-      agents: { kind: 'gym_agent' as const, head_server: null, agents: {}, timeout: '1m', max_answer: '1MiB' }, // prettier-ignore
-      ui_url: null,
-      own: true,
-      close: () => Promise.resolve(),
-    };
-    const say = (line: string) => said.push(line);
-    const chosen = await chooseBatch({ request, files, deployment, client, max_attempts: 3, prepared, say }); // prettier-ignore
-    return { rows: chosen.rows.map(({ key }) => key.task), running: chosen.running !== null };
-  };
-  const batchId = async (): Promise<string> => (await readState(files.state))?.batch_id ?? '';
-  const play = async () =>
-    agentJournals(createFileStore({ root: at('store'), max_cached_bytes: 0 }), {
-      batch_id: await batchId(),
-    });
-  return { at, files, asked, said, go, batchId, play, statuses };
-}
-
-async function stateOf(file: string): Promise<CollectionState> {
-  const state = await readState(file);
-  assert.ok(state !== null);
-  return state;
-}
-
-const RESUME = { resume_from_cache: true };
-const good = { text: '{"reward":1}' };
+import { readRows } from '../../harness/collection-files.js';
+import { RESUME, bed, good, stateOf } from './choose-bed.js';
 
 describe('a collection that is resumed', () => {
   test('collects from its batch while that runs, as wide as it is asked to be now', async (t) => {
-    const { go, asked } = await bed(t);
+    const { go, asked, said } = await bed(t);
     await go({ num_samples_in_parallel: 2 });
     assert.deepEqual(asked, ['start ID']);
     assert.deepEqual(await go({ ...RESUME, num_samples_in_parallel: 2 }), { rows: [0, 1, 2], running: true }); // prettier-ignore
     assert.deepEqual(asked, ['attach ID']);
     await go({ ...RESUME, num_samples_in_parallel: 8 });
     assert.deepEqual(asked, ['attach ID', 'width ID 8']);
+    // Nobody is there who could make it wider: it is followed all the same.
+    assert.deepEqual(await go({ ...RESUME, num_samples_in_parallel: 13 }), { rows: [0, 1, 2], running: true }); // prettier-ignore
+    assert.match(said.join('\n'), /goes on as wide as it was, not 13 rows at once: no worker/);
   });
 
   test('starts its batch id again where that was cut before all rows ended, with what ended written', async (t) => {
@@ -154,6 +53,47 @@ describe('a collection that is resumed', () => {
     assert.ok(existsSync(state.samples_file) && !existsSync(before.samples_file));
   });
 
+  test('goes on where the workers are: on the task queue that they serve by now, unless it still runs on another', async (t) => {
+    const { go, play, statuses, batchId, said, queues, files } = await bed(t);
+    await go();
+    await play();
+    await go(RESUME, { task_queue: 'q2' });
+    assert.match(said.join('\n'), /runs on task queue q, and workers here serve q2/);
+    statuses.set(await batchId(), 'ended');
+    await go(RESUME, { task_queue: 'q2' });
+    assert.deepEqual(queues, ['q', 'q2']);
+    assert.equal((await stateOf(files.state)).task_queue, 'q2');
+  });
+
+  test('gets its samples back from the store where their file is gone', async (t) => {
+    const { go, statuses, batchId, files, plan } = await bed(t);
+    await go();
+    await plan();
+    const { samples_file } = await stateOf(files.state);
+    const before = await readFile(samples_file, 'utf8');
+    await rm(samples_file);
+    statuses.set(await batchId(), 'ended');
+    assert.deepEqual(await go(RESUME), { rows: [0, 1, 2], running: true });
+    assert.equal(await readFile(samples_file, 'utf8'), before);
+  });
+
+  test('plays what is left of a batch that was cut in another one where rows are to have more attempts, behind those that they had', async (t) => {
+    const { go, play, statuses, batchId, files, said } = await bed(t);
+    await go({}, { max_attempts: 2 });
+    const id = await batchId();
+    const journal = await play();
+    await journal(0, good);
+    await journal(1, null);
+    await go(RESUME, { max_attempts: 5 });
+    assert.match(said.join('\n'), /It gives each row 2 attempts, as it was started: 5 count when it is over/); // prettier-ignore
+    assert.equal(await batchId(), id);
+    statuses.set(id, 'ended');
+    assert.deepEqual(await go(RESUME, { max_attempts: 5 }), { rows: [1, 2], running: true });
+    const state = await stateOf(files.state);
+    assert.notEqual(state.batch_id, id);
+    assert.deepEqual([state.rows, state.max_attempts], [[[1, 0, 1], [2, 0, 0]], 5]); // prettier-ignore
+  });
+
   test('starts nothing where all is done, though the last results were not written yet', async (t) => {
     const { go, asked, play, statuses, batchId, files } = await bed(t);
     await go();
@@ -181,18 +121,19 @@ describe('a collection that is resumed', () => {
     assert.match(said.join('\n'), /is in another store/);
   });
 
-  test('is refused where its inputs changed, by what changed; and goes on without an input file', async (t) => {
-    const { go, at, files } = await bed(t);
+  test('plays only what has no result where its store was lost', async (t) => {
+    const { go, play, statuses, batchId, at, files } = await bed(t);
     await go();
-    await writeInput(at('in.jsonl'), 4);
-    await assert.rejects(go(RESUME), /The inputs have changed since this collection began.*row 3-0: is new/s); // prettier-ignore
-    await assert.rejects(
-      go({ ...RESUME, input_jsonl_fpath: 'in.jsonl', num_repeats: 2 }),
-      /0-1: is new/,
-    );
-    const first = (await readFile(files.materialized, 'utf8')).split('\n')[0] ?? '';
-    assert.equal(first, materializedLine({ key: { task: 0, rollout: 0 }, agent: 'ag', attempt_index: 0, row: parseJson(first) as never })); // prettier-ignore
-    assert.deepEqual(await go({ ...RESUME, input_jsonl_fpath: 'gone.jsonl' }), { rows: [0, 1, 2], running: true }); // prettier-ignore
+    const id = await batchId();
+    const journal = await play();
+    for (const row of [0, 1]) await journal(row, good);
+    await go(RESUME);
+    await writeFile(files.main, [0, 1].map((task) => `{"_ng_task_index":${task},"_ng_rollout_index":0}\n`).join('')); // prettier-ignore
+    statuses.set(id, 'ended');
+    await rm(at('store'), { recursive: true });
+    assert.deepEqual(await go(RESUME), { rows: [2], running: true });
+    assert.notEqual(await batchId(), id);
+    assert.equal(readRows(files.main).length, 2);
   });
 });
 

@@ -191,3 +191,106 @@ test('an answer with line separators stays one line', async (t) => {
   assert.equal(rest, '');
   assert.equal((JSON.parse(line) as { says: string }).says, 'a\u2028b\nc');
 });
+
+test('an answer that cannot be written is a failure of its own row, and the rows behind it are written', async (t) => {
+  const { play, follow, failures, main, keys } = await bed(t);
+  await play(0, { text: '[1]', reward: 1 });
+  await play(1, good(1));
+  const follower = await follow();
+  assert.equal(await follower.sweep(), 2);
+  assert.equal(await follower.sweep(), 0);
+  await follower.end();
+  assert.deepEqual(await keys(main), ['1 a0']);
+  assert.match(await readFile(failures, 'utf8'), /"_ng_failure_class":"agent_run_error".*the answer cannot be written/); // prettier-ignore
+});
+
+test('what a full disk kept from being written is written by the next sweep', async (t) => {
+  const { play, store, main } = await bed(t);
+  await play(0, good(1));
+  let isFull = true;
+  const file = await openResultFile(main);
+  const follower = createFollower({
+    store,
+    batch_id: BATCH,
+    rows: ROWS,
+    main: {
+      ...file,
+      append: (line) => (isFull ? Promise.reject(new Error('ENOSPC')) : file.append(line)),
+    },
+    failures: {
+      held: [],
+      append: () => Promise.reject(new Error('no failure')),
+      close: file.close,
+    },
+    onRouted: () => undefined,
+  });
+  await assert.rejects(follower.sweep(), /ENOSPC/);
+  isFull = false;
+  assert.equal(await follower.sweep(), 1);
+  await file.close();
+});
+
+test('a sweep ends between two rows when it is told to, and the next one writes the rest', async (t) => {
+  const { play, store, main } = await bed(t);
+  for (const row of [0, 1, 2]) await play(row, good(1));
+  const controller = new AbortController();
+  const file = await openResultFile(main);
+  const failures = { held: [], append: () => Promise.reject(new Error('no failure')), close: file.close }; // prettier-ignore
+  const onRouted = (): void => {
+    controller.abort();
+  };
+  const follower = createFollower({ store, batch_id: BATCH, rows: ROWS, main: file, failures, onRouted }); // prettier-ignore
+  assert.equal(await follower.sweep(controller.signal), 1);
+  assert.equal(await follower.sweep(), 2);
+  await file.close();
+});
+
+test('an answer that nests deeper than a parser follows is written as it came', async (t) => {
+  const { play, follow, main } = await bed(t);
+  const deep = `${'['.repeat(6000)}${']'.repeat(6000)}`;
+  await play(0, { text: `{"reward": 1.0,\n "x": ${deep}}`, reward: 1 });
+  const follower = await follow();
+  assert.equal(await follower.sweep(), 1);
+  await follower.end();
+  const line = `{"reward":1.0,"x":${deep},"_ng_task_index":0,"_ng_rollout_index":0,"agent_ref":{"name":"simple_agent"}}\n`;
+  assert.equal(await readFile(main, 'utf8'), line);
+});
+
+test('an answer that is to be written nowhere is told once, however its journal grows', async (t) => {
+  const { play, store, follow } = await bed(t);
+  await play(0, { text: '{"_ng_no_persist":true}' });
+  const follower = await follow();
+  await follower.sweep();
+  const journal = await store.claim({ batch_id: BATCH, row: 0, repeat: 0 }, { activity: 'test' });
+  await journal.commit();
+  assert.equal(await follower.sweep(), 0);
+  assert.deepEqual(
+    follower.routed.map(({ to }) => to),
+    ['nowhere'],
+  );
+  await follower.end();
+});
+
+test('a journal that cannot be read costs no other row its result, and is read later', async (t) => {
+  const { play, store, main } = await bed(t);
+  for (const row of [0, 1]) await play(row, good(1));
+  let isAway = true;
+  const file = await openResultFile(main);
+  const failures = { held: [], append: () => Promise.reject(new Error('no failure')), close: file.close }; // prettier-ignore
+  const readTrajectory: TrajectoryStore['readTrajectory'] = (ref) =>
+    isAway && ref.row === 0 ? Promise.reject(new Error('EIO')) : store.readTrajectory(ref);
+  const written: number[] = [];
+  const follower = createFollower({
+    store: { ...store, readTrajectory },
+    batch_id: BATCH,
+    rows: ROWS,
+    main: file,
+    failures,
+    onRouted: ({ row }) => written.push(row.key.task),
+  });
+  await assert.rejects(follower.sweep(), /EIO/);
+  isAway = false;
+  await follower.sweep();
+  assert.deepEqual(written, [1, 0]);
+  await file.close();
+});

@@ -4,7 +4,7 @@ import { SETTINGS } from '../../fakes/journal-lines.js';
 
 /** How a row that an agent plays ends, as its journal says it. */
 export type Ending =
-  | { text: string }
+  | { text: string; /** Where the text is not to be read for it. */ reward?: number }
   | { status: number }
   /** Stopped or cancelled before it was done. */
   | { reason: 'cancelled' | 'stopped' | 'timeout' }
@@ -55,7 +55,7 @@ export function agentJournals(
     }
     await journal.append({ kind: 'run', attempt, agent: 'ag', url: 'http://127.0.0.1:1' });
     if (ending !== null) {
-      const end = 'text' in ending ? await answered(ending.text) : ended(ending);
+      const end = 'text' in ending ? await answered(ending) : ended(ending);
       if ('status' in ending) {
         await journal.append({
           kind: 'fault',
@@ -80,8 +80,14 @@ export function agentJournals(
     await journal.commit();
     journal.release();
 
-    async function answered(text: string): Promise<'terminated' | 'failed'> {
-      const value = parseJson(text);
+    async function answered({
+      text,
+      reward,
+    }: {
+      text: string;
+      reward?: number;
+    }): Promise<'terminated' | 'failed'> {
+      const value = reward === undefined ? parseJson(text) : null;
       const answer = isObject(value) ? value : {};
       const failure_class = answer['_ng_failure_class'] ?? null;
       const persist = answer['_ng_no_persist'] !== true;
@@ -89,7 +95,7 @@ export function agentJournals(
         kind: 'result',
         attempt,
         text,
-        reward: numberOf(answer['reward']),
+        reward: reward ?? numberOf(answer['reward']),
         failure_class: typeof failure_class === 'string' ? failure_class : null,
         terminal: answer['_ng_failure_terminal'] === true,
         persist,
@@ -101,5 +107,6 @@ export function agentJournals(
   };
 }
 
-const ended = (ending: Exclude<Ending, null | { text: string } | { absent: string }>) =>
-  'status' in ending ? 'failed' : ending.reason;
+const ended = (
+  ending: Exclude<Ending, null | { text: string; reward?: number } | { absent: string }>,
+) => ('status' in ending ? 'failed' : ending.reason);

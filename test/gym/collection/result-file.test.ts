@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFile, stat, writeFile } from 'node:fs/promises';
+import { open, readFile, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { test } from 'node:test';
 import { attemptName, openResultFile } from '../../../src/gym/collection/result-file.js';
@@ -25,6 +25,25 @@ test('the rows of its lines are known; torn, blank and foreign lines are nobodyâ
   const file = await openResultFile(name);
   assert.deepEqual(file.held.map(attemptName), ['0-0-a0', '7-0-a1']);
   await file.close();
+});
+
+test('a line that a full disk cut costs only itself, and one of which nothing was written not even a blank line', async (t) => {
+  const name = path.join(await temporaryFolder(t), 'out.jsonl');
+  const probe = await open(name, 'a');
+  const handles = Object.getPrototypeOf(probe) as typeof probe;
+  await probe.close();
+  const file = await openResultFile(name);
+  for (const kept of [0, 9]) {
+    const cut = t.mock.method(handles, 'writeFile', async function (this: typeof probe, text: string) {
+      await this.appendFile(text.slice(0, kept));
+      throw new Error('ENOSPC');
+    }); // prettier-ignore
+    await assert.rejects(file.append(line(0)), /ENOSPC/);
+    cut.mock.restore();
+    await file.append(line(1));
+  }
+  await file.close();
+  assert.equal(await readFile(name, 'utf8'), `${line(1)}\n${line(0).slice(0, 9)}\n${line(1)}\n`);
 });
 
 test('a torn last line is cut off to a line of its own', async (t) => {

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { routeAnswer, routeFailure, routedLine } from '../../../src/gym/collection/routing.js';
-import { formatJson } from '../../../src/model/lossless-json.js';
 import { gymRow } from '../rows.js';
 
 const row = gymRow({ task: 3, rollout: 1 });
@@ -20,16 +19,19 @@ describe('an answer of an agent', () => {
       text: '{"reward":1,"response":{}}',
     });
     assert.equal(to, 'main');
-    assert.deepEqual(Object.keys(result), [
-      'reward',
-      'response',
-      '_ng_task_index',
-      '_ng_rollout_index',
-      'agent_ref',
-      'skills_ref',
-      '_ng_attempt_index',
-      '_ng_rollout_id',
-    ]);
+    assert.deepEqual(
+      [...result.keys()],
+      [
+        'reward',
+        'response',
+        '_ng_task_index',
+        '_ng_rollout_index',
+        'agent_ref',
+        'skills_ref',
+        '_ng_attempt_index',
+        '_ng_rollout_id',
+      ],
+    );
   });
 
   test('keeps the digits of its numbers', () => {
@@ -38,6 +40,12 @@ describe('an answer of an agent', () => {
       line,
       '{"reward":1.0,"seed":9007199254740993,"p":1e-7,"_ng_task_index":3,"_ng_rollout_index":1,"agent_ref":{"name":"simple_agent"}}',
     );
+  });
+
+  test('is one line where the agent broke it into several', () => {
+    const line = routedLine(routed('{\n  "reward": 1,\r\n  "a": [\n1,\n 2]\n}'));
+    assert.ok(!/[\r\n]/.test(line));
+    assert.deepEqual((JSON.parse(line) as { a: unknown }).a, [1, 2]);
   });
 
   test('is one line whatever it says', () => {
@@ -55,13 +63,13 @@ describe('an answer of an agent', () => {
 
   test('that has the keys already gets those of its row, where it has them', () => {
     const { result } = routed('{"_ng_task_index":99,"reward":0}');
-    assert.deepEqual(Object.keys(result).slice(0, 2), ['_ng_task_index', 'reward']);
-    assert.equal(formatJson(result['_ng_task_index'] ?? null), '3');
+    assert.deepEqual([...result.keys()].slice(0, 2), ['_ng_task_index', 'reward']);
+    assert.equal(result.get('_ng_task_index'), '3');
   });
 
   test('has no attempt where its row never failed', () => {
-    assert.ok(!('_ng_attempt_index' in routed('{"reward":0}').result));
-    assert.ok('_ng_attempt_index' in routed('{"reward":0}', 1).result);
+    assert.ok(!routed('{"reward":0}').result.has('_ng_attempt_index'));
+    assert.ok(routed('{"reward":0}', 1).result.has('_ng_attempt_index'));
   });
 
   test('goes to the failures where it names a class, even an empty one, and nowhere where it asks for that', () => {
@@ -104,7 +112,7 @@ describe('a failed run', () => {
 
   test('says that it is final only where it is', () => {
     const final = routeFailure({ row, attempt: 0, failure: { ...failure, terminal: true } });
-    assert.equal(final.result['_ng_failure_terminal'], true);
-    assert.ok(!('_ng_failure_terminal' in routeFailure({ row, attempt: 0, failure }).result));
+    assert.equal(final.result.get('_ng_failure_terminal'), 'true');
+    assert.ok(!routeFailure({ row, attempt: 0, failure }).result.has('_ng_failure_terminal'));
   });
 });

@@ -56,14 +56,56 @@ test('who interrupts it leaves at once, with what ended so far written', async (
   assert.equal(sweeps, 2);
 });
 
-test('files that cannot be written end it', async () => {
-  const full = new Error('ENOSPC');
-  const watching = watchBatch({
-    batch: scripted([look(false)]),
-    sweep: () => Promise.reject(full),
-    draw: () => undefined,
+test('a sweep that fails is tried again, visibly, until what ended is written', async () => {
+  const looks = [look(false), look(true)];
+  const shown = new Set<string>();
+  let failures = 3;
+  let isWritten = false;
+  const ended = await watchBatch({
+    batch: scripted(looks),
+    sweep: () => {
+      failures -= 1;
+      if (failures >= 0) return Promise.reject(new Error('ENOSPC'));
+      isWritten = true;
+      return Promise.resolve(1);
+    },
+    draw: (notes) => {
+      for (const note of notes) shown.add(note);
+    },
     signal: new AbortController().signal,
     lookEveryMs: 20,
   });
-  await assert.rejects(watching, full);
+  assert.equal(ended, 'closed');
+  assert.ok(isWritten);
+  assert.ok(shown.has('results cannot be written yet: ENOSPC'));
+});
+
+test('who interrupts it does not wait for a disk', async () => {
+  const watching = watchBatch({
+    batch: scripted([look(true)]),
+    sweep: () => Promise.reject(new Error('EIO')),
+    draw: () => undefined,
+    signal: AbortSignal.timeout(300),
+    lookEveryMs: 20,
+  });
+  assert.equal(await watching, 'aborted');
+});
+
+test('a sweep that takes long ends soon after an interrupt', async () => {
+  const controller = new AbortController();
+  const aborted: boolean[] = [];
+  const watching = watchBatch({
+    batch: scripted([look(false)]),
+    sweep: async (signal) => {
+      if (aborted.length === 0) controller.abort('SIGINT');
+      aborted.push(signal.aborted);
+      if (!signal.aborted) await new Promise((resolve) => (signal.onabort = resolve));
+      return 0;
+    },
+    draw: () => undefined,
+    signal: controller.signal,
+    lookEveryMs: 60_000,
+  });
+  assert.equal(await watching, 'aborted');
+  assert.deepEqual(aborted, [true, false], 'the first was told, the last had some time');
 });

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { align, mismatchOf, type Alignment } from '../../../src/gym/metrics/alignment.js';
 import { completionSummary, countByTask } from '../../../src/gym/metrics/completion-summary.js';
-import { membersOf, objectText } from '../../../src/gym/metrics/json-members.js';
+import { membersOf, objectText } from '../../../src/gym/json-members.js';
 import { sortedRows, type Keyed } from '../../../src/gym/metrics/key-order.js';
 import { createProfiler, keyMetrics, type Entries } from '../../../src/gym/metrics/profile.js';
 import { cellsOf, rowKeyOf } from '../../../src/gym/metrics/rollout-cells.js';
