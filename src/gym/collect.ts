@@ -158,7 +158,7 @@ async function collectOn(
       screen.say(howToContinue(running.state, { deployment }));
       return outcome(130);
     }
-    return outcome(await finish(played, { collecting, agents }));
+    return outcome(await finish(played, { collecting, agents, rows: prepared.rows }));
   } finally {
     await client.close();
   }

@@ -5,6 +5,8 @@ import type { Collecting } from './request.js';
 import { linesOf } from '../lines.js';
 import type { Deployment } from './deployment.js';
 import type { Played } from './play.js';
+import type { GymRow } from '../row.js';
+import { rolloutName } from '../row.js';
 import { heldKeyOf } from './result-file.js';
 import type { CollectionState } from './state.js';
 
@@ -38,14 +40,19 @@ export function howToContinue(
     : `Batch ${batch_id} goes on without this command: the same command with +resume_from_cache=true collects its results.`;
 }
 
-/** Aggregates and says what came of it. Returns the exit code. */
+/** Aggregates the results of the collection's rows and says what came of it. Returns the exit code. */
 export async function finish(
   played: Played | null,
-  { collecting, agents }: { collecting: Collecting; agents: Pick<Agents, 'urlOf'> },
+  {
+    collecting,
+    agents,
+    rows,
+  }: { collecting: Collecting; agents: Pick<Agents, 'urlOf'>; rows: readonly GymRow[] },
 ): Promise<number> {
   const { request, files, shown, screen, signal } = collecting;
   const { say } = screen;
-  const results = await countResults(files.main);
+  const names = new Set(rows.map(({ key }) => rolloutName(key)));
+  const results = await countResults(files.main, names);
   const problems = problemsOf(played, { results });
   let metrics: string | null = null;
   if (request.config.disable_aggregation) {
@@ -57,6 +64,7 @@ export async function finish(
     const urlOf = (agent: string): Promise<string | null> => agents.urlOf(agent, signal);
     metrics = await aggregate({
       inputs: [files.main],
+      only: names,
       output: files.main,
       urlOf,
       signal,
@@ -98,8 +106,11 @@ function problemsOf(played: Played | null, { results }: { results: number }): st
   ];
 }
 
-async function countResults(file: string): Promise<number> {
+async function countResults(file: string, names: ReadonlySet<string>): Promise<number> {
   let results = 0;
-  for await (const line of linesOf(file)) if (heldKeyOf(line) !== null) results += 1;
+  for await (const line of linesOf(file)) {
+    const held = heldKeyOf(line);
+    if (held !== null && names.has(rolloutName(held.key))) results += 1;
+  }
   return results;
 }

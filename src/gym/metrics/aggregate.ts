@@ -16,6 +16,8 @@ export interface AggregateOptions {
   inputs: readonly string[];
   /** `output_jsonl_fpath`, after which the metrics file is named. */
   output: string;
+  /** Names of the rows whose results count; without them all do. */
+  only?: ReadonlySet<string>;
   /** Writes the results there too, sorted by key. */
   merge?: boolean;
   /** Of metrics that are computed here: the field of the extracted answer, for majority@k. */
@@ -37,10 +39,13 @@ export interface AggregateOptions {
  * are read one at a time and the file is written as it is made. Returns its path; null: there are no results.
  */
 export async function aggregate(options: AggregateOptions): Promise<string | null> {
-  const { inputs, output, merge = false, signal, report } = options;
+  const { inputs, output, merge = false, only, signal, report } = options;
   const { answer_key = null, subset_key = null } = options;
   const label_keys = [answer_key, subset_key].filter((key) => key !== null);
-  const read = await readRows({ files: inputs, signal, report, results: true, label_keys });
+  const read = await readRows({
+    ...{ files: inputs, signal, report, results: true, label_keys },
+    ...(only !== undefined && { only }),
+  });
   try {
     const { agents, rows } = agentRows(read, report);
     await mkdir(path.dirname(output), { recursive: true });
