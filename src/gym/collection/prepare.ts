@@ -41,6 +41,7 @@ export async function prepare(
     const cached = await readMaterialized(linesOf(files.materialized));
     for (const problem of cached.problems) screen.say(problem);
     await checkUnchanged(cached, { request, context });
+    refuseNoRows(cached.rows, shown.materialized);
     return { kind: 'resumed', rows: cached.rows, earlier, is_ours, has_main };
   }
   if (!config.resume_from_cache) {
@@ -56,7 +57,15 @@ export async function prepare(
     }
   }
   const rows = await materialize(config, materializing(context));
+  refuseNoRows(rows, config.input_jsonl_fpath);
   return { kind: 'fresh', rows, earlier, is_ours: false, has_main };
+}
+
+/** Nothing would come out, and what came out before would be gone. */
+function refuseNoRows(rows: readonly GymRow[], file: string): void {
+  if (rows.length === 0) {
+    throw new Error(`'${file}' has no rows: expected at least one JSON object, each on a line`);
+  }
 }
 
 const materializing = ({ cwd, env, screen: { say } }: CollectionContext) => ({
