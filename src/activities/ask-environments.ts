@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { Fault, describeError } from '../model/faults.js';
 import type { Dependencies } from './dependencies.js';
 import type { Tasks } from './read-samples.js';
@@ -53,6 +54,8 @@ async function askAgents(
   if (agents.length === 0) return;
   const answered = new AbortController();
   const asking = AbortSignal.any([signal, answered.signal]);
+  // One for each question.
+  setMaxListeners(0, asking);
   try {
     await Promise.any(agents.map(({ task, question }) => ask(question, { task, signal: asking })));
   } catch (error) {
