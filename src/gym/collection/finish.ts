@@ -55,6 +55,7 @@ export async function finish(
   const results = await countResults(files.main, names);
   const problems = problemsOf(played, { results });
   let metrics: string | null = null;
+  say('Sorting results to ensure consistent ordering');
   if (request.config.disable_aggregation) {
     say(
       'Skipping aggregate-metrics computation because disable_aggregation=True. Run `temporal-rollout aggregate` after all shards finish to compute the global metrics.',

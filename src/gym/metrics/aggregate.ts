@@ -31,6 +31,8 @@ export interface AggregateOptions {
   signal: AbortSignal;
   /** What was skipped, who answered, the key metrics. */
   report: (line: string) => void;
+  /** Called when all results are read, with their number. */
+  onLoaded?: (results: number) => void;
 }
 
 /**
@@ -47,9 +49,11 @@ export async function aggregate(options: AggregateOptions): Promise<string | nul
     ...(only !== undefined && { only }),
   });
   try {
+    options.onLoaded?.(read.table.size);
     const { agents, rows } = agentRows(read, report);
     await mkdir(path.dirname(output), { recursive: true });
     if (merge) {
+      report(`Merging shards into ${output}`);
       await writeNewFile(output, async (out) => {
         for (const row of rows) {
           signal.throwIfAborted();
@@ -82,7 +86,7 @@ async function writeAgents(out: NewFile, { agents, ...aggregation }: Aggregation
     await out.write(`${before}\n  {\n    ${indentedEntry(agentRef(agent))}`);
     await out.write(`,\n    ${indentedEntry(['agent_metrics', entry.agent_metrics])}`);
     await out.write(`,\n    ${indentedEntry(['key_metrics', entry.key_metrics])}`);
-    aggregation.report(`Key metrics for ${agent}:\n${indentedJson(entry.key_metrics, 0)}`);
+    aggregation.report(`\nKey metrics for ${agent}:\n${widely(entry.key_metrics)}`);
     await out.write(',\n    "group_level_metrics": ');
     for (const text of entry.groups) {
       aggregation.signal.throwIfAborted();
@@ -93,6 +97,10 @@ async function writeAgents(out: NewFile, { agents, ...aggregation }: Aggregation
   }
   await out.write(before === '' ? ']' : '\n]');
 }
+
+/** As Python's `indent=4`. */
+const widely = (text: string): string =>
+  indentedJson(text, 0).replaceAll(/^ +/gm, (indent) => indent.repeat(2));
 
 const indentedEntry = ([name, text]: [string, string]): string =>
   `${JSON.stringify(name)}: ${indentedJson(text, 2)}`;
