@@ -3,10 +3,11 @@ import type { DescribedReplica } from '../generation/generation-service.js';
 import type { Completion } from '../model/batch-request.js';
 import { BatchId, BatchRequest } from '../model/batch-request.js';
 import { toMs } from '../model/durations.js';
-import { Fault, describeError } from '../model/faults.js';
+import { Fault } from '../model/faults.js';
 import type { Limits } from '../model/limits.js';
 import { invalidBatchRequest, preview, problemsOf } from '../model/problems.js';
 import { slicesOf, talliesOf } from '../model/slices.js';
+import { askEnvironments } from './ask-environments.js';
 import type { Activities, BatchPlan } from './contract.js';
 import type { Dependencies, GenerationPool } from './dependencies.js';
 import type { Tasks } from './read-samples.js';
@@ -96,37 +97,6 @@ function poolFor(
   if (pool !== undefined) return pool;
   const what = `expected one of ${known.services.join(', ')}, got ${preview(generation.service)}`;
   throw invalidBatchRequest([{ where: 'generation.service', what }]);
-}
-
-/**
- * Environments that are away are waited for before the first rollout is started: its generation would be for nothing
- * yet. One that refuses the question is there.
- */
-async function askEnvironments(
-  tasks: Tasks,
-  { dependencies, signal }: { dependencies: Dependencies; signal: AbortSignal },
-): Promise<void> {
-  const ask = async (task: string, question: () => Promise<unknown> | undefined): Promise<void> => {
-    try {
-      await question();
-    } catch (error) {
-      signal.throwIfAborted();
-      if (error instanceof Fault && error.type === 'EnvironmentRejected') return;
-      if (error instanceof Fault) throw error;
-      const message = `environment ${task}: ${describeError(error)}`;
-      throw new Fault({ type: 'EnvironmentUnavailable', message, cause: error });
-    }
-  };
-  const questions = [...tasks].flatMap(([task, agents]) => {
-    const deployed = dependencies.environment(task);
-    if (deployed?.is_asked !== true) return [];
-    const { environment } = deployed;
-    return [
-      ask(task, () => environment.health?.(signal)),
-      ...[...agents].map((agent) => ask(task, () => environment.agent?.health(agent, signal))),
-    ];
-  });
-  await Promise.all(questions);
 }
 
 /**

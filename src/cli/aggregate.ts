@@ -31,6 +31,9 @@ export async function aggregateCommand(args: string[]): Promise<number> {
       urlOf,
       signal,
       report,
+      onLoaded: (results) => {
+        report(`Loaded ${results} rollout record(s) from ${inputs.length} shard(s)`);
+      },
     });
     report(
       `Finished rollout aggregation! View results at:\n` +

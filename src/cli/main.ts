@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { describeError } from '../model/faults.js';
 import { COMMANDS } from './commands.js';
+import { asksForHelp } from './help-asked.js';
 
 const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
 
@@ -31,7 +32,7 @@ async function main([name = '', ...args]: string[]): Promise<number> {
     console.error(`unknown command ${JSON.stringify(name)}\n\n${USAGE}`);
     return 2;
   }
-  if (args.includes('--help') || args.includes('-h')) {
+  if (asksForHelp(args)) {
     console.log(command.usage);
     return 0;
   }

@@ -12,6 +12,7 @@ import type { Deployment } from './collection/deployment.js';
 import { localStore, openDeployment, startLocalDeployment } from './collection/deployment.js';
 import { finish, howToContinue, introduction } from './collection/finish.js';
 import { claimOutput } from './collection/output-claim.js';
+import { checkPaths, mustBeWritable } from './collection/paths-check.js';
 import type { Played } from './collection/play.js';
 import { playBatch } from './collection/play.js';
 import type { Prepared } from './collection/prepare.js';
@@ -34,6 +35,12 @@ export async function collectRollouts(
   const { output_jsonl_fpath } = request.config;
   const { cwd, env, screen } = context;
   const files = collectionFiles(path.resolve(cwd, output_jsonl_fpath));
+  await checkPaths({ config: request.config, files, places: context });
+  const { config: deployment, folder } = request.settings;
+  if (deployment === null) {
+    const hint = ': name another with --folder DIR';
+    await mustBeWritable(folder, { field: '--folder', got: folder, hint });
+  }
   await mkdir(path.dirname(files.main), { recursive: true });
   const release = await claimOutput({ output: files.main, claim_file: files.claim });
   try {
@@ -162,7 +169,7 @@ async function collectOn(
       screen.say(howToContinue(running.state, { deployment }));
       return outcome(130);
     }
-    return outcome(await finish(played, { rows: prepared.rows.length, collecting, agents }));
+    return outcome(await finish(played, { rows: prepared.rows, collecting, agents }));
   } finally {
     await client.close();
   }

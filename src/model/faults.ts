@@ -94,8 +94,11 @@ export function describeError(error: unknown): string {
   let cause = error;
   // A chain may be long, or even a circle.
   for (let depth = 0; depth < 4 && cause instanceof Error; depth++) {
-    if (cause.message !== '' && !texts.includes(cause.message)) texts.push(cause.message);
+    const { message } = cause;
+    // Many a message has its cause's in it.
+    if (message !== '' && !texts.some((text) => text.includes(message))) texts.push(message);
     cause = cause.cause;
   }
-  return texts.length > 0 ? texts.join(': ') : String(error);
+  if (texts.length === 0) return String(error);
+  return texts.reduce((text, next) => `${text}${/[.?!]$/.test(text) ? '' : ':'} ${next}`);
 }

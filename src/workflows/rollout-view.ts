@@ -10,6 +10,7 @@ import { rolloutProgressQuery, waitingSignal } from './messages.js';
 import {
   RolloutAgent,
   RolloutAttempt,
+  RolloutKey,
   RolloutOutcome,
   RolloutPolicyVersion,
   RolloutReward,
@@ -82,13 +83,17 @@ export function showRollout(): RolloutView {
 }
 
 /** As NeMo Gym names a row: task and rollout. */
-const describeAgent = ({ name, task_index, rollout_index, attempt }: AgentPlan): string =>
-  `${name} · ${task_index}-${rollout_index}${attempt > 0 ? ` · attempt ${attempt}` : ''}`;
+const keyOf = ({ task_index, rollout_index }: AgentPlan): string =>
+  `${task_index}-${rollout_index}`;
 
-const agentAttributes = ({ name, task_index, attempt }: AgentPlan) => [
-  { key: RolloutAgent, value: name },
-  { key: RolloutTaskIndex, value: task_index },
-  { key: RolloutAttempt, value: attempt },
+const describeAgent = (plan: AgentPlan): string =>
+  `${plan.name} · ${keyOf(plan)}${plan.attempt > 0 ? ` · attempt ${plan.attempt}` : ''}`;
+
+const agentAttributes = (plan: AgentPlan) => [
+  { key: RolloutAgent, value: plan.name },
+  { key: RolloutTaskIndex, value: plan.task_index },
+  { key: RolloutAttempt, value: plan.attempt },
+  { key: RolloutKey, value: keyOf(plan) },
 ];
 
 const PHASES: Record<TurnProgress['phase'], (turn: number) => string> = {

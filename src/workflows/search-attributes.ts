@@ -9,10 +9,11 @@ export const RolloutPolicyVersion = { name: 'RolloutPolicyVersion', type: 'KEYWO
 export const RolloutReward = { name: 'RolloutReward', type: 'DOUBLE' } as const;
 export const RolloutTurns = { name: 'RolloutTurns', type: 'INT' } as const;
 
-/** Of rollouts that an agent plays: its name, and the row's `_ng_task_index` and `_ng_attempt_index`. */
+/** Of rollouts that an agent plays: its name, and the row's `_ng_task_index`, `_ng_attempt_index`, and name `<task>-<rollout>`. */
 export const RolloutAgent = { name: 'RolloutAgent', type: 'KEYWORD' } as const;
 export const RolloutTaskIndex = { name: 'RolloutTaskIndex', type: 'INT' } as const;
 export const RolloutAttempt = { name: 'RolloutAttempt', type: 'INT' } as const;
+export const RolloutKey = { name: 'RolloutKey', type: 'KEYWORD' } as const;
 
 export const SEARCH_ATTRIBUTES = [
   RolloutTask,
@@ -23,4 +24,5 @@ export const SEARCH_ATTRIBUTES = [
   RolloutAgent,
   RolloutTaskIndex,
   RolloutAttempt,
+  RolloutKey,
 ] as const;

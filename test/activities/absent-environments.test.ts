@@ -4,6 +4,7 @@ import type { TestContext } from 'node:test';
 import { Fault } from '../../src/model/faults.js';
 import type { Bench, FailureSeen, Parts } from '../fakes/activity-bench.js';
 import { activityBench } from '../fakes/activity-bench.js';
+import { scriptedAgent } from '../fakes/scripted-agent.js';
 import { scriptedEnvironment } from '../fakes/scripted-environment.js';
 import { BATCH, sampleOf } from '../fakes/temporary-store.js';
 
@@ -52,5 +53,35 @@ describe('a batch whose environment is away', () => {
     const bench = await benchWith(t, { is_asked: false, health });
     const { error } = await bench.run('planBatch', { input, workflow_id: BATCH });
     assert.equal(error, undefined);
+  });
+});
+
+describe('a batch of agents', () => {
+  const sampleFor = (agent: string, index: number): object => ({
+    message_log: [],
+    task_name: 'task',
+    extra_env_info: { agent, task_index: index, rollout_index: 0, row: '{}' },
+  });
+  const samples = ['near', 'far', 'farther'].map(sampleFor);
+  const planned = async (t: TestContext, { away }: { away: string[] }) => {
+    const agent = scriptedAgent([]);
+    for (const name of away) agent.away.add(name);
+    const bench = await activityBench(t, { environments: { task: agent.environment } });
+    const { error } = await bench.run('planBatch', { input: { samples }, workflow_id: BATCH });
+    assert.deepEqual(agent.asked, ['near', 'far', 'farther']);
+    return error as FailureSeen | undefined;
+  };
+
+  test('is planned as soon as one of them answers: the rollouts of the others wait by themselves', async (t) => {
+    assert.equal(await planned(t, { away: ['near', 'farther'] }), undefined);
+  });
+
+  test('waits while none answers, and says which are away', async (t) => {
+    const error = await planned(t, { away: ['near', 'far', 'farther'] });
+    assert.equal(error?.type, 'EnvironmentUnavailable');
+    assert.match(
+      error.message,
+      /no agent of this batch answers: near, far, farther \(GET http:\/\/agent\/ failed: refused\)$/,
+    );
   });
 });

@@ -63,7 +63,8 @@ describe('temporal-rollout aggregate', () => {
       /^rs1\.jsonl, line 2 is skipped: 0-0 stands in rs0\.jsonl, line 2 already$/m,
     );
     assert.match(stdout, /^no head server: all metrics are computed here \(.*ECONNREFUSED/m);
-    assert.match(stdout, /^Key metrics for simple_agent:\n\{\n {2}"mean\/reward": 1\.0,$/m);
+    assert.match(stdout, /^Loaded 4 rollout record\(s\) from 2 shard\(s\)\n(?:.*\n)*Merging shards into all\/out\.jsonl$/m); // prettier-ignore
+    assert.match(stdout, /^Key metrics for simple_agent:\n\{\n {4}"mean\/reward": 1\.0,$/m);
     assert.match(
       stdout,
       /^Merged rollouts: all\/out\.jsonl\nAggregate metrics: all\/out_aggregate_metrics\.json$/m,

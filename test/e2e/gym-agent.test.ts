@@ -172,8 +172,8 @@ describe('a batch that an agent server plays', { timeout: 120_000 }, () => {
     );
     const { agent: runs, total_reward } = await trajectoryOf(10);
     assert.deepEqual(
-      ['RolloutAgent', 'RolloutTaskIndex', 'RolloutAttempt', 'RolloutReward', 'RolloutOutcome'].map((name) => attributes[name]),
-      ['simple_agent', 5, runs.run?.attempt, total_reward, 'terminated'],
+      ['RolloutAgent', 'RolloutKey', 'RolloutTaskIndex', 'RolloutAttempt', 'RolloutReward', 'RolloutOutcome'].map((name) => attributes[name]),
+      ['simple_agent', '5-0', 5, runs.run?.attempt, total_reward, 'terminated'],
     ); // prettier-ignore
     const history = await handle.fetchHistory();
     await Worker.runReplayHistory({ workflowBundle: BUNDLE }, history);

@@ -12,6 +12,8 @@ export interface ScriptedAgent {
   asked: string[];
   /** While it is set, the server is not there. */
   isAway: boolean;
+  /** Names of agents whose servers are not there. */
+  away: Set<string>;
   checkPlayed: () => void;
 }
 
@@ -24,6 +26,7 @@ export function scriptedAgent(runs: ScriptedRun[]): ScriptedAgent {
     requests: [],
     asked: [],
     isAway: false,
+    away: new Set(),
     checkPlayed: () => {
       if (left.length > 0) throw new Error(`${left.length} runs were not asked for`);
     },
@@ -33,7 +36,7 @@ export function scriptedAgent(runs: ScriptedRun[]): ScriptedAgent {
       agent: {
         health: (name) => {
           agent.asked.push(name);
-          if (!agent.isAway) return Promise.resolve(URL_OF_AGENT);
+          if (!agent.isAway && !agent.away.has(name)) return Promise.resolve(URL_OF_AGENT);
           const facts = { message: 'GET http://agent/ failed: refused', at: URL_OF_AGENT };
           return Promise.reject(new Fault({ type: 'EnvironmentUnavailable', ...facts }));
         },

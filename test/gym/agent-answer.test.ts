@@ -96,7 +96,7 @@ describe('the agent server’s own metrics', () => {
   }
 ]`,
     );
-    assert.deepEqual(said, ['Key metrics for ag:\n{\n  "arena/score": 61.0\n}']);
+    assert.deepEqual(said, ['\nKey metrics for ag:\n{\n    "arena/score": 61.0\n}']);
   });
 
   const refusals: [string, Handler, RegExp][] = [

@@ -162,7 +162,7 @@ describe('the aggregate metrics of shards', () => {
       entries.map((entry) => objectAt(entry, 'agent_ref')['name']),
       ['ag', 'other'],
     );
-    assert.ok(said.every((line) => line.startsWith('Key metrics')));
+    assert.ok(said.every((line) => line.startsWith('\nKey metrics')));
   });
 
   test('torn lines, blank lines, failures and results without a place are skipped, reported by file and line, ten of them', async (t) => {

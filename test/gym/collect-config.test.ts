@@ -232,6 +232,18 @@ describe('what upstream accepts and is without effect here', () => {
     assert.match(formatJson(gym['simple']!), /"url":"http:\/\/j"/);
   });
 
+  test('fields of its sibling commands, and of older releases', async () => {
+    const { notes } = await collect(
+      ...IN_OUT,
+      ...['+benchmark=omniscience', '+help=false', '+rollouts_jsonl_fpath=r', '+input_glob=x'],
+    );
+    const idle = ['benchmark', 'help', 'rollouts_jsonl_fpath', 'input_glob'];
+    assert.deepEqual(notes, [`without effect here: ${idle.join(', ')}`]);
+    const args = ['--inputs', 'i', '--rollouts', 'r', '+pass_threshold=1.0'];
+    const profile = await parseProfile({ args, cwd: directory.path, env: {} });
+    assert.deepEqual(profile.notes, ['without effect here: pass_threshold']);
+  });
+
   test("an interpolation that fails matters only in the command's own fields", async () => {
     await collect('+config_paths=[servers.yaml]', ...IN_OUT);
     await refuses(

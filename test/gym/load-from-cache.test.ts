@@ -144,11 +144,40 @@ describe('changed inputs', () => {
     );
   });
 
-  test('at most ten are named', async () => {
-    const many = Array.from({ length: 13 }, (_, task) => row(task));
-    const found = await changes(many, []);
+  test('one field that changed in many rows is one line', async () => {
+    const three = (more: (task: number) => string): string[] =>
+      [0, 1, 2].map((task) => row(task, more(task)));
+    const cached = three(() => ', "t": 1');
+    assert.deepEqual(
+      await changes(
+        cached,
+        three(() => ', "t": 2'),
+      ),
+      ['all 3 rows: t was 1, is 2'],
+    );
+    assert.deepEqual(
+      await changes(
+        cached,
+        three((task) => `, "t": ${task + 5}`),
+      ),
+      ['all 3 rows: t was 1, is 5 in row 0-0'],
+    );
+    assert.deepEqual(
+      await changes(
+        cached,
+        three((task) => (task < 2 ? ', "t": 2' : ', "t": 1')),
+      ),
+      ['row 0-0 and 1 more: t was 1, is 2'],
+    );
+    assert.deepEqual(await changes(cached, cached.slice(2)), ['row 0-0 and 1 more: are gone']);
+  });
+
+  test('at most ten fields are named', async () => {
+    const many = (value: number): string[] =>
+      Array.from({ length: 13 }, (_, task) => row(task, `, "f${task}": ${value}`));
+    const found = await changes(many(1), many(2));
     assert.equal(found.length, 11);
-    assert.equal(found.at(-1), '… and 3 more rows');
+    assert.equal(found.at(-1), '… and 3 more fields');
   });
 
   test('rows that were lost with a torn line are no change', async () => {

@@ -22,6 +22,8 @@ after(() => directory.remove());
 
 const ROW = '{"responses_create_params": {"input": "q"}}';
 
+const said: string[] = [];
+
 async function rowsOf(text: string, config: JsonObject = {}): Promise<GymRow[]> {
   await writeFile(path.join(directory.path, 'in.jsonl'), text);
   const given = {
@@ -33,7 +35,7 @@ async function rowsOf(text: string, config: JsonObject = {}): Promise<GymRow[]> 
   return materialize(RolloutCollectionConfig.parse(given), {
     cwd: directory.path,
     env: {},
-    say: () => undefined,
+    say: (line) => void said.push(line),
     warn: () => undefined,
   });
 }
@@ -210,6 +212,11 @@ describe('skills', () => {
     assert.deepEqual(comparable(ref), golden.skills_ref);
     const [row] = await rowsOf(ROW, { skills: { path: 'lib' } });
     assert.deepEqual(row!.row['skills_ref'], ref);
+    const names = ref.skills.map(({ name }) => name).join(', ');
+    assert.equal(
+      said.at(-1),
+      `Using skills from lib (hash=${ref.hash}, ${ref.skills.length} skill(s): ${names})`,
+    );
   });
 
   test('what is wrong with a directory is said with its path', async () => {

@@ -52,6 +52,7 @@ describe('the Temporal dev server', () => {
     const names = [
       'RolloutAgent',
       'RolloutAttempt',
+      'RolloutKey',
       'RolloutOutcome',
       'RolloutPolicyVersion',
       'RolloutReward',

@@ -47,6 +47,16 @@ describe('describeError', () => {
     );
   });
 
+  test('a cause that stands in a text already is not told again, and a sentence ends as it does', () => {
+    const cause = new Error('connect ECONNREFUSED 127.0.0.1:1');
+    const failed = new Error(`GET / failed: ${cause.message}`, { cause });
+    assert.equal(describeError(failed), 'GET / failed: connect ECONNREFUSED 127.0.0.1:1');
+    assert.equal(
+      describeError(new Error('Is it up?', { cause })),
+      'Is it up? connect ECONNREFUSED 127.0.0.1:1',
+    );
+  });
+
   test('it ends on causes that go round', () => {
     const error = new Error('round');
     error.cause = error;

@@ -3,9 +3,10 @@ import type { Agents } from '../../environments/gym-agent/agents.js';
 import { aggregate } from '../metrics/aggregate.js';
 import type { Collecting } from './request.js';
 import { linesOf } from '../lines.js';
-import { rolloutName } from '../row.js';
 import type { Deployment } from './deployment.js';
 import type { Played } from './play.js';
+import type { GymRow } from '../row.js';
+import { rolloutName } from '../row.js';
 import { heldKeyOf } from './result-file.js';
 import type { CollectionState } from './state.js';
 
@@ -39,43 +40,26 @@ export function howToContinue(
     : `Batch ${batch_id} goes on without this command: the same command with +resume_from_cache=true collects its results.`;
 }
 
-/** Aggregates and says what came of it. Returns the exit code. */
-export async function finish(
-  played: Played | null,
-  {
-    rows,
-    collecting,
-    agents,
-  }: {
-    /** Of the collection. */
-    rows: number;
-    collecting: Pick<
-      Collecting,
-      'request' | 'files' | 'shown' | 'screen' | 'signal' | 'max_attempts'
-    >;
-    agents: Pick<Agents, 'urlOf'>;
-  },
-): Promise<number> {
-  const { request, files, shown, screen, signal, max_attempts } = collecting;
+interface Ending {
+  /** Of the collection. */
+  rows: readonly GymRow[];
+  collecting: Pick<
+    Collecting,
+    'request' | 'files' | 'shown' | 'screen' | 'signal' | 'max_attempts'
+  >;
+  agents: Pick<Agents, 'urlOf'>;
+}
+
+/** Aggregates the results of the collection's rows and says what came of it. Returns the exit code. */
+export async function finish(played: Played | null, ending: Ending): Promise<number> {
+  const { rows, collecting } = ending;
+  const { files, shown, screen, max_attempts } = collecting;
   const { say } = screen;
-  const results = await countResults(files.main);
+  const names = new Set(rows.map(({ key }) => rolloutName(key)));
+  const results = await countResults(files.main, names);
   const problems = problemsOf(played, { results });
-  let metrics: string | null = null;
-  if (request.config.disable_aggregation) {
-    say(
-      'Skipping aggregate-metrics computation because disable_aggregation=True. Run `temporal-rollout aggregate` after all shards finish to compute the global metrics.',
-    );
-  } else if (results > 0) {
-    say('Computing aggregate metrics');
-    const urlOf = (agent: string): Promise<string | null> => agents.urlOf(agent, signal);
-    metrics = await aggregate({
-      inputs: [files.main],
-      output: files.main,
-      urlOf,
-      signal,
-      report: say,
-    });
-  }
+  say('Sorting results to ensure consistent ordering');
+  const metrics = await metricsOf(names, { ...ending, results });
   say(
     [
       'Finished rollout collection! View results at:',
@@ -90,11 +74,42 @@ export async function finish(
       `${rowsText(failed)} failed: see ${shown.failures}; no metric counts them. A row is played again until ${max_attempts} collections have failed it, or one for good.`,
     );
   }
-  if (results < rows) {
-    say(warningOf({ rows, results, has_metrics: metrics !== null, is_over: played === null }));
+  if (results < rows.length) {
+    say(
+      warningOf({
+        rows: rows.length,
+        results,
+        has_metrics: metrics !== null,
+        is_over: played === null,
+      }),
+    );
   }
   for (const problem of problems) say(problem);
   return problems.length === 0 ? 0 : 1;
+}
+
+/** Of these rows' results alone; null: none. */
+async function metricsOf(
+  names: ReadonlySet<string>,
+  { collecting, agents, results }: Ending & { results: number },
+): Promise<string | null> {
+  const { request, files, screen, signal } = collecting;
+  if (request.config.disable_aggregation) {
+    screen.say(
+      'Skipping aggregate-metrics computation because disable_aggregation=True. Run `temporal-rollout aggregate` after all shards finish to compute the global metrics.',
+    );
+    return null;
+  }
+  if (results === 0) return null;
+  screen.say('Computing aggregate metrics');
+  return await aggregate({
+    inputs: [files.main],
+    only: names,
+    output: files.main,
+    urlOf: (agent) => agents.urlOf(agent, signal),
+    signal,
+    report: screen.say,
+  });
 }
 
 /** A score over a quietly smaller sample misleads (Gym PR #2883). */
@@ -135,12 +150,12 @@ function problemsOf(played: Played | null, { results }: { results: number }): st
   ];
 }
 
-/** Rows that have one. */
-async function countResults(file: string): Promise<number> {
-  const names = new Set<string>();
+/** Of these rows, those that have one. */
+async function countResults(file: string, names: ReadonlySet<string>): Promise<number> {
+  const found = new Set<string>();
   for await (const line of linesOf(file)) {
     const held = heldKeyOf(line);
-    if (held !== null) names.add(rolloutName(held.key));
+    if (held !== null && names.has(rolloutName(held.key))) found.add(rolloutName(held.key));
   }
-  return names.size;
+  return found.size;
 }

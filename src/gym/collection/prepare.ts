@@ -41,6 +41,7 @@ export async function prepare(
     const rows = await checkedRows(cached, { request, context });
     const is_ours = earlier !== null && earlier.rows_sha256 === rowsSha256(rows);
     if (has_main || is_ours) {
+      refuseNoRows(rows, shown.materialized);
       return { kind: 'resumed', rows, earlier, is_ours, is_mended: !cached.whole, has_main };
     }
   }
@@ -57,7 +58,15 @@ export async function prepare(
     }
   }
   const rows = await materialize(config, materializing(context));
+  refuseNoRows(rows, config.input_jsonl_fpath);
   return { kind: 'fresh', rows, earlier, is_ours: false, is_mended: false, has_main };
+}
+
+/** Nothing would come out, and what came out before would be gone. */
+function refuseNoRows(rows: readonly GymRow[], file: string): void {
+  if (rows.length === 0) {
+    throw new Error(`'${file}' has no rows: expected at least one JSON object, each on a line`);
+  }
 }
 
 const materializing = ({ cwd, env, screen: { say } }: CollectionContext) => ({

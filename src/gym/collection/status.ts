@@ -51,11 +51,15 @@ function meansLines({ agents }: Tally): Line[] {
     .map(([name, agent]): Line => {
       const means = meansOf(agent)
         .slice(0, MEANS_SHOWN)
-        .map(([key, mean]) => `${key} ${formatNumber(mean)}`);
+        .map(([key, mean]) => `${key} ${meanText(mean)}`);
       const count = `${formatNumber(agent.done)}/${formatNumber(agent.total)}`;
       return [`${name} ${count}   ${means.join('   ')}`];
     });
 }
+
+/** About four digits: a mean of bytes or times does not push the others off the line. */
+const meanText = (mean: number): string =>
+  Math.abs(mean) < 1e6 ? formatNumber(mean) : mean.toPrecision(4).replace('e+', 'e');
 
 /** The rows that play longest. */
 function stragglers({ running, nowS }: CollectionView): string[] {

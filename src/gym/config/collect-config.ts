@@ -47,53 +47,46 @@ export interface ParsedCommand<T> {
   notes: string[];
 }
 
-const E2E_ONLY = ['split', 'reuse_existing_data_preparation'];
+/** Fields of all of these commands: each takes the others' without effect. */
+const FIELDS = [
+  ...Object.keys(RolloutCollectionConfig.shape),
+  ...Object.keys(E2ERolloutCollectionConfig.shape),
+  ...Object.keys(RolloutAggregationConfig.shape),
+  ...Object.keys(RewardProfileConfig.shape),
+];
 
 /** `temporal-rollout collect`: the arguments of `ng_collect_rollouts` and of `gym eval run --no-serve`. Throws with everything that is wrong. */
 export const parseCollect = (
   command: CommandArguments,
 ): Promise<ParsedCommand<RolloutCollectionConfig>> =>
-  parseCommand(command, { flags: RUN_FLAGS, schema: RolloutCollectionConfig, siblings: E2E_ONLY });
+  parseCommand(command, { flags: RUN_FLAGS, schema: RolloutCollectionConfig });
 
 /** `temporal-rollout collect-e2e`: those of `ng_e2e_collect_rollouts` and of `gym eval run`. */
 export const parseE2E = (
   command: CommandArguments,
 ): Promise<ParsedCommand<E2ERolloutCollectionConfig>> =>
-  parseCommand(command, {
-    flags: RUN_FLAGS,
-    schema: E2ERolloutCollectionConfig,
-    siblings: ['input_jsonl_fpath'],
-  });
+  parseCommand(command, { flags: RUN_FLAGS, schema: E2ERolloutCollectionConfig });
 
 /** `temporal-rollout aggregate`: those of `gym eval aggregate`. */
 export const parseAggregate = (
   command: CommandArguments,
 ): Promise<ParsedCommand<RolloutAggregationConfig>> =>
-  parseCommand(command, {
-    flags: AGGREGATE_FLAGS,
-    schema: RolloutAggregationConfig,
-    siblings: Object.keys(E2ERolloutCollectionConfig.shape).concat('input_jsonl_fpath'),
-  });
+  parseCommand(command, { flags: AGGREGATE_FLAGS, schema: RolloutAggregationConfig });
 
 /** `temporal-rollout profile`: those of `gym eval profile`. */
 export const parseProfile = (
   command: CommandArguments,
 ): Promise<ParsedCommand<RewardProfileConfig>> =>
-  parseCommand(command, {
-    flags: PROFILE_FLAGS,
-    schema: RewardProfileConfig,
-    siblings: Object.keys(E2ERolloutCollectionConfig.shape).concat('input_jsonl_fpath'),
-  });
+  parseCommand(command, { flags: PROFILE_FLAGS, schema: RewardProfileConfig });
 
 interface CommandKind<T extends z.ZodObject> {
   flags: Flags;
   schema: T;
-  siblings: string[];
 }
 
 async function parseCommand<T extends z.ZodObject>(
   { args, cwd, env, own = [] }: CommandArguments,
-  { flags, ...picking }: CommandKind<T>,
+  { flags, schema }: CommandKind<T>,
 ): Promise<ParsedCommand<z.output<T>>> {
   const line = readCommandLine(args, { flags, own });
   const places = { cwd, env: withSearchDirs(env, line.search_dirs) };
@@ -102,7 +95,7 @@ async function parseCommand<T extends z.ZodObject>(
   for (const asset of line.assets) files.push(await assetConfig(asset, places));
   const overrides = withConfigs(line.overrides, files);
   const gym = await loadGymConfig({ args: overrides, ...places });
-  const { fields, notes } = pickFields(gym, picking);
+  const { fields, notes } = pickFields(gym, { schema, siblings: FIELDS });
   return {
     config: fields,
     head_server: headServerOf(gym.config),

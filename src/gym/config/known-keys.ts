@@ -6,7 +6,7 @@ import { isObject } from '../../model/lossless-json.js';
 /** They matter here: where the servers are, and which files are read. */
 export const EFFECTIVE_KEYS = new Set(['config_paths', 'head_server', 'default_host']);
 
-/** They concern servers, installation, exporters and other commands: accepted, without effect on a collection. */
+/** They concern servers, installation, exporters and other commands, or are of older releases: accepted, without effect on a collection. */
 const WITHOUT_EFFECT = new Set(
   `entrypoint disallowed_ports head_server_deps python_version pip_install_verbose use_absolute_ip uv_pip_set_python
   skip_venv_if_present hf_token ray_head_node_address port_range_low port_range_high dry_run
@@ -16,7 +16,9 @@ const WITHOUT_EFFECT = new Set(
   error_on_almost_servers should_download mode data_source output_dirpath overwrite_metrics_conflicts
   use_cached_prepared_benchmarks num_prepare_benchmark_processes prepare_script_args wandb_project wandb_name
   wandb_api_key mlflow_tracking_uri mlflow_tracking_token mlflow_experiment_name mlflow_run_name
-  profiling_enabled profiling_results_dirpath uvicorn_logging_show_200_ok hydra`.split(/\s+/),
+  profiling_enabled profiling_results_dirpath uvicorn_logging_show_200_ok hydra h help benchmark pass_threshold json_format should_validate_data`.split(
+    /\s+/,
+  ),
 );
 
 export const hasNoEffect = (key: string): boolean =>

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { createHeadServer } from '../../environments/gym-agent/head-server.js';
 import { createHttpCall } from '../../environments/http-call.js';
 import { Fault } from '../../model/faults.js';
@@ -45,6 +46,8 @@ export async function lookAtServers({
   signal,
 }: ServersToCheck): Promise<ServersSeen> {
   const head = createHeadServer({ url: head_server });
+  // As many as there are servers listen at once, each until it was looked at.
+  setMaxListeners(0, signal);
   try {
     const config = await head.globalConfig(signal).catch((error: unknown) => {
       signal.throwIfAborted();

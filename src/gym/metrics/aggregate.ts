@@ -16,6 +16,8 @@ export interface AggregateOptions {
   inputs: readonly string[];
   /** `output_jsonl_fpath`, after which the metrics file is named. */
   output: string;
+  /** Names of the rows whose results count; without them all do. */
+  only?: ReadonlySet<string>;
   /** Writes the results there too, sorted by key. */
   merge?: boolean;
   /** Of metrics that are computed here: the field of the extracted answer, for majority@k. */
@@ -29,6 +31,8 @@ export interface AggregateOptions {
   signal: AbortSignal;
   /** What was skipped, who answered, the key metrics. */
   report: (line: string) => void;
+  /** Called when all results are read, with their number. */
+  onLoaded?: (results: number) => void;
 }
 
 /**
@@ -37,14 +41,19 @@ export interface AggregateOptions {
  * are read one at a time and the file is written as it is made. Returns its path; null: there are no results.
  */
 export async function aggregate(options: AggregateOptions): Promise<string | null> {
-  const { inputs, output, merge = false, signal, report } = options;
+  const { inputs, output, merge = false, only, signal, report } = options;
   const { answer_key = null, subset_key = null } = options;
   const label_keys = [answer_key, subset_key].filter((key) => key !== null);
-  const read = await readRows({ files: inputs, signal, report, results: true, label_keys });
+  const read = await readRows({
+    ...{ files: inputs, signal, report, results: true, label_keys },
+    ...(only !== undefined && { only }),
+  });
   try {
+    options.onLoaded?.(read.table.size);
     const { agents, rows } = agentRows(read, report);
     await mkdir(path.dirname(output), { recursive: true });
     if (merge) {
+      report(`Merging shards into ${output}`);
       await writeNewFile(output, async (out) => {
         for (const row of rows) {
           signal.throwIfAborted();
@@ -77,7 +86,7 @@ async function writeAgents(out: NewFile, { agents, ...aggregation }: Aggregation
     await out.write(`${before}\n  {\n    ${indentedEntry(agentRef(agent))}`);
     await out.write(`,\n    ${indentedEntry(['agent_metrics', entry.agent_metrics])}`);
     await out.write(`,\n    ${indentedEntry(['key_metrics', entry.key_metrics])}`);
-    aggregation.report(`Key metrics for ${agent}:\n${indentedJson(entry.key_metrics, 0)}`);
+    aggregation.report(`\nKey metrics for ${agent}:\n${widely(entry.key_metrics)}`);
     await out.write(',\n    "group_level_metrics": ');
     for (const text of entry.groups) {
       aggregation.signal.throwIfAborted();
@@ -88,6 +97,10 @@ async function writeAgents(out: NewFile, { agents, ...aggregation }: Aggregation
   }
   await out.write(before === '' ? ']' : '\n]');
 }
+
+/** As Python's `indent=4`. */
+const widely = (text: string): string =>
+  indentedJson(text, 0).replaceAll(/^ +/gm, (indent) => indent.repeat(2));
 
 const indentedEntry = ([name, text]: [string, string]): string =>
   `${JSON.stringify(name)}: ${indentedJson(text, 2)}`;

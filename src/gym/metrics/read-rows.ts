@@ -6,6 +6,7 @@ import { createLabels, type Labels } from './labels.js';
 import { createLineIndex, type LineIndex } from './line-index.js';
 import { createProblemList } from './problem-list.js';
 import { agentOf, cellsOf, rowKeyOf, type RolloutCells } from './rollout-cells.js';
+import { rolloutName } from '../row.js';
 import { createRolloutTable, type RolloutTable } from './rollout-table.js';
 
 /** The rows of some files: row n of the table is row n of the index. */
@@ -23,6 +24,8 @@ export interface ReadRowsOptions {
   report: (line: string) => void;
   /** Of results: their numbers are kept, and failures, which are none, are skipped. */
   results: boolean;
+  /** Names of the rows that are kept; others are skipped. */
+  only?: ReadonlySet<string>;
   /** A line that cannot be used is an error, as it is for upstream. */
   strict?: boolean;
   /** Top-level fields whose values are kept to be compared. */
@@ -31,7 +34,7 @@ export interface ReadRowsOptions {
 
 /** One line at a time; what is kept of it are its numbers and its place. */
 export async function readRows(options: ReadRowsOptions): Promise<ReadRows> {
-  const { files, signal, report, results, strict = false, label_keys = [] } = options;
+  const { files, signal, report, strict = false, label_keys = [] } = options;
   const table = createRolloutTable();
   const index = createLineIndex(files);
   const labels = label_keys.map((key) => ({ key, ...createLabels() }));
@@ -39,7 +42,7 @@ export async function readRows(options: ReadRowsOptions): Promise<ReadRows> {
   for (const [file, name] of files.entries()) {
     await eachLine(name, (line) => {
       signal.throwIfAborted();
-      const read = readLine(line.text, results);
+      const read = readLine(line.text, options);
       if ('problem' in read) {
         if (strict && read.malformed) throw new Error(malformed({ name, line, ...read }));
         problems.add(`${name}, line ${line.number} is skipped: ${read.problem}`);
@@ -69,7 +72,10 @@ type ReadLine =
   | { row: RolloutCells; agent: string | null; members: Members }
   | { problem: string; malformed: boolean };
 
-function readLine(text: string, results: boolean): ReadLine {
+function readLine(
+  text: string,
+  { results, only }: Pick<ReadRowsOptions, 'results' | 'only'>,
+): ReadLine {
   if (text.trim() === '') return { problem: 'it is blank', malformed: false };
   let members: Members | null;
   try {
@@ -86,6 +92,10 @@ function readLine(text: string, results: boolean): ReadLine {
   }
   if (results && isFailure(members)) {
     return { problem: 'it is a failure, which has no reward', malformed: false };
+  }
+  if (only?.has(rolloutName(key)) === false) {
+    const problem = `a result of ${rolloutName(key)}, which is no row of this collection`;
+    return { problem, malformed: false };
   }
   const row = results ? cellsOf(members, key) : { key, cells: [] };
   return { row, agent: agentOf(members), members };

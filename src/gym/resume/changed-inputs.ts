@@ -2,10 +2,10 @@ import { isLosslessNumber } from 'lossless-json';
 import type { Json } from '../../model/lossless-json.js';
 import { formatJson, isObject } from '../../model/lossless-json.js';
 import { ATTEMPT_INDEX } from '../keys.js';
-import type { GymRow } from '../row.js';
+import type { GymRow, RowKey } from '../row.js';
 import { rolloutName } from '../row.js';
 
-/** Changes that are named one by one. */
+/** Fields that are named one by one. */
 const MOST_NAMED = 10;
 /** Characters of a value that are shown. */
 const MOST_SHOWN = 60;
@@ -19,30 +19,62 @@ export interface Inputs {
   whole?: boolean;
 }
 
-/** What differs, by row and field, at most ten of them; `[]`: nothing. The order of rows, and how numbers are written, do not count. */
+const IS_NEW = 'is new';
+const IS_GONE = 'is gone';
+
+/** What changed of some rows: the same field, or that they are new or gone. */
+interface Change {
+  /** Of the first row. */
+  text: string;
+  first: RowKey;
+  rows: number;
+  /** Do all of them have the first one's text? */
+  alike: boolean;
+}
+
+/** What differs, by field and the first row, at most ten fields; `[]`: nothing. The order of rows, and how numbers are written, do not count. */
 export function changedInputs({ cached, now, whole = true }: Inputs): string[] {
   const before = new Map(cached.map((row) => [rolloutName(row.key), row]));
   const after = new Map(now.map((row) => [rolloutName(row.key), row]));
-  const changes: string[] = [];
-  for (const [name, { row }] of after) {
+  const changes = new Map<string, Change>();
+  const add = (what: string, { text, key }: { text: string; key: RowKey }): void => {
+    const known = changes.get(what);
+    if (known === undefined) changes.set(what, { text, first: key, rows: 1, alike: true });
+    else {
+      known.rows += 1;
+      known.alike &&= known.text === text;
+    }
+  };
+  for (const [name, { key, row }] of after) {
     const old = before.get(name);
     if (old !== undefined) {
       const [difference] = differences(old.row, { value: row, path: '' });
-      if (difference !== undefined) changes.push(`row ${name}: ${difference}`);
+      if (difference !== undefined) add(`field ${difference.path}`, { text: difference.text, key });
     } else if (whole) {
-      changes.push(`row ${name}: is new`);
+      add('new', { text: IS_NEW, key });
     }
   }
-  for (const name of before.keys()) if (!after.has(name)) changes.push(`row ${name}: is gone`);
-  if (changes.length <= MOST_NAMED) return changes;
-  return [...changes.slice(0, MOST_NAMED), `… and ${changes.length - MOST_NAMED} more rows`];
+  for (const [name, { key }] of before) if (!after.has(name)) add('gone', { text: IS_GONE, key });
+  const texts = [...changes.values()].map((change) => textOf(change, after.size));
+  if (texts.length <= MOST_NAMED) return texts;
+  return [...texts.slice(0, MOST_NAMED), `… and ${texts.length - MOST_NAMED} more fields`];
+}
+
+function textOf({ text, first, rows, alike }: Change, all: number): string {
+  const name = rolloutName(first);
+  if (rows === 1) return `row ${name}: ${text}`;
+  const several = `row ${name} and ${rows - 1} more`;
+  if (text === IS_NEW) return `${several}: are new`;
+  if (text === IS_GONE) return `${several}: are gone`;
+  const which = rows === all ? `all ${rows} rows` : several;
+  return alike ? `${which}: ${text}` : `${which}: ${text} in row ${name}`;
 }
 
 /** The first comes soonest: nothing beyond it is looked for. */
 function* differences(
   old: Json | undefined,
   { value, path }: { value: Json | undefined; path: string },
-): Iterable<string> {
+): Iterable<{ path: string; text: string }> {
   if (isObject(old) && isObject(value)) {
     for (const key of new Set([...Object.keys(old), ...Object.keys(value)])) {
       if (path === '' && key === ATTEMPT_INDEX) continue;
@@ -54,7 +86,7 @@ function* differences(
       yield* differences(item, { value: value[index], path: `${path}.${index}` });
     }
   } else if (!isSame(old, value)) {
-    yield `${path} was ${shown(old)}, is ${shown(value)}`;
+    yield { path, text: `${path} was ${shown(old)}, is ${shown(value)}` };
   }
 }
 

@@ -19,7 +19,7 @@ import type { GymRow } from '../row.js';
 import { exists, resolveUnderRoots } from '../config/search-roots.js';
 import type { Places } from '../config/search-roots.js';
 import { withSeed } from './seed.js';
-import { skillsRef } from './skills.js';
+import { skillsRef, usingSkills } from './skills.js';
 
 export interface MaterializeDependencies extends Places {
   /** What upstream prints. */
@@ -50,6 +50,7 @@ export async function materialize(
   const prompt =
     config.prompt_config === null ? null : await loadPrompt(config.prompt_config, dependencies);
   const skills = config.skills === null ? null : await skillsRef(config.skills.path, dependencies);
+  if (skills !== null) say(usingSkills(skills));
   const file = await resolveUnderRoots(config.input_jsonl_fpath, dependencies);
   if (!(await exists(file))) {
     throw new Error(

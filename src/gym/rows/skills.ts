@@ -13,7 +13,18 @@ import { parseYaml } from '../config/yaml-text.js';
 const HASH_DIGITS = 12;
 
 /** The `skills_ref` that rows and results carry: `{path, hash, skills: [{name, description, version}]}`. */
-export async function skillsRef(directory: string, places: Places): Promise<JsonObject> {
+export interface SkillsRef extends JsonObject {
+  path: string;
+  hash: string;
+  skills: (JsonObject & { name: string })[];
+}
+
+/** Upstream's text. */
+export const usingSkills = ({ path, hash, skills }: SkillsRef): string =>
+  `Using skills from ${path} (hash=${hash}, ${skills.length} skill(s): ${skills.map(({ name }) => name).join(', ')})`;
+
+/** Reads the skills of a directory. */
+export async function skillsRef(directory: string, places: Places): Promise<SkillsRef> {
   const from = `(from skills.path=${reprOf(directory)})`;
   const root = await resolveUnderRoots(directory, places);
   if (!(await exists(root))) throw new Error(`Skills path does not exist: ${root} ${from}.`);
@@ -22,7 +33,7 @@ export async function skillsRef(directory: string, places: Places): Promise<Json
       `Skills path must be a directory of skill directories, but ${root} is a file ${from}.`,
     );
   }
-  const skills: JsonObject[] = [];
+  const skills: SkillsRef['skills'] = [];
   // A link that leads nowhere is neither a directory nor a file.
   for (const name of (await readdir(root)).sort(byCodePoints)) {
     const skill = path.join(root, name);
@@ -65,7 +76,7 @@ function byParts(a: string, b: string): number {
 const byCodePoints = (a: string, b: string): number =>
   Buffer.compare(Buffer.from(a), Buffer.from(b));
 
-async function readSkill(directory: string): Promise<JsonObject> {
+async function readSkill(directory: string): Promise<SkillsRef['skills'][number]> {
   const file = path.join(directory, 'SKILL.md');
   if (!(await exists(file))) {
     throw new Error(

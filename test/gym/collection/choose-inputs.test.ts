@@ -26,7 +26,7 @@ describe('a collection that is resumed', () => {
     await assert.rejects(go(RESUME), /The inputs have changed since this collection began.*row 3-0: is new/s); // prettier-ignore
     await assert.rejects(
       go({ ...RESUME, input_jsonl_fpath: 'in.jsonl', num_repeats: 2 }),
-      /0-1: is new/,
+      /row 0-1 and 4 more: are new/,
     );
     const first = (await readFile(files.materialized, 'utf8')).split('\n')[0] ?? '';
     assert.equal(first, materializedLine({ key: { task: 0, rollout: 0 }, agent: 'ag', attempt_index: 0, row: parseJson(first) as never })); // prettier-ignore

@@ -31,7 +31,7 @@ async function said(
   const heard: string[] = [];
   const screen = createScreen({ write: (line) => heard.push(line), on: () => 0, off: () => 0 }, {});
   await finish(over ? null : played, {
-    rows,
+    rows: Array.from({ length: rows }, (_, task) => ({ key: { task, rollout: 0 }, agent: 'ag', attempt_index: 0, row: {} })), // prettier-ignore
     collecting: {
       request: { config, head_server: '', settings },
       files,

@@ -102,6 +102,17 @@ test('the board shows how far it is, at which rate, what failed, the means and t
   ]);
 });
 
+test('a mean has four digits on the board', () => {
+  const { tally, count } = createTally({ rows: [first], cached: 0 });
+  const text = '{"tokens":12345.678,"at":1732204800123,"reward":0.123456789}';
+  count(routeAnswer({ row: first, attempt: 0, text }));
+  const lines = renderCollection(view({ tally }), { columns: 72, colour: false });
+  assert.ok(
+    lines.includes('simple 1/1   tokens 12,346   at 1.732e12   reward 0.1235'),
+    lines.join('\n'),
+  );
+});
+
 test('an agent whose rows wait for its server is named once', () => {
   const waiting = (message: string | null) => ({
     row: third,
