@@ -27,7 +27,7 @@ const Options = z.object({
   'batch-id': BatchId.nullable().default(null),
   'run-timeout': Duration.nullable().default(null),
   'rollout-timeout': Duration.default(ROLLOUT_TIMEOUT),
-  folder: z.string().default('.rollouts'),
+  folder: z.string().nullable().default(null),
 });
 
 /** Collects by upstream's arguments; returns the exit code. */
@@ -70,7 +70,7 @@ export function settingsOf(
     batch_id: given['batch-id'],
     run_timeout: given['run-timeout'],
     rollout_timeout: given['rollout-timeout'],
-    folder: path.resolve(cwd, given.folder),
+    folder: given.folder === null ? null : path.resolve(cwd, given.folder),
     replace,
   };
 }

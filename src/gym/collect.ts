@@ -6,7 +6,7 @@ import type { BatchClient } from '../local/batch-client.js';
 import { connectBatchClient } from '../local/batch-client.js';
 import { toMs } from '../model/durations.js';
 import { checkAgents } from './collection/agents-check.js';
-import { queueFor } from './collection/batch-request.js';
+import { folderFor, queueFor } from './collection/batch-request.js';
 import { chooseBatch } from './collection/choose.js';
 import type { Deployment } from './collection/deployment.js';
 import { localStore, openDeployment, startLocalDeployment } from './collection/deployment.js';
@@ -36,8 +36,8 @@ export async function collectRollouts(
   const { cwd, env, screen } = context;
   const files = collectionFiles(path.resolve(cwd, output_jsonl_fpath));
   await checkPaths({ config: request.config, files, places: context });
-  const { config: deployment, folder } = request.settings;
-  if (deployment === null) {
+  if (request.settings.config === null) {
+    const folder = request.settings.folder ?? localFolders(cwd);
     const hint = ': name another with --folder DIR';
     await mustBeWritable(folder, { field: '--folder', got: folder, hint });
   }
@@ -108,11 +108,16 @@ const MOST_AT_ONCE = 256;
 /** Here agents are only asked where they are, and for their metrics. */
 const NEVER_RUN = { timeout_ms: toMs('1m'), max_answer_bytes: 1 };
 
+/** Stacks of collections, below the folder that `npm start` uses, too. */
+const localFolders = (cwd: string): string => path.join(cwd, '.rollouts');
+
 function startLocal(
   prepared: Prepared,
-  { request, files, screen, giveUp }: Collecting,
+  { request, files, cwd, screen, giveUp }: Collecting,
 ): Promise<Deployment> {
-  const { folder } = request.settings;
+  const folder =
+    request.settings.folder ??
+    folderFor(prepared, { output: files.main, below: localFolders(cwd) });
   return startLocalDeployment({
     folder,
     head_server: request.head_server,
@@ -141,7 +146,7 @@ async function collectOn(
   try {
     const parallel = request.config.num_samples_in_parallel ?? 0;
     if (parallel > 0) screen.say(`Querying with ${parallel} concurrent requests`);
-    if (deployment.own && parallel > MOST_AT_ONCE) {
+    if (deployment.folder !== null && parallel > MOST_AT_ONCE) {
       screen.say(
         `A worker plays at most ${MOST_AT_ONCE} rows at once: for more of them, --config with a deployment of several workers`,
       );

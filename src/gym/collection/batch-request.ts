@@ -103,6 +103,18 @@ export function newBatchId(named: string): string {
   return `${name === '' ? 'collection' : name}-${time}-${randomBytes(2).toString('hex')}`;
 }
 
+/**
+ * Of the stack of our own: where it was, wherever its output has gone; else one for each output file, so that collections
+ * run beside each other.
+ */
+export function folderFor(
+  { earlier, is_ours }: Pick<Prepared, 'earlier' | 'is_ours'>,
+  { output, below }: { output: string; below: string },
+): string {
+  const before = is_ours ? earlier?.folder : null;
+  return before ?? path.join(below, `${path.parse(output).name}-${hashOf(output).slice(0, 8)}`);
+}
+
 /** A batch that runs in this folder's stack keeps its queue, wherever its output has gone. */
 export function queueFor(
   { earlier, is_ours }: Pick<Prepared, 'earlier' | 'is_ours'>,
@@ -113,5 +125,7 @@ export function queueFor(
 }
 
 /** One queue for each output file: a worker of this command plays no other collection's rows against this one's servers. */
-const localQueue = (output: string): string =>
-  `collect-${createHash('sha256').update(path.resolve(output)).digest('hex').slice(0, 12)}`;
+const localQueue = (output: string): string => `collect-${hashOf(output).slice(0, 12)}`;
+
+const hashOf = (output: string): string =>
+  createHash('sha256').update(path.resolve(output)).digest('hex');

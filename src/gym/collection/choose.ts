@@ -151,14 +151,16 @@ async function remaining({ prepared, files, max_attempts, say }: Choosing): Prom
 async function refuseWhileRunning({
   prepared: { earlier },
   request: { settings, config },
+  deployment,
   client,
   say,
 }: Choosing): Promise<void> {
   if (earlier === null) return;
   const { batch_id } = earlier;
   if ((await client.status(batch_id)) !== 'running') return;
-  if (settings.replace) {
-    say(`Cancelling batch ${batch_id}, which still plays for ${config.output_jsonl_fpath}`);
+  // In a stack of our own nobody plays it but this command's worker: what it has is removed, as upstream does.
+  if (settings.replace || deployment.folder !== null) {
+    say(`Cancelling batch ${batch_id}, which was played for ${config.output_jsonl_fpath}`);
     await client.cancel(batch_id);
     return;
   }

@@ -28,8 +28,8 @@ export interface Deployment {
   agents: AgentSettings;
   /** null: where it is, nobody said. */
   ui_url: string | null;
-  /** Is it there for this command alone? */
-  own: boolean;
+  /** Of a stack that is there for this command alone; null: others use it. */
+  folder: string | null;
   /** Ends what was started for it. */
   close: () => Promise<void>;
 }
@@ -55,7 +55,7 @@ export async function openDeployment({
     ...partsOf(config, { name, settings }),
     server: connectionSettings(config),
     ui_url: null,
-    own: false,
+    folder: null,
     close: () => Promise.resolve(),
   };
 }
@@ -142,7 +142,7 @@ export async function startLocalDeployment(options: LocalOptions): Promise<Deplo
       ...partsOf(config, found),
       server: onLoopback(server),
       ui_url: server.uiUrl,
-      own: true,
+      folder,
       close,
     };
   } catch (error) {

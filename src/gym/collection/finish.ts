@@ -33,9 +33,9 @@ export function introduction(
 /** What is said when it is left before its end. */
 export function howToContinue(
   { batch_id }: CollectionState,
-  { deployment: { own } }: { deployment: Pick<Deployment, 'own'> },
+  { deployment: { folder } }: { deployment: Pick<Deployment, 'folder'> },
 ): string {
-  return own
+  return folder !== null
     ? `Batch ${batch_id} is not finished, and nothing of it is lost: the same command with +resume_from_cache=true goes on.`
     : `Batch ${batch_id} goes on without this command: the same command with +resume_from_cache=true collects its results.`;
 }

@@ -9,8 +9,8 @@ export interface CollectionSettings {
   config: string | null;
   /** Of the deployment; null: its only one of kind `gym_agent`. */
   environment: string | null;
-  /** Where the stack of our own keeps its files. */
-  folder: string;
+  /** Where the stack of our own keeps its files; null: in a folder of the output's below `.rollouts`. */
+  folder: string | null;
   /** Of a new batch; null: named after the output file and the time. */
   batch_id: string | null;
   /** Of one `/run`; null: the environment's. */

@@ -67,6 +67,7 @@ export async function startNewBatch(
     batch_id,
     task_queue,
     store_root,
+    folder: deployment.folder,
     rows_sha256,
     request: requestOf({
       samples_file,

@@ -9,6 +9,8 @@ export const CollectionState = z.strictObject({
   task_queue: z.string(),
   /** Of the batch; another store knows nothing of it. */
   store_root: z.string(),
+  /** Of the stack that plays it and nothing else; null: a deployment. */
+  folder: z.string().nullable().default(null),
   /** Of the collection's rows: of others this state says nothing. */
   rows_sha256: z.string(),
   /** As the batch was started with: it is started again with the same. */

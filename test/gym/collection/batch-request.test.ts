@@ -6,6 +6,7 @@ import {
   checkSize,
   inFlight,
   newBatchId,
+  folderFor,
   queueFor,
   requestOf,
   sampleOf,
@@ -96,6 +97,7 @@ test('each output file has a queue of its own in a stack of our own', () => {
 test('a collection whose files were moved keeps the queue of its batch in its stack, and only there', () => {
   const earlier: CollectionState = {
     schema_version: 1,
+    folder: '/work/.rollouts/out-1',
     batch_id: 'b',
     task_queue: 'collect-before',
     store_root: '/s',
@@ -111,6 +113,15 @@ test('a collection whose files were moved keeps the queue of its batch in its st
   assert.equal(queue(true, '/s'), 'collect-before');
   assert.match(queue(false, '/s'), /^collect-[0-9a-f]{12}$/);
   assert.match(queue(true, '/other'), /^collect-[0-9a-f]{12}$/);
+  const folder = (ours: Parameters<typeof folderFor>[0], output: string) =>
+    folderFor(ours, { output, below: '/work/.rollouts' });
+  assert.equal(folder({ earlier, is_ours: true }, '/b/out.jsonl'), '/work/.rollouts/out-1');
+  assert.match(
+    folder({ earlier, is_ours: false }, '/b/out.jsonl'),
+    /^\/work\/\.rollouts\/out-[0-9a-f]{8}$/,
+  );
+  const fresh = { earlier: null, is_ours: false };
+  assert.notEqual(folder(fresh, '/b/out.jsonl'), folder(fresh, '/c/out.jsonl'));
 });
 
 test('more rows than a batch can have are refused with what to do', () => {

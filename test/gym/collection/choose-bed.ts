@@ -58,7 +58,7 @@ export async function bed(t: TestContext) {
   };
   const go = async (
     fields: object = {},
-    { replace = false, store_root = at('store'), task_queue = 'q', max_attempts = 3 } = {},
+    { replace = false, store_root = at('store'), task_queue = 'q', max_attempts = 3, folder = null as string | null } = {}, // prettier-ignore
   ) => {
     asked.length = 0;
     const config = RolloutCollectionConfig.parse(
@@ -90,7 +90,7 @@ export async function bed(t: TestContext) {
       environment: 'nemo_gym',
       agents: { kind: 'gym_agent' as const, head_server: null, agents: {}, timeout: '1m', max_answer: '1MiB' }, // prettier-ignore
       ui_url: null,
-      own: true,
+      folder,
       close: () => Promise.resolve(),
     };
     const say = (line: string) => said.push(line);

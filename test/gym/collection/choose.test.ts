@@ -138,6 +138,16 @@ describe('a collection that is resumed', () => {
 });
 
 describe('a fresh collection', () => {
+  test('takes the place of a batch that only a stack of its own plays', async (t) => {
+    const { go, batchId, statuses, said } = await bed(t);
+    await go();
+    const id = await batchId();
+    statuses.set(id, 'running');
+    await go({}, { folder: '/own' });
+    assert.match(said.join('\n'), /Cancelling batch .*, which was played for out\.jsonl/);
+    assert.notEqual(await batchId(), id);
+  });
+
   test('is refused while a batch still plays into its file, unless that is to be replaced', async (t) => {
     const { go, asked, files, batchId } = await bed(t);
     await go();

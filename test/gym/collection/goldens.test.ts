@@ -84,7 +84,7 @@ async function collected(golden: Golden, t: TestContext) {
     environment: 'nemo_gym',
     agents: { kind: 'gym_agent' as const, head_server: null, agents: {}, timeout: '1m', max_answer: '1MiB' }, // prettier-ignore
     ui_url: null,
-    own: true,
+    folder: null,
     close: () => Promise.resolve(),
   };
   const dispatched: Row[] = [];
