@@ -97,15 +97,17 @@ async function send(
 ): Promise<void> {
   const { row, timeout } = sample;
   const began = performance.now();
-  const answer = await servers.run({
+  await servers.run({
     url,
     body: row,
     attempt,
+    keep: async (answer) => {
+      const run_s = (performance.now() - began) / 1000;
+      await hold.journal.append({ kind: 'result', attempt, ...answer, run_s });
+    },
     signal: hold.signal,
     ...(timeout !== null && { timeout_ms: toMs(timeout) }),
   });
-  const run_s = (performance.now() - began) / 1000;
-  await hold.journal.append({ kind: 'result', attempt, ...answer, run_s });
 }
 
 /** A run that was cut from here, or whose answer found no room, is none of the row's attempts. Where that cannot be written it counts, as if this attempt had died. */

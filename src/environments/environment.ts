@@ -5,6 +5,7 @@ import type { Retriever } from './retriever/retriever.js';
  * samples at once; environments behind a service speak the same shapes over HTTP (`http.ts`).
  */
 
+import type { AnswerRoom } from './gym-agent/answer-room.js';
 import type { GraderPool } from './math/grader-pool.js';
 
 export interface EnvironmentMessage {
@@ -72,6 +73,8 @@ export interface AgentRequest {
   attempt: number;
   /** Instead of the environment's own. */
   timeout_ms?: number;
+  /** Given the answer while there is room for it: it may be large, and others wait. */
+  keep: (answer: AgentAnswer) => Promise<void>;
   signal: AbortSignal;
 }
 
@@ -94,8 +97,8 @@ export interface AgentAnswer {
 export interface AgentServers {
   /** Where the agent's server is, which is there; throws the faults of a step. */
   health: (agent: string, signal: AbortSignal) => Promise<string>;
-  /** Plays a rollout. Faults have a failure class. Aborting `signal` closes the connection. */
-  run: (request: AgentRequest) => Promise<AgentAnswer>;
+  /** Plays a rollout, and has its answer kept. Faults have a failure class, but for those of `keep`. Aborting `signal` closes the connection. */
+  run: (request: AgentRequest) => Promise<void>;
 }
 
 export interface Environment {
@@ -136,6 +139,8 @@ export interface EnvironmentContext {
   name: string;
   /** Shared by the environments of a worker, which closes it. */
   grader: GraderPool;
+  /** Shared by them too. */
+  answers: AnswerRoom;
   /** Tells the operator, once, what they should know of it. */
   report: (message: string) => void;
   /** The value of a variable that the settings name; undefined where it is not set. */

@@ -1,3 +1,4 @@
+import { createAnswerRoom } from './gym-agent/answer-room.js';
 import { createGraderPool, installedGrader } from './math/grader-pool.js';
 import type { Environment } from './environment.js';
 import { createEnvironment } from './registry.js';
@@ -8,6 +9,8 @@ export interface EnvironmentFactoryOptions {
   /** By name, as temporal.yaml has them. */
   settings: Record<string, EnvironmentSettings>;
   env: NodeJS.ProcessEnv;
+  /** Of large answers that are held at once; one that is larger is held alone. */
+  answer_bytes?: number;
   /** Something that the operator should know. */
   report: (message: string, environment: string | null) => void;
 }
@@ -22,9 +25,11 @@ export interface EnvironmentFactory {
 export function createEnvironmentFactory({
   settings,
   env,
+  answer_bytes = 0,
   report,
 }: EnvironmentFactoryOptions): EnvironmentFactory {
   const grader = createGraderPool(installedGrader(env));
+  const answers = createAnswerRoom({ bytes: answer_bytes });
   const retriever = createRetrievers({
     settingsOf: (name) => settings[name],
     report: (message) => {
@@ -39,6 +44,7 @@ export function createEnvironmentFactory({
       const environment = await createEnvironment(own, {
         name,
         grader,
+        answers,
         retriever,
         env: (variable) => env[variable],
         report: (message) => {

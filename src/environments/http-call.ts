@@ -4,6 +4,8 @@ import { z } from 'zod';
 import { describeError, Fault } from '../model/faults.js';
 
 const CONNECT_TIMEOUT_MS = 10_000;
+/** Of an answer: what any request may hold. */
+const LARGE_BYTES = 64 * 1024;
 const MAX_RETRY_AFTER_MS = 60_000;
 /** Characters of an error text that reach the fault: tracebacks are long, and failures live in history. */
 const MAX_ERROR_TEXT = 2000;
@@ -25,6 +27,8 @@ export interface HttpCall {
   retried?: number[];
   /** A longer answer is refused, and not read to its end. */
   max_bytes?: number;
+  /** With `max_bytes`: waited for before more than the beginning of a large answer is read, told how many bytes it may have. */
+  beforeLarge?: (bytes: number, signal: AbortSignal) => Promise<void>;
 }
 
 export interface Reply {
@@ -102,7 +106,7 @@ export function createHttpCall({
       });
       const { statusCode: status } = response;
       const good = (status >= 200 && status < 300) || call.accept?.includes(status) === true;
-      const text = await textOf(response.body, call.max_bytes);
+      const text = await textOf(response, { ...call, signal: abort });
       if (!good) {
         throw refusal({ name, at: url, response, text: text ?? '', retried: call.retried ?? [] });
       }
@@ -127,16 +131,21 @@ const hasBody = ({ body, json }: Pick<HttpCall, 'body' | 'json'>): boolean =>
 
 /** null where it has more bytes than that: the rest is not waited for. */
 async function textOf(
-  body: Dispatcher.ResponseData['body'],
-  max_bytes: number | undefined,
+  { body, headers }: Dispatcher.ResponseData,
+  { max_bytes, beforeLarge, signal }: Pick<HttpCall, 'max_bytes' | 'beforeLarge' | 'signal'>,
 ): Promise<string | null> {
   if (max_bytes === undefined) return await body.text();
+  const told = Number(headers['content-length'] ?? Number.NaN);
   const chunks: Buffer[] = [];
   let bytes = 0;
+  let isLarge = false;
   for await (const chunk of body as AsyncIterable<Buffer>) {
     bytes += chunk.length;
     if (bytes > max_bytes) return null;
     chunks.push(chunk);
+    if (isLarge || !(bytes > LARGE_BYTES || told > LARGE_BYTES)) continue;
+    isLarge = true;
+    await beforeLarge?.(Math.min(told || max_bytes, max_bytes), signal);
   }
   return new TextDecoder().decode(Buffer.concat(chunks));
 }

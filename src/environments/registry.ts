@@ -53,7 +53,7 @@ export async function createEnvironment(
     case 'http':
       return createHttpEnvironment({ url: settings.url, timeout_ms: toMs(settings.timeout) });
     case 'gym_agent':
-      return createGymAgent(settings);
+      return createGymAgent(settings, context);
     case 'gymnasium':
       return createGymnasium(settings);
     case 'module':

@@ -7,6 +7,8 @@ export interface MemoryPlan {
   cached_workflows: number;
   /** Bytes of journals whose folds are kept; others are read again. */
   folded_journal_bytes: number;
+  /** Bytes of agents' large answers that are held at once; one that is larger is held alone. */
+  answer_bytes: number;
   /** Bytes of batch.json files whose requests are kept. */
   request_bytes: number;
   /** Activities at once: turns that generate, steps of environments behind a service, and all others. */
@@ -22,7 +24,13 @@ const MIB = KIB * KIB;
 const PROCESS_BYTES = 256 * MIB;
 
 /** Of what is left beside that. */
-const SHARES = { workflows: 0.4, journals: 0.25, activities: 0.3, requests: 0.05 } as const;
+const SHARES = {
+  workflows: 0.4,
+  journals: 0.2,
+  activities: 0.3,
+  answers: 0.05,
+  requests: 0.05,
+} as const;
 
 /**
  * The heap grows to twice what lives in it before it is collected: `GARBAGE_PERCENT`, which Node's default would make
@@ -37,6 +45,8 @@ const WORKFLOW_BYTES = 256 * KIB;
 const ACTIVITY_BYTES = 256 * KIB;
 /** A fold beside its journal: at most three times its bytes, where tokens are short and the prompt is long. */
 const FOLD_WEIGHT = 3;
+/** An answer beside its bytes on the wire: text, JSON taken apart, the journal's line. */
+const ANSWER_WEIGHT = 4;
 /** A request beside its file. */
 const REQUEST_WEIGHT = 4;
 
@@ -65,6 +75,7 @@ export function planMemory({
   return {
     cached_workflows: Math.max(FEWEST.workflows, fitting(SHARES.workflows, WORKFLOW_BYTES)),
     folded_journal_bytes: fitting(SHARES.journals, FOLD_WEIGHT * WITH_GARBAGE),
+    answer_bytes: fitting(SHARES.answers, ANSWER_WEIGHT * WITH_GARBAGE),
     request_bytes: fitting(SHARES.requests, REQUEST_WEIGHT * WITH_GARBAGE),
     generations: Math.min(max_generations, Math.max(FEWEST.activities, turns)),
     steps: Math.min(MOST.steps, Math.max(FEWEST.activities, turns)),

@@ -35,6 +35,7 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
   const factory = createEnvironmentFactory({
     settings: config.environments,
     env,
+    answer_bytes: memory.answer_bytes,
     report: (message, environment) => {
       log.info(environment === null ? {} : { environment }, message);
     },

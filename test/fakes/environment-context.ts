@@ -10,6 +10,7 @@ export function bareContext(given: Partial<EnvironmentContext> = {}): Environmen
       health: () => assert.fail('no grader was expected to be asked'),
       close: () => Promise.resolve(),
     },
+    answers: { enter: () => assert.fail('no agent was expected to answer') },
     report: () => undefined,
     env: (variable) => assert.fail(`the variable ${variable} was not expected to be read`),
     retriever: (name) => assert.fail(`the retriever ${name} was not expected to be opened`),

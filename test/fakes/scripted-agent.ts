@@ -7,7 +7,7 @@ export type ScriptedRun = Partial<AgentAnswer> | Error | 'hang';
 export interface ScriptedAgent {
   environment: Environment;
   /** As they came, without the signal. */
-  requests: Omit<AgentRequest, 'signal'>[];
+  requests: Omit<AgentRequest, 'signal' | 'keep'>[];
   /** Times that it was asked where its server is. */
   asked: string[];
   /** While it is set, the server is not there. */
@@ -40,13 +40,13 @@ export function scriptedAgent(runs: ScriptedRun[]): ScriptedAgent {
           const facts = { message: 'GET http://agent/ failed: refused', at: URL_OF_AGENT };
           return Promise.reject(new Fault({ type: 'EnvironmentUnavailable', ...facts }));
         },
-        run: async ({ signal, ...request }) => {
+        run: async ({ signal, keep, ...request }) => {
           agent.requests.push(request);
           const next = left.shift();
           if (next === undefined) throw new Error('a run that no script provides for');
           if (next instanceof Error) throw next;
           if (next === 'hang') return await untilAborted(signal);
-          return { ...ANSWER, ...next };
+          await keep({ ...ANSWER, ...next });
         },
       },
     },

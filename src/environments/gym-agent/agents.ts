@@ -1,22 +1,17 @@
 import { Fault, faultWith } from '../../model/faults.js';
-import { formatJson, isObject, jsonNumber, parseJson } from '../../model/lossless-json.js';
-import type { AgentAnswer, AgentRequest, AgentServers } from '../environment.js';
-import { createHttpCall, neverSent } from '../http-call.js';
+import type { AgentServers } from '../environment.js';
+import { createHttpCall } from '../http-call.js';
 import { rejected } from '../rejections.js';
-import { readAnswer } from './answer.js';
+import type { AnswerRoom } from './answer-room.js';
+import { createAnswerRoom } from './answer-room.js';
 import { createHeadServer } from './head-server.js';
+import { classed, createRun, isOfNetwork } from './run.js';
 
 /** For `GET /`: a server that is busy with runs may take its time. */
 const HEALTH_TIMEOUT_MS = 10_000;
 
-/** Answers of whatever stands before the agent, or of an agent that has no room: the run itself did not fail. */
-const NOT_OF_THE_RUN: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
-
 /** Answers to `GET /` of what stands before an agent that is away, or of one that takes no run for now. */
 const AWAY: ReadonlySet<number> = new Set([429, 502, 503, 504]);
-
-/** Answers that say that the run was not played. */
-const NOT_PLAYED: ReadonlySet<number> = new Set([429, 503]);
 
 export interface AgentsSettings {
   /** Base URLs. */
@@ -25,6 +20,8 @@ export interface AgentsSettings {
   /** For one run, where it has none of its own. */
   timeout_ms: number;
   max_answer_bytes: number;
+  /** Shared by all agents of a process; absent: of these alone. */
+  answers?: AnswerRoom;
 }
 
 export interface Agents extends AgentServers {
@@ -37,7 +34,7 @@ type HttpCalls = ReturnType<typeof createHttpCall>;
 
 /** Agent servers over HTTP. A fault of a run has NeMo Gym's failure class. */
 export function createAgents(settings: AgentsSettings): Agents {
-  const { timeout_ms, max_answer_bytes } = settings;
+  const { timeout_ms, max_answer_bytes, answers = createAnswerRoom({ bytes: 0 }) } = settings;
   const given = new Map(Object.entries(settings.agents));
   const head =
     settings.head_server === null ? null : createHeadServer({ url: settings.head_server });
@@ -69,24 +66,13 @@ export function createAgents(settings: AgentsSettings): Agents {
     }
     return url;
   };
-  const run: Agents['run'] = async ({ url, body, attempt, signal, ...own }) => {
-    try {
-      const reply = await callsTo(url).send({
-        method: 'POST',
-        path: '/run',
-        json: attempt > 0 ? withAttempt(body, attempt) : body,
-        signal,
-        timeout_ms: own.timeout_ms ?? timeout_ms,
-        max_bytes: max_answer_bytes,
-        retried: [408, 429],
-      });
-      return usable(readAnswer(reply.text), { subject: `${reply.request} answered`, at: url });
-    } catch (error) {
-      if (!(error instanceof Fault)) throw error;
-      if (isOfNetwork(error)) head?.forget();
-      throw classed(error);
-    }
-  };
+  const run = createRun({
+    callsTo,
+    timeout_ms,
+    max_answer_bytes,
+    answers,
+    broken: () => head?.forget(),
+  });
   return {
     urlOf,
     health,
@@ -113,38 +99,8 @@ async function knock({ send }: HttpCalls, signal: AbortSignal): Promise<void> {
   }
 }
 
-/** The row with its attempt, as upstream stamps it. */
-function withAttempt(body: string, attempt: AgentRequest['attempt']): string {
-  const row = parseJson(body);
-  return isObject(row) ? formatJson({ ...row, _ng_attempt_index: jsonNumber(attempt) }) : body;
-}
-
-function usable(
-  answer: ReturnType<typeof readAnswer>,
-  whose: { subject: string; at: string },
-): AgentAnswer {
-  if (Array.isArray(answer)) throw rejected({ ...whose, problems: answer });
-  return answer;
-}
-
 const isRejection = (error: unknown): error is Fault =>
   error instanceof Fault && error.type === 'EnvironmentRejected';
 
-/** Refused, reset or late: a server that answers, whatever it is, is where it was. */
-const isOfNetwork = (error: unknown): error is Fault =>
-  error instanceof Fault && error.type === 'EnvironmentUnavailable' && error.status === null;
-
 const withSilence = (fault: Fault, silence: string | null): Fault =>
   silence === null ? fault : faultWith(fault, { message: `${fault.message}; ${silence}` });
-
-/** The same fault with its failure class (Gym PR 2017): did the agent fail, or was there no answer of it? */
-function classed(fault: Fault): Fault {
-  const { type, status } = fault;
-  const isOfTheRun =
-    type === 'EnvironmentRejected' || (status !== null && !NOT_OF_THE_RUN.has(status));
-  const isPlayed = status === null ? neverSent(fault) === null : !NOT_PLAYED.has(status);
-  return faultWith(fault, {
-    failureClass: isOfTheRun ? 'agent_run_error' : 'agent_request_failed',
-    ...(!isPlayed && { uncounted: true }),
-  });
-}

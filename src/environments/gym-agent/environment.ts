@@ -1,17 +1,21 @@
 import { toMs } from '../../model/durations.js';
 import { Fault } from '../../model/faults.js';
-import type { Environment } from '../environment.js';
+import type { Environment, EnvironmentContext } from '../environment.js';
 import { bytesOf } from '../size.js';
 import { createAgents } from './agents.js';
 import type { GymAgentSettings } from './settings.js';
 
 /** Agent servers of NeMo Gym: rollouts are theirs as a whole. */
-export function createGymAgent(settings: GymAgentSettings): Environment {
+export function createGymAgent(
+  settings: GymAgentSettings,
+  { answers }: Pick<EnvironmentContext, 'answers'>,
+): Environment {
   const { health, run, close } = createAgents({
     head_server: settings.head_server,
     agents: settings.agents,
     timeout_ms: toMs(settings.timeout),
     max_answer_bytes: bytesOf(settings.max_answer),
+    answers,
   });
   return {
     in_process: false,

@@ -8,6 +8,7 @@ import { createAgents } from '../../../src/environments/gym-agent/agents.js';
 import { EnvironmentSettings } from '../../../src/environments/settings.js';
 import { Fault } from '../../../src/model/faults.js';
 import { problemsOf } from '../../../src/model/problems.js';
+import { answerOf } from '../../fakes/answer-of.js';
 import { eventually } from '../../harness/waiting.js';
 import type { AgentAct } from '../../servers/gym-agent-script.js';
 import { answerFor } from '../../servers/gym-agent-script.js';
@@ -46,8 +47,8 @@ async function acting(
   const agents = agentsOf(t, { timeout_ms });
   return {
     server,
-    run: (more: Partial<AgentRequest> = {}) =>
-      agents.run({ url: server.url, body: BODY, attempt: 0, signal, ...more }),
+    run: (more: Partial<Omit<AgentRequest, 'keep'>> = {}) =>
+      answerOf(agents, { url: server.url, body: BODY, attempt: 0, signal, ...more }),
   };
 }
 
@@ -69,7 +70,7 @@ describe('the run of an agent', () => {
     const server = await serve(t);
     const agents = agentsOf(t, {});
     const body = `{ "_ng_task_index": 3, "_ng_rollout_index": 1, "big": 9007199254740993, "f": 1.0 }`;
-    const answer = await agents.run({ url: `${server.url}/`, body, attempt: 0, signal });
+    const answer = await answerOf(agents, { url: `${server.url}/`, body, attempt: 0, signal });
     assert.equal(server.events[0]?.body, body);
     const expected = answerFor({ ...ROW });
     assert.deepEqual(JSON.parse(answer.text), expected);
@@ -91,7 +92,7 @@ describe('the run of an agent', () => {
     const server = await serve(t);
     const agents = agentsOf(t, {});
     const body = '{"_ng_task_index":3,"_ng_rollout_index":1,"big":9007199254740993,"f":1.0}';
-    await agents.run({ url: server.url, body, attempt: 2, signal });
+    await answerOf(agents, { url: server.url, body, attempt: 2, signal });
     assert.equal(server.events[0]?.body, body.replace('}', ',"_ng_attempt_index":2}'));
   });
 

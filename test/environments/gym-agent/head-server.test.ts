@@ -5,6 +5,7 @@ import type { TestContext } from 'node:test';
 import { createAgents } from '../../../src/environments/gym-agent/agents.js';
 import { createHeadServer } from '../../../src/environments/gym-agent/head-server.js';
 import { Fault } from '../../../src/model/faults.js';
+import { answerOf } from '../../fakes/answer-of.js';
 import { faultOf } from '../../fakes/temporary-store.js';
 import { eventually } from '../../harness/waiting.js';
 import { startGymAgentServer } from '../../servers/gym-agent-server.js';
@@ -119,7 +120,9 @@ describe('agents that a head server knows', () => {
     const run = async (): Promise<unknown> => {
       const url = await agents.health('a', signal);
       const body = '{"_ng_task_index":3,"_ng_rollout_index":1}';
-      return await agents.run({ url, body, attempt: 0, signal }).catch((error: unknown) => error);
+      return await answerOf(agents, { url, body, attempt: 0, signal }).catch(
+        (error: unknown) => error,
+      );
     };
     return { server, agents, run, headLeaves: () => (isGone = true), asked: () => head.received.length }; // prettier-ignore
   };

@@ -1,0 +1,105 @@
+import { setImmediate } from 'node:timers/promises';
+import { Fault, faultWith } from '../../model/faults.js';
+import { formatJson, isObject, jsonNumber, parseJson } from '../../model/lossless-json.js';
+import type { AgentAnswer, AgentRequest, AgentServers } from '../environment.js';
+import type { createHttpCall, HttpCall } from '../http-call.js';
+import { neverSent } from '../http-call.js';
+import { rejected } from '../rejections.js';
+import type { AnswerRoom } from './answer-room.js';
+import { readAnswer } from './answer.js';
+
+/** Answers of whatever stands before the agent, or of an agent that has no room: the run itself did not fail. */
+const NOT_OF_THE_RUN: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
+
+/** Answers that say that the run was not played. */
+const NOT_PLAYED: ReadonlySet<number> = new Set([429, 503]);
+
+export interface RunSettings {
+  callsTo: (url: string) => Pick<ReturnType<typeof createHttpCall>, 'send'>;
+  /** For one run, where it has none of its own. */
+  timeout_ms: number;
+  max_answer_bytes: number;
+  answers: AnswerRoom;
+  /** A connection was refused, cut or silent. */
+  broken: () => void;
+}
+
+/** `POST /run`. A fault of a run has NeMo Gym's failure class. */
+export function createRun({ answers, ...settings }: RunSettings): AgentServers['run'] {
+  return async ({ keep, ...request }) => {
+    const leaves: (() => void)[] = [];
+    try {
+      const answer = await ask(request, {
+        ...settings,
+        beforeLarge: async (bytes, signal) => {
+          leaves.push(await answers.enter(bytes, signal));
+        },
+      });
+      await setImmediate();
+      await keep(answer);
+    } finally {
+      for (const leave of leaves) leave();
+    }
+  };
+}
+
+async function ask(
+  { url, body, attempt, signal, ...own }: Omit<AgentRequest, 'keep'>,
+  {
+    callsTo,
+    timeout_ms,
+    max_answer_bytes: max_bytes,
+    broken,
+    beforeLarge,
+  }: Omit<RunSettings, 'answers'> & Required<Pick<HttpCall, 'beforeLarge'>>,
+): Promise<AgentAnswer> {
+  try {
+    const { request, text } = await callsTo(url).send({
+      method: 'POST',
+      path: '/run',
+      json: attempt > 0 ? withAttempt(body, attempt) : body,
+      signal,
+      timeout_ms: own.timeout_ms ?? timeout_ms,
+      max_bytes,
+      beforeLarge,
+      retried: [408, 429],
+    });
+    // Heartbeats have their turn between the long steps of a large answer.
+    await setImmediate();
+    return usable(readAnswer(text), { subject: `${request} answered`, at: url });
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    if (isOfNetwork(error)) broken();
+    throw classed(error);
+  }
+}
+
+/** The row with its attempt, as upstream stamps it. */
+function withAttempt(body: string, attempt: AgentRequest['attempt']): string {
+  const row = parseJson(body);
+  return isObject(row) ? formatJson({ ...row, _ng_attempt_index: jsonNumber(attempt) }) : body;
+}
+
+function usable(
+  answer: ReturnType<typeof readAnswer>,
+  whose: { subject: string; at: string },
+): AgentAnswer {
+  if (Array.isArray(answer)) throw rejected({ ...whose, problems: answer });
+  return answer;
+}
+
+/** Refused, reset or late: a server that answers, whatever it is, is where it was. */
+export const isOfNetwork = (error: unknown): error is Fault =>
+  error instanceof Fault && error.type === 'EnvironmentUnavailable' && error.status === null;
+
+/** The same fault with its failure class (Gym PR 2017): did the agent fail, or was there no answer of it? */
+export function classed(fault: Fault): Fault {
+  const { type, status } = fault;
+  const isOfTheRun =
+    type === 'EnvironmentRejected' || (status !== null && !NOT_OF_THE_RUN.has(status));
+  const isPlayed = status === null ? neverSent(fault) === null : !NOT_PLAYED.has(status);
+  return faultWith(fault, {
+    failureClass: isOfTheRun ? 'agent_run_error' : 'agent_request_failed',
+    ...(!isPlayed && { uncounted: true }),
+  });
+}
