@@ -108,10 +108,11 @@ export async function bed(t: TestContext) {
       samples: lines,
     });
   };
-  const play = async () => {
+  /** `before`: how often a row was tried before the batch. */
+  const play = async (before?: (row: number) => number) => {
     await plan();
     const store = createFileStore({ root: at('store'), max_cached_bytes: 0 });
-    return agentJournals(store, { batch_id: await batchId() });
+    return agentJournals(store, { batch_id: await batchId(), ...(before && { before }) });
   };
   return { at, files, asked, queues, said, go, batchId, play, plan, statuses };
 }

@@ -94,6 +94,26 @@ describe('a collection that is resumed', () => {
     assert.deepEqual([state.rows, state.max_attempts], [[[1, 0, 1], [2, 0, 0]], 5]); // prettier-ignore
   });
 
+  test('plays rows again that an outage cost all the tries of their collection, until three collections have failed them', async (t) => {
+    const { go, play, statuses, batchId, files } = await bed(t);
+    await go();
+    for (const first of [0, 3, 6]) {
+      const id = await batchId();
+      const { samples_file } = await stateOf(files.state);
+      const [sample] = readRows(samples_file) as { extra_env_info: Record<string, number> }[];
+      assert.equal(sample?.extra_env_info['attempt_index'], first);
+      assert.equal(sample.extra_env_info['max_attempts'], first + 3);
+      const journal = await play(() => first);
+      for (const row of [0, 1, 2]) {
+        for (let attempt = 0; attempt < 3; attempt++) await journal(row, { status: 502 });
+      }
+      statuses.set(id, 'ended');
+      const isLast = first === 6;
+      assert.deepEqual(await go(RESUME), { rows: [0, 1, 2], running: !isLast });
+    }
+    assert.equal(readRows(files.failures).length, 9);
+  });
+
   test('starts nothing where all is done, though the last results were not written yet', async (t) => {
     const { go, asked, play, statuses, batchId, files } = await bed(t);
     await go();
