@@ -3,8 +3,8 @@ import type { z } from 'zod';
 import type { Flags } from '../gym/config/flags.js';
 
 /** A line for each field of a configuration: its override, its flags, its default and what it means. */
-export function fieldsUsage(schema: z.ZodObject, flags: Flags): string {
-  const fields: [string, z.ZodType][] = Object.entries(schema.shape);
+export function fieldsUsage(schema: z.ZodObject<Record<string, z.ZodType>>, flags: Flags): string {
+  const fields = Object.entries(schema.shape);
   const names = fields.map(([field]) => [`+${field}`, ...flagsOf(field, flags)].join(', '));
   const width = Math.max(...names.map(({ length }) => length));
   return fields
