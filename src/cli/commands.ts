@@ -1,9 +1,21 @@
+import { AGGREGATE_FLAGS, PROFILE_FLAGS, RUN_FLAGS } from '../gym/config/flags.js';
+import {
+  E2ERolloutCollectionConfig,
+  RewardProfileConfig,
+  RolloutAggregationConfig,
+  RolloutCollectionConfig,
+} from '../gym/config/schemas.js';
+import { fieldsUsage } from './fields-usage.js';
+
 /** The commands, each loaded when it is asked for: `--help` should not load a Temporal worker. */
 export interface Command {
   usage: string;
   /** Returns the exit code. */
   load(): Promise<(args: string[]) => Promise<number>>;
 }
+
+const FIELDS =
+  'Fields, as +field=value, in a YAML file of +config_paths=[FILE], or by flags of Gym:';
 
 export const COMMANDS: Partial<Record<string, Command>> = {
   worker: {
@@ -33,7 +45,10 @@ Web UI and a worker run beside it, with their files in .rollouts of the current 
 
 NEMO_GYM_MAX_ROLLOUT_ATTEMPTS (default 3) is how often a collection tries a row, and how many collections may fail it: rows
 that an outage failed are played again by +resume_from_cache=true.
-The exit code is 0 when every row has a result or a failure and there is a result, 130 when it was interrupted.`,
+The exit code is 0 when every row has a result or a failure and there is a result, 130 when it was interrupted.
+
+${FIELDS}
+${fieldsUsage(RolloutCollectionConfig, RUN_FLAGS)}`,
     load: async () => (await import('./collect.js')).collectCommand,
   },
   'collect-e2e': {
@@ -50,7 +65,10 @@ head server (+head_server={host: H, port: P}, default 127.0.0.1:11000) and every
 --serve-timeout 30m   for them all to answer
 Every option of temporal-rollout collect.
 
-The exit codes are those of temporal-rollout collect.`,
+The exit codes are those of temporal-rollout collect.
+
+${FIELDS}
+${fieldsUsage(E2ERolloutCollectionConfig, RUN_FLAGS)}`,
     load: async () => (await import('./collect-e2e.js')).collectE2ECommand,
   },
   simulator: {
@@ -79,7 +97,10 @@ and rollout, and their metrics beside it, <FILE's stem>_aggregate_metrics.json. 
 reported, and the first one kept; so is a line that is no result. The metrics of an agent are what its server's
 /aggregate_metrics answers, found by the head server (default 127.0.0.1:11000, +head_server.port=N); where no server
 answers they are computed here, with pass@k of the reward beside upstream's default metrics: with majority@k of the
-answers that the results have as --answer-key, and once more for each value of --subset-key. No Temporal server is needed.`,
+answers that the results have as --answer-key, and once more for each value of --subset-key. No Temporal server is needed.
+
+${FIELDS}
+${fieldsUsage(RolloutAggregationConfig, AGGREGATE_FLAGS)}`,
     load: async () => (await import('./aggregate.js')).aggregateCommand,
   },
   profile: {
@@ -87,7 +108,10 @@ answers that the results have as --answer-key, and once more for each value of -
                          [++allow_partial_rollouts=true]
 
 NeMo Gym's \`ng_reward_profile\`: from the materialised inputs and the results of a collection, statistics per task,
-<stem>_reward_profiling.jsonl, and per agent, <stem>_agent_metrics.json. No Temporal server is needed.`,
+<stem>_reward_profiling.jsonl, and per agent, <stem>_agent_metrics.json. No Temporal server is needed.
+
+${FIELDS}
+${fieldsUsage(RewardProfileConfig, PROFILE_FLAGS)}`,
     load: async () => (await import('./profile.js')).profileCommand,
   },
   up: {

@@ -19,7 +19,8 @@ const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
   temporal-rollout profile +materialized_inputs_jsonl_fpath=… +rollouts_jsonl_fpath=…
                                             their reward profile, task by task
 
-Every command takes --help, and --config FILE (default ./temporal.yaml).`;
+Every command takes --help. worker, step and up take --config FILE (default ./temporal.yaml); collect and
+collect-e2e play on the deployment that it names, and without it on a server and a worker of their own.`;
 
 /** Exit codes: 0 done, 1 failed, 2 not understood. */
 async function main([name = '', ...args]: string[]): Promise<number> {

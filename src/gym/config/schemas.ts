@@ -87,56 +87,67 @@ const Driver = orNull((value, context) => {
 const notNegative = (number: number): boolean => number >= 0;
 const NOT_NEGATIVE = 'expected 0 or more';
 
+/** Descriptions are what `--help` says of a field. */
 const SHARED = {
-  /** The main results file; the others are named after it. */
-  output_jsonl_fpath: Text,
-  /** `/run` calls at once; null and 0: unlimited. */
-  num_samples_in_parallel: optional(Whole.refine(notNegative, NOT_NEGATIVE)),
-  /** Laid over each row's, field by field; a nested object replaces the row's whole. */
-  responses_create_params: defaulted(Params, {}),
-  disable_aggregation: defaulted(Flag, false),
-  rollout_collection_driver: Driver,
-  /** Accepted; nothing is uploaded. */
-  upload_rollouts: defaulted(Flag, true),
+  output_jsonl_fpath: Text.describe('the results; the other files are named after it'),
+  num_samples_in_parallel: optional(Whole.refine(notNegative, NOT_NEGATIVE)).describe(
+    '/run calls at once; null and 0: unlimited',
+  ),
+  responses_create_params: defaulted(Params, {}).describe(
+    "laid over each row's, field by field: +responses_create_params.temperature=0.6; a nested object replaces the row's whole",
+  ),
+  disable_aggregation: defaulted(Flag, false).describe('no aggregate metrics, as of a shard'),
+  rollout_collection_driver: Driver.describe('refused: Python that only Gym can run'),
+  upload_rollouts: defaulted(Flag, true).describe('accepted; nothing is uploaded'),
 };
 
 export const RolloutCollectionConfig = z.strictObject({
   ...SHARED,
-  /** For rows without `agent_ref`. */
-  agent_name: optional(Text),
-  input_jsonl_fpath: Text,
-  /** The first lines only; null and 0: all. */
-  limit: optional(Whole.refine(notNegative, NOT_NEGATIVE)),
-  num_repeats: NumRepeats,
-  num_repeats_add_seed: defaulted(Flag, false),
-  resume_from_cache: defaulted(Flag, false),
-  prompt_config: optional(Text),
-  skills: optional(z.strictObject({ path: Text })),
+  agent_name: optional(Text).describe('for rows without agent_ref'),
+  input_jsonl_fpath: Text.describe('the rows, one JSON object a line'),
+  limit: optional(Whole.refine(notNegative, NOT_NEGATIVE)).describe(
+    'the first lines only; null and 0: all',
+  ),
+  num_repeats: NumRepeats.describe('rollouts of each row, or by agent: {a: 32, _default: 1}'),
+  num_repeats_add_seed: defaulted(Flag, false).describe(
+    'repeat r is generated with seed r, by metadata.extra_body',
+  ),
+  resume_from_cache: defaulted(Flag, false).describe(
+    'goes on with a collection: what has a result is not played again',
+  ),
+  prompt_config: optional(Text).describe("a prompt's YAML file, for rows without an input"),
+  skills: optional(z.strictObject({ path: Text })).describe(
+    'a directory of skills, whose reference each row and result carries: +skills.path=DIR',
+  ),
 });
 export type RolloutCollectionConfig = z.infer<typeof RolloutCollectionConfig>;
 
 /** A collection of what the configuration's agents have as data sets of a split. */
 export const E2ERolloutCollectionConfig = z.strictObject({
   ...RolloutCollectionConfig.omit({ input_jsonl_fpath: true }).shape,
-  split: z.enum(['train', 'validation', 'benchmark'], {
-    error: ({ input }) => `expected train, validation or benchmark, got ${shown(input)}`,
-  }),
-  reuse_existing_data_preparation: defaulted(Flag, false),
+  split: z
+    .enum(['train', 'validation', 'benchmark'], {
+      error: ({ input }) => `expected train, validation or benchmark, got ${shown(input)}`,
+    })
+    .describe('whose data sets: train, validation or benchmark'),
+  reuse_existing_data_preparation: defaulted(Flag, false).describe(
+    'takes the prepared rows that are there',
+  ),
 });
 export type E2ERolloutCollectionConfig = z.infer<typeof E2ERolloutCollectionConfig>;
 
 export const RolloutAggregationConfig = z.strictObject({
-  /** Patterns of shard files, separated by commas. */
-  input_glob: Text,
-  output_jsonl_fpath: Text,
-  merge_shards: defaulted(Flag, true),
+  input_glob: Text.describe('patterns of shard files, separated by commas'),
+  output_jsonl_fpath: Text.describe('the merged results; the metrics file is named after it'),
+  merge_shards: defaulted(Flag, true).describe('writes the merged results'),
 });
 export type RolloutAggregationConfig = z.infer<typeof RolloutAggregationConfig>;
 
 export const RewardProfileConfig = z.strictObject({
-  materialized_inputs_jsonl_fpath: Text,
-  rollouts_jsonl_fpath: Text,
-  /** Input rows without a result are left out, where they are an error otherwise. */
-  allow_partial_rollouts: defaulted(Flag, false),
+  materialized_inputs_jsonl_fpath: Text.describe("a collection's materialised inputs"),
+  rollouts_jsonl_fpath: Text.describe('its results'),
+  allow_partial_rollouts: defaulted(Flag, false).describe(
+    'leaves out input rows without a result, which are an error otherwise',
+  ),
 });
 export type RewardProfileConfig = z.infer<typeof RewardProfileConfig>;
