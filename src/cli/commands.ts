@@ -32,7 +32,7 @@ Collects rollouts of NeMo Gym's agent servers: the arguments, the input files an
   temporal-rollout collect +agent_name=simple_agent +input_jsonl_fpath=in.jsonl +output_jsonl_fpath=out/results.jsonl \\
     +num_repeats=4 +num_samples_in_parallel=64
 Each row is a workflow: whatever dies, +resume_from_cache=true goes on. Without --config a Temporal dev server with its
-Web UI and a worker run beside it, with their files in .rollouts of the current folder, and end with it.
+Web UI and a worker run beside it, with their files in a folder of their own below .rollouts, and end with it.
 
 --config FILE           a deployment's temporal.yaml: its server, its store and its workers play the rows; or, as in
                         Gym, one of Gym's configuration files
@@ -40,8 +40,8 @@ Web UI and a worker run beside it, with their files in .rollouts of the current 
 --batch-id ID           of the batch; default: named after the output file and the time
 --run-timeout 30m       of one /run; default: the environment's (4h)
 --rollout-timeout 7d    of a row, all attempts and waits included
---folder DIR            instead of .rollouts
---replace               cancels the batch that still plays an earlier collection into the same file
+--folder DIR            of that server's files, instead of one below .rollouts
+--replace               cancels a deployment's batch that still plays an earlier collection into the same file
 
 NEMO_GYM_MAX_ROLLOUT_ATTEMPTS (default 3) is how often a collection tries a row, and how many collections may fail it: rows
 that an outage failed are played again by +resume_from_cache=true.
