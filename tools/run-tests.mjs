@@ -32,12 +32,13 @@ const isE2e = (file) => /^test\/(e2e|interop)\//.test(file);
 const runs = [
   {
     files: files.filter((file) => !isE2e(file)),
-    concurrency: Math.max(1, Math.min(4, availableParallelism())),
+    concurrency: Math.min(4, availableParallelism() + 1),
     timeoutMs: UNIT_TIMEOUT_MS,
   },
   {
     files: files.filter(isE2e),
-    concurrency: Math.min(2, availableParallelism()),
+    // They wait more than they compute.
+    concurrency: Math.min(3, availableParallelism() + 1),
     timeoutMs: E2E_TIMEOUT_MS,
   },
 ].filter((run) => run.files.length > 0);

@@ -46,6 +46,7 @@ const RAISED_LIMITS = ['matching.rps', 'history.rps', 'frontend.rps', 'frontend.
 const NAMESPACE = 'default';
 const RETENTION = '7d';
 const HEALTHY_WITHIN_MS = 30_000;
+const MOST_STARTS = 3;
 
 /** Ports for {@link startDevServer}: the given ones or the next free; 0 is any free one. */
 export async function chooseServerPorts(from: Ports = { server: 7233, ui: 8233 }): Promise<Ports> {
@@ -58,13 +59,29 @@ export async function chooseServerPorts(from: Ports = { server: 7233, ui: 8233 }
  * Rejects with the end of its log when it ends or is not healthy within 30 s; then no process is left.
  */
 export async function startDevServer(options: DevServerOptions): Promise<DevServer> {
-  const { cliPath, ports, dbFile, headless, logFile } = options;
+  const { ports, dbFile, headless } = options;
   for (const port of headless ? [ports.server] : [ports.server, ports.ui]) {
     // Else the wait below would talk to whatever listens there.
     if ((await firstFreePort(port)) !== port)
       throw new Error(`port ${port} of 127.0.0.1, meant for the Temporal server, is in use`);
   }
   if (dbFile !== null) await mkdir(path.dirname(dbFile), { recursive: true });
+  const address = `127.0.0.1:${ports.server}`;
+  const child = await startUntilHealthy(options, { address, starts: MOST_STARTS });
+  return {
+    ...child,
+    address,
+    namespace: NAMESPACE,
+    uiUrl: headless ? null : `http://127.0.0.1:${ports.ui}`,
+  };
+}
+
+/** The server takes ports for its own parts by chance: one that found none of its own ends, and is started again. */
+async function startUntilHealthy(
+  options: DevServerOptions,
+  { address, starts }: { address: string; starts: number },
+): Promise<Child> {
+  const { cliPath, logFile, signal } = options;
   const child = await startChild({
     command: cliPath,
     args: serverArguments(options),
@@ -73,19 +90,21 @@ export async function startDevServer(options: DevServerOptions): Promise<DevServ
     logFile,
     ends: 'kernel',
   });
-  const address = `127.0.0.1:${ports.server}`;
+  let ended = false;
+  void child.exited.then(() => {
+    ended = true;
+  });
   try {
     await untilHealthy(child, { address, ...options });
+    return child;
   } catch (error) {
+    const endedByItself = ended && signal?.aborted !== true;
     await child.stop();
+    if (endedByItself && starts > 1) {
+      return await startUntilHealthy(options, { address, starts: starts - 1 });
+    }
     throw new Error(await whyNotHealthy(error, options));
   }
-  return {
-    ...child,
-    address,
-    namespace: NAMESPACE,
-    uiUrl: headless ? null : `http://127.0.0.1:${ports.ui}`,
-  };
 }
 
 function serverArguments({ ports, dbFile, headless }: DevServerOptions): string[] {

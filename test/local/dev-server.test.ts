@@ -104,6 +104,29 @@ describe('the Temporal dev server', () => {
     );
   });
 
+  test('that found one of its own ports taken is started again', async (t) => {
+    const folder = await temporaryFolder(t);
+    const marker = path.join(folder, 'started');
+    const unlucky = await writeProgram(
+      path.join(folder, 'temporal'),
+      `const { existsSync, writeFileSync } = await import('node:fs');
+      if (!existsSync(${JSON.stringify(marker)})) { writeFileSync(${JSON.stringify(marker)}, ''); process.exit(2); }
+      const { spawn } = await import('node:child_process');
+      const server = spawn(${JSON.stringify(cliPath)}, process.argv.slice(2), { stdio: 'inherit' });
+      process.on('SIGTERM', () => server.kill());
+      server.on('exit', () => process.exit(0));`,
+    );
+    const server = await startDevServer({
+      cliPath: unlucky,
+      ports: await chooseServerPorts({ server: 0, ui: 0 }),
+      dbFile: null,
+      headless: true,
+      logFile: path.join(folder, 'server.log'),
+    });
+    await server.stop();
+    assert.equal(isRunning(server.pid), false);
+  });
+
   test('does not start on a port in use', async (t) => {
     const folder = await temporaryFolder(t);
     const ports = { server: await occupied(t), ui: 0 };
