@@ -64,7 +64,8 @@ const FAILURES: Record<string, Partial<Extract<AgentOutcome, { kind: 'failure' }
   '2-0': { failure_class: 'agent_run_error', status: null },
   '2-1': { failure_class: 'judge', terminal: true },
   '3-0': { failure_class: null, persist: false },
-  '4-0': { failure_class: 'agent_run_error', status: 500, attempt: 1 },
+  // Its last run is answered 500, or cut by the server's death.
+  '4-0': { type: 'EnvironmentUnavailable', attempt: 1, terminal: false },
 };
 
 describe('a batch that an agent server plays', { timeout: 120_000 }, () => {
