@@ -90,15 +90,15 @@ async function startUntilHealthy(
     logFile,
     ends: 'kernel',
   });
-  let ended = false;
+  const life = { ended: false };
   void child.exited.then(() => {
-    ended = true;
+    life.ended = true;
   });
   try {
     await untilHealthy(child, { address, ...options });
     return child;
   } catch (error) {
-    const endedByItself = ended && signal?.aborted !== true;
+    const endedByItself = life.ended && signal?.aborted !== true;
     await child.stop();
     if (endedByItself && starts > 1) {
       return await startUntilHealthy(options, { address, starts: starts - 1 });
