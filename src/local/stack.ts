@@ -50,10 +50,10 @@ const DEMO_SIMULATOR = [
 ];
 
 /** The ports that are free, and a folder for logs without those of an earlier start. */
-export async function planServer(folder: string): Promise<PlannedServer> {
+export async function planServer(folder: string, from?: Ports): Promise<PlannedServer> {
   const logs = path.join(folder, 'logs');
   await rm(logs, { recursive: true, force: true });
-  const ports = await chooseServerPorts();
+  const ports = await chooseServerPorts(from);
   return {
     ports,
     address: `127.0.0.1:${ports.server}`,

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { stringify } from 'yaml';
@@ -119,6 +120,19 @@ export interface LocalOptions {
 /** Of a stack of our own in this folder. */
 export const localStore = (folder: string): string => path.join(folder, 'trajectories');
 
+const FIRST_PORT = 20_000;
+const PAIRS = 5000;
+
+/**
+ * The folder's own, below those that systems give away by chance: collections that start in the same moment would else
+ * both find the first one free, and one would talk to the other's server. The Web UI stays where it was, too.
+ */
+export function portsFor(folder: string): { server: number; ui: number } {
+  const hash = createHash('sha256').update(folder).digest().readUInt32BE();
+  const server = FIRST_PORT + 2 * (hash % PAIRS);
+  return { server, ui: server + 1 };
+}
+
 /** A Temporal server with its Web UI and a worker, for this command alone: they end with it, however it ends. */
 export async function startLocalDeployment(options: LocalOptions): Promise<Deployment> {
   const { folder, say, giveUp } = options;
@@ -130,7 +144,7 @@ export async function startLocalDeployment(options: LocalOptions): Promise<Deplo
     await claim.release();
   };
   try {
-    const server = await planServer(folder);
+    const server = await planServer(folder, portsFor(folder));
     const target = path.join(folder, 'collect.yaml');
     await writeSettings(target, { ...options, server });
     const config = await loadConfig(target);
