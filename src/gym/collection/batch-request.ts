@@ -6,7 +6,7 @@ import { mostSamples } from '../../model/slices.js';
 import { ATTEMPT_INDEX } from '../keys.js';
 import type { GymRow } from '../row.js';
 import type { Prepared } from './prepare.js';
-import { writeWhole } from './state.js';
+import { writeNewLines } from '../new-file.js';
 
 /** `/run` calls at once where `num_samples_in_parallel` says unlimited; the worker's own limit holds, too. */
 const IN_FLIGHT = 256;
@@ -51,7 +51,7 @@ export async function writeSamples(
 ): Promise<string> {
   const file = path.join(inputs_dir, 'collections', `${batch_id}.jsonl`);
   await mkdir(path.dirname(file), { recursive: true });
-  await writeWhole(file, samplesOf(rows, settings));
+  await writeNewLines(file, samplesOf(rows, settings));
   return file;
 }
 

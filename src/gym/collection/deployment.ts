@@ -15,7 +15,7 @@ import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Config } from '../../workers/config.js';
 import { loadConfig } from '../../workers/config.js';
 import { connectionSettings } from '../../workers/connection-settings.js';
-import { writeWhole } from './state.js';
+import { writeNewLines } from '../new-file.js';
 
 /** What plays a collection: a Temporal server, workers, their store, and their environment of kind `gym_agent`. */
 export interface Deployment {
@@ -179,7 +179,7 @@ async function writeSettings(
     environments: { [ENVIRONMENT]: { kind: 'gym_agent', head_server } },
     worker: { roles: ['workflow', 'environment'] },
   };
-  await writeWhole(target, [
+  await writeNewLines(target, [
     '# Written by each start of `temporal-rollout collect` without --config',
     stringify(settings),
   ]);

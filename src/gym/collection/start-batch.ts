@@ -10,7 +10,8 @@ import type { GymRow } from '../row.js';
 import { checkSize, inFlight, newBatchId, requestOf, writeSamples } from './batch-request.js';
 import type { Deployment } from './deployment.js';
 import type { CollectionState } from './state.js';
-import { writeState, writeWhole } from './state.js';
+import { writeNewLines } from '../new-file.js';
+import { writeState } from './state.js';
 
 /** What a batch is started with. */
 export interface Starting {
@@ -38,7 +39,7 @@ export async function clearFiles(
 
 export async function writeMaterialized(file: string, rows: readonly GymRow[]): Promise<void> {
   await mkdir(path.dirname(file), { recursive: true });
-  await writeWhole(file, materializedLines(rows));
+  await writeNewLines(file, materializedLines(rows));
 }
 
 function* materializedLines(rows: readonly GymRow[]): Generator<string> {
@@ -159,5 +160,5 @@ async function putSamples(
   const count = await store.sampleCount(batch_id);
   for (let row = 0; row < count; row++) texts.push(await store.readSampleText({ batch_id, row }));
   await mkdir(path.dirname(samples_file), { recursive: true });
-  await writeWhole(samples_file, texts);
+  await writeNewLines(samples_file, texts);
 }

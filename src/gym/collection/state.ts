@@ -1,6 +1,7 @@
-import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { BatchId } from '../../model/batch-request.js';
+import { writeNewLines } from '../new-file.js';
 
 /** `<stem>_collection.json`: which batch plays a collection, and what it was asked. */
 export const CollectionState = z.strictObject({
@@ -35,21 +36,5 @@ export async function readState(file: string): Promise<CollectionState | null> {
 }
 
 export async function writeState(file: string, state: CollectionState): Promise<void> {
-  await writeWhole(file, [JSON.stringify(state)]);
-}
-
-/** Under a temporary name first: whoever reads the file reads all of it. */
-export async function writeWhole(file: string, lines: Iterable<string>): Promise<void> {
-  const draft = `${file}.${process.pid}.new`;
-  try {
-    await writeFile(draft, withNewlines(lines), { flush: true });
-    await rename(draft, file);
-  } catch (error) {
-    await rm(draft, { force: true });
-    throw error;
-  }
-}
-
-function* withNewlines(lines: Iterable<string>): Generator<string> {
-  for (const line of lines) yield `${line}\n`;
+  await writeNewLines(file, [JSON.stringify(state)]);
 }

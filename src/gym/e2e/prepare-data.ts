@@ -1,11 +1,12 @@
-import type { FileHandle } from 'node:fs/promises';
-import { mkdir, open, rename, rm } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { describeError } from '../../model/faults.js';
 import type { JsonObject } from '../../model/lossless-json.js';
 import { isObject, parseJson } from '../../model/lossless-json.js';
 import { AGENT_REF } from '../keys.js';
 import { linesOf } from '../lines.js';
+import type { NewFile } from '../new-file.js';
+import { writeNewFile } from '../new-file.js';
 import type { Prompt } from '../rows/prompt.js';
 import { applyPrompt, checkPromptFits, loadPrompt } from '../rows/prompt.js';
 import { dumpJson } from '../rows/python/dump-json.js';
@@ -35,23 +36,15 @@ export async function prepareData({
 }: Preparation): Promise<void> {
   await refuseMissing(datasets, places);
   await mkdir(path.dirname(file), { recursive: true });
-  const unfinished = `${file}.unfinished`;
-  const target = await open(unfinished, 'w');
-  try {
+  await writeNewFile(file, async (out) => {
     for (const dataset of datasets) {
       const { name, agent, num_repeats } = dataset;
       if (num_repeats > 1)
         say(`Dataset ${name} repeating ${num_repeats}x (in a pattern of abc to aabbcc)`);
-      const rows = await writeRows(target, { dataset, places, signal });
+      const rows = await writeRows(out, { dataset, places, signal });
       say(`Dataset ${name} for ${agent}: ${rows} rows`);
     }
-    await target.close();
-    await rename(unfinished, file);
-  } catch (error) {
-    await target.close().catch(() => undefined);
-    await rm(unfinished, { force: true });
-    throw error;
-  }
+  });
 }
 
 async function refuseMissing(datasets: Dataset[], places: Places): Promise<void> {
@@ -67,9 +60,6 @@ async function refuseMissing(datasets: Dataset[], places: Places): Promise<void>
   throw new Error(`data files are missing (nothing is downloaded here):\n${missing.join('\n')}`);
 }
 
-/** Bytes that wait before they are written. */
-const CHUNK = 1024 * 1024;
-
 interface Writing {
   dataset: Dataset;
   places: Places;
@@ -77,26 +67,18 @@ interface Writing {
 }
 
 /** How many rows. */
-async function writeRows(
-  target: FileHandle,
-  { dataset, places, signal }: Writing,
-): Promise<number> {
+async function writeRows(out: NewFile, { dataset, places, signal }: Writing): Promise<number> {
   const { jsonl_fpath, num_repeats, type, prompt_config } = dataset;
   const source = await resolveUnderRoots(jsonl_fpath, places);
   const prompt =
     type === 'benchmark' && prompt_config !== null ? await loadPrompt(prompt_config, places) : null;
-  let waiting = '';
   let line = 0;
   for await (const text of linesOf(source)) {
     signal.throwIfAborted();
     line += 1;
     const row = prepareRow(text, { dataset, prompt, where: `in '${source}' at line ${line}` });
-    waiting += `${dumpJson(row)}\n`.repeat(num_repeats);
-    if (waiting.length < CHUNK) continue;
-    await target.write(waiting);
-    waiting = '';
+    await out.write(`${dumpJson(row)}\n`.repeat(num_repeats));
   }
-  if (waiting !== '') await target.write(waiting);
   return line * num_repeats;
 }
 

@@ -5,7 +5,7 @@ import { collectionFiles } from '../files.js';
 import { ANSWER_LIMITS, askAgent, type AnswerLimits } from './agent-answer.js';
 import { agentRows, type AgentRows } from './agent-rows.js';
 import { indentedJson, indentedObject } from './indented-json.js';
-import { writeNewFile, type NewFile } from './new-file.js';
+import { writeNewFile, type NewFile } from '../new-file.js';
 import { agentRef, createProfiler, keyMetrics } from './profile.js';
 import { objectText } from '../json-members.js';
 import { readRows, type ReadRows } from './read-rows.js';

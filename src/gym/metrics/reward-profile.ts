@@ -4,7 +4,7 @@ import { splitByAgent } from './agent-rows.js';
 import { align, mismatchOf, type Alignment } from './alignment.js';
 import { completionSummary, countByTask, type CompletionSummary } from './completion-summary.js';
 import { membersOf, objectText } from '../json-members.js';
-import { writeNewFile, type NewFile } from './new-file.js';
+import { writeNewFile, type NewFile } from '../new-file.js';
 import { agentRef, createProfiler, type Profiler } from './profile.js';
 import { readRows, type ReadRows } from './read-rows.js';
 

@@ -6,7 +6,7 @@ import { eachLine, type FileLine } from '../../../src/gym/metrics/file-lines.js'
 import { expandGlobs } from '../../../src/gym/metrics/glob.js';
 import { indentedJson } from '../../../src/gym/metrics/indented-json.js';
 import { membersOf, objectText } from '../../../src/gym/json-members.js';
-import { writeNewFile } from '../../../src/gym/metrics/new-file.js';
+import { writeNewFile } from '../../../src/gym/new-file.js';
 import { floatText } from '../../../src/gym/metrics/python-number.js';
 import { makeTemporaryDirectory } from '../../harness/temporary-directory.js';
 

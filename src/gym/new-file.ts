@@ -41,3 +41,12 @@ export async function writeNewFile(
     throw error;
   }
 }
+
+/** A line each. */
+export const writeNewLines = (
+  file: string,
+  lines: Iterable<string> | AsyncIterable<string>,
+): Promise<void> =>
+  writeNewFile(file, async (out) => {
+    for await (const line of lines) await out.write(`${line}\n`);
+  });
