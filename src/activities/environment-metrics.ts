@@ -1,5 +1,5 @@
 import type { Environment, FinishedRollout } from '../environments/environment.js';
-import { textOf } from '../model/content.js';
+import { textLog } from '../model/content.js';
 import { Fault, describeError } from '../model/faults.js';
 import { isValid } from '../model/metrics.js';
 import type { Metrics } from '../model/metrics.js';
@@ -147,7 +147,7 @@ const toFinished = ({
   rewards,
   extra_env_info,
 }: Row): FinishedRollout => ({
-  message_log: message_log.map(({ role, content }) => ({ role, content: textOf(content) })),
+  message_log: textLog(message_log),
   total_reward,
   rewards,
   extra_env_info,

@@ -1,6 +1,6 @@
 import type { Environment, EnvironmentMessage, Metadata } from '../environments/environment.js';
 import { rolloutId } from '../model/batch-request.js';
-import { textOf } from '../model/content.js';
+import { textLog } from '../model/content.js';
 import { describeError, Fault } from '../model/faults.js';
 import type { Sample } from '../model/sample.js';
 import { MAX_LOSSES } from '../model/session.js';
@@ -66,7 +66,7 @@ async function beginSession(
   const { message_log, task_name, extra_env_info: metadata = {} } = sample;
   const begun = await environment.begin?.(
     {
-      message_log: message_log.map(({ role, content }) => ({ role, content: textOf(content) })),
+      message_log: textLog(message_log),
       metadata,
     },
     { idempotency_key: `${rolloutId(ref)}/begin-${session.lives}`, signal },

@@ -1,5 +1,5 @@
 import { rolloutId } from '../model/batch-request.js';
-import { textOf } from '../model/content.js';
+import { textLog } from '../model/content.js';
 import { Fault, describeError } from '../model/faults.js';
 import { lengthLimit, limitObservation, nextStep } from '../model/stop-rules.js';
 import { messageLog } from '../model/trajectory.js';
@@ -61,11 +61,7 @@ async function askEnvironment(hold: Hold, { environment }: Dependencies): Promis
       message: `No environment found for task type: ${task}`,
     });
   }
-  // Only role and text: an environment that saw ids could not be answered by another tokenizer.
-  const log = messageLog(trajectory).map(({ role, content }) => ({
-    role,
-    content: textOf(content),
-  }));
+  const log = textLog(messageLog(trajectory));
   log.push({ role: 'assistant', content: trajectory.open.line?.content ?? '' });
   const input = { message_log_batch: [log], metadata: [trajectory.extra_env_info] };
   const context = { idempotency_key: `${rolloutId(ref)}/${trajectory.turns.length}`, signal };

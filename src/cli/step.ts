@@ -6,7 +6,7 @@ import { parseArgs } from 'node:util';
 import { z } from 'zod';
 import type { Environment, EnvironmentReturn, Metadata } from '../environments/environment.js';
 import { createEnvironmentFactory } from '../environments/factory.js';
-import { textOf } from '../model/content.js';
+import { textLog } from '../model/content.js';
 import { Fault, describeError } from '../model/faults.js';
 import { problemsOf } from '../model/problems.js';
 import { Message } from '../model/sample.js';
@@ -145,7 +145,7 @@ interface LineRun extends Pick<Run, 'environment' | 'name' | 'signal'> {
 async function answerLine(text: string, run: LineRun): Promise<Printed> {
   try {
     const { message_log, metadata } = parseLine(text, run);
-    const log = message_log.map(({ role, content }) => ({ role, content: textOf(content) }));
+    const log = textLog(message_log);
     const context = { idempotency_key: keyOf(text, run), signal: run.signal };
     const answer = await stepAlone(run.environment, { log, metadata, ...context });
     return only(answer);

@@ -29,6 +29,12 @@ export const textOf = (content: Content): string =>
     ? content
     : content.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('');
 
+/** What an environment is told of a log, role and text: one that saw ids could not be answered by another tokenizer. */
+export const textLog = (
+  messages: readonly { role: string; content: Content }[],
+): { role: string; content: string }[] =>
+  messages.map(({ role, content }) => ({ role, content: textOf(content) }));
+
 export const hasImages = (content: Content): boolean =>
   typeof content !== 'string' && content.some(({ type }) => type === 'image_url');
 
