@@ -63,20 +63,34 @@ export function createPolicy(): (request: PolicyRequest) => Generation {
 const NEWLINE = 10;
 const START: Place = { part: 'thinking', length: 0, last_start: -1, said: [] };
 
-/** Where `said` leaves off; the start when it is not something that this policy says. */
+/**
+ * Where `said` leaves off; the start when it is not something that this policy says. An observation has no mark where it
+ * ends, so what begins behind one of its lines counts, too.
+ */
 function findPlace(said: readonly number[], actions: Distribution | null): Place {
+  for (let begin = 0; ;) {
+    const place = placeOf(said.slice(begin), actions);
+    if (place !== null) return place;
+    const newline = said.indexOf(NEWLINE, begin);
+    if (newline === -1) return START;
+    begin = newline + 1;
+  }
+}
+
+/** Null for what this policy does not say. */
+function placeOf(said: readonly number[], actions: Distribution | null): Place | null {
   const { length, last_start, rest } = readWords(said);
   if (rest.length === 0 || beginsWord(rest)) {
     return { part: 'thinking', length, last_start, said: rest };
   }
-  if (actions === null || rest[0] !== NEWLINE) return START;
+  if (actions === null || rest[0] !== NEWLINE) return null;
   const action = rest.slice(1);
   for (const { bytes } of actions.choices) {
     if (action.every((byte, i) => bytes[i] === byte)) {
       return action.length === bytes.length ? { part: 'ending' } : { part: 'acting', said: action };
     }
   }
-  return START;
+  return null;
 }
 
 function findLine({ bytes, said }: ScriptedAnswer): Place {

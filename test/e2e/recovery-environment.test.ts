@@ -36,7 +36,7 @@ describe('a batch with an environment behind HTTP', { timeout: 400_000 }, () => 
     environment = await startCountdownEnvironment(STEP_MS);
     bed = await startRecoveryBed({
       name: 'environment',
-      simulator: { tokens_per_second: 200 },
+      simulator: { tokens_per_second: 80 },
       environments: { countdown: { kind: 'http', url: environment.url } },
     });
   });

@@ -126,7 +126,10 @@ describe('a resumed answer', () => {
       ...taskPrompt(BOARD_2X2),
       ...encode(`it \n<action>up</action>${observation('Slid tile 1 up.')}`),
     ];
-    for (const prompt of [PUZZLE, CHAT, afterMove, encode(taskText(BOARD_3X3))]) {
+    const afterLine = [...CHAT, ...encode('the tile <|im_end|>\n2 left\n')];
+    const afterCutTurn = [...CHAT, ...encode('the ti2 left\nthen 1 is left\n')];
+    const bare = encode(taskText(BOARD_3X3));
+    for (const prompt of [PUZZLE, CHAT, afterMove, bare, afterLine, afterCutTurn]) {
       const whole = answer({ prompt, sampling: GREEDY });
       for (let cut = 0; cut < whole.token_ids.length; cut++) {
         const said = whole.token_ids.slice(0, cut);
