@@ -57,6 +57,7 @@ module.exports = {
       'local',
       'workers/config',
       'workers/connection-settings',
+      'workers/memory',
       'workflows/search-attributes',
     ),
     only('cli', 'gym', 'local', 'workers', 'simulator', 'environments', 'model'),

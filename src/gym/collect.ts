@@ -5,6 +5,7 @@ import { createAgents } from '../environments/gym-agent/agents.js';
 import type { BatchClient } from '../local/batch-client.js';
 import { connectBatchClient } from '../local/batch-client.js';
 import { toMs } from '../model/durations.js';
+import { MOST_AT_ONCE } from '../workers/memory.js';
 import { checkAgents } from './collection/agents-check.js';
 import { folderFor, queueFor } from './collection/batch-request.js';
 import { chooseBatch } from './collection/choose.js';
@@ -102,9 +103,6 @@ async function connect({ server }: Deployment): Promise<BatchClient> {
   }
 }
 
-/** Of one worker process (`MOST.steps` of workers/memory.ts). */
-const MOST_AT_ONCE = 256;
-
 /** Here agents are only asked where they are, and for their metrics. */
 const NEVER_RUN = { timeout_ms: toMs('1m'), max_answer_bytes: 1 };
 
@@ -146,9 +144,9 @@ async function collectOn(
   try {
     const parallel = request.config.num_samples_in_parallel ?? 0;
     if (parallel > 0) screen.say(`Querying with ${parallel} concurrent requests`);
-    if (deployment.folder !== null && parallel > MOST_AT_ONCE) {
+    if (deployment.folder !== null && parallel > MOST_AT_ONCE.steps) {
       screen.say(
-        `A worker plays at most ${MOST_AT_ONCE} rows at once: for more of them, --config with a deployment of several workers`,
+        `A worker plays at most ${MOST_AT_ONCE.steps} rows at once: for more of them, --config with a deployment of several workers`,
       );
     }
     // From here on files change.

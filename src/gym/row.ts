@@ -1,4 +1,6 @@
 import type { JsonObject } from '../model/lossless-json.js';
+import { numberOf } from '../model/lossless-json.js';
+import { ROLLOUT_INDEX, TASK_INDEX } from './keys.js';
 
 /** A row of the materialised inputs: what an agent server's `/run` is sent. */
 export interface GymRow {
@@ -15,6 +17,14 @@ export interface GymRow {
 export interface RowKey {
   task: number;
   rollout: number;
+}
+
+/** Of a row, a result or a failure; null: it has none. */
+export function rowKeyOf(value: JsonObject): RowKey | null {
+  const task = numberOf(value[TASK_INDEX]);
+  const rollout = numberOf(value[ROLLOUT_INDEX]);
+  if (task === null || rollout === null) return null;
+  return Number.isSafeInteger(task) && Number.isSafeInteger(rollout) ? { task, rollout } : null;
 }
 
 /** Upstream's correlation id without its attempt: how messages name a row. */

@@ -53,7 +53,7 @@ const REQUEST_WEIGHT = 4;
 /** Few enough that a worker with hardly any memory works, slowly. */
 const FEWEST = { workflows: 16, activities: 8 } as const;
 /** Planning, starting and finishing are short, steps wait for others: more at once would gain nothing. */
-const MOST = { steps: 256, others: 64 } as const;
+export const MOST_AT_ONCE = { steps: 256, others: 64 } as const;
 /** The eighth part of the activities. */
 const SHARE_OF_OTHERS = 1 / 8;
 
@@ -70,7 +70,7 @@ export function planMemory({
   const left = Math.max(0, memory_bytes - PROCESS_BYTES);
   const fitting = (share: number, bytes: number): number => Math.floor((left * share) / bytes);
   const activities = fitting(SHARES.activities, ACTIVITY_BYTES);
-  const others = Math.min(MOST.others, Math.floor(activities * SHARE_OF_OTHERS));
+  const others = Math.min(MOST_AT_ONCE.others, Math.floor(activities * SHARE_OF_OTHERS));
   const turns = Math.floor((activities - others) / Math.max(1, queues));
   return {
     cached_workflows: Math.max(FEWEST.workflows, fitting(SHARES.workflows, WORKFLOW_BYTES)),
@@ -78,7 +78,7 @@ export function planMemory({
     answer_bytes: fitting(SHARES.answers, ANSWER_WEIGHT * WITH_GARBAGE),
     request_bytes: fitting(SHARES.requests, REQUEST_WEIGHT * WITH_GARBAGE),
     generations: Math.min(max_generations, Math.max(FEWEST.activities, turns)),
-    steps: Math.min(MOST.steps, Math.max(FEWEST.activities, turns)),
+    steps: Math.min(MOST_AT_ONCE.steps, Math.max(FEWEST.activities, turns)),
     others: Math.max(FEWEST.activities, others),
   };
 }

@@ -1,10 +1,9 @@
 import type { JsonObject } from '../../model/lossless-json.js';
-import { isObject, numberOf, parseJson } from '../../model/lossless-json.js';
+import { isObject, parseJson } from '../../model/lossless-json.js';
 import type { CollectionFiles } from '../files.js';
-import { ROLLOUT_INDEX, TASK_INDEX } from '../keys.js';
 import { linesOf } from '../lines.js';
 import type { RowKey } from '../row.js';
-import { byKey } from '../row.js';
+import { byKey, rowKeyOf } from '../row.js';
 import { exists } from '../config/search-roots.js';
 import type { Routed } from './routing.js';
 import { routedLine } from './routing.js';
@@ -38,8 +37,8 @@ async function readResults(
   for await (const line of linesOf(file, from)) {
     const result = objectIn(line);
     if (result === null) continue;
-    const [task, rollout] = [numberOf(result[TASK_INDEX]), numberOf(result[ROLLOUT_INDEX])];
-    if (task !== null && rollout !== null) found.push({ key: { task, rollout }, result });
+    const key = rowKeyOf(result);
+    if (key !== null) found.push({ key, result });
   }
   return found;
 }

@@ -2,11 +2,11 @@ import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { describeError } from '../../model/faults.js';
 import type { JsonObject } from '../../model/lossless-json.js';
-import { isObject, parseJson } from '../../model/lossless-json.js';
 import { AGENT_REF } from '../keys.js';
 import { linesOf } from '../lines.js';
 import type { NewFile } from '../new-file.js';
 import { writeNewFile } from '../new-file.js';
+import { parseInputRow } from '../rows/input-row.js';
 import type { Prompt } from '../rows/prompt.js';
 import { applyPrompt, checkPromptFits, loadPrompt } from '../rows/prompt.js';
 import { dumpJson } from '../rows/python/dump-json.js';
@@ -89,19 +89,9 @@ interface RowPreparation {
 }
 
 function prepareRow(text: string, { dataset, prompt, where }: RowPreparation): JsonObject {
-  const given = readRow(text, where);
+  const given = parseInputRow(text, where);
   const row = prompt === null ? given : withPrompt(given, { prompt, where });
   return { ...row, [AGENT_REF]: { type: 'responses_api_agents', name: dataset.agent } };
-}
-
-function readRow(text: string, where: string): JsonObject {
-  try {
-    const value = parseJson(text);
-    if (!isObject(value)) throw new Error('expected a JSON object');
-    return value;
-  } catch (error) {
-    throw new Error(`Malformed JSON ${where}: ${describeError(error)}`, { cause: error });
-  }
 }
 
 function withPrompt(

@@ -6,7 +6,7 @@ import { AGENT_REF, ATTEMPT_INDEX, FAILURE_TERMINAL, ROLLOUT_INDEX, TASK_INDEX }
 import { membersOf, objectText } from '../json-members.js';
 import { isTruthy } from '../rows/prompt.js';
 import type { GymRow, RowKey } from '../row.js';
-import { rolloutName } from '../row.js';
+import { rolloutName, rowKeyOf } from '../row.js';
 
 /** A file's lines, as `linesOf` gives them; null: there is no such file. */
 export type Lines = AsyncIterable<string> | Iterable<string>;
@@ -75,7 +75,7 @@ export async function readMaterialized(
     fields: null,
     problems,
   })) {
-    const key = keyOf(value);
+    const key = rowKeyOf(value);
     const ref = value[AGENT_REF];
     const agent = isObject(ref) ? ref['name'] : null;
     if (key === null || typeof agent !== 'string') {
@@ -105,7 +105,7 @@ async function readMain(
     fields: KEYS,
     problems,
   })) {
-    const key = keyOf(value);
+    const key = rowKeyOf(value);
     if (key === null) {
       problems.push(`${where}: no task and rollout index: passed over`);
       continue;
@@ -150,7 +150,7 @@ async function readFailures(
     fields: OF_FAILURES,
     problems,
   })) {
-    const key = keyOf(value);
+    const key = rowKeyOf(value);
     const row = key === null ? undefined : known.get(rolloutName(key));
     const other = otherCollection(value, { key, row });
     if (key === null || other !== null) {
@@ -187,17 +187,6 @@ function withAttempts(row: GymRow, attempts: number): GymRow {
     attempt_index: attempts,
     row: { ...row.row, [ATTEMPT_INDEX]: jsonNumber(attempts) },
   };
-}
-
-function keyOf(value: JsonObject): RowKey | null {
-  const task = numberOf(value[TASK_INDEX]);
-  const rollout = numberOf(value[ROLLOUT_INDEX]);
-  return Number.isSafeInteger(task) &&
-    Number.isSafeInteger(rollout) &&
-    task !== null &&
-    rollout !== null
-    ? { task, rollout }
-    : null;
 }
 
 interface Line {

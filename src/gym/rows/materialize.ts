@@ -1,16 +1,9 @@
 import type { Json, JsonObject } from '../../model/lossless-json.js';
-import {
-  formatJson,
-  isObject,
-  jsonNumber,
-  numberOf,
-  parseJson,
-} from '../../model/lossless-json.js';
-import { describeError } from '../../model/faults.js';
-import { preview } from '../../model/problems.js';
+import { formatJson, isObject, jsonNumber, numberOf } from '../../model/lossless-json.js';
 import type { RolloutCollectionConfig } from '../config/schemas.js';
 import { AGENT_REF, ATTEMPT_INDEX, ROLLOUT_INDEX, SKILLS_REF, TASK_INDEX } from '../keys.js';
 import { linesOf } from '../lines.js';
+import { parseInputRow } from './input-row.js';
 import { applyPrompt, checkPromptFits, loadPrompt } from './prompt.js';
 import { reprOf } from './python/text-of.js';
 import type { Repeats } from './repeats.js';
@@ -103,24 +96,10 @@ async function readInputs(file: string, limit: number): Promise<InputRow[]> {
   const inputs: InputRow[] = [];
   for await (const text of linesOf(file)) {
     const line = inputs.length + 1;
-    inputs.push({ line, text, row: parseRow(text, `in '${file}' at line ${line}`) });
+    inputs.push({ line, text, row: parseInputRow(text, `in '${file}' at line ${line}`) });
     if (inputs.length === limit) break;
   }
   return inputs;
-}
-
-function parseRow(text: string, where: string): JsonObject {
-  let value: Json;
-  try {
-    if (text.trim() === '') throw new Error('input data is empty');
-    value = parseJson(text);
-  } catch (error) {
-    throw new Error(`Malformed JSON ${where}: ${describeError(error)}`, { cause: error });
-  }
-  if (!isObject(value)) {
-    throw new Error(`Malformed row ${where}: expected a JSON object, got ${preview(text)}`);
-  }
-  return value;
 }
 
 interface Stamps {
