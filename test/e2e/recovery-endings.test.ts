@@ -120,10 +120,16 @@ describe('a batch that is ended before its time', { timeout: 400_000 }, () => {
 
   test('by rollout_timeout has TimedOut rows with what they had, and rollouts that failed as TimedOut', () =>
     bed.observed(async () => {
-      // A turn takes 2 s, a rollout of this size more than the time it has.
+      // A turn takes 2 s, a rollout of this size more than the time it has. Sampled turns differ in length, so that some
+      // rollout is in the midst of one at the deadline; greedy ones would all end together.
       await bed.simulator().change({ tokens_per_second: 25 });
       const batch = bed.batch('endings', 'timed-out');
-      await batch.start({ ...REQUEST, rollout_timeout: '5s', max_in_flight: ROLLOUTS });
+      await batch.start({
+        ...REQUEST,
+        generation: { max_new_tokens: 128 },
+        rollout_timeout: '5s',
+        max_in_flight: ROLLOUTS,
+      });
       const { result, rollouts, failures } = await batch.outcome();
       assertEachOnce({ rollouts, failures }, SIZE);
       assert.deepEqual(result?.counts, {
