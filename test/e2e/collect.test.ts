@@ -10,13 +10,15 @@ import { nameOf, readRows, sortedContent, writeInput } from '../harness/collecti
 import { descendantsWith, isRunning } from '../harness/process-tree.js';
 import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
 import { eventually } from '../harness/waiting.js';
-import type { AgentScript } from '../servers/gym-agent-script.js';
+import type { AgentAct, AgentScript } from '../servers/gym-agent-script.js';
 import { answerFor } from '../servers/gym-agent-script.js';
 import { startGymAgentServer } from '../servers/gym-agent-server.js';
 
 /** `temporal-rollout collect` without a deployment: a Temporal server and a worker of its own. */
 interface Bed {
   at: (name: string) => string;
+  /** Calls of the agent server that it has not answered. */
+  open: () => number;
   options: (more?: { args?: string[]; attempts?: number }) => Parameters<typeof collect>[0];
 }
 
@@ -30,8 +32,11 @@ async function bed(
   t.after(agent.close);
   const at = (name: string): string => path.join(directory.path, name);
   await writeInput(at('in.jsonl'), rows);
+  const count = (isOpening: boolean): number =>
+    agent.events.filter(({ event }) => (event === 'arrived') === isOpening).length;
   return {
     at,
+    open: () => count(true) - count(false),
     options: ({ args = [], attempts = 3 } = {}) => ({
       cwd: directory.path,
       args: [
@@ -46,26 +51,32 @@ async function bed(
   };
 }
 
+/** Fails where the collection ends before. */
 async function reach(
   collecting: CollectProcess,
-  { file, results }: { file: string; results: number },
+  { what, isReached }: { what: string; isReached: () => boolean },
 ): Promise<void> {
   const ended = collecting.exited.then((code) => {
     throw new Error(`collect ended with ${String(code)}:\n${collecting.output()}`);
   });
   ended.catch(() => undefined);
-  const reached = eventually({ what: `${results} results`, timeout_ms: 60_000 }, () => {
-    return readRows(file).length >= results;
-  });
-  await Promise.race([reached, ended]);
+  await Promise.race([eventually({ what, timeout_ms: 60_000 }, isReached), ended]);
 }
 
 test('a command that is killed, and one that is interrupted, lose and double nothing', async (t) => {
-  const { at, options } = await bed(t, { rows: 12, script: { delay_ms: 400 } });
+  // However slow the machine, four rows are in progress when the first command is killed, and four at the interrupt.
+  const hangs = (task: number): [string, AgentAct[]][] =>
+    [0, 1].map((rollout) => [`${task}-${rollout}`, [{ kind: 'hang' }]]);
+  const script = { rows: Object.fromEntries([2, 3, 4, 5].flatMap(hangs)) };
+  const { at, open, options } = await bed(t, { rows: 12, script });
   const file = at('out/results.jsonl');
   const args = ['+num_repeats=2', '+num_samples_in_parallel=4'];
   const collecting = startCollect(options({ args }));
-  await reach(collecting, { file, results: 4 });
+  const reached = (results: number) => ({
+    what: `${results} results, and four rows in progress`,
+    isReached: () => readRows(file).length === results && open() === 4,
+  });
+  await reach(collecting, reached(4));
 
   // Who comes second is told who was first.
   const second = await collect(options({ args: [...args, '--folder', 'elsewhere'] }));
@@ -78,10 +89,10 @@ test('a command that is killed, and one that is interrupted, lose and double not
   await eventually({ what: 'its processes to go with it', timeout_ms: 20_000 }, () =>
     children.every((pid) => !isRunning(pid)),
   );
-  const before = readRows(file).length;
+  assert.equal(readRows(file).length, 4);
 
   const resuming = startCollect(options({ args: [...args, '+resume_from_cache=true'] }));
-  await reach(resuming, { file, results: before + 4 });
+  await reach(resuming, reached(8));
   assert.equal(await resuming.kill('SIGINT'), 130, resuming.output());
   assert.match(resuming.output(), /nothing of it is lost: the same command with \+resume_from_cache=true goes on/); // prettier-ignore
 
