@@ -67,7 +67,7 @@ describe('temporal-rollout collect-e2e', () => {
   });
 
   test('an interruption leaves the batch and no process, and resuming finishes it', async (t) => {
-    const { at, options } = await bed(t, 400);
+    const { at, options } = await bed(t, 1000);
     const args = [...options.args, '+num_samples_in_parallel=2', '--resume'];
     const collecting = startCollect({ ...options, args });
     const file = at('out/results.jsonl');

@@ -12,7 +12,7 @@ import { startGymnasiumServer } from '../servers/gymnasium-server.js';
 const BATCH = 'gymnasium-kills';
 const ANSWERS = ['oak tree', 'birch bark', 'elm leaf', 'pine cone', 'ash wood'];
 const TASKS = ['knowing', 'knowing', 'forgetful', 'forgetful'];
-const STEP_MS = 150;
+const STEP_MS = 400;
 
 describe('a batch that plays Gym’s gymnasium servers', { timeout: 120_000 }, () => {
   /** One knows a step again by its request id, the other does not. */
