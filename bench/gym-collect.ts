@@ -1,0 +1,98 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createWriteStream } from 'node:fs';
+import { mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { loadavg, tmpdir } from 'node:os';
+import path from 'node:path';
+import { descendantsWith } from '../test/harness/process-tree.js';
+import { startGymAgentServer } from '../test/servers/gym-agent-server.js';
+import { cpuMs, peakMb } from './process-usage.js';
+
+/**
+ * `node --import tsx bench/gym-collect.ts [rows]`, after `npm run build`: `temporal-rollout collect` with its own server and worker,
+ * against an agent server that answers each row after 100 ms; CPU and peak memory of each process, and what its folder holds then.
+ */
+const COMMAND = path.resolve('dist', 'cli', 'main.js');
+const AT_ONCE = 256;
+const DELAY_MS = 100;
+const LOOK_MS = 500;
+
+interface Usage {
+  cpu_ms: number;
+  peak_mb: number;
+}
+
+/** By what its command line contains. */
+const PARTS = { worker: `${COMMAND}\0worker`, 'Temporal server': 'start-dev' };
+
+async function lookAt(pid: number | undefined): Promise<Usage | null> {
+  if (pid === undefined) return null;
+  try {
+    const [cpu_ms, peak_mb] = await Promise.all([cpuMs(pid), peakMb(pid)]);
+    return { cpu_ms, peak_mb };
+  } catch {
+    // It has just ended: what was seen before holds.
+    return null;
+  }
+}
+
+async function collect(folder: string, agent: string): Promise<Map<string, Usage>> {
+  const args = [
+    ...['+agent_name=simple_agent', '+input_jsonl_fpath=in.jsonl', '+output_jsonl_fpath=out.jsonl'],
+    ...[`+num_samples_in_parallel=${AT_ONCE}`, `+head_server.port=${new URL(agent).port}`],
+    ...['--folder', 'stack'],
+  ];
+  const child = spawn(process.execPath, [COMMAND, 'collect', ...args], {
+    cwd: folder,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  child.stdout.pipe(createWriteStream(path.join(folder, 'collect.log')));
+  const { pid = 0 } = child;
+  const seen = new Map<string, Usage>();
+  const look = async (): Promise<void> => {
+    const parts = Object.entries(PARTS).map(([name, text]) => [name, descendantsWith(pid, text)[0]] as const); // prettier-ignore
+    for (const [name, part] of [['collect', pid] as const, ...parts]) {
+      const usage = await lookAt(part);
+      if (usage !== null) seen.set(name, usage);
+    }
+  };
+  const looking = setInterval(() => void look(), LOOK_MS);
+  const [code] = (await once(child, 'exit')) as [number | null];
+  clearInterval(looking);
+  if (code !== 0) throw new Error(`temporal-rollout collect ended with ${String(code)}`);
+  return seen;
+}
+
+async function bytesBelow(folder: string): Promise<number> {
+  const names = await readdir(folder, { recursive: true, withFileTypes: true });
+  const files = names.filter((entry) => entry.isFile());
+  const sizes = files.map(async (file) => (await stat(path.join(file.parentPath, file.name))).size);
+  return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
+}
+
+const rows = Number(process.argv[2] ?? 10_000);
+const folder = await mkdtemp(path.join(tmpdir(), 'bench-gym-'));
+const agent = await startGymAgentServer({ script: { delay_ms: DELAY_MS } });
+try {
+  const input = Array.from({ length: rows }, (_, i) =>
+    JSON.stringify({ responses_create_params: { input: `question ${i}` } }),
+  );
+  await writeFile(path.join(folder, 'in.jsonl'), `${input.join('\n')}\n`);
+  const load = (loadavg()[0] ?? 0).toFixed(1);
+  const startedAt = performance.now();
+  const usages = await collect(folder, agent.url);
+  const wall_s = (performance.now() - startedAt) / 1000;
+  const kb = (await bytesBelow(path.join(folder, 'stack'))) / rows / 1024;
+  console.log(`${rows} rows, ${AT_ONCE} at once, load average before it ${load}`);
+  console.log(
+    `${wall_s.toFixed(1)} s, ${(rows / wall_s).toFixed(1)} rows/s, ${kb.toFixed(0)} KB of disk a row\n`,
+  );
+  console.log('| process | CPU ms/row | peak MB |');
+  console.log('| --- | ---: | ---: |');
+  for (const [name, { cpu_ms, peak_mb }] of usages) {
+    console.log(`| ${name} | ${(cpu_ms / rows).toFixed(1)} | ${peak_mb.toFixed(0)} |`);
+  }
+} finally {
+  await agent.close();
+  await rm(folder, { recursive: true });
+}
