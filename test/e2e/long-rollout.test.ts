@@ -100,11 +100,14 @@ describe('a rollout of many turns', { timeout: 240_000, concurrency: 2 }, () => 
     script('stopped');
     const batch = await startBatch(bed.batch('stopped', QUEUE), REQUEST);
     const rollout = bed.server.client.workflow.getHandle('stopped/0-0');
+    const runId = async (): Promise<string | null> => {
+      const described = await rollout.describe().catch(() => null);
+      return described?.runId ?? null;
+    };
+    const first = await eventually({ what: 'the first run', timeout_ms: 20_000 }, runId);
     await eventually({ what: 'the second run', timeout_ms: 120_000 }, async () => {
-      const history = await rollout.fetchHistory().catch(() => null);
-      const started = history?.events?.[0]?.workflowExecutionStartedEventAttributes;
-      const { continuedExecutionRunId } = started ?? {};
-      return continuedExecutionRunId != null && continuedExecutionRunId !== '';
+      const now = await runId();
+      return now !== null && now !== first;
     });
     await batch.handle.executeUpdate('set_limits', { args: [{ rollout_timeout: '10m' }] });
     const [timer = NaN] = await eventually(
