@@ -6,7 +6,7 @@ import { loadavg, tmpdir } from 'node:os';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createRandom } from '../src/simulator/random.js';
-import { cpuMs, peakMb } from './process-usage.js';
+import { usageOf } from './process-usage.js';
 
 /**
  * `node --import tsx bench/gym-aggregate.ts [rows]`, after `npm run build`: `temporal-rollout aggregate` and `profile` over a million
@@ -73,18 +73,19 @@ async function measure(name: string, args: string[]): Promise<void> {
     stdio: ['ignore', 'ignore', 'inherit'],
   });
   const { pid = 0 } = child;
-  let [peak, cpu] = [0, 0];
+  let last = { cpu_ms: 0, peak_mb: 0 };
   const look = setInterval(() => {
-    // It may just have ended: what was seen before holds.
-    void Promise.all([peakMb(pid), cpuMs(pid)])
-      .then((seen) => ([peak, cpu] = seen))
-      .catch(() => undefined);
+    void usageOf(pid).then((seen) => {
+      last = seen ?? last;
+    });
   }, LOOK_MS);
   const [code] = (await once(child, 'exit')) as [number | null];
   clearInterval(look);
   if (code !== 0) throw new Error(`temporal-rollout ${name} ended with ${String(code)}`);
   const wall = ((performance.now() - startedAt) / 1000).toFixed(1);
-  console.log(`| ${name} | ${wall} | ${(cpu / 1000).toFixed(1)} | ${peak.toFixed(0)} |`);
+  console.log(
+    `| ${name} | ${wall} | ${(last.cpu_ms / 1000).toFixed(1)} | ${last.peak_mb.toFixed(0)} |`,
+  );
 }
 
 const rows = Number(process.argv[2] ?? 1_000_000);

@@ -6,7 +6,8 @@ import { loadavg, tmpdir } from 'node:os';
 import path from 'node:path';
 import { descendantsWith } from '../test/harness/process-tree.js';
 import { startGymAgentServer } from '../test/servers/gym-agent-server.js';
-import { cpuMs, peakMb } from './process-usage.js';
+import type { Usage } from './process-usage.js';
+import { usageOf } from './process-usage.js';
 
 /**
  * `node --import tsx bench/gym-collect.ts [rows]`, after `npm run build`: `temporal-rollout collect` with its own server and worker,
@@ -17,24 +18,8 @@ const AT_ONCE = 256;
 const DELAY_MS = 100;
 const LOOK_MS = 500;
 
-interface Usage {
-  cpu_ms: number;
-  peak_mb: number;
-}
-
 /** By what its command line contains. */
 const PARTS = { worker: `${COMMAND}\0worker`, 'Temporal server': 'start-dev' };
-
-async function lookAt(pid: number | undefined): Promise<Usage | null> {
-  if (pid === undefined) return null;
-  try {
-    const [cpu_ms, peak_mb] = await Promise.all([cpuMs(pid), peakMb(pid)]);
-    return { cpu_ms, peak_mb };
-  } catch {
-    // It has just ended: what was seen before holds.
-    return null;
-  }
-}
 
 async function collect(folder: string, agent: string): Promise<Map<string, Usage>> {
   const args = [
@@ -52,7 +37,7 @@ async function collect(folder: string, agent: string): Promise<Map<string, Usage
   const look = async (): Promise<void> => {
     const parts = Object.entries(PARTS).map(([name, text]) => [name, descendantsWith(pid, text)[0]] as const); // prettier-ignore
     for (const [name, part] of [['collect', pid] as const, ...parts]) {
-      const usage = await lookAt(part);
+      const usage = part === undefined ? null : await usageOf(part);
       if (usage !== null) seen.set(name, usage);
     }
   };

@@ -18,6 +18,21 @@ export const peakMb = (pid: number): Promise<number> => statusMb(pid, 'VmHWM');
 /** The resident memory that a process has, in MB. */
 export const residentMb = (pid: number): Promise<number> => statusMb(pid, 'VmRSS');
 
+export interface Usage {
+  cpu_ms: number;
+  peak_mb: number;
+}
+
+/** Of the process so far; null: it has ended, and what was seen before holds. */
+export async function usageOf(pid: number): Promise<Usage | null> {
+  try {
+    const [cpu_ms, peak_mb] = await Promise.all([cpuMs(pid), peakMb(pid)]);
+    return { cpu_ms, peak_mb };
+  } catch {
+    return null;
+  }
+}
+
 /** A field of /proc/<pid>/status. */
 async function statusMb(pid: number, field: 'VmHWM' | 'VmRSS'): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8');

@@ -65,13 +65,13 @@ async function collectPrepared(
     settings.config === null
       ? null
       : await openDeployment({ file: settings.config, environment: settings.environment });
+  const at = opened === null ? head_server : opened.agents.head_server;
   const agents = createAgents({
-    head_server: opened === null ? head_server : opened.agents.head_server,
+    head_server: at,
     agents: opened?.agents.agents ?? {},
     ...NEVER_RUN,
   });
   try {
-    const at = opened === null ? head_server : opened.agents.head_server;
     const known = await checkAgents({
       agents,
       head_server: at,

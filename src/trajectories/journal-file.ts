@@ -80,12 +80,13 @@ function journalFile(fd: number): JournalFile {
     head: () => readBytes(open(), { from: 0, to: HEAD_BYTES }).toString('latin1'),
     append: (text) => {
       const bytes = Buffer.from(text);
-      const before = fstatSync(open()).size;
       // One line is one `write`: the kernel appends it whole, whoever else appends.
       const written = writeSync(open(), bytes);
       if (written === bytes.length) return written;
       // Without the torn half there may be room for a line that says why. Where others append, it costs only itself.
-      if (fstatSync(open()).size === before + written) ftruncateSync(open(), before);
+      const torn = fstatSync(open()).size - written;
+      const last = readBytes(open(), { from: torn, to: torn + written });
+      if (last.equals(bytes.subarray(0, written))) ftruncateSync(open(), torn);
       throw new Error(`wrote ${written} of ${bytes.length} bytes: the disk is full or failing`);
     },
     readLines: (range) => readLines(open(), range),

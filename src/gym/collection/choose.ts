@@ -6,12 +6,11 @@ import { linesOf } from '../lines.js';
 import { loadFromCache } from '../resume/load-from-cache.js';
 import type { GymRow } from '../row.js';
 import { rolloutName } from '../row.js';
-import { rowsSha256 } from '../resume/rows-sha256.js';
 import { exists } from '../config/search-roots.js';
 import type { Follower, FollowerOptions } from './follower.js';
 import { createFollower } from './follower.js';
 import type { Prepared } from './prepare.js';
-import { openResultFile } from './result-file.js';
+import { withResultFiles } from './result-file.js';
 import type { Starting } from './start-batch.js';
 import { clearFiles, continueBatch, startNewBatch, writeMaterialized } from './start-batch.js';
 import type { CollectionState } from './state.js';
@@ -49,7 +48,7 @@ export async function chooseBatch(choosing: Choosing): Promise<Chosen> {
 }
 
 const startNew = (rows: readonly GymRow[], choosing: Choosing) =>
-  startNewBatch(rows, { ...choosing, rows_sha256: rowsSha256(choosing.prepared.rows) });
+  startNewBatch(rows, { ...choosing, rows_sha256: choosing.prepared.rows_sha256 });
 
 /**
  * The state of a batch of these very rows that this deployment's store has, or that runs and is still being planned.
@@ -116,9 +115,8 @@ async function writeEnded(
   { state, rows }: { state: CollectionState; rows: readonly GymRow[] },
   { files, deployment: { store }, say }: Choosing,
 ): Promise<{ isWhole: boolean; nextAttempt: Follower['nextAttempt'] }> {
-  const main = await openResultFile(files.main);
-  const failures = await openResultFile(files.failures, state.failures_from);
-  try {
+  const { failures_from } = state;
+  return await withResultFiles({ files, failures_from }, async ({ main, failures }) => {
     const onRouted: FollowerOptions['onRouted'] = () => undefined;
     const options = { store, batch_id: state.batch_id, rows, main, failures, onRouted };
     const { sweep, isWhole, nextAttempt } = createFollower(options);
@@ -129,10 +127,7 @@ async function writeEnded(
       return { isWhole: false, nextAttempt };
     }
     return { isWhole: isWhole(), nextAttempt };
-  } finally {
-    await main.close();
-    await failures.close();
-  }
+  });
 }
 
 /** By upstream's rules, from its files; a torn line costs itself alone. */

@@ -6,7 +6,8 @@ import type { Chosen } from './choose.js';
 import type { Deployment } from './deployment.js';
 import type { Follower } from './follower.js';
 import { createFollower } from './follower.js';
-import { openResultFile } from './result-file.js';
+import type { ResultFiles } from './result-file.js';
+import { withResultFiles } from './result-file.js';
 import type { Routed } from './routing.js';
 import { absentAgents, createPercents, renderCollection, renderStatus } from './status.js';
 import type { Tally } from './tally.js';
@@ -25,67 +26,68 @@ export interface Played {
   unwritten: Routed[];
 }
 
+interface Playing extends Pick<CollectionContext, 'screen' | 'signal'> {
+  files: CollectionFiles;
+  deployment: Pick<Deployment, 'store'>;
+  title: string;
+  /** By the URLs of their servers. */
+  agents: ReadonlyMap<string, string>;
+}
+
+/** What is played: a batch that runs, and its rows. */
+interface Batch {
+  rows: Chosen['rows'];
+  running: NonNullable<Chosen['running']>;
+}
+
 /** Follows a batch to its end and writes what ends, as it ends. */
-export async function playBatch(
-  {
-    rows,
-    running: { state, batch },
-  }: { rows: Chosen['rows']; running: NonNullable<Chosen['running']> },
-  {
-    files,
-    deployment: { store },
-    screen,
-    signal,
-    title,
-    agents,
-  }: Pick<CollectionContext, 'screen' | 'signal'> & {
-    files: CollectionFiles;
-    deployment: Pick<Deployment, 'store'>;
-    title: string;
-    /** By the URLs of their servers. */
-    agents: ReadonlyMap<string, string>;
-  },
+export async function playBatch(played: Batch, playing: Playing): Promise<Played> {
+  const { files, screen } = playing;
+  const { failures_from } = played.running.state;
+  return await withResultFiles({ files, failures_from }, async (opened) => {
+    try {
+      return await follow(played, { ...playing, ...opened });
+    } finally {
+      screen.show(null);
+    }
+  });
+}
+
+async function follow(
+  { rows, running: { state, batch } }: Batch,
+  { main, failures, deployment: { store }, screen, signal, title, agents }: Playing & ResultFiles,
 ): Promise<Played> {
-  const main = await openResultFile(files.main);
-  const failures = await openResultFile(files.failures, state.failures_from);
-  try {
-    const done = new Set(main.held.map(({ key }) => rolloutName(key)));
-    const { tally, count } = createTally({
-      rows: rows.filter(({ key }) => !done.has(rolloutName(key))),
-      cached: done.size,
-      failed: new Set(failures.held.map(({ key }) => rolloutName(key))),
-    });
-    const unwritten: Routed[] = [];
-    const onRouted = (routed: Routed): void => {
-      count(routed);
-      if (routed.to === 'nowhere') unwritten.push(routed);
-    };
-    const follower = createFollower({
-      store,
-      batch_id: state.batch_id,
-      rows,
-      main,
-      failures,
-      onRouted,
-    });
-    const show = createDisplay(screen, { title, tally, running: follower.running });
-    const ended = await watchBatch({
-      batch,
-      sweep: follower.sweep,
-      draw: show,
-      signal,
-      nameOf: (service) => agents.get(service) ?? service,
-    });
-    const outcome =
-      ended === 'closed' ? await awaitOutcome(batch, { say: screen.say, signal }) : null;
-    const failure = outcome !== null && 'failure' in outcome ? outcome.failure : null;
-    const missing = follower.missing().map(({ key }) => rolloutName(key));
-    return { ended, failure, tally, missing, unwritten };
-  } finally {
-    screen.show(null);
-    await main.close();
-    await failures.close();
-  }
+  const done = new Set(main.held.map(({ key }) => rolloutName(key)));
+  const { tally, count } = createTally({
+    rows: rows.filter(({ key }) => !done.has(rolloutName(key))),
+    cached: done.size,
+    failed: new Set(failures.held.map(({ key }) => rolloutName(key))),
+  });
+  const unwritten: Routed[] = [];
+  const onRouted = (routed: Routed): void => {
+    count(routed);
+    if (routed.to === 'nowhere') unwritten.push(routed);
+  };
+  const follower = createFollower({
+    store,
+    batch_id: state.batch_id,
+    rows,
+    main,
+    failures,
+    onRouted,
+  });
+  const ended = await watchBatch({
+    batch,
+    sweep: follower.sweep,
+    draw: createDisplay(screen, { title, tally, running: follower.running }),
+    signal,
+    nameOf: (service) => agents.get(service) ?? service,
+  });
+  const outcome =
+    ended === 'closed' ? await awaitOutcome(batch, { say: screen.say, signal }) : null;
+  const failure = outcome !== null && 'failure' in outcome ? outcome.failure : null;
+  const missing = follower.missing().map(({ key }) => rolloutName(key));
+  return { ended, failure, tally, missing, unwritten };
 }
 
 /** A board on a terminal; elsewhere a status at whole percents, and what is waited for when that changes. */

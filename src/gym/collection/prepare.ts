@@ -17,12 +17,11 @@ export interface Prepared {
   rows: GymRow[];
   /** Of whatever was collected into these files before. */
   earlier: CollectionState | null;
+  rows_sha256: string;
   /** Does it say of which batch these rows are? */
   is_ours: boolean;
   /** A line of the materialised inputs could not be read: `rows` has its row, and is to be written. */
   is_mended: boolean;
-  /** Is there a main file? Upstream resumes only then. */
-  has_main: boolean;
 }
 
 /** Reads what is there; nothing is changed yet. Prints what upstream prints. */
@@ -33,16 +32,25 @@ export async function prepare(
   const { config } = request;
   const { files, shown, screen } = context;
   const earlier = await readState(files.state);
+  // Upstream resumes only where there is a main file.
   const has_main = await exists(files.main);
   const has_rows = await exists(files.materialized);
   if (config.resume_from_cache && has_rows && (has_main || earlier !== null)) {
     const cached = await readMaterialized(linesOf(files.materialized));
     for (const problem of cached.problems) screen.say(problem);
     const rows = await checkedRows(cached, { request, context });
-    const is_ours = earlier !== null && earlier.rows_sha256 === rowsSha256(rows);
+    const rows_sha256 = rowsSha256(rows);
+    const is_ours = earlier !== null && earlier.rows_sha256 === rows_sha256;
     if (has_main || is_ours) {
       refuseNoRows(rows, shown.materialized);
-      return { kind: 'resumed', rows, earlier, is_ours, is_mended: !cached.whole, has_main };
+      return {
+        kind: 'resumed',
+        rows,
+        rows_sha256,
+        earlier,
+        is_ours,
+        is_mended: !cached.whole,
+      };
     }
   }
   if (!config.resume_from_cache) {
@@ -59,7 +67,8 @@ export async function prepare(
   }
   const rows = await materialize(config, materializing(context));
   refuseNoRows(rows, config.input_jsonl_fpath);
-  return { kind: 'fresh', rows, earlier, is_ours: false, is_mended: false, has_main };
+  const rows_sha256 = rowsSha256(rows);
+  return { kind: 'fresh', rows, rows_sha256, earlier, is_ours: false, is_mended: false };
 }
 
 /** Nothing would come out, and what came out before would be gone. */

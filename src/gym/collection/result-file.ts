@@ -1,9 +1,11 @@
 import type { FileHandle } from 'node:fs/promises';
 import { open } from 'node:fs/promises';
+import type { CollectionFiles } from '../files.js';
 import { ATTEMPT_INDEX, ROLLOUT_INDEX, TASK_INDEX } from '../keys.js';
 import { linesOf } from '../lines.js';
 import type { RowKey } from '../row.js';
 import { rolloutName } from '../row.js';
+import type { CollectionState } from './state.js';
 
 /** A JSONL file of results that only this process writes. */
 export interface ResultFile {
@@ -45,6 +47,33 @@ export async function openResultFile(file: string, from = 0): Promise<ResultFile
   } catch (error) {
     await handle.close();
     throw error;
+  }
+}
+
+/** A collection's two. */
+export interface ResultFiles {
+  main: ResultFile;
+  failures: ResultFile;
+}
+
+/** Opens both for as long as they are used; of the failures' only what the batch may have written counts as held. */
+export async function withResultFiles<T>(
+  {
+    files,
+    failures_from,
+  }: { files: Pick<CollectionFiles, 'main' | 'failures'> } & Pick<CollectionState, 'failures_from'>,
+  use: (opened: ResultFiles) => Promise<T>,
+): Promise<T> {
+  const main = await openResultFile(files.main);
+  try {
+    const failures = await openResultFile(files.failures, failures_from);
+    try {
+      return await use({ main, failures });
+    } finally {
+      await failures.close();
+    }
+  } finally {
+    await main.close();
   }
 }
 
