@@ -9,7 +9,8 @@ const only = (from, ...to) => ({
 
 module.exports = {
   forbidden: [
-    only('model'),
+    only('platform'),
+    only('model', 'platform'),
     {
       ...only('workflows', 'activities/contract', 'model'),
       comment: 'workflows see the activities’ contract and the model, as types only',
@@ -26,19 +27,21 @@ module.exports = {
       from: { path: '^src/workflows/' },
       to: { pathNot: ['^src/', '^node_modules/@temporalio/workflow/'] },
     },
-    only('generation', 'model'),
-    only('environments', 'model'),
-    only('trajectories', 'model'),
+    only('generation', 'model', 'platform'),
+    only('environments', 'model', 'platform'),
+    only('trajectories', 'model', 'platform'),
     only(
       'activities',
       'model',
+      'platform',
       'generation/generation-service',
       'environments/environment',
       'trajectories/trajectory-store',
     ),
-    only('simulator', 'model'),
+    only('simulator', 'model', 'platform'),
     only(
       'workers',
+      'platform',
       'activities',
       'workflows/search-attributes',
       'generation',
@@ -46,9 +49,10 @@ module.exports = {
       'trajectories',
       'model',
     ),
-    only('local', 'activities/contract', 'workers/config', 'workflows/search-attributes', 'model'),
+    only('local', 'platform', 'activities/contract', 'workers/config', 'workflows/search-attributes', 'model'),
     only(
       'gym',
+      'platform',
       'model',
       'activities/contract',
       'environments/gym-agent',
@@ -60,11 +64,11 @@ module.exports = {
       'workers/memory',
       'workflows/search-attributes',
     ),
-    only('cli', 'gym', 'local', 'workers', 'simulator', 'environments', 'model'),
+    only('cli', 'platform', 'gym', 'local', 'workers', 'simulator', 'environments', 'model'),
     {
       name: 'services-know-no-temporal',
       severity: 'error',
-      from: { path: '^src/(model|generation|environments|trajectories|simulator)/' },
+      from: { path: '^src/(platform|model|generation|environments|trajectories|simulator)/' },
       to: { path: '^node_modules/@temporalio/' },
     },
     { name: 'no-cycles', severity: 'error', from: { path: '^src' }, to: { circular: true } },

@@ -1,6 +1,6 @@
 import { appendFile, readFile, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { runCommand } from '../src/local/run-command.js';
+import { runCommand } from '../src/platform/process/run-command.js';
 import type { ChaosFault } from './faults.js';
 import type { Target } from './target.js';
 

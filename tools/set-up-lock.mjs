@@ -1,12 +1,5 @@
-import {
-  mkdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  utimesSync,
-  writeFileSync,
-} from 'node:fs';
+import { createHash } from 'node:crypto';
+import { mkdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -45,10 +38,7 @@ async function acquire({ file, content, say }) {
   let saidAt = 0;
   while (!createExclusively(file, content)) {
     const held = read(file);
-    if (held !== null && isStale(file, held)) {
-      takeAway(file, held);
-      continue;
-    }
+    if (held !== null && isStale(file, held) && removeStale(file, { held, content })) continue;
     if (Date.now() - startedAt > GIVE_UP_MS) {
       throw new Error(
         `another set-up (process ${ownerOf(held)}) holds ${file} for an hour: end it or remove the file, then try again`,
@@ -84,16 +74,23 @@ function isStale(file, held) {
   }
 }
 
-/** By renaming, so that of two who found the same stale lock only one removes it, and none removes a new one. */
-function takeAway(file, held) {
-  const aside = `${file}.${process.pid}`;
-  try {
-    renameSync(file, aside);
-  } catch {
-    return;
+/**
+ * As `src/platform/claim.ts` does it, which does not exist yet when packages are installed: a new lock may come between
+ * reading a stale one and removing it, so the removal is a lock itself, under a name of the stale text's own. False:
+ * another set-up removes it.
+ */
+function removeStale(file, { held, content }) {
+  const removal = `${file}.${createHash('sha256').update(held).digest('hex').slice(0, 12)}.stale`;
+  if (!createExclusively(removal, content)) {
+    const remover = read(removal);
+    if (remover !== null && isStale(removal, remover)) {
+      removeStale(removal, { held: remover, content });
+    }
+    return false;
   }
-  if (read(aside) === held) rmSync(aside, { force: true });
-  else renameSync(aside, file);
+  if (read(file) === held) rmSync(file, { force: true });
+  rmSync(removal, { force: true });
+  return true;
 }
 
 function ownerOf(held) {

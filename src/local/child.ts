@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { mkdir, open, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describeError } from '../model/faults.js';
-import { lastLines, runCommand } from './run-command.js';
+import { lastLines, runCommand } from '../platform/process/run-command.js';
 
 export interface Exit {
   code: number | null;

@@ -1,19 +1,16 @@
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ProcessIdentity } from './process-identity.js';
-import { identify, isAlive } from './process-identity.js';
+import type { Holder } from '../platform/claim.js';
+import { claimFile, describeHolder } from '../platform/claim.js';
+import type { ProcessIdentity } from '../platform/process/identity.js';
+import { identify, isAlive } from '../platform/process/identity.js';
 
 /** Two Temporal servers on one database file would destroy it: one local stack at a time has the folder. */
 export interface FolderClaim {
   /** Remembers the Temporal server, so that the next stack can end it when this process cannot. */
   noteServer: (pid: number) => Promise<void>;
   release: () => Promise<void>;
-}
-
-interface ClaimFile {
-  owner: ProcessIdentity;
-  server: ProcessIdentity | null;
 }
 
 /**
@@ -24,48 +21,40 @@ export async function claimFolder(
   say: (line: string) => void,
 ): Promise<FolderClaim> {
   await mkdir(folder, { recursive: true });
-  const file = path.join(folder, 'stack.json');
-  const owner = await identify(process.pid);
-  let claim: ClaimFile = { owner, server: null };
-  // Two rounds: the second when the first found a dead stack's claim.
-  for (let round = 0; !(await createExclusively(file, claim)); round++) {
-    const other = await readClaim(file);
-    if (round > 1 || (other !== null && (await isAlive(other.owner))))
-      throw new Error(taken(folder, other));
-    if (other?.server && (await isAlive(other.server))) await endServer(other.server, say);
-    await rm(file, { force: true });
-  }
-  const noteServer = async (pid: number): Promise<void> => {
-    claim = { owner, server: await identify(pid) };
-    await writeFile(file, JSON.stringify(claim));
-  };
-  const release = async (): Promise<void> => {
-    await rm(file, { force: true });
-  };
-  return { noteServer, release };
-}
-
-function taken(folder: string, other: ClaimFile | null): string {
-  return [
-    `A local stack runs already with ${folder}${other === null ? '' : ` (process ${other.owner.pid})`}.`,
-    'End it with Ctrl-C first; or use it: its Web UI and address were printed where it was started.',
-  ].join('\n');
-}
-
-async function createExclusively(file: string, claim: ClaimFile): Promise<boolean> {
+  const claim = await claimFile(path.join(folder, 'stack.lock'));
+  if (claim.release === null) throw taken(folder, claim.holder);
+  const note = path.join(folder, 'temporal-server.json');
   try {
-    await writeFile(file, JSON.stringify(claim), { flag: 'wx' });
-    return true;
+    const left = await readNote(note);
+    if (left !== null && (await isAlive(left))) await endServer(left, say);
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return false;
+    await claim.release();
     throw error;
   }
+  return {
+    noteServer: async (pid) => {
+      await writeFile(note, JSON.stringify(await identify(pid)));
+    },
+    release: async () => {
+      await rm(note, { force: true });
+      await claim.release();
+    },
+  };
+}
+
+function taken(folder: string, holder: Holder): Error {
+  return new Error(
+    [
+      `A local stack runs already with ${folder} (${describeHolder(holder)}).`,
+      'End it with Ctrl-C first; or use it: its Web UI and address were printed where it was started.',
+    ].join('\n'),
+  );
 }
 
 /** null when it is half written or gone. */
-async function readClaim(file: string): Promise<ClaimFile | null> {
+async function readNote(file: string): Promise<ProcessIdentity | null> {
   try {
-    return JSON.parse(await readFile(file, 'utf8')) as ClaimFile;
+    return JSON.parse(await readFile(file, 'utf8')) as ProcessIdentity;
   } catch {
     return null;
   }

@@ -5,7 +5,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { EnvHttpProxyAgent, fetch } from 'undici';
 import { describeError } from '../model/faults.js';
-import { lastLines, runCommand } from './run-command.js';
+import { lastLines, runCommand } from '../platform/process/run-command.js';
 import { checkTemporalCli, TEMPORAL_CLI_VERSION } from './temporal-cli-version.js';
 
 export interface InstallTarget {

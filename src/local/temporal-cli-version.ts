@@ -1,4 +1,4 @@
-import { lastLines, runCommand } from './run-command.js';
+import { lastLines, runCommand } from '../platform/process/run-command.js';
 
 /** What is downloaded or built when the machine has none. `tools/temporal-cli/go.mod` pins the same. */
 export const TEMPORAL_CLI_VERSION = '1.8.2';

@@ -4,7 +4,7 @@ import type { WorkflowHandle } from '@temporalio/client';
 import { WorkflowFailedError } from '@temporalio/client';
 import type { z } from 'zod';
 import type { BatchProgress, BatchResult } from '../../src/activities/contract.js';
-import { lastLines } from '../../src/local/run-command.js';
+import { lastLines } from '../../src/platform/process/run-command.js';
 import type { BatchRequest } from '../../src/model/batch-request.js';
 import type { BatchOutcome } from './batch.js';
 import { readRows, startBatch } from './batch.js';

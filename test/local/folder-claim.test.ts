@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { claimFolder } from '../../src/local/folder-claim.js';
-import { identify } from '../../src/local/process-identity.js';
 import { isRunning, temporaryFolder, until } from './fakes.js';
 
 function running(t: TestContext): number {
@@ -82,24 +81,13 @@ describe('one local stack at a time has its folder', () => {
     await claim.release();
   });
 
-  test('a stack that had this process’s id and command before it, as in a container that was started again, is dead', async (t) => {
-    const folder = await temporaryFolder(t);
-    const owner = { ...(await identify(process.pid)), started: 'long ago' };
-    await writeFile(path.join(folder, 'stack.json'), JSON.stringify({ owner, server: owner }));
-    await (await claimFolder(folder, unheard)).release();
-  });
-
   test('a process that has the number of a dead server by chance is left alone', async (t) => {
     const folder = await temporaryFolder(t);
     const pid = running(t);
-    const dead = { pid, command: '/opt/temporal server start-dev' };
-    await writeFile(path.join(folder, 'stack.json'), JSON.stringify({ owner: dead, server: dead }));
+    const dead = { pid, command: '/opt/temporal server start-dev', started: null };
+    await writeFile(path.join(folder, 'temporal-server.json'), JSON.stringify(dead));
     const claim = await claimFolder(folder, unheard);
     assert.equal(isRunning(pid), true);
-    const { owner } = JSON.parse(await readFile(path.join(folder, 'stack.json'), 'utf8')) as {
-      owner: { pid: number };
-    };
-    assert.equal(owner.pid, process.pid);
     await claim.release();
   });
 });

@@ -6,7 +6,7 @@ import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { startChild } from '../../src/local/child.js';
-import { runCommand } from '../../src/local/run-command.js';
+import { runCommand } from '../../src/platform/process/run-command.js';
 import type { Part } from '../../src/local/supervisor.js';
 import { createSupervisor } from '../../src/local/supervisor.js';
 import { isRunning, temporaryFolder, until } from './fakes.js';

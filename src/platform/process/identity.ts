@@ -11,11 +11,7 @@ export interface ProcessIdentity {
 }
 
 /** Is this very process still there? */
-export async function isAlive({
-  pid,
-  command,
-  started = null,
-}: Omit<ProcessIdentity, 'started'> & { started?: string | null }): Promise<boolean> {
+export async function isAlive({ pid, command, started }: ProcessIdentity): Promise<boolean> {
   if (command === '') return false;
   const there = await identify(pid);
   if (there.command !== command) return false;

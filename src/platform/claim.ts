@@ -1,0 +1,121 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { link, readFile, rm, writeFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ProcessIdentity } from './process/identity.js';
+import { identify, isAlive } from './process/identity.js';
+
+/** The process that holds a claim, as the claim's file names it. */
+export interface Holder extends ProcessIdentity {
+  host: string;
+  /** Makes each claim's text unique. */
+  token: string;
+}
+
+export type Claim =
+  | { release: () => Promise<void> }
+  /** A living process holds the file, or one of another host, which cannot be checked from here. */
+  | { release: null; holder: Holder };
+
+/** `process 12`, with its host where that is another. */
+export const describeHolder = ({ pid, host }: Holder): string =>
+  `process ${pid}${host === hostname() ? '' : ` of host ${host}`}`;
+
+const ROUNDS = 50;
+const AGAIN_MS = 20;
+
+/**
+ * Claims `file` for this process: at most one living process of this host holds it. A dead holder's claim is taken
+ * over, by exactly one of those that try. On a shared file system the claim of another host holds until someone
+ * removes the file.
+ */
+export async function claimFile(file: string): Promise<Claim> {
+  const token = randomUUID();
+  const mine: Holder = { ...(await identify(process.pid)), host: hostname(), token };
+  const text = JSON.stringify(mine);
+  // The claim gets its final name only once it is written: no reader sees half of it.
+  const draft = `${file}.${token.slice(0, 8)}`;
+  await writeFile(draft, text, { mode: 0o600 });
+  try {
+    const other = await acquire(file, draft);
+    if (other !== null) return { release: null, holder: parse(other) ?? UNREADABLE };
+  } finally {
+    await rm(draft, { force: true });
+  }
+  return {
+    release: async () => {
+      if ((await readClaim(file)) === text) await rm(file, { force: true });
+    },
+  };
+}
+
+/** Links the draft to the claim's name once no living process has it. Returns the holder's text; null: this process holds it. */
+async function acquire(file: string, draft: string): Promise<string | null> {
+  let held = '';
+  for (let round = 0; round < ROUNDS; round++) {
+    if (await isLinked(draft, file)) return null;
+    const text = await readClaim(file);
+    if (text === null) continue;
+    held = text;
+    if (!(await isStale(text))) return text;
+    await removeStale(file, { text, draft });
+  }
+  return held;
+}
+
+/**
+ * Reading a stale claim and removing it are two steps, and a new claim may come between them. So the removal itself is
+ * claimed, under a name that belongs to the stale text, and the remover reads again before it removes. A dead remover
+ * leaves a stale claim like any other.
+ */
+async function removeStale(
+  file: string,
+  { text, draft }: { text: string; draft: string },
+): Promise<void> {
+  const digest = createHash('sha256').update(text).digest('hex');
+  const removal = `${file}.${digest.slice(0, 12)}.stale`;
+  if ((await acquire(removal, draft)) !== null) {
+    await sleep(AGAIN_MS);
+    return;
+  }
+  try {
+    if ((await readClaim(file)) === text) await rm(file, { force: true });
+  } finally {
+    await rm(removal, { force: true });
+  }
+}
+
+/** null: there is none. */
+const readClaim = (file: string): Promise<string | null> =>
+  readFile(file, 'utf8').catch(() => null);
+
+async function isLinked(draft: string, file: string): Promise<boolean> {
+  try {
+    await link(draft, file);
+    return true;
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return false;
+    throw error;
+  }
+}
+
+const UNREADABLE: Holder = { pid: 0, command: '', started: null, host: hostname(), token: '' };
+
+function parse(text: string): Holder | null {
+  try {
+    const value = JSON.parse(text) as Partial<Record<keyof Holder, unknown>> | null;
+    const { pid, command, started = null, host, token = '' } = value ?? {};
+    if (typeof pid !== 'number' || typeof command !== 'string' || typeof host !== 'string')
+      return null;
+    return { pid, command, started: startOf(started), host, token: String(token) };
+  } catch {
+    return null;
+  }
+}
+
+const startOf = (value: unknown): string | null => (typeof value === 'string' ? value : null);
+
+async function isStale(text: string): Promise<boolean> {
+  const holder = parse(text);
+  return holder === null || (holder.host === hostname() && !(await isAlive(holder)));
+}
