@@ -1,7 +1,5 @@
-import { createReadStream } from 'node:fs';
 import { realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { createInterface } from 'node:readline';
 import { AgentSample, agentSampleProblems } from '../model/agent-sample.js';
 import type { BatchRequest } from '../model/batch-request.js';
 import { hasImages } from '../model/content.js';
@@ -10,6 +8,7 @@ import type { Problem } from '../model/problems.js';
 import { invalidBatchRequest, preview, problemsOf } from '../model/problems.js';
 import { Sample, lostDigits } from '../model/sample.js';
 import { mostSamples } from '../model/slices.js';
+import { textsOf } from '../platform/lines.js';
 import type { Dependencies } from './dependencies.js';
 
 /** Beyond ten, more problems do not help; reading stops soon after. */
@@ -27,7 +26,7 @@ export async function readSamples(
   const most = mostSamples(request);
   const isFile = !Array.isArray(samples);
   const rows = isFile
-    ? linesOf(await locate(samples.path, dependencies.deployment.inputs_dir))
+    ? rowsOf(await locate(samples.path, dependencies.deployment.inputs_dir))
     : samples.map((sample) => JSON.stringify(sample));
   const raw: string[] = [];
   const tasks: SampleContext['tasks'] = new Map();
@@ -84,11 +83,10 @@ function isInside(file: string, directory: string): boolean {
 }
 
 /** Blank lines at the end of a file are no samples; anywhere else they are reported like any torn line. */
-async function* linesOf(file: string): AsyncGenerator<string> {
-  const lines = createInterface({ input: createReadStream(file, 'utf8'), crlfDelay: Infinity });
+async function* rowsOf(file: string): AsyncGenerator<string> {
   let blank = 0;
   try {
-    for await (const line of lines) {
+    for await (const line of textsOf(file)) {
       if (line.trim() === '') blank += 1;
       else {
         for (; blank > 0; blank--) yield '';

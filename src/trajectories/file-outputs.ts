@@ -13,9 +13,9 @@ import {
   truncate,
 } from 'node:fs/promises';
 import path from 'node:path';
-import { createInterface } from 'node:readline';
 import type { Part } from '../model/slices.js';
 import { describeError, Fault } from '../model/faults.js';
+import { textsOf } from '../platform/lines.js';
 import { makeDirectory, replaceFile, storing, syncDirectory } from './disk.js';
 import type { BatchOutputs, PartPosition, PartWriter } from './trajectory-store.js';
 
@@ -70,7 +70,7 @@ export function createFileOutputs(directory: string): BatchOutputs {
         );
         return texts.flatMap((text) => text.split('\n').filter((line) => line !== ''));
       }),
-    readRollouts: () => linesOf(files.rollouts),
+    readRollouts: () => rowsOf(files.rollouts),
     putMetrics: (result) =>
       storing(`writing metrics.json of ${batch}`, async () => {
         await replaceFile(files.metrics, `${JSON.stringify(result, null, 2)}\n`);
@@ -185,14 +185,11 @@ async function concatenate(sources: readonly string[], target: string): Promise<
   });
 }
 
-async function* linesOf(file: string): AsyncGenerator<string> {
-  const stream = createReadStream(file, 'utf8');
+async function* rowsOf(file: string): AsyncGenerator<string> {
   try {
-    yield* createInterface({ input: stream, crlfDelay: Infinity });
+    yield* textsOf(file);
   } catch (cause) {
     const message = `reading ${path.basename(file)}: ${describeError(cause)}`;
     throw new Fault({ type: 'StoreFault', message, cause });
-  } finally {
-    stream.destroy();
   }
 }

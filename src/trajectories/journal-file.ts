@@ -13,6 +13,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import type { JournalLine } from '../model/journal.js';
 import { parseLine } from '../model/journal.js';
+import { createLineCutter } from '../platform/lines.js';
 import { isMissing, makeDirectory } from './disk.js';
 
 /**
@@ -104,31 +105,18 @@ function readLines(
   { from, to }: { from: number; to: number },
 ): ReturnType<JournalFile['readLines']> {
   const lines: JournalLine[] = [];
-  /** Of the line in progress. */
-  let pieces: Buffer[] = [];
+  const cutter = createLineCutter();
   let end = from;
   for (let at = from; at < to; at += BLOCK_BYTES) {
     const block = readBytes(fd, { from: at, to: Math.min(to, at + BLOCK_BYTES) });
-    let start = 0;
-    for (;;) {
-      const newline = block.indexOf(0x0a, start);
-      if (newline === -1) break;
-      pieces.push(block.subarray(start, newline));
-      const line = parseLine(textOf(pieces));
+    for (const bytes of cutter.cut(block)) {
+      end += bytes.length + 1;
+      const line = parseLine(bytes.toString());
       if (line !== null) lines.push(line);
-      pieces = [];
-      start = newline + 1;
-      end = at + start;
     }
-    pieces.push(block.subarray(start));
   }
   return { lines, end };
 }
-
-const textOf = (pieces: Buffer[]): string => {
-  const [only, ...others] = pieces;
-  return (only !== undefined && others.length === 0 ? only : Buffer.concat(pieces)).toString();
-};
 
 /** What the file has of these bytes. */
 function readBytes(fd: number, { from, to }: { from: number; to: number }): Buffer {

@@ -4,7 +4,6 @@ import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { RolloutCollectionConfig } from '../../src/gym/config/schemas.js';
-import { linesOf } from '../../src/gym/lines.js';
 import { materialize } from '../../src/gym/rows/materialize.js';
 import type { GymRow } from '../../src/gym/row.js';
 import { skillsRef } from '../../src/gym/rows/skills.js';
@@ -56,14 +55,6 @@ describe('rows', () => {
       rows.map(({ key }) => key),
       [0, 1, 2].map((rollout) => ({ task: 0, rollout })),
     );
-  });
-
-  test('only LF, CRLF and CR end a line: JSON may have U+2028 within', async () => {
-    const file = path.join(directory.path, 'lines.txt');
-    await writeFile(file, 'a\u2028b\u2029c\nd\r\ne\rf\n\n' + 'x'.repeat(200_000) + '\r\nend\r');
-    const lines: string[] = [];
-    for await (const line of linesOf(file)) lines.push(line);
-    assert.deepEqual(lines, ['a\u2028b\u2029c', 'd', 'e', 'f', '', 'x'.repeat(200_000), 'end']);
   });
 
   test('lines beyond the limit are not read, and a limit of 0 is none', async () => {

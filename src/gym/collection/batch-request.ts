@@ -37,12 +37,8 @@ export function sampleOf(row: GymRow, settings: SampleSettings): string {
       row: formatJson(bare),
     },
   };
-  return escapeSeparators(JSON.stringify(sample));
+  return JSON.stringify(sample);
 }
-
-/** JSON allows them inside a string, and many a line reader cuts there. */
-const escapeSeparators = (text: string): string =>
-  text.replaceAll('\u2028', '\\u2028').replaceAll('\u2029', '\\u2029');
 
 /** Below the deployment's `inputs_dir`; returns the file. */
 export async function writeSamples(

@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { BatchHandle } from '../../local/batch-client.js';
 import { describeError } from '../../model/faults.js';
-import { linesOf } from '../lines.js';
+import { textsOf } from '../../platform/lines.js';
 import { loadFromCache } from '../resume/load-from-cache.js';
 import type { GymRow } from '../row.js';
 import { rolloutName } from '../row.js';
@@ -134,8 +134,8 @@ async function writeEnded(
 async function remaining({ prepared, files, max_attempts, say }: Choosing): Promise<GymRow[]> {
   const { rows, summary, problems } = await loadFromCache({
     rows: prepared.rows,
-    main: (await exists(files.main)) ? linesOf(files.main) : null,
-    failures: (await exists(files.failures)) ? linesOf(files.failures) : null,
+    main: (await exists(files.main)) ? textsOf(files.main) : null,
+    failures: (await exists(files.failures)) ? textsOf(files.failures) : null,
     max_attempts,
   });
   for (const problem of problems) say(problem);

@@ -1,8 +1,8 @@
 import { formatNumber } from '../../local/number-text.js';
 import type { Agents } from '../../environments/gym-agent/agents.js';
+import { textsOf } from '../../platform/lines.js';
 import { aggregate } from '../metrics/aggregate.js';
 import type { Collecting } from './request.js';
-import { linesOf } from '../lines.js';
 import type { Deployment } from './deployment.js';
 import type { Played } from './play.js';
 import type { GymRow } from '../row.js';
@@ -153,7 +153,7 @@ function problemsOf(played: Played | null, { results }: { results: number }): st
 /** Of these rows, those that have one. */
 async function countResults(file: string, names: ReadonlySet<string>): Promise<number> {
   const found = new Set<string>();
-  for await (const line of linesOf(file)) {
+  for await (const line of textsOf(file)) {
     const held = heldKeyOf(line);
     if (held !== null && names.has(rolloutName(held.key))) found.add(rolloutName(held.key));
   }

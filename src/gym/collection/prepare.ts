@@ -1,10 +1,10 @@
+import { textsOf } from '../../platform/lines.js';
 import type { CollectionContext, CollectionRequest } from './request.js';
 import type { CollectionFiles } from '../files.js';
 import { materialize } from '../rows/materialize.js';
 import { readMaterialized } from '../resume/load-from-cache.js';
 import { changedInputs } from '../resume/changed-inputs.js';
 import { rowsSha256 } from '../resume/rows-sha256.js';
-import { linesOf } from '../lines.js';
 import type { GymRow } from '../row.js';
 import { exists, resolveUnderRoots } from '../config/search-roots.js';
 import type { CollectionState } from './state.js';
@@ -36,7 +36,7 @@ export async function prepare(
   const has_main = await exists(files.main);
   const has_rows = await exists(files.materialized);
   if (config.resume_from_cache && has_rows && (has_main || earlier !== null)) {
-    const cached = await readMaterialized(linesOf(files.materialized));
+    const cached = await readMaterialized(textsOf(files.materialized));
     for (const problem of cached.problems) screen.say(problem);
     const rows = await checkedRows(cached, { request, context });
     const rows_sha256 = rowsSha256(rows);

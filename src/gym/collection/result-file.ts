@@ -1,8 +1,8 @@
 import type { FileHandle } from 'node:fs/promises';
 import { open } from 'node:fs/promises';
+import { textsOf } from '../../platform/lines.js';
 import type { CollectionFiles } from '../files.js';
 import { ATTEMPT_INDEX, ROLLOUT_INDEX, TASK_INDEX } from '../keys.js';
-import { linesOf } from '../lines.js';
 import type { RowKey } from '../row.js';
 import { rolloutName } from '../row.js';
 import type { CollectionState } from './state.js';
@@ -86,7 +86,7 @@ async function endLastLine(handle: FileHandle): Promise<void> {
 
 async function readHeld(file: string, from: number): Promise<HeldKey[]> {
   const held: HeldKey[] = [];
-  for await (const line of linesOf(file, from)) {
+  for await (const line of textsOf(file, { from })) {
     const key = heldKeyOf(line);
     if (key !== null) held.push(key);
   }

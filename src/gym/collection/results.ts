@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../model/lossless-json.js';
 import { isObject, parseJson } from '../../model/lossless-json.js';
+import { textsOf } from '../../platform/lines.js';
 import type { CollectionFiles } from '../files.js';
-import { linesOf } from '../lines.js';
 import type { RowKey } from '../row.js';
 import { byKey, rowKeyOf } from '../row.js';
 import { exists } from '../config/search-roots.js';
@@ -34,7 +34,7 @@ async function readResults(
 ): Promise<{ key: RowKey; result: JsonObject }[]> {
   const found: { key: RowKey; result: JsonObject }[] = [];
   if (!(await exists(file))) return found;
-  for await (const line of linesOf(file, from)) {
+  for await (const line of textsOf(file, { from })) {
     const result = objectIn(line);
     if (result === null) continue;
     const key = rowKeyOf(result);

@@ -2,8 +2,8 @@ import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { describeError } from '../../model/faults.js';
 import type { JsonObject } from '../../model/lossless-json.js';
+import { textsOf } from '../../platform/lines.js';
 import { AGENT_REF } from '../keys.js';
-import { linesOf } from '../lines.js';
 import type { NewFile } from '../new-file.js';
 import { writeNewFile } from '../new-file.js';
 import { parseInputRow } from '../rows/input-row.js';
@@ -73,7 +73,7 @@ async function writeRows(out: NewFile, { dataset, places, signal }: Writing): Pr
   const prompt =
     type === 'benchmark' && prompt_config !== null ? await loadPrompt(prompt_config, places) : null;
   let line = 0;
-  for await (const text of linesOf(source)) {
+  for await (const text of textsOf(source)) {
     signal.throwIfAborted();
     line += 1;
     const row = prepareRow(text, { dataset, prompt, where: `in '${source}' at line ${line}` });

@@ -1,6 +1,6 @@
 import { describeError } from '../../model/faults.js';
 import { FAILURE_CLASS, NO_PERSIST } from '../keys.js';
-import { eachLine, type FileLine } from './file-lines.js';
+import { linesOf, type FileLine } from '../../platform/lines.js';
 import { membersOf, type Members } from '../json-members.js';
 import { createLabels, type Labels } from './labels.js';
 import { createLineIndex, type LineIndex } from './line-index.js';
@@ -40,19 +40,19 @@ export async function readRows(options: ReadRowsOptions): Promise<ReadRows> {
   const labels = label_keys.map((key) => ({ key, ...createLabels() }));
   const problems = createProblemList('lines were skipped', report);
   for (const [file, name] of files.entries()) {
-    await eachLine(name, (line) => {
+    for await (const line of linesOf(name)) {
       signal.throwIfAborted();
       const read = readLine(line.text, options);
       if ('problem' in read) {
         if (strict && read.malformed) throw new Error(malformed({ name, line, ...read }));
         problems.add(`${name}, line ${line.number} is skipped: ${read.problem}`);
-        return;
+        continue;
       }
       table.add(read.row);
       for (const label of labels) label.add(read.members.get(label.key));
       const { offset, bytes, number } = line;
       index.add({ file, offset, bytes, number, agent: read.agent });
-    });
+    }
   }
   problems.end();
   return { table, index, labels };

@@ -8,7 +8,7 @@ import { isTruthy } from '../rows/prompt.js';
 import type { GymRow, RowKey } from '../row.js';
 import { rolloutName, rowKeyOf } from '../row.js';
 
-/** A file's lines, as `linesOf` gives them; null: there is no such file. */
+/** A file's lines, as `textsOf` gives them; null: there is no such file. */
 export type Lines = AsyncIterable<string> | Iterable<string>;
 
 export interface Cache {

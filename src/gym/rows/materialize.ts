@@ -1,8 +1,8 @@
 import type { Json, JsonObject } from '../../model/lossless-json.js';
 import { formatJson, isObject, jsonNumber, numberOf } from '../../model/lossless-json.js';
+import { textsOf } from '../../platform/lines.js';
 import type { RolloutCollectionConfig } from '../config/schemas.js';
 import { AGENT_REF, ATTEMPT_INDEX, ROLLOUT_INDEX, SKILLS_REF, TASK_INDEX } from '../keys.js';
-import { linesOf } from '../lines.js';
 import { parseInputRow } from './input-row.js';
 import { applyPrompt, checkPromptFits, loadPrompt } from './prompt.js';
 import { reprOf } from './python/text-of.js';
@@ -94,7 +94,7 @@ function announcements(config: RolloutCollectionConfig): string[] {
 /** Lines beyond the limit are not read. */
 async function readInputs(file: string, limit: number): Promise<InputRow[]> {
   const inputs: InputRow[] = [];
-  for await (const text of linesOf(file)) {
+  for await (const text of textsOf(file)) {
     const line = inputs.length + 1;
     inputs.push({ line, text, row: parseInputRow(text, `in '${file}' at line ${line}`) });
     if (inputs.length === limit) break;

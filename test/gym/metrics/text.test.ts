@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { eachLine, type FileLine } from '../../../src/gym/metrics/file-lines.js';
 import { expandGlobs } from '../../../src/gym/metrics/glob.js';
 import { indentedJson } from '../../../src/gym/metrics/indented-json.js';
 import { membersOf, objectText } from '../../../src/gym/json-members.js';
@@ -65,25 +64,6 @@ describe('JSON one level deep', () => {
 });
 
 describe('files', () => {
-  test('lines are found again by their offsets, whatever their length', async (t) => {
-    const directory = await makeTemporaryDirectory('lines');
-    t.after(directory.remove);
-    const file = `${directory.path}/a`;
-    const lines = ['ä', '', 'x'.repeat(700_000), '\u2028', 'last'];
-    const whole = Buffer.from(lines.join('\n'));
-    await writeFile(file, whole);
-    const found: FileLine[] = [];
-    await eachLine(file, (line) => found.push(line));
-    assert.deepEqual(
-      found.map(({ text }) => text),
-      lines,
-    );
-    for (const { text, offset, bytes, number } of found) {
-      assert.equal(whole.toString('utf8', offset, offset + bytes), text);
-      assert.equal(lines[number - 1], text);
-    }
-  });
-
   test('a new file takes the old one’s place when it is whole, and an error leaves the old one alone', async (t) => {
     const directory = await makeTemporaryDirectory('new-file');
     t.after(directory.remove);
