@@ -8,7 +8,7 @@ import { cutToBytes } from '../model/utf8.js';
 import type { BatchOutputs } from '../trajectories/trajectory-store.js';
 import type { Attempt } from './attempt.js';
 import type { Dependencies } from './dependencies.js';
-import { orAborted } from '../model/or-aborted.js';
+import { orAborted } from '../platform/abort.js';
 
 /** The result has to stay under 16 kB: the first metrics by name, up to these bounds. */
 const MAX_METRICS = 64;

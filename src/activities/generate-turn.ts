@@ -16,7 +16,7 @@ import type { Activities } from './contract.js';
 import type { Dependencies } from './dependencies.js';
 import type { Hold } from './hold.js';
 import { notStarted, poolOf, recordFault } from './hold.js';
-import { orAborted } from '../model/or-aborted.js';
+import { orAborted } from '../platform/abort.js';
 import { playFromJournal } from './play-from-journal.js';
 import type { ResumeContext, Resumed, Seam } from './resume-generation.js';
 import { resumeGeneration } from './resume-generation.js';

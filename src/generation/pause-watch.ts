@@ -1,3 +1,4 @@
+import { orAborted } from '../platform/abort.js';
 import type { Clock } from './clock.js';
 
 /** How often a paused engine is asked, whoever waits for it. */
@@ -27,26 +28,26 @@ export function createPauseWatch({
   const ask = async (): Promise<void> => {
     // An answer is news only to those that waited when the question was sent.
     const asking = [...waiting];
-    if (asking.length > 0 && !(await isPaused())) for (const goOn of asking) goOn();
+    if (asking.length > 0 && !(await isPaused())) {
+      for (const goOn of asking) {
+        waiting.delete(goOn);
+        goOn();
+      }
+    }
     askLater();
   };
-  return (signal) =>
-    new Promise((resolve, reject) => {
-      const leave = (): void => {
-        waiting.delete(goOn);
-        reject(signal.reason as Error);
-      };
-      const goOn = (): void => {
-        waiting.delete(goOn);
-        signal.removeEventListener('abort', leave);
-        resolve();
-      };
-      if (signal.aborted) {
-        leave();
-        return;
-      }
-      signal.addEventListener('abort', leave, { once: true });
-      waiting.add(goOn);
-      if (!isAsking) askLater();
+  return async (signal) => {
+    signal.throwIfAborted();
+    let goOn = (): void => undefined;
+    const over = new Promise<void>((resolve) => {
+      goOn = resolve;
     });
+    waiting.add(goOn);
+    if (!isAsking) askLater();
+    try {
+      await orAborted(over, signal);
+    } finally {
+      waiting.delete(goOn);
+    }
+  };
 }

@@ -1,9 +1,9 @@
 import { Fault } from '../model/faults.js';
+import { createWaitingLine } from '../platform/waiting-line.js';
 import type { Clock } from './clock.js';
 import { SYSTEM_CLOCK } from './clock.js';
 import type { DescribedReplica, GenerationService, Replicas } from './generation-service.js';
 import { chooseReplica } from './replica-choice.js';
-import { createSlotLine } from './slot-line.js';
 import type { WatchedReplica } from './watched-replica.js';
 import { isUnavailable, watchReplica } from './watched-replica.js';
 
@@ -28,7 +28,11 @@ export function createReplicas(
   options: ReplicasOptions,
 ): Replicas & { close: () => Promise<void> } {
   const { max_concurrent, clock = SYSTEM_CLOCK, random = Math.random, report } = options;
-  const line = createSlotLine((sessionId) => choose(sessionId, max_concurrent));
+  const line = createWaitingLine((sessionId: string) => {
+    const member = choose(sessionId, max_concurrent);
+    if (member !== null) member.load += 1;
+    return member;
+  });
   const members: readonly Member[] = services.map((service) => ({
     watched: watchReplica(service, {
       clock,
@@ -54,7 +58,9 @@ export function createReplicas(
       const { session_id, signal, is_generation } = request;
       signal.throwIfAborted();
       const asked_at = clock.now();
-      const member = is_generation ? await line.take(request) : choose(session_id, Infinity);
+      const member = is_generation
+        ? await line.join(session_id, signal)
+        : choose(session_id, Infinity);
       if (member === null) throw new Error('expected a service with a replica, got one without');
       const { watched } = member;
       const { service, pauseOver } = watched;
@@ -64,7 +70,10 @@ export function createReplicas(
       } catch (error) {
         throw hasHealthyNeighbour(member) ? withoutWait(error) : error;
       } finally {
-        if (is_generation) line.giveBack(member);
+        if (is_generation) {
+          member.load -= 1;
+          line.serve();
+        }
       }
     },
     describe: (signal) => describeAll(members, signal),

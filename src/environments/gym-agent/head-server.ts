@@ -1,7 +1,7 @@
 import { parse } from 'yaml';
 import { z } from 'zod';
 import { describeError } from '../../model/faults.js';
-import { orAborted } from '../../model/or-aborted.js';
+import { orAborted } from '../../platform/abort.js';
 import { createHttpCall } from '../http-call.js';
 import { rejected } from '../rejections.js';
 
