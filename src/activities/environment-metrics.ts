@@ -4,7 +4,7 @@ import { Fault, describeError } from '../model/faults.js';
 import { isValid } from '../model/metrics.js';
 import type { Metrics } from '../model/metrics.js';
 import type { Row, Summary } from '../model/row.js';
-import { cutToBytes } from '../model/utf8.js';
+import { cutToBytes } from '../platform/utf8.js';
 import type { BatchOutputs } from '../trajectories/trajectory-store.js';
 import type { Attempt } from './attempt.js';
 import type { Dependencies } from './dependencies.js';

@@ -1,5 +1,5 @@
-import type { JsonObject } from '../model/lossless-json.js';
-import { numberOf } from '../model/lossless-json.js';
+import type { JsonObject } from '../platform/json/lossless.js';
+import { numberOf } from '../platform/json/lossless.js';
 import { ROLLOUT_INDEX, TASK_INDEX } from './keys.js';
 
 /** A row of the materialised inputs: what an agent server's `/run` is sent. */

@@ -1,6 +1,6 @@
 import { access, constants, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { userCacheFolder } from '../model/user-cache.js';
+import { userCacheFolder } from '../platform/user-cache.js';
 import type { InstallTarget } from './temporal-cli-install.js';
 import { buildTemporalCli, downloadTemporalCli } from './temporal-cli-install.js';
 import { checkTemporalCli, MINIMUM_VERSION, TEMPORAL_CLI_VERSION } from './temporal-cli-version.js';

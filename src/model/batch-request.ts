@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { Duration } from './durations.js';
 import { preview } from './problems.js';
 import { Sample } from './sample.js';
-import { utf8Length } from './utf8.js';
+import { utf8Length } from '../platform/utf8.js';
 
 /** The request that starts a batch: the input of workflow `rolloutBatch`. Defaults are filled in by parsing. */
 

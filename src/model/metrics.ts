@@ -2,7 +2,7 @@ import type { Semantics } from './batch-request.js';
 import type { StopReason } from './journal.js';
 import { VALID_STOP_REASONS } from './journal.js';
 import type { Summary } from './row.js';
-import { cutToBytes } from './utf8.js';
+import { cutToBytes } from '../platform/utf8.js';
 
 /**
  * Metrics of a batch over its valid rollouts, as one flat object: upstream's names and numbers first

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import { Fault } from './faults.js';
-import { cutToBytes } from './utf8.js';
+import { cutToBytes } from '../platform/utf8.js';
 
 const MAX_PROBLEMS = 10;
 const MAX_BYTES = 2800;

@@ -11,7 +11,7 @@ import {
   parseJson,
   type Json,
   type JsonObject,
-} from '../../src/model/lossless-json.js';
+} from '../../src/platform/json/lossless.js';
 import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
 import { assertClose } from './metrics/close-json.js';
 import { gymMetricsGoldens, objectAt, objectsAt } from './metrics/goldens.js';

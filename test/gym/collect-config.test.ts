@@ -10,7 +10,7 @@ import {
 } from '../../src/gym/config/collect-config.js';
 import type { ParsedCommand } from '../../src/gym/config/collect-config.js';
 import type { RolloutCollectionConfig } from '../../src/gym/config/schemas.js';
-import { formatJson } from '../../src/model/lossless-json.js';
+import { formatJson } from '../../src/platform/json/lossless.js';
 import type { TemporaryDirectory } from '../harness/temporary-directory.js';
 import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
 

@@ -1,5 +1,5 @@
 import { isLosslessNumber } from 'lossless-json';
-import type { Json } from '../../src/model/lossless-json.js';
+import type { Json } from '../../src/platform/json/lossless.js';
 
 /** For deep comparison: integers by all their digits, floats by value and as floats (`1.0` is no `1`), keys in any order. */
 export function comparable(value: Json): unknown {

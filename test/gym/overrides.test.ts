@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { mergeConfigs, parseOverrides } from '../../src/gym/config/overrides.js';
-import type { Json } from '../../src/model/lossless-json.js';
-import { formatJson, isObject, parseJson } from '../../src/model/lossless-json.js';
+import type { Json } from '../../src/platform/json/lossless.js';
+import { formatJson, isObject, parseJson } from '../../src/platform/json/lossless.js';
 import { comparable } from './golden-values.js';
 
 const RECORDED = parseJson(

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
-import type { Json, JsonObject } from '../../src/model/lossless-json.js';
-import { formatJson, parseJson } from '../../src/model/lossless-json.js';
+import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
+import { formatJson, parseJson } from '../../src/platform/json/lossless.js';
 import { maxAttempts } from '../../src/gym/resume/max-attempts.js';
 import type { Resumed } from '../../src/gym/resume/load-from-cache.js';
 import { loadFromCache, readMaterialized } from '../../src/gym/resume/load-from-cache.js';

@@ -7,7 +7,7 @@ import {
   parseJson,
   type Json,
   type JsonObject,
-} from '../../src/model/lossless-json.js';
+} from '../../src/platform/json/lossless.js';
 import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
 import { assertClose } from './metrics/close-json.js';
 import { gymMetricsGoldens, objectAt, objectsAt, plain } from './metrics/goldens.js';

@@ -1,5 +1,5 @@
-import { isObject, parseJson } from '../../src/model/lossless-json.js';
-import type { JsonObject } from '../../src/model/lossless-json.js';
+import { isObject, parseJson } from '../../src/platform/json/lossless.js';
+import type { JsonObject } from '../../src/platform/json/lossless.js';
 import type { GymRow } from '../../src/gym/row.js';
 
 /** A row as it is materialised; `with` are fields beside its keys, as JSON. */

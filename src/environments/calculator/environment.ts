@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { stepEach, type Turn, type TurnAnswer } from '../each-sample.js';
 import type { Environment, FinishedRollouts } from '../environment.js';
-import { createFloat32Mean } from '../float32.js';
+import { createFloat32Mean } from '../../platform/python/numbers.js';
 import { rejectedFields } from '../rejections.js';
 import { reply } from './turn.js';
 

@@ -1,4 +1,5 @@
-import { formatFixed, parseFloatText, strip } from '../python-text.js';
+import { formatFixed, parseFloatText } from '../../platform/python/numbers.js';
+import { strip } from '../../platform/python/text.js';
 
 /** What the policy may say to the calculator, and what it is answered (upstream statement 82). */
 

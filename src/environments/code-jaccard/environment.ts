@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { assistantText, stepEach, type Turn, type TurnAnswer } from '../each-sample.js';
 import type { Environment, FinishedRollouts } from '../environment.js';
-import { createFloat32Mean } from '../float32.js';
-import { formatFixed, strip } from '../python-text.js';
+import { createFloat32Mean, formatFixed } from '../../platform/python/numbers.js';
+import { strip } from '../../platform/python/text.js';
 import { rejectedFields } from '../rejections.js';
 import { codeSimilarity } from './similarity.js';
 

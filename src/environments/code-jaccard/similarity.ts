@@ -1,4 +1,4 @@
-import { countCodePoints, splitWords, strip } from '../python-text.js';
+import { countCodePoints, splitWords, strip } from '../../platform/python/text.js';
 
 /**
  * How alike two texts are, from 0 to 1: shared words over all words, times the shorter length over the longer

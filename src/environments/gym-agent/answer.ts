@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { describeError } from '../../model/faults.js';
 import { Reward } from '../../model/journal.js';
-import { isDeeperThan } from '../../model/json-depth.js';
+import { isDeeperThan } from '../../platform/json/depth.js';
 import type { Problem } from '../../model/problems.js';
 import { preview, problemsOf } from '../../model/problems.js';
 import type { AgentAnswer } from '../environment.js';

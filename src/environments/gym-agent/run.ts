@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { Fault, faultWith } from '../../model/faults.js';
-import { formatJson, isObject, jsonNumber, parseJson } from '../../model/lossless-json.js';
+import { formatJson, isObject, jsonNumber, parseJson } from '../../platform/json/lossless.js';
 import type { AgentAnswer, AgentRequest, AgentServers } from '../environment.js';
 import type { createHttpCall, HttpCall } from '../http-call.js';
 import { neverSent } from '../http-call.js';

@@ -1,4 +1,4 @@
-import { utf8Length } from '../../model/utf8.js';
+import { utf8Length } from '../../platform/utf8.js';
 import type { EnvironmentMessage } from '../environment.js';
 import { rejected } from '../rejections.js';
 import type { GraderPool } from './grader-pool.js';

@@ -1,4 +1,4 @@
-import { isDigits, strip } from '../python-text.js';
+import { isDigits, strip } from '../../platform/python/text.js';
 
 /** Texts that are replaced, in this order. */
 const REPLACED: readonly (readonly [text: string, by: string])[] = [

@@ -1,4 +1,4 @@
-import { lastCodePoints, PYTHON_SPACE } from '../python-text.js';
+import { lastCodePoints, PYTHON_SPACE } from '../../platform/python/text.js';
 import { normalizeFinalAnswer } from './dapo-answer.js';
 import { groundTruthText } from './ground-truth.js';
 import type { PureVerifier } from './verifier.js';

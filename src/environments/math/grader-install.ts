@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { userCacheFolder } from '../../model/user-cache.js';
+import { userCacheFolder } from '../../platform/user-cache.js';
 
 /** The grader is a Python program; the set-up installs its packages into the user's cache (tools/grader-setup.mjs). */
 

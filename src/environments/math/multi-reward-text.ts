@@ -1,4 +1,4 @@
-import { strip } from '../python-text.js';
+import { strip } from '../../platform/python/text.js';
 
 const OPEN = '<answer>';
 const CLOSE = '</answer>';

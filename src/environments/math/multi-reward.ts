@@ -1,4 +1,4 @@
-import { isDigits } from '../python-text.js';
+import { isDigits } from '../../platform/python/text.js';
 import { groundTruthText } from './ground-truth.js';
 import { answerOf, isWellFormed } from './multi-reward-text.js';
 import type { PureVerifier } from './verifier.js';

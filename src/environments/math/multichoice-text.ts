@@ -1,4 +1,4 @@
-import { PYTHON_SPACE, strip } from '../python-text.js';
+import { PYTHON_SPACE, strip } from '../../platform/python/text.js';
 
 /** Decoration that may stand between "Answer:" and its letter, dropped in this order (upstream statement 49). */
 const DECORATION = [

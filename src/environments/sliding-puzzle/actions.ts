@@ -1,4 +1,4 @@
-import { splitWords, strip } from '../python-text.js';
+import { splitWords, strip } from '../../platform/python/text.js';
 import { isSolved, slide, type GameState } from './board.js';
 
 /** What the policy may say, and what each move answers (upstream statements 71 to 73). */

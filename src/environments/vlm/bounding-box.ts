@@ -1,4 +1,4 @@
-import { parseFloatText } from '../python-text.js';
+import { parseFloatText } from '../../platform/python/numbers.js';
 
 /** x1, y1, x2, y2. */
 export type Box = [number, number, number, number];

@@ -1,5 +1,5 @@
 import { BOXED, lastBoxed } from '../math/dapo-answer.js';
-import { strip } from '../python-text.js';
+import { strip } from '../../platform/python/text.js';
 
 /** What stands between `<tag>` and the last `</tag>`, as a greedy regex finds it, in linear time; null without. */
 export function taggedText(text: string, tag: string): string | null {

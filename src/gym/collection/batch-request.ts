@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
-import { formatJson } from '../../model/lossless-json.js';
+import { formatJson } from '../../platform/json/lossless.js';
 import { mostSamples } from '../../model/slices.js';
 import { ATTEMPT_INDEX } from '../keys.js';
 import type { GymRow } from '../row.js';

@@ -1,5 +1,5 @@
 import type { Screen } from '../../local/screen.js';
-import type { JsonObject } from '../../model/lossless-json.js';
+import type { JsonObject } from '../../platform/json/lossless.js';
 import type { RolloutCollectionConfig } from '../config/schemas.js';
 import type { CollectionFiles } from '../files.js';
 

@@ -1,5 +1,5 @@
-import type { JsonObject } from '../../model/lossless-json.js';
-import { isObject, parseJson } from '../../model/lossless-json.js';
+import type { JsonObject } from '../../platform/json/lossless.js';
+import { isObject, parseJson } from '../../platform/json/lossless.js';
 import { textsOf } from '../../platform/lines.js';
 import type { CollectionFiles } from '../files.js';
 import type { RowKey } from '../row.js';

@@ -1,11 +1,11 @@
-import type { Json } from '../../model/lossless-json.js';
+import type { Json } from '../../platform/json/lossless.js';
 import {
   formatJson,
   isObject,
   jsonNumber,
   numberOf,
   parseJson,
-} from '../../model/lossless-json.js';
+} from '../../platform/json/lossless.js';
 import type { Members } from '../json-members.js';
 import { membersOf, objectText } from '../json-members.js';
 import {

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import type { z } from 'zod';
-import type { JsonObject } from '../../model/lossless-json.js';
-import { isObject, numberOf } from '../../model/lossless-json.js';
+import type { JsonObject } from '../../platform/json/lossless.js';
+import { isObject, numberOf } from '../../platform/json/lossless.js';
 import { assetConfig } from './assets.js';
 import {
   E2ERolloutCollectionConfig,
@@ -21,7 +21,7 @@ import {
 import { loadGymConfig } from './global-config.js';
 import { EFFECTIVE_KEYS, hasNoEffect, isServer } from './known-keys.js';
 import { pickFields } from './pick-fields.js';
-import { reprOf } from '../rows/python/text-of.js';
+import { reprOf } from '../../platform/python/repr.js';
 import type { Places } from './search-roots.js';
 import { resolveUnderRoots } from './search-roots.js';
 import { parseYaml } from './yaml-text.js';

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import type { Json, JsonObject } from '../../model/lossless-json.js';
-import { isObject } from '../../model/lossless-json.js';
-import { reprOf } from '../rows/python/text-of.js';
+import type { Json, JsonObject } from '../../platform/json/lossless.js';
+import { isObject } from '../../platform/json/lossless.js';
+import { reprOf } from '../../platform/python/repr.js';
 import { exists, resolveUnderRoots, searchRoots } from './search-roots.js';
 import type { Places } from './search-roots.js';
 import { parseYaml } from './yaml-text.js';

@@ -1,8 +1,8 @@
 import { isLosslessNumber } from 'lossless-json';
-import type { Json, JsonObject } from '../../model/lossless-json.js';
-import { isObject } from '../../model/lossless-json.js';
+import type { Json, JsonObject } from '../../platform/json/lossless.js';
+import { isObject } from '../../platform/json/lossless.js';
 import { mergeConfigs } from './overrides.js';
-import { reprOf } from '../rows/python/text-of.js';
+import { reprOf } from '../../platform/python/repr.js';
 
 /** What a value that is not given yet says. */
 export const MISSING = '???';

@@ -1,8 +1,8 @@
-import type { Json, JsonObject } from '../../model/lossless-json.js';
-import { isObject } from '../../model/lossless-json.js';
+import type { Json, JsonObject } from '../../platform/json/lossless.js';
+import { isObject } from '../../platform/json/lossless.js';
 import { MISSING } from './inherit.js';
 import { parseOverrideValue } from './override-value.js';
-import { strOf } from '../rows/python/text-of.js';
+import { strOf } from '../../platform/python/repr.js';
 
 /** An interpolation that cannot be resolved. The text in its place stays as it was written. */
 export interface Unresolved {

@@ -1,5 +1,5 @@
-import type { Json } from '../../model/lossless-json.js';
-import { isObject } from '../../model/lossless-json.js';
+import type { Json } from '../../platform/json/lossless.js';
+import { isObject } from '../../platform/json/lossless.js';
 
 /** Keys that Gym's commands know beside a command's own fields (`nemo_gym/global_config.py` and others at 07d6b0d). */
 

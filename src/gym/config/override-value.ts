@@ -1,6 +1,6 @@
 import { LosslessNumber } from 'lossless-json';
-import type { Json, JsonObject } from '../../model/lossless-json.js';
-import { floatText } from '../rows/python/number.js';
+import type { Json, JsonObject } from '../../platform/json/lossless.js';
+import { floatText } from '../../platform/python/numbers.js';
 
 /**
  * A value of Hydra's override grammar: `4`, `1e-3`, `true`, `null`, text with or without quotes, `[a, b]`, `{a: 2, _default: 1}`,

@@ -1,7 +1,7 @@
 import { isLosslessNumber } from 'lossless-json';
 import { describeError } from '../../model/faults.js';
-import type { Json, JsonObject } from '../../model/lossless-json.js';
-import { isObject } from '../../model/lossless-json.js';
+import type { Json, JsonObject } from '../../platform/json/lossless.js';
+import { isObject } from '../../platform/json/lossless.js';
 import { parseOverrideValue } from './override-value.js';
 
 /** One argument of the form `+key=value`. */

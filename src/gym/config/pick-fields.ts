@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import type { Json, JsonObject } from '../../model/lossless-json.js';
+import type { Json, JsonObject } from '../../platform/json/lossless.js';
 import { problemsOf } from '../../model/problems.js';
 import type { GymConfig } from './global-config.js';
 import { EFFECTIVE_KEYS, hasNoEffect, isServer } from './known-keys.js';

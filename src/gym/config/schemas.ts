@@ -1,8 +1,8 @@
 import { isLosslessNumber } from 'lossless-json';
 import { z } from 'zod';
-import type { Json, JsonObject } from '../../model/lossless-json.js';
-import { isObject, jsonNumber } from '../../model/lossless-json.js';
-import { reprOf } from '../rows/python/text-of.js';
+import type { Json, JsonObject } from '../../platform/json/lossless.js';
+import { isObject, jsonNumber } from '../../platform/json/lossless.js';
+import { reprOf } from '../../platform/python/repr.js';
 
 /**
  * The configurations of NeMo Gym's collection commands, with its names, defaults and error texts. Their input is parsed JSON whose

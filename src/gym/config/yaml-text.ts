@@ -1,9 +1,9 @@
 import { LosslessNumber } from 'lossless-json';
 import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument } from 'yaml';
 import type { Document, Node, Scalar } from 'yaml';
-import type { Json, JsonObject } from '../../model/lossless-json.js';
-import { floatText } from '../rows/python/number.js';
-import { strOf } from '../rows/python/text-of.js';
+import type { Json, JsonObject } from '../../platform/json/lossless.js';
+import { floatText } from '../../platform/python/numbers.js';
+import { strOf } from '../../platform/python/repr.js';
 
 /**
  * YAML as PyYAML with OmegaConf's loader reads it (YAML 1.1: `yes` is true, `1e-3` a float, dates are text), with numbers that keep

@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import type { Json, JsonObject } from '../../model/lossless-json.js';
-import { isObject } from '../../model/lossless-json.js';
+import type { Json, JsonObject } from '../../platform/json/lossless.js';
+import { isObject } from '../../platform/json/lossless.js';
 import { problemsOf } from '../../model/problems.js';
 import { Text, Whole } from '../config/schemas.js';
-import { strOf } from '../rows/python/text-of.js';
+import { strOf } from '../../platform/python/repr.js';
 
 export type Split = 'train' | 'validation' | 'benchmark';
 

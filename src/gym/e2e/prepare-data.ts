@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { describeError } from '../../model/faults.js';
-import type { JsonObject } from '../../model/lossless-json.js';
+import type { JsonObject } from '../../platform/json/lossless.js';
 import { textsOf } from '../../platform/lines.js';
 import { AGENT_REF } from '../keys.js';
 import type { NewFile } from '../new-file.js';
@@ -9,7 +9,7 @@ import { writeNewFile } from '../new-file.js';
 import { parseInputRow } from '../rows/input-row.js';
 import type { Prompt } from '../rows/prompt.js';
 import { applyPrompt, checkPromptFits, loadPrompt } from '../rows/prompt.js';
-import { dumpJson } from '../rows/python/dump-json.js';
+import { dumpJson } from '../../platform/python/json.js';
 import type { Places } from '../config/search-roots.js';
 import { exists, resolveUnderRoots } from '../config/search-roots.js';
 import type { Dataset } from './datasets.js';

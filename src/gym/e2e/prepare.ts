@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { Duration, toMs } from '../../model/durations.js';
-import type { JsonObject } from '../../model/lossless-json.js';
+import type { JsonObject } from '../../platform/json/lossless.js';
 import type { ParsedCommand } from '../config/collect-config.js';
 import type { E2ERolloutCollectionConfig, RolloutCollectionConfig } from '../config/schemas.js';
 import type { Places } from '../config/search-roots.js';

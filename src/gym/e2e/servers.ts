@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events';
 import { createHeadServer } from '../../environments/gym-agent/head-server.js';
 import { createHttpCall } from '../../environments/http-call.js';
 import { Fault } from '../../model/faults.js';
-import type { Json } from '../../model/lossless-json.js';
+import type { Json } from '../../platform/json/lossless.js';
 import { isServer } from '../config/known-keys.js';
 
 const PROBE_TIMEOUT_MS = 10_000;

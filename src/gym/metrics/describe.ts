@@ -1,4 +1,4 @@
-import { floatText } from './python-number.js';
+import { floatJson } from '../../platform/python/numbers.js';
 import { COUNTS, WHOLE, type RolloutTable } from './rollout-table.js';
 import { statisticsOf, type Statistics } from './statistics.js';
 
@@ -58,7 +58,7 @@ export function createDescriber(
         const isAlone = statistic === 'std' && isSingle && own.count === rows.length;
         const value = isAlone ? 0 : own[statistic];
         if (value === null) continue;
-        described.push([names[index]?.[place] ?? '', isInt ? String(value) : floatText(value)]);
+        described.push([names[index]?.[place] ?? '', isInt ? String(value) : floatJson(value)]);
       }
     }
     return described;

@@ -1,6 +1,6 @@
 import { AGENT_REF, TASK_INDEX } from '../keys.js';
 import { columnsOf, createDescriber, type Described, type Rows } from './describe.js';
-import { floatText } from './python-number.js';
+import { floatJson } from '../../platform/python/numbers.js';
 import { rolloutInfo } from './rollout-info.js';
 import type { RolloutTable } from './rollout-table.js';
 
@@ -76,7 +76,7 @@ function groupEntries(
     ['num_rollouts', String(found)],
     ['expected_num_rollouts', String(expected)],
     ['missing_num_rollouts', String(expected - found)],
-    ['reward_profile_completion_pct', floatText(percent)],
+    ['reward_profile_completion_pct', floatJson(percent)],
     ['rollout_infos', `[${infos.join(',')}]`],
   ];
 }

@@ -4,7 +4,7 @@ import type { Labels } from './labels.js';
 import { createPassCounts, type PassCounts } from './pass-at-k.js';
 import { passResult } from './pass-metrics.js';
 import { groupsOf, type Entries } from './profile.js';
-import { floatText } from './python-number.js';
+import { floatJson } from '../../platform/python/numbers.js';
 import { COUNTS, type RolloutTable } from './rollout-table.js';
 
 /** Of more rollouts per task than this, only the first k are told. */
@@ -104,12 +104,12 @@ function rewardOf(
 const entriesOf = (metrics: Metrics): Entries =>
   Object.entries(metrics).map(([name, value]) => [
     name,
-    typeof value === 'number' ? floatText(value) : runsText(value),
+    typeof value === 'number' ? floatJson(value) : runsText(value),
   ]);
 
 const runsText = (lists: Record<string, number[]>): string => {
   const parts = Object.entries(lists).map(
-    ([name, runs]) => `${JSON.stringify(name)}:[${runs.map(floatText).join(',')}]`,
+    ([name, runs]) => `${JSON.stringify(name)}:[${runs.map(floatJson).join(',')}]`,
   );
   return `{${parts.join(',')}}`;
 };

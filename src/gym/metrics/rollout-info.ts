@@ -1,6 +1,6 @@
 import { ROLLOUT_INDEX, TASK_INDEX } from '../keys.js';
 import { objectText } from '../json-members.js';
-import { floatText } from './python-number.js';
+import { floatJson } from '../../platform/python/numbers.js';
 import { SHOWN, USAGE, WHOLE, type RolloutTable } from './rollout-table.js';
 
 /** An entry of `rollout_infos`: the key, the reward as it came, the usage, then the result's other numbers. */
@@ -15,7 +15,7 @@ export function rolloutInfo(table: RolloutTable, row: number): string {
     if ((flags & SHOWN) === 0) continue;
     const name = table.names[table.columnOf(cell)] ?? '';
     const value = table.valueOf(cell);
-    const text = table.textOf(cell) ?? ((flags & WHOLE) === 0 ? floatText(value) : String(value));
+    const text = table.textOf(cell) ?? ((flags & WHOLE) === 0 ? floatJson(value) : String(value));
     const isUsage = (flags & USAGE) !== 0;
     (isUsage ? usage : name === 'reward' ? reward : others).push([name, text]);
   }

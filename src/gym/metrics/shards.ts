@@ -1,5 +1,5 @@
 import { expandGlobs } from './glob.js';
-import { reprOf } from '../rows/python/text-of.js';
+import { reprOf } from '../../platform/python/repr.js';
 
 /** What stands beside a collection's results and is named after them. */
 const BESIDE = /_(?:materialized_inputs|failures|reward_profiling)\.jsonl$/;

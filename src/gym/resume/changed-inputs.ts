@@ -1,6 +1,6 @@
 import { isLosslessNumber } from 'lossless-json';
-import type { Json } from '../../model/lossless-json.js';
-import { formatJson, isObject } from '../../model/lossless-json.js';
+import type { Json } from '../../platform/json/lossless.js';
+import { formatJson, isObject } from '../../platform/json/lossless.js';
 import { ATTEMPT_INDEX } from '../keys.js';
 import type { GymRow, RowKey } from '../row.js';
 import { rolloutName } from '../row.js';

@@ -1,5 +1,5 @@
-import type { Json, JsonObject } from '../../model/lossless-json.js';
-import { isObject } from '../../model/lossless-json.js';
+import type { Json, JsonObject } from '../../platform/json/lossless.js';
+import { isObject } from '../../platform/json/lossless.js';
 import { AGENT_REF } from '../keys.js';
 import type { GymRow } from '../row.js';
 

@@ -1,6 +1,6 @@
 import { describeError } from '../../model/faults.js';
-import type { Json, JsonObject } from '../../model/lossless-json.js';
-import { isObject, jsonNumber, numberOf, parseJson } from '../../model/lossless-json.js';
+import type { Json, JsonObject } from '../../platform/json/lossless.js';
+import { isObject, jsonNumber, numberOf, parseJson } from '../../platform/json/lossless.js';
 import { fitsRow } from './fits-row.js';
 import { AGENT_REF, ATTEMPT_INDEX, FAILURE_TERMINAL, ROLLOUT_INDEX, TASK_INDEX } from '../keys.js';
 import { membersOf, objectText } from '../json-members.js';

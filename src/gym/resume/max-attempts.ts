@@ -1,4 +1,4 @@
-import { reprOf } from '../rows/python/text-of.js';
+import { reprOf } from '../../platform/python/repr.js';
 
 const DEFAULT_MAX_ATTEMPTS = 3;
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { isLosslessNumber } from 'lossless-json';
-import type { Json } from '../../model/lossless-json.js';
-import { isObject } from '../../model/lossless-json.js';
+import type { Json } from '../../platform/json/lossless.js';
+import { isObject } from '../../platform/json/lossless.js';
 import { ATTEMPT_INDEX } from '../keys.js';
 import type { GymRow } from '../row.js';
 import { byKey } from '../row.js';

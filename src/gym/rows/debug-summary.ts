@@ -1,5 +1,5 @@
-import type { JsonObject } from '../../model/lossless-json.js';
-import { isObject } from '../../model/lossless-json.js';
+import type { JsonObject } from '../../platform/json/lossless.js';
+import { isObject } from '../../platform/json/lossless.js';
 import { AGENT_REF, ROLLOUT_INDEX, TASK_INDEX } from '../keys.js';
 
 /** What a message about a `/run` request shows of its row: never the row itself. */

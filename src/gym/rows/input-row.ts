@@ -1,6 +1,6 @@
 import { describeError } from '../../model/faults.js';
-import type { Json, JsonObject } from '../../model/lossless-json.js';
-import { isObject, parseJson } from '../../model/lossless-json.js';
+import type { Json, JsonObject } from '../../platform/json/lossless.js';
+import { isObject, parseJson } from '../../platform/json/lossless.js';
 import { preview } from '../../model/problems.js';
 
 /** A line of a data set; `where` names file and line in what is thrown. A blank line is no row, as upstream has it. */

@@ -1,11 +1,11 @@
-import type { Json, JsonObject } from '../../model/lossless-json.js';
-import { formatJson, isObject, jsonNumber, numberOf } from '../../model/lossless-json.js';
+import type { Json, JsonObject } from '../../platform/json/lossless.js';
+import { formatJson, isObject, jsonNumber, numberOf } from '../../platform/json/lossless.js';
 import { textsOf } from '../../platform/lines.js';
 import type { RolloutCollectionConfig } from '../config/schemas.js';
 import { AGENT_REF, ATTEMPT_INDEX, ROLLOUT_INDEX, SKILLS_REF, TASK_INDEX } from '../keys.js';
 import { parseInputRow } from './input-row.js';
 import { applyPrompt, checkPromptFits, loadPrompt } from './prompt.js';
-import { reprOf } from './python/text-of.js';
+import { reprOf } from '../../platform/python/repr.js';
 import type { Repeats } from './repeats.js';
 import { createRepeats } from './repeats.js';
 import type { GymRow } from '../row.js';

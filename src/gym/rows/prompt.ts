@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
-import type { Json, JsonObject } from '../../model/lossless-json.js';
-import { isObject, numberOf } from '../../model/lossless-json.js';
-import { formatMap, MissingField } from './python/format-map.js';
-import { reprOf } from './python/text-of.js';
+import type { Json, JsonObject } from '../../platform/json/lossless.js';
+import { isObject, numberOf } from '../../platform/json/lossless.js';
+import { formatMap, MissingField } from '../../platform/python/format-map.js';
+import { reprOf } from '../../platform/python/repr.js';
 import { resolveUnderRoots } from '../config/search-roots.js';
 import type { Places } from '../config/search-roots.js';
 import { parseYaml } from '../config/yaml-text.js';

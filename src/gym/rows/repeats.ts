@@ -1,4 +1,4 @@
-import { reprOf } from './python/text-of.js';
+import { reprOf } from '../../platform/python/repr.js';
 
 /** How often each agent's rows are played, and what is amiss once all rows were seen. */
 export interface Repeats {

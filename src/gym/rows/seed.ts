@@ -1,8 +1,8 @@
 import { describeError } from '../../model/faults.js';
-import type { Json, JsonObject } from '../../model/lossless-json.js';
-import { isObject, jsonNumber, parseJson } from '../../model/lossless-json.js';
-import { dumpJson } from './python/dump-json.js';
-import { reprOf } from './python/text-of.js';
+import type { Json, JsonObject } from '../../platform/json/lossless.js';
+import { isObject, jsonNumber, parseJson } from '../../platform/json/lossless.js';
+import { dumpJson } from '../../platform/python/json.js';
+import { reprOf } from '../../platform/python/repr.js';
 
 /** The row whose `metadata.extra_body`, a JSON text, has the seed; what else the text says stays. Nothing of `row` changes. */
 export function withSeed(

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
-import type { Json, JsonObject } from '../../model/lossless-json.js';
-import { isObject } from '../../model/lossless-json.js';
+import type { Json, JsonObject } from '../../platform/json/lossless.js';
+import { isObject } from '../../platform/json/lossless.js';
 import { isTruthy } from './prompt.js';
-import { reprOf, strOf } from './python/text-of.js';
+import { reprOf, strOf } from '../../platform/python/repr.js';
 import { exists, resolveUnderRoots } from '../config/search-roots.js';
 import type { Places } from '../config/search-roots.js';
 import { parseYaml } from '../config/yaml-text.js';

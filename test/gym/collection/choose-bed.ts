@@ -11,7 +11,7 @@ import { collectionFiles } from '../../../src/gym/files.js';
 import type { BatchClient } from '../../../src/local/batch-client.js';
 import { createScreen } from '../../../src/local/screen.js';
 import { BatchRequest } from '../../../src/model/batch-request.js';
-import { parseJson } from '../../../src/model/lossless-json.js';
+import { parseJson } from '../../../src/platform/json/lossless.js';
 import { createFileStore } from '../../../src/trajectories/file-store.js';
 import { writeInput } from '../../harness/collection-files.js';
 import { temporaryFolder } from '../../local/fakes.js';

@@ -8,7 +8,7 @@ import type { Played } from '../../../src/gym/collection/play.js';
 import { RolloutCollectionConfig } from '../../../src/gym/config/schemas.js';
 import { collectionFiles } from '../../../src/gym/files.js';
 import { createScreen } from '../../../src/local/screen.js';
-import { parseJson } from '../../../src/model/lossless-json.js';
+import { parseJson } from '../../../src/platform/json/lossless.js';
 import { temporaryFolder } from '../../local/fakes.js';
 
 /** What is said at the end of a collection of these rows. */

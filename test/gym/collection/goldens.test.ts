@@ -12,7 +12,7 @@ import { RolloutCollectionConfig } from '../../../src/gym/config/schemas.js';
 import { collectionFiles } from '../../../src/gym/files.js';
 import type { BatchClient } from '../../../src/local/batch-client.js';
 import { createScreen } from '../../../src/local/screen.js';
-import { formatJson, parseJson } from '../../../src/model/lossless-json.js';
+import { formatJson, parseJson } from '../../../src/platform/json/lossless.js';
 import { createFileStore } from '../../../src/trajectories/file-store.js';
 import { PROJECT_ROOT } from '../../harness/project-root.js';
 import { readRows } from '../../harness/collection-files.js';

@@ -6,7 +6,7 @@ import { datasetsOf } from '../../../src/gym/e2e/datasets.js';
 import type { Split } from '../../../src/gym/e2e/datasets.js';
 import { prepareData } from '../../../src/gym/e2e/prepare-data.js';
 import { parseYaml } from '../../../src/gym/config/yaml-text.js';
-import type { JsonObject } from '../../../src/model/lossless-json.js';
+import type { JsonObject } from '../../../src/platform/json/lossless.js';
 import type { TemporaryDirectory } from '../../harness/temporary-directory.js';
 import { makeTemporaryDirectory } from '../../harness/temporary-directory.js';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { isLosslessNumber } from 'lossless-json';
-import { isObject, type Json } from '../../../src/model/lossless-json.js';
+import { isObject, type Json } from '../../../src/platform/json/lossless.js';
 
 const TOLERANCE = 1e-9;
 

@@ -6,7 +6,7 @@ import {
   parseJson,
   type Json,
   type JsonObject,
-} from '../../../src/model/lossless-json.js';
+} from '../../../src/platform/json/lossless.js';
 import { PROJECT_ROOT } from '../../harness/project-root.js';
 
 /** Recorded runs of upstream's code, numbers as they were written; those whose names begin with one of `prefixes`. */

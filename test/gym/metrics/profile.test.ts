@@ -15,7 +15,7 @@ import {
   parseJson,
   type Json,
   type JsonObject,
-} from '../../../src/model/lossless-json.js';
+} from '../../../src/platform/json/lossless.js';
 import { assertClose } from './close-json.js';
 import { gymMetricsGoldens, objectAt, objectsAt, plain } from './goldens.js';
 

@@ -6,7 +6,7 @@ import { expandGlobs } from '../../../src/gym/metrics/glob.js';
 import { indentedJson } from '../../../src/gym/metrics/indented-json.js';
 import { membersOf, objectText } from '../../../src/gym/json-members.js';
 import { writeNewFile } from '../../../src/gym/new-file.js';
-import { floatText } from '../../../src/gym/metrics/python-number.js';
+import { floatJson } from '../../../src/platform/python/numbers.js';
 import { makeTemporaryDirectory } from '../../harness/temporary-directory.js';
 
 describe('JSON one level deep', () => {
@@ -51,7 +51,7 @@ describe('JSON one level deep', () => {
   });
 
   test('floats are told from ints', () => {
-    assert.deepEqual([1, 0.5, -0, 1e21, Infinity, NaN, 123456789012345680].map(floatText), [
+    assert.deepEqual([1, 0.5, -0, 1e21, Infinity, NaN, 123456789012345680].map(floatJson), [
       '1.0',
       '0.5',
       '-0.0',

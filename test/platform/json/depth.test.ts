@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { isDeeperThan } from '../../src/model/json-depth.js';
+import { isDeeperThan } from '../../../src/platform/json/depth.js';
 
 function depthOf(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0;

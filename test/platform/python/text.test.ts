@@ -2,13 +2,12 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import {
   countCodePoints,
-  formatFixed,
   isDigits,
   lastCodePoints,
-  parseFloatText,
   splitWords,
   strip,
-} from '../../src/environments/python-text.js';
+} from '../../../src/platform/python/text.js';
+import { formatFixed, parseFloatText } from '../../../src/platform/python/numbers.js';
 
 /** Expected values are what CPython 3.11 answers. */
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { cutToBytes, utf8Length } from '../../src/model/utf8.js';
+import { cutToBytes, utf8Length } from '../../src/platform/utf8.js';
 
 const text = fc.string({ unit: 'binary', maxLength: 40 });
 

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
-import { dumpJson } from '../../src/gym/rows/python/dump-json.js';
-import { formatMap, MissingField } from '../../src/gym/rows/python/format-map.js';
-import { reprOf, strOf } from '../../src/gym/rows/python/text-of.js';
-import type { JsonObject } from '../../src/model/lossless-json.js';
-import { parseJson } from '../../src/model/lossless-json.js';
+import { dumpJson } from '../../../src/platform/python/json.js';
+import { formatMap, MissingField } from '../../../src/platform/python/format-map.js';
+import { reprOf, strOf } from '../../../src/platform/python/repr.js';
+import type { JsonObject } from '../../../src/platform/json/lossless.js';
+import { parseJson } from '../../../src/platform/json/lossless.js';
 
 const RECORDED = parseJson(
-  readFileSync(new URL('../goldens/gym_config/python-text.json', import.meta.url), 'utf8'),
+  readFileSync(new URL('../../goldens/gym_config/python-text.json', import.meta.url), 'utf8'),
 ) as unknown as {
   values: { json: string; str: string; in_list: string; dumps: string }[];
   row: JsonObject;

@@ -1,6 +1,6 @@
 import { isLosslessNumber } from 'lossless-json';
-import type { Json } from '../../../model/lossless-json.js';
-import { numberText } from './number.js';
+import type { Json } from '../json/lossless.js';
+import { numberText } from './numbers.js';
 
 /** `str(value)` of parsed JSON: what a template shows. */
 export const strOf = (value: Json): string => (typeof value === 'string' ? value : reprOf(value));

@@ -1,6 +1,6 @@
 import { isLosslessNumber } from 'lossless-json';
-import type { Json } from '../../../model/lossless-json.js';
-import { floatText } from './number.js';
+import type { Json } from '../json/lossless.js';
+import { floatText } from './numbers.js';
 
 /** `json.dumps(json.loads(text))`: `, ` and `: ` between, everything beyond ASCII escaped, integers of any size kept. */
 export function dumpJson(value: Json): string {

@@ -1,6 +1,6 @@
-import { isObject } from '../../../model/lossless-json.js';
-import type { Json, JsonObject } from '../../../model/lossless-json.js';
-import { strOf } from './text-of.js';
+import { isObject } from '../json/lossless.js';
+import type { Json, JsonObject } from '../json/lossless.js';
+import { strOf } from './repr.js';
 
 /** A field that the template names and the row lacks: Python's KeyError. */
 export class MissingField extends Error {
