@@ -1,5 +1,6 @@
 /**
- * Runs the tests: `node tools/run-tests.mjs [part of a file name …]`. Files under test/e2e start servers and processes,
+ * Runs the tests: `node tools/run-tests.mjs [--node MAJOR] [part of a file name …]`. With `--node`, those that start no
+ * Temporal server, on that version of Node.js. Files under test/e2e start servers and processes,
  * so that fewer of them run beside each other; so do those under test/interop, where an engine is named. Ends with `N passed, N failed, N skipped`, whatever the reporter.
  */
 import { spawn } from 'node:child_process';
@@ -7,16 +8,22 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
 import { filesBelow } from './fingerprint.mjs';
+import { ensureNode } from './node-version.mjs';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
 const UNIT_TIMEOUT_MS = 5 * 60_000;
 const E2E_TIMEOUT_MS = 20 * 60_000;
 
-const filters = process.argv.slice(2);
+const {
+  positionals: filters,
+  values: { node: major },
+} = parseArgs({ options: { node: { type: 'string' } }, allowPositionals: true });
+const isE2e = (file) => /^test\/(e2e|interop)\//.test(file);
 const files = filesBelow(path.join(root, 'test'))
   .map((file) => `test/${file}`)
-  .filter((file) => file.endsWith('.test.ts'))
+  .filter((file) => file.endsWith('.test.ts') && (major === undefined || !isE2e(file)))
   .filter((file) => filters.length === 0 || filters.some((part) => file.includes(part)));
 
 if (files.length === 0) {
@@ -28,7 +35,6 @@ if (files.length === 0) {
   process.exit(1);
 }
 
-const isE2e = (file) => /^test\/(e2e|interop)\//.test(file);
 const runs = [
   {
     files: files.filter((file) => !isE2e(file)),
@@ -43,6 +49,10 @@ const runs = [
   },
 ].filter((run) => run.files.length > 0);
 
+const program =
+  major === undefined
+    ? process.execPath
+    : await ensureNode(major, { env: process.env, say: (line) => console.log(`set-up: ${line}`) });
 const total = { passed: 0, failed: 0, skipped: 0 };
 let exitCode = 0;
 for (const run of runs) {
@@ -72,7 +82,7 @@ async function runTests({ files, concurrency, timeoutMs }) {
   ];
   try {
     const code = await new Promise((resolve, reject) => {
-      const child = spawn(process.execPath, args, {
+      const child = spawn(program, args, {
         cwd: root,
         stdio: ['ignore', 'inherit', 'inherit'],
       });
