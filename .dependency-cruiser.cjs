@@ -13,13 +13,27 @@ module.exports = {
     only('model', 'platform'),
     {
       ...only('workflows', 'activities/contract', 'model'),
-      comment: 'workflows see the activities’ contract and the model, as types only',
+      comment: 'workflows see the activities’ contract and the model',
     },
     {
-      name: 'workflows-types-only',
+      name: 'workflows-run-what-is-workflow-safe',
       severity: 'error',
+      comment: 'all else is types: zod alone would cost each cached workflow 600 kB',
       from: { path: '^src/workflows/' },
-      to: { path: '^src/(model|activities)/', dependencyTypesNot: ['type-only'] },
+      to: {
+        path: '^src/(model|activities)/',
+        pathNot: '^src/model/workflow-safe/',
+        dependencyTypesNot: ['type-only'],
+      },
+    },
+    {
+      name: 'workflow-safe-is-pure',
+      severity: 'error',
+      comment: 'no zod, no Node: it runs inside workflows',
+      from: { path: '^src/model/workflow-safe/' },
+      to: {
+        pathNot: ['^src/model/workflow-safe/', '^src/platform/(utf8|plain)', '^node_modules/ms/'],
+      },
     },
     {
       name: 'workflows-run-on-the-sdk-alone',
@@ -49,7 +63,14 @@ module.exports = {
       'trajectories',
       'model',
     ),
-    only('local', 'platform', 'activities/contract', 'workers/config', 'workflows/search-attributes', 'model'),
+    only(
+      'local',
+      'platform',
+      'activities/contract',
+      'workers/config',
+      'workflows/search-attributes',
+      'model',
+    ),
     only(
       'gym',
       'platform',

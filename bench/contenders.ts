@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { BatchResult } from '../src/activities/contract.js';
-import { ROLLOUTS_PER_SLICE } from '../src/model/slices.js';
+import { ROLLOUTS_PER_SLICE } from '../src/model/workflow-safe/slices.js';
 import type { EmptyRequest, EmptyWorkerOptions } from './empty-worker.js';
 import { startProcess } from './contender-process.js';
 import type { Scenario } from './scenario.js';

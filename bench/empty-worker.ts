@@ -4,7 +4,7 @@ import { DefaultLogger, NativeConnection, Runtime } from '@temporalio/worker';
 import { z } from 'zod';
 import type { Activities, BatchResult, TurnProgress } from '../src/activities/contract.js';
 import { RolloutRef } from '../src/model/batch-request.js';
-import { talliesOf } from '../src/model/slices.js';
+import { talliesOf } from '../src/model/workflow-safe/slices.js';
 import type { Config } from '../src/workers/config.js';
 import { generationQueue } from '../src/workers/parts.js';
 import { createWorkers } from '../src/workers/worker.js';

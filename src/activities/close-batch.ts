@@ -1,12 +1,12 @@
 import { z } from 'zod';
 import type { BatchRequest } from '../model/batch-request.js';
-import type { StopReason } from '../model/journal.js';
+import type { StopReason } from '../model/workflow-safe/stop-reasons.js';
 import { computeLengths, computeMetrics, isValid } from '../model/metrics.js';
 import type { ClosingReason } from '../model/row.js';
 import { Summary, toRow, toSummary } from '../model/row.js';
 import type { Sample } from '../model/sample.js';
-import type { Part } from '../model/slices.js';
-import { slicesOf } from '../model/slices.js';
+import type { Part } from '../model/workflow-safe/slices.js';
+import { slicesOf } from '../model/workflow-safe/slices.js';
 import type { BatchOutputs, TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { Attempt } from './attempt.js';
 import type { Activities, BatchResult, CloseBatch, Counts } from './contract.js';

@@ -1,8 +1,8 @@
 import type { RolloutRef } from '../model/batch-request.js';
-import type { StopReason } from '../model/journal.js';
-import type { Limits, LimitsChange, TurnLimits } from '../model/limits.js';
+import type { StopReason } from '../model/workflow-safe/stop-reasons.js';
+import type { Limits, LimitsChange, TurnLimits } from '../model/workflow-safe/limits.js';
 import type { Metrics } from '../model/metrics.js';
-import type { Part } from '../model/slices.js';
+import type { Part } from '../model/workflow-safe/slices.js';
 
 /**
  * What workflows and activities say to each other, and all that workflows see of activities. Small on purpose: these

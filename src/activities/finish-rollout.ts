@@ -1,7 +1,8 @@
 import type { RolloutRef } from '../model/batch-request.js';
-import { rolloutId } from '../model/batch-request.js';
+import { rolloutId } from '../model/workflow-safe/rollout-id.js';
 import { Fault } from '../model/faults.js';
-import type { Failure, StopReason } from '../model/journal.js';
+import type { Failure } from '../model/journal.js';
+import type { StopReason } from '../model/workflow-safe/stop-reasons.js';
 import { naturalEnd } from '../model/stop-rules.js';
 import type { Trajectory } from '../model/trajectory.js';
 import type {

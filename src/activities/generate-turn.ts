@@ -4,7 +4,7 @@ import type {
   GenerationService,
   Lease,
 } from '../generation/generation-service.js';
-import { rolloutId } from '../model/batch-request.js';
+import { rolloutId } from '../model/workflow-safe/rollout-id.js';
 import { Fault } from '../model/faults.js';
 import type { RolloutSettings } from '../model/journal.js';
 import { knownEos, spansTooManyVersions } from '../model/seam.js';

@@ -1,5 +1,5 @@
 import type { RolloutRef } from '../model/batch-request.js';
-import { rolloutId } from '../model/batch-request.js';
+import { rolloutId } from '../model/workflow-safe/rollout-id.js';
 import { Fault } from '../model/faults.js';
 import type { RolloutSettings } from '../model/journal.js';
 import type { Journal } from '../trajectories/trajectory-store.js';

@@ -7,7 +7,7 @@ import { Fault, describeError } from '../model/faults.js';
 import type { Problem } from '../model/problems.js';
 import { invalidBatchRequest, preview, problemsOf } from '../model/problems.js';
 import { Sample, lostDigits } from '../model/sample.js';
-import { mostSamples } from '../model/slices.js';
+import { mostSamples } from '../model/workflow-safe/slices.js';
 import { textsOf } from '../platform/lines.js';
 import type { Dependencies } from './dependencies.js';
 

@@ -4,7 +4,7 @@ import { describeError, Fault, faultWith } from '../model/faults.js';
 import type { LineOf } from '../model/journal.js';
 import { nextStep } from '../model/stop-rules.js';
 import type { Trajectory } from '../model/trajectory.js';
-import { toMs } from '../model/durations.js';
+import { toMs } from '../model/workflow-safe/durations.js';
 import type { AgentServers } from '../environments/environment.js';
 import type { Activities } from './contract.js';
 import type { Dependencies } from './dependencies.js';

@@ -1,5 +1,5 @@
 import type { Environment, EnvironmentMessage, Metadata } from '../environments/environment.js';
-import { rolloutId } from '../model/batch-request.js';
+import { rolloutId } from '../model/workflow-safe/rollout-id.js';
 import { textLog } from '../model/content.js';
 import { describeError, Fault } from '../model/faults.js';
 import type { Sample } from '../model/sample.js';

@@ -1,11 +1,12 @@
 import { AgentSample } from '../model/agent-sample.js';
 import type { BatchRequest, RolloutRef } from '../model/batch-request.js';
-import { RolloutInput, SingleRollout, rolloutId, toBatchRequest } from '../model/batch-request.js';
+import { RolloutInput, SingleRollout, toBatchRequest } from '../model/batch-request.js';
+import { rolloutId } from '../model/workflow-safe/rollout-id.js';
 import { referenceImages } from '../model/content.js';
-import { toMs } from '../model/durations.js';
+import { toMs } from '../model/workflow-safe/durations.js';
 import { Fault } from '../model/faults.js';
 import type { LineOf, RolloutSettings } from '../model/journal.js';
-import type { LimitsChange } from '../model/limits.js';
+import type { LimitsChange } from '../model/workflow-safe/limits.js';
 import { invalidBatchRequest, problemsOf } from '../model/problems.js';
 import type { LogMessage, Sample } from '../model/sample.js';
 import { checkPromptLength } from '../model/stop-rules.js';

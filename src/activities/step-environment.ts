@@ -1,4 +1,4 @@
-import { rolloutId } from '../model/batch-request.js';
+import { rolloutId } from '../model/workflow-safe/rollout-id.js';
 import { textLog } from '../model/content.js';
 import { Fault, describeError } from '../model/faults.js';
 import { lengthLimit, limitObservation, nextStep } from '../model/stop-rules.js';

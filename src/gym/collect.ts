@@ -4,7 +4,7 @@ import type { Agents } from '../environments/gym-agent/agents.js';
 import { createAgents } from '../environments/gym-agent/agents.js';
 import type { BatchClient } from '../local/batch-client.js';
 import { connectBatchClient } from '../local/batch-client.js';
-import { toMs } from '../model/durations.js';
+import { toMs } from '../model/workflow-safe/durations.js';
 import { MOST_AT_ONCE } from '../workers/memory.js';
 import { checkAgents } from './collection/agents-check.js';
 import { folderFor, queueFor } from './collection/batch-request.js';

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
 import { msToTs } from '@temporalio/common/lib/time.js';
 import { describeError } from '../model/faults.js';
-import { SEARCH_ATTRIBUTES } from '../workflows/search-attributes.js';
+import { SEARCH_ATTRIBUTES } from '../model/workflow-safe/search-attributes.js';
 import type { Child } from './child.js';
 import { describeExit, logTail, startChild } from './child.js';
 import { stackEnvironment } from './environment.js';

@@ -1,5 +1,5 @@
 import { AgentSample } from './agent-sample.js';
-import { VALID_STOP_REASONS } from './journal.js';
+import { VALID_STOP_REASONS } from './workflow-safe/stop-reasons.js';
 import type { Trajectory } from './trajectory.js';
 
 /** What became of a row that an agent played: what its collection writes of it. */

@@ -160,11 +160,6 @@ export const RolloutInput = z.strictObject({
 });
 export type RolloutInput = z.infer<typeof RolloutInput>;
 
-/** Also the rollout's workflow id. */
-export function rolloutId({ batch_id, row, repeat }: RolloutRef): string {
-  return `${batch_id}/${row}-${repeat}`;
-}
-
 function checkSeeds(
   request: { num_repeats_add_seed: boolean; generation: GenerationSettings },
   context: z.RefinementCtx,

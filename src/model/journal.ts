@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { GenerationSettings, Semantics } from './batch-request.js';
 import { Content } from './content.js';
 import { FAILURE_CLASSES } from './faults.js';
+import { STOP_REASONS } from './workflow-safe/stop-reasons.js';
 
 /**
  * The lines of a rollout's journal, its append-only record and the truth about it. Every line names its writer: a
@@ -211,36 +212,13 @@ const ResultLine = z.object({
   run_s: z.number(),
 });
 
-export const StopReason = z.enum([
-  /** The environment ended it. */
-  'terminated',
-  /** A length limit ended it. */
-  'truncated',
-  /** `max_rollout_turns` ended it. */
-  'max_turns',
-  /** `rollout_timeout` passed. */
-  'timeout',
-  /** The `stop` signal. */
-  'stopped',
-  'cancelled',
-  'failed',
-]);
-export type StopReason = z.infer<typeof StopReason>;
-
-/** Ends that give a row for the trainer. All others are rows of failures.jsonl. */
-export const VALID_STOP_REASONS: ReadonlySet<StopReason> = new Set([
-  'terminated',
-  'truncated',
-  'max_turns',
-]);
-
 export const Failure = z.object({ type: z.string(), message: z.string(), turn: z.int() });
 export type Failure = z.infer<typeof Failure>;
 
 const EndLine = z.object({
   kind: z.literal('end'),
   ...written,
-  stop_reason: StopReason,
+  stop_reason: z.enum(STOP_REASONS),
   /** Written for readers of the journal; the fold computes its own. */
   totals: z.object({
     turn_count: z.int(),

@@ -1,6 +1,6 @@
 import type { Semantics } from './batch-request.js';
-import type { StopReason } from './journal.js';
-import { VALID_STOP_REASONS } from './journal.js';
+import type { StopReason } from './workflow-safe/stop-reasons.js';
+import { VALID_STOP_REASONS } from './workflow-safe/stop-reasons.js';
 import type { Summary } from './row.js';
 import { cutToBytes } from '../platform/utf8.js';
 

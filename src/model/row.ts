@@ -1,9 +1,10 @@
 import { z } from 'zod';
 import type { RolloutRef, Semantics } from './batch-request.js';
-import { rolloutId } from './batch-request.js';
+import { rolloutId } from './workflow-safe/rollout-id.js';
 import { restoreImages } from './content.js';
-import type { Failure, StopReason } from './journal.js';
-import { VALID_STOP_REASONS } from './journal.js';
+import type { Failure } from './journal.js';
+import type { StopReason } from './workflow-safe/stop-reasons.js';
+import { VALID_STOP_REASONS } from './workflow-safe/stop-reasons.js';
 import type { LogMessage, Sample } from './sample.js';
 import { withoutSession } from './session.js';
 import { reachedMaxTurns } from './stop-rules.js';

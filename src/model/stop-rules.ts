@@ -1,6 +1,6 @@
 import type { Semantics } from './batch-request.js';
 import { Fault } from './faults.js';
-import type { StopReason } from './journal.js';
+import type { StopReason } from './workflow-safe/stop-reasons.js';
 import type { Trajectory } from './trajectory.js';
 
 /**

@@ -1,8 +1,8 @@
 import type { AgentRuns } from './agent-runs.js';
 import { applyToRuns, noRuns } from './agent-runs.js';
 import type { Finish, LineOf, JournalLine } from './journal.js';
-import { VALID_STOP_REASONS } from './journal.js';
-import type { TurnLimits } from './limits.js';
+import { VALID_STOP_REASONS } from './workflow-safe/stop-reasons.js';
+import type { TurnLimits } from './workflow-safe/limits.js';
 import { addReward } from './reward-sum.js';
 import type { LogMessage } from './sample.js';
 import type { Session } from './session.js';

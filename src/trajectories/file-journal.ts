@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import path from 'node:path';
 import type { RolloutRef } from '../model/batch-request.js';
-import { rolloutId } from '../model/batch-request.js';
+import { rolloutId } from '../model/workflow-safe/rollout-id.js';
 import { Fault } from '../model/faults.js';
 import type { Entry, JournalLine } from '../model/journal.js';
 import { parseLine } from '../model/journal.js';

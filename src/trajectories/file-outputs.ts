@@ -13,7 +13,7 @@ import {
   truncate,
 } from 'node:fs/promises';
 import path from 'node:path';
-import type { Part } from '../model/slices.js';
+import type { Part } from '../model/workflow-safe/slices.js';
 import { describeError, Fault } from '../model/faults.js';
 import { textsOf } from '../platform/lines.js';
 import { makeDirectory, replaceFile, storing, syncDirectory } from './disk.js';

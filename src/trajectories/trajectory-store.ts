@@ -1,8 +1,8 @@
 import type { BatchRequest, RolloutRef } from '../model/batch-request.js';
 import type { Entry } from '../model/journal.js';
-import type { TurnLimits } from '../model/limits.js';
+import type { TurnLimits } from '../model/workflow-safe/limits.js';
 import type { Sample } from '../model/sample.js';
-import type { Part } from '../model/slices.js';
+import type { Part } from '../model/workflow-safe/slices.js';
 import type { Trajectory } from '../model/trajectory.js';
 
 /**

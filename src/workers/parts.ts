@@ -5,7 +5,7 @@ import { isRemote } from '../environments/settings.js';
 import type { GenerationService } from '../generation/generation-service.js';
 import { createReplicas } from '../generation/replicas.js';
 import { createVllmService } from '../generation/vllm/vllm-service.js';
-import { toMs } from '../model/durations.js';
+import { toMs } from '../model/workflow-safe/durations.js';
 import { createFileStore } from '../trajectories/file-store.js';
 import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { Config, GenerationServiceSettings } from './config.js';

@@ -8,7 +8,7 @@ import type { Waiting } from '../activities/contract.js';
 import type { Dependencies, DeployedEnvironment } from '../activities/dependencies.js';
 import { createActivities } from '../activities/index.js';
 import { Fault, describeError } from '../model/faults.js';
-import { toMs } from '../model/durations.js';
+import { toMs } from '../model/workflow-safe/durations.js';
 import type { Config } from './config.js';
 import { memoryOf } from './config.js';
 import type { Connected } from './connect.js';

@@ -1,7 +1,7 @@
 import type { WorkerOptions } from '@temporalio/worker';
 import { Worker } from '@temporalio/worker';
 import type { Activities } from '../activities/contract.js';
-import { toMs } from '../model/durations.js';
+import { toMs } from '../model/workflow-safe/durations.js';
 import { bundlePath } from './build-bundle.js';
 import type { Config, Role } from './config.js';
 import { memoryOf } from './config.js';

@@ -1,6 +1,6 @@
 import { defineQuery, defineSignal, defineUpdate } from '@temporalio/workflow';
 import type { BatchProgress, RolloutProgress, Tally, Waiting } from '../activities/contract.js';
-import type { Limits, LimitsChange } from '../model/limits.js';
+import type { Limits, LimitsChange } from '../model/workflow-safe/limits.js';
 
 /** Ends what runs, keeps what is there; nothing new starts after it. For batches, slices and rollouts. */
 export const stopSignal = defineSignal('stop');

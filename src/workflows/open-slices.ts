@@ -1,7 +1,7 @@
 import type { ChildWorkflowHandle } from '@temporalio/workflow';
 import { patched } from '@temporalio/workflow';
 import type { BatchPlan, Tally } from '../activities/contract.js';
-import type { LimitsChange } from '../model/limits.js';
+import type { LimitsChange } from '../model/workflow-safe/limits.js';
 import type { EventBudget, SliceEvents } from './event-budget.js';
 import {
   EVENTS_OF_NEWS,

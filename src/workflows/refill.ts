@@ -1,4 +1,4 @@
-import type { Part } from '../model/slices.js';
+import type { Part } from '../model/workflow-safe/slices.js';
 
 /** A rollout's place in its batch; that of a replacement names the repeat that failed. */
 export interface Member {

@@ -1,7 +1,7 @@
 import { condition, patched, setHandler, workflowInfo } from '@temporalio/workflow';
 import type { RolloutPlan } from '../activities/contract.js';
-import type { LimitsChange, TurnLimits } from '../model/limits.js';
-import { limitsProblem, rolloutTimeoutMs, turnLimitsOf } from './limits-change.js';
+import type { LimitsChange, TurnLimits } from '../model/workflow-safe/limits.js';
+import { limitsProblem, rolloutTimeoutMs, turnLimitsOf } from '../model/workflow-safe/limits.js';
 import { failWith } from './ending.js';
 import { LIMITS_MEMO, limitsSignal, setLimitsUpdate } from './messages.js';
 

@@ -17,7 +17,7 @@ import {
   RolloutTask,
   RolloutTaskIndex,
   RolloutTurns,
-} from './search-attributes.js';
+} from '../model/workflow-safe/search-attributes.js';
 import { isWaiting } from './signal-checks.js';
 
 /** What a rollout shows while it runs: query `progress`, current details, search attributes. Costs two events. */

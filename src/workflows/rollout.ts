@@ -13,7 +13,7 @@ import type {
   TurnRef,
 } from '../activities/contract.js';
 import { closeBatch, finishRollout, startRollout, turnActivities } from './activity-options.js';
-import type { LimitsChange, TurnLimits } from '../model/limits.js';
+import type { LimitsChange, TurnLimits } from '../model/workflow-safe/limits.js';
 import type { Ending } from './ending.js';
 import { failWith, failureOf, untilEnd } from './ending.js';
 import { watchHistory } from './long-history.js';

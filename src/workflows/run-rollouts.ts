@@ -12,9 +12,10 @@ import {
 } from '@temporalio/workflow';
 import type { RolloutResult, Tally } from '../activities/contract.js';
 import type { RolloutInput } from '../model/batch-request.js';
-import type { StopReason } from '../model/journal.js';
-import type { LimitsChange } from '../model/limits.js';
-import type { Part } from '../model/slices.js';
+import { rolloutId } from '../model/workflow-safe/rollout-id.js';
+import { VALID_STOP_REASONS } from '../model/workflow-safe/stop-reasons.js';
+import type { LimitsChange } from '../model/workflow-safe/limits.js';
+import type { Part } from '../model/workflow-safe/slices.js';
 import type { EventBudget } from './event-budget.js';
 import {
   EVENTS_OF_CHILD,
@@ -181,7 +182,7 @@ function startRollout({
 }): Promise<RolloutHandle> {
   return startChild<typeof rollout>('rollout', {
     args: [ref],
-    workflowId: `${ref.batch_id}/${ref.row}-${ref.repeat}`,
+    workflowId: rolloutId(ref),
     workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
     parentClosePolicy: ParentClosePolicy.TERMINATE,
     staticSummary: summaryOf(ref, num_repeats),
@@ -207,10 +208,8 @@ function count(
 ): boolean {
   tally.turns += turn_count;
   tally.tokens += total_tokens;
-  if (!VALID.has(stop_reason)) return false;
+  if (!VALID_STOP_REASONS.has(stop_reason)) return false;
   tally.valid += 1;
   tally.reward_sum += total_reward;
   return true;
 }
-
-const VALID: ReadonlySet<StopReason> = new Set(['terminated', 'truncated', 'max_turns']);

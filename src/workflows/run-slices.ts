@@ -6,8 +6,8 @@ import {
   startChild,
 } from '@temporalio/workflow';
 import type { BatchPlan, Tally } from '../activities/contract.js';
-import type { LimitsChange } from '../model/limits.js';
-import type { Part } from '../model/slices.js';
+import type { LimitsChange } from '../model/workflow-safe/limits.js';
+import type { Part } from '../model/workflow-safe/slices.js';
 import { createEventBudget } from './event-budget.js';
 import { satisfiedSignal, stopSignal, tallySignal } from './messages.js';
 import type { OpenSlices, Share } from './open-slices.js';

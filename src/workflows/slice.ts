@@ -6,7 +6,7 @@ import {
 } from '@temporalio/workflow';
 import type { SliceInput, Tally } from '../activities/contract.js';
 import { closeSlice } from './activity-options.js';
-import { limitsProblem } from './limits-change.js';
+import { limitsProblem } from '../model/workflow-safe/limits.js';
 import {
   limitsSignal,
   satisfiedSignal,

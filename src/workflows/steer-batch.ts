@@ -1,7 +1,7 @@
 import { condition, patched, setHandler } from '@temporalio/workflow';
 import type { BatchPlan } from '../activities/contract.js';
-import type { Limits, LimitsChange } from '../model/limits.js';
-import { limitsProblem, maxInFlightProblem } from './limits-change.js';
+import type { Limits, LimitsChange } from '../model/workflow-safe/limits.js';
+import { limitsProblem, maxInFlightProblem } from '../model/workflow-safe/limits.js';
 import { setLimitsUpdate, setMaxInFlightUpdate } from './messages.js';
 import { refusal, refuse } from './rollout-limits.js';
 import type { RolloutRunner, Steering } from './run-rollouts.js';

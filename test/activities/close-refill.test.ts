@@ -4,7 +4,7 @@ import { readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
-import type { StopReason } from '../../src/model/journal.js';
+import type { StopReason } from '../../src/model/workflow-safe/stop-reasons.js';
 import type { Row } from '../../src/model/row.js';
 import type { Bench } from '../fakes/activity-bench.js';
 import { activityBench } from '../fakes/activity-bench.js';

@@ -11,7 +11,7 @@ import type { Environment } from '../../src/environments/environment.js';
 import type { GenerationService } from '../../src/generation/generation-service.js';
 import { createReplicas } from '../../src/generation/replicas.js';
 import type { Clock } from '../../src/generation/clock.js';
-import type { LimitsChange } from '../../src/model/limits.js';
+import type { LimitsChange } from '../../src/model/workflow-safe/limits.js';
 import type { LineOf, RolloutSettings } from '../../src/model/journal.js';
 import { SETTINGS, author, entryOf } from './journal-lines.js';
 import { manualClock } from './manual-clock.js';

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import type { Part } from '../../src/model/slices.js';
+import type { Part } from '../../src/model/workflow-safe/slices.js';
 import type {
   BatchOutputs,
   PartPosition,

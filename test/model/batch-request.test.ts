@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { BatchId, BatchRequest, RolloutRef, SingleRollout, rolloutId, toBatchRequest } from '../../src/model/batch-request.js'; // prettier-ignore
+import {
+  BatchId,
+  BatchRequest,
+  RolloutRef,
+  SingleRollout,
+  toBatchRequest,
+} from '../../src/model/batch-request.js';
+import { rolloutId } from '../../src/model/workflow-safe/rollout-id.js';
 import { problemsOf } from '../../src/model/problems.js';
 
 const samples = { path: 'samples.jsonl' };

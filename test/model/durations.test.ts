@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { Duration, toMs } from '../../src/model/durations.js';
+import { Duration } from '../../src/model/durations.js';
+import { durationProblem, toMs } from '../../src/model/workflow-safe/durations.js';
 
 describe('Duration', () => {
   const valid: [string, number][] = [
@@ -43,6 +44,8 @@ describe('Duration', () => {
 
   test('a number is refused: it would not say its unit', () => {
     assert.equal(Duration.safeParse(30).success, false);
+    for (const value of [undefined, null, 90, {}, ['1h']])
+      assert.match(durationProblem(value) ?? '', /^expected a duration such as/);
   });
 
   test('toMs of what was never validated throws', () => {

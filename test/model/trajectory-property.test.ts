@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { VALID_STOP_REASONS } from '../../src/model/journal.js';
+import { VALID_STOP_REASONS } from '../../src/model/workflow-safe/stop-reasons.js';
 import type { Segment, Trajectory } from '../../src/model/trajectory.js';
 import { applyLine, messageLog } from '../../src/model/trajectory.js';
 import { arbitraryText, arbitraryLines, linesOf } from '../fakes/arbitrary-journal.js';

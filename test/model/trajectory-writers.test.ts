@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { JournalLine, StopReason } from '../../src/model/journal.js';
+import type { JournalLine } from '../../src/model/journal.js';
+import type { StopReason } from '../../src/model/workflow-safe/stop-reasons.js';
 import { author, foldOf, wholeTurn } from '../fakes/journal-lines.js';
 
 const a = author('a');

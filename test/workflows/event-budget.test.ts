@@ -8,7 +8,7 @@ import {
   tellLimits,
 } from '../../src/workflows/open-slices.js';
 import { lineUp } from '../../src/workflows/refill.js';
-import { slicesOf, talliesOf } from '../../src/model/slices.js';
+import { slicesOf, talliesOf } from '../../src/model/workflow-safe/slices.js';
 
 const CHANGE = { max_rollout_turns: 3 };
 

@@ -1,5 +1,5 @@
 import { describeError, Fault } from '../../model/faults.js';
-import { toMs } from '../../model/durations.js';
+import { toMs } from '../../model/workflow-safe/durations.js';
 import type { Interpreter } from './interpreter.js';
 import { startInterpreter } from './interpreter.js';
 import type { Launcher, Level } from './levels.js';

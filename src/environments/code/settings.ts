@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { Duration, toMs } from '../../model/durations.js';
+import { Duration } from '../../model/durations.js';
+import { toMs } from '../../model/workflow-safe/durations.js';
 import { bytesOf, Size } from '../size.js';
 
 /** Of kind `code`, beside `kind`, `url` and the queue. Limits are of one turn's code and all that it starts. */

@@ -1,4 +1,4 @@
-import { toMs } from '../../model/durations.js';
+import { toMs } from '../../model/workflow-safe/durations.js';
 import { Fault } from '../../model/faults.js';
 import type { Environment, EnvironmentContext } from '../environment.js';
 import { bytesOf } from '../size.js';

@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { toMs } from '../../model/durations.js';
+import { toMs } from '../../model/workflow-safe/durations.js';
 import { Fault } from '../../model/faults.js';
 import { SESSION_KEY } from '../../model/session.js';
 import { turnsOf, type Turn } from '../each-sample.js';

@@ -1,4 +1,4 @@
-import { toMs } from '../../model/durations.js';
+import { toMs } from '../../model/workflow-safe/durations.js';
 import { returnOf, turnsOf } from '../each-sample.js';
 import type { Environment, FinishedRollouts } from '../environment.js';
 import { createHttpCall } from '../http-call.js';

@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { formatJson } from '../../platform/json/lossless.js';
-import { mostSamples } from '../../model/slices.js';
+import { mostSamples } from '../../model/workflow-safe/slices.js';
 import { ATTEMPT_INDEX } from '../keys.js';
 import type { GymRow } from '../row.js';
 import type { Prepared } from './prepare.js';

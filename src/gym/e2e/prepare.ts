@@ -1,5 +1,6 @@
 import path from 'node:path';
-import { Duration, toMs } from '../../model/durations.js';
+import { Duration } from '../../model/durations.js';
+import { toMs } from '../../model/workflow-safe/durations.js';
 import type { JsonObject } from '../../platform/json/lossless.js';
 import type { ParsedCommand } from '../config/collect-config.js';
 import type { E2ERolloutCollectionConfig, RolloutCollectionConfig } from '../config/schemas.js';

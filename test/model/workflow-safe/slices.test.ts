@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { MOST_SLICES, mostSamples, slicesOf, talliesOf } from '../../src/model/slices.js';
+import {
+  MOST_SLICES,
+  mostSamples,
+  slicesOf,
+  talliesOf,
+} from '../../../src/model/workflow-safe/slices.js';
 
 describe('slicesOf', () => {
   const cases = [

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { limitsProblem, maxInFlightProblem, rolloutTimeoutMs, turnLimitsOf } from '../../src/workflows/limits-change.js'; // prettier-ignore
+import { limitsProblem, maxInFlightProblem, rolloutTimeoutMs, turnLimitsOf } from '../../../src/model/workflow-safe/limits.js'; // prettier-ignore
 
 describe('the input of set_limits', () => {
   const good = [

@@ -1,0 +1,28 @@
+import ms from 'ms';
+
+/** Timers refuse more than they can count, some of them only when they are set. */
+const LONGEST_MS = ms('10y');
+
+/** Milliseconds of a duration as people write it: `500ms`, `2s`, `5m`, `1h`; null for anything else. */
+export function durationMs(value: unknown): number | null {
+  // A number needs its unit: `ms('90')` would be 90 milliseconds, which nobody who forgets the unit means.
+  if (typeof value !== 'string' || !/^\d+(\.\d+)?\s*[a-z]+$/i.test(value)) return null;
+  // Its types know literals only; at run time it returns undefined for what it cannot read.
+  const milliseconds = ms(value as ms.StringValue);
+  return Number.isFinite(milliseconds) ? milliseconds : null;
+}
+
+/** What keeps a value from being a positive duration; null: nothing. */
+export function durationProblem(value: unknown): string | null {
+  const milliseconds = durationMs(value) ?? 0;
+  const got = `got ${JSON.stringify(value)}`;
+  if (milliseconds <= 0) return `expected a duration such as "30s" or "1h", ${got}`;
+  return milliseconds > LONGEST_MS ? `expected a duration of at most 10 years, ${got}` : null;
+}
+
+/** Milliseconds of a valid duration. */
+export function toMs(duration: string): number {
+  const value = durationMs(duration);
+  if (value === null) throw new RangeError(`not a duration: ${duration}`);
+  return value;
+}

@@ -1,0 +1,22 @@
+export const STOP_REASONS = [
+  /** The environment ended it. */
+  'terminated',
+  /** A length limit ended it. */
+  'truncated',
+  /** `max_rollout_turns` ended it. */
+  'max_turns',
+  /** `rollout_timeout` passed. */
+  'timeout',
+  /** The `stop` signal. */
+  'stopped',
+  'cancelled',
+  'failed',
+] as const;
+export type StopReason = (typeof STOP_REASONS)[number];
+
+/** Ends that give a row for the trainer. All others are rows of failures.jsonl. */
+export const VALID_STOP_REASONS: ReadonlySet<StopReason> = new Set([
+  'terminated',
+  'truncated',
+  'max_turns',
+]);
