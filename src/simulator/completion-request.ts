@@ -1,6 +1,5 @@
+import { z } from 'zod';
 import type { AnswerOptions } from './answer.js';
-import { createBodyReader, type Body, type BodyReader } from './body-reader.js';
-import { readPrompt, readStop } from './completion-prompt.js';
 import type { Sampling } from './distribution.js';
 import { badRequest } from './http-exchange.js';
 import {
@@ -9,8 +8,10 @@ import {
   checkSampling,
   checkVocabulary,
   fitTokens,
+  notImplemented,
   type Limits,
 } from './request-limits.js';
+import { encode } from './tokenizer.js';
 
 /** A checked `POST /v1/completions`. */
 export interface CompletionRequest extends AnswerOptions {
@@ -25,111 +26,96 @@ export interface CompletionRequest extends AnswerOptions {
   continuous_usage_stats: boolean;
 }
 
+/** Fields left out have vLLM's defaults, with `--generation-config vllm`. */
+export const CompletionBody = z.looseObject({
+  model: z.string().nullish(),
+  /** Ids or a text; a list of prompts is refused later, by name. */
+  prompt: z
+    .union([
+      z.string(),
+      z.array(z.int().nonnegative()),
+      z.array(z.union([z.string(), z.array(z.unknown())])),
+    ])
+    .nullish(),
+  max_tokens: z
+    .int()
+    .nullish()
+    .transform((value) => value ?? 16),
+  seed: z.int().nullish(),
+  logprobs: z.int().nullish(),
+  stream: z.boolean().nullish(),
+  stream_options: z
+    .looseObject({
+      include_usage: z.boolean().nullish(),
+      continuous_usage_stats: z.boolean().nullish(),
+    })
+    .nullish(),
+  temperature: z.number().nullish(),
+  top_p: z.number().nullish(),
+  top_k: z.int().nullish(),
+  min_p: z.number().nullish(),
+  stop: z.union([z.string(), z.array(z.string())]).nullish(),
+  stop_token_ids: z.array(z.int()).nullish(),
+  include_stop_str_in_output: z.boolean().default(false),
+  ignore_eos: z.boolean().default(false),
+  min_tokens: z.int().default(0),
+  skip_special_tokens: z.boolean().default(true),
+  request_id: z.string().nullish(),
+  return_tokens_as_token_ids: z.boolean().nullish(),
+  return_token_ids: z.boolean().nullish(),
+  cache_salt: z.string().min(1).nullish(),
+});
+type CompletionBody = z.infer<typeof CompletionBody>;
+
 /** Checks in vLLM's order, so that the same request gets the same complaint (captures 035 to 063). Throws a `Refusal`. */
-export function parseCompletionRequest(body: Body, limits: Limits): CompletionRequest {
-  checkBeforeTypes(body);
-  const reader = createBodyReader(body);
-  const fields = readFields(reader);
-  const prompt = readPrompt(body['prompt'], reader);
-  const stop = readStop(body['stop'], reader);
-  const stream_options = readStreamOptions(body['stream_options'], reader);
-  reader.check();
-  checkModel(fields.model, limits);
+export function checkCompletion(body: CompletionBody, limits: Limits): CompletionRequest {
+  checkStreaming(body);
+  const prompt = promptOf(body);
+  const { stop, stream_options } = body;
+  checkModel(body.model ?? null, limits);
   checkImplemented(body);
-  const { max_tokens, ...rest } = fields;
   const request = {
-    ...rest,
-    ...stream_options,
+    request_id: body.request_id ?? null,
+    sampling: {
+      temperature: body.temperature ?? 1,
+      top_p: body.top_p ?? 1,
+      top_k: body.top_k ?? 0,
+      min_p: body.min_p ?? 0,
+    },
+    seed: body.seed === -1 ? null : (body.seed ?? null),
+    logprobs: body.logprobs ?? null,
+    stream: body.stream ?? false,
+    // On as soon as there are stream options.
+    include_usage: stream_options != null && (stream_options.include_usage ?? true),
+    continuous_usage_stats: stream_options?.continuous_usage_stats ?? false,
+    stop: typeof stop === 'string' ? [stop] : (stop ?? []),
+    stop_token_ids: body.stop_token_ids ?? [],
+    include_stop_str_in_output: body.include_stop_str_in_output,
+    ignore_eos: body.ignore_eos,
+    min_tokens: body.min_tokens,
+    skip_special_tokens: body.skip_special_tokens,
+    return_tokens_as_token_ids: body.return_tokens_as_token_ids ?? false,
+    return_token_ids: body.return_token_ids ?? false,
     prompt,
-    stop,
-    max_tokens: fitTokens({ prompt: prompt.length, max_tokens }, limits),
+    max_tokens: fitTokens({ prompt: prompt.length, max_tokens: body.max_tokens }, limits),
   };
   checkSampling(request);
   checkVocabulary(prompt);
   return { ...request, logprobs: request.logprobs !== null };
 }
 
-/** What pydantic's `before` validators look at, in the raw body. */
-function checkBeforeTypes(body: Body): void {
-  if (body['cache_salt'] === '') {
-    const message = "Parameter 'cache_salt' must be a non-empty string if provided.";
-    throw badRequest(`${message} (parameter=cache_salt)`, 'cache_salt');
-  }
-  const { prompt, logprobs, prompt_logprobs, stream } = body;
-  if (prompt === undefined || prompt === null || prompt === '') {
-    const message = 'Either prompt or prompt_embeds must be provided and non-empty.';
-    throw badRequest(`${message} (parameter=prompt)`, 'prompt');
-  }
-  if (isGiven(body['stream_options']) && stream !== true) {
-    const message = 'Stream options can only be defined when `stream=True`.';
-    throw badRequest(`${message} (parameter=stream_options)`, 'stream_options');
-  }
-  if (isGiven(prompt_logprobs) && stream === true) {
-    const message = '`prompt_logprobs` are not available when `stream=True`.';
-    throw badRequest(`${message} (parameter=prompt_logprobs)`, 'prompt_logprobs');
-  }
-  if (typeof logprobs === 'number' && logprobs < 0) {
-    const message = '`logprobs` must be a positive value.';
-    throw badRequest(`${message} (parameter=logprobs, value=${logprobs})`, 'logprobs');
-  }
+function checkStreaming({ stream, stream_options, logprobs, ...body }: CompletionBody): void {
+  if (stream_options != null && stream !== true)
+    throw badRequest('expected stream_options only with stream: true', 'stream_options');
+  if (body['prompt_logprobs'] != null && stream === true)
+    throw badRequest('expected prompt_logprobs only without stream', 'prompt_logprobs');
+  if (logprobs != null && logprobs < 0)
+    throw badRequest(`expected logprobs of at least 0, got ${logprobs}`, 'logprobs');
 }
 
-function isGiven(value: unknown): boolean {
-  return value !== undefined && value !== null;
-}
-
-const REQUIRED = { nullable: false };
-
-/** Fields left out have vLLM's defaults, with `--generation-config vllm`. */
-function readFields(reader: BodyReader) {
-  const seed = reader.int('seed');
-  if (seed !== null && seed >= 2 ** 63) {
-    reader.add({
-      type: 'less_than_equal',
-      loc: 'seed',
-      msg: 'Input should be less than or equal to 9223372036854775807',
-      input: seed,
-      ctx: { le: 9223372036854775807n },
-    });
-  }
-  return {
-    model: reader.text('model'),
-    max_tokens: reader.int('max_tokens') ?? 16,
-    seed: seed === -1 ? null : seed,
-    logprobs: reader.int('logprobs'),
-    stream: reader.bool('stream') ?? false,
-    sampling: {
-      temperature: reader.float('temperature') ?? 1,
-      top_p: reader.float('top_p') ?? 1,
-      top_k: reader.int('top_k') ?? 0,
-      min_p: reader.float('min_p') ?? 0,
-    },
-    stop_token_ids: reader.ints('stop_token_ids') ?? [],
-    include_stop_str_in_output: reader.bool('include_stop_str_in_output', REQUIRED) ?? false,
-    ignore_eos: reader.bool('ignore_eos', REQUIRED) ?? false,
-    min_tokens: reader.int('min_tokens', REQUIRED) ?? 0,
-    skip_special_tokens: reader.bool('skip_special_tokens', REQUIRED) ?? true,
-    request_id: reader.text('request_id'),
-    return_tokens_as_token_ids: reader.bool('return_tokens_as_token_ids') ?? false,
-    return_token_ids: reader.bool('return_token_ids') ?? false,
-  };
-}
-
-/** `include_usage` is on as soon as there are stream options. */
-function readStreamOptions(options: unknown, reader: BodyReader) {
-  if (options === undefined || options === null) {
-    return { include_usage: false, continuous_usage_stats: false };
-  }
-  if (typeof options !== 'object') {
-    const msg = 'Input should be a valid dictionary or object to extract fields from';
-    reader.add({ type: 'model_attributes_type', loc: 'stream_options', msg, input: options });
-    return { include_usage: false, continuous_usage_stats: false };
-  }
-  const nested = createBodyReader(options as Body);
-  const read = {
-    include_usage: nested.bool('include_usage') ?? true,
-    continuous_usage_stats: nested.bool('continuous_usage_stats') ?? false,
-  };
-  nested.check();
-  return read;
+function promptOf({ prompt }: CompletionBody): number[] {
+  if (prompt == null || prompt === '') throw badRequest('expected a prompt, got none', 'prompt');
+  if (typeof prompt === 'string') return encode(prompt);
+  if (prompt.every((item) => typeof item === 'number')) return prompt;
+  throw notImplemented('prompt', 'a list of prompts');
 }

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { assembleAnswer, NO_ANSWER, type Answer } from './answer.js';
 import { readBody } from './body-reader.js';
-import { parseCompletionRequest, type CompletionRequest } from './completion-request.js';
+import { checkCompletion, CompletionBody, type CompletionRequest } from './completion-request.js';
 import { createWire } from './completion-wire.js';
 import { createDelivery, type Delivery } from './delivery.js';
 import type { Engine } from './engine.js';
@@ -58,7 +58,7 @@ async function readRequest(
   settings: Readonly<SimulatorSettings>,
 ): Promise<ReadRequest> {
   try {
-    return { request: parseCompletionRequest(await readBody(exchange), settings) };
+    return { request: checkCompletion(await readBody(exchange, CompletionBody), settings) };
   } catch (error) {
     if (error instanceof Refusal) return { refusal: error };
     throw error;

@@ -1,4 +1,5 @@
-import { createBodyReader, readBody, STRING_TYPE, validationRefusal } from './body-reader.js';
+import { z } from 'zod';
+import { readBody, validationRefusal } from './body-reader.js';
 import type { Engine, PauseMode } from './engine.js';
 import { sendJson, type Exchange } from './http-exchange.js';
 
@@ -42,25 +43,12 @@ export function createDevEndpoints(engine: Engine) {
 function readMode({ request }: Exchange): PauseMode {
   const mode = new URL(request.url ?? '/', 'http://simulator').searchParams.get('mode') ?? 'abort';
   if (mode === 'abort' || mode === 'wait' || mode === 'keep') return mode;
-  const expected = "'abort', 'wait' or 'keep'";
-  const problem = {
-    type: 'literal_error',
-    loc: 'mode',
-    msg: `Input should be ${expected}`,
-    input: mode,
-    ctx: { expected },
-  };
-  throw validationRefusal([problem], 'query');
+  const what = `expected abort, wait or keep, got ${mode}`;
+  throw validationRefusal([{ where: 'mode', what }], 'query');
 }
 
+const NewVersion = z.looseObject({ new_version: z.string() });
+
 async function readVersion(exchange: Exchange): Promise<string> {
-  const body = await readBody(exchange);
-  const reader = createBodyReader(body);
-  const version = reader.text('new_version');
-  const { new_version: input } = body;
-  if (input === undefined)
-    reader.add({ type: 'missing', loc: 'new_version', msg: 'Field required', input });
-  if (input === null) reader.add({ ...STRING_TYPE, loc: 'new_version', input });
-  reader.check();
-  return version ?? '';
+  return (await readBody(exchange, NewVersion)).new_version;
 }

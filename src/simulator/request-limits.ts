@@ -1,4 +1,3 @@
-import { pythonFloat, type Body } from './body-reader.js';
 import type { Sampling } from './distribution.js';
 import { badRequest, errorBody, Refusal } from './http-exchange.js';
 import type { SimulatorSettings } from './settings.js';
@@ -36,7 +35,7 @@ const NEUTRAL: readonly (readonly [field: string, neutral: unknown])[] = [
   ['repetition_detection', null],
 ];
 
-export function checkImplemented(body: Body): void {
+export function checkImplemented(body: Readonly<Record<string, unknown>>): void {
   for (const [field, neutral] of NEUTRAL) {
     const value = body[field];
     if (
@@ -104,22 +103,16 @@ export function checkSampling(request: SamplingFields): void {
 
 function checkRanges({ temperature, top_p, top_k, min_p }: Sampling): void {
   if (temperature < 0) {
-    const got = pythonFloat(temperature);
-    const message = `temperature must be non-negative, got ${got}.`;
-    throw badRequest(`${message} (parameter=temperature, value=${got})`, 'temperature');
+    throw badRequest(`temperature must be non-negative, got ${temperature}.`, 'temperature');
   }
   if (top_p <= 0 || top_p > 1) {
-    const got = pythonFloat(top_p);
-    throw badRequest(
-      `top_p must be in (0, 1], got ${got}. (parameter=top_p, value=${got})`,
-      'top_p',
-    );
+    throw badRequest(`top_p must be in (0, 1], got ${top_p}.`, 'top_p');
   }
   if (top_k < -1) {
     throw badRequest(`top_k must be 0 (disable), or at least 1, got ${top_k}.`);
   }
   if (min_p < 0 || min_p > 1) {
-    throw badRequest(`min_p must be in [0, 1], got ${pythonFloat(min_p)}.`);
+    throw badRequest(`min_p must be in [0, 1], got ${min_p}.`);
   }
 }
 

@@ -151,15 +151,7 @@ describe('a simulator that is paused', () => {
     const { url } = await simulator({ dev_mode: true });
     const { status, text } = await post(`${url}/pause?mode=bogus`);
     assert.equal(status, 400);
-    assert.deepEqual(JSON.parse(text), {
-      error: {
-        message:
-          "1 validation error:\n  {'type': 'literal_error', 'loc': 'query.mode', 'msg': \"Input should be 'abort', 'wait' or 'keep'\", 'input': 'bogus', 'ctx': {'expected': \"'abort', 'wait' or 'keep'\"}}",
-        type: 'Bad Request',
-        param: 'query.mode',
-        code: 400,
-      },
-    });
+    assert.match(text, /query\.mode: expected abort, wait or keep, got bogus/);
     assert.equal(await isPaused(url), false);
   });
 });
@@ -175,15 +167,10 @@ describe('the label of the weights', () => {
 
   test('is a text', async () => {
     const { url } = await simulator({ dev_mode: true });
-    for (const [given, type] of [
-      [{}, 'missing'],
-      [{ new_version: 7 }, 'string_type'],
-      [{ new_version: null }, 'string_type'],
-    ] as const) {
-      // prettier-ignore
+    for (const given of [{}, { new_version: 7 }, { new_version: null }]) {
       const { status, text } = await call(`${url}/update_weight_version`, { body: given });
       assert.equal(status, 400);
-      assert.match(text, new RegExp(`'type': '${type}', 'loc': 'body.new_version'`));
+      assert.match(text, /body\.new_version: /);
     }
   });
 });
