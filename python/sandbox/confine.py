@@ -16,6 +16,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
 
 PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS, PR_SET_CHILD_SUBREAPER, PR_SET_SECCOMP, PR_SET_DUMPABLE = 1, 38, 36, 22, 4
+PR_SCHED_CORE = 62
 SIGKILL = 9
 
 
@@ -64,8 +65,9 @@ def landlock_abi():
     return max(0, libc.syscall(CREATE_RULESET, None, 0, 1))
 
 
-def landlock(readable, writable):
-    """Only these folders and files can be opened. TCP, abstract sockets and signals to others go where the kernel can."""
+def landlock(rules):
+    """Only these folders and files can be opened: (path, rights). TCP, abstract sockets and signals to others go where the
+    kernel can."""
     abi = landlock_abi()
     if abi < 1:
         raise OSError(errno.ENOSYS, "this kernel has no Landlock, or it is switched off")
@@ -76,9 +78,7 @@ def landlock(readable, writable):
     # A shared map of a /dev/zero that can be written is memory that belongs to no process.
     devices = {path: READ_FILE | WRITE_FILE | TRUNCATE for path in ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")}
     devices["/dev/zero"] = READ_FILE
-    rules = [(path, READ) for path in readable] + [(path, WORK) for path in writable]
-    rules += devices.items()
-    for path, rights in rules:
+    for path, rights in [*rules, *devices.items()]:
         try:
             file = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -97,7 +97,9 @@ def landlock(readable, writable):
 KILL_PROCESS, ERRNO, ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
 LOAD, JUMP_EQUAL, JUMP_GREATER, JUMP_AT_LEAST, JUMP_BITS, AND, RETURN = 0x20, 0x15, 0x25, 0x35, 0x45, 0x54, 0x06
 NUMBER, ARCHITECTURE, FIRST_ARGUMENT = 0, 4, 16
-NEW_NAMESPACES = 0x7E020000
+NEW_NAMESPACES, CLONE_PTRACE, CLONE_PARENT, CLONE_FILES, CLONE_THREAD = 0x7E020000, 0x2000, 0x8000, 0x400, 0x10000
+SIGCHLD = 17
+CLOSE_RANGE_UNSHARE = 2
 O_TRUNC, SHARED_ANONYMOUS = 0x200, 0x21
 
 NEVER = """
@@ -109,12 +111,22 @@ NEVER = """
     statmount listmount name_to_handle_at open_by_handle_at quotactl quotactl_fd fanotify_init fanotify_mark
     inotify_init inotify_init1 inotify_add_watch lookup_dcookie sysfs ustat uselib nfsservctl vhangup
     bpf keyctl add_key request_key io_uring_setup io_uring_enter io_uring_register io_setup userfaultfd
-    memfd_create memfd_secret shmget shmat semget msgget mq_open mq_unlink
+    memfd_create memfd_secret vmsplice mq_open mq_unlink
+    shmget shmat shmctl semget semctl semop semtimedop msgget msgctl msgsnd msgrcv
     init_module finit_module delete_module kexec_load kexec_file_load reboot swapon swapoff acct syslog personality
-    ioperm iopl sethostname setdomainname settimeofday clock_settime clock_adjtime adjtimex
+    ioperm iopl modify_ldt sethostname setdomainname settimeofday clock_settime clock_adjtime adjtimex sync syncfs
 """.split()
-"""memfd and SysV memory belong to no process's resident set, so that no limit would count them; nor would any count
-deleted files whose descriptors are on their way (sendmsg). A timer (timer_create) could wake a process that was stopped."""
+"""memfd and SysV memory belong to no process's resident set, so that no limit would count them; nor would any count pages
+that a pipe holds (vmsplice) or deleted files whose descriptors are on their way (sendmsg). SysV objects of the same user
+are told by number, whoever made them. A timer (timer_create) could wake a process that was stopped."""
+
+IOCTLS = [0x541B, 0x5421, 0x5450, 0x5451]
+"""FIONREAD, FIONBIO, FIONCLEX, FIOCLEX. Others reserve disk without writing (FS_IOC_RESVSP), change the flags of files
+that are only readable, signal others (FIOSETOWN, SIOCSPGRP, TIOCSTI), or are not known yet."""
+
+FCNTLS = [*range(8), 9, 11, 36, 37, 38, 1030, 1032]
+"""Descriptors and their flags, locks, how large a pipe is. Others have signals sent (F_SETOWN, F_SETSIG, F_NOTIFY) or keep
+those who own a file from opening it (F_SETLEASE)."""
 
 OF_OTHERS_FILES = """
     chmod fchmod fchmodat fchmodat2 chown fchown fchownat lchown setxattr lsetxattr fsetxattr removexattr
@@ -168,8 +180,13 @@ class Filter:
         refusals = [step for value in values for step in (instruction(JUMP_EQUAL, value, 0, 1), answer(errno.EPERM))]
         self.judge(name, index, refusals)
 
-    def allow_value(self, name, index, value):
-        self.judge(name, index, [instruction(JUMP_EQUAL, value, 1, 0), answer(errno.EPERM)])
+    def refuse_bits(self, name, index, bits):
+        self.judge(name, index, [instruction(JUMP_BITS, bits, 0, 1), answer(errno.EPERM)])
+
+    def allow_values(self, name, index, values, error=errno.EPERM):
+        count = len(values)
+        known = [instruction(JUMP_EQUAL, value, count - at, 0) for at, value in enumerate(values)]
+        self.judge(name, index, [*known, answer(error)])
 
     def load(self):
         program = b"".join([*self.program, instruction(RETURN, ALLOW)])
@@ -179,12 +196,31 @@ class Filter:
         checked(libc.prctl(PR_SET_SECCOMP, 2, head, 0, 0), "seccomp")
 
 
+CLONE = [
+    instruction(JUMP_BITS, NEW_NAMESPACES | CLONE_PTRACE | CLONE_PARENT, 0, 1),
+    answer(errno.EPERM),
+    # A thread shares the descriptors of its process: those are looked at once, not thread by thread.
+    instruction(JUMP_BITS, CLONE_THREAD, 0, 2),
+    instruction(JUMP_BITS, CLONE_FILES, 1, 0),
+    answer(errno.EPERM),
+    # The signal that its end sends to its parent: SIGCONT would wake one that was stopped.
+    instruction(AND, 0xFF),
+    instruction(JUMP_EQUAL, 0, 2, 0),
+    instruction(JUMP_EQUAL, SIGCHLD, 1, 0),
+    answer(errno.EPERM),
+]
+
+
 def seccomp(owns_other_files):
     rules = Filter()
     rules.refuse(NEVER)
     # glibc asks for clone3 first and takes ENOSYS as "use clone", whose flags a filter can read.
     rules.refuse(["clone3"], errno.ENOSYS)
-    rules.judge("clone", 0, [instruction(JUMP_BITS, NEW_NAMESPACES, 0, 1), answer(errno.EPERM)])
+    rules.judge("clone", 0, CLONE)
+    # A descriptor table of one thread alone would be one that nobody looks at.
+    rules.refuse_bits("close_range", 2, CLOSE_RANGE_UNSHARE)
+    # It takes a disk without the time that writing takes, in one mode beyond RLIMIT_FSIZE; C libraries then write.
+    rules.refuse(["fallocate"], errno.EOPNOTSUPP)
     # Landlock knows truncation since ABI 3 (Linux 6.2). Before, only opening for writing was asked about: these flags
     # empty a file without it.
     for name, index in (("open", 1), ("openat", 2)):
@@ -201,16 +237,16 @@ def seccomp(owns_other_files):
     if abi < 6:
         rules.refuse(SIGNALS)
         for name in ("kill", "tgkill"):
-            rules.allow_value(name, 0, os.getpid())
+            rules.allow_values(name, 0, [os.getpid()])
     if owns_other_files:
         rules.refuse(OF_OTHERS_FILES)
     for name in ("prlimit64", "sched_setaffinity"):
-        rules.allow_value(name, 0, 0)
-    # The parent must go on seeing this process, and it must go on dying with its parent.
-    rules.refuse_values("prctl", 0, [PR_SET_PDEATHSIG, PR_SET_DUMPABLE])
-    # F_SETOWN, F_SETSIG, F_SETOWN_EX and FIOSETOWN, SIOCSPGRP, TIOCSTI: signals and input for others.
-    rules.refuse_values("fcntl", 1, [8, 10, 15])
-    rules.refuse_values("ioctl", 1, [0x8901, 0x8902, 0x5412])
+        rules.allow_values(name, 0, [0])
+    # The parent must go on seeing this process, and it must go on dying with its parent. Core scheduling keeps others off.
+    rules.refuse_values("prctl", 0, [PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SCHED_CORE])
+    rules.allow_values("fcntl", 1, FCNTLS)
+    # What a file that is no terminal answers.
+    rules.allow_values("ioctl", 1, IOCTLS, errno.ENOTTY)
     # Stream pairs only (asyncio needs one): a datagram socket could be sent from to any address.
     kind = instruction(LOAD, FIRST_ARGUMENT + 8)
     unix_stream = [
@@ -225,7 +261,7 @@ def seccomp(owns_other_files):
     rules.load()
 
 
-def confine(readable, writable, owns_other_files):
+def confine(rules, owns_other_files):
     prctl(PR_SET_DUMPABLE, 1)
-    landlock(readable, writable)
+    landlock(rules)
     seccomp(owns_other_files)

@@ -1,8 +1,9 @@
 """One interpreter: reads snippets as JSON lines, runs them where they can reach nothing, answers as JSON lines.
 
-`main` gets the first line of its input, {level, semantics, limits, readable, writable, owns_other_files, max_output, seed}. It confines the
-process, answers {"ready": pid} and then each {"id", "blocks": [code]} with {"id", "outcomes"}, up to the first block
-that fails. A snippet can write answers of its own: whoever reads them takes nothing in them for true.
+`main` gets the first line of its input, {level, semantics, guarded, folder, limits, readable, writable, owns_other_files,
+max_output, seed}. It confines the process, answers {"ready": pid} and then each {"id", "blocks": [code]} with
+{"id", "outcomes"}, up to the first block that fails. A snippet can write answers of its own: whoever reads them takes
+nothing in them for true.
 """
 
 import fcntl
@@ -15,35 +16,47 @@ import signal
 import sys
 
 import confine
+import removal
 import snippets
 
+LIFELINE = 3
 
-def guard(lifeline, folder):
-    """Returns in a child, in a group of its own. The parent stays outside of the sandbox: it ends the whole group when the
-    child ends or the lifeline does (its other end is held by the worker), and takes over orphans so that they stay in sight."""
+
+def guard(hello):
+    """Returns in a child, in a group of its own. The parent stays outside: it ends the whole group when the child ends or the
+    lifeline does (the worker holds its other end), takes over orphans so that they stay in sight, and removes the
+    folder. It has all that it needs before the child runs; nothing that is written into the folder is ever code for it."""
+    folder = removal.hold(hello["folder"])
+    if hello["level"] != "unsafe":
+        # The child is in a domain within this one, so that it can be ended from here.
+        above = os.path.dirname(hello["folder"])
+        confine.landlock([*rules_of(hello), (above, confine.REMOVE_DIR)])
     if sys.platform == "linux":
         confine.prctl(confine.PR_SET_CHILD_SUBREAPER, 1)
     parent = os.getpid()
     waking, wake = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(waking)
-        os.close(wake)
-        os.close(lifeline)
+        for file in (waking, wake, LIFELINE, folder):
+            os.close(file)
         os.setpgid(0, 0)
         if sys.platform == "linux":
             confine.prctl(confine.PR_SET_PDEATHSIG, confine.SIGKILL)
             if os.getppid() != parent:
                 os._exit(1)
+        os.chdir(hello["folder"])
         return
-    status = watch(child, lifeline, folder, (waking, wake))
+    os.setpgid(child, child)
+    status = watch(child, (waking, wake))
+    removal.remove(hello["folder"], folder)
     # As its child ended: the worker reads how from here.
     if os.WIFSIGNALED(status):
         os._exit(128 + os.WTERMSIG(status))
     os._exit(os.WEXITSTATUS(status))
 
 
-def watch(child, lifeline, folder, pipe):
+def watch(child, pipe):
+    """How the child ended; then nothing of its group is left."""
     waking, wake = pipe
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
@@ -52,29 +65,17 @@ def watch(child, lifeline, folder, pipe):
         os.close(stream)
     status = None
     while status is None:
-        ready, _, _ = select.select([waking, lifeline], [], [])
-        if waking in ready:
-            os.read(waking, 512)
-        if lifeline in ready:
-            os.killpg(child, signal.SIGKILL)
-            reap(child, 0)
-            remove(folder)
-            os._exit(0)
+        ready, _, _ = select.select([waking, LIFELINE], [], [])
+        if LIFELINE in ready:
+            break
+        os.read(waking, 512)
         status = reap(child, os.WNOHANG)
     try:
         os.killpg(child, signal.SIGKILL)
     except ProcessLookupError:
         pass
-    reap(child, 0)
-    return status
-
-
-def remove(folder):
-    """The worker is gone, and all that could write there."""
-    import shutil
-
-    os.chdir("/")
-    shutil.rmtree(folder, ignore_errors=True)
+    last = reap(child, 0)
+    return last if status is None else status
 
 
 def reap(child, options):
@@ -167,20 +168,38 @@ def run(blocks, session, output):
     return outcomes
 
 
+def close_inherited():
+    """Whatever the worker was started with: a descriptor that is open needs no permission."""
+    for name in os.listdir("/dev/fd"):
+        if int(name) > LIFELINE:
+            try:
+                os.close(int(name))
+            except OSError:
+                pass
+
+
+def rules_of(hello):
+    readable = [(path, confine.READ) for path in hello["readable"]]
+    return [*readable, *((path, confine.WORK) for path in hello["writable"])]
+
+
 def main(hello):
     """Never returns: exits when its input ends."""
+    close_inherited()
+    if hello["guarded"]:
+        guard(hello)
+    else:
+        os.close(LIFELINE)
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    if hello["guarded"]:
-        guard(3, os.getcwd())
-    else:
-        os.close(3)
     output = Output(hello["max_output"])
     confine.set_limits(hello["limits"])
     if hello["level"] != "unsafe":
-        confine.confine(hello["readable"], hello["writable"], hello["owns_other_files"])
+        confine.confine(rules_of(hello), hello["owns_other_files"])
+    # As a script has it, from here on: modules that the code wrote are its own.
+    sys.path.insert(0, "")
     random.seed(hello["seed"])
     session = snippets.KINDS[hello["semantics"]]()
     home = os.getcwd()

@@ -5,20 +5,21 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { describeError } from '../../model/faults.js';
 import type { Launch } from './levels.js';
-import { removeFolder } from './levels.js';
 import type { LineReader } from './line-reader.js';
 import { readLines } from './line-reader.js';
 import type { Blocks, Excess, Ran } from './outcomes.js';
 import { Outcomes } from './outcomes.js';
-import { childrenOf, usageOf } from './process-tree.js';
+import { childrenOf } from './process-tree.js';
 import type { Limits } from './settings.js';
+import { signalGroup, signalTo } from './signals.js';
+import type { Watch, Watcher } from './watcher.js';
 
 /** One interpreter, one process group: started, asked, stopped between questions, ended whole. */
 export interface Interpreter {
   readonly alive: boolean;
   /** Where code was killed the interpreter is gone with it. Rejects with the signal's reason. */
   run(blocks: Blocks, limits: { signal: AbortSignal; timeout_ms: number }): Promise<Ran>;
-  /** Resolves once it is gone; then nothing of it is left. */
+  /** Resolves once it is gone; then nothing of it is left. Never rejects. */
   close(): Promise<void>;
 }
 
@@ -26,19 +27,21 @@ interface StartOptions {
   launch: Launch;
   limits: Limits;
   modules: Record<string, string>;
+  watcher: Watcher;
+  /** Removes the launch's folder, once nothing writes there any more; never rejects. */
+  release: (folder: string) => Promise<void>;
   signal: AbortSignal;
 }
 
 const START_MS = 20_000;
 const END_MS = 2000;
-const POLL_MS = 40;
 
 const Ready = z.object({ ready: z.int().positive() });
 const Reply = z.object({ id: z.string(), outcomes: Outcomes });
 
 /** Throws what kept it from starting. */
 export async function startInterpreter(options: StartOptions): Promise<Interpreter> {
-  const { launch, limits, signal } = options;
+  const { launch, limits, signal, release } = options;
   const { child, ended, errors } = start(launch);
   const root = child.pid;
   // Six bytes for a character that JSON escapes; a reply beyond that is no reply of the runner.
@@ -46,10 +49,14 @@ export async function startInterpreter(options: StartOptions): Promise<Interpret
   const replies = readLines(child.stdout, bound);
   let alive = true;
   let group = root ?? 0;
-  const whenEnded = ended.then(async () => {
+  let watch: Watch | null = null;
+  const whenEnded = ended.then(async ({ killed }) => {
     alive = false;
+    // A guard that somebody killed has ended nobody.
+    if (killed) signalGroup(group, 'SIGKILL');
+    watch?.end();
     replies.end();
-    await removeFolder(launch.folder);
+    if (launch.folder !== null) await release(launch.folder);
   });
   const close = async (): Promise<void> => {
     if (alive && root !== undefined) killBelow({ root, group });
@@ -61,25 +68,55 @@ export async function startInterpreter(options: StartOptions): Promise<Interpret
     clearTimeout(late);
   };
 
-  const begun = await greet(options, { child, replies });
-  if (root === undefined || begun === null) {
+  try {
+    const begun = await greet(options, { child, replies });
+    if (root === undefined || begun === null) {
+      signal.throwIfAborted();
+      throw new Error(`the interpreter did not start: ${errors() || 'it gave no reason'}`);
+    }
+    if (launch.own_group) group = begun.ready;
+    const code = watchCode(options, { root, group, close });
+    watch = code.watch;
+    await watch.rest();
+    const run = createRun({ child, replies, close, group, ...code }, options);
+    return {
+      run,
+      close,
+      get alive() {
+        return alive;
+      },
+    };
+  } catch (error) {
     await close();
-    signal.throwIfAborted();
-    throw new Error(`the interpreter did not start: ${errors() || 'it gave no reason'}`);
+    throw error;
   }
-  if (launch.own_group) group = begun.ready;
-  signalGroup(group, 'SIGSTOP');
-  const run = createRun({ child, replies, close, group }, options);
+}
+
+interface Watching {
+  watch: Watch;
+  /** Who is told of what is too much, from now on; null: it rests, and ends. */
+  listen: (tell: ((excess: Excess) => void) | null) => void;
+}
+
+function watchCode(
+  { launch, limits, watcher }: StartOptions,
+  { root, group, close }: { root: number; group: number; close: () => Promise<void> },
+): Watching {
+  const { levels, folder, mounts } = launch;
+  const tree = { root, group, levels, folder, mounts, limits, disk_bound: limits.disk };
+  const end = (): void => void close();
+  let tell: (excess: Excess) => void = end;
   return {
-    run,
-    close,
-    get alive() {
-      return alive;
+    watch: watcher.watch(tree, (excess) => {
+      tell(excess);
+    }),
+    listen: (listener) => {
+      tell = listener ?? end;
     },
   };
 }
 
-interface Running {
+interface Running extends Watching {
   child: ChildProcessWithoutNullStreams;
   replies: LineReader;
   close: () => Promise<void>;
@@ -88,26 +125,17 @@ interface Running {
 }
 
 function createRun(
-  { child, replies, close, group }: Running,
-  { launch, limits }: StartOptions,
+  { child, replies, close, group, watch, listen }: Running,
+  { limits }: StartOptions,
 ): Interpreter['run'] {
-  const { levels, folder, mounts } = launch;
-  const tree = { root: child.pid ?? 0, levels, folder, mounts, disk_bound: limits.disk };
-  let spent_ms = usageOf(tree).cpu_ms;
   return async (blocks, { signal, timeout_ms }) => {
     signal.throwIfAborted();
-    const before_ms = spent_ms;
-    const check = (): Excess | null => {
-      const usage = usageOf(tree);
-      spent_ms = usage.cpu_ms;
-      return excessOf({ ...usage, cpu_ms: spent_ms - before_ms }, limits);
-    };
-    signalGroup(group, 'SIGCONT');
+    watch.run();
     const id = randomUUID();
     child.stdin.write(`${JSON.stringify({ id, blocks })}\n`);
-    const answer = await firstOf({ reply: replyTo(id, replies), check, signal, timeout_ms });
+    const answer = await firstOf({ reply: replyTo(id, replies), listen, signal, timeout_ms });
     signalGroup(group, 'SIGSTOP');
-    const excess = typeof answer === 'string' ? answer : check();
+    const excess = typeof answer === 'string' ? answer : await watch.rest();
     if (typeof answer !== 'string' && excess === null && !signal.aborted) {
       return { outcomes: bounded(answer, { blocks, limits }) };
     }
@@ -159,17 +187,17 @@ function bounded(
 
 interface Race {
   reply: Promise<Excess | Outcomes>;
-  check: () => Excess | null;
+  listen: Watching['listen'];
   signal: AbortSignal;
   timeout_ms: number;
 }
 
 /** The reply, or why there will be none: too late, too much, or not wanted any more. */
-function firstOf({ reply, check, signal, timeout_ms }: Race): Promise<Excess | Outcomes> {
+function firstOf({ reply, listen, signal, timeout_ms }: Race): Promise<Excess | Outcomes> {
   return new Promise((resolve) => {
     const settle = (answer: Excess | Outcomes): void => {
-      clearTimeout(poll);
       clearTimeout(deadline);
+      listen(null);
       signal.removeEventListener('abort', onAbort);
       resolve(answer);
     };
@@ -177,52 +205,31 @@ function firstOf({ reply, check, signal, timeout_ms }: Race): Promise<Excess | O
       settle('ended');
     };
     const deadline = setTimeout(settle, timeout_ms, 'timeout');
-    let poll: NodeJS.Timeout;
-    const look = (): void => {
-      const began = performance.now();
-      const excess = check();
-      if (excess !== null) {
-        settle(excess);
-        return;
-      }
-      // Looking is this process's own time: it may take a tenth.
-      const took_ms = performance.now() - began;
-      poll = setTimeout(look, Math.max(POLL_MS, 10 * took_ms));
-    };
-    poll = setTimeout(look, POLL_MS);
+    listen(settle);
     signal.addEventListener('abort', onAbort, { once: true });
     void reply.then(settle);
   });
 }
 
-function excessOf(
-  { cpu_ms, memory, tasks, disk }: ReturnType<typeof usageOf>,
-  limits: Limits,
-): Excess | null {
-  if (memory > limits.memory) return 'memory';
-  if (tasks > limits.processes) return 'processes';
-  if (disk > limits.disk) return 'disk';
-  return cpu_ms > limits.cpu_ms ? 'cpu' : null;
-}
-
 const MAX_ERRORS = 4000;
 
-function start({ command, args, env, uid, cwd }: Launch) {
+function start({ command, args, env, uid }: Launch) {
+  // Not in its folder: what starts it, and what outlives it, is not to find code there.
   const child = spawn(command, args, {
-    ...{ cwd, env, detached: true, stdio: ['pipe', 'pipe', 'pipe', 'pipe'] },
+    ...{ cwd: '/', env, detached: true, stdio: ['pipe', 'pipe', 'pipe', 'pipe'] },
     ...(uid === null ? {} : { uid, gid: uid }),
   });
   let text = '';
   child.stderr.on('data', (chunk: Buffer) => {
     text = `${text}${chunk.toString()}`.slice(-MAX_ERRORS);
   });
-  const ended = new Promise<void>((resolve) => {
+  const ended = new Promise<{ killed: boolean }>((resolve) => {
     child.once('error', (error) => {
       text = describeError(error);
-      resolve();
+      resolve({ killed: false });
     });
-    child.once('exit', () => {
-      resolve();
+    child.once('exit', (_code, how) => {
+      resolve({ killed: how !== null });
     });
   });
   // It ends while it is written to: `ended` says so.
@@ -241,20 +248,6 @@ function killBelow({ root, group }: { root: number; group: number }): void {
   if (below.length === 0) signalGroup(root, 'SIGKILL');
   for (const pid of below) signalTo(pid, 'SIGKILL');
   signalGroup(root, 'SIGCONT');
-}
-
-const signalGroup = (group: number, name: NodeJS.Signals): void => {
-  // -0 would be the worker's own group, -1 everybody.
-  if (group > 1) signalTo(-group, name);
-};
-
-/** What is gone needs no signal. */
-function signalTo(target: number, name: NodeJS.Signals): void {
-  try {
-    process.kill(target, name);
-  } catch {
-    return;
-  }
 }
 
 async function within<T>(

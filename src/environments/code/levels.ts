@@ -1,8 +1,7 @@
-import { execFile } from 'node:child_process';
-import { access, chown, constants, mkdir, mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { access, constants } from 'node:fs/promises';
 import path from 'node:path';
-import { promisify } from 'node:util';
+import type { Folders } from './folders.js';
+import { isRoot, randomUid } from './folders.js';
 import type { Python } from './python.js';
 import { BOOTSTRAP } from './python.js';
 import type { Limits } from './settings.js';
@@ -22,7 +21,6 @@ export interface Launch {
   folder: string | null;
   /** File systems that are its own, as it sees them. */
   mounts: string[];
-  cwd: string;
   /** Processes between the one that is started and the interpreter, that one included. */
   levels: number;
   /** Does the interpreter lead a process group of its own, or is it in that of the started process? */
@@ -38,13 +36,8 @@ export interface Launcher {
   python: Python;
   limits: Limits;
   semantics: string;
+  folders: Folders;
 }
-
-/** On a machine with systemd no user has one of these ids, and containers have them too. */
-const FIRST_UID = 60_578;
-const UIDS = 600;
-
-const isRoot = (): boolean => process.getuid?.() === 0;
 
 /** The environment: none of the worker's. One thread per library, and the same order of sets each time. */
 const environmentOf = (home: string): Record<string, string> => ({
@@ -66,22 +59,23 @@ const SYSTEM_FILES = ['/etc/ld.so.cache', '/etc/localtime'];
 
 const interpreter = ({ executable }: Python): string[] => [executable, '-s', '-c', BOOTSTRAP];
 
-/** A temporary folder is made for it where it needs one; `seed` makes `random` repeatable. */
+/** A temporary folder is claimed for it where it needs one; `seed` makes `random` repeatable. */
 export async function prepareLaunch(
-  { level, bubblewrap, python, limits, semantics }: Launcher,
+  { level, bubblewrap, python, limits, semantics, folders }: Launcher,
   seed: string,
 ): Promise<Launch> {
   const { max_output, memory, disk, processes } = limits;
   // An id of its own makes RLIMIT_NPROC count this sandbox alone; root would not be bound by it at all.
   const has_own_uid = isRoot() && level !== 'unsafe';
   const owns_other_files = !has_own_uid && level === 'landlock+seccomp';
-  const common = { seed, semantics, level, max_output, owns_other_files };
+  const common = { main: 'runner', seed, semantics, level, max_output, owns_other_files };
   const limited = (tasks: number | null) => ({ memory, disk, processes: tasks });
   if (level === 'bubblewrap+landlock+seccomp') {
     if (bubblewrap === null) throw new Error('no bwrap on PATH');
     const hello = {
       ...common,
       guarded: false,
+      folder: null,
       // In a user namespace of its own, beside bubblewrap itself.
       limits: limited(processes + 1),
       readable: [...SYSTEM, ...SYSTEM_FILES, ...python.prefixes, '/proc', '/dev'],
@@ -91,52 +85,24 @@ export async function prepareLaunch(
     const env = environmentOf(HOME);
     const uid = has_own_uid ? randomUid() : null;
     return {
-      ...{
-        command: bubblewrap,
-        args,
-        env,
-        uid,
-        folder: null,
-        mounts: [HOME, '/dev/shm'],
-        cwd: '/',
-      },
+      ...{ command: bubblewrap, args, env, uid, folder: null, mounts: [HOME, '/dev/shm'] },
       ...{ levels: 2, own_group: false, hello },
     };
   }
-  const { folder, uid } = await claimFolder(has_own_uid);
+  const { folder, uid } = await folders.claim(has_own_uid);
   const hello = {
     ...common,
     guarded: true,
+    folder,
     limits: limited(uid === null ? null : processes + 1),
     readable: [...SYSTEM, ...SYSTEM_FILES, ...python.prefixes],
     writable: [folder],
   };
   const [command = '', ...args] = interpreter(python);
   return {
-    ...{ command, args, env: environmentOf(folder), uid, folder, mounts: [], cwd: folder },
+    ...{ command, args, env: environmentOf(folder), uid, folder, mounts: [] },
     ...{ levels: 1, own_group: true, hello },
   };
-}
-
-const randomUid = (): number => FIRST_UID + Math.floor(Math.random() * UIDS);
-const CLAIMS = 20;
-
-/** The folder's name is the claim to the id: no two sandboxes of this machine have the same, whosever they are. */
-async function claimFolder(has_own_uid: boolean): Promise<{ folder: string; uid: number | null }> {
-  const prefix = path.join(tmpdir(), 'rollout-code-');
-  if (!has_own_uid) return { folder: await mkdtemp(prefix), uid: null };
-  for (let attempt = 0; attempt < CLAIMS; attempt++) {
-    const uid = randomUid();
-    const folder = `${prefix}${uid}`;
-    try {
-      await mkdir(folder, { mode: 0o700 });
-    } catch {
-      continue;
-    }
-    await chown(folder, uid, uid);
-    return { folder, uid };
-  }
-  throw new Error(`no user id is free: remove old folders ${prefix}*`);
 }
 
 /** Inside of bubblewrap. */
@@ -158,12 +124,15 @@ function bubblewrapArgs({ prefixes }: Python, disk: number): string[] {
   ];
 }
 
-/** A folder may be nested deeper than paths can be long: `rm` walks it, Node.js cannot. */
-export async function removeFolder(folder: string | null): Promise<void> {
-  if (folder === null) return;
-  await rm(folder, { recursive: true, force: true, maxRetries: 2 }).catch(() =>
-    promisify(execFile)('rm', ['-rf', '--', folder]),
-  );
+/** What somebody who starts a worker is to know of a level that is not the strongest. */
+export function meaningOf(level: Level): string {
+  if (level === 'bubblewrap+landlock+seccomp')
+    return 'It has namespaces and file systems of its own.';
+  if (level === 'unsafe') return 'Nothing is around it: it may do whatever this worker may.';
+  const user = isRoot()
+    ? 'It has user ids of its own, but shares'
+    : "It has this worker's user, and shares";
+  return `${user} this machine's namespaces and disk: Landlock and seccomp alone hold it. With bubblewrap (bwrap on PATH) it has its own.`;
 }
 
 /** On the worker's own PATH: the interpreter's is another. */

@@ -1,14 +1,17 @@
 import { describeError, Fault } from '../../model/faults.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
+import { createFolders } from './folders.js';
 import type { Interpreter } from './interpreter.js';
 import { startInterpreter } from './interpreter.js';
 import type { Launcher, Level } from './levels.js';
-import { findBubblewrap, LEVELS, prepareLaunch, removeFolder } from './levels.js';
+import { findBubblewrap, LEVELS, meaningOf, prepareLaunch } from './levels.js';
 import type { Sandbox } from './outcomes.js';
 import { findPythons, readProgram } from './python.js';
 import { createSandboxes } from './sandboxes.js';
 import type { CodeSettings, Limits } from './settings.js';
 import { limitsOf } from './settings.js';
+import type { Watcher } from './watcher.js';
+import { createWatcher } from './watcher.js';
 
 interface LocalOptions {
   settings: CodeSettings;
@@ -28,9 +31,10 @@ interface Chosen {
 export function createLocalSandbox(options: LocalOptions): Sandbox {
   const { settings } = options;
   const limits = limitsOf(settings);
+  const watcher = createWatcher();
   let choosing: Promise<Chosen> | null = null;
   const chosen = async (): Promise<Chosen> => {
-    choosing ??= choose(options, limits);
+    choosing ??= choose(options, { limits, watcher });
     try {
       return await choosing;
     } catch (error) {
@@ -57,12 +61,20 @@ export function createLocalSandbox(options: LocalOptions): Sandbox {
   return {
     level: async () => (await chosen()).level,
     run: (request) => sandboxes.run(request),
-    close: () => sandboxes.close(),
+    async close() {
+      await sandboxes.close();
+      await watcher.close();
+    },
   };
 }
 
+interface Around {
+  limits: Limits;
+  watcher: Watcher;
+}
+
 /** The strongest level that a first interpreter can be started at, and which then refuses what it should. */
-async function choose(options: LocalOptions, limits: Limits): Promise<Chosen> {
+async function choose(options: LocalOptions, { limits, watcher }: Around): Promise<Chosen> {
   const { settings, report } = options;
   const levels = options.levels ?? (settings.unsafe ? LEVELS : LEVELS.slice(0, -1));
   const modules = await readProgram();
@@ -75,13 +87,16 @@ async function choose(options: LocalOptions, limits: Limits): Promise<Chosen> {
     }
     for (const python of pythons) {
       const { semantics } = settings;
-      const launcher = { level, bubblewrap, python, limits };
-      const start = starter({ ...launcher, semantics }, modules);
-      const problem = await tryOut(level, starter({ ...launcher, semantics: 'standard' }, modules));
+      const folders = createFolders({ python, modules, report });
+      const launcher = { level, bubblewrap, python, limits, folders };
+      const start = starter({ ...launcher, semantics }, { modules, watcher });
+      const first = starter({ ...launcher, semantics: 'standard' }, { modules, watcher });
+      const problem = await tryOut(level, first);
       const with_python = `${python.executable} (${python.version.join('.')})`;
       if (problem === null) {
         const missed = problems.length === 0 ? '' : `; not: ${problems.join('; ')}`;
-        report(`code runs in ${level} with ${with_python}${missed}`);
+        report(`code runs in ${level} with ${with_python}${missed}. ${meaningOf(level)}`);
+        void folders.sweep();
         return { level, start };
       }
       problems.push(`${level} with ${with_python}: ${problem}`);
@@ -95,13 +110,18 @@ async function choose(options: LocalOptions, limits: Limits): Promise<Chosen> {
 }
 
 const starter =
-  (launcher: Launcher, modules: Record<string, string>): Start =>
+  (
+    launcher: Launcher,
+    { modules, watcher }: { modules: Record<string, string>; watcher: Watcher },
+  ): Start =>
   async (session, signal) => {
+    const { limits, folders } = launcher;
     const launch = await prepareLaunch(launcher, session);
+    const release = (folder: string): Promise<void> => folders.release(folder);
     try {
-      return await startInterpreter({ launch, limits: launcher.limits, modules, signal });
+      return await startInterpreter({ launch, limits, modules, watcher, release, signal });
     } catch (error) {
-      await removeFolder(launch.folder);
+      if (launch.folder !== null) await release(launch.folder);
       throw error;
     }
   };
@@ -128,10 +148,10 @@ async function tryOut(level: Level, start: Start): Promise<string | null> {
   const signal = AbortSignal.timeout(PROBE_MS);
   try {
     const interpreter = await start('probe', signal);
-    const ran = await interpreter.run([level === 'unsafe' ? '[]' : `${REFUSED}\n${TRIALS}`], {
-      ...{ signal, timeout_ms: PROBE_MS },
-    });
-    await interpreter.close();
+    const code = level === 'unsafe' ? '[]' : `${REFUSED}\n${TRIALS}`;
+    const ran = await interpreter
+      .run([code], { signal, timeout_ms: PROBE_MS })
+      .finally(() => interpreter.close());
     if ('killed' in ran) return `a first snippet was ended: ${ran.killed}`;
     const [outcome] = ran.outcomes;
     if (outcome === undefined || outcome.status === 'raises') return 'a first snippet failed';

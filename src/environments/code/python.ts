@@ -45,7 +45,7 @@ export async function findPythons(
 }
 
 async function describePython(command: string): Promise<Python> {
-  const { stdout } = await promisify(execFile)(command, ['-s', '-c', DESCRIBE], {
+  const { stdout } = await promisify(execFile)(command, ['-I', '-c', DESCRIBE], {
     timeout: LOOK_MS,
     cwd: '/',
   });
@@ -59,7 +59,13 @@ async function describePython(command: string): Promise<Python> {
 }
 
 /** In the order in which they import each other. */
-const MODULES = ['syscalls', 'confine', 'snippets', 'runner'];
+const MODULES = ['syscalls', 'confine', 'removal', 'snippets', 'runner'];
+
+/** What runs outside of a sandbox, and by what. */
+export interface Program {
+  python: Python;
+  modules: Record<string, string>;
+}
 
 /** The sources of python/sandbox: sent to each interpreter, since it may not be allowed to read them. */
 export async function readProgram(): Promise<Record<string, string>> {
@@ -77,12 +83,17 @@ function programFolder(): string {
   return path.join(root, 'python', 'sandbox');
 }
 
-/** Reads the program and its settings from the first line of its input. */
+/**
+ * Reads the program and its settings from the first line of its input. With `-c` a Python looks for modules where it is, too:
+ * that is taken from it before it imports any. (Its option -I does so, but leaves hashes unseeded.)
+ */
 export const BOOTSTRAP = `
-import json, sys, types
+import sys
+sys.path[:] = [folder for folder in sys.path if folder]
+import json, types
 hello = json.loads(sys.stdin.buffer.readline())
 for name, source in hello.pop("modules").items():
     module = sys.modules[name] = types.ModuleType(name)
     exec(compile(source, name + ".py", "exec"), module.__dict__)
-sys.modules["runner"].main(hello)
+sys.modules[hello.pop("main")].main(hello)
 `;

@@ -159,11 +159,11 @@ function createShelf({ max_sandboxes, idle_timeout_ms }: SandboxesOptions): Shel
   const wakeAll = (): void => {
     for (const wake of [...waiting]) wake();
   };
-  const end = async (it: Session): Promise<void> => {
-    await it.interpreter.close();
+  const leave = (): void => {
     occupied -= 1;
     wakeAll();
   };
+  const end = (it: Session): Promise<void> => it.interpreter.close().finally(leave);
   const take = (session: string): Session | null => {
     const found = resting.get(session) ?? null;
     if (found?.idle != null) clearTimeout(found.idle);
@@ -202,8 +202,7 @@ function createShelf({ max_sandboxes, idle_timeout_ms }: SandboxesOptions): Shel
         const interpreter = await start(session, signal);
         return { interpreter, state: digestOf([]), last: null, idle: null };
       } catch (error) {
-        occupied -= 1;
-        wakeAll();
+        leave();
         throw error;
       }
     },

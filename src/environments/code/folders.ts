@@ -1,0 +1,164 @@
+import { spawn } from 'node:child_process';
+import { chown, lstat, mkdir, mkdtemp, readdir, rmdir } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { text } from 'node:stream/consumers';
+import { z } from 'zod';
+import { describeError } from '../../model/faults.js';
+import type { Program } from './python.js';
+import { BOOTSTRAP } from './python.js';
+
+/**
+ * Where code writes on this machine's disk. A folder's guard removes it with its interpreter; what it could not remove, and
+ * what guards left that were killed, is removed from here, by a process that has no rights but to that folder.
+ */
+
+export interface Claim {
+  folder: string;
+  /** Its owner; null: the worker's own user. */
+  uid: number | null;
+}
+
+export interface Folders {
+  claim(has_own_uid: boolean): Promise<Claim>;
+  /** Nobody writes there any more. Never rejects: a folder that cannot be removed is said, and tried again. */
+  release(folder: string): Promise<void>;
+  /** Removes what workers that are gone have left. Never rejects. */
+  sweep(): Promise<void>;
+}
+
+export interface FoldersOptions extends Program {
+  report: (message: string) => void;
+  /** A folder that is younger may have no guard yet. */
+  sweep_after_ms?: number;
+}
+
+const prefix = (): string => path.join(tmpdir(), 'rollout-code-');
+/** On a machine with systemd no user has one of these ids, and containers have them too. */
+const FIRST_UID = 60_578;
+const UIDS = 600;
+const CLAIMS = 20;
+const SWEEP_AFTER_MS = 60_000;
+const RETRY_MS = 60_000;
+const REMOVE_MS = 60_000;
+const IN_USE = 'in use';
+
+export const isRoot = (): boolean => process.getuid?.() === 0;
+
+export const randomUid = (): number => FIRST_UID + Math.floor(Math.random() * UIDS);
+
+export function createFolders(options: FoldersOptions): Folders {
+  const { report, sweep_after_ms = SWEEP_AFTER_MS } = options;
+  /** When each may be tried again. */
+  const left = new Map<string, number>();
+
+  const keep = (folder: string, why: string): void => {
+    if (!left.has(folder)) {
+      report(
+        `code: cannot remove ${folder}: ${why}; it is tried again when code runs, and by the next worker`,
+      );
+    }
+    left.set(folder, left.has(folder) ? Date.now() + RETRY_MS : 0);
+  };
+  const removeAll = async (folders: string[]): Promise<void> => {
+    for (const folder of folders) {
+      const why = await remove(folder, options).catch(describeError);
+      if (why === null) left.delete(folder);
+      else if (why !== IN_USE) keep(folder, why);
+    }
+  };
+  const due = (): string[] => {
+    const folders = [...left].filter(([, at]) => at <= Date.now()).map(([folder]) => folder);
+    for (const folder of folders) left.set(folder, Date.now() + RETRY_MS);
+    return folders;
+  };
+
+  return {
+    async claim(has_own_uid) {
+      void removeAll(due());
+      return await claimFolder(has_own_uid);
+    },
+    release: (folder) => removeAll([folder]),
+    async sweep() {
+      const found = await leftBehind(sweep_after_ms).catch(() => []);
+      await removeAll(found);
+    },
+  };
+}
+
+/** The folder's name is the claim to the id: no two sandboxes of this machine have the same, whosever they are. */
+async function claimFolder(has_own_uid: boolean): Promise<Claim> {
+  if (!has_own_uid) return { folder: await mkdtemp(prefix()), uid: null };
+  for (let attempt = 0; attempt < CLAIMS; attempt++) {
+    const uid = randomUid();
+    const folder = `${prefix()}${uid}`;
+    try {
+      await mkdir(folder, { mode: 0o700 });
+    } catch {
+      continue;
+    }
+    await chown(folder, uid, uid);
+    return { folder, uid };
+  }
+  throw new Error(`no user id is free: remove old folders ${prefix()}*`);
+}
+
+/** Folders of sandboxes that this user may have made, of a certain age. */
+async function leftBehind(age_ms: number): Promise<string[]> {
+  const names = (await readdir(tmpdir())).map((name) => path.join(tmpdir(), name));
+  const found: string[] = [];
+  for (const name of names.filter((name) => name.startsWith(prefix()))) {
+    const status = await lstat(name).catch(() => null);
+    if (status?.isDirectory() !== true || !isOfSandboxes(status.uid)) continue;
+    if (Date.now() - status.ctimeMs >= age_ms) found.push(name);
+  }
+  return found;
+}
+
+const isOfSandboxes = (uid: number): boolean =>
+  uid === process.getuid?.() || (isRoot() && uid >= FIRST_UID && uid < FIRST_UID + UIDS);
+
+const Said = z.object({ left: z.string().nullable() });
+
+/** null once it is gone, else why not. Under root its owner removes it: what is in there is the code's. */
+async function remove(folder: string, { python, modules }: Program): Promise<string | null> {
+  // Mostly the guard has removed it, or could not only because the folder above is not its own.
+  const isGone = await rmdir(folder).then(
+    () => true,
+    (error: unknown) => error instanceof Error && 'code' in error && error.code === 'ENOENT',
+  );
+  if (isGone) return null;
+  const { uid } = await lstat(folder);
+  const is_confined = process.platform === 'linux';
+  const child = spawn(python.executable, ['-I', '-c', BOOTSTRAP], {
+    ...{ cwd: '/', env: { LANG: 'C.UTF-8' }, stdio: ['pipe', 'pipe', 'ignore'] },
+    ...{ timeout: REMOVE_MS, killSignal: 'SIGKILL' },
+    ...(isRoot() ? { uid, gid: uid } : {}),
+  });
+  const ended = new Promise<string>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', (code, signal) => {
+      resolve(`ended with ${signal ?? code ?? 'nothing'}`);
+    });
+  });
+  child.stdin.on('error', () => undefined);
+  child.stdin.end(
+    `${JSON.stringify({ modules, main: 'removal', folder, confined: is_confined })}\n`,
+  );
+  const [said, end] = await Promise.all([text(child.stdout), ended]);
+  await rmdir(folder).catch(() => undefined);
+  const isThere = await lstat(folder).then(
+    () => true,
+    () => false,
+  );
+  if (!isThere) return null;
+  return answerOf(said) ?? `what removes it ${end}`;
+}
+
+function answerOf(said: string): string | null {
+  try {
+    return Said.parse(JSON.parse(said)).left;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,129 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
+import { describeError, Fault } from '../../model/faults.js';
+import type { Excess } from './outcomes.js';
+import type { Finding, Order, Tree } from './tree-watch.js';
+
+/** What interpreters use, told as soon as it is too much. The thread that looks (`tree-watch.ts`) is begun when it is needed. */
+export interface Watcher {
+  watch(tree: Tree, tell: (excess: Excess) => void): Watch;
+  close(): Promise<void>;
+}
+
+/** Of one interpreter, which rests at first. `run` and `rest` throw `EnvironmentUnavailable` once nobody looks any more. */
+export interface Watch {
+  /** Wakes it: from here on it is looked at as of one turn. */
+  run(): void;
+  /** Stops it; what was too much until then. It is told, too, when it uses anything while it rests. */
+  rest(): Promise<Excess | null>;
+  end(): void;
+}
+
+const REST_MS = 20_000;
+
+export function createWatcher(): Watcher {
+  let thread: Thread | null = null;
+  return {
+    watch(tree, tell) {
+      if (thread?.lost !== null) thread = startThread();
+      return thread.watch(tree, tell);
+    },
+    async close() {
+      await thread?.close();
+    },
+  };
+}
+
+interface Thread {
+  /** Why it ended; null: it looks. */
+  readonly lost: string | null;
+  watch: Watcher['watch'];
+  close: Watcher['close'];
+}
+
+interface Watched {
+  tell: (excess: Excess) => void;
+  /** Who waits for the look that a rest begins with. */
+  rested: ((excess: Excess | null) => void) | null;
+}
+
+function startThread(): Thread {
+  const worker = startWorker();
+  worker.unref();
+  const all = new Map<number, Watched>();
+  let last_id = 0;
+  let lost: string | null = null;
+  const lose = (why: string): void => {
+    lost ??= why;
+    for (const { rested } of all.values()) rested?.(null);
+  };
+  const order = (it: Order): void => {
+    if (lost !== null) throw away(lost);
+    worker.postMessage(it);
+  };
+  worker.on('error', (error) => {
+    lose(describeError(error));
+  });
+  worker.on('exit', (code) => {
+    lose(`it ended with ${code}`);
+  });
+  worker.on('message', ({ id, excess, rested }: Finding) => {
+    const one = all.get(id);
+    if (rested) one?.rested?.(excess);
+    else if (excess !== null) one?.tell(excess);
+  });
+
+  return {
+    get lost() {
+      return lost;
+    },
+    watch(tree, tell) {
+      const id = ++last_id;
+      const one: Watched = { tell, rested: null };
+      all.set(id, one);
+      order({ id, order: 'watch', tree });
+      return {
+        run: () => {
+          order({ id, order: 'run' });
+        },
+        async rest() {
+          order({ id, order: 'rest' });
+          const looked = new Promise<Excess | null>((resolve) => (one.rested = resolve));
+          const late = sleep(REST_MS, LATE, { ref: false });
+          const excess = await Promise.race([looked, late]);
+          one.rested = null;
+          if (excess === LATE) throw away(`no look came back within ${REST_MS / 1000} s`);
+          if (lost !== null) throw away(lost);
+          return excess;
+        },
+        end: () => {
+          all.delete(id);
+          if (lost === null) order({ id, order: 'forget' });
+        },
+      };
+    },
+    async close() {
+      await worker.terminate();
+    },
+  };
+}
+
+const LATE = Symbol('late');
+
+const away = (why: string): Fault => {
+  const message = `code: what interpreters use is not looked at any more: ${why}`;
+  return new Fault({ type: 'EnvironmentUnavailable', message });
+};
+
+/** In MB. A tree is at most some thousand small files of /proc. */
+const HEAP_MB = 256;
+
+function startWorker(): Worker {
+  const is_source = import.meta.url.endsWith('.ts');
+  const file = new URL(is_source ? './tree-watch.ts' : './tree-watch.js', import.meta.url);
+  const options = { resourceLimits: { maxOldGenerationSizeMb: HEAP_MB } };
+  if (!is_source) return new Worker(file, options);
+  // Under tsx, whose loader does not come along into threads.
+  const text = `import('tsx/esm/api').then(({ register }) => { register(); return import('${file.href}'); })`;
+  return new Worker(text, { ...options, eval: true });
+}
