@@ -9,7 +9,8 @@ const only = (from, ...to) => ({
 
 module.exports = {
   forbidden: [
-    only('model'),
+    only('platform'),
+    only('model', 'platform'),
     {
       ...only('workflows', 'activities/contract', 'model'),
       comment: 'workflows see the activities’ contract and the model, as types only',
@@ -26,12 +27,13 @@ module.exports = {
       from: { path: '^src/workflows/' },
       to: { pathNot: ['^src/', '^node_modules/@temporalio/workflow/'] },
     },
-    only('generation', 'model'),
-    only('environments', 'model'),
-    only('trajectories', 'model'),
+    only('generation', 'model', 'platform'),
+    only('environments', 'model', 'platform'),
+    only('trajectories', 'model', 'platform'),
     only(
       'activities',
       'model',
+      'platform',
       'generation/generation-service',
       'environments/environment',
       'trajectories/trajectory-store',
@@ -45,14 +47,15 @@ module.exports = {
       'environments',
       'trajectories',
       'model',
+      'platform',
     ),
     only('local', 'activities/contract', 'workers/config', 'workflows/search-attributes', 'model'),
     only(
       'gym',
       'model',
+      'platform',
       'activities/contract',
       'environments/gym-agent',
-      'environments/http-call',
       'trajectories',
       'local',
       'workers/config',
@@ -60,11 +63,11 @@ module.exports = {
       'workers/memory',
       'workflows/search-attributes',
     ),
-    only('cli', 'gym', 'local', 'workers', 'simulator', 'environments', 'model'),
+    only('cli', 'gym', 'local', 'workers', 'simulator', 'environments', 'model', 'platform'),
     {
       name: 'services-know-no-temporal',
       severity: 'error',
-      from: { path: '^src/(model|generation|environments|trajectories|simulator)/' },
+      from: { path: '^src/(platform|model|generation|environments|trajectories|simulator)/' },
       to: { path: '^node_modules/@temporalio/' },
     },
     { name: 'no-cycles', severity: 'error', from: { path: '^src' }, to: { circular: true } },

@@ -10,6 +10,7 @@ import { textLog } from '../model/content.js';
 import { Fault, describeError } from '../model/faults.js';
 import { problemsOf } from '../model/problems.js';
 import { Message } from '../model/sample.js';
+import { recordOf } from '../model/untrusted.js';
 import { loadConfig } from '../workers/config.js';
 import { stepAlone } from './step-alone.js';
 
@@ -18,7 +19,7 @@ const AT_ONCE = 8;
 
 const Line = z.strictObject({
   message_log: z.array(Message).min(1, 'expected at least one message, got none'),
-  metadata: z.record(z.string(), z.unknown()).default({}),
+  metadata: recordOf(z.unknown()).default({}),
 });
 
 /** What is printed for a line. */

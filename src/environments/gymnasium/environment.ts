@@ -1,7 +1,7 @@
-import type { z } from 'zod';
 import { toMs } from '../../model/durations.js';
 import { Fault } from '../../model/faults.js';
 import { SESSION_KEY } from '../../model/session.js';
+import type { Allowance } from '../../platform/allowance.js';
 import { turnsOf, type Turn } from '../each-sample.js';
 import type {
   Beginning,
@@ -11,9 +11,9 @@ import type {
   Metadata,
   StepContext,
 } from '../environment.js';
-import { parseJson } from '../http.js';
 import { createHttpCall, refusalIn, type HttpCall, type Reply } from '../http-call.js';
-import { rejectedFields } from '../rejections.js';
+import { readReply } from '../http-reply.js';
+import { bytesOf } from '../size.js';
 import { cookieHeader, isOtherSession, mergeCookies } from './cookies.js';
 import { saysNoEpisode, stepFault } from './lost-session.js';
 import type { GymnasiumSettings } from './settings.js';
@@ -37,11 +37,16 @@ const RESET_TIMEOUT_MS = 240_000;
  * gymnasium_agent plays it, but with the tokens of our own generation. What names the session (its cookies) is in the
  * journalled metadata, so that any worker goes on with it; when it counts as lost says lost-session.ts.
  */
-export function createGymnasium({ url, timeout, max_steps }: GymnasiumSettings): Environment {
+export function createGymnasium(
+  { url, timeout, max_answer, max_steps }: GymnasiumSettings,
+  { answers }: { answers?: Allowance } = {},
+): Environment {
   const at = url.replace(/\/+$/, '');
   const { send, close } = createHttpCall({
     url: at,
     timeout_ms: toMs(timeout),
+    max_answer_bytes: bytesOf(max_answer),
+    ...(answers && { answers }),
     // On a connection that is kept, a server that closes it for its age looks like one that died with the step.
     keep_alive: false,
   });
@@ -96,7 +101,7 @@ async function reset(
   { message_log, metadata }: { message_log: EnvironmentMessage[]; metadata: Metadata },
   { context, server: { at, send, reset_timeout_ms: timeout_ms } }: Asked,
 ): Promise<Beginning> {
-  const { idempotency_key, signal } = context;
+  const { idempotency_key, signal, share } = context;
   const body = rowOf(metadata, message_log);
   const call: HttpCall = {
     method: 'POST',
@@ -105,9 +110,10 @@ async function reset(
     timeout_ms,
     retried: [429],
     signal,
+    share,
   };
   const reply = await send(call);
-  const { observation, info } = parse(ResetAnswer, { reply, at });
+  const { observation, info } = readReply(reply, { schema: ResetAnswer, at });
   const session: SessionState = {
     id: idempotency_key,
     cookies: mergeCookies({}, reply.set_cookies),
@@ -152,10 +158,11 @@ async function stepOne(
     },
     retried: [429],
     signal: context.signal,
+    share: context.share,
   }).catch((error: unknown) => {
     throw stepFault(error, session);
   });
-  const { reward, terminated, ...answer } = parse(StepAnswer, { reply, at });
+  const { reward, terminated, ...answer } = readReply(reply, { schema: StepAnswer, at });
   const cookies = mergeCookies(session.cookies, reply.set_cookies);
   if (saysNoEpisode(answer) || isOtherSession(session.cookies, cookies)) throw lostBy(reply, at);
   const steps = session.steps + 1;
@@ -187,16 +194,6 @@ function checkNotAsked({ step_idempotency }: SessionState, { was_asked }: StepCo
     message:
       'an earlier attempt sent this step and did not live to see its answer: its session is in doubt, since the server does not say supports_step_idempotency',
   });
-}
-
-function parse<T extends z.ZodType>(
-  schema: T,
-  { reply, at }: { reply: Reply; at: string },
-): z.infer<T> {
-  const input = parseJson(reply, at);
-  const parsed = schema.safeParse(input);
-  if (parsed.success) return parsed.data;
-  throw rejectedFields({ subject: `${reply.request} answered`, at, error: parsed.error, input });
 }
 
 const lostBy = ({ request }: Reply, at: string): Fault =>

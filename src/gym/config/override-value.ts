@@ -1,5 +1,6 @@
 import { LosslessNumber } from 'lossless-json';
 import type { Json, JsonObject } from '../../model/lossless-json.js';
+import { nameProblem } from '../../model/untrusted.js';
 import { floatText } from '../rows/python/number.js';
 
 /**
@@ -61,7 +62,10 @@ function readObject(reader: Reader): JsonObject {
   for (;;) {
     const key = readElement(reader, ':');
     expect(reader, ':');
-    object[keyText(key)] = readElement(reader, '}');
+    const name = keyText(key);
+    const problem = nameProblem(name);
+    if (problem !== null) throw new Error(`${reader.text}: ${problem}`);
+    object[name] = readElement(reader, '}');
     if (takes(reader, '}')) return object;
     expect(reader, ',');
   }

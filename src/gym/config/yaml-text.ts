@@ -1,7 +1,9 @@
 import { LosslessNumber } from 'lossless-json';
 import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument } from 'yaml';
 import type { Document, Node, Scalar } from 'yaml';
+import { describeError } from '../../platform/errors.js';
 import type { Json, JsonObject } from '../../model/lossless-json.js';
+import { nameProblem } from '../../model/untrusted.js';
 import { floatText } from '../rows/python/number.js';
 import { strOf } from '../rows/python/text-of.js';
 
@@ -26,7 +28,11 @@ export function parseYaml(text: string, file: string): Json {
       `Malformed YAML in '${file}' at line ${line}, column ${col}: ${problem.message}`,
     );
   }
-  return jsonOf(document.contents, document);
+  try {
+    return jsonOf(document.contents, document);
+  } catch (error) {
+    throw new Error(`Malformed YAML in '${file}': ${describeError(error)}`, { cause: error });
+  }
 }
 
 function jsonOf(node: unknown, document: Document): Json {
@@ -37,6 +43,8 @@ function jsonOf(node: unknown, document: Document): Json {
   const object: JsonObject = {};
   for (const { key, value } of node.items) {
     const name = keyOf(key as Node, document);
+    const problem = nameProblem(name);
+    if (problem !== null) throw new Error(problem);
     // `<<: *base`: what the mapping says itself stands.
     if (name === '<<') mergeInto(object, jsonOf(value, document));
     else object[name] = jsonOf(value, document);
