@@ -11,26 +11,43 @@
 const FEWEST_CHARACTERS = 8;
 const REMOVED = '[secret]';
 
-const known = new Set<string>();
-let pattern: RegExp | null = null;
-/** Characters of the longest form of any secret. */
-let longest = 0;
-
-export function keepSecret(value: string): void {
-  if (value.length < FEWEST_CHARACTERS || known.has(value)) return;
-  known.add(value);
-  const forms = [...known].flatMap(formsOf).sort((a, b) => b.length - a.length);
-  pattern = new RegExp(forms.map(patternOf).join('|'), 'g');
-  longest = Math.max(...forms.map(longestOf));
+export interface Secrets {
+  keep: (value: string) => void;
+  /** The text without them. */
+  removedFrom: (text: string) => string;
+  /** Of the beginning of a longer text: its end may hold the beginning of a secret, and goes too. */
+  removedFromCut: (text: string) => string;
 }
 
-export const withoutSecrets = (text: string): string =>
-  pattern === null ? text : text.replace(pattern, REMOVED);
-
-/** The beginning of a longer text. Its end may hold the beginning of a secret, and goes too. */
-export function withoutSecretsIfCut(text: string): string {
-  return withoutSecrets(text).slice(0, Math.max(0, text.length - longest));
+export function createSecrets(): Secrets {
+  const known = new Set<string>();
+  let pattern: RegExp | null = null;
+  /** Characters of the longest form of any of them. */
+  let longest = 0;
+  const removedFrom = (text: string): string =>
+    pattern === null ? text : text.replace(pattern, REMOVED);
+  return {
+    keep: (value) => {
+      if (value.length < FEWEST_CHARACTERS || known.has(value)) return;
+      known.add(value);
+      const forms = [...known].flatMap(formsOf).sort((a, b) => b.length - a.length);
+      pattern = new RegExp(forms.map(patternOf).join('|'), 'g');
+      longest = Math.max(...forms.map(longestOf));
+    },
+    removedFrom,
+    removedFromCut: (text) => {
+      const rest = removedFrom(text);
+      return rest.slice(0, Math.max(0, rest.length - longest));
+    },
+  };
 }
+
+/** Those of this process. */
+export const {
+  keep: keepSecret,
+  removedFrom: withoutSecrets,
+  removedFromCut: withoutSecretsIfCut,
+} = createSecrets();
 
 /**
  * The value of a variable that the settings name. Throws where it is not set, is too short to be told from ordinary
@@ -97,7 +114,7 @@ function escapes(character: string): string {
   const named = NAMED[character];
   // All repetitions are bounded: a text of a million backslashes costs no more than any other.
   const forms = [
-    character === '\\' ? '\\\\{1,2}' : `\\\\{0,8}[${itself}${same}]`,
+    character === '\\' ? '\\\\{1,4}' : `\\\\{0,8}[${itself}${same}]`,
     `%(?:25){0,4}${hex}`,
     `\\\\{1,8}(?:u00|x)${hex}`,
     `&#(?:0{0,6}${code}|[xX]0{0,6}${hex});`,

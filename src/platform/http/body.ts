@@ -15,7 +15,7 @@ export interface Pace {
 const SLOWEST: Pace = { grace_ms: 10_000, bytes_per_ms: 256 };
 /** An error's text: what is shown of it is much shorter. */
 const MAX_ERROR_BYTES = 64 * 1024;
-const ERROR_PATIENCE_MS = 5000;
+const ERROR_PATIENCE_MS = 2000;
 
 const FLUSH = { flush: constants.Z_SYNC_FLUSH, finishFlush: constants.Z_SYNC_FLUSH };
 const DECODERS: ReadonlyMap<string, () => Transform> = new Map<string, () => Transform>([
