@@ -13,8 +13,10 @@ import type {
 } from '../environment.js';
 import { createHttpCall, refusalIn, type HttpCall, type Reply } from '../http-call.js';
 import { readReply } from '../http-reply.js';
+import { rejected } from '../rejections.js';
 import { bytesOf } from '../size.js';
-import { cookieHeader, isOtherSession, mergeCookies } from './cookies.js';
+import type { Cookies } from './cookies.js';
+import { cookieHeader, cookiesProblem, isOtherSession, mergeCookies } from './cookies.js';
 import { saysNoEpisode, stepFault } from './lost-session.js';
 import type { GymnasiumSettings } from './settings.js';
 import type { SessionState } from './wire.js';
@@ -116,7 +118,7 @@ async function reset(
   const { observation, info } = readReply(reply, { schema: ResetAnswer, at });
   const session: SessionState = {
     id: idempotency_key,
-    cookies: mergeCookies({}, reply.set_cookies),
+    cookies: cookiesOf({}, { reply, at }),
     prompt_messages: message_log.length,
     steps: 0,
     step_idempotency: info?.['supports_step_idempotency'] === true,
@@ -163,7 +165,7 @@ async function stepOne(
     throw stepFault(error, session);
   });
   const { reward, terminated, ...answer } = readReply(reply, { schema: StepAnswer, at });
-  const cookies = mergeCookies(session.cookies, reply.set_cookies);
+  const cookies = cookiesOf(session.cookies, { reply, at });
   if (saysNoEpisode(answer) || isOtherSession(session.cookies, cookies)) throw lostBy(reply, at);
   const steps = session.steps + 1;
   return {
@@ -194,6 +196,13 @@ function checkNotAsked({ step_idempotency }: SessionState, { was_asked }: StepCo
     message:
       'an earlier attempt sent this step and did not live to see its answer: its session is in doubt, since the server does not say supports_step_idempotency',
   });
+}
+
+function cookiesOf(before: Cookies, { reply, at }: { reply: Reply; at: string }): Cookies {
+  const cookies = mergeCookies(before, reply.set_cookies);
+  const problem = cookiesProblem(cookies);
+  if (problem === null) return cookies;
+  throw rejected({ subject: `${reply.request} answered`, at, problems: [problem] });
 }
 
 const lostBy = ({ request }: Reply, at: string): Fault =>

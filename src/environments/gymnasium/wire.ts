@@ -65,7 +65,17 @@ export function responseOf(text: string, { id, row }: { id: string; row: Metadat
   };
 }
 
-const Info = recordOf(z.unknown()).nullish();
+const MAX_TOOL_OUTPUTS = 1024;
+
+const Info = recordOf(z.unknown())
+  .refine(
+    ({ tool_outputs: outputs }) => !Array.isArray(outputs) || outputs.length <= MAX_TOOL_OUTPUTS,
+    {
+      error: `expected at most ${MAX_TOOL_OUTPUTS} tool outputs, got more`,
+      path: ['tool_outputs'],
+    },
+  )
+  .nullish();
 
 export const ResetAnswer = z.looseObject({ observation: z.string().nullish(), info: Info });
 export type ResetAnswer = z.infer<typeof ResetAnswer>;
