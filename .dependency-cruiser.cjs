@@ -77,7 +77,6 @@ module.exports = {
       'model',
       'activities/contract',
       'environments/gym-agent',
-      'environments/http-call',
       'trajectories',
       'local',
       'workers/config',

@@ -5,6 +5,7 @@ import type { LineOf } from '../model/journal.js';
 import { Reward } from '../model/journal.js';
 import type { Problem } from '../model/problems.js';
 import { problemsOf } from '../model/problems.js';
+import { withoutSecrets } from '../platform/secrets.js';
 
 /** What of an environment's answer stands in the journal. */
 export type Answer = Pick<
@@ -66,7 +67,7 @@ export function answerOfOne(answer: unknown, task: string): Answer {
   const named = Array.isArray(rewards)
     ? {}
     : Object.fromEntries(Object.entries(rewards).map(([name, [value]]) => [name, value]));
-  return {
+  return cleaned({
     message: data.observations[0],
     reward: Array.isArray(rewards) ? rewards[0] : sumOf(named, task),
     rewards: named,
@@ -75,7 +76,14 @@ export function answerOfOne(answer: unknown, task: string): Answer {
     metadata: storable(data.metadata[0], task),
     next_stop_strings: data.next_stop_strings?.[0] ?? null,
     ...(given !== null && { answer: given }),
-  };
+  });
+}
+
+/** An environment may answer with what it was told in secret: of a header, or by the service that it asked. */
+function cleaned(answer: Answer): Answer {
+  const text = JSON.stringify(answer);
+  const clean = withoutSecrets(text);
+  return clean === text ? answer : (JSON.parse(clean) as Answer);
 }
 
 function sumOf(named: Record<string, number>, task: string): number {

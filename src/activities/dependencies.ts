@@ -1,5 +1,6 @@
 import type { Environment } from '../environments/environment.js';
 import type { Replicas } from '../generation/generation-service.js';
+import type { Allowance } from '../platform/allowance.js';
 import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { RunAttempt } from './attempt.js';
 
@@ -10,6 +11,8 @@ export interface Dependencies {
   service: (name: string) => GenerationPool | undefined;
   /** undefined where temporal.yaml has no such environment. */
   environment: (taskName: string) => DeployedEnvironment | undefined;
+  /** What the large answers of environments share, until they are journalled. */
+  answers: Allowance;
   known: { services: string[]; environments: string[] };
   attempt: RunAttempt;
   deployment: Deployment;

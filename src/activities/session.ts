@@ -5,6 +5,8 @@ import { describeError, Fault } from '../model/faults.js';
 import type { Sample } from '../model/sample.js';
 import { MAX_LOSSES } from '../model/session.js';
 import type { Trajectory } from '../model/trajectory.js';
+import type { Share } from '../platform/allowance.js';
+import { withShare } from '../platform/allowance.js';
 import type { Answer } from './answer-of-one.js';
 import type { Attempt } from './attempt.js';
 import type { Dependencies } from './dependencies.js';
@@ -31,7 +33,7 @@ export const needsStart = ({ start, session, end }: Trajectory): boolean =>
  */
 export async function openLife(
   hold: AtSession,
-  { store, environment: find }: Dependencies,
+  { store, answers, environment: find }: Dependencies,
 ): Promise<Sample> {
   const { journal, ref } = hold;
   const { session } = journal.trajectory;
@@ -40,7 +42,9 @@ export async function openLife(
   const { environment } = find(sample.task_name) ?? {};
   if (environment?.begin === undefined) return sample;
   try {
-    if (session.begun === null) await beginSession(hold, { sample, environment });
+    if (session.begun === null) {
+      await withShare(answers, (share) => beginSession(hold, { sample, environment, share }));
+    }
     const { messages, metadata } = session.begun ?? { messages: [], metadata: {} };
     const message_log = [...sample.message_log, ...unrendered(messages, sample)];
     return { ...sample, message_log, extra_env_info: metadata };
@@ -58,7 +62,7 @@ const lostTooOften = ({ losses, gone }: Trajectory['session']): Fault =>
 /** Into the journal at once: the prompt may wait for its engine, and no later attempt opens another session. */
 async function beginSession(
   hold: AtSession,
-  { sample, environment }: { sample: Sample; environment: Environment },
+  { sample, environment, share }: { sample: Sample; environment: Environment; share: Share },
 ): Promise<void> {
   const { journal, ref, signal } = hold;
   const { session } = journal.trajectory;
@@ -69,7 +73,7 @@ async function beginSession(
       message_log: textLog(message_log),
       metadata,
     },
-    { idempotency_key: `${rolloutId(ref)}/begin-${session.lives}`, signal },
+    { idempotency_key: `${rolloutId(ref)}/begin-${session.lives}`, signal, share },
   );
   if (begun !== undefined) await journal.append({ kind: 'begin', task_name, ...begun });
 }

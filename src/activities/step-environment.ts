@@ -3,6 +3,8 @@ import { textLog } from '../model/content.js';
 import { Fault, describeError } from '../model/faults.js';
 import { lengthLimit, limitObservation, nextStep } from '../model/stop-rules.js';
 import { messageLog } from '../model/trajectory.js';
+import type { Share } from '../platform/allowance.js';
+import { withShare } from '../platform/allowance.js';
 import { answerOfOne, type Answer } from './answer-of-one.js';
 import type { Activities } from './contract.js';
 import type { Dependencies } from './dependencies.js';
@@ -23,34 +25,47 @@ export function createStepEnvironment(dependencies: Dependencies): Activities['s
 
 /** One step, from the turn to the journal: the environment's answer, its observation's ids, what they leave room for. */
 export async function step(hold: Hold, dependencies: Dependencies): Promise<void> {
-  const { trajectory } = hold.journal;
-  const { start, open } = trajectory;
+  const { start, open } = hold.journal.trajectory;
   if (start === null || open.line === null) throw notStarted(hold.ref);
-  const began = performance.now();
   try {
-    const answer = await askEnvironment(hold, dependencies);
-    const ids = await encode(answer.message.content, { hold, dependencies });
-    const limited = limitObservation(ids, {
-      semantics: start.settings.semantics,
-      max_seq_len: lengthLimit(trajectory),
-      input_tokens: trajectory.context_ids.length,
-      generated_tokens: open.token_ids.length,
-      finish_reason: open.line.finish_reason,
-    });
-    await hold.journal.append({
-      kind: 'observation',
-      turn: trajectory.turns.length,
-      ...answer,
-      token_ids: limited.token_ids,
-      truncated: answer.truncated || limited.truncated,
-      step_s: (performance.now() - began) / 1000,
-    });
+    await withShare(dependencies.answers, (share) => answerTurn(hold, { ...dependencies, share }));
   } catch (error) {
     throw await recordFault(error, hold);
   }
 }
 
-async function askEnvironment(hold: Hold, { environment }: Dependencies): Promise<Answer> {
+/** Holds its share of what large answers may take until the answer is journalled. */
+async function answerTurn(
+  hold: Hold,
+  { share, ...dependencies }: Dependencies & { share: Share },
+): Promise<void> {
+  const { trajectory } = hold.journal;
+  const { start, open } = trajectory;
+  if (start === null || open.line === null) throw notStarted(hold.ref);
+  const began = performance.now();
+  const answer = await askEnvironment(hold, { ...dependencies, share });
+  const ids = await encode(answer.message.content, { hold, dependencies });
+  const limited = limitObservation(ids, {
+    semantics: start.settings.semantics,
+    max_seq_len: lengthLimit(trajectory),
+    input_tokens: trajectory.context_ids.length,
+    generated_tokens: open.token_ids.length,
+    finish_reason: open.line.finish_reason,
+  });
+  await hold.journal.append({
+    kind: 'observation',
+    turn: trajectory.turns.length,
+    ...answer,
+    token_ids: limited.token_ids,
+    truncated: answer.truncated || limited.truncated,
+    step_s: (performance.now() - began) / 1000,
+  });
+}
+
+async function askEnvironment(
+  hold: Hold,
+  { environment, share }: Pick<Dependencies, 'environment'> & { share: Share },
+): Promise<Answer> {
   const { ref, signal } = hold;
   const { trajectory } = hold.journal;
   const task = trajectory.start?.task_name ?? '';
@@ -64,7 +79,11 @@ async function askEnvironment(hold: Hold, { environment }: Dependencies): Promis
   const log = textLog(messageLog(trajectory));
   log.push({ role: 'assistant', content: trajectory.open.line?.content ?? '' });
   const input = { message_log_batch: [log], metadata: [trajectory.extra_env_info] };
-  const context = { idempotency_key: `${rolloutId(ref)}/${trajectory.turns.length}`, signal };
+  const context = {
+    idempotency_key: `${rolloutId(ref)}/${trajectory.turns.length}`,
+    signal,
+    share,
+  };
   const ask = async (more: { was_asked?: true } = {}): Promise<Answer> =>
     answerOfOne(await deployed.environment.step(input, { ...context, ...more }), task);
   try {

@@ -9,6 +9,7 @@ import { Fault, describeError } from '../model/faults.js';
 import { problemsOf } from '../model/problems.js';
 import { Message } from '../model/sample.js';
 import { linesOf } from '../platform/lines.js';
+import { recordOf } from '../model/untrusted.js';
 import { loadConfig } from '../workers/config.js';
 import { stepAlone } from './step-alone.js';
 
@@ -17,7 +18,7 @@ const AT_ONCE = 8;
 
 const Line = z.strictObject({
   message_log: z.array(Message).min(1, 'expected at least one message, got none'),
-  metadata: z.record(z.string(), z.unknown()).default({}),
+  metadata: recordOf(z.unknown()).default({}),
 });
 
 /** What is printed for a line. */

@@ -6,16 +6,17 @@ import { z } from 'zod';
  */
 export const BaseUrl = z.string().superRefine((text, context) => {
   const message = urlProblem(text);
-  if (message !== null) context.addIssue({ code: 'custom', message });
+  // Nothing else is said of one that may hold a secret.
+  if (message !== null) context.addIssue({ code: 'custom', message, continue: false });
 });
 
 function urlProblem(text: string): string | null {
   const example = 'expected a URL such as http://127.0.0.1:9000';
-  if (!URL.canParse(text) || /\s/.test(text)) return example;
-  const { protocol, username, password } = new URL(text);
-  if (username !== '' || password !== '') {
-    return 'expected a URL without user name and password, got one with';
+  if (text.includes('@')) {
+    return 'expected a URL without user name and password (some kinds have api_key_env), got one with';
   }
+  if (!URL.canParse(text) || /\s/.test(text)) return example;
+  const { protocol } = new URL(text);
   if (/[?#]/.test(text)) return 'expected a URL without query and fragment, got one with';
   return ['http:', 'https:'].includes(protocol) ? null : example;
 }

@@ -5,7 +5,7 @@ import type { Retriever } from './retriever/retriever.js';
  * samples at once; environments behind a service speak the same shapes over HTTP (`http.ts`).
  */
 
-import type { AnswerRoom } from './gym-agent/answer-room.js';
+import type { Allowance, Share } from '../platform/allowance.js';
 import type { GraderPool } from './math/grader-pool.js';
 
 export interface EnvironmentMessage {
@@ -28,6 +28,8 @@ export interface StepContext {
   signal: AbortSignal;
   /** An environment with sessions was sent this step before, and what became of that is not known. */
   was_asked?: boolean;
+  /** Where a large answer takes its room from, which is given back when it is journalled. */
+  share?: Share;
 }
 
 /** How a session begins. */
@@ -139,11 +141,11 @@ export interface EnvironmentContext {
   name: string;
   /** Shared by the environments of a worker, which closes it. */
   grader: GraderPool;
-  /** Shared by them too. */
-  answers: AnswerRoom;
+  /** Shared by them too: large answers that are held at once. */
+  answers: Allowance;
   /** Tells the operator, once, what they should know of it. */
   report: (message: string) => void;
-  /** The value of a variable that the settings name; undefined where it is not set. */
+  /** The value of a variable that the settings name, which counts as a secret; undefined where it is not set. */
   env: (variable: string) => string | undefined;
   /**
    * Search as a tool: opens the environment of kind `retriever` of this name. Its index is built once per worker, for

@@ -1,4 +1,6 @@
-import { createAnswerRoom } from './gym-agent/answer-room.js';
+import type { Allowance } from '../platform/allowance.js';
+import { createAllowance } from '../platform/allowance.js';
+import { keepSecret } from '../platform/secrets.js';
 import { createGraderPool, installedGrader } from './math/grader-pool.js';
 import type { Environment } from './environment.js';
 import { createEnvironment } from './registry.js';
@@ -9,8 +11,8 @@ export interface EnvironmentFactoryOptions {
   /** By name, as temporal.yaml has them. */
   settings: Record<string, EnvironmentSettings>;
   env: NodeJS.ProcessEnv;
-  /** Of large answers that are held at once; one that is larger is held alone. */
-  answer_bytes?: number;
+  /** Large answers that are held at once. */
+  answers?: Allowance;
   /** Something that the operator should know. */
   report: (message: string, environment: string | null) => void;
 }
@@ -25,11 +27,10 @@ export interface EnvironmentFactory {
 export function createEnvironmentFactory({
   settings,
   env,
-  answer_bytes = 0,
+  answers = createAllowance(0),
   report,
 }: EnvironmentFactoryOptions): EnvironmentFactory {
   const grader = createGraderPool(installedGrader(env));
-  const answers = createAnswerRoom({ bytes: answer_bytes });
   const retriever = createRetrievers({
     settingsOf: (name) => settings[name],
     report: (message) => {
@@ -46,7 +47,10 @@ export function createEnvironmentFactory({
         grader,
         answers,
         retriever,
-        env: (variable) => env[variable],
+        env: (variable) => {
+          keepSecret(env[variable] ?? '');
+          return env[variable];
+        },
         report: (message) => {
           report(message, name);
         },

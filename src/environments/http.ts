@@ -1,18 +1,15 @@
 import { Readable } from 'node:stream';
 import { z } from 'zod';
+import { recordOf } from '../model/untrusted.js';
 import type { Environment, FinishedRollouts } from './environment.js';
-import { createHttpCall, type Reply } from './http-call.js';
-import { rejected, rejectedFields } from './rejections.js';
+import { createHttpCall, type HttpCallSettings, type Reply } from './http-call.js';
+import { parseJson, readReply } from './http-reply.js';
+import { rejected } from './rejections.js';
 import { parseStepAnswer } from './step-answer.js';
 
 const HEALTH_TIMEOUT_MS = 5000;
-
-export interface HttpEnvironmentSettings {
-  /** The base: `/step` and the others are appended to it. */
-  url: string;
-  /** For a whole call, from connecting to the last byte of the answer. */
-  timeout_ms: number;
-}
+/** Of which the first by name are kept (environment-metrics.ts). */
+const MAX_METRICS = 4096;
 
 export interface HttpEnvironment extends Environment {
   globalPostProcessAndMetrics(
@@ -29,16 +26,16 @@ export interface HttpEnvironment extends Environment {
  * connection, a broken one and no answer in time are `EnvironmentUnavailable`. Aborting a call's signal closes its
  * connection and throws the signal's reason.
  */
-export function createHttpEnvironment(settings: HttpEnvironmentSettings): HttpEnvironment {
+export function createHttpEnvironment(settings: HttpCallSettings): HttpEnvironment {
   const at = settings.url.replace(/\/+$/, '');
-  const { send: call, close } = createHttpCall({ url: at, timeout_ms: settings.timeout_ms });
+  const { send: call, close } = createHttpCall({ ...settings, url: at });
   return {
     in_process: false,
 
-    async step({ message_log_batch, metadata }, { idempotency_key, signal }) {
+    async step({ message_log_batch, metadata }, { idempotency_key, signal, share }) {
       const headers = { 'idempotency-key': idempotency_key };
       const body = { message_log_batch, metadata };
-      const reply = await call({ method: 'POST', path: '/step', headers, body, signal });
+      const reply = await call({ method: 'POST', path: '/step', headers, body, signal, share });
       const subject = `${reply.request} answered`;
       return parseStepAnswer(parseJson(reply, at), {
         subject,
@@ -73,21 +70,15 @@ async function* jsonOf(finished: FinishedRollouts): AsyncGenerator<string> {
   yield between === ',' ? ']}' : `${between}]}`;
 }
 
-const Metrics = z.record(z.string(), z.number()).nullable();
+const Metrics = recordOf(z.number()).nullable();
 
 function parseMetrics(reply: Reply, at: string): Record<string, number> | null {
-  const input = parseJson(reply, at);
-  const parsed = Metrics.safeParse(input);
-  if (parsed.success) return parsed.data;
-  throw rejectedFields({ subject: `${reply.request} answered`, at, error: parsed.error, input });
-}
-
-/** Python writes NaN and Infinity into JSON: they are refused here, and the parser's text shows them. */
-export function parseJson({ request, text }: Reply, at: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    const what = `expected JSON, got ${text === '' ? 'an empty body' : String(error)}`;
-    throw rejected({ subject: `${request} answered`, at, problems: [{ where: '(body)', what }] });
-  }
+  const given = Object.keys(Object(parseJson(reply, at)) as object).length;
+  if (given <= MAX_METRICS) return readReply(reply, { schema: Metrics, at });
+  const what = `expected at most ${MAX_METRICS} metrics, got ${given}`;
+  throw rejected({
+    subject: `${reply.request} answered`,
+    at,
+    problems: [{ where: '(body)', what }],
+  });
 }

@@ -1,4 +1,5 @@
 import { toMs } from '../model/workflow-safe/durations.js';
+import { readSecret } from '../platform/secrets.js';
 import { createCalculator } from './calculator/environment.js';
 import { createCodeJaccard } from './code-jaccard/environment.js';
 import { createCode } from './code/environment.js';
@@ -12,6 +13,7 @@ import { createModuleEnvironment } from './user-module.js';
 import { createRetrieverEnvironment } from './retriever/environment.js';
 import { createRewardModel } from './reward-model/environment.js';
 import { isInProcess, type EnvironmentSettings } from './settings.js';
+import { bytesOf } from './size.js';
 import { createSlidingPuzzle } from './sliding-puzzle/environment.js';
 import { createVlmEnvironment } from './vlm/environment.js';
 
@@ -47,15 +49,23 @@ export async function createEnvironment(
     case 'code_jaccard':
       return createCodeJaccard();
     case 'reward_model':
-      return createRewardModel(settings, { api_key: apiKeyOf(settings, context) });
+      return createRewardModel(settings, {
+        api_key: apiKeyOf(settings, context),
+        answers: context.answers,
+      });
     case 'calculator':
       return createCalculator();
     case 'http':
-      return createHttpEnvironment({ url: settings.url, timeout_ms: toMs(settings.timeout) });
+      return createHttpEnvironment({
+        url: settings.url,
+        timeout_ms: toMs(settings.timeout),
+        max_answer_bytes: bytesOf(settings.max_answer),
+        answers: context.answers,
+      });
     case 'gym_agent':
       return createGymAgent(settings, context);
     case 'gymnasium':
-      return createGymnasium(settings);
+      return createGymnasium(settings, context);
     case 'module':
       return await createModuleEnvironment(settings, context);
   }
@@ -69,14 +79,10 @@ const graderHealth = (
   isInProcess(settings) ? {} : { health: (signal) => grader.health(signal) };
 
 /** Secrets are named in the settings, never written: not there, and so not in history, journal or log. */
-function apiKeyOf(
+const apiKeyOf = (
   { api_key_env }: { api_key_env: string | null },
   { name, env }: Pick<EnvironmentContext, 'name' | 'env'>,
-): string | null {
-  if (api_key_env === null) return null;
-  const key = env(api_key_env);
-  if (key !== undefined && key !== '') return key;
-  throw new Error(
-    `environments.${name}.api_key_env: expected the environment variable ${api_key_env} to hold the key, it is not set`,
-  );
-}
+): string | null =>
+  api_key_env === null
+    ? null
+    : readSecret(api_key_env, { env, setting: `environments.${name}.api_key_env` });

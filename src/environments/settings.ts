@@ -8,6 +8,7 @@ import { GymnasiumSettings } from './gymnasium/settings.js';
 import { isPureVerifier, MATH_SETTINGS } from './math/settings.js';
 import { RetrieverSettings, resolveRetrieverPaths } from './retriever/settings.js';
 import { RewardModelSettings } from './reward-model/settings.js';
+import { MAX_ANSWER, MaxAnswer } from './size.js';
 import { STEP_QUEUE } from './step-queue.js';
 import { needsGrader, VLM_SETTINGS } from './vlm/settings.js';
 
@@ -27,6 +28,8 @@ const CodeSettings = z.strictObject({
   ...CODE_SETTINGS,
   /** A sandbox service instead of this machine. */
   url: BaseUrl.nullable().default(null),
+  /** Of one answer of that service. */
+  max_answer: MaxAnswer.default(MAX_ANSWER),
   ...STEP_QUEUE,
 });
 
@@ -35,6 +38,8 @@ const HttpSettings = z.strictObject({
   url: BaseUrl,
   /** For one step, from connecting to the last byte of the answer. */
   timeout: Duration.default('5m'),
+  /** Of one answer. */
+  max_answer: MaxAnswer.default(MAX_ANSWER),
   ...STEP_QUEUE,
 });
 

@@ -12,3 +12,12 @@ export function bytesOf(text: string): number {
   const [, amount, unit] = SIZE.exec(text) ?? [];
   return Number(amount ?? 0) * UNITS[(unit ?? 'KiB') as keyof typeof UNITS];
 }
+
+/** Of an answer over HTTP, decoded; a longer one is refused. */
+export const MAX_ANSWER = '16MiB';
+/** What a text can hold, and a worker in the course of reading it. */
+const LONGEST_ANSWER = '256MiB';
+
+export const MaxAnswer = Size.refine((text) => bytesOf(text) <= bytesOf(LONGEST_ANSWER), {
+  error: ({ input }) => `expected at most ${LONGEST_ANSWER}, got ${JSON.stringify(input)}`,
+});

@@ -1,15 +1,24 @@
 import { z } from 'zod';
+import type { Problem } from '../model/problems.js';
+import { nameProblem, recordOf } from '../model/untrusted.js';
 import type { EnvironmentReturn } from './environment.js';
 import { rejected, rejectedFields, type BadData } from './rejections.js';
 
 /** The answer of an environment behind a service to `POST /step`: untrusted until it has passed this schema. */
 
+/** Components of a reward: each has metrics of its own, and a place in every row. */
+const MAX_REWARDS = 256;
+const MAX_NAME_LENGTH = 128;
+/** For one sample's next turn. */
+const MAX_STOP_STRINGS = 256;
+
 const REWARDS = 'expected a list of finite numbers, or named lists of them';
 
 /** No component is no reward, and no reward is not 0. */
-const Components = z
-  .record(z.string(), z.array(z.number()))
-  .refine((components) => Object.keys(components).length > 0, REWARDS);
+const Components = recordOf(z.array(z.number())).refine(
+  (components) => Object.keys(components).length > 0,
+  REWARDS,
+);
 
 const Rewards = z.union([z.array(z.number()), Components], { error: REWARDS });
 
@@ -20,7 +29,7 @@ const Terminated = z.union([z.boolean(), z.literal(0), z.literal(1)], {
 
 const StepAnswer = z.strictObject({
   observations: z.array(z.strictObject({ role: z.string(), content: z.string() })),
-  metadata: z.array(z.record(z.string(), z.unknown()).nullable()),
+  metadata: z.array(recordOf(z.unknown()).nullable()),
   next_stop_strings: z
     .array(z.array(z.string().min(1)).nullable())
     .nullable()
@@ -36,24 +45,58 @@ export function parseStepAnswer(
   answer: unknown,
   { batch_size, ...bad }: BadData & { batch_size: number },
 ): EnvironmentReturn {
+  // First: of a list with a million wrong entries zod makes a million reports.
+  const problems = isObject(answer) ? sizeProblems(answer, batch_size) : [];
+  if (problems.length > 0) throw rejected({ ...bad, problems });
   const parsed = StepAnswer.safeParse(answer);
   if (!parsed.success) throw rejectedFields({ ...bad, error: parsed.error, input: answer });
-  const problems = listsOf(parsed.data)
-    .filter(({ list }) => list.length !== batch_size)
-    .map(({ where, list }) => ({
-      where,
-      what: `expected ${batch_size}, one per message log, got ${list.length}`,
-    }));
-  if (problems.length > 0) throw rejected({ ...bad, problems });
   return parsed.data;
 }
 
-/** Every list that has one entry per sample. */
-function listsOf(answer: z.infer<typeof StepAnswer>): { where: string; list: unknown[] }[] {
-  const { rewards, truncateds = null, ...others } = answer;
-  const named = Array.isArray(rewards)
-    ? { rewards }
-    : Object.fromEntries(Object.entries(rewards).map(([name, list]) => [`rewards.${name}`, list]));
-  const lists = { ...others, ...named, truncateds };
-  return Object.entries(lists).flatMap(([where, list]) => (list === null ? [] : [{ where, list }]));
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+function sizeProblems({ rewards, ...answer }: Record<string, unknown>, size: number): Problem[] {
+  const named = isObject(rewards) ? rewards : {};
+  const names = Object.keys(named);
+  if (names.length > MAX_REWARDS) {
+    const what = `expected at most ${MAX_REWARDS} names, got ${names.length}`;
+    return [{ where: 'rewards', what }];
+  }
+  const lists = [
+    ...Object.keys(StepAnswer.shape).map((where) => ({ where, list: answer[where] })),
+    { where: 'rewards', list: rewards },
+    ...names.map((name) => ({ where: `rewards.${name}`, list: named[name] })),
+  ];
+  return [
+    ...names.flatMap(rewardNameProblems),
+    ...lists.flatMap(({ where, list }) =>
+      Array.isArray(list) && list.length !== size
+        ? [{ where, what: `expected ${size}, one per message log, got ${list.length}` }]
+        : [],
+    ),
+    ...stopStringProblems(answer['next_stop_strings']),
+  ];
+}
+
+function rewardNameProblems(name: string): Problem[] {
+  const what =
+    name.length > MAX_NAME_LENGTH
+      ? `expected a name of at most ${MAX_NAME_LENGTH} characters, got ${name.length}`
+      : nameProblem(name);
+  return what === null ? [] : [{ where: `rewards.${name.slice(0, MAX_NAME_LENGTH)}`, what }];
+}
+
+function stopStringProblems(lists: unknown): Problem[] {
+  if (!Array.isArray(lists)) return [];
+  return lists.flatMap((list: unknown, i) =>
+    Array.isArray(list) && list.length > MAX_STOP_STRINGS
+      ? [
+          {
+            where: `next_stop_strings.${i}`,
+            what: `expected at most ${MAX_STOP_STRINGS}, got ${list.length}`,
+          },
+        ]
+      : [],
+  );
 }

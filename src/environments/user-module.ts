@@ -1,6 +1,7 @@
 import { pathToFileURL } from 'node:url';
 import { z } from 'zod';
 import { describeError } from '../model/faults.js';
+import { recordOf } from '../model/untrusted.js';
 import type { BatchEnvironment, TurnEnvironment } from './authoring.js';
 import type { Environment, EnvironmentContext, StepInput } from './environment.js';
 import { rejected, rejectedFields } from './rejections.js';
@@ -123,13 +124,13 @@ const TurnAnswer = z.strictObject({
   observation: z.union([z.string(), z.strictObject({ role: z.string(), content: z.string() })], {
     error: 'expected a text, or an object with role and content',
   }),
-  reward: z.union([z.number(), z.record(z.string(), z.number())], {
+  reward: z.union([z.number(), recordOf(z.number())], {
     error: 'expected a finite number, or named ones',
   }),
   terminated: z.union([z.boolean(), z.literal(0), z.literal(1)], {
     error: 'expected true, false, 0 or 1',
   }),
-  metadata: z.record(z.string(), z.unknown()).nullable().default(null),
+  metadata: recordOf(z.unknown()).nullable().default(null),
   next_stop_strings: z.array(z.string().min(1)).nullable().default(null),
   answer: z.string().nullable().default(null),
 });

@@ -3,6 +3,7 @@ import { Duration } from './durations.js';
 import { preview } from './problems.js';
 import { Sample } from './sample.js';
 import { utf8Length } from '../platform/utf8.js';
+import { recordOf } from './untrusted.js';
 
 /** The request that starts a batch: the input of workflow `rolloutBatch`. Defaults are filled in by parsing. */
 
@@ -33,7 +34,7 @@ export const GenerationSettings = z
     seed: z.int().nullable().default(null),
     include_logprobs: z.boolean().default(true),
     prompt_format: z.enum(['chat', 'raw']).default('chat'),
-    chat_template_kwargs: z.record(z.string(), z.unknown()).default({}),
+    chat_template_kwargs: recordOf(z.unknown()).default({}),
   })
   .prefault({});
 export type GenerationSettings = z.infer<typeof GenerationSettings>;
@@ -62,8 +63,7 @@ const rolloutSettings = {
   policy_version: z.string().min(1).max(255).nullable().default(null),
   max_version_span: z.int().positive().nullable().default(null),
   /** Copied to the result, which stays under 16 kB. */
-  metadata: z
-    .record(z.string(), z.unknown())
+  metadata: recordOf(z.unknown())
     .refine((metadata) => bytesOf(metadata) <= METADATA_LIMIT, {
       error: 'expected at most 4 kB of metadata, got more',
     })

@@ -4,6 +4,13 @@
  * Temporal does the retrying (`activities/failures.ts` turns a `Fault` into its failure).
  */
 
+import { shortened } from '../platform/errors.js';
+
+export { describeError } from '../platform/errors.js';
+
+/** Messages live in history and in rows; the longest are those of `invalidBatchRequest`. */
+const MAX_MESSAGE = 4000;
+
 /** Retryable or not, by type. `ProtocolError` is retried until the journal holds two of them for the turn. */
 const RETRYABLE = {
   GenerationUnavailable: true,
@@ -48,7 +55,10 @@ export interface FaultFacts {
   uncounted?: true;
 }
 
-/** Thrown by services (generation, environments, trajectories) and by activities; never by workflows. */
+/**
+ * Thrown by services (generation, environments, trajectories) and by activities; never by workflows. Its message holds
+ * no secret of this process, whoever wrote it.
+ */
 export class Fault extends Error {
   readonly type: FaultType;
   readonly retryable: boolean;
@@ -59,7 +69,7 @@ export class Fault extends Error {
   readonly uncounted: boolean;
 
   constructor({ type, message, cause, ...facts }: FaultFacts) {
-    super(message, cause === undefined ? undefined : { cause });
+    super(shortened(message, MAX_MESSAGE), cause === undefined ? undefined : { cause });
     this.name = type;
     this.type = type;
     this.retryable = facts.retryable ?? RETRYABLE[type];
@@ -86,19 +96,4 @@ export function faultWith(fault: Fault, facts: Partial<FaultFacts>): Fault {
     ...(uncounted && { uncounted }),
     ...facts,
   });
-}
-
-/** The text of anything thrown, with the causes that `fetch` and friends hide ("fetch failed"). */
-export function describeError(error: unknown): string {
-  const texts: string[] = [];
-  let cause = error;
-  // A chain may be long, or even a circle.
-  for (let depth = 0; depth < 4 && cause instanceof Error; depth++) {
-    const { message } = cause;
-    // Many a message has its cause's in it.
-    if (message !== '' && !texts.some((text) => text.includes(message))) texts.push(message);
-    cause = cause.cause;
-  }
-  if (texts.length === 0) return String(error);
-  return texts.reduce((text, next) => `${text}${/[.?!]$/.test(text) ? '' : ':'} ${next}`);
 }

@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { withoutSecrets } from '../platform/secrets.js';
 import { Fault } from './faults.js';
 import { cutToBytes } from '../platform/utf8.js';
 
@@ -21,7 +22,7 @@ export function problemsOf(error: z.ZodError, input: unknown): Problem[] {
 function flatten(issue: z.core.$ZodIssue, input: unknown): Problem[] {
   const where = issue.path.map(String).join('.');
   if (issue.code === 'unrecognized_keys') {
-    return issue.keys.map((key) => ({
+    return issue.keys.slice(0, MAX_PROBLEMS + 1).map((key) => ({
       where: [where, key].filter((part) => part !== '').join('.'),
       what: 'unknown field',
     }));
@@ -50,7 +51,7 @@ export function preview(value: unknown): string {
   if (value === undefined) return 'nothing';
   // JSON would show NaN and Infinity as null.
   if (typeof value === 'number' || typeof value === 'bigint') return String(value);
-  return cutToBytes(textOf(value), 80);
+  return cutToBytes(withoutSecrets(textOf(value)), 80);
 }
 
 /** Not everything has a JSON text: a function has none, a circle throws. */

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { Content } from './content.js';
+import { recordOf, withPossibleNames } from './untrusted.js';
 
 /** A message of a sample's prompt, upstream's shape. `token_ids` on every message or on none. */
 export const Message = z.strictObject({
@@ -33,43 +34,47 @@ export const ROW_COLUMNS = [
  * One row of the input (upstream: DatumSpec). Unknown columns are kept and come back untouched; everything known is
  * checked. Problems are reported by path, so messages here say only what was expected.
  */
-export const Sample = z
-  .looseObject({
-    /** Empty only of samples that an agent plays (`agent-sample.ts`). */
-    message_log: z.array(Message),
-    task_name: z.string().min(1),
-    extra_env_info: z.record(z.string(), z.unknown()).optional(),
-    stop_strings: z.array(z.string().min(1)).nullish(),
-    loss_multiplier: z.number().optional(),
-    length: z.number().optional(),
-  })
-  .superRefine((sample, context) => {
-    const withIds = sample.message_log.filter((message) => message.token_ids !== undefined).length;
-    if (withIds !== 0 && withIds !== sample.message_log.length) {
-      context.addIssue({
-        code: 'custom',
-        path: ['message_log'],
-        message: `expected token_ids on every message or on none, got them on ${withIds} of ${sample.message_log.length}`,
-      });
-    }
-    const isEmpty = sample.message_log.every((message) => message.content === '');
-    if (withIds === 0 && sample.message_log.length > 0 && isEmpty) {
-      context.addIssue({
-        code: 'custom',
-        path: ['message_log'],
-        message: 'expected a prompt, got only empty messages',
-      });
-    }
-    for (const column of ROW_COLUMNS) {
-      if (column in sample) {
+export const Sample = withPossibleNames(
+  z
+    .looseObject({
+      /** Empty only of samples that an agent plays (`agent-sample.ts`). */
+      message_log: z.array(Message),
+      task_name: z.string().min(1),
+      extra_env_info: recordOf(z.unknown()).optional(),
+      stop_strings: z.array(z.string().min(1)).nullish(),
+      loss_multiplier: z.number().optional(),
+      length: z.number().optional(),
+    })
+    .superRefine((sample, context) => {
+      const withIds = sample.message_log.filter(
+        (message) => message.token_ids !== undefined,
+      ).length;
+      if (withIds !== 0 && withIds !== sample.message_log.length) {
         context.addIssue({
           code: 'custom',
-          path: [column],
-          message: `this column is written by the rollout; rename it in the sample`,
+          path: ['message_log'],
+          message: `expected token_ids on every message or on none, got them on ${withIds} of ${sample.message_log.length}`,
         });
       }
-    }
-  });
+      const isEmpty = sample.message_log.every((message) => message.content === '');
+      if (withIds === 0 && sample.message_log.length > 0 && isEmpty) {
+        context.addIssue({
+          code: 'custom',
+          path: ['message_log'],
+          message: 'expected a prompt, got only empty messages',
+        });
+      }
+      for (const column of ROW_COLUMNS) {
+        if (column in sample) {
+          context.addIssue({
+            code: 'custom',
+            path: [column],
+            message: `this column is written by the rollout; rename it in the sample`,
+          });
+        }
+      }
+    }),
+);
 export type Sample = z.infer<typeof Sample>;
 
 /**

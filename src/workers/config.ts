@@ -2,30 +2,26 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { LineCounter, parseDocument } from 'yaml';
 import { z } from 'zod';
+import { BaseUrl } from '../environments/base-url.js';
 import { EnvironmentSettings, isInProcess, resolvePaths } from '../environments/settings.js';
+import { MaxAnswer } from '../environments/size.js';
 import { Duration } from '../model/durations.js';
 import { problemsOf } from '../model/problems.js';
+import { recordOf } from '../model/untrusted.js';
 import type { MemoryPlan } from './memory.js';
 import { planMemory } from './memory.js';
 
 /** temporal.yaml: deployment settings. Experiment settings are the batch request; there is no third place. */
 
-/** Journals, rows and messages name the replica by its URL: hence no credentials in it. */
-const BaseUrl = z.string().superRefine((text, context) => {
-  const url = URL.canParse(text) ? new URL(text) : null;
-  const isBase = url !== null && /^https?:$/.test(url.protocol) && /\/v1\/?$/.test(text);
-  if (!isBase) {
-    const message = `expected a base URL that ends in /v1, got ${JSON.stringify(text)}`;
-    context.addIssue({ code: 'custom', message });
-  } else if (url.username !== '' || url.password !== '') {
-    const message = 'expected a URL without user name and password (use api_key_env), got one with';
-    context.addIssue({ code: 'custom', message });
-  }
-});
+/** Journals, rows and messages name the replica by its URL: hence no credentials in it (use api_key_env). */
+const EngineUrl = BaseUrl.refine(
+  (text) => /\/v1\/?$/.test(text),
+  'expected a base URL that ends in /v1',
+);
 
 const GenerationServiceSettings = z.strictObject({
   kind: z.literal('vllm'),
-  base_urls: z.array(BaseUrl).min(1),
+  base_urls: z.array(EngineUrl).min(1),
   /** Served name; null: the service's first. */
   model: z.string().nullable().default(null),
   /** Secrets are named, never written: not here, and so not in history, journal or log. */
@@ -39,6 +35,8 @@ const GenerationServiceSettings = z.strictObject({
   images: z.enum(['none', 'rendered_ids']).default('none'),
   first_token_timeout: Duration.default('10m'),
   idle_timeout: Duration.default('2m'),
+  /** Of one answer that is no stream, and of one event of a stream; absent: 16MiB. */
+  max_answer: MaxAnswer.optional(),
   /** Generations that one replica runs for one worker process at once; null: an even share of `max_generations`. */
   max_concurrent: z.int().positive().nullable().default(null),
 });
@@ -81,8 +79,8 @@ export const Config = z.strictObject({
     })
     .prefault({}),
   inputs_dir: z.string().default('.'),
-  generation: z.record(z.string(), GenerationServiceSettings),
-  environments: z.record(z.string(), EnvironmentSettings),
+  generation: recordOf(GenerationServiceSettings),
+  environments: recordOf(EnvironmentSettings),
   worker: WorkerSettings,
 });
 export type Config = z.infer<typeof Config>;

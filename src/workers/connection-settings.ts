@@ -1,4 +1,5 @@
 import { loadClientConnectConfig } from '@temporalio/envconfig';
+import { keepSecret } from '../platform/secrets.js';
 import type { Config } from './config.js';
 
 /** Where a deployment's Temporal server is, for workers and clients alike. */
@@ -11,6 +12,7 @@ export interface ConnectionSettings {
 export function connectionSettings({ temporal }: Pick<Config, 'temporal'>): ConnectionSettings {
   const { profile, address, namespace } = temporal;
   const found = readProfile(profile);
+  keepSecretsOf(found);
   return {
     options: {
       ...found.connectionOptions,
@@ -18,6 +20,17 @@ export function connectionSettings({ temporal }: Pick<Config, 'temporal'>): Conn
     },
     namespace: namespace ?? found.namespace ?? 'default',
   };
+}
+
+/** Metadata under names such as `authorization`; others are no secrets. */
+const SECRET_NAME = /auth|key|token|secret|password|cookie/i;
+
+function keepSecretsOf({ connectionOptions }: ReturnType<typeof readProfile>): void {
+  const { apiKey, metadata = {} } = connectionOptions;
+  if (typeof apiKey === 'string') keepSecret(apiKey);
+  for (const [name, value] of Object.entries(metadata)) {
+    if (SECRET_NAME.test(name) && typeof value === 'string') keepSecret(value);
+  }
 }
 
 function readProfile(profile: string | null): ReturnType<typeof loadClientConnectConfig> {

@@ -7,8 +7,10 @@ export interface MemoryPlan {
   cached_workflows: number;
   /** Bytes of journals whose folds are kept; others are read again. */
   folded_journal_bytes: number;
-  /** Bytes of agents' large answers that are held at once; one that is larger is held alone. */
+  /** Bytes of environments' and agents' large answers that are held at once; one that is larger is held alone. */
   answer_bytes: number;
+  /** Of engines' large answers likewise: tokens of long prompts. */
+  reply_bytes: number;
   /** Bytes of batch.json files whose requests are kept. */
   request_bytes: number;
   /** Activities at once: turns that generate, steps of environments behind a service, and all others. */
@@ -29,7 +31,8 @@ const SHARES = {
   journals: 0.2,
   activities: 0.3,
   answers: 0.05,
-  requests: 0.05,
+  replies: 0.02,
+  requests: 0.03,
 } as const;
 
 /**
@@ -76,6 +79,7 @@ export function planMemory({
     cached_workflows: Math.max(FEWEST.workflows, fitting(SHARES.workflows, WORKFLOW_BYTES)),
     folded_journal_bytes: fitting(SHARES.journals, FOLD_WEIGHT * WITH_GARBAGE),
     answer_bytes: fitting(SHARES.answers, ANSWER_WEIGHT * WITH_GARBAGE),
+    reply_bytes: fitting(SHARES.replies, ANSWER_WEIGHT * WITH_GARBAGE),
     request_bytes: fitting(SHARES.requests, REQUEST_WEIGHT * WITH_GARBAGE),
     generations: Math.min(max_generations, Math.max(FEWEST.activities, turns)),
     steps: Math.min(MOST_AT_ONCE.steps, Math.max(FEWEST.activities, turns)),

@@ -2,10 +2,14 @@ import type { Logger } from 'pino';
 import type { DeployedEnvironment, GenerationPool } from '../activities/dependencies.js';
 import { createEnvironmentFactory } from '../environments/factory.js';
 import { isRemote } from '../environments/settings.js';
+import { bytesOf } from '../environments/size.js';
 import type { GenerationService } from '../generation/generation-service.js';
 import { createReplicas } from '../generation/replicas.js';
 import { createVllmService } from '../generation/vllm/vllm-service.js';
 import { toMs } from '../model/workflow-safe/durations.js';
+import type { Allowance } from '../platform/allowance.js';
+import { createAllowance } from '../platform/allowance.js';
+import { readSecret } from '../platform/secrets.js';
 import { createFileStore } from '../trajectories/file-store.js';
 import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { Config, GenerationServiceSettings } from './config.js';
@@ -16,6 +20,8 @@ export interface Parts {
   store: TrajectoryStore;
   pools: ReadonlyMap<string, GenerationPool>;
   environments: ReadonlyMap<string, DeployedEnvironment>;
+  /** What the large answers of environments share. */
+  answers: Allowance;
   close(): Promise<void>;
 }
 
@@ -26,16 +32,19 @@ interface PartsContext {
 
 export async function createParts(config: Config, { env, log }: PartsContext): Promise<Parts> {
   const memory = memoryOf(config);
+  // Two: who holds an environment's answer waits for an engine, and must not wait for itself.
+  const answers = createAllowance(memory.answer_bytes);
+  const replies = createAllowance(memory.reply_bytes);
   const pools = new Map(
     Object.entries(config.generation).map(([name, settings]) => [
       name,
-      createPool({ name, settings, config }, { env, log }),
+      createPool({ name, settings, config }, { env, log, replies }),
     ]),
   );
   const factory = createEnvironmentFactory({
     settings: config.environments,
     env,
-    answer_bytes: memory.answer_bytes,
+    answers,
     report: (message, environment) => {
       log.info(environment === null ? {} : { environment }, message);
     },
@@ -57,6 +66,7 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
     }),
     pools,
     environments,
+    answers,
     close: async () => {
       await Promise.all([factory.close(), ...[...pools.values()].map((pool) => pool.close())]);
     },
@@ -75,7 +85,7 @@ export const generationQueue = ({ temporal }: Config): string =>
 
 function createPool(
   { name, settings, config }: { name: string; settings: GenerationServiceSettings; config: Config },
-  { env, log }: PartsContext,
+  { env, log, replies }: PartsContext & { replies: Allowance },
 ): GenerationPool & { close: () => Promise<void> } {
   const api_key = apiKeyOf(name, { settings, env });
   const create = (url: string): GenerationService =>
@@ -84,6 +94,8 @@ function createPool(
       api_key,
       first_token_timeout_ms: toMs(settings.first_token_timeout),
       idle_timeout_ms: toMs(settings.idle_timeout),
+      ...(settings.max_answer !== undefined && { max_answer_bytes: bytesOf(settings.max_answer) }),
+      answers: replies,
     });
   const replicas = createReplicas(settings.base_urls.map(create), {
     max_concurrent: settings.max_concurrent ?? evenShare(config, settings),
@@ -103,15 +115,13 @@ function createPool(
 const evenShare = (config: Config, { base_urls }: GenerationServiceSettings): number =>
   Math.ceil(memoryOf(config).generations / base_urls.length);
 
-function apiKeyOf(
+const apiKeyOf = (
   name: string,
   { settings, env }: { settings: GenerationServiceSettings; env: NodeJS.ProcessEnv },
-): string | null {
-  const variable = settings.api_key_env;
-  if (variable === null) return null;
-  const key = env[variable];
-  if (key !== undefined && key !== '') return key;
-  throw new Error(
-    `generation.${name}.api_key_env: expected the environment variable ${variable} to hold the key, it is not set`,
-  );
-}
+): string | null =>
+  settings.api_key_env === null
+    ? null
+    : readSecret(settings.api_key_env, {
+        env: (variable) => env[variable],
+        setting: `generation.${name}.api_key_env`,
+      });

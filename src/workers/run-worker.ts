@@ -1,7 +1,6 @@
 import { setFlagsFromString } from 'node:v8';
 import { Client } from '@temporalio/client';
 import { DefaultLogger, Runtime } from '@temporalio/worker';
-import { pino } from 'pino';
 import type { Logger } from 'pino';
 import { createRunAttempt } from '../activities/attempt.js';
 import type { Waiting } from '../activities/contract.js';
@@ -13,6 +12,7 @@ import type { Config } from './config.js';
 import { memoryOf } from './config.js';
 import type { Connected } from './connect.js';
 import { connect } from './connect.js';
+import { createLog } from './log.js';
 import { GARBAGE_PERCENT } from './memory.js';
 import type { Parts } from './parts.js';
 import { createParts, generationQueue } from './parts.js';
@@ -24,7 +24,7 @@ const RECHECK_MS = 15_000;
 
 /** Runs a worker until `signal` tells it to shut down. */
 export async function runWorker(config: Config, signal: AbortSignal): Promise<void> {
-  const log = pino({ name: 'worker', level: process.env['LOG_LEVEL'] ?? 'info' });
+  const log = createLog(process.env['LOG_LEVEL'] ?? 'info');
   installRuntime(log);
   boundMemory(config, log);
   const parts = await createParts(config, { env: process.env, log });
@@ -156,6 +156,7 @@ function createDependencies({
     attempt: createRunAttempt({
       signalWaiting: createSignalWaiting(client, log),
     }),
+    answers: parts.answers,
     deployment: {
       inputs_dir: config.inputs_dir,
       turn_slice_ms: toMs(config.worker.turn_slice),

@@ -37,11 +37,13 @@ describe('environment settings', () => {
       kind: 'http',
       url,
       timeout: '5m',
+      max_answer: '16MiB',
     });
     const quick = {
       kind: 'http',
       url,
       timeout: '50ms',
+      max_answer: '1MiB',
       task_queue: 'gpu-tests',
       max_concurrent: 4,
     };
@@ -136,13 +138,22 @@ describe('environment settings', () => {
         settings,
         bareContext({ env: (name) => (name === 'RM_KEY' ? key : undefined) }),
       );
-    await stepOne(await withKey('k3y'), { log: [] });
-    assert.equal(received[0]?.headers.authorization, 'Bearer k3y');
+    await stepOne(await withKey('rm-0123456789'), { log: [] });
+    assert.equal(received[0]?.headers.authorization, 'Bearer rm-0123456789');
     for (const key of [undefined, ''])
       await assert.rejects(
         withKey(key),
         /^Error: environments\.test\.api_key_env: expected the environment variable RM_KEY to hold the key, it is not set$/,
       );
+    for (const [key, why] of [
+      ['k3y', /^Error: environments\.test\.api_key_env: .* of at least 8 characters, got 3: /],
+      ['two words and a line end\n', /RM_KEY to hold the key, got one with spaces, line ends/],
+    ] as const)
+      await assert.rejects(withKey(key), (error: Error) => {
+        assert.match(String(error), why);
+        assert.ok(!error.message.includes(key));
+        return true;
+      });
   });
 
   test('with a secret in the URL are refused without repeating it', () => {

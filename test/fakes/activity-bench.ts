@@ -13,6 +13,7 @@ import { createReplicas } from '../../src/generation/replicas.js';
 import type { Clock } from '../../src/generation/clock.js';
 import type { LimitsChange } from '../../src/model/workflow-safe/limits.js';
 import type { LineOf, RolloutSettings } from '../../src/model/journal.js';
+import { createAllowance } from '../../src/platform/allowance.js';
 import { SETTINGS, author, entryOf } from './journal-lines.js';
 import { manualClock } from './manual-clock.js';
 import type { ScriptedEnvironment } from './scripted-environment.js';
@@ -130,6 +131,7 @@ export async function activityBench(
         task_queue: `queue-of-${task}`,
         is_asked: parts.is_asked ?? true,
       },
+    answers: createAllowance(0),
     known: { services: ['default'], environments: Object.keys(environments) },
     attempt: createRunAttempt({
       signalWaiting: (_, said) => Promise.resolve(void waiting.push(said)),

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { createAllowance } from '../../src/platform/allowance.js';
 import type { EnvironmentContext } from '../../src/environments/environment.js';
 
 /** What making an environment is given where it should need nothing: whatever it asks for fails. */
@@ -10,7 +11,7 @@ export function bareContext(given: Partial<EnvironmentContext> = {}): Environmen
       health: () => assert.fail('no grader was expected to be asked'),
       close: () => Promise.resolve(),
     },
-    answers: { enter: () => assert.fail('no agent was expected to answer') },
+    answers: createAllowance(0),
     report: () => undefined,
     env: (variable) => assert.fail(`the variable ${variable} was not expected to be read`),
     retriever: (name) => assert.fail(`the retriever ${name} was not expected to be opened`),

@@ -72,7 +72,7 @@ describe('a reply that can not be trained on is a fault that says what was expec
     [
       'an infinite logprob',
       [chunk({ logprobs: { token_logprobs: [-Infinity, -1] } })],
-      /token_logprobs\.0: expected number/,
+      /logprob of token 0: expected a number .*, got -Infinity/,
     ],
     ['no ids', [chunk({ token_ids: null })], /expected token_ids .* got none/],
     ['a negative id', [chunk({ token_ids: [-1, 2] })], /token_ids\.0: .*got -1/],

@@ -173,7 +173,7 @@ describe('silence', () => {
     const began = performance.now();
     await assertFault(service.generate(REQUEST, { signal: untilAborted(), onDelta }), {
       type: 'GenerationUnavailable',
-      message: /idle timeout: no chunk for 0\.06 s/,
+      message: /idle timeout: no token for 0\.06 s/,
       at: base_url,
     });
     assert.ok(performance.now() - began < 5000, 'the first-token limit was over');

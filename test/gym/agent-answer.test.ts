@@ -116,7 +116,7 @@ describe('the agent server’s own metrics', () => {
     [
       'answers too much',
       reply(200, `{"agent_metrics":{"x":"${'x'.repeat(3000)}"}}`),
-      /its answer has more than 2000 bytes/,
+      /answered with more than 2000 bytes/,
     ],
     ['hangs', () => undefined, /no answer within 300 ms/],
   ];

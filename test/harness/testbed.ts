@@ -37,6 +37,8 @@ export interface TestbedWorker {
   worker?: WorkerConfig['worker'];
   /** Of several that share a task queue. */
   name?: string;
+  /** Variables beside those of this process. */
+  env?: Record<string, string>;
 }
 
 /** Everything that was started ends again when a part does not start. */
@@ -68,11 +70,12 @@ export async function startTestbed(name: string): Promise<Testbed> {
       server,
       engine,
       environment,
-      startWorker: async ({ task_queue, name: file = task_queue, ...parts }) => {
+      startWorker: async ({ task_queue, name: file = task_queue, env = {}, ...parts }) => {
         const { address, namespace } = server;
         const worker = await startWorkerProcess({
           directory: directory.path,
           name: file,
+          env,
           config: {
             temporal: { address, namespace, task_queue },
             store: { kind: 'file', root: store_root },

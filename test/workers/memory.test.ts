@@ -13,6 +13,7 @@ const fullBytes = (plan: ReturnType<typeof planMemory>, queues: number): number 
   plan.cached_workflows * 256 * 1024 +
   plan.folded_journal_bytes * 3 * 2 +
   plan.answer_bytes * 4 * 2 +
+  plan.reply_bytes * 4 * 2 +
   plan.request_bytes * 4 * 2 +
   (plan.generations + (queues === 2 ? plan.steps : 0) + plan.others) * 256 * 1024;
 
@@ -57,6 +58,7 @@ describe('what fits into worker.memory', () => {
       cached_workflows: 16,
       folded_journal_bytes: 0,
       answer_bytes: 0,
+      reply_bytes: 0,
       request_bytes: 0,
       generations: 8,
       steps: 8,

@@ -7,6 +7,7 @@ import type {
   StepInput,
 } from '../environment.js';
 import { rejected } from '../rejections.js';
+import { bytesOf } from '../size.js';
 import { codeOf, observationOf } from './format.js';
 import { createLocalSandbox } from './local-sandbox.js';
 import type { Ran, Sandbox } from './outcomes.js';
@@ -21,15 +22,23 @@ const STOP_STRING = '</code>';
  * own interpreter, the observation is what came of it, the reward is always 0. With `sandbox` it runs there instead.
  */
 export function createCode(
-  settings: CodeSettings,
-  context: Pick<EnvironmentContext, 'name' | 'report'> & { sandbox?: Sandbox },
+  settings: CodeSettings & { max_answer?: string },
+  context: Pick<EnvironmentContext, 'name' | 'report'> &
+    Partial<Pick<EnvironmentContext, 'answers'>> & { sandbox?: Sandbox },
 ): Environment {
   const { report } = context;
   const sandbox =
     context.sandbox ??
     (settings.url === null
       ? createLocalSandbox({ settings, report })
-      : createRemoteSandbox({ url: settings.url, settings }));
+      : createRemoteSandbox({
+          url: settings.url,
+          settings,
+          ...(settings.max_answer !== undefined && {
+            max_answer_bytes: bytesOf(settings.max_answer),
+          }),
+          ...(context.answers && { answers: context.answers }),
+        }));
   return {
     in_process: false,
 

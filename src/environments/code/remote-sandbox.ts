@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { createHttpCall } from '../http-call.js';
+import { createHttpCall, type HttpCallSettings } from '../http-call.js';
 import { rejected, rejectedFields } from '../rejections.js';
 import type { Ran, Sandbox } from './outcomes.js';
 import { Excess, Outcomes } from './outcomes.js';
@@ -26,14 +26,14 @@ const MAX_TURNS_IN_TIME = 20;
 export function createRemoteSandbox({
   url,
   settings,
-}: {
-  url: string;
+  ...bounds
+}: Pick<HttpCallSettings, 'url' | 'max_answer_bytes' | 'answers'> & {
   settings: CodeSettings;
 }): Sandbox {
   const at = url.replace(/\/+$/, '');
   const limits = limitsOf(settings);
   const timeout_ms = limits.timeout_ms * MAX_TURNS_IN_TIME + GRACE_MS;
-  const { send: call, close } = createHttpCall({ url: at, timeout_ms });
+  const { send: call, close } = createHttpCall({ ...bounds, url: at, timeout_ms });
   return {
     level: async (signal) => {
       await call({ method: 'GET', path: '/health', signal });

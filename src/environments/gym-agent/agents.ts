@@ -1,9 +1,9 @@
 import { Fault, faultWith } from '../../model/faults.js';
 import type { AgentServers } from '../environment.js';
-import { createHttpCall } from '../http-call.js';
+import type { Allowance } from '../../platform/allowance.js';
+import { createAllowance } from '../../platform/allowance.js';
+import { createHttpCall, type HttpCalls } from '../http-call.js';
 import { rejected } from '../rejections.js';
-import type { AnswerRoom } from './answer-room.js';
-import { createAnswerRoom } from './answer-room.js';
 import { createHeadServer } from './head-server.js';
 import { classed, createRun, isOfNetwork } from './run.js';
 
@@ -21,7 +21,7 @@ export interface AgentsSettings {
   timeout_ms: number;
   max_answer_bytes: number;
   /** Shared by all agents of a process; absent: of these alone. */
-  answers?: AnswerRoom;
+  answers?: Allowance;
 }
 
 export interface Agents extends AgentServers {
@@ -30,11 +30,9 @@ export interface Agents extends AgentServers {
   close: () => Promise<void>;
 }
 
-type HttpCalls = ReturnType<typeof createHttpCall>;
-
 /** Agent servers over HTTP. A fault of a run has NeMo Gym's failure class. */
 export function createAgents(settings: AgentsSettings): Agents {
-  const { timeout_ms, max_answer_bytes, answers = createAnswerRoom({ bytes: 0 }) } = settings;
+  const { timeout_ms, max_answer_bytes, answers = createAllowance(0) } = settings;
   const given = new Map(Object.entries(settings.agents));
   const head =
     settings.head_server === null ? null : createHeadServer({ url: settings.head_server });
@@ -43,7 +41,9 @@ export function createAgents(settings: AgentsSettings): Agents {
   const callsTo = (url: string): HttpCalls => {
     const at = url.replace(/\/+$/, '');
     // A connection of its own for each request: on one that a server is just closing, a run would be lost.
-    const found = calls.get(at) ?? createHttpCall({ url: at, timeout_ms, keep_alive: false });
+    const found =
+      calls.get(at) ??
+      createHttpCall({ url: at, timeout_ms, max_answer_bytes, answers, keep_alive: false });
     calls.set(at, found);
     return found;
   };
@@ -69,7 +69,6 @@ export function createAgents(settings: AgentsSettings): Agents {
   const run = createRun({
     callsTo,
     timeout_ms,
-    max_answer_bytes,
     answers,
     broken: () => head?.forget(),
   });

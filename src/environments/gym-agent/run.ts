@@ -2,10 +2,10 @@ import { setImmediate } from 'node:timers/promises';
 import { Fault, faultWith } from '../../model/faults.js';
 import { formatJson, isObject, jsonNumber, parseJson } from '../../platform/json/lossless.js';
 import type { AgentAnswer, AgentRequest, AgentServers } from '../environment.js';
-import type { createHttpCall, HttpCall } from '../http-call.js';
-import { neverSent } from '../http-call.js';
+import type { Allowance, Share } from '../../platform/allowance.js';
+import { withShare } from '../../platform/allowance.js';
+import { neverSent, type HttpCalls } from '../http-call.js';
 import { rejected } from '../rejections.js';
-import type { AnswerRoom } from './answer-room.js';
 import { readAnswer } from './answer.js';
 
 /** Answers of whatever stands before the agent, or of an agent that has no room: the run itself did not fail. */
@@ -15,43 +15,27 @@ const NOT_OF_THE_RUN: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
 const NOT_PLAYED: ReadonlySet<number> = new Set([429, 503]);
 
 export interface RunSettings {
-  callsTo: (url: string) => Pick<ReturnType<typeof createHttpCall>, 'send'>;
+  callsTo: (url: string) => Pick<HttpCalls, 'send'>;
   /** For one run, where it has none of its own. */
   timeout_ms: number;
-  max_answer_bytes: number;
-  answers: AnswerRoom;
+  answers: Allowance;
   /** A connection was refused, cut or silent. */
   broken: () => void;
 }
 
 /** `POST /run`. A fault of a run has NeMo Gym's failure class. */
 export function createRun({ answers, ...settings }: RunSettings): AgentServers['run'] {
-  return async ({ keep, ...request }) => {
-    const leaves: (() => void)[] = [];
-    try {
-      const answer = await ask(request, {
-        ...settings,
-        beforeLarge: async (bytes, signal) => {
-          leaves.push(await answers.enter(bytes, signal));
-        },
-      });
+  return ({ keep, ...request }) =>
+    withShare(answers, async (share) => {
+      const answer = await ask(request, { ...settings, share });
       await setImmediate();
       await keep(answer);
-    } finally {
-      for (const leave of leaves) leave();
-    }
-  };
+    });
 }
 
 async function ask(
   { url, body, attempt, signal, ...own }: Omit<AgentRequest, 'keep'>,
-  {
-    callsTo,
-    timeout_ms,
-    max_answer_bytes: max_bytes,
-    broken,
-    beforeLarge,
-  }: Omit<RunSettings, 'answers'> & Required<Pick<HttpCall, 'beforeLarge'>>,
+  { callsTo, timeout_ms, broken, share }: Omit<RunSettings, 'answers'> & { share: Share },
 ): Promise<AgentAnswer> {
   try {
     const { request, text } = await callsTo(url).send({
@@ -60,8 +44,7 @@ async function ask(
       json: attempt > 0 ? withAttempt(body, attempt) : body,
       signal,
       timeout_ms: own.timeout_ms ?? timeout_ms,
-      max_bytes,
-      beforeLarge,
+      share,
       retried: [408, 429],
     });
     // Heartbeats have their turn between the long steps of a large answer.

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { Duration } from '../../model/durations.js';
 import { BaseUrl } from '../base-url.js';
-import { Size } from '../size.js';
+import { MaxAnswer } from '../size.js';
 import { STEP_QUEUE } from '../step-queue.js';
 
 /** Agent servers of NeMo Gym, which play whole rollouts. */
@@ -14,8 +14,8 @@ export const GymAgentSettings = z
     agents: z.record(z.string(), BaseUrl).default({}),
     /** For one run, from connecting to the last byte of the answer, where the sample has no timeout of its own. */
     timeout: Duration.default('4h'),
-    /** Bytes of an answer. */
-    max_answer: Size.default('64MiB'),
+    /** Of one answer. */
+    max_answer: MaxAnswer.default('64MiB'),
     ...STEP_QUEUE,
   })
   .refine(({ head_server, agents }) => head_server !== null || Object.keys(agents).length > 0, {

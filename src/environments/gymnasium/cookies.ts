@@ -1,5 +1,20 @@
+import type { Problem } from '../../model/problems.js';
+
 /** A session's cookies by name, as its server sets them on `/reset` and `/step`. */
 export type Cookies = Record<string, string>;
+
+/** In all: servers take no more in a request's headers, and they are journalled at every turn. */
+const MAX_BYTES = 8192;
+
+/** What is wrong with so many of them; null: nothing. */
+export function cookiesProblem(cookies: Cookies): Problem | null {
+  const bytes = Buffer.byteLength(cookieHeader(cookies).cookie ?? '');
+  if (bytes <= MAX_BYTES) return null;
+  return {
+    where: 'set-cookie',
+    what: `expected at most ${MAX_BYTES} bytes of cookies, got ${bytes}`,
+  };
+}
 
 /** What `set-cookie` lines leave of them: later ones replace earlier ones, expired ones go. Attributes bind nothing else, since there is one server. */
 export function mergeCookies(cookies: Cookies, setCookies: readonly string[]): Cookies {

@@ -1,7 +1,7 @@
-import type { z } from 'zod';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { Fault } from '../../model/faults.js';
 import { SESSION_KEY } from '../../model/session.js';
+import type { Allowance } from '../../platform/allowance.js';
 import { turnsOf, type Turn } from '../each-sample.js';
 import type {
   Beginning,
@@ -11,10 +11,12 @@ import type {
   Metadata,
   StepContext,
 } from '../environment.js';
-import { parseJson } from '../http.js';
 import { createHttpCall, refusalIn, type HttpCall, type Reply } from '../http-call.js';
-import { rejectedFields } from '../rejections.js';
-import { cookieHeader, isOtherSession, mergeCookies } from './cookies.js';
+import { readReply } from '../http-reply.js';
+import { rejected } from '../rejections.js';
+import { bytesOf } from '../size.js';
+import type { Cookies } from './cookies.js';
+import { cookieHeader, cookiesProblem, isOtherSession, mergeCookies } from './cookies.js';
 import { saysNoEpisode, stepFault } from './lost-session.js';
 import type { GymnasiumSettings } from './settings.js';
 import type { SessionState } from './wire.js';
@@ -37,11 +39,16 @@ const RESET_TIMEOUT_MS = 240_000;
  * gymnasium_agent plays it, but with the tokens of our own generation. What names the session (its cookies) is in the
  * journalled metadata, so that any worker goes on with it; when it counts as lost says lost-session.ts.
  */
-export function createGymnasium({ url, timeout, max_steps }: GymnasiumSettings): Environment {
+export function createGymnasium(
+  { url, timeout, max_answer, max_steps }: GymnasiumSettings,
+  { answers }: { answers?: Allowance } = {},
+): Environment {
   const at = url.replace(/\/+$/, '');
   const { send, close } = createHttpCall({
     url: at,
     timeout_ms: toMs(timeout),
+    max_answer_bytes: bytesOf(max_answer),
+    ...(answers && { answers }),
     // On a connection that is kept, a server that closes it for its age looks like one that died with the step.
     keep_alive: false,
   });
@@ -96,7 +103,7 @@ async function reset(
   { message_log, metadata }: { message_log: EnvironmentMessage[]; metadata: Metadata },
   { context, server: { at, send, reset_timeout_ms: timeout_ms } }: Asked,
 ): Promise<Beginning> {
-  const { idempotency_key, signal } = context;
+  const { idempotency_key, signal, share } = context;
   const body = rowOf(metadata, message_log);
   const call: HttpCall = {
     method: 'POST',
@@ -105,12 +112,13 @@ async function reset(
     timeout_ms,
     retried: [429],
     signal,
+    share,
   };
   const reply = await send(call);
-  const { observation, info } = parse(ResetAnswer, { reply, at });
+  const { observation, info } = readReply(reply, { schema: ResetAnswer, at });
   const session: SessionState = {
     id: idempotency_key,
-    cookies: mergeCookies({}, reply.set_cookies),
+    cookies: cookiesOf({}, { reply, at }),
     prompt_messages: message_log.length,
     steps: 0,
     step_idempotency: info?.['supports_step_idempotency'] === true,
@@ -152,11 +160,12 @@ async function stepOne(
     },
     retried: [429],
     signal: context.signal,
+    share: context.share,
   }).catch((error: unknown) => {
     throw stepFault(error, session);
   });
-  const { reward, terminated, ...answer } = parse(StepAnswer, { reply, at });
-  const cookies = mergeCookies(session.cookies, reply.set_cookies);
+  const { reward, terminated, ...answer } = readReply(reply, { schema: StepAnswer, at });
+  const cookies = cookiesOf(session.cookies, { reply, at });
   if (saysNoEpisode(answer) || isOtherSession(session.cookies, cookies)) throw lostBy(reply, at);
   const steps = session.steps + 1;
   return {
@@ -189,14 +198,11 @@ function checkNotAsked({ step_idempotency }: SessionState, { was_asked }: StepCo
   });
 }
 
-function parse<T extends z.ZodType>(
-  schema: T,
-  { reply, at }: { reply: Reply; at: string },
-): z.infer<T> {
-  const input = parseJson(reply, at);
-  const parsed = schema.safeParse(input);
-  if (parsed.success) return parsed.data;
-  throw rejectedFields({ subject: `${reply.request} answered`, at, error: parsed.error, input });
+function cookiesOf(before: Cookies, { reply, at }: { reply: Reply; at: string }): Cookies {
+  const cookies = mergeCookies(before, reply.set_cookies);
+  const problem = cookiesProblem(cookies);
+  if (problem === null) return cookies;
+  throw rejected({ subject: `${reply.request} answered`, at, problems: [problem] });
 }
 
 const lostBy = ({ request }: Reply, at: string): Fault =>

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { Duration } from '../../model/durations.js';
 import { BaseUrl } from '../base-url.js';
+import { MAX_ANSWER, MaxAnswer } from '../size.js';
 import { STEP_QUEUE } from '../step-queue.js';
 
 export const GymnasiumSettings = z.strictObject({
@@ -9,6 +10,8 @@ export const GymnasiumSettings = z.strictObject({
   url: BaseUrl,
   /** For one call, from connecting to the last byte of the answer. */
   timeout: Duration.default('5m'),
+  /** Of one answer. */
+  max_answer: MaxAnswer.default(MAX_ANSWER),
   /** Steps of one rollout: the last of them truncates it (upstream: the agent's `max_steps`). */
   max_steps: z.int().positive().default(10),
   ...STEP_QUEUE,

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import type { EnvironmentMessage, Metadata } from '../environment.js';
 import { SESSION_KEY, withoutSession } from '../../model/session.js';
+import { recordOf } from '../../model/untrusted.js';
 
 /** Bodies and answers of Gym's `/reset` and `/step` (`resources_servers/gymnasium/base.py`, `nemo_gym/openai_utils.py`). */
 
@@ -9,7 +10,7 @@ import { SESSION_KEY, withoutSession } from '../../model/session.js';
 export const SessionState = z.strictObject({
   /** `<rollout_id>/begin-<life>` */
   id: z.string(),
-  cookies: z.record(z.string(), z.string()),
+  cookies: recordOf(z.string()),
   /** Messages of the sample's own prompt: what stands behind them is the session's. */
   prompt_messages: z.int(),
   /** Steps so far. */
@@ -64,7 +65,17 @@ export function responseOf(text: string, { id, row }: { id: string; row: Metadat
   };
 }
 
-const Info = z.record(z.string(), z.unknown()).nullish();
+const MAX_TOOL_OUTPUTS = 1024;
+
+const Info = recordOf(z.unknown())
+  .refine(
+    ({ tool_outputs: outputs }) => !Array.isArray(outputs) || outputs.length <= MAX_TOOL_OUTPUTS,
+    {
+      error: `expected at most ${MAX_TOOL_OUTPUTS} tool outputs, got more`,
+      path: ['tool_outputs'],
+    },
+  )
+  .nullish();
 
 export const ResetAnswer = z.looseObject({ observation: z.string().nullish(), info: Info });
 export type ResetAnswer = z.infer<typeof ResetAnswer>;

@@ -1,7 +1,9 @@
 import { toMs } from '../../model/workflow-safe/durations.js';
+import type { Allowance } from '../../platform/allowance.js';
 import { returnOf, turnsOf } from '../each-sample.js';
 import type { Environment, FinishedRollouts } from '../environment.js';
 import { createHttpCall } from '../http-call.js';
+import { bytesOf } from '../size.js';
 import { createPlainScore, createVllmScore } from './scoring.js';
 import type { RewardModelSettings } from './settings.js';
 
@@ -11,21 +13,26 @@ import type { RewardModelSettings } from './settings.js';
  * request is the step's, since scoring again what was scored before must give the same row.
  */
 export function createRewardModel(
-  { url, protocol, model, timeout }: RewardModelSettings,
-  { api_key }: { api_key: string | null },
+  { url, protocol, model, timeout, max_answer }: RewardModelSettings,
+  { api_key, answers }: { api_key: string | null; answers?: Allowance },
 ): Environment {
   const at = url.replace(/\/+$/, '');
-  const { send: call, close } = createHttpCall({ url: at, timeout_ms: toMs(timeout) });
+  const { send: call, close } = createHttpCall({
+    url: at,
+    timeout_ms: toMs(timeout),
+    max_answer_bytes: bytesOf(max_answer),
+    ...(answers && { answers }),
+  });
   const isVllm = protocol === 'vllm';
   const score = isVllm ? createVllmScore({ call, at, model }) : createPlainScore({ call, at });
   const authorization = api_key === null ? {} : { authorization: `Bearer ${api_key}` };
   return {
     in_process: false,
 
-    async step(input, { idempotency_key, signal }) {
+    async step(input, { idempotency_key, signal, share }) {
       const turns = turnsOf('reward model', input);
       const headers = { ...authorization, 'idempotency-key': idempotency_key };
-      const scores = await score(input.message_log_batch, { headers, signal });
+      const scores = await score(input.message_log_batch, { headers, signal, share });
       return returnOf(
         turns.map(({ log }, i) => ({
           content: `Environment: ${scores[i]}`,

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { Duration } from '../../model/durations.js';
 import { BaseUrl } from '../base-url.js';
+import { MAX_ANSWER, MaxAnswer } from '../size.js';
 import { STEP_QUEUE } from '../step-queue.js';
 
 export const RewardModelSettings = z.strictObject({
@@ -12,6 +13,8 @@ export const RewardModelSettings = z.strictObject({
   model: z.string().min(1).nullable().default(null),
   /** For one request, from connecting to the last byte of the answer. */
   timeout: Duration.default('5m'),
+  /** Of one answer. */
+  max_answer: MaxAnswer.default(MAX_ANSWER),
   /** Secrets are named, never written: the variable of the bearer token. */
   api_key_env: z.string().min(1).nullable().default(null),
   ...STEP_QUEUE,

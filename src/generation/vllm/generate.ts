@@ -1,5 +1,6 @@
 import type { GenerateContext, GenerationEnd, GenerationRequest } from '../generation-service.js';
-import { withController, type Http } from './http.js';
+import { withController } from '../../platform/abort.js';
+import type { Http } from './http.js';
 import { assemble, finishStream, startStream, type StreamState } from './stream-assembler.js';
 import { startWatchdog, type Watchdog } from './watchdog.js';
 import { isContextOverflow, unavailableFault, wireFault, type CallSite } from './wire-faults.js';
@@ -89,11 +90,11 @@ async function receive(chunks: AsyncIterator<unknown>, attempt: Attempt): Promis
     const next = await nextChunk(chunks, { site: attempt.site, state });
     if (next === null) break;
     const step = assemble(state, next.value);
-    state = step.state;
-    if (state.token_count > 0) {
+    if (step.state.token_count > state.token_count) {
       first_at ??= performance.now();
       watchdog.arrived();
     }
+    state = step.state;
     if (step.delta !== null) context.onDelta(step.delta);
   }
   // The `openai` package ends its loop without a word when the request is aborted.

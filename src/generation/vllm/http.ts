@@ -1,9 +1,14 @@
 import OpenAI, { type ClientOptions } from 'openai';
-import { Agent, fetch as undiciFetch, request, Response as UndiciResponse } from 'undici';
-import type { RequestInit as UndiciRequestInit } from 'undici';
+import { Response } from 'undici';
+import type { Allowance } from '../../platform/allowance.js';
+import { createAllowance, withShare } from '../../platform/allowance.js';
+import type { Answer, EventFetch, HttpClient } from '../../platform/http/client.js';
+import { createHttpClient, MAX_ANSWER_BYTES } from '../../platform/http/client.js';
+import type { StreamBounds } from '../../platform/http/event-stream.js';
+import { httpFailureIn } from '../../platform/http/failure.js';
 import type { GenerationRequest } from '../generation-service.js';
 import { completionBody } from './completion-body.js';
-import { readServerError, unavailableFault, wireFault, type CallSite } from './wire-faults.js';
+import { readServerError, wireFault, type CallSite } from './wire-faults.js';
 
 type Fetch = NonNullable<ClientOptions['fetch']>;
 
@@ -11,13 +16,13 @@ type Fetch = NonNullable<ClientOptions['fetch']>;
 const NO_TIMEOUT_MS = 2_147_483_647;
 
 /** uvicorn closes idle connections after 5 s: ours must be gone before, also on a busy machine, or a request meets a reset. */
-const AGENT_OPTIONS = {
-  pipelining: 1,
-  headersTimeout: 0,
-  bodyTimeout: 0,
-  keepAliveTimeout: 2000,
-  connect: { timeout: 3000 },
-} as const;
+const CLIENT_OPTIONS = { connect_timeout_ms: 3000, keep_alive_ms: 2000 } as const;
+
+/**
+ * A token is some 350 bytes on the wire, a prompt's echo 7 bytes an id, a proxy's keep-alive comment 20: a stream that
+ * has ten times as much is no generation.
+ */
+const STREAM_BYTES = { token: 4096, prompt_id: 32, others: 2 ** 20 } as const;
 
 export interface HttpOptions {
   /** One replica; ends in `/v1`. */
@@ -25,6 +30,10 @@ export interface HttpOptions {
   api_key: string | null;
   /** At most so many connections for completions; none is set by default, since workers bound their generations. */
   connections?: number;
+  /** Bytes of an answer, and of one event of a stream. */
+  max_answer_bytes?: number;
+  /** What the large answers of all replicas share. */
+  answers?: Allowance;
 }
 
 interface HttpCall {
@@ -36,11 +45,7 @@ interface HttpCall {
   signal: AbortSignal;
 }
 
-export interface HttpReply {
-  status: number;
-  text: string;
-  header: (name: string) => string | null;
-}
+export type HttpReply = Pick<Answer, 'status' | 'text' | 'header'>;
 
 export interface Http {
   /** The parsed events of the stream. Rejects with errors of the `openai` package. */
@@ -48,17 +53,18 @@ export interface Http {
     completion: GenerationRequest,
     signal: AbortSignal,
   ) => Promise<AsyncIterable<unknown>>;
-  /** One small exchange with its own deadline, whatever the status. Throws `GenerationUnavailable`, or the signal's reason. */
+  /** One small exchange with its own deadline, whatever the status. Throws `GenerationUnavailable`, `ProtocolError`, or the signal's reason. */
   call: (call: HttpCall) => Promise<HttpReply>;
   /** Drops all connections; a request in flight fails. */
   close: () => Promise<void>;
 }
 
 /** Clients live as long as the replica: made once, never per request. */
-export function createHttp({ base_url, api_key, connections }: HttpOptions): Http {
-  const completions = new Agent({ ...AGENT_OPTIONS, connections: connections ?? null });
+export function createHttp(options: HttpOptions): Http {
+  const { base_url, api_key, connections, max_answer_bytes = MAX_ANSWER_BYTES } = options;
+  const completions = createHttpClient({ ...CLIENT_OPTIONS, connections: connections ?? null });
   // A pool of its own: a question about health must not queue behind generations.
-  const control = new Agent(AGENT_OPTIONS);
+  const control = createHttpClient(CLIENT_OPTIONS);
   const client = new OpenAI({
     baseURL: base_url,
     apiKey: api_key ?? 'EMPTY',
@@ -78,88 +84,69 @@ export function createHttp({ base_url, api_key, connections }: HttpOptions): Htt
         body: completionBody(completion),
         stream: true,
         signal,
+        // The package hands on to `fetch` what it does not know itself.
+        fetchOptions: { bounds: boundsOf(completion, max_answer_bytes) } as object,
         headers: {
           'X-Request-Id': completion.request_id,
           'X-Session-ID': completion.session_id,
         },
       }),
-    call: createCall({ base_url, api_key, agent: control }),
+    call: createCall({ ...options, max_answer_bytes }, control),
     close: async () => {
-      await Promise.all([completions.destroy(), control.destroy()]);
+      await Promise.all([completions.close(), control.close()]);
     },
   };
 }
 
-/**
- * undici's own fetch, since an Agent works only with the version it comes with. The `openai` package reads nothing but
- * `body.error` of a refusal and loses every other shape: all are brought to that one.
- */
-function fetchThrough(dispatcher: Agent): Fetch {
-  const throughAgent = async (url: string, init: UndiciRequestInit): Promise<UndiciResponse> => {
-    const response = await undiciFetch(url, { ...init, dispatcher });
-    if (response.ok) return response;
-    const error = readServerError(await response.text());
-    return new UndiciResponse(JSON.stringify({ error }), {
-      status: response.status,
-      headers: response.headers,
-    });
-  };
-  // The package asks for the DOM's types; undici's classes do what it uses of them.
-  return throughAgent as unknown as Fetch;
+function boundsOf(
+  { max_tokens, prompt_ids }: GenerationRequest,
+  max_answer_bytes: number,
+): StreamBounds {
+  const { token, prompt_id, others } = STREAM_BYTES;
+  const max_bytes = max_tokens * token + prompt_ids.length * prompt_id + others;
+  return { max_bytes, max_event_bytes: Math.min(max_bytes, max_answer_bytes) };
 }
 
-function createCall(to: { base_url: string; api_key: string | null; agent: Agent }): Http['call'] {
-  const root = serverRoot(to.base_url);
+/** The `openai` package reads nothing but `body.error` of a refusal and loses every other shape: all are brought to that one. */
+function fetchThrough({ fetch }: Pick<HttpClient, 'fetch'>): Fetch {
+  const throughClient = async (url: string, init: EventFetch): Promise<Response> => {
+    const response = await fetch(url, init);
+    if (response.ok) return response;
+    const error = readServerError(await response.text());
+    const { status, headers } = response;
+    return new Response(JSON.stringify({ error }), { status, headers });
+  };
+  // The package asks for the DOM's types; undici's classes do what it uses of them.
+  return throughClient as unknown as Fetch;
+}
+
+function createCall(
+  {
+    base_url,
+    api_key,
+    max_answer_bytes: max_bytes,
+    answers = createAllowance(0),
+  }: HttpOptions & { max_answer_bytes: number },
+  { exchange }: Pick<HttpClient, 'exchange'>,
+): Http['call'] {
+  const root = serverRoot(base_url);
   const headers = {
     'content-type': 'application/json',
-    ...(to.api_key !== null && { authorization: `Bearer ${to.api_key}` }),
+    ...(api_key !== null && { authorization: `Bearer ${api_key}` }),
   };
-  return ({ method, path, body, timeout_ms, signal }) =>
-    withController(signal, async (controller) => {
-      const site: CallSite = { replica: to.base_url, call: `${method} ${path}` };
-      const timer = setTimeout(() => {
-        controller.abort(unavailableFault(`no answer within ${timeout_ms / 1000} s`, site));
-      }, timeout_ms);
-      try {
-        const reply = await request(`${root}${path}`, {
-          method,
-          headers,
-          body: body === undefined ? null : JSON.stringify(body),
-          dispatcher: to.agent,
-          signal: controller.signal,
-        });
-        const text = await reply.body.text();
-        const header = (name: string): string | null => [reply.headers[name]].flat()[0] ?? null;
-        return { status: reply.statusCode, text, header };
-      } catch (error) {
-        controller.signal.throwIfAborted();
-        throw wireFault(error, site);
-      } finally {
-        clearTimeout(timer);
-      }
-    });
+  return async ({ path, body, ...call }) => {
+    const site: CallSite = { replica: base_url, call: `${call.method} ${path}` };
+    const url = `${root}${path}`;
+    const sent = body === undefined ? null : JSON.stringify(body);
+    try {
+      return await withShare(answers, (share) =>
+        exchange({ ...call, url, headers, body: sent, max_bytes, share }),
+      );
+    } catch (error) {
+      throw httpFailureIn(error) === null ? error : wireFault(error, site);
+    }
+  };
 }
 
 /** Tokeniser, health and control routes are below the root, not below `/v1`. */
 const serverRoot = (baseUrl: string): string => baseUrl.replace(/\/v1\/?$/, '');
-
-/**
- * Runs one request under a controller of its own that follows `signal`. The `openai` package leaves its listeners on the
- * signal it is given, so a signal that outlives requests must never reach it.
- */
-export async function withController<T>(
-  signal: AbortSignal,
-  run: (controller: AbortController) => Promise<T>,
-): Promise<T> {
-  signal.throwIfAborted();
-  const controller = new AbortController();
-  const follow = (): void => {
-    controller.abort(signal.reason);
-  };
-  signal.addEventListener('abort', follow, { once: true });
-  try {
-    return await run(controller);
-  } finally {
-    signal.removeEventListener('abort', follow);
-  }
-}

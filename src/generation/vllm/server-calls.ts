@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { problemsOf } from '../../model/problems.js';
+import { TokenIds } from '../../model/untrusted.js';
 import type { GenerationService, ServiceDescription } from '../generation-service.js';
 import type { Http, HttpReply } from './http.js';
 import { protocolFault, readServerError, refusalFault, unavailableFault } from './wire-faults.js';
@@ -9,16 +10,25 @@ import type { CallSite, Refusal } from './wire-faults.js';
 const CONTROL_TIMEOUT_MS = 3000;
 const PAUSE_QUESTION_TIMEOUT_MS = 5000;
 
-const TokenIds = z.array(z.number().int().nonnegative());
 /** Captures 091, 093; `count` and the other fields say nothing more. */
 const TokenizeReply = z.object({ tokens: TokenIds });
 /** Capture 098. */
 const DetokenizeReply = z.object({ prompt: z.string() });
+/** Adapters count. */
+const MAX_MODELS = 10_000;
+
 /** Captures 102 and 227: an adapter has no `max_model_len`. */
 const ModelsReply = z.object({
   data: z
-    .array(z.object({ id: z.string(), max_model_len: z.number().nullish() }))
-    .min(1, 'expected at least one model'),
+    .custom<unknown[]>(
+      (data) => !Array.isArray(data) || data.length <= MAX_MODELS,
+      `expected at most ${MAX_MODELS} models, got more`,
+    )
+    .pipe(
+      z
+        .array(z.object({ id: z.string(), max_model_len: z.number().nullish() }))
+        .min(1, 'expected at least one model'),
+    ),
 });
 const VersionReply = z.object({ version: z.string() });
 /** `GET /weight_info`, from vLLM 0.27 on, in development mode. */

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { Fault } from '../../model/faults.js';
-import { problemsOf } from '../../model/problems.js';
+import { preview, problemsOf } from '../../model/problems.js';
 import type { Finish } from '../../model/journal.js';
+import { TokenIds } from '../../model/untrusted.js';
 import type { Delta } from '../generation-service.js';
 
 /** Rounding noise that a logprob may be above 0 by; it is stored as 0. */
@@ -17,16 +18,20 @@ type Usage = z.infer<typeof Usage>;
 
 /**
  * One event of a `/v1/completions` stream. Fields that are not read are dropped: they differ between versions.
- * The prompt echo is only known to be an array, because comparing it with what was sent proves its elements too.
+ * The prompt echo and the logprobs are only known to be arrays: what compares and checks them proves their elements too.
  */
 const CompletionChunk = z.object({
   choices: z.array(
     z.object({
       index: z.number(),
       text: z.string(),
-      token_ids: z.array(z.number().int().nonnegative()).nullish(),
+      token_ids: TokenIds.nullish(),
       prompt_token_ids: z.custom<readonly unknown[]>(Array.isArray, 'expected an array').nullish(),
-      logprobs: z.object({ token_logprobs: z.array(z.number().nullable()) }).nullish(),
+      logprobs: z
+        .object({
+          token_logprobs: z.custom<readonly unknown[]>(Array.isArray, 'expected an array'),
+        })
+        .nullish(),
       finish_reason: z.string().nullish(),
       stop_reason: z.union([z.string(), z.number()]).nullish(),
     }),
@@ -76,6 +81,8 @@ export function assemble(
   state: StreamState,
   chunk: unknown,
 ): { state: StreamState; delta: Delta | null } {
+  const count = choicesOf(chunk);
+  if (count > 1) throw violation(state.sent, `expected one choice, got ${count}`);
   const parsed = CompletionChunk.safeParse(chunk);
   if (!parsed.success) throw malformed(state.sent, { error: parsed.error, chunk });
   const { choices, usage } = parsed.data;
@@ -83,10 +90,13 @@ export function assemble(
   if (choice === undefined) {
     return { state: usage == null ? state : { ...state, usage }, delta: null };
   }
-  if (choices.length > 1) {
-    throw violation(state.sent, `expected one choice, got ${choices.length}`);
-  }
   return takeChoice(state, { choice, usage: usage ?? state.usage });
+}
+
+/** First: of a million wrong ones zod makes a million reports. */
+function choicesOf(chunk: unknown): number {
+  const { choices } = Object(chunk) as { choices?: unknown };
+  return Array.isArray(choices) ? choices.length : 0;
 }
 
 function takeChoice(
@@ -141,13 +151,13 @@ function checkedLogprobs(state: StreamState, choice: Choice): number[] {
     throw violation(state.sent, `expected ${count} logprobs for ${count} ids, got ${what}`);
   }
   return got.map((logprob, i) => {
-    if (logprob === null || logprob > LOGPROB_NOISE || logprob <= MINUS_INFINITY) {
-      throw violation(
-        state.sent,
-        `logprob of token ${state.token_count + i}: expected a number from ${MINUS_INFINITY} (excluded) to 0, got ${logprob ?? 'null'}`,
-      );
+    if (typeof logprob === 'number' && logprob <= LOGPROB_NOISE && logprob > MINUS_INFINITY) {
+      return logprob < 0 ? logprob : 0;
     }
-    return logprob < 0 ? logprob : 0;
+    throw violation(
+      state.sent,
+      `logprob of token ${state.token_count + i}: expected a number from ${MINUS_INFINITY} (excluded) to 0, got ${preview(logprob)}`,
+    );
   });
 }
 

@@ -7,7 +7,7 @@ const CALL_TIMEOUT_MS = 60_000;
 
 export interface VllmServiceOptions extends HttpOptions {
   first_token_timeout_ms: number;
-  /** Between two chunks. */
+  /** Between two tokens. */
   idle_timeout_ms: number;
   /** For one `renderChat`, `tokenize` or `detokenize`; default 60 s. */
   call_timeout_ms?: number;

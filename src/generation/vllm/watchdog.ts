@@ -5,7 +5,7 @@ const LONGEST_LOOK_MS = 5000;
 interface WatchdogOptions {
   /** From sending the request to its first token. */
   first_token_timeout_ms: number;
-  /** Between chunks, once tokens have begun. */
+  /** Between tokens, once they have begun. */
   idle_timeout_ms: number;
   /** While the engine says that it is paused, neither limit runs. Never throws. */
   isPaused: () => Promise<boolean>;
@@ -14,14 +14,16 @@ interface WatchdogOptions {
 }
 
 export interface Watchdog {
-  /** Called for each chunk from the first token on. */
+  /** Called for each chunk that brings tokens. */
   arrived: () => void;
   stop: () => void;
 }
 
 /**
- * Neither the `openai` package nor `undici` ends a stream that has gone quiet. A chunk costs one clock reading here:
- * the timer is not moved, it looks at the clock when it fires. It fires several times within a limit: a pause that is
+ * Neither the `openai` package nor `undici` ends a stream that has gone quiet. Tokens alone end a silence: comments by
+ * which proxies keep a connection open are legitimate for as long as the first token may take, and chunks without
+ * tokens are no progress either, or an engine could hold a rollout for ever. A chunk costs one clock reading here: the
+ * timer is not moved, it looks at the clock when it fires. It fires several times within a limit: a pause that is
  * over when the limit passes must have been seen before.
  */
 export function startWatchdog(options: WatchdogOptions): Watchdog {
@@ -58,7 +60,7 @@ export function startWatchdog(options: WatchdogOptions): Watchdog {
       } else if (left() <= 0) {
         stop();
         options.expire(
-          `${started ? 'idle timeout: no chunk' : 'first-token timeout: no token'} for ${limit() / 1000} s`,
+          `${started ? 'idle timeout: no token' : 'first-token timeout: no token'} for ${limit() / 1000} s`,
         );
         return;
       }

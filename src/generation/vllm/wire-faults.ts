@@ -1,7 +1,9 @@
 import { APIConnectionError, APIConnectionTimeoutError, APIError } from 'openai';
-import { describeError, Fault } from '../../model/faults.js';
+import { Fault } from '../../model/faults.js';
+import { shortened } from '../../platform/errors.js';
+import { brokenBy, httpFailureIn } from '../../platform/http/failure.js';
+import { retryAfterMs } from '../../platform/http/retry-after.js';
 
-const MAX_RETRY_AFTER_MS = 60_000;
 /** A proxy's error page must not fill a history. */
 const MAX_MESSAGE = 2000;
 
@@ -36,7 +38,7 @@ export function readServerError(raw: string): ServerError {
   const said = [error['message'], body['detail'], body['error']].find((text) => text != null);
   const message = said === undefined ? raw.trim() || '(no body)' : asText(said);
   return {
-    message: message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE)}…` : message,
+    message: shortened(message, MAX_MESSAGE),
     param: typeof error['param'] === 'string' ? error['param'] : null,
   };
 }
@@ -82,7 +84,7 @@ export function refusalFault(refusal: Refusal, site: CallSite): Fault {
   if (status < 500 && status !== 408 && status !== 429) {
     return new Fault({ type: 'GenerationRejected', message, at: site.replica });
   }
-  const wait = retryAfterMs(refusal);
+  const wait = retryAfterMs(refusal.header);
   return new Fault({
     type: 'GenerationUnavailable',
     message,
@@ -91,46 +93,37 @@ export function refusalFault(refusal: Refusal, site: CallSite): Fault {
   });
 }
 
-function retryAfterMs({ header }: Refusal): number | null {
-  const asked = (name: string, unit: number): number =>
-    Number.parseFloat(header(name) ?? '') * unit;
-  const wait = [asked('retry-after-ms', 1), asked('retry-after', 1000)].find((ms) => ms >= 0);
-  return wait === undefined ? null : Math.min(wait, MAX_RETRY_AFTER_MS);
-}
-
 /**
- * The fault behind what the `openai` package or `undici` threw: a refusal by its status, JSON that does not parse as a
- * `ProtocolError`, all else (refused, reset, DNS, a body cut short, an error inside the stream) as `GenerationUnavailable`.
+ * The fault behind what the `openai` package or the HTTP client threw: a refusal by its status, an answer that is too
+ * large or no JSON as a `ProtocolError`, all else (refused, reset, late, a body cut short, an error inside the stream) as
+ * `GenerationUnavailable`.
  */
 export function wireFault(error: unknown, site: CallSite): Fault {
   const refusal = refusalOf(error);
   if (refusal !== null) return refusalFault(refusal, site);
-  if (error instanceof SyntaxError) {
-    const message = prefixed(site, `expected JSON, got text that is none: ${error.message}`);
-    return new Fault({ type: 'ProtocolError', message, at: site.replica });
+  const failure = httpFailureIn(error);
+  if (failure?.kind === 'too_large' || failure?.kind === 'unreadable') {
+    return protocolFault(failure.message, site);
   }
+  // Without the parser's text, which quotes some characters from the middle of what may be a secret.
+  if (error instanceof SyntaxError)
+    return protocolFault('expected JSON, got text that is none', site);
   const inBand = error instanceof APIError && !(error instanceof APIConnectionError);
+  const what = inBand
+    ? `error inside the stream: ${shortened(error.message, MAX_MESSAGE)}`
+    : connectionReason(error);
   return new Fault({
     type: 'GenerationUnavailable',
-    message: prefixed(
-      site,
-      inBand ? `error inside the stream: ${error.message}` : connectionReason(error),
-    ),
+    message: prefixed(site, what),
     at: site.replica,
     cause: error,
   });
 }
 
-/** With the system's code: the error of a name with several addresses (`localhost`) has no text of its own. */
 function connectionReason(error: unknown): string {
-  // The package drops the cause of this one: our Agent's limit on connecting, or the system's.
+  // The package drops the cause of this one: our limit on connecting, or the system's.
   if (error instanceof APIConnectionTimeoutError) return 'connecting timed out';
-  const text = describeError(error);
-  for (let e = error; e instanceof Error; e = e.cause) {
-    const { code } = e as NodeJS.ErrnoException;
-    if (code !== undefined && !text.includes(code)) return `${text} (${code})`;
-  }
-  return text;
+  return brokenBy(error).message;
 }
 
 /** What only we can say: a limit of ours has passed, or the server calls itself unhealthy. */

@@ -1,6 +1,7 @@
 import { LosslessNumber } from 'lossless-json';
 import type { Json, JsonObject } from '../../platform/json/lossless.js';
 import { floatText } from '../../platform/python/numbers.js';
+import { nameProblem } from '../../model/untrusted.js';
 
 /**
  * A value of Hydra's override grammar: `4`, `1e-3`, `true`, `null`, text with or without quotes, `[a, b]`, `{a: 2, _default: 1}`,
@@ -61,7 +62,10 @@ function readObject(reader: Reader): JsonObject {
   for (;;) {
     const key = readElement(reader, ':');
     expect(reader, ':');
-    object[keyText(key)] = readElement(reader, '}');
+    const name = keyText(key);
+    const problem = nameProblem(name);
+    if (problem !== null) throw new Error(`${reader.text}: ${problem}`);
+    object[name] = readElement(reader, '}');
     if (takes(reader, '}')) return object;
     expect(reader, ',');
   }

@@ -2,6 +2,7 @@ import { isLosslessNumber } from 'lossless-json';
 import { describeError } from '../../model/faults.js';
 import type { Json, JsonObject } from '../../platform/json/lossless.js';
 import { isObject } from '../../platform/json/lossless.js';
+import { nameProblem } from '../../model/untrusted.js';
 import { parseOverrideValue } from './override-value.js';
 
 /** One argument of the form `+key=value`. */
@@ -44,6 +45,9 @@ function readOverride(text: string): Override {
   }
   const path = key.split('.');
   if (path.includes('')) throw new Error(`${text}: key ${key} has an empty part`);
+  for (const problem of path.map(nameProblem)) {
+    if (problem !== null) throw new Error(`${text}: key ${key}: ${problem}`);
+  }
   try {
     return { text, path, value: parseOverrideValue(text.slice(equals + 1)), force: signs === '++' };
   } catch (error) {

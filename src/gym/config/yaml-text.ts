@@ -4,6 +4,8 @@ import type { Document, Node, Scalar } from 'yaml';
 import type { Json, JsonObject } from '../../platform/json/lossless.js';
 import { floatText } from '../../platform/python/numbers.js';
 import { strOf } from '../../platform/python/repr.js';
+import { describeError } from '../../platform/errors.js';
+import { nameProblem } from '../../model/untrusted.js';
 
 /**
  * YAML as PyYAML with OmegaConf's loader reads it (YAML 1.1: `yes` is true, `1e-3` a float, dates are text), with numbers that keep
@@ -26,7 +28,11 @@ export function parseYaml(text: string, file: string): Json {
       `Malformed YAML in '${file}' at line ${line}, column ${col}: ${problem.message}`,
     );
   }
-  return jsonOf(document.contents, document);
+  try {
+    return jsonOf(document.contents, document);
+  } catch (error) {
+    throw new Error(`Malformed YAML in '${file}': ${describeError(error)}`, { cause: error });
+  }
 }
 
 function jsonOf(node: unknown, document: Document): Json {
@@ -37,6 +43,8 @@ function jsonOf(node: unknown, document: Document): Json {
   const object: JsonObject = {};
   for (const { key, value } of node.items) {
     const name = keyOf(key as Node, document);
+    const problem = nameProblem(name);
+    if (problem !== null) throw new Error(problem);
     // `<<: *base`: what the mapping says itself stands.
     if (name === '<<') mergeInto(object, jsonOf(value, document));
     else object[name] = jsonOf(value, document);

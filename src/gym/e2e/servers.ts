@@ -1,8 +1,8 @@
 import { setMaxListeners } from 'node:events';
 import { createHeadServer } from '../../environments/gym-agent/head-server.js';
-import { createHttpCall } from '../../environments/http-call.js';
 import { Fault } from '../../model/faults.js';
 import type { Json } from '../../platform/json/lossless.js';
+import { createHttpClient, MAX_ANSWER_BYTES } from '../../platform/http/client.js';
 import { isServer } from '../config/known-keys.js';
 
 const PROBE_TIMEOUT_MS = 10_000;
@@ -71,14 +71,19 @@ export async function lookAtServers({
 }
 
 async function answers(url: string, signal: AbortSignal): Promise<boolean> {
-  const { send, close } = createHttpCall({ url, timeout_ms: PROBE_TIMEOUT_MS, keep_alive: false });
+  const client = createHttpClient({ connect_timeout_ms: PROBE_TIMEOUT_MS, keep_alive_ms: 0 });
+  const probe = {
+    method: 'GET',
+    timeout_ms: PROBE_TIMEOUT_MS,
+    max_bytes: MAX_ANSWER_BYTES,
+  } as const;
   try {
-    await send({ method: 'GET', path: '/', signal });
+    await client.exchange({ ...probe, url: `${url}/`, signal });
     return true;
-  } catch (error) {
+  } catch {
     signal.throwIfAborted();
-    return error instanceof Fault && error.status !== null;
+    return false;
   } finally {
-    await close();
+    await client.close();
   }
 }

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
-import { Agent, request, type Dispatcher } from 'undici';
-import { describeError } from '../../model/faults.js';
+import { describeError } from '../../platform/errors.js';
+import { createHttpClient } from '../../platform/http/client.js';
 import { membersOf, objectText, type Members } from '../json-members.js';
 import { usageOf } from './rollout-cells.js';
 
@@ -36,32 +36,24 @@ export interface AgentQuestion {
 export async function askAgent({
   url,
   lines,
-  limits,
+  limits: { timeout_ms, max_bytes },
   signal,
 }: AgentQuestion): Promise<AgentAnswer> {
-  const dispatcher = new Agent({
-    headersTimeout: 0,
-    bodyTimeout: 0,
-    connect: { timeout: CONNECT_TIMEOUT_MS },
-  });
-  const late = AbortSignal.timeout(limits.timeout_ms);
+  const client = createHttpClient({ connect_timeout_ms: CONNECT_TIMEOUT_MS });
   try {
-    const response = await request(`${url}/aggregate_metrics`, {
-      dispatcher,
+    const { status, text } = await client.exchange({
       method: 'POST',
+      url: `${url}/aggregate_metrics`,
       headers: { 'content-type': 'application/json' },
       body: Readable.from(requestText(lines), { objectMode: false }),
-      signal: AbortSignal.any([signal, late]),
+      timeout_ms,
+      max_bytes,
+      signal,
     });
-    return answerOf(await textOf(response, limits));
-  } catch (error) {
-    signal.throwIfAborted();
-    if (late.aborted) {
-      throw new Error(`no answer within ${limits.timeout_ms} ms`, { cause: error });
-    }
-    throw error;
+    if (status < 200 || status >= 300) throw new Error(`it answered ${status}`);
+    return answerOf(text);
   } finally {
-    await dispatcher.destroy();
+    await client.close();
   }
 }
 
@@ -96,23 +88,6 @@ export function strippedLine(line: string): string {
   for (const name of HEAVY) members.delete(name);
   if (usage !== null && usage.size > 0) members.set('response', `{"usage":${objectText(usage)}}`);
   return objectText(members);
-}
-
-async function textOf(
-  { statusCode, body }: Dispatcher.ResponseData,
-  { max_bytes }: AnswerLimits,
-): Promise<string> {
-  // The connection is cut under an answer that nobody reads.
-  body.on('error', () => undefined);
-  if (statusCode < 200 || statusCode >= 300) throw new Error(`it answered ${statusCode}`);
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of body as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > max_bytes) throw new Error(`its answer has more than ${max_bytes} bytes`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
 }
 
 /** Upstream's `AggregateMetrics`, whose parts are each optional; at least one is expected here. */

@@ -49,8 +49,8 @@ export function passMetrics(
   for (const [name, count] of counts) {
     scored.forEach((rollouts, task) => {
       const values = rollouts.map((rollout) => {
-        const value = rollout[name];
-        return value === undefined ? null : Number(value);
+        // A score may be called as what every object has.
+        return Object.hasOwn(rollout, name) ? Number(rollout[name]) : null;
       });
       const answers = tasks[task]?.map((rollout) => rollout[answer_key ?? ''] as Answer);
       count.add(values, answer_key === undefined ? undefined : answers);

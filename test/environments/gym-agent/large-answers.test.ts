@@ -4,8 +4,8 @@ import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AgentsSettings } from '../../../src/environments/gym-agent/agents.js';
 import { createAgents } from '../../../src/environments/gym-agent/agents.js';
-import { createAnswerRoom } from '../../../src/environments/gym-agent/answer-room.js';
 import { Fault } from '../../../src/model/faults.js';
+import { createAllowance } from '../../../src/platform/allowance.js';
 import { answerOf } from '../../fakes/answer-of.js';
 import { eventually } from '../../harness/waiting.js';
 import type { GymAgentServerOptions } from '../../servers/gym-agent-server.js';
@@ -74,11 +74,12 @@ describe('a run', () => {
   });
 
   test('that is aborted while its answer waits for room leaves the line', async (t) => {
-    const room = createAnswerRoom({ bytes: 0 });
-    const leave = await room.enter(1, signal);
+    const answers = createAllowance(0);
+    const other = answers.share();
+    await other.take(1, signal);
     const large = { kind: 'large', bytes: 1_000_000 } as const;
     const server = await serve(t, { rows: { '3-1': [large] } });
-    const agents = agentsOf(t, { answers: room });
+    const agents = agentsOf(t, { answers });
     const controller = new AbortController();
     const request = { url: server.url, body: BODY, attempt: 0, signal: controller.signal };
     const running = answerOf(agents, request);
@@ -88,7 +89,7 @@ describe('a run', () => {
     await sleep(50);
     controller.abort(new Error('enough'));
     await assert.rejects(running, /^Error: enough$/);
-    leave();
-    (await room.enter(1, signal))();
+    other.giveBack();
+    await other.take(1, signal);
   });
 });

@@ -1,0 +1,43 @@
+import { z } from 'zod';
+
+/** Schemas for what others have written: zod alone loses a name, and makes a report of every wrong entry of a long list. */
+
+/** Objects keep every name but this one: zod drops it without a word, and an assignment sets the prototype. */
+const IMPOSSIBLE = '__proto__';
+
+/** What is wrong with the name of a field; null: nothing. */
+export const nameProblem = (name: string): string | null =>
+  name === IMPOSSIBLE ? `expected another name: no object can keep a field ${IMPOSSIBLE}` : null;
+
+const refuseImpossible = (input: unknown, context: z.RefinementCtx): unknown => {
+  if (typeof input === 'object' && input !== null && Object.hasOwn(input, IMPOSSIBLE)) {
+    const message = nameProblem(IMPOSSIBLE) ?? '';
+    // Without the value, which may be long: "got" keeps the report from quoting it.
+    context.addIssue({ code: 'custom', path: [IMPOSSIBLE], message: `${message}, got one` });
+  }
+  return input;
+};
+
+/** An object schema that takes unknown fields, but none that would be lost. */
+export const withPossibleNames = <T extends z.ZodType>(
+  schema: T,
+): z.ZodType<z.output<T>, z.input<T>> =>
+  z.preprocess(refuseImpossible, schema) as unknown as z.ZodType<z.output<T>, z.input<T>>;
+
+export const recordOf = <T extends z.ZodType>(values: T) =>
+  withPossibleNames(z.record(z.string(), values));
+
+/** A list of numbers of any length; its first wrong entry alone is reported. `expected` says what an entry is. */
+const numbersOf = (
+  holds: (value: number) => boolean,
+  { expected }: { expected: string },
+): z.ZodType<number[]> =>
+  z.custom<unknown[]>(Array.isArray, 'expected array').superRefine((list, context) => {
+    const wrong = list.findIndex((entry) => typeof entry !== 'number' || !holds(entry));
+    if (wrong !== -1) context.addIssue({ code: 'custom', path: [wrong], message: expected });
+  }) as z.ZodType as z.ZodType<number[]>;
+
+export const TokenIds = numbersOf((id) => Number.isInteger(id) && id >= 0, {
+  expected: 'expected int, 0 or more',
+});
+export const FiniteNumbers = numbersOf(Number.isFinite, { expected: 'expected number' });

@@ -1,0 +1,191 @@
+import type { Readable } from 'node:stream';
+import { ReadableStream } from 'node:stream/web';
+import { Agent, request, Response } from 'undici';
+import { withController } from '../abort.js';
+import type { Share } from '../allowance.js';
+import { shortened } from '../errors.js';
+import { withoutSecrets, withoutSecretsIfCut } from '../secrets.js';
+import { decoded, errorText, wholeText, type Pace } from './body.js';
+import { eventsOf, type StreamBounds } from './event-stream.js';
+import { brokenBy, HttpFailure } from './failure.js';
+
+/**
+ * The one way to speak HTTP: every exchange has a deadline or a signal and a bounded answer, no redirect is followed, and
+ * no answer brings back a secret of this process. What a status means is for its callers to say.
+ */
+export interface HttpClient {
+  exchange: (exchange: Exchange) => Promise<Answer>;
+  /** For clients that read streams of events themselves. */
+  fetch: (url: string, init: EventFetch) => Promise<Response>;
+  /** Drops all connections; what is in flight fails. */
+  close: () => Promise<void>;
+}
+
+/** Of an answer, where nothing else is set. */
+export const MAX_ANSWER_BYTES = 16 * 2 ** 20;
+
+export interface HttpClientOptions {
+  connect_timeout_ms: number;
+  /**
+   * How long an idle connection is kept. 0: one for each exchange, where a connection that the server has just closed
+   * must not be mistaken for one that broke.
+   */
+  keep_alive_ms?: number;
+  /** At most so many connections to one origin; null: any number. */
+  connections?: number | null;
+  pace?: Pace;
+}
+
+export interface Exchange {
+  method: 'GET' | 'POST';
+  url: string;
+  headers?: Record<string, string>;
+  /** Of a stream, the pieces as they come. */
+  body?: string | Readable | null;
+  /** From connecting to the last byte. */
+  timeout_ms: number;
+  signal: AbortSignal;
+  /** Of an answer with status 2xx, decoded: it is held whole. Of any other, the beginning is kept. */
+  max_bytes: number;
+  /** A large answer takes its bytes from it before it is read. */
+  share?: Share | undefined;
+}
+
+export interface Answer {
+  status: number;
+  /** Of a redirect: where it leads, in words. */
+  text: string;
+  header: (name: string) => string | null;
+  set_cookies: string[];
+}
+
+export interface EventFetch {
+  method: string;
+  headers: Iterable<[string, string]>;
+  body: string;
+  signal: AbortSignal;
+  bounds: StreamBounds;
+}
+
+/** Throws `HttpFailure`, or the reason of the exchange's signal. */
+export function createHttpClient({ pace, ...options }: HttpClientOptions): HttpClient {
+  const { connect_timeout_ms, keep_alive_ms, connections = null } = options;
+  const agent = new Agent({
+    // Deadlines are the exchange's own: the agent's would cut answers of more than five minutes.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    connections,
+    pipelining: keep_alive_ms === 0 ? 0 : 1,
+    ...(keep_alive_ms !== undefined && keep_alive_ms > 0 && { keepAliveTimeout: keep_alive_ms }),
+    connect: { timeout: connect_timeout_ms },
+  });
+  return {
+    exchange: (exchange) => runExchange(exchange, { agent, pace }),
+    fetch: (url, init) => fetchEvents(url, { ...init, agent }),
+    close: () => agent.destroy(),
+  };
+}
+
+async function runExchange(
+  { timeout_ms, signal, max_bytes, share, ...sent }: Exchange,
+  { agent, pace }: { agent: Agent; pace: Pace | undefined },
+): Promise<Answer> {
+  return await withController(signal, async (controller) => {
+    const timer = setTimeout(() => {
+      const within = timeout_ms < 1000 ? `${timeout_ms} ms` : `${timeout_ms / 1000} s`;
+      const message = `no answer within ${within}`;
+      controller.abort(new HttpFailure(message, { kind: 'late' }));
+    }, timeout_ms);
+    try {
+      const response = await open({ ...sent, signal: controller.signal }, agent);
+      const { status, header } = response;
+      const text = isGood(status)
+        ? withoutSecrets(await wholeText(response.body(), { told: response.told, max_bytes, share, controller, pace })) // prettier-ignore
+        : await refusalText(response, sent.url);
+      controller.signal.throwIfAborted();
+      return { status, text, header, set_cookies: response.set_cookies };
+    } catch (error) {
+      controller.signal.throwIfAborted();
+      throw brokenBy(error);
+    } finally {
+      clearTimeout(timer);
+    }
+  });
+}
+
+/** Of a refusal only the status, what it says and when to try again are handed on. */
+async function fetchEvents(
+  url: string,
+  { method, headers, body, signal, bounds, agent }: EventFetch & { agent: Agent },
+): Promise<Response> {
+  const sent = { method: method as Exchange['method'], url, headers: Object.fromEntries(headers) };
+  const response = await open({ ...sent, body, signal }, agent);
+  const { status, header } = response;
+  if (isGood(status)) {
+    return new Response(ReadableStream.from(eventsOf(response.body(), bounds)), {
+      headers: { 'content-type': 'text/event-stream' },
+    });
+  }
+  // What a `Response` cannot have.
+  if (status === 304 || status > 599) {
+    throw new HttpFailure(`answered with status ${status}`, { kind: 'broken' });
+  }
+  const text = await refusalText(response, url);
+  signal.throwIfAborted();
+  const kept = ['retry-after', 'retry-after-ms'].flatMap((name) => {
+    const value = header(name);
+    return value === null ? [] : [[name, value] as [string, string]];
+  });
+  return new Response(text, { status, headers: kept });
+}
+
+/** An answer whose headers have come. */
+interface Opened {
+  status: number;
+  header: Answer['header'];
+  set_cookies: string[];
+  /** Bytes, as its headers announce them; NaN: they do not. */
+  told: number;
+  /** Decoded. Throws where it cannot be. */
+  body: () => Readable;
+}
+
+async function open(
+  { url, headers, ...sent }: Pick<Exchange, 'method' | 'url' | 'headers' | 'body' | 'signal'>,
+  dispatcher: Agent,
+): Promise<Opened> {
+  const response = await request(url, {
+    ...sent,
+    body: sent.body ?? null,
+    // Whatever is encoded all the same is decoded and counted behind that.
+    headers: { 'accept-encoding': 'identity', ...headers },
+    dispatcher,
+  });
+  const header = (name: string): string | null => [response.headers[name]].flat()[0] ?? null;
+  const encoding = header('content-encoding');
+  return {
+    status: response.statusCode,
+    header,
+    set_cookies: [response.headers['set-cookie'] ?? []].flat(),
+    told: encoding === null ? Number(header('content-length') ?? Number.NaN) : Number.NaN,
+    body: () => decoded(response.body, encoding),
+  };
+}
+
+const isGood = (status: number): boolean => status >= 200 && status < 300;
+const isRedirect = (status: number): boolean => status >= 300 && status < 400;
+
+async function refusalText({ status, header, body }: Opened, url: string): Promise<string> {
+  if (isRedirect(status)) {
+    body().destroy();
+    return `a redirect to ${hostOf(header('location'), url)}: redirects are not followed`;
+  }
+  const { text, isWhole } = await errorText(body());
+  return isWhole ? withoutSecrets(text) : withoutSecretsIfCut(text);
+}
+
+/** Not its path and query, which may hold what only the other host may know. */
+function hostOf(location: string | null, url: string): string {
+  if (location === null || !URL.canParse(location, url)) return 'no place that it names';
+  return shortened(new URL(location, url).host, 200);
+}

@@ -1,0 +1,71 @@
+import { describeError } from '../errors.js';
+
+/** Why an exchange has no answer that can be used. */
+export type HttpFailureKind =
+  /** Refused, reset, not found, cut short. */
+  | 'broken'
+  /** The deadline passed. */
+  | 'late'
+  /** A large answer came slower than `SLOWEST` in body.ts. */
+  | 'slow'
+  /** More bytes than are allowed. */
+  | 'too_large'
+  /** In an encoding that was not asked for and is not known. */
+  | 'unreadable';
+
+export class HttpFailure extends Error {
+  override readonly name = 'HttpFailure';
+  readonly kind: HttpFailureKind;
+  /** The system's or undici's, of a connection that broke. */
+  readonly code: string | null;
+
+  constructor(
+    message: string,
+    { kind, code = null, cause }: { kind: HttpFailureKind; code?: string | null; cause?: unknown },
+  ) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.kind = kind;
+    this.code = code;
+  }
+}
+
+/** What a connection threw, with its code: the error of a name with several addresses has no text of its own. */
+export function brokenBy(error: unknown): HttpFailure {
+  if (error instanceof HttpFailure) return error;
+  const text = describeError(error);
+  const code = codeIn(error);
+  const message = code === null || text.includes(code) ? text : `${text} (${code})`;
+  return new HttpFailure(message, { kind: 'broken', code, cause: error });
+}
+
+function codeIn(error: unknown): string | null {
+  // A chain may be a circle.
+  for (let depth = 0, e = error; depth < 4 && e instanceof Error; depth++, e = e.cause) {
+    const { code } = e as NodeJS.ErrnoException;
+    if (typeof code === 'string') return code;
+  }
+  return null;
+}
+
+/** The kit's failure in whatever another package wraps it in. */
+export function httpFailureIn(error: unknown): HttpFailure | null {
+  for (let depth = 0, e = error; depth < 4 && e instanceof Error; depth++, e = e.cause) {
+    if (e instanceof HttpFailure) return e;
+  }
+  return null;
+}
+
+const NEVER_CONNECTED: ReadonlySet<unknown> = new Set([
+  'ECONNREFUSED',
+  'UND_ERR_CONNECT_TIMEOUT',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+]);
+
+/** The code of a connection that was never made; null where something may have been sent. */
+export function neverConnected(error: unknown): string | null {
+  const code = codeIn(error);
+  return NEVER_CONNECTED.has(code) ? code : null;
+}

@@ -1,0 +1,138 @@
+/**
+ * The secrets of this process: API keys and whatever else authenticates it elsewhere. They are learnt where they are
+ * read, and removed from every text that comes from outside and from every fault and log line. Services and proxies
+ * echo the headers of a request in their error pages, and what they say reaches Temporal's history, journals and rows.
+ *
+ * Found are a secret's own text, its forms in JSON, Python, URLs and HTML, and its base64 at any offset (`Basic` sends
+ * name and password so). A service that hides a secret on purpose cannot be stopped: it has the secret.
+ */
+
+/** Shorter values are ordinary words: removing them would spoil the texts around them. */
+const FEWEST_CHARACTERS = 8;
+const REMOVED = '[secret]';
+
+export interface Secrets {
+  keep: (value: string) => void;
+  /** The text without them. */
+  removedFrom: (text: string) => string;
+  /** Of the beginning of a longer text: its end may hold the beginning of a secret, and goes too. */
+  removedFromCut: (text: string) => string;
+}
+
+export function createSecrets(): Secrets {
+  const known = new Set<string>();
+  let pattern: RegExp | null = null;
+  /** Characters of the longest form of any of them. */
+  let longest = 0;
+  const removedFrom = (text: string): string =>
+    pattern === null ? text : text.replace(pattern, REMOVED);
+  return {
+    keep: (value) => {
+      if (value.length < FEWEST_CHARACTERS || known.has(value)) return;
+      known.add(value);
+      const forms = [...known].flatMap(formsOf).sort((a, b) => b.length - a.length);
+      pattern = new RegExp(forms.map(patternOf).join('|'), 'g');
+      longest = Math.max(...forms.map(longestOf));
+    },
+    removedFrom,
+    removedFromCut: (text) => {
+      const rest = removedFrom(text);
+      return rest.slice(0, Math.max(0, rest.length - longest));
+    },
+  };
+}
+
+/** Those of this process. */
+export const {
+  keep: keepSecret,
+  removedFrom: withoutSecrets,
+  removedFromCut: withoutSecretsIfCut,
+} = createSecrets();
+
+/**
+ * The value of a variable that the settings name. Throws where it is not set, is too short to be told from ordinary
+ * text, or is no single printable word, which no header takes.
+ */
+export function readSecret(
+  variable: string,
+  { env, setting }: { env: (variable: string) => string | undefined; setting: string },
+): string {
+  const value = env(variable) ?? '';
+  const expected = `${setting}: expected the environment variable ${variable} to hold the key`;
+  if (value === '') throw new Error(`${expected}, it is not set`);
+  if (!/^[\x21-\x7e]+$/.test(value)) {
+    throw new Error(`${expected}, got one with spaces, line ends or other unprintable characters`);
+  }
+  if (value.length < FEWEST_CHARACTERS) {
+    const why = `a shorter one cannot be kept out of journals and logs; where the service needs no key, leave ${setting} out`;
+    throw new Error(
+      `${expected} of at least ${FEWEST_CHARACTERS} characters, got ${value.length}: ${why}`,
+    );
+  }
+  keepSecret(value);
+  return value;
+}
+
+const formsOf = (secret: string): string[] => [
+  secret,
+  ...[0, 1, 2].map((offset) => base64Within(secret, offset)),
+];
+
+const NAMED: Record<string, string> = {
+  '&': '&amp;',
+  '"': '&quot;',
+  '<': '&lt;',
+  '>': '&gt;',
+  "'": '&apos;',
+};
+/** Letters and digits are the same in every form. */
+const PLAIN = /[A-Za-z0-9]/;
+/** Eight backslashes, then `u00ff`. */
+const LONGEST_ESCAPE = 13;
+
+const patternOf = (form: string): string =>
+  form
+    .split('')
+    .map((character) => (PLAIN.test(character) ? character : escapes(character)))
+    .join('');
+
+const longestOf = (form: string): number =>
+  form
+    .split('')
+    .map((character) => (PLAIN.test(character) ? 1 : LONGEST_ESCAPE))
+    .reduce((sum, characters) => sum + characters, 0);
+
+function escapes(character: string): string {
+  const code = character.charCodeAt(0);
+  const hex = code
+    .toString(16)
+    .padStart(2, '0')
+    .replaceAll(/[a-f]/g, (digit) => `[${digit}${digit.toUpperCase()}]`);
+  const itself = `\\u${code.toString(16).padStart(4, '0')}`;
+  // Base64 for URLs writes + and / otherwise.
+  const same = { '+': '\\-', '/': '_' }[character] ?? '';
+  const named = NAMED[character];
+  // All repetitions are bounded: a text of a million backslashes costs no more than any other.
+  const forms = [
+    character === '\\' ? '\\\\{1,4}' : `\\\\{0,8}[${itself}${same}]`,
+    `%(?:25){0,4}${hex}`,
+    `\\\\{1,8}(?:u00|x)${hex}`,
+    `&#(?:0{0,6}${code}|[xX]0{0,6}${hex});`,
+    ...(named === undefined ? [] : [named]),
+  ];
+  return `(?:${forms.join('|')})`;
+}
+
+const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
+
+/** The base64 digits that a text determines alone where it begins `offset` bytes behind a group of three. */
+function base64Within(text: string, offset: number): string {
+  const bytes = text.split('').map((character) => character.charCodeAt(0) & 0xff);
+  const bits = bytes.map((byte) => byte.toString(2).padStart(8, '0')).join('');
+  const skipped = (6 - ((offset * 8) % 6)) % 6;
+  let digits = '';
+  for (let at = skipped; at + 6 <= bits.length; at += 6) {
+    digits += DIGITS[Number.parseInt(bits.slice(at, at + 6), 2)] ?? '';
+  }
+  return digits;
+}

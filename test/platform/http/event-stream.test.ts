@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { Readable } from 'node:stream';
+import fc from 'fast-check';
+import { eventsOf, type StreamBounds } from '../../../src/platform/http/event-stream.js';
+import { HttpFailure } from '../../../src/platform/http/failure.js';
+
+const BOUNDS: StreamBounds = { max_event_bytes: 2 ** 20, max_bytes: 2 ** 24 };
+
+async function eventsIn(chunks: Iterable<Buffer | string>, bounds = BOUNDS): Promise<string[]> {
+  const body = Readable.from(
+    Array.from(chunks, (chunk) => Buffer.from(chunk)),
+    { objectMode: true },
+  );
+  const events: string[] = [];
+  for await (const event of eventsOf(body, bounds)) events.push(event.toString());
+  return events;
+}
+
+describe('events', () => {
+  test('are the same however the bytes are cut and whichever line ends are used', async () => {
+    const line = fc.constantFrom(
+      'data: {"a":1}',
+      'data:é漢',
+      'event: x',
+      'data',
+      ': comment',
+      'id: 7',
+      '',
+    );
+    const property = fc.asyncProperty(
+      fc.array(line, { maxLength: 30 }),
+      fc.constantFrom('\n', '\r\n', '\r'),
+      fc.array(fc.nat(9), { minLength: 1, maxLength: 40 }),
+      async (lines, end, sizes) => {
+        const bytes = Buffer.from(lines.map((one) => one + end).join(''));
+        const chunks: Buffer[] = [];
+        for (let at = 0, i = 0; at < bytes.length; i++) {
+          const size = 1 + (sizes[i % sizes.length] ?? 0);
+          chunks.push(bytes.subarray(at, at + size));
+          at += size;
+        }
+        const expected: string[] = [];
+        let event: string[] = [];
+        for (const one of lines) {
+          if (one !== '') {
+            if (!one.startsWith(':')) event.push(one);
+            continue;
+          }
+          if (event.some((each) => each.startsWith('data')))
+            expected.push(`${event.join('\n')}\n\n`);
+          event = [];
+        }
+        assert.deepEqual(await eventsIn(chunks), expected);
+      },
+    );
+    await fc.assert(property, { numRuns: 300 });
+  });
+
+  test('end with [DONE], whatever is behind it', async () => {
+    const endless = (function* () {
+      yield 'data: 1\n\ndata: [DONE]\n\ndata: 2\n\n';
+      for (;;) yield ': more\n\n'.repeat(1000);
+    })();
+    const body = Readable.from(endless, { objectMode: true }).map((text: string) => Buffer.from(text)); // prettier-ignore
+    const events: string[] = [];
+    for await (const event of eventsOf(body, BOUNDS)) events.push(event.toString());
+    assert.deepEqual(events, ['data: 1\n\n', 'data: [DONE]\n\n']);
+  });
+});
+
+describe('a stream is refused', () => {
+  const refused = async (
+    chunk: string,
+    bounds: Partial<StreamBounds>,
+  ): Promise<[string, number]> => {
+    let given = 0;
+    const endless = (function* () {
+      for (;;) {
+        given += chunk.length;
+        yield Buffer.from(chunk);
+      }
+    })();
+    const body = Readable.from(endless, { objectMode: true });
+    const began = performance.now();
+    try {
+      for await (const _ of eventsOf(body, { ...BOUNDS, ...bounds })) void _;
+    } catch (error) {
+      assert.ok(error instanceof HttpFailure && error.kind === 'too_large', String(error));
+      assert.ok(performance.now() - began < 4000, 'it took too long to notice');
+      return [error.message, given];
+    }
+    return assert.fail('an endless stream has ended');
+  };
+
+  test('for a line that does not end, after as many bytes as an event may have', async () => {
+    const [message, given] = await refused('x'.repeat(60_000), {});
+    assert.equal(message, 'answered with an event of more than 1048576 bytes');
+    assert.ok(given < 3 * 2 ** 20, `${given} bytes`);
+  });
+
+  test('for an event of lines without number, which cost more than their bytes', async () => {
+    const [, given] = await refused('data\n'.repeat(1000), {});
+    assert.ok(given < 2 ** 17, `${given} bytes`);
+  });
+
+  test('for comments without end, each and all', async () => {
+    const [message] = await refused(': keep-alive\n\n'.repeat(1000), {});
+    assert.equal(message, 'answered with a stream of more than 16777216 bytes');
+    await refused(': keep-alive\n'.repeat(1000), {});
+  });
+
+  test('for events without end', async () => {
+    await refused('data: {}\n\n'.repeat(1000), { max_bytes: 2 ** 20 });
+  });
+});
