@@ -1,14 +1,15 @@
-/** Who may import whom: along the data path, never back. */
+/** Who may import whom: along the data path, never back; the ground floor is under all of them. */
 const only = (from, ...to) => ({
   name: `${from}-imports`,
   severity: 'error',
   comment: `src/${from} imports ${to.length > 0 ? to.join(', ') : 'nothing of the project'} and itself`,
   from: { path: `^src/${from}/` },
-  to: { path: '^src/', pathNot: [from, ...to].map((room) => `^src/${room}`) },
+  to: { path: '^src/', pathNot: [from, 'platform', ...to].map((room) => `^src/${room}`) },
 });
 
 module.exports = {
   forbidden: [
+    only('platform'),
     only('model'),
     {
       ...only('workflows', 'activities/contract', 'model'),
@@ -19,6 +20,18 @@ module.exports = {
       severity: 'error',
       from: { path: '^src/workflows/' },
       to: { path: '^src/(model|activities)/', dependencyTypesNot: ['type-only'] },
+    },
+    {
+      name: 'workflows-see-what-is-pure-of-the-ground-floor',
+      severity: 'error',
+      from: { path: '^src/workflows/' },
+      to: { path: '^src/platform/', pathNot: '^src/platform/plain' },
+    },
+    {
+      name: 'plain-is-pure',
+      severity: 'error',
+      from: { path: '^src/platform/plain' },
+      to: {},
     },
     {
       name: 'workflows-run-on-the-sdk-alone',
@@ -64,7 +77,7 @@ module.exports = {
     {
       name: 'services-know-no-temporal',
       severity: 'error',
-      from: { path: '^src/(model|generation|environments|trajectories|simulator)/' },
+      from: { path: '^src/(platform|model|generation|environments|trajectories|simulator)/' },
       to: { path: '^node_modules/@temporalio/' },
     },
     { name: 'no-cycles', severity: 'error', from: { path: '^src' }, to: { circular: true } },

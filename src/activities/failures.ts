@@ -1,13 +1,15 @@
 import { ApplicationFailure } from '@temporalio/activity';
-import { Fault } from '../model/faults.js';
+import { TemporalFailure } from '@temporalio/common';
+import { describeError, Fault } from '../model/faults.js';
+import { plain } from '../platform/plain.js';
 
 /**
  * A fault as Temporal's failure: the same type and message, and no details, since the data is in the journal.
  * Anything that is not a fault passes through: cancellation must stay one, and an unknown error is retried, so that a
- * mended worker heals it.
+ * mended worker heals it. Where its text quotes what came from outside, as plain text.
  */
 export function toFailure(error: unknown): unknown {
-  if (!(error instanceof Fault)) return error;
+  if (!(error instanceof Fault)) return asPlain(error);
   const { type, message, retryable, retryAfterMs } = error;
   return ApplicationFailure.create({
     type,
@@ -15,4 +17,14 @@ export function toFailure(error: unknown): unknown {
     nonRetryable: !retryable,
     ...(retryAfterMs !== null && { nextRetryDelay: retryAfterMs }),
   });
+}
+
+function asPlain(error: unknown): unknown {
+  if (!(error instanceof Error) || error instanceof TemporalFailure) return error;
+  const text = describeError(error);
+  const message = plain(text);
+  if (message === text) return error;
+  const failure = ApplicationFailure.create({ type: error.name, message });
+  failure.stack = plain(error.stack ?? '');
+  return failure;
 }

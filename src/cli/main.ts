@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { describeError } from '../model/faults.js';
+import { plain } from '../platform/plain.js';
 import { COMMANDS } from './commands.js';
 import { asksForHelp } from './help-asked.js';
 
@@ -50,9 +51,11 @@ async function main([name = '', ...args]: string[]): Promise<number> {
       'code' in error &&
       String(error.code).startsWith('ERR_PARSE_ARGS');
     console.error(
-      isUsage
-        ? `${error.message}\n\n${command.usage}`
-        : `temporal-rollout ${name}: ${describeError(error)}`,
+      plain(
+        isUsage
+          ? `${error.message}\n\n${command.usage}`
+          : `temporal-rollout ${name}: ${describeError(error)}`,
+      ),
     );
     return isUsage ? 2 : 1;
   }

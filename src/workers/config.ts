@@ -4,7 +4,7 @@ import { LineCounter, parseDocument } from 'yaml';
 import { z } from 'zod';
 import { EnvironmentSettings, isInProcess, resolvePaths } from '../environments/settings.js';
 import { Duration } from '../model/durations.js';
-import { problemsOf } from '../model/problems.js';
+import { lineOf, problemsOf } from '../model/problems.js';
 import type { MemoryPlan } from './memory.js';
 import { planMemory } from './memory.js';
 import { generationQueue, ownQueue } from './queues.js';
@@ -115,9 +115,7 @@ export async function loadConfig(file: string): Promise<Config> {
   const value: unknown = document.toJS();
   const parsed = Config.safeParse(value ?? {});
   if (!parsed.success) {
-    const problems = problemsOf(parsed.error, value).map(
-      ({ where, what }) => `  ${where}: ${what}`,
-    );
+    const problems = problemsOf(parsed.error, value).map((problem) => `  ${lineOf(problem)}`);
     throw new Error(`${file} is not valid:\n${problems.join('\n')}`);
   }
   const directory = path.dirname(path.resolve(file));

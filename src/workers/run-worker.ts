@@ -10,6 +10,7 @@ import type { Dependencies, DeployedEnvironment } from '../activities/dependenci
 import { createActivities } from '../activities/index.js';
 import { Fault, describeError } from '../model/faults.js';
 import { toMs } from '../model/durations.js';
+import { plainJson } from '../platform/plain.js';
 import { orAborted } from '../model/or-aborted.js';
 import type { Config } from './config.js';
 import { memoryOf } from './config.js';
@@ -30,7 +31,11 @@ const RECHECK_MS = 15_000;
  * have been loaded: before that, a signal ends the process as it does any other, whatever code keeps it busy.
  */
 export async function runWorker(config: Config, listen: () => AbortSignal): Promise<void> {
-  const log = pino({ name: 'worker', level: process.env['LOG_LEVEL'] ?? 'info' });
+  const log = pino({
+    name: 'worker',
+    level: process.env['LOG_LEVEL'] ?? 'info',
+    hooks: { streamWrite: plainJson },
+  });
   installRuntime(log);
   boundMemory(config, log);
   const parts = await createParts(config, { env: process.env, log });
