@@ -1,10 +1,10 @@
-/** Who may import whom: along the data path, never back. */
+/** Who may import whom: along the data path, never back; the ground floor is under all of them. */
 const only = (from, ...to) => ({
   name: `${from}-imports`,
   severity: 'error',
   comment: `src/${from} imports ${to.length > 0 ? to.join(', ') : 'nothing of the project'} and itself`,
   from: { path: `^src/${from}/` },
-  to: { path: '^src/', pathNot: [from, ...to].map((room) => `^src/${room}`) },
+  to: { path: '^src/', pathNot: [from, 'platform', ...to].map((room) => `^src/${room}`) },
 });
 
 module.exports = {
@@ -34,6 +34,18 @@ module.exports = {
       to: {
         pathNot: ['^src/model/workflow-safe/', '^src/platform/(utf8|plain)', '^node_modules/ms/'],
       },
+    },
+    {
+      name: 'workflows-see-what-is-pure-of-the-ground-floor',
+      severity: 'error',
+      from: { path: '^src/workflows/' },
+      to: { path: '^src/platform/', pathNot: '^src/platform/plain' },
+    },
+    {
+      name: 'plain-is-pure',
+      severity: 'error',
+      from: { path: '^src/platform/plain' },
+      to: {},
     },
     {
       name: 'workflows-run-on-the-sdk-alone',

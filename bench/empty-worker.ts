@@ -6,7 +6,7 @@ import type { Activities, BatchResult, TurnProgress } from '../src/activities/co
 import { RolloutRef } from '../src/model/batch-request.js';
 import { talliesOf } from '../src/model/workflow-safe/slices.js';
 import type { Config } from '../src/workers/config.js';
-import { generationQueue } from '../src/workers/parts.js';
+import { generationQueue } from '../src/workers/queues.js';
 import { createWorkers } from '../src/workers/worker.js';
 import { serveParent } from './contender-process.js';
 import { TURNS } from './scenario.js';

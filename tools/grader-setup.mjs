@@ -47,18 +47,17 @@ const withUv = (python, { folder, python: own, requirements }) => ({
   what: `installing the maths grader (math-verify) with uv into ${folder}, some seconds`,
   commands: [
     ['uv', ['venv', '--quiet', '--python', python, folder]],
-    ['uv', ['pip', 'install', '--quiet', '--python', own, '-r', requirements]],
+    ['uv', ['pip', 'install', '--quiet', '--python', own, '--require-hashes', '-r', requirements]],
   ],
 });
+
+const PIP_INSTALL = ['-m', 'pip', 'install', '--quiet', '--retries', '2', '--timeout', '30'];
 
 const withPip = (python, { folder, python: own, requirements }) => ({
   what: `installing the maths grader (math-verify) with pip into ${folder}, half a minute`,
   commands: [
     [python, ['-m', 'venv', folder]],
-    [
-      own,
-      ['-m', 'pip', 'install', '--quiet', '--retries', '2', '--timeout', '30', '-r', requirements],
-    ],
+    [own, [...PIP_INSTALL, '--require-hashes', '-r', requirements]],
   ],
 });
 

@@ -102,5 +102,5 @@ function waitingFor(error: unknown): Waiting | null {
   if (!(error instanceof Fault)) return null;
   if (error.type !== 'GenerationUnavailable' && error.type !== 'EnvironmentUnavailable')
     return null;
-  return { service: error.at ?? error.type, message: error.message.slice(0, 300) };
+  return { service: (error.at ?? error.type).slice(0, 300), message: error.message.slice(0, 300) };
 }

@@ -1,14 +1,16 @@
 import { ApplicationFailure } from '@temporalio/activity';
-import { Fault } from '../model/faults.js';
+import { TemporalFailure } from '@temporalio/common';
+import { describeError, Fault } from '../model/faults.js';
+import { plain } from '../platform/plain.js';
 import { withoutSecrets } from '../platform/secrets.js';
 
 /**
  * A fault as Temporal's failure: the same type and message, and no details, since the data is in the journal.
- * Anything that is not a fault passes through, without this process's secrets: cancellation must stay one, and an
- * unknown error is retried, so that a mended worker heals it.
+ * Anything that is not a fault passes through: cancellation must stay one, and an unknown error is retried, so that a
+ * mended worker heals it. Where its text quotes what came from outside, as plain text without this process's secrets.
  */
 export function toFailure(error: unknown): unknown {
-  if (!(error instanceof Fault)) return withoutSecretsIn(error);
+  if (!(error instanceof Fault)) return asPlain(error);
   const { type, message, retryable, retryAfterMs } = error;
   return ApplicationFailure.create({
     type,
@@ -18,14 +20,13 @@ export function toFailure(error: unknown): unknown {
   });
 }
 
-/** The same error where it holds none; Temporal writes message, stack and causes into history. */
-function withoutSecretsIn(error: unknown): unknown {
-  if (!(error instanceof Error)) return error;
-  const texts = [error.message, error.stack ?? ''];
-  const cleaned = texts.map(withoutSecrets);
-  const cause = error.cause === undefined ? undefined : withoutSecretsIn(error.cause);
-  if (texts.every((text, i) => text === cleaned[i]) && cause === error.cause) return error;
-  const [message, stack] = cleaned;
-  const { name } = error;
-  return Object.assign(new Error(message, { cause }), { name, stack });
+function asPlain(error: unknown): unknown {
+  if (!(error instanceof Error) || error instanceof TemporalFailure) return error;
+  const clean = (text: string): string => plain(withoutSecrets(text));
+  const [text, stack] = [describeError(error), error.stack ?? ''];
+  const message = clean(text);
+  if (message === text && clean(stack) === stack) return error;
+  const failure = ApplicationFailure.create({ type: error.name, message });
+  failure.stack = clean(stack);
+  return failure;
 }

@@ -1,5 +1,6 @@
 import { nextStep } from '../model/stop-rules.js';
 import type { Trajectory } from '../model/trajectory.js';
+import { plainLine } from '../platform/plain.js';
 import type { TurnProgress } from './contract.js';
 
 const PREVIEW_LENGTH = 120;
@@ -21,5 +22,9 @@ export function progressOf(trajectory: Trajectory): TurnProgress {
 /** The end of what was said last: an action or an answer stands there, not in a thought's beginning. */
 function preview({ open, turns }: Trajectory): string {
   const text = open.line?.content ?? turns.at(-1)?.observation.message.content ?? '';
-  return text.replace(/\s+/g, ' ').trim().slice(-PREVIEW_LENGTH);
+  const end = text
+    .slice(-20 * PREVIEW_LENGTH)
+    .replace(/\s+/g, ' ')
+    .trim();
+  return plainLine(end.slice(-PREVIEW_LENGTH));
 }

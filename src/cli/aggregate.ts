@@ -3,6 +3,7 @@ import { aggregate } from '../gym/metrics/aggregate.js';
 import { parseAggregate } from '../gym/config/collect-config.js';
 import { shardsOf } from '../gym/metrics/shards.js';
 import { listenForInterrupts } from '../local/interrupts.js';
+import { plain } from '../platform/plain.js';
 
 /** Upstream's `ng_aggregate_rollouts`, said as it says it. */
 export async function aggregateCommand(args: string[]): Promise<number> {
@@ -13,7 +14,7 @@ export async function aggregateCommand(args: string[]): Promise<number> {
   const { output_jsonl_fpath: output, merge_shards: merge } = config;
   const { signal, forget } = listenForInterrupts(process.env, () => process.exit(1));
   const report = (line: string): void => {
-    console.log(line);
+    console.log(plain(line));
   };
   for (const note of notes) report(note);
   const inputs = shardsOf(config.input_glob, { cwd, report });

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { describeError } from '../model/faults.js';
+import { plain } from '../platform/plain.js';
 import { COMMANDS } from './commands.js';
 import { asksForHelp } from './help-asked.js';
 
@@ -21,6 +22,9 @@ const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
 
 Every command takes --help. worker, step and up take --config FILE (default ./temporal.yaml); collect and
 collect-e2e play on the deployment that it names, and without it on a server and a worker of their own.`;
+
+/** From the end of a command to the end of its process, which by then has written what it had to. */
+const ENDED_WITHIN_MS = 2000;
 
 /** Exit codes: 0 done, 1 failed, 2 not understood. */
 async function main([name = '', ...args]: string[]): Promise<number> {
@@ -47,12 +51,16 @@ async function main([name = '', ...args]: string[]): Promise<number> {
       'code' in error &&
       String(error.code).startsWith('ERR_PARSE_ARGS');
     console.error(
-      isUsage
-        ? `${error.message}\n\n${command.usage}`
-        : `temporal-rollout ${name}: ${describeError(error)}`,
+      plain(
+        isUsage
+          ? `${error.message}\n\n${command.usage}`
+          : `temporal-rollout ${name}: ${describeError(error)}`,
+      ),
     );
     return isUsage ? 2 : 1;
   }
 }
 
 process.exitCode = await main(process.argv.slice(2));
+// What a command was at when it failed may hold the process for ever: a Worker that was made and never ran does.
+setTimeout(() => process.exit(), ENDED_WITHIN_MS).unref();

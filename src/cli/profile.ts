@@ -2,17 +2,18 @@ import { access } from 'node:fs/promises';
 import { parseProfile } from '../gym/config/collect-config.js';
 import { rewardProfile } from '../gym/metrics/reward-profile.js';
 import { listenForInterrupts } from '../local/interrupts.js';
+import { plain } from '../platform/plain.js';
 
 /** Upstream's `ng_reward_profile`, said as it says it. */
 export async function profileCommand(args: string[]): Promise<number> {
   const { config, notes } = await parseProfile({ args, cwd: process.cwd(), env: process.env });
   const { signal, forget } = listenForInterrupts(process.env, () => process.exit(1));
-  for (const note of notes) console.log(note);
+  const report = (line: string): void => {
+    console.log(plain(line));
+  };
+  for (const note of notes) report(note);
   await mustExist(config.materialized_inputs_jsonl_fpath, '--inputs');
   await mustExist(config.rollouts_jsonl_fpath, '--rollouts');
-  const report = (line: string): void => {
-    console.log(line);
-  };
   try {
     const { summary, files } = await rewardProfile({ ...config, signal, report });
     report(

@@ -1,7 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { parse as parseYaml } from 'yaml';
-import { followLifeline } from '../local/lifeline.js';
+import { untilAborted } from '../local/interrupts.js';
+import { untilToldToEnd } from '../local/lifeline.js';
 import { problemsOf } from '../model/problems.js';
 import { startSimulator } from '../simulator/server.js';
 import { SimulatorSettings } from '../simulator/settings.js';
@@ -10,11 +11,7 @@ export async function simulatorCommand(args: string[]): Promise<number> {
   const { port, settings } = await readOptions(args);
   const simulator = await startSimulator({ settings, port });
   console.log(`simulator of a vLLM server on ${simulator.url}/v1, model ${settings.model}`);
-  await new Promise<void>((resolve) => {
-    process.once('SIGINT', resolve);
-    process.once('SIGTERM', resolve);
-    followLifeline(process.env, resolve);
-  });
+  await untilAborted(untilToldToEnd(process.env));
   await simulator.close();
   return 0;
 }

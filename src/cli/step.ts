@@ -10,6 +10,7 @@ import { problemsOf } from '../model/problems.js';
 import { Message } from '../model/sample.js';
 import { linesOf } from '../platform/lines.js';
 import { recordOf } from '../model/untrusted.js';
+import { plain, plainJson } from '../platform/plain.js';
 import { loadConfig } from '../workers/config.js';
 import { stepAlone } from './step-alone.js';
 
@@ -80,7 +81,7 @@ export async function stepCommand(args: string[]): Promise<number> {
 }
 
 const say = (text: string): void => {
-  console.error(`temporal-rollout step: ${text}`);
+  console.error(plain(`temporal-rollout step: ${text}`));
 };
 
 function misused(problem: string): number {
@@ -128,7 +129,7 @@ function takeOverOutput(): Print {
   process.stdout.write = process.stderr.write.bind(process.stderr);
   return (result) =>
     new Promise((resolve, reject) => {
-      write(`${JSON.stringify(result)}\n`, (error) => {
+      write(`${plainJson(JSON.stringify(result))}\n`, (error) => {
         if (error) reject(error);
         else resolve();
       });

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { followLifeline } from '../local/lifeline.js';
+import { untilToldToEnd } from '../local/lifeline.js';
 import { loadConfig } from '../workers/config.js';
 import { runWorker } from '../workers/run-worker.js';
 
@@ -9,14 +9,6 @@ export async function workerCommand(args: string[]): Promise<number> {
     options: { config: { type: 'string', default: './temporal.yaml' } },
   });
   const config = await loadConfig(values.config);
-  const shutdown = new AbortController();
-  const end = (): void => {
-    shutdown.abort();
-  };
-  // A second signal ends the process at once.
-  process.once('SIGINT', end);
-  process.once('SIGTERM', end);
-  followLifeline(process.env, end);
-  await runWorker(config, shutdown.signal);
+  await runWorker(config, () => untilToldToEnd(process.env));
   return 0;
 }

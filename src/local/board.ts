@@ -1,7 +1,8 @@
 import type { BatchProgress } from '../activities/contract.js';
+import { plainLine } from '../platform/plain.js';
 import { formatClock, formatNumber, formatRate } from './number-text.js';
 import type { Line, TextStyle } from './text-line.js';
-import { plain, renderLine, spread } from './text-line.js';
+import { renderLine, spread } from './text-line.js';
 
 /** What is known of a batch that is followed. */
 export interface BoardState {
@@ -101,7 +102,7 @@ function notes({ progress, trouble }: BoardState): string[] {
 export function renderPlain(state: BoardState): string {
   const { batchId, progress } = state;
   if (!isCounted(progress))
-    return [`${batchId} ${phaseOf(progress)}`, ...notes(state).map(plain)].join(', ');
+    return [`${batchId} ${phaseOf(progress)}`, ...notes(state).map(plainLine)].join(', ');
   const { phase, done, requested, running, failed, valid, turns, tokens } = progress;
   const eta = etaSeconds(progress);
   return [
@@ -112,7 +113,7 @@ export function renderPlain(state: BoardState): string {
     `${formatNumber(tokens)} tokens (${formatRate(progress.tokens_per_s)}/s)`,
     `mean reward ${meanReward(valid, progress.reward_sum)}`,
     ...(eta === null ? [] : [`about ${formatClock(eta)} left`]),
-    ...notes(state).map(plain),
+    ...notes(state).map(plainLine),
   ].join(', ');
 }
 

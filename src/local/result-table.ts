@@ -1,4 +1,5 @@
 import type { BatchResult, Counts } from '../activities/contract.js';
+import { plainLine } from '../platform/plain.js';
 import { formatNumber } from './number-text.js';
 import type { Line, TextStyle } from './text-line.js';
 import { renderLine } from './text-line.js';
@@ -31,7 +32,7 @@ export function renderResult(result: BatchResult, style: TextStyle): string[] {
   return [
     ...lines.map((line) => renderLine(line, style)),
     // Never cut: they are there to be copied.
-    ...Object.entries(files).map(([name, path]) => `  ${name.padEnd(10)}${path}`),
+    ...Object.entries(files).map(([name, path]) => `  ${name.padEnd(10)}${plainLine(path)}`),
   ];
 }
 

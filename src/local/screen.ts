@@ -1,3 +1,4 @@
+import { plain } from '../platform/plain.js';
 import type { TextStyle } from './text-line.js';
 
 /** Where the local stack writes: lines that stay and, on a terminal, a board below them that is drawn in place. */
@@ -5,11 +6,13 @@ export interface Screen {
   /** Is it a terminal that can be drawn on? */
   live: boolean;
   style: () => TextStyle;
-  /** Lines that stay. */
+  /** Lines that stay. What they quote may come from anywhere: they are written as plain text. */
   say: (text: string) => void;
+  /** Lines that stay, rendered for `style`. */
+  print: (lines: readonly string[]) => void;
   /** The board from now on, drawn again when the terminal's size changes; null takes it away. Nothing when not live. */
   show: (board: ((style: TextStyle) => string[]) | null) => void;
-  /** The cursor as it was. Afterwards only `say` works. */
+  /** The cursor as it was. Afterwards only `say` and `print` work. */
   close: () => void;
 }
 
@@ -83,17 +86,19 @@ export function createScreen(terminal: Terminal, env: NodeJS.ProcessEnv): Screen
     board = next;
     redraw();
   };
-  const say = (text: string): void => {
-    const lines = text.split('\n');
-    said.push(...lines);
+  const print = (lines: readonly string[]): void => {
+    said.push(...lines.slice(-SAID_KEPT));
     said.splice(0, said.length - SAID_KEPT);
     if (live) draw(lines);
-    else terminal.write(`${text}\n`);
+    else terminal.write(lines.map((line) => `${line}\n`).join(''));
+  };
+  const say = (text: string): void => {
+    print(plain(text).split('\n'));
   };
   const close = (): void => {
     show(null);
   };
-  return { live, style, say, show, close };
+  return { live, style, say, print, show, close };
 }
 
 const isSet = (value: string | undefined): boolean => value !== undefined && value !== '';

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { chmod, mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
@@ -6,6 +7,7 @@ import { pipeline } from 'node:stream/promises';
 import { EnvHttpProxyAgent, fetch } from 'undici';
 import { describeError } from '../model/faults.js';
 import { lastLines, runCommand } from '../platform/process/run-command.js';
+import type { ArchivePins } from './temporal-cli-version.js';
 import { checkTemporalCli, TEMPORAL_CLI_VERSION } from './temporal-cli-version.js';
 
 export interface InstallTarget {
@@ -14,6 +16,7 @@ export interface InstallTarget {
   /** The Go module that pins the CLI. */
   moduleFolder: string;
   downloadOrigin: string;
+  archives: ArchivePins;
   env: NodeJS.ProcessEnv;
   say: (line: string) => void;
 }
@@ -25,8 +28,10 @@ const STALL_TIMEOUT_MS = 30_000;
 const DOWNLOAD_TIMEOUT_MS = 15 * 60_000;
 const BUILD_TIMEOUT_MS = 45 * 60_000;
 const PROGRESS_EVERY_MS = 30_000;
+/** Several times what an archive has. */
+const MOST_ARCHIVE_BYTES = 256 * 2 ** 20;
 
-/** The official archive, a tar.gz with `temporal` in it. */
+/** The official archive, a tar.gz with `temporal` in it. Nothing of it is unpacked before it is the one that is pinned. */
 export function downloadTemporalCli(target: InstallTarget): Promise<Installed> {
   const platform = { linux: 'linux', darwin: 'darwin' }[process.platform as string];
   const arch = { x64: 'amd64', arm64: 'arm64' }[process.arch as string];
@@ -35,10 +40,17 @@ export function downloadTemporalCli(target: InstallTarget): Promise<Installed> {
       missed: `there is no archive for ${process.platform} ${process.arch}`,
     });
   }
+  const pinned = target.archives[`${platform}/${arch}`];
+  if (pinned === undefined) {
+    return Promise.resolve({ missed: `no SHA-256 is pinned for ${platform} ${arch}` });
+  }
   const url = `${target.downloadOrigin}/cli/archive/v${TEMPORAL_CLI_VERSION}?platform=${platform}&arch=${arch}`;
   return install(target, async (folder) => {
     const archive = path.join(folder, 'temporal.tar.gz');
-    await save(url, { ...target, file: archive });
+    const sha256 = await save(url, { ...target, file: archive });
+    if (sha256 !== pinned) {
+      throw new Error(`${url}: expected SHA-256 ${pinned}, got ${sha256}; it is not run`);
+    }
     const { ok, problem, output } = await runCommand({
       command: 'tar',
       args: ['-xzf', archive, '-C', folder, 'temporal'],
@@ -51,11 +63,22 @@ export function downloadTemporalCli(target: InstallTarget): Promise<Installed> {
   });
 }
 
-/** Through the user's proxy, where there is one. */
+/** Through the user's proxy, where there is one. Returns the SHA-256 of what was saved. */
 async function save(
   url: string,
   { file, env, say }: InstallTarget & { file: string },
-): Promise<void> {
+): Promise<string> {
+  const hash = createHash('sha256');
+  const measure = async function* (chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+    let bytes = 0;
+    for await (const chunk of chunks) {
+      bytes += chunk.length;
+      if (bytes > MOST_ARCHIVE_BYTES)
+        throw new Error(`it has more than ${MOST_ARCHIVE_BYTES} bytes`);
+      hash.update(chunk);
+      yield chunk;
+    }
+  };
   const dispatcher = new EnvHttpProxyAgent({
     ...proxies(env),
     connect: { timeout: CONNECT_TIMEOUT_MS },
@@ -71,8 +94,9 @@ async function save(
     say(`Downloading the Temporal CLI ${TEMPORAL_CLI_VERSION} from ${url}`);
     await aloud(say, {
       still: 'still downloading the Temporal CLI',
-      work: pipeline(Readable.fromWeb(response.body), createWriteStream(file)),
+      work: pipeline(Readable.fromWeb(response.body), measure, createWriteStream(file)),
     });
+    return hash.digest('hex');
   } catch (error) {
     throw new Error(`${url} cannot be downloaded: ${describeError(error)}`);
   } finally {

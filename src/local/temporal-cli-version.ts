@@ -2,6 +2,18 @@ import { lastLines, runCommand } from '../platform/process/run-command.js';
 
 /** What is downloaded or built when the machine has none. `tools/temporal-cli/go.mod` pins the same. */
 export const TEMPORAL_CLI_VERSION = '1.8.2';
+/**
+ * SHA-256 of the official archives of that version, by platform and architecture as their URL names them. An archive
+ * that is not listed, or is not the one that is listed, is never unpacked. A new version needs new ones: `checksums.txt`
+ * of its release.
+ */
+export const TEMPORAL_CLI_ARCHIVES: ArchivePins = {
+  'linux/amd64': 'd8421bda989e6514b4bdb4d63a9012a8a05a806892e881a5aad8510496349a94',
+  'linux/arm64': '83600a8fac6e3da54093e5da6918d399f501532b9f1172235603f9606f4ac6e4',
+  'darwin/amd64': '489d7f5420cae02b559774ac23df035141954c33a51dba96f5759a0ddccdf1b6',
+  'darwin/arm64': 'dacdc3587682c04cf27e67c8878ca2d755230b6ad63c0c6ebddd7348ae90ed94',
+};
+export type ArchivePins = Partial<Record<string, string>>;
 /** The oldest that is taken from PATH: its server has what the workflows use. */
 export const MINIMUM_VERSION = [1, 7] as const;
 

@@ -3,7 +3,13 @@ import path from 'node:path';
 import { userCacheFolder } from '../platform/user-cache.js';
 import type { InstallTarget } from './temporal-cli-install.js';
 import { buildTemporalCli, downloadTemporalCli } from './temporal-cli-install.js';
-import { checkTemporalCli, MINIMUM_VERSION, TEMPORAL_CLI_VERSION } from './temporal-cli-version.js';
+import type { ArchivePins } from './temporal-cli-version.js';
+import {
+  checkTemporalCli,
+  MINIMUM_VERSION,
+  TEMPORAL_CLI_ARCHIVES,
+  TEMPORAL_CLI_VERSION,
+} from './temporal-cli-version.js';
 
 export interface TemporalCli {
   /** Absolute path of the program. */
@@ -21,6 +27,8 @@ export interface FindOptions {
   say: (line: string) => void;
   /** Another origin of the official archives. */
   downloadOrigin?: string;
+  /** In place of the official archives' own. */
+  archives?: ArchivePins;
 }
 
 /** `usual`: nothing that a user needs to be told of when a later source has it. */
@@ -93,7 +101,13 @@ async function isExecutable(file: string): Promise<boolean> {
   }
 }
 
-function installTarget({ env, projectRoot, say, downloadOrigin }: FindOptions): InstallTarget {
+function installTarget({
+  env,
+  projectRoot,
+  say,
+  downloadOrigin,
+  archives,
+}: FindOptions): InstallTarget {
   return {
     path: path.join(
       userCacheFolder(env),
@@ -104,6 +118,7 @@ function installTarget({ env, projectRoot, say, downloadOrigin }: FindOptions): 
     ),
     moduleFolder: path.join(projectRoot, 'tools', 'temporal-cli'),
     downloadOrigin: downloadOrigin ?? 'https://temporal.download',
+    archives: archives ?? TEMPORAL_CLI_ARCHIVES,
     env,
     say,
   };

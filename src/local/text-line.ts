@@ -1,3 +1,5 @@
+import { plainLine } from '../platform/plain.js';
+
 /** A line of the terminal, made of spans so that it can be measured and cut before it is coloured. */
 export type Line = readonly Span[];
 type Span = string | { text: string; ink: Ink };
@@ -24,7 +26,7 @@ export function renderLine(line: Line, { columns, colour }: TextStyle): string {
   const parts: string[] = [];
   for (const span of line) {
     const { text, ink } = typeof span === 'string' ? { text: span, ink: null } : span;
-    const characters = Array.from(plain(text));
+    const characters = Array.from(plainLine(text));
     if (characters.length > left) {
       parts.push(
         paint(left > 3 ? `${characters.slice(0, left - 3).join('')}...` : '.'.repeat(left), {
@@ -38,13 +40,6 @@ export function renderLine(line: Line, { columns, colour }: TextStyle): string {
     left -= characters.length;
   }
   return parts.join('');
-}
-
-/** What other processes say may hold line breaks and escape sequences. */
-export function plain(text: string): string {
-  return text
-    .replace(/\u001b\[[0-9;?]*[a-zA-Z]/g, '')
-    .replace(/[\u0000-\u001f\u007f-\u009f]+/g, ' ');
 }
 
 /** `left`, as many spaces as fit, `right`. */

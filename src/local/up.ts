@@ -104,11 +104,8 @@ async function runBatch(session: Session): Promise<number> {
     screen.say(`Batch ${batchId} failed: ${outcome.failure}\n${uiLink(session)}`);
     return 1;
   }
-  screen.say(
-    ['', ...renderResult(outcome.result, screen.style()), `  Web UI    ${uiLink(session)}`].join(
-      '\n',
-    ),
-  );
+  screen.print(['', ...renderResult(outcome.result, screen.style())]);
+  screen.say(`  Web UI    ${uiLink(session)}`);
   return allCompleted(outcome.result.counts) ? 0 : 1;
 }
 

@@ -1,3 +1,5 @@
+import { plain } from '../platform/plain.js';
+
 /**
  * The vocabulary of everything that can go wrong, named for the boundary that was crossed.
  * A fault is data about a rollout, never a reward. Whether it is retried is decided here, once;
@@ -38,7 +40,7 @@ export type FailureClass = (typeof FAILURE_CLASSES)[number];
 
 export interface FaultFacts {
   type: FaultType;
-  /** What failed, for which thing, why; expected and got. */
+  /** What failed, for which thing, why; expected and got. It may quote what came: a fault's is plain text. */
   message: string;
   /** The replica (base URL) or the environment's URL that it happened at. */
   at?: string;
@@ -69,7 +71,7 @@ export class Fault extends Error {
   readonly uncounted: boolean;
 
   constructor({ type, message, cause, ...facts }: FaultFacts) {
-    super(shortened(message, MAX_MESSAGE), cause === undefined ? undefined : { cause });
+    super(shortened(plain(message), MAX_MESSAGE), cause === undefined ? undefined : { cause });
     this.name = type;
     this.type = type;
     this.retryable = facts.retryable ?? RETRYABLE[type];

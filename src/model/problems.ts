@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import { withoutSecrets } from '../platform/secrets.js';
 import { Fault } from './faults.js';
 import { cutToBytes } from '../platform/utf8.js';
+import { plainLine } from '../platform/plain.js';
 
 const MAX_PROBLEMS = 10;
 const MAX_BYTES = 2800;
@@ -64,11 +65,14 @@ function textOf(value: unknown): string {
   }
 }
 
+/** One problem is one line, also where it quotes a name or a value with newlines. */
+export const lineOf = ({ where, what }: Problem): string => plainLine(`${where}: ${what}`);
+
 /** At most ten problems and 3 kB, so that the failure stays readable in the Web UI and small in history. */
 export function invalidBatchRequest(problems: Problem[]): Fault {
   const lines = problems
     .slice(0, MAX_PROBLEMS)
-    .map(({ where, what }) => `${where}: ${cutToBytes(what, MAX_BYTES_EACH)}`);
+    .map((problem) => cutToBytes(lineOf(problem), MAX_BYTES_EACH));
   if (problems.length > MAX_PROBLEMS) lines.push(`… and ${problems.length - MAX_PROBLEMS} more`);
   return new Fault({
     type: 'InvalidBatchRequest',

@@ -17,6 +17,7 @@ import type { Part } from '../model/workflow-safe/slices.js';
 import { describeError, Fault } from '../model/faults.js';
 import { textsOf } from '../platform/lines.js';
 import { makeDirectory, replaceFile, storing, syncDirectory } from './disk.js';
+import { partOf } from './places.js';
 import type { BatchOutputs, PartPosition, PartWriter } from './trajectory-store.js';
 
 /** In the order in which they get their final names. A part with all of them is a closed part. */
@@ -36,13 +37,14 @@ export function createFileOutputs(directory: string): BatchOutputs {
   const partsDirectory = path.join(directory, 'parts');
   const nameOf = ({ first, last }: Part): string => `rows ${first} to ${last} of ${batch}`;
   const fileOf = (part: Part, kind: Kind): string =>
-    path.join(partsDirectory, `${part.first}-${part.last}`, `${kind}.jsonl`);
+    path.join(partOf(partsDirectory, part), `${kind}.jsonl`);
 
   return {
     files,
     isClosed: async (part) => {
+      const files = KINDS.map((kind) => fileOf(part, kind));
       try {
-        await Promise.all(KINDS.map((kind) => access(fileOf(part, kind))));
+        await Promise.all(files.map((file) => access(file)));
         return true;
       } catch {
         return false;

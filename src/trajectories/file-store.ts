@@ -1,4 +1,3 @@
-import path from 'node:path';
 import type { RolloutRef } from '../model/batch-request.js';
 import { storing } from './disk.js';
 import {
@@ -13,6 +12,7 @@ import { claimJournal, readJournal } from './file-journal.js';
 import { journalSize } from './journal-file.js';
 import { createFileOutputs } from './file-outputs.js';
 import { createFoldCache } from './fold-cache.js';
+import { directoryOf, journalOf } from './places.js';
 import { createRequestReader } from './request-reader.js';
 import type { TrajectoryStore } from './trajectory-store.js';
 
@@ -21,7 +21,7 @@ const DEFAULT_REQUEST_BYTES = 1_000_000;
 /**
  * Trajectories as files of one host (or of a file system with atomic append, which NFS is not):
  * `<root>/<batch_id>/{batch.json, samples.jsonl, samples.index, journals/, parts/, rollouts.jsonl, failures.jsonl,
- * metrics.json}`. Batch ids have been validated: they cannot name a path.
+ * metrics.json}`.
  */
 export function createFileStore({
   root,
@@ -36,32 +36,30 @@ export function createFileStore({
 }): TrajectoryStore {
   const cache = createFoldCache({ max_bytes: max_cached_bytes });
   const readRequest = createRequestReader({ max_bytes: max_request_bytes });
-  const directoryOf = (batchId: string): string => path.join(root, batchId);
-  const journalOf = ({ batch_id, row, repeat }: RolloutRef): string =>
-    path.join(directoryOf(batch_id), 'journals', `${row}-${repeat}.jsonl`);
+  const batchIn = (batchId: string): string => directoryOf(root, batchId);
+  const journalIn = (ref: RolloutRef): string => journalOf(root, ref);
 
   return {
     createBatch: ({ batch_id, ...batch }) =>
-      storing(`batch ${batch_id}`, () => createBatch(directoryOf(batch_id), batch)),
-    reopenBatch: (batchId) => storing(`batch ${batchId}`, () => reopenBatch(directoryOf(batchId))),
-    findRequest: (batchId) => storing(`batch ${batchId}`, () => readRequest(directoryOf(batchId))),
+      storing(`batch ${batch_id}`, () => createBatch(batchIn(batch_id), batch)),
+    reopenBatch: (batchId) => storing(`batch ${batchId}`, () => reopenBatch(batchIn(batchId))),
+    findRequest: (batchId) => storing(`batch ${batchId}`, () => readRequest(batchIn(batchId))),
     readSample: ({ batch_id, row }) =>
-      storing(`sample ${row} of ${batch_id}`, () => readSample(directoryOf(batch_id), row)),
+      storing(`sample ${row} of ${batch_id}`, () => readSample(batchIn(batch_id), row)),
     readSampleText: ({ batch_id, row }) =>
-      storing(`sample ${row} of ${batch_id}`, () => readSampleText(directoryOf(batch_id), row)),
-    sampleCount: (batchId) =>
-      storing(`samples of ${batchId}`, () => sampleCount(directoryOf(batchId))),
-    claim: (ref, by) => claimJournal({ file: journalOf(ref), ref, by, cache }),
+      storing(`sample ${row} of ${batch_id}`, () => readSampleText(batchIn(batch_id), row)),
+    sampleCount: (batchId) => storing(`samples of ${batchId}`, () => sampleCount(batchIn(batchId))),
+    claim: async (ref, by) => await claimJournal({ file: journalIn(ref), ref, by, cache }),
     readTrajectory: (ref) =>
       storing(`journal of ${ref.batch_id}/${ref.row}-${ref.repeat}`, () =>
-        readJournal(journalOf(ref), cache),
+        readJournal(journalIn(ref), cache),
       ),
     listJournals: (batchId) =>
-      storing(`journals of ${batchId}`, () => listJournals(directoryOf(batchId))),
+      storing(`journals of ${batchId}`, () => listJournals(batchIn(batchId))),
     journalSize: (ref) =>
       storing(`journal of ${ref.batch_id}/${ref.row}-${ref.repeat}`, () =>
-        journalSize(journalOf(ref)),
+        journalSize(journalIn(ref)),
       ),
-    outputs: (batchId) => createFileOutputs(directoryOf(batchId)),
+    outputs: (batchId) => createFileOutputs(batchIn(batchId)),
   };
 }

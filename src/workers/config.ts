@@ -6,10 +6,11 @@ import { BaseUrl } from '../environments/base-url.js';
 import { EnvironmentSettings, isInProcess, resolvePaths } from '../environments/settings.js';
 import { MaxAnswer } from '../environments/size.js';
 import { Duration } from '../model/durations.js';
-import { problemsOf } from '../model/problems.js';
+import { problemsOf, lineOf } from '../model/problems.js';
 import { recordOf } from '../model/untrusted.js';
 import type { MemoryPlan } from './memory.js';
 import { planMemory } from './memory.js';
+import { generationQueue, ownQueue } from './queues.js';
 
 /** temporal.yaml: deployment settings. Experiment settings are the batch request; there is no third place. */
 
@@ -60,7 +61,11 @@ const TemporalSettings = z
 
 const WorkerSettings = z
   .strictObject({
-    roles: z.array(Role).min(1).default(['workflow', 'generation', 'environment']),
+    roles: z
+      .array(Role)
+      .min(1)
+      .refine((roles) => new Set(roles).size === roles.length, 'expected each role once')
+      .default(['workflow', 'generation', 'environment']),
     /** Turn activities at once in this process: the generations that it keeps open. */
     max_generations: z.int().positive().default(256),
     turn_slice: z.union([Duration, z.literal('0s')]).default('2s'),
@@ -70,19 +75,30 @@ const WorkerSettings = z
   })
   .prefault({});
 
-export const Config = z.strictObject({
-  temporal: TemporalSettings,
-  store: z
-    .strictObject({
-      kind: z.literal('file').default('file'),
-      root: z.string().default('.rollouts/trajectories'),
-    })
-    .prefault({}),
-  inputs_dir: z.string().default('.'),
-  generation: recordOf(GenerationServiceSettings),
-  environments: recordOf(EnvironmentSettings),
-  worker: WorkerSettings,
-});
+export const Config = z
+  .strictObject({
+    temporal: TemporalSettings,
+    store: z
+      .strictObject({
+        kind: z.literal('file').default('file'),
+        root: z.string().default('.rollouts/trajectories'),
+      })
+      .prefault({}),
+    inputs_dir: z.string().default('.'),
+    generation: recordOf(GenerationServiceSettings),
+    environments: recordOf(EnvironmentSettings),
+    worker: WorkerSettings,
+  })
+  .superRefine((config, context) => {
+    // A queue serves one set of activities: else tasks reach a worker that knows nothing of them.
+    const taken = [config.temporal.task_queue, generationQueue(config)];
+    for (const [name, settings] of Object.entries(config.environments)) {
+      const own = ownQueue(settings);
+      if (own === undefined || !taken.includes(own)) continue;
+      const message = `expected a queue that nothing else is on, got ${JSON.stringify(own)}`;
+      context.addIssue({ code: 'custom', path: ['environments', name, 'task_queue'], message });
+    }
+  });
 export type Config = z.infer<typeof Config>;
 
 /** Reads and checks the file; its relative paths come back absolute. Every problem is named with its place. */
@@ -97,9 +113,7 @@ export async function loadConfig(file: string): Promise<Config> {
   const value: unknown = document.toJS();
   const parsed = Config.safeParse(value ?? {});
   if (!parsed.success) {
-    const problems = problemsOf(parsed.error, value).map(
-      ({ where, what }) => `  ${where}: ${what}`,
-    );
+    const problems = problemsOf(parsed.error, value).map((problem) => `  ${lineOf(problem)}`);
     throw new Error(`${file} is not valid:\n${problems.join('\n')}`);
   }
   const directory = path.dirname(path.resolve(file));

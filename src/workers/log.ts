@@ -1,14 +1,15 @@
 import { pino, type Logger } from 'pino';
+import { plainJson } from '../platform/plain.js';
 import { withoutSecrets } from '../platform/secrets.js';
 
-/** Line by line to standard output, as pino itself does it, without this process's secrets. */
+/** Line by line to standard output, as pino itself does it, as plain text without this process's secrets. */
 export function createLog(level: string): Logger {
   const output = pino.destination({ dest: 1, sync: true });
   return pino(
     { name: 'worker', level },
     {
       write: (line: string) => {
-        output.write(withoutSecrets(line));
+        output.write(plainJson(withoutSecrets(line)));
       },
     },
   );

@@ -14,6 +14,7 @@ import { createFileStore } from '../trajectories/file-store.js';
 import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { Config, GenerationServiceSettings } from './config.js';
 import { memoryOf } from './config.js';
+import { environmentQueue } from './queues.js';
 
 /** What temporal.yaml describes, made: the one place where adapters are chosen. */
 export interface Parts {
@@ -72,16 +73,6 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
     },
   };
 }
-
-/** Its own where one is configured, else the deployment's. */
-export function environmentQueue({ temporal, environments }: Config, task: string): string {
-  const settings = environments[task];
-  const own = settings !== undefined && 'task_queue' in settings ? settings.task_queue : undefined;
-  return own ?? `${temporal.task_queue}-environment`;
-}
-
-export const generationQueue = ({ temporal }: Config): string =>
-  `${temporal.task_queue}-generation`;
 
 function createPool(
   { name, settings, config }: { name: string; settings: GenerationServiceSettings; config: Config },

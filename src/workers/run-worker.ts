@@ -1,5 +1,6 @@
 import { setFlagsFromString } from 'node:v8';
 import { Client } from '@temporalio/client';
+import type { Worker } from '@temporalio/worker';
 import { DefaultLogger, Runtime } from '@temporalio/worker';
 import type { Logger } from 'pino';
 import { createRunAttempt } from '../activities/attempt.js';
@@ -8,6 +9,7 @@ import type { Dependencies, DeployedEnvironment } from '../activities/dependenci
 import { createActivities } from '../activities/index.js';
 import { Fault, describeError } from '../model/faults.js';
 import { toMs } from '../model/workflow-safe/durations.js';
+import { orAborted } from '../platform/abort.js';
 import type { Config } from './config.js';
 import { memoryOf } from './config.js';
 import type { Connected } from './connect.js';
@@ -15,19 +17,24 @@ import { connect } from './connect.js';
 import { createLog } from './log.js';
 import { GARBAGE_PERCENT } from './memory.js';
 import type { Parts } from './parts.js';
-import { createParts, generationQueue } from './parts.js';
+import { createParts } from './parts.js';
+import { generationQueue } from './queues.js';
 import { ensureSearchAttributes } from './search-attributes.js';
 import { createWorkers } from './worker.js';
 
 /** A server that was replaced (a new database) is noticed within this time. */
 const RECHECK_MS = 15_000;
 
-/** Runs a worker until `signal` tells it to shut down. */
-export async function runWorker(config: Config, signal: AbortSignal): Promise<void> {
+/**
+ * Runs a worker until it is told to end: `listen` begins to hear that. It is called once the deployment's own modules
+ * have been loaded: before that, a signal ends the process as it does any other, whatever code keeps it busy.
+ */
+export async function runWorker(config: Config, listen: () => AbortSignal): Promise<void> {
   const log = createLog(process.env['LOG_LEVEL'] ?? 'info');
   installRuntime(log);
   boundMemory(config, log);
   const parts = await createParts(config, { env: process.env, log });
+  const signal = listen();
   try {
     await runParts(parts, { config, log, signal });
   } finally {
@@ -40,33 +47,52 @@ async function runParts(
   { config, log, signal }: { config: Config; log: Logger; signal: AbortSignal },
 ): Promise<void> {
   void probeEnvironments(parts, { log, signal });
-  const connected = await connect(config, { log, signal });
-  if (connected === null) return;
+  const started = await orAborted(startWorkers(parts, { config, log, signal }), signal).catch(
+    (error: unknown) => {
+      if (signal.aborted) return null;
+      throw error;
+    },
+  );
+  if (started === null) return;
+  const { workers, connected } = started;
   const { connection, address, namespace } = connected;
-  // Only workflows upsert them.
-  const upserts = config.worker.roles.includes('workflow');
-  if (upserts) await ensureSearchAttributes(connection, { namespace });
-  const activities = createActivities(createDependencies({ config, parts, connected, log }));
-  const workers = await createWorkers({ config, connected, activities });
-  const running = Promise.all(workers.map((worker) => worker.run()));
+  const running = workers.map((worker) => worker.run());
   const shutDown = (): void => {
     for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown();
   };
-  if (signal.aborted) shutDown();
-  else signal.addEventListener('abort', shutDown);
-  const recheck = upserts ? keepSearchAttributes({ connected, log }) : undefined;
+  signal.addEventListener('abort', shutDown);
+  const recheck = upserts(config) ? keepSearchAttributes({ connected, log }) : undefined;
   log.info(
     { address, namespace, task_queue: config.temporal.task_queue, roles: config.worker.roles },
     'worker started',
   );
   try {
-    await running;
+    await Promise.all(running);
   } finally {
     clearInterval(recheck);
+    // Of one that failed, whose reason counts, the others: a connection that is in use cannot be closed.
+    shutDown();
+    await Promise.allSettled(running);
     await connection.close();
   }
   log.info('worker stopped');
 }
+
+/** null where the wait for a server was ended. */
+async function startWorkers(
+  parts: Parts,
+  { config, log, signal }: { config: Config; log: Logger; signal: AbortSignal },
+): Promise<{ connected: Connected; workers: Worker[] } | null> {
+  const connected = await connect(config, { log, signal });
+  if (connected === null) return null;
+  const { connection, namespace } = connected;
+  if (upserts(config)) await ensureSearchAttributes(connection, { namespace });
+  const activities = createActivities(createDependencies({ config, parts, connected, log }));
+  return { connected, workers: await createWorkers({ config, connected, activities }) };
+}
+
+/** Only workflows upsert search attributes. */
+const upserts = ({ worker }: Config): boolean => worker.roles.includes('workflow');
 
 /** Before threads start: what the setting allows is also a matter of how much garbage waits to be collected. */
 function boundMemory(config: Config, log: Logger): void {

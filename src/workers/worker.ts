@@ -6,7 +6,7 @@ import { bundlePath } from './build-bundle.js';
 import type { Config, Role } from './config.js';
 import { memoryOf } from './config.js';
 import type { Connected } from './connect.js';
-import { environmentQueue, generationQueue } from './parts.js';
+import { commonEnvironmentQueue, environmentQueue, generationQueue } from './queues.js';
 
 /** The heartbeat timeout of what is not a turn (workflows/activity-options.ts). */
 const PLANNING_HEARTBEAT_MS = 10_000;
@@ -72,7 +72,7 @@ function queuesOf(role: Role, config: Config): Queue[] {
     case 'environment': {
       const tasks = Object.keys(environments);
       const queues = new Set([
-        `${temporal.task_queue}-environment`,
+        commonEnvironmentQueue(config),
         ...tasks.map((task) => environmentQueue(config, task)),
       ]);
       return [...queues].map((taskQueue) => ({

@@ -1,6 +1,7 @@
 import type { ActivityOptions, RetryPolicy } from '@temporalio/workflow';
 import { proxyActivities } from '@temporalio/workflow';
 import type { Activities, RolloutPlan } from '../activities/contract.js';
+import { quoted } from '../platform/plain.js';
 
 /**
  * Every timeout and retry, with its reason. Which faults are final is not decided here: activities throw those as
@@ -59,7 +60,7 @@ export function turnActivities(
     retry: RETRY,
     // An attempt writes what it has before the rollout is finished.
     cancellationType: 'WAIT_CANCELLATION_COMPLETED',
-    summary: agent === undefined ? `turn ${turn}` : agent.name,
+    summary: agent === undefined ? `turn ${turn}` : quoted(agent.name),
   };
   const { playTurns, generateTurn } = proxyActivities<Activities>({
     ...options,

@@ -1,7 +1,8 @@
 import { setCurrentDetails, setHandler, workflowInfo } from '@temporalio/workflow';
 import type { BatchPlan, BatchProgress, BatchResult, Tally } from '../activities/contract.js';
-import { batchProgressQuery, stopSignal, waitingSignal } from './messages.js';
+import { batchProgressQuery, onStop, waitingSignal } from './messages.js';
 import { isWaiting } from './signal-checks.js';
+import { heard, waitingLine } from './waiting.js';
 
 /** What a batch shows while it runs: query `progress` and current details. It also hears `stop`. */
 export interface BatchView {
@@ -34,9 +35,9 @@ export function showBatch(): BatchView {
   };
   setHandler(batchProgressQuery, () => progress);
   setHandler(waitingSignal, (waiting) => {
-    if (isWaiting(waiting)) show({ waiting });
+    if (isWaiting(waiting)) show({ waiting: heard(waiting) });
   });
-  setHandler(stopSignal, () => {
+  onStop(() => {
     stopped = true;
     stop();
   });
@@ -92,6 +93,6 @@ function detailsOf(progress: BatchProgress): string {
     '|---|---|---|---|---|---|',
     `| ${valid} | ${failed} | ${running} | ${turns} | ${tokens} | ${reward} |`,
   ];
-  if (waiting !== null) lines.push('', `Waiting for ${waiting.service}: ${waiting.message}`);
+  if (waiting !== null) lines.push('', waitingLine(waiting));
   return lines.join('\n');
 }

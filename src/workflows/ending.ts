@@ -8,6 +8,7 @@ import {
   sleep,
 } from '@temporalio/workflow';
 import type { FailureFacts, FinishRollout } from '../activities/contract.js';
+import { plain, plainLine } from '../platform/plain.js';
 import { stopSignal } from './messages.js';
 
 export type Ending = Pick<FinishRollout, 'stop_reason' | 'failure'>;
@@ -69,4 +70,4 @@ export function failureOf(error: unknown): FailureFacts {
 
 /** Red in the Web UI, with a fault's own type and message; its data is in the journal. */
 export const failWith = ({ type, message }: FailureFacts): ApplicationFailure =>
-  ApplicationFailure.nonRetryable(message, type);
+  ApplicationFailure.nonRetryable(plain(message), plainLine(type));

@@ -1,4 +1,4 @@
-import { defineQuery, defineSignal, defineUpdate } from '@temporalio/workflow';
+import { defineQuery, defineSignal, defineUpdate, patched, setHandler } from '@temporalio/workflow';
 import type { BatchProgress, RolloutProgress, Tally, Waiting } from '../activities/contract.js';
 import type { Limits, LimitsChange } from '../model/workflow-safe/limits.js';
 
@@ -35,6 +35,16 @@ export const LIMITS_MEMO = 'limits';
 export const batchProgressQuery = defineQuery<BatchProgress>('progress');
 export const sliceProgressQuery = defineQuery<Tally>('progress');
 export const rolloutProgressQuery = defineQuery<RolloutProgress>('progress');
+
+/** Of a batch or a slice: who runs is told once, however often it comes. A recorded history in which they are told again still replays. */
+export function onStop(stop: () => void): void {
+  let isTold = false;
+  setHandler(stopSignal, () => {
+    if (isTold && patched('stop-told-once')) return;
+    isTold = true;
+    stop();
+  });
+}
 
 /** Nobody waits for a signal to arrive: whoever it can't reach may just have ended, and its result says so. */
 export function tell(sent: Promise<void> | null | undefined): void {

@@ -1,3 +1,4 @@
+import { plainLine, quoted } from '../platform/plain.js';
 import { setCurrentDetails, setHandler, upsertSearchAttributes } from '@temporalio/workflow';
 import type {
   AgentPlan,
@@ -19,6 +20,7 @@ import {
   RolloutTurns,
 } from '../model/workflow-safe/search-attributes.js';
 import { isWaiting } from './signal-checks.js';
+import { heard, waitingLine } from './waiting.js';
 
 /** What a rollout shows while it runs: query `progress`, current details, search attributes. Costs two events. */
 export interface RolloutView {
@@ -43,12 +45,13 @@ export function showRollout(): RolloutView {
   };
   const show = (change: Partial<RolloutProgress>): void => {
     shown = { ...shown, ...change };
-    const what = agent === null ? task : `${task} · ${describeAgent(agent)}`;
+    const name = task === '' ? '' : quoted(task);
+    const what = agent === null ? name : `${name} · ${describeAgent(agent)}`;
     setCurrentDetails(detailsOf(what, shown));
   };
   setHandler(rolloutProgressQuery, () => shown);
   setHandler(waitingSignal, (waiting) => {
-    if (isWaiting(waiting)) show({ waiting });
+    if (isWaiting(waiting)) show({ waiting: heard(waiting) });
   });
   return {
     planned: (plan) => {
@@ -58,7 +61,7 @@ export function showRollout(): RolloutView {
         { key: RolloutTask, value: task },
         ...(plan.policy_version === null
           ? []
-          : [{ key: RolloutPolicyVersion, value: plan.policy_version }]),
+          : [{ key: RolloutPolicyVersion, value: plainLine(plan.policy_version) }]),
         ...(plan.agent === undefined ? [] : agentAttributes(plan.agent)),
       ]);
       show({ state: 'playing', ...plan.progress });
@@ -87,7 +90,7 @@ const keyOf = ({ task_index, rollout_index }: AgentPlan): string =>
   `${task_index}-${rollout_index}`;
 
 const describeAgent = (plan: AgentPlan): string =>
-  `${plan.name} · ${keyOf(plan)}${plan.attempt > 0 ? ` · attempt ${plan.attempt}` : ''}`;
+  `${quoted(plan.name)} · ${keyOf(plan)}${plan.attempt > 0 ? ` · attempt ${plan.attempt}` : ''}`;
 
 const agentAttributes = (plan: AgentPlan) => [
   { key: RolloutAgent, value: plan.name },
@@ -112,7 +115,7 @@ function detailsOf(what: string, progress: RolloutProgress): string {
     '|---|---|---|',
     `| ${turn} | ${total_reward} | ${total_tokens} |`,
   ];
-  if (waiting !== null) lines.push('', `Waiting for ${waiting.service}: ${waiting.message}`);
-  if (preview !== '') lines.push('', `\`${preview.replaceAll('`', "'")}\``);
+  if (waiting !== null) lines.push('', waitingLine(waiting));
+  if (preview !== '') lines.push('', quoted(preview));
   return lines.join('\n');
 }

@@ -21,6 +21,7 @@ import type { RolloutLimits } from './rollout-limits.js';
 import { hearLimits } from './rollout-limits.js';
 import type { RolloutView } from './rollout-view.js';
 import { showRollout } from './rollout-view.js';
+import { checkReached } from './started-by-hand.js';
 
 /**
  * One rollout: the policy and the environment take turns until one of them, a limit or a fault ends it.
@@ -31,6 +32,7 @@ export async function rollout(
   input: unknown,
   reached: Reached | null = null,
 ): Promise<RolloutResult | BatchResult> {
+  checkReached(reached);
   const view = showRollout();
   const limits = hearLimits(reached?.limits ?? null);
   const history = watchHistory();

@@ -32,5 +32,5 @@ const isText = (value: unknown): boolean => typeof value === 'string';
 
 const isNumber = (value: unknown): boolean => typeof value === 'number' && Number.isFinite(value);
 
-const isCount = (value: unknown): value is number =>
+export const isCount = (value: unknown): value is number =>
   Number.isSafeInteger(value) && (value as number) >= 0;

@@ -1,6 +1,7 @@
 import {
   CancellationScope,
   getExternalWorkflowHandle,
+  patched,
   setHandler,
   workflowInfo,
 } from '@temporalio/workflow';
@@ -9,28 +10,22 @@ import { closeSlice } from './activity-options.js';
 import { limitsProblem } from '../model/workflow-safe/limits.js';
 import {
   limitsSignal,
+  onStop,
   satisfiedSignal,
   shareSignal,
   sliceProgressQuery,
-  stopSignal,
   tallySignal,
   tell,
 } from './messages.js';
 import { runRollouts } from './run-rollouts.js';
 import { isShare } from './signal-checks.js';
+import { checkSliceInput } from './started-by-hand.js';
 
 /** Some rows of a large batch, with a share of its `max_in_flight`; closes its own part of the files. */
-export async function rolloutSlice({
-  batch_id,
-  first,
-  last,
-  num_repeats,
-  max_in_flight,
-  tallies,
-  k,
-  max_replacements = 0,
-  limits,
-}: SliceInput): Promise<Tally> {
+export async function rolloutSlice(input: SliceInput): Promise<Tally> {
+  const { batch_id, first, last, num_repeats, max_in_flight, tallies, k, limits } =
+    checkSliceInput(input);
+  const { max_replacements = 0 } = input;
   const rollouts = (last - first + 1) * num_repeats;
   const interval = tallies > 0 ? Math.max(1, Math.ceil(rollouts / tallies)) : Infinity;
   let tally: Tally = { done: 0, running: 0, valid: 0, turns: 0, tokens: 0, reward_sum: 0 };
@@ -65,9 +60,12 @@ export async function rolloutSlice({
     if (maxReplacements !== undefined) run.setMaxReplacements(maxReplacements);
   });
   setHandler(limitsSignal, (change) => {
-    if (limitsProblem(change) === null) run.setLimits(change);
+    if (limitsProblem(change) !== null) return;
+    // Its batch asked for the room before it sent them. A recorded history in which nobody did still replays.
+    const isFull = run.roomProblem({ limits: change }) !== null;
+    if (!isFull || !patched('room-for-limits')) run.setLimits(change);
   });
-  setHandler(stopSignal, () => {
+  onStop(() => {
     stopped = true;
     run.stop();
   });

@@ -151,6 +151,14 @@ describe('a fault becomes a failure', () => {
     assert.deepEqual([failure.nonRetryable, failure.nextRetryDelay], [false, 7000]);
   });
 
+  test('and of any other error that quotes what came, the text becomes plain, its causes and trace included', () => {
+    const cause = new Error('said \u001b[31mred\u202e');
+    const failure = toFailure(new TypeError('bug', { cause }));
+    assert.ok(failure instanceof ApplicationFailure);
+    assert.deepEqual([failure.type, failure.message, failure.nonRetryable], ['TypeError', 'bug: said red�', false]); // prettier-ignore
+    assert.doesNotMatch(failure.stack ?? '', /[\u001b\u202e]/);
+  });
+
   test('and anything else stays what it is: a cancellation, or an error that a mended worker heals', () => {
     for (const error of [new Error('bug'), 'text', undefined])
       assert.equal(toFailure(error), error);

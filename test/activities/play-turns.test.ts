@@ -214,4 +214,14 @@ describe('what is reported', () => {
     assert.ok(progress.preview.length <= 120);
     assert.ok(progress.preview.endsWith('word 😀'), 'the end is what matters');
   });
+
+  test('is plain text, whatever the policy said', async (t) => {
+    const said = `a\u001b]0;owned\u0007b \u202egnp.exe\n\ud83d`;
+    const bench = await activityBench(t, scripts([said], [{ content: said }]));
+    await bench.started({ settings: { max_rollout_turns: 1 } });
+    const { preview } = await bench.result('playTurns', AT);
+    assert.equal(preview, 'ab �gnp.exe �');
+    const { turns } = await bench.elsewhere().readTrajectory(REF);
+    assert.equal(turns[0]?.generation.content, said, 'the data is as it was said');
+  });
 });

@@ -1,11 +1,13 @@
 /** A worker that cannot work says why, and what to do about it. */
 import assert from 'node:assert/strict';
+import { cp, rm, symlink } from 'node:fs/promises';
+import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { TestServer } from '../harness/dev-server.js';
-import { startTestServer } from '../harness/dev-server.js';
+import { PROJECT_ROOT, startTestServer } from '../harness/dev-server.js';
 import type { TemporaryDirectory } from '../harness/temporary-directory.js';
 import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
-import type { WorkerConfig } from '../harness/worker-process.js';
+import type { WorkerConfig, WorkerOptions } from '../harness/worker-process.js';
 import { startWorkerProcess } from '../harness/worker-process.js';
 
 /** temporal.api.enums.v1.IndexedValueType.INDEXED_VALUE_TYPE_DOUBLE */
@@ -33,13 +35,12 @@ describe('a worker', { timeout: 120_000 }, () => {
     ...change,
   });
 
-  const refusal = async (name: string, settings: WorkerConfig): Promise<string> => {
+  const refusal = async (
+    name: string,
+    options: Pick<WorkerOptions, 'config' | 'project_root'>,
+  ): Promise<string> => {
     try {
-      const worker = await startWorkerProcess({
-        directory: directory.path,
-        config: settings,
-        name,
-      });
+      const worker = await startWorkerProcess({ directory: directory.path, name, ...options });
       await worker.stop();
     } catch (error) {
       return String(error);
@@ -84,12 +85,38 @@ describe('a worker', { timeout: 120_000 }, () => {
       change: { worker: { memory: '1000' } },
       says: /worker\.memory: expected a size such as 512MiB or 1GiB/,
     },
+    {
+      what: 'a role twice',
+      change: { worker: { roles: ['workflow', 'workflow'] } },
+      says: /worker\.roles: expected each role once, got \["workflow","workflow"\]/,
+    },
+    {
+      what: 'an environment on the queue of the turns',
+      change: {
+        environments: {
+          chess: { kind: 'http', url: 'http://127.0.0.1:9', task_queue: 'start-generation' },
+        },
+      },
+      says: /environments\.chess\.task_queue: expected a queue that nothing else is on, got "start-generation"/,
+    },
   ];
   for (const [i, { what, change, says }] of settings.entries()) {
     test(`with ${what} in temporal.yaml says so and ends`, async () => {
-      assert.match(await refusal(`settings-${i}`, config(change)), says);
+      assert.match(await refusal(`settings-${i}`, { config: config(change) }), says);
     });
   }
+
+  test('that cannot make one of its Workers ends with the reason, whatever the others hold', async () => {
+    const project_root = path.join(directory.path, 'project');
+    await cp(path.join(PROJECT_ROOT, 'dist'), path.join(project_root, 'dist'), { recursive: true });
+    for (const name of ['node_modules', 'package.json'])
+      await symlink(path.join(PROJECT_ROOT, name), path.join(project_root, name));
+    await rm(path.join(project_root, 'dist', 'workflow-bundle.js'));
+    assert.match(
+      await refusal('no-bundle', { config: config(), project_root }),
+      /the worker ended with exit code 1[^]*ENOENT[^]*workflow-bundle\.js/,
+    );
+  });
 
   test('registers the search attributes that the namespace lacks', async () => {
     const { operatorService } = server.client.connection;
@@ -122,7 +149,7 @@ describe('a worker', { timeout: 120_000 }, () => {
       searchAttributes: Object.fromEntries(slots),
     });
     assert.match(
-      await refusal('slots', config()),
+      await refusal('slots', { config: config() }),
       /namespace default lacks, the search attributes RolloutReward[^]*temporal operator search-attribute create --namespace default --name RolloutReward --type Double/,
     );
   });

@@ -33,6 +33,8 @@ export interface WorkerOptions {
   name?: string;
   /** Variables beside those of this process. */
   env?: Record<string, string>;
+  /** A built project in place of this one. */
+  project_root?: string;
   /** What it logs goes through a pipe: a limit on the files of the worker is none on its log. */
   pipe_log?: boolean;
 }
@@ -49,9 +51,10 @@ export async function startWorkerProcess({
   config,
   name = 'worker',
   env = {},
+  project_root = PROJECT_ROOT,
   pipe_log = false,
 }: WorkerOptions): Promise<WorkerProcess> {
-  const main = path.join(PROJECT_ROOT, 'dist', 'cli', 'main.js');
+  const main = path.join(project_root, 'dist', 'cli', 'main.js');
   await access(main).catch(() => {
     throw new Error(`${main} is missing: build it with \`node tools/setup.mjs\``);
   });

@@ -163,9 +163,9 @@ describe('a part ends with its parent', () => {
 
   test('by its lifeline, also when the parent is killed', async (t) => {
     const lifeline = JSON.stringify(pathToFileURL(path.resolve('src/local/lifeline.ts')).href);
-    const source = `import { followLifeline } from ${lifeline};
+    const source = `import { untilToldToEnd } from ${lifeline};
       const alive = setInterval(() => undefined, 1000);
-      followLifeline(process.env, () => clearInterval(alive)); ${writePid}`;
+      untilToldToEnd(process.env).addEventListener('abort', () => clearInterval(alive)); ${writePid}`;
     const pid = await orphan(t, { ends: 'pipe', source });
     await until('the child is gone', () => !isRunning(pid));
   });

@@ -1,17 +1,24 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { access, mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { promisify } from 'node:util';
+import { PROJECT_ROOT } from '../../src/local/project-root.js';
 import type { FindOptions } from '../../src/local/temporal-cli.js';
 import { findTemporalCli } from '../../src/local/temporal-cli.js';
+import {
+  TEMPORAL_CLI_ARCHIVES,
+  TEMPORAL_CLI_VERSION,
+} from '../../src/local/temporal-cli-version.js';
 import { temporalOf, temporaryFolder, writeProgram } from './fakes.js';
 
 const CACHED = path.join('durable-rollouts', 'temporal-cli', '1.8.2', 'temporal');
+const PLATFORMS = ['linux/amd64', 'linux/arm64', 'darwin/amd64', 'darwin/arm64'];
 /** Nothing listens on port 2. */
 const NO_ORIGIN = 'http://127.0.0.1:2';
 
@@ -38,6 +45,23 @@ if (args[0] === 'version') { console.log('go version go1.26.8 linux/amd64'); pro
 fs.appendFileSync(__dirname + '/go.log', JSON.stringify({ args, cwd: process.cwd(), cgo: process.env.CGO_ENABLED }) + '\\n');
 const out = args[args.indexOf('-o') + 1];
 setTimeout(() => fs.writeFileSync(out, ${JSON.stringify(`#!${process.execPath}\n${temporalOf(version)}\n`)}), 200);`;
+
+describe('the pinned version of the Temporal CLI', () => {
+  test('is the one of the Go module', async () => {
+    const module = await readFile(
+      path.join(PROJECT_ROOT, 'tools', 'temporal-cli', 'go.mod'),
+      'utf8',
+    );
+    assert.match(module, new RegExp(`temporalio/cli v${TEMPORAL_CLI_VERSION} `));
+  });
+
+  test('has a checksum for every platform that an archive is asked for', () => {
+    assert.deepEqual(Object.keys(TEMPORAL_CLI_ARCHIVES).sort(), [...PLATFORMS].sort());
+    for (const sha256 of Object.values(TEMPORAL_CLI_ARCHIVES)) {
+      assert.match(sha256 ?? '', /^[0-9a-f]{64}$/);
+    }
+  });
+});
 
 describe('the Temporal CLI is looked for', () => {
   test('in TEMPORAL_CLI_PATH before PATH', async (t) => {
@@ -96,12 +120,12 @@ describe('the Temporal CLI is looked for', () => {
 });
 
 describe('a missing Temporal CLI is installed', () => {
-  /** Serves a tar.gz that holds `temporal` of this version; notes what was asked for. */
+  /** Serves a tar.gz that holds `temporal`, this program; notes what was asked for. */
   async function origin(
     t: TestContext,
-    { version, at }: { version: string; at: (...parts: string[]) => string },
+    { program, at }: { program: string; at: (...parts: string[]) => string },
   ) {
-    await writeProgram(at('archive', 'temporal'), temporalOf(version));
+    await writeProgram(at('archive', 'temporal'), program);
     await promisify(execFile)('tar', [
       '-czf',
       at('archive.tar.gz'),
@@ -117,7 +141,12 @@ describe('a missing Temporal CLI is installed', () => {
     });
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     t.after(() => server.close());
-    return { downloadOrigin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked };
+    const sha256 = createHash('sha256').update(archive).digest('hex');
+    return {
+      downloadOrigin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+      archives: Object.fromEntries(PLATFORMS.map((platform) => [platform, sha256])),
+      asked,
+    };
   }
 
   /** `tar` and its gzip are the only programs of the real machine. */
@@ -131,8 +160,8 @@ describe('a missing Temporal CLI is installed', () => {
   test('from the official archive into the cache', async (t) => {
     const { options, said, at } = await machine(t);
     await linkTar(at);
-    const { downloadOrigin, asked } = await origin(t, { version: '1.8.2', at });
-    const found = await findTemporalCli({ ...options, downloadOrigin });
+    const { asked, ...official } = await origin(t, { program: temporalOf('1.8.2'), at });
+    const found = await findTemporalCli({ ...options, ...official });
     assert.deepEqual(found, { path: at('cache', CACHED), version: '1.8.2', source: 'download' });
     assert.match(
       asked.join(),
@@ -150,9 +179,65 @@ describe('a missing Temporal CLI is installed', () => {
     const { options, at } = await machine(t);
     await linkTar(at);
     await writeProgram(at('bin', 'go'), goThatBuilds('1.8.2'));
-    const { downloadOrigin } = await origin(t, { version: '1.8.1', at });
-    const found = await findTemporalCli({ ...options, downloadOrigin });
+    const { downloadOrigin, archives } = await origin(t, { program: temporalOf('1.8.1'), at });
+    const found = await findTemporalCli({ ...options, downloadOrigin, archives });
     assert.equal(found.source, 'build with Go');
+  });
+
+  test('never from an archive that is not the pinned one: nothing of it is unpacked or run', async (t) => {
+    const { options, said, at } = await machine(t);
+    const ran = at('it-ran');
+    const attack = `require('node:fs').writeFileSync(${JSON.stringify(ran)}, ''); ${temporalOf('1.8.2')}`;
+    await linkTar(at);
+    const { downloadOrigin } = await origin(t, { program: attack, at });
+    await assert.rejects(findTemporalCli({ ...options, downloadOrigin }), ({ message }: Error) => {
+      assert.match(
+        message,
+        /4\. download: .*expected SHA-256 [0-9a-f]{64}, got [0-9a-f]{64}; it is not run/,
+      );
+      return true;
+    });
+    assert.match(said.join('\n'), /expected SHA-256/);
+    await assert.rejects(access(ran), 'it ran');
+    assert.deepEqual(await readdir(path.dirname(at('cache', CACHED))), []);
+  });
+
+  test('never from an archive that no checksum is pinned for: it is not even asked for', async (t) => {
+    const { options, at } = await machine(t);
+    await linkTar(at);
+    const { downloadOrigin, asked } = await origin(t, { program: temporalOf('1.8.2'), at });
+    await assert.rejects(
+      findTemporalCli({ ...options, downloadOrigin, archives: {} }),
+      /4\. download: no SHA-256 is pinned for /,
+    );
+    assert.deepEqual(asked, []);
+  });
+
+  test('from an archive of a bounded size', async (t) => {
+    const { options } = await machine(t);
+    let sent = 0;
+    const server = createServer((_, response) => {
+      const block = Buffer.alloc(1 << 20);
+      const send = (): void => {
+        while (!response.destroyed && sent < 600) {
+          sent += 1;
+          if (!response.write(block)) {
+            response.once('drain', send);
+            return;
+          }
+        }
+        response.end();
+      };
+      send();
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    t.after(() => server.close());
+    const downloadOrigin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    await assert.rejects(
+      findTemporalCli({ ...options, downloadOrigin }),
+      /cannot be downloaded: .*more than 268435456 bytes/,
+    );
+    assert.ok(sent < 400, `${sent} MiB were taken`);
   });
 
   test('by a Go build of the pinned module when there is no network, saying why and for how long', async (t) => {

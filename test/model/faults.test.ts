@@ -26,6 +26,12 @@ describe('Fault', () => {
     });
   }
 
+  test('quotes what came as plain text: in journals, failures and logs nothing acts', () => {
+    const message = 'engine said: \u001b[31mred\u001b]0;owned\u0007 \u202egnp.exe\nnext line';
+    const fault = new Fault({ type: 'GenerationRejected', message });
+    assert.equal(fault.message, 'engine said: red �gnp.exe\nnext line');
+  });
+
   test('one that is otherwise retried can be final', () => {
     const fault = new Fault({ type: 'ProtocolError', message: 'm', retryable: false });
     assert.equal(fault.retryable, false);

@@ -120,3 +120,68 @@ describe('a signal of no known shape is ignored', () => {
     await history.replay();
   });
 });
+
+describe('signals that come again and again', () => {
+  const stopped = { stop_reason: 'stopped', turn_count: 0 };
+
+  /** A slice of one rollout, which runs. */
+  const slice = () => {
+    const history = writeHistory(
+      { type: 'rolloutSlice', workflowId: 'b/rows-0-0', parent: 'b' },
+      { batch_id: 'b', first: 0, last: 0, num_repeats: 1, max_in_flight: 1, tallies: 0, k: null },
+    );
+    history.task();
+    const child = history.startChild('rollout', 'b/0-0');
+    history.childStarted(child, { type: 'rollout', workflowId: 'b/0-0' });
+    const end = async (): Promise<void> => {
+      history.task();
+      history.childCompleted(child, stopped);
+      history.task();
+      history.activity('closeSlice', null);
+      history.task();
+      history.add('WORKFLOW_EXECUTION_COMPLETED', {});
+      await history.replay();
+    };
+    return { history, end };
+  };
+  const flood = 'more limits than the history has room for';
+
+  test(`${flood}: those that run are not told`, async () => {
+    const { history, end } = slice();
+    for (let n = 0; n < 4800; n++) history.signal('share', 1);
+    history.signal('limits', { max_rollout_turns: 3 });
+    history.task();
+    history.patch('room-for-limits');
+    await end();
+  });
+
+  test(`${flood}: a history in which they were told replays`, async () => {
+    const { history, end } = slice();
+    for (let n = 0; n < 4800; n++) history.signal('share', 1);
+    history.signal('limits', { max_rollout_turns: 3 });
+    history.task();
+    history.signalChild('limits', 'b/0-0');
+    await end();
+  });
+
+  test('a second stop: those that run are not told again', async () => {
+    const { history, end } = slice();
+    history.signal('stop');
+    history.task();
+    history.signalChild('stop', 'b/0-0');
+    history.signal('stop');
+    history.task();
+    history.patch('stop-told-once');
+    await end();
+  });
+
+  test('a second stop: a history in which they were told again replays', async () => {
+    const { history, end } = slice();
+    for (let n = 0; n < 2; n++) {
+      history.signal('stop');
+      history.task();
+      history.signalChild('stop', 'b/0-0');
+    }
+    await end();
+  });
+});

@@ -1,7 +1,8 @@
 import type { Line, TextStyle } from '../../local/text-line.js';
 import { progressBar } from '../../local/board.js';
 import { formatClock, formatNumber, formatRate } from '../../local/number-text.js';
-import { plain, renderLine, spread } from '../../local/text-line.js';
+import { renderLine, spread } from '../../local/text-line.js';
+import { plainLine } from '../../platform/plain.js';
 import { rolloutName } from '../row.js';
 import type { RunningRow } from './follower.js';
 import type { Tally } from './tally.js';
@@ -107,7 +108,7 @@ export function renderStatus(view: CollectionView): string {
     ...left(tally),
     ...agentStatus(tally),
     ...(longest.length === 0 ? [] : [`Longest running: ${longest.join('; ')}`]),
-    ...view.notes.map(plain),
+    ...view.notes.map(plainLine),
   ].join('\n');
 }
 

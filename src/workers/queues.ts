@@ -1,0 +1,25 @@
+/** The names of a deployment's task queues: workflows, and what plans and closes, are on `temporal.task_queue` itself. */
+
+interface Deployed {
+  temporal: { task_queue: string };
+}
+
+export const generationQueue = ({ temporal }: Deployed): string =>
+  `${temporal.task_queue}-generation`;
+
+/** Of an environment that has none of its own. */
+export const commonEnvironmentQueue = ({ temporal }: Deployed): string =>
+  `${temporal.task_queue}-environment`;
+
+/** Its own where one is configured, else the deployment's. */
+export function environmentQueue(
+  config: Deployed & { environments: Record<string, object> },
+  task: string,
+): string {
+  return ownQueue(config.environments[task]) ?? commonEnvironmentQueue(config);
+}
+
+export function ownQueue(settings: object | undefined): string | undefined {
+  const own = settings !== undefined && 'task_queue' in settings ? settings.task_queue : undefined;
+  return typeof own === 'string' ? own : undefined;
+}

@@ -1,0 +1,109 @@
+/** Whatever a worker is at when it is told to end, or fails: its process ends, and says why where it failed. */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import type { AddressInfo, Socket } from 'node:net';
+import { createServer } from 'node:net';
+import path from 'node:path';
+import { describe, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { PROJECT_ROOT } from '../../src/local/project-root.js';
+import type { WorkerConfig } from '../harness/worker-process.js';
+import { temporaryFolder, until } from '../local/fakes.js';
+
+/** Of a loaded machine too; without a bound a process would run for ever. */
+const ENDED_WITHIN_MS = 15_000;
+
+const NO_SERVER = '127.0.0.1:2';
+
+interface Run {
+  pid: number;
+  output: () => string;
+  exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
+}
+
+/** `temporal-rollout worker` from its source, killed with the test. */
+async function startWorker(t: TestContext, config: WorkerConfig): Promise<Run> {
+  const folder = await temporaryFolder(t);
+  const file = path.join(folder, 'temporal.yaml');
+  await writeFile(file, JSON.stringify({ inputs_dir: folder, ...config }));
+  const main = path.join(PROJECT_ROOT, 'src', 'cli', 'main.ts');
+  const child = spawn(process.execPath, ['--import', 'tsx', main, 'worker', '--config', file], {
+    cwd: PROJECT_ROOT,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (data: Buffer) => {
+      output += data.toString();
+    });
+  }
+  const exited = new Promise<Awaited<Run['exited']>>((resolve) => {
+    child.once('close', (code, signal) => {
+      resolve({ code, signal });
+    });
+  });
+  t.after(() => child.kill('SIGKILL'));
+  return { pid: child.pid ?? 0, output: () => output, exited };
+}
+
+const config = (change: Partial<WorkerConfig> = {}): WorkerConfig => ({
+  temporal: { address: NO_SERVER },
+  generation: { default: { kind: 'vllm', base_urls: ['http://127.0.0.1:9/v1'] } },
+  environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
+  ...change,
+});
+
+async function endedBy(run: Run, name: NodeJS.Signals): Promise<Awaited<Run['exited']>> {
+  process.kill(run.pid, name);
+  const late = new Promise<never>((_, reject) => {
+    setTimeout(() => {
+      reject(new Error(`it still runs ${ENDED_WITHIN_MS / 1000} s after ${name}: ${run.output()}`));
+    }, ENDED_WITHIN_MS).unref();
+  });
+  return await Promise.race([run.exited, late]);
+}
+
+/** An environment of the user's own whose module says that it is being loaded, and does this. */
+async function moduleThat(t: TestContext, does: string): Promise<WorkerConfig> {
+  const folder = await temporaryFolder(t);
+  const file = path.join(folder, 'slow.mjs');
+  const source = `process.stdout.write('the module is loaded\\n');\n${does}\nexport default {};\n`;
+  await writeFile(file, source);
+  return config({ environments: { slow: { kind: 'module', path: file } } });
+}
+
+describe('a worker that is told to end', { timeout: 120_000 }, () => {
+  test('while it waits for a Temporal server ends in order', async (t) => {
+    const run = await startWorker(t, config());
+    await until('it waits', () => run.output().includes('waiting for the Temporal server'));
+    assert.deepEqual(await endedBy(run, 'SIGTERM'), { code: 0, signal: null });
+  });
+
+  test('while a server keeps it waiting ends in order', async (t) => {
+    const held = new Set<Socket>();
+    const server = createServer((socket) => {
+      held.add(socket.on('error', () => undefined));
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    t.after(() => {
+      for (const socket of held) socket.destroy();
+      server.close();
+    });
+    const { port } = server.address() as AddressInfo;
+    const run = await startWorker(t, config({ temporal: { address: `127.0.0.1:${port}` } }));
+    await until('it has connected', () => held.size > 0);
+    assert.deepEqual(await endedBy(run, 'SIGTERM'), { code: 0, signal: null });
+  });
+
+  for (const [what, does] of [
+    ['waits for ever', 'await new Promise(() => setInterval(() => undefined, 1000));'],
+    ['never stops computing', 'for (;;);'],
+  ] as const) {
+    test(`while a module of the deployment ${what} ends at once`, async (t) => {
+      const run = await startWorker(t, await moduleThat(t, does));
+      await until('it loads', () => run.output().includes('the module is loaded'));
+      assert.deepEqual(await endedBy(run, 'SIGTERM'), { code: null, signal: 'SIGTERM' });
+    });
+  }
+});

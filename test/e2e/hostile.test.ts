@@ -1,0 +1,207 @@
+/** Whoever reaches the Temporal server may start, signal and update whatever there is, with whatever they like. */
+import assert from 'node:assert/strict';
+import { readdir } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before, describe, test } from 'node:test';
+import type { WorkflowHandle } from '@temporalio/client';
+import { WorkflowFailedError, WorkflowUpdateFailedError } from '@temporalio/client';
+import type { BatchProgress } from '../../src/activities/contract.js';
+import { describeError } from '../../src/model/faults.js';
+import type { Simulator } from '../../src/simulator/server.js';
+import { startSimulator } from '../../src/simulator/server.js';
+import { startBatch } from '../harness/batch.js';
+import { puzzleRequest } from '../harness/puzzle-request.js';
+import { assertComplete } from '../harness/row-comparison.js';
+import type { Testbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
+import { eventually, within } from '../harness/waiting.js';
+import type { WorkerProcess } from '../harness/worker-process.js';
+
+const QUEUE = 'hostile';
+
+/** Characters that act, and Markdown. */
+const TEXT =
+  '\u001b[31m\u001b]0;owned\u0007 \u202egnp.exe \u200b<img src=x onerror=alert(1)> ![p](http://127.0.0.1:2/p.png) [click](http://evil.example) `c`\n\n# heading';
+const ACTING = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u202e]/;
+
+/** One that refuses every request, in words that act. */
+async function startBusyEngine(): Promise<{ url: string; close: () => void }> {
+  const server = createServer(({ url }, response) => {
+    if (url === '/health') {
+      response.end();
+      return;
+    }
+    response.writeHead(503, { 'content-type': 'application/json' });
+    response.end(JSON.stringify({ error: { message: `too busy ${TEXT}`, type: 'x', code: 503 } }));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  return { url: `http://127.0.0.1:${port}/v1`, close: () => server.close() };
+}
+
+describe('a deployment holds against', { timeout: 400_000 }, () => {
+  let bed: Testbed;
+  let simulator: Simulator;
+  let busy: { url: string; close: () => void };
+  let worker: WorkerProcess;
+
+  before(async () => {
+    bed = await startTestbed('hostile');
+    simulator = await startSimulator({
+      settings: { thinking_tokens: 8, skill: 0, seed: 1, tokens_per_second: 20 },
+      port: 0,
+    });
+    busy = await startBusyEngine();
+    worker = await bed.startWorker({
+      task_queue: QUEUE,
+      generation: {
+        default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] },
+        busy: { kind: 'vllm', base_urls: [busy.url] },
+      },
+      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
+      worker: { turn_slice: '0s', heartbeat_timeout: '2s' },
+    });
+  });
+  after(async () => {
+    await bed.end();
+    await simulator.close();
+    busy.close();
+  });
+
+  let serial = 0;
+  const start = (type: string, args: unknown[]): Promise<WorkflowHandle> =>
+    bed.server.client.workflow.start(type, {
+      workflowId: `by-hand-${++serial}`,
+      taskQueue: QUEUE,
+      args,
+    });
+
+  const slice = { batch_id: 'b', first: 0, last: 0, num_repeats: 1, max_in_flight: 1, tallies: 0, k: null }; // prettier-ignore
+  const plan = {
+    ...{ batch_id: '../escaped', row: '../../escaped', repeat: 0, task_name: 'sliding_puzzle', in_process: true },
+    ...{ timeout_ms: 60_000, heartbeat_timeout_ms: 2000, policy_version: null, limits: {} },
+    queues: { generation: `${QUEUE}-generation`, environment: `${QUEUE}-environment` },
+    progress: { turn: 0, total_reward: 0, total_tokens: 0, phase: 'generate', ended: null, preview: '' },
+  }; // prettier-ignore
+  const reached = { plan, limits: {}, started_at: Date.now() };
+  const place = { batch_id: 'b', row: 0, repeat: 0 };
+  for (const [what, type, args] of [
+    ['a slice of nothing', 'rolloutSlice', [null]],
+    ['a slice without an input', 'rolloutSlice', []],
+    ['a slice of a billion rows', 'rolloutSlice', [{ ...slice, last: 1e9, max_in_flight: 1e9 }]],
+    ['a slice of a billion repeats', 'rolloutSlice', [{ ...slice, num_repeats: 1e9 }]],
+    ['a slice without an end', 'rolloutSlice', [{ ...slice, last: 'x' }]],
+    ['a slice of an id that names a path', 'rolloutSlice', [{ ...slice, batch_id: '../escaped' }]],
+    ['a rollout that claims to have come far', 'rollout', [place, reached]],
+    ['a rollout that has come nowhere', 'rollout', [place, { plan: null }]],
+    ['a rollout of a place that names a path', 'rollout', [{ ...place, batch_id: '../escaped' }]],
+  ] as const) {
+    test(`${what}: it is refused, and the worker goes on`, async () => {
+      const handle = await start(type, [...args]);
+      const wait = { what: `the end of ${what}`, timeout_ms: 30_000 };
+      await assert.rejects(within(wait, handle.result()), (error: unknown) => {
+        assert.ok(error instanceof WorkflowFailedError, describeError(error));
+        assert.match(describeError(error), /expected/);
+        return true;
+      });
+      assert.deepEqual(
+        (await readdir(bed.directory)).filter((name) => name.includes('escaped')),
+        [],
+      );
+    });
+  }
+
+  test('texts that act: what is waited for is shown as it is, in one line, and the log has none', async () => {
+    const request = puzzleRequest({ samples: 1, num_repeats: 1 });
+    const batch = await startBatch(bed.batch('acting', QUEUE), {
+      ...request,
+      generation: { service: 'busy' },
+    });
+    const { handle } = batch;
+    const untilWaiting = (text: string) =>
+      eventually({ what: `it to wait for ${text}`, timeout_ms: 20_000 }, async () => {
+        const progress = await handle.query<BatchProgress>('progress').catch(() => null);
+        return progress?.waiting?.message.includes(text) === true && progress;
+      });
+    await untilWaiting('too busy');
+    await handle.signal('waiting', { service: TEXT, message: TEXT + 'x'.repeat(1_000_000) });
+    const { waiting } = await untilWaiting('heading');
+    assert.ok(waiting !== null && waiting.message.length <= 300);
+    assert.doesNotMatch(waiting.service + waiting.message, ACTING);
+    const metadata = await handle.query<{ currentDetails: string }>('__temporal_workflow_metadata');
+    assert.doesNotMatch(metadata.currentDetails, ACTING);
+    // Inside code spans Markdown has no meaning; the text itself has single backticks at most.
+    const line = metadata.currentDetails.split('\n').find((one) => one.startsWith('Waiting for'));
+    assert.match(line ?? '', /^Waiting for `` .*<img.*# heading ``: `` .*<img.*# headingx* ``$/);
+    const log = await worker.log();
+    assert.match(log, /too busy.*gnp\.exe/);
+    assert.doesNotMatch(log, ACTING);
+    await handle.terminate();
+  });
+
+  test('texts that act, in a request: the failure names the field in one line', async () => {
+    const request = { samples: [], [TEXT]: 1, generation: { service: TEXT } };
+    const batch = await startBatch(bed.batch('acting-request', QUEUE), request);
+    const { failure } = await batch.outcome();
+    assert.match(failure?.message ?? '', /gnp\.exe .*# heading: unknown field/);
+    assert.doesNotMatch(failure?.message ?? '', ACTING);
+  });
+
+  test('10,000 signals and a thousand updates of any shape while a batch runs: it ends with all its rows', async () => {
+    const size = { samples: 4, repeats: 2 };
+    const batch = await startBatch(
+      bed.batch('flooded', QUEUE),
+      puzzleRequest({ samples: size.samples, num_repeats: size.repeats }),
+    );
+    const { handle } = batch;
+    const child = bed.server.client.workflow.getHandle('flooded/0-0');
+    await eventually({ what: 'the batch to run', timeout_ms: 30_000 }, async () => {
+      const progress = await handle.query<BatchProgress>('progress').catch(() => null);
+      return (progress?.running ?? 0) > 0;
+    });
+    const rubbish = [undefined, null, 0, -1, 1e300, 'x', TEXT, [], [[]], {}, { first: 0 }, { plan: 1 }, { max_rollout_turns: 'x' }, JSON.parse('{"__proto__": {"a": 1}}')]; // prettier-ignore
+    const signals = ['waiting', 'tally', 'share', 'satisfied', 'limits', 'nonsense', '__stop'];
+    let refused = 0;
+    const send = async (n: number): Promise<void> => {
+      const input: unknown = rubbish[n % rubbish.length];
+      const to = n % 3 === 0 ? child : handle;
+      const name = signals[n % signals.length] ?? '';
+      // A child may have ended, and the server takes 10,000 signals at most.
+      await to.signal(name, input).catch(() => undefined);
+      if (n % 10 !== 0) return;
+      const update = ['set_limits', 'set_max_in_flight', 'no_update'][n % 3] ?? '';
+      await handle.executeUpdate(update, { args: [input] }).catch((error: unknown) => {
+        if (error instanceof WorkflowUpdateFailedError) refused += 1;
+      });
+    };
+    for (let n = 0; n < 10_000; n += 100)
+      await Promise.all(Array.from({ length: 100 }, (_, i) => send(n + i)));
+    const outcome = await batch.outcome(180_000);
+    assert.equal(outcome.failure, null);
+    assertComplete(outcome, size);
+    assert.ok(refused > 0, 'no update came while it ran');
+  });
+
+  test('a thousand stops: whoever runs is told once, and the batch is closed', async () => {
+    const size = { samples: 6, repeats: 2 };
+    const batch = await startBatch(bed.batch('stopped', QUEUE), {
+      ...puzzleRequest({ samples: size.samples, num_repeats: size.repeats }),
+      max_rollout_turns: 100,
+    });
+    const { handle } = batch;
+    await eventually({ what: 'the batch to run', timeout_ms: 30_000 }, async () => {
+      const progress = await handle.query<BatchProgress>('progress').catch(() => null);
+      return progress?.running === 12;
+    });
+    await Promise.all(Array.from({ length: 1000 }, () => handle.signal('stop').catch(() => null)));
+    const { failure, result } = await batch.outcome(120_000);
+    assert.equal(failure, null);
+    assert.equal(result?.counts.requested, 12);
+    const { events } = await handle.fetchHistory();
+    const told = (events ?? []).filter(
+      (event) => event.signalExternalWorkflowExecutionInitiatedEventAttributes != null,
+    );
+    assert.equal(told.length, 12);
+  });
+});

@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { access, mkdir, readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { describe, test } from 'node:test';
+import { promisify } from 'node:util';
+import { graderInstall } from '../../src/environments/math/grader-install.js';
+import { temporaryFolder } from './fakes.js';
+
+/** A wheel of this name and version whose module runs what stands in it when it is imported. */
+const MAKE_WHEEL = `
+import sys, zipfile
+folder, name, version, module, source = sys.argv[1:]
+info = f"{name}-{version}.dist-info"
+with zipfile.ZipFile(f"{folder}/{name}-{version}-py3-none-any.whl", "w") as wheel:
+    wheel.writestr(f"{module}/__init__.py", source)
+    wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n")
+    wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+    wheel.writestr(f"{info}/RECORD", "")
+`;
+
+const MODULES: Record<string, string> = {
+  math_verify: 'math_verify',
+  latex2sympy2_extended: 'latex2sympy2_extended',
+  antlr4_python3_runtime: 'antlr4',
+  sympy: 'sympy',
+  mpmath: 'mpmath',
+};
+
+interface GraderSetup {
+  ensureGrader: (options: object) => Promise<void>;
+}
+
+describe('the maths grader', { timeout: 120_000 }, () => {
+  test('is not installed from an index whose packages are not the pinned ones', async (t) => {
+    const folder = await temporaryFolder(t);
+    const wheels = path.join(folder, 'wheels');
+    const ran = path.join(folder, 'it-ran');
+    await mkdir(wheels);
+    const { requirements } = graderInstall(process.env);
+    const pinned = (await readFile(requirements, 'utf8')).matchAll(/^([\w-]+)==([\d.]+)/gm);
+    for (const [, name = '', version = ''] of pinned) {
+      const wheel = name.replaceAll('-', '_');
+      const attack = `open(${JSON.stringify(ran)}, "w").close()`;
+      const args = [wheels, wheel, version, MODULES[wheel] ?? wheel, attack];
+      await promisify(execFile)('python3', ['-c', MAKE_WHEEL, ...args]);
+    }
+    const own = path.join(folder, 'requirements.txt');
+    await writeFile(own, await readFile(requirements));
+    const venv = path.join(folder, 'grader');
+    const said: string[] = [];
+    const tool = new URL('../../tools/grader-setup.mjs', import.meta.url).href;
+    const { ensureGrader } = (await import(tool)) as GraderSetup;
+    await ensureGrader({
+      install: {
+        folder: venv,
+        python: path.join(venv, 'bin', 'python'),
+        stamp: path.join(venv, '.installed'),
+        requirements: own,
+      },
+      variable: 'ROLLOUT_GRADER_PYTHON',
+      env: { PATH: process.env['PATH'], PIP_NO_INDEX: '1', PIP_FIND_LINKS: wheels },
+      say: (line: string) => said.push(line),
+    });
+    assert.match(said.join('\n'), /no maths grader[^]*DO NOT MATCH THE HASHES/);
+    await assert.rejects(access(ran), 'a package of that index ran');
+    await assert.rejects(access(venv), 'something was left of it');
+  });
+});
