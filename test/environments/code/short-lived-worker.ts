@@ -1,10 +1,12 @@
 import { codeBed } from './code-bed.js';
 import type { Level } from '../../../src/environments/code/levels.js';
 
-/** A process that plays turns of one rollout and says what each came to, a line of JSON each; then it waits to be killed. */
+/** A process that plays rollouts one after the other and says what each turn came to, a line of JSON each; then it waits to be killed. */
 
-const [level, ...turns] = process.argv.slice(2);
+const [level, rollouts = '[]'] = process.argv.slice(2);
 const { rollout } = codeBed({ after: () => undefined }, { level: level as Level });
-const { run } = rollout();
-for (const turn of turns) console.log(JSON.stringify(await run(turn)));
+for (const turns of JSON.parse(rollouts) as string[][]) {
+  const { run } = rollout();
+  for (const turn of turns) console.log(JSON.stringify(await run(turn)));
+}
 setInterval(() => undefined, 60_000);

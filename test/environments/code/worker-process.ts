@@ -15,13 +15,13 @@ export interface WorkerProcess {
   process: ChildProcessByStdio<null, Readable, null>;
 }
 
-/** A worker of its own that plays these turns at this level. `through`: a command that becomes it. */
+/** A worker of its own that plays these rollouts, turn by turn, at this level. `through`: a command that becomes it. */
 export function startWorkerProcess(
-  { level, turns, through = [] }: { level: Level; turns: string[]; through?: string[] },
+  { level, rollouts, through = [] }: { level: Level; rollouts: string[][]; through?: string[] },
   t: { after: (end: () => void) => void },
 ): WorkerProcess {
-  const command = [...through, process.execPath, '--import', 'tsx', PROGRAM, level, ...turns];
-  const [program = '', ...args] = command;
+  const node = [process.execPath, '--import', 'tsx', PROGRAM, level, JSON.stringify(rollouts)];
+  const [program = '', ...args] = [...through, ...node];
   const worker = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   t.after(() => worker.kill('SIGKILL'));
   const lines = createInterface({ input: worker.stdout })[Symbol.asyncIterator]();

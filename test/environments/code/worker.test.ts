@@ -15,7 +15,7 @@ describe('when the worker is killed nothing of its sandboxes is left, orphans in
   for (const { level, missing } of LEVELS_HERE) {
     test(level, { skip: missing }, async (t) => {
       const name = `worker-${randomBytes(3).toString('hex')}`;
-      const worker = startWorkerProcess({ level, turns: [orphansNamed(name)] }, t);
+      const worker = startWorkerProcess({ level, rollouts: [[orphansNamed(name)]] }, t);
       assert.equal(await worker.said(), `b'xx'`);
       assert.equal(processesNamed(name).length, 2);
       await worker.kill();
