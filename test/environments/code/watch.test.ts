@@ -15,8 +15,12 @@ for (const { level, missing } of LEVELS_HERE) {
       wake(codeBed(t, { level })));
     test('looking at 25 threads with 31,000 mappings each does not hold up the worker', (t) =>
       holdUp(codeBed(t, { level, timeout: '20s', cpu: '20s' })));
+    test('lines without end in place of a reply do not hold it up', (t) =>
+      flood(codeBed(t, { level })));
+    test('comparing what code says again does not hold it up', (t) =>
+      slashes(codeBed(t, { level })));
     test('processor time counts of children that nobody waits for', (t) =>
-      forget(codeBed(t, { level, cpu: '1s', timeout: '8s' })));
+      forget(codeBed(t, { level, cpu: '1s', timeout: '30s' })));
     test('with no descriptor left its next turns run', (t) => useUp(codeBed(t, { level })));
   });
 }
@@ -38,18 +42,22 @@ threading.Thread(target=count, daemon=True).start()`);
   assert.ok(pid > 1);
   await sleep(1500);
   assert.deepEqual(processesNamed(name).slice(0, 1), [pid], 'it rests, and is left alone');
-  process.kill(pid, 'SIGCONT');
-  await eventually({ what: 'it is ended', timeout_ms: 5000 }, () => !processesNamed(name).includes(pid)); // prettier-ignore
+  // On a busy machine it may be stopped again before it has used much.
+  await eventually({ what: 'it is ended', timeout_ms: 20_000 }, () => {
+    const is_there = processesNamed(name).includes(pid);
+    if (is_there) process.kill(pid, 'SIGCONT');
+    return !is_there;
+  });
   assert.equal(await rollout.run('n > 0'), 'True');
 }
 
 async function holdUp(bed: Bed): Promise<void> {
   const rollout = bed.rollout();
   await rollout.run('1');
-  const delay = monitorEventLoopDelay({ resolution: 10 });
-  delay.enable();
   const began = performance.now();
-  const said = await rollout.run(`import ctypes, mmap, threading, time
+  let said = '';
+  const held_ms = await longestHold_ms(async () => {
+    said = await rollout.run(`import ctypes, mmap, threading, time
 libc = ctypes.CDLL(None)
 libc.mmap.restype = ctypes.c_void_p
 for n in range(31000):
@@ -66,12 +74,48 @@ for _ in range(3):
         time.sleep(20)
         os._exit(0)
 time.sleep(10)`);
-  delay.disable();
+  });
   assert.match(said, /used more than 512 MiB of memory/);
   const took_s = (performance.now() - began) / 1000;
   assert.ok(took_s < 5, `it is seen after ${took_s} s`);
-  const longest_ms = delay.max / 1e6;
-  assert.ok(longest_ms < 300, `nothing else ran for ${longest_ms} ms`);
+  assert.ok(held_ms < 600, `nothing else ran for ${held_ms} ms`);
+}
+
+/** How long nothing else ran in this process while this did. */
+async function longestHold_ms(during: () => Promise<void>): Promise<number> {
+  const delay = monitorEventLoopDelay({ resolution: 10 });
+  delay.enable();
+  await during();
+  delay.disable();
+  return delay.max / 1e6;
+}
+
+async function flood(bed: Bed): Promise<void> {
+  const rollout = bed.rollout();
+  await rollout.run('kept = 1');
+  const held_ms = await longestHold_ms(async () => {
+    const said = await rollout.run(`import os, select
+for file in range(3, 20):
+    try:
+        for _ in range(200):
+            if not select.select([], [file], [], 0.01)[1]: break
+            os.write(file, b'1\\n' * 2000)
+    except OSError:
+        pass`);
+    assert.match(said, /the code ended the interpreter/);
+  });
+  assert.ok(held_ms < 600, `nothing else ran for ${held_ms} ms`);
+  assert.equal(await rollout.run('kept'), '1');
+}
+
+async function slashes(bed: Bed): Promise<void> {
+  const rollout = bed.rollout();
+  await rollout.say("<code>print('/' * 8192)</code>".repeat(30));
+  rollout.key = 'elsewhere';
+  const held_ms = await longestHold_ms(async () => {
+    assert.equal(await rollout.run('1 + 1'), '2');
+  });
+  assert.ok(held_ms < 600, `nothing else ran for ${held_ms} ms`);
 }
 
 async function forget(bed: Bed): Promise<void> {
@@ -84,7 +128,10 @@ for _ in range(8):
         end = time.process_time() + 0.4
         while time.process_time() < end: pass
         os._exit(0)
-    time.sleep(0.5)
+    try:
+        os.wait()
+    except ChildProcessError:
+        pass
 'through'`);
   assert.match(said, /used more than 1 s of processor time/);
   assert.equal(await rollout.run('kept'), '1');
