@@ -51,6 +51,12 @@ function reading(at: Canaries, secret: string): Attempt[] {
       through: `'through'`,
     },
     {
+      // Where applications may be, and what they keep.
+      name: 'looks around in /usr',
+      code: `import os\nos.listdir('/usr')\n'through'`,
+      through: `'through'`,
+    },
+    {
       name: 'reads the environment',
       code: `import os\nos.environ.get('CANARY', 'none')`,
       through: secret,

@@ -135,6 +135,8 @@ if child == 0:
   ];
 }
 
+/** What the kernel says of huge pages that nobody has set aside. */
+const NO_HUGE_PAGES = /^('through'|12|22)$/;
 const FILE = 'file = tempfile.TemporaryFile()';
 
 function uncounted(): Attempt[] {
@@ -151,6 +153,14 @@ function uncounted(): Attempt[] {
       before: `import struct\npage = ctypes.create_string_buffer(4096)\nvector = struct.pack('@PN', ctypes.addressof(page), 4096)`,
       args: 'os.pipe()[1], vector, 1, 0',
     }),
+    {
+      ...call('mmap for huge pages', {
+        ...{ x86_64: 9, aarch64: 222 },
+        before: 'libc.syscall.restype = ctypes.c_long',
+        args: 'None, ctypes.c_size_t(1 << 21), 3, 0x40022, -1, ctypes.c_long(0)',
+      }),
+      through: NO_HUGE_PAGES,
+    },
     {
       name: 'sends a descriptor away',
       code: `import os, socket\na, b = socket.socketpair()\nsocket.send_fds(a, [b'x'], [0])\n'through'`,
@@ -214,6 +224,28 @@ if child == 0:
       ...{ x86_64: 436, aarch64: 436 },
       args: '1000, 1000, 2',
     }),
+    {
+      // It would take back a SIGSTOP that is on its way.
+      name: 'sends itself SIGCONT',
+      code: `import os, signal\nos.kill(os.getpid(), signal.SIGCONT)\n'through'`,
+      through: `'through'`,
+    },
+    {
+      name: 'sends its group SIGCONT',
+      code: `import os, signal\nos.kill(0, signal.SIGCONT)\n'through'`,
+      through: `'through'`,
+    },
+    {
+      name: 'sends itself SIGCONT by its descriptor',
+      code: `import os, signal\nsignal.pidfd_send_signal(os.pidfd_open(os.getpid()), signal.SIGCONT)\n'through'`,
+      through: `'through'`,
+    },
+    {
+      // Where cores go to a program, that would be started at each crash, outside.
+      name: 'sets the limit of its cores',
+      code: `import resource\nresource.setrlimit(resource.RLIMIT_CORE, (0, 1))\n'through'`,
+      through: `'through'`,
+    },
     call('timer_create, which could wake it', {
       ...{ x86_64: 222, aarch64: 107 },
       args: '0, None, ctypes.create_string_buffer(8)',

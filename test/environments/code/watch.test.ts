@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -21,6 +22,8 @@ for (const { level, missing } of LEVELS_HERE) {
       slashes(codeBed(t, { level })));
     test('processor time counts of children that nobody waits for', (t) =>
       forget(codeBed(t, { level, cpu: '1s', timeout: '30s' })));
+    test('where the machine runs out of memory it goes before the worker', (t) =>
+      yieldFirst(codeBed(t, { level })));
     test('with no descriptor left its next turns run', (t) => useUp(codeBed(t, { level })));
   });
 }
@@ -135,6 +138,16 @@ for _ in range(8):
 'through'`);
   assert.match(said, /used more than 1 s of processor time/);
   assert.equal(await rollout.run('kept'), '1');
+}
+
+async function yieldFirst(bed: Bed): Promise<void> {
+  const name = `first-${randomBytes(3).toString('hex')}`;
+  const said = await bed.rollout().run(`${named(name)}
+import resource
+resource.getrlimit(resource.RLIMIT_CORE)[1] < 2`);
+  assert.equal(said, 'True');
+  const [pid = 0] = processesNamed(name);
+  assert.equal(readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8').trim(), '1000');
 }
 
 async function useUp(bed: Bed): Promise<void> {
