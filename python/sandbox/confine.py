@@ -37,7 +37,8 @@ def set_limits(limits):
         resource.RLIMIT_AS: limits["memory"],
         resource.RLIMIT_FSIZE: limits["disk"],
         resource.RLIMIT_NOFILE: 64,
-        resource.RLIMIT_CORE: 0,
+        # 0 would still start a program that the machine pipes cores to, outside and at each crash.
+        resource.RLIMIT_CORE: 1,
     }
     if limits["processes"] is not None:
         bounds[resource.RLIMIT_NPROC] = limits["processes"]
@@ -98,9 +99,9 @@ KILL_PROCESS, ERRNO, ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
 LOAD, JUMP_EQUAL, JUMP_GREATER, JUMP_AT_LEAST, JUMP_BITS, AND, RETURN = 0x20, 0x15, 0x25, 0x35, 0x45, 0x54, 0x06
 NUMBER, ARCHITECTURE, FIRST_ARGUMENT = 0, 4, 16
 NEW_NAMESPACES, CLONE_PTRACE, CLONE_PARENT, CLONE_FILES, CLONE_THREAD = 0x7E020000, 0x2000, 0x8000, 0x400, 0x10000
-SIGCHLD = 17
+SIGCHLD, SIGCONT = 17, 18
 CLOSE_RANGE_UNSHARE = 2
-O_TRUNC, SHARED_ANONYMOUS = 0x200, 0x21
+O_TRUNC, SHARED_ANONYMOUS, MAP_HUGETLB = 0x200, 0x21, 0x40000
 
 NEVER = """
     accept accept4 bind connect listen socket
@@ -136,6 +137,8 @@ OF_OTHERS_FILES = """
 
 SIGNALS = "tkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send_signal pidfd_open".split()
 """Refused where Landlock cannot confine signals; `kill` and `tgkill` then reach the process itself alone."""
+
+SIGNAL_ARGUMENT = {"kill": 1, "tkill": 1, "tgkill": 2, "rt_sigqueueinfo": 1, "rt_tgsigqueueinfo": 2, "pidfd_send_signal": 1}
 
 
 def instruction(code, value, if_true=0, if_false=0):
@@ -211,6 +214,27 @@ CLONE = [
 ]
 
 
+def signals(rules):
+    """SIGCONT, sent at the right moment, takes back a SIGSTOP that is on its way: between two turns nothing runs."""
+    own = []
+    if landlock_abi() < 6:
+        rules.refuse(SIGNALS)
+        own = [instruction(LOAD, FIRST_ARGUMENT), instruction(JUMP_EQUAL, os.getpid(), 1, 0), answer(errno.EPERM)]
+    for name, index in SIGNAL_ARGUMENT.items():
+        rules.judge(name, index, [instruction(JUMP_EQUAL, SIGCONT, 0, 1), answer(errno.EPERM), *own])
+
+
+def core_limit(rules):
+    """It may be asked for, and not be changed."""
+    core = instruction(JUMP_EQUAL, resource.RLIMIT_CORE, 0, 1)
+    rules.judge("setrlimit", 0, [core, answer(errno.EPERM)])
+    new = [FIRST_ARGUMENT + 8 * 2, FIRST_ARGUMENT + 8 * 2 + 4]
+    of_core = [step for half in new for step in (instruction(LOAD, half), instruction(JUMP_EQUAL, 0, 1, 0), answer(errno.EPERM))]
+    other = instruction(JUMP_EQUAL, resource.RLIMIT_CORE, 0, len(of_core))
+    own = [instruction(JUMP_EQUAL, 0, 1, 0), answer(errno.EPERM)]
+    rules.judge("prlimit64", 0, [*own, instruction(LOAD, FIRST_ARGUMENT + 8), other, *of_core])
+
+
 def seccomp(owns_other_files):
     rules = Filter()
     rules.refuse(NEVER)
@@ -228,20 +252,18 @@ def seccomp(owns_other_files):
         rules.judge(name, index, [instruction(AND, O_TRUNC | 3), *refusals])
     # Its flags are in memory, where a filter cannot look; C libraries ask for openat.
     rules.refuse(["openat2"], errno.ENOSYS)
-    # Shared memory of no file, filled by a process that has ended, belongs to none that is left.
+    # Shared memory of no file, filled by a process that has ended, belongs to none that is left; huge pages are kept for
+    # others, and no process shows them as resident.
+    huge = [instruction(JUMP_BITS, MAP_HUGETLB, 0, 1), answer(errno.EPERM)]
     shared = [instruction(AND, SHARED_ANONYMOUS), instruction(JUMP_EQUAL, SHARED_ANONYMOUS, 0, 1), answer(errno.EPERM)]
-    rules.judge("mmap", 3, shared)
-    abi = landlock_abi()
-    if abi < 3:
+    rules.judge("mmap", 3, [*huge, *shared])
+    if landlock_abi() < 3:
         rules.refuse(["truncate"])
-    if abi < 6:
-        rules.refuse(SIGNALS)
-        for name in ("kill", "tgkill"):
-            rules.allow_values(name, 0, [os.getpid()])
+    signals(rules)
+    core_limit(rules)
     if owns_other_files:
         rules.refuse(OF_OTHERS_FILES)
-    for name in ("prlimit64", "sched_setaffinity"):
-        rules.allow_values(name, 0, [0])
+    rules.allow_values("sched_setaffinity", 0, [0])
     # The parent must go on seeing this process, and it must go on dying with its parent. Core scheduling keeps others off.
     rules.refuse_values("prctl", 0, [PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SCHED_CORE])
     rules.allow_values("fcntl", 1, FCNTLS)

@@ -127,6 +127,7 @@ NUMBERS = {
     "setns": (308, 268),
     "setpgid": (109, 154),
     "setpriority": (141, 140),
+    "setrlimit": (160, 164),
     "setsid": (112, 157),
     "settimeofday": (164, 170),
     "setxattr": (188, 5),

@@ -74,7 +74,11 @@ function deletedFiles(folder: string, { processes, disk_bound }: Held): number {
   for (const one of processes) {
     if (one.has_ended && one.tasks === 1) continue;
     const of_task = `/proc/${one.pid}/task/${livingTask(one)}`;
-    for (const [inode, bytes] of openDeleted(`${of_task}/fd`)) files.set(inode, bytes);
+    const links = readdirSync(`${of_task}/fd`).map((file) => `${of_task}/fd/${file}`);
+    for (const link of [...links, `${of_task}/exe`]) {
+      const { ino, bytes } = deletedAt(link);
+      if (bytes > 0) files.set(ino, bytes);
+    }
     const maps = contentsUpTo(left, `${of_task}/maps`);
     left -= maps.length;
     if (left <= 0) return Infinity;
@@ -90,19 +94,11 @@ function deletedFiles(folder: string, { processes, disk_bound }: Held): number {
 const livingTask = ({ pid, has_ended }: Process): number =>
   has_ended ? (tasksOf(pid).find((task) => task !== pid) ?? pid) : pid;
 
-function openDeleted(folder: string): [inode: number, bytes: number][] {
-  return readdirSync(folder).flatMap((file): [number, number][] => {
-    const link = `${folder}/${file}`;
-    const { ino, nlink, blocks, isFile } = statOf(link);
-    if (!isFile || nlink > 0 || isInMemory(link)) return [];
-    return [[ino, blocks * 512]];
-  });
-}
-
-function statOf(link: string) {
+/** Of the file that a process holds: 0 bytes where it is none on disk, or is not deleted. */
+function deletedAt(link: string): { ino: number; bytes: number } {
   const status = statSync(link);
-  const { ino, nlink, blocks } = status;
-  return { ino, nlink, blocks, isFile: status.isFile() };
+  const is_deleted = status.isFile() && status.nlink === 0 && !isInMemory(link);
+  return { ino: status.ino, bytes: is_deleted ? status.blocks * 512 : 0 };
 }
 
 /** The runner's own: code can make none. A path that is too long to be read is of a file on disk. */

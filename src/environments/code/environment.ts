@@ -129,12 +129,22 @@ function refuseRaised(ran: Ran): void {
   throw new Fault({ type: 'EnvironmentRejected', message });
 }
 
+const FOLDER = 'rollout-code-';
+
 /** Addresses, the working directory's name and those of temporary files differ from process to process. */
 const comparable = (text: string): string =>
   text
     .replaceAll(/0x[0-9a-f]{6,16}/g, '0x…')
-    .replaceAll(/\/[^\s'"]*rollout-code-[A-Za-z0-9]+/g, '…')
+    .replaceAll(/[^\s'"]+/g, withoutFolder)
     .replaceAll(/\btmp[a-z0-9_]{8}\b/g, 'tmp…');
+
+/** Of a run of text without spaces and quotes: a path that ends with such a folder. */
+function withoutFolder(run: string): string {
+  const [begin, name] = [run.indexOf('/'), run.lastIndexOf(FOLDER)];
+  if (begin === -1 || name < begin) return run;
+  return `${run.slice(0, begin)}…${run.slice(name + FOLDER.length).replace(/^[A-Za-z0-9]+/, '')}`;
+}
+
 const QUOTED = 200;
 
 function compare({ message, observation }: ExecutedTurn, again: string): void {

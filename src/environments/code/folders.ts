@@ -39,7 +39,7 @@ const FIRST_UID = 60_578;
 const UIDS = 600;
 const CLAIMS = 20;
 const SWEEP_AFTER_MS = 60_000;
-const RETRY_MS = 60_000;
+const [MIN_PAUSE_MS, MAX_PAUSE_MS] = [1000, 60_000];
 const REMOVE_MS = 60_000;
 const IN_USE = 'in use';
 
@@ -49,28 +49,31 @@ export const randomUid = (): number => FIRST_UID + Math.floor(Math.random() * UI
 
 export function createFolders(options: FoldersOptions): Folders {
   const { report, sweep_after_ms = SWEEP_AFTER_MS } = options;
-  /** When each may be tried again. */
-  const left = new Map<string, number>();
+  /** When each may be tried again, and how long it was let alone before. */
+  const left = new Map<string, { at: number; pause_ms: number }>();
 
   const keep = (folder: string, why: string): void => {
-    if (!left.has(folder)) {
+    const before = left.get(folder);
+    if (before === undefined) {
       report(
         `code: cannot remove ${folder}: ${why}; it is tried again when code runs, and by the next worker`,
       );
     }
-    left.set(folder, left.has(folder) ? Date.now() + RETRY_MS : 0);
+    const pause_ms = Math.min(MAX_PAUSE_MS, (before?.pause_ms ?? MIN_PAUSE_MS / 2) * 2);
+    left.set(folder, { at: Date.now() + pause_ms, pause_ms });
   };
   const removeAll = async (folders: string[]): Promise<void> => {
     for (const folder of folders) {
       const why = await remove(folder, options).catch(describeError);
       if (why === null) left.delete(folder);
-      else if (why !== IN_USE) keep(folder, why);
+      else if (why !== IN_USE || left.has(folder)) keep(folder, why);
     }
   };
   const due = (): string[] => {
-    const folders = [...left].filter(([, at]) => at <= Date.now()).map(([folder]) => folder);
-    for (const folder of folders) left.set(folder, Date.now() + RETRY_MS);
-    return folders;
+    const found = [...left].filter(([, { at }]) => at <= Date.now());
+    // While it is tried nobody else tries it.
+    for (const [, one] of found) one.at = Infinity;
+    return found.map(([folder]) => folder);
   };
 
   return {

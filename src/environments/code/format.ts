@@ -9,19 +9,27 @@ export interface MessageCode {
   lookahead: string;
 }
 
-/** null: no code in it. `nemo-rl`: from the first `<code>` to the last `</code>`, whatever is between. */
+const [BEGIN, END] = ['<code>', '</code>'];
+
+/**
+ * null: no code in it. `nemo-rl`: from the first `<code>` to the last `</code>`, whatever is between. In one pass, since a
+ * policy may write nothing but beginnings.
+ */
 export function codeOf(
   message: string,
   { semantics }: Pick<CodeSettings, 'semantics'>,
 ): MessageCode | null {
-  if (semantics === 'nemo-rl') {
-    const [, code, lookahead] = /<code>(.*)<\/code>(.*)/s.exec(message) ?? [];
-    return code === undefined ? null : { blocks: [code], lookahead: lookahead ?? '' };
+  const last = message.lastIndexOf(END);
+  const lookahead = message.slice(last + END.length);
+  const blocks: string[] = [];
+  let begin = message.indexOf(BEGIN);
+  while (begin !== -1 && begin + BEGIN.length <= last) {
+    const from = begin + BEGIN.length;
+    const end = semantics === 'nemo-rl' ? last : message.indexOf(END, from);
+    blocks.push(message.slice(from, end));
+    begin = message.indexOf(BEGIN, end);
   }
-  const blocks = [...message.matchAll(/<code>(.*?)<\/code>/gs)].map(([, code]) => code ?? '');
-  if (blocks.length === 0) return null;
-  const end = '</code>';
-  return { blocks, lookahead: message.slice(message.lastIndexOf(end) + end.length) };
+  return blocks.length === 0 ? null : { blocks, lookahead };
 }
 
 export interface Result {

@@ -53,9 +53,22 @@ const environmentOf = (home: string): Record<string, string> => ({
   MKL_NUM_THREADS: '1',
 });
 
-/** Of the system: the loader, libraries, programs. Not /etc, /home, /var, /proc, /sys. */
-const SYSTEM = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32'];
-const SYSTEM_FILES = ['/etc/ld.so.cache', '/etc/localtime'];
+/**
+ * Of the system: the loader, libraries, programs. Not /etc, /home, /var, /proc, /sys, and not all of /usr: an application,
+ * and what it keeps, may be in /usr/src or /usr/local.
+ */
+const PARTS = ['bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32', 'libexec', 'include'];
+const partsOf = (folder: string): string[] => PARTS.map((part) => `${folder}/${part}`);
+const SYSTEM = [
+  ...[...partsOf(''), ...partsOf('/usr'), '/usr/share', ...partsOf('/usr/local')],
+  ...['/usr/local/share', '/etc/ld.so.cache', '/etc/localtime'],
+];
+
+/** What a Python needs of the folder that it is installed in: that may hold more, above all where it is somebody's own. */
+const readableOf = ({ prefixes }: Python): string[] => [
+  ...SYSTEM,
+  ...prefixes.flatMap((prefix) => [...partsOf(prefix), `${prefix}/pyvenv.cfg`]),
+];
 
 const interpreter = ({ executable }: Python): string[] => [executable, '-s', '-c', BOOTSTRAP];
 
@@ -78,7 +91,7 @@ export async function prepareLaunch(
       folder: null,
       // In a user namespace of its own, beside bubblewrap itself.
       limits: limited(processes + 1),
-      readable: [...SYSTEM, ...SYSTEM_FILES, ...python.prefixes, '/proc', '/dev'],
+      readable: [...readableOf(python), '/proc', '/dev'],
       writable: [HOME, '/dev/shm'],
     };
     const args = [...bubblewrapArgs(python, disk), '--', ...interpreter(python)];
@@ -95,7 +108,7 @@ export async function prepareLaunch(
     guarded: true,
     folder,
     limits: limited(uid === null ? null : processes + 1),
-    readable: [...SYSTEM, ...SYSTEM_FILES, ...python.prefixes],
+    readable: readableOf(python),
     writable: [folder],
   };
   const [command = '', ...args] = interpreter(python);
@@ -108,16 +121,12 @@ export async function prepareLaunch(
 /** Inside of bubblewrap. */
 const HOME = '/work';
 
-function bubblewrapArgs({ prefixes }: Python, disk: number): string[] {
-  const readable = [...SYSTEM, ...SYSTEM_FILES].flatMap((name) => ['--ro-bind-try', name, name]);
-  const own = prefixes
-    .filter((prefix) => !SYSTEM.some((folder) => `${prefix}/`.startsWith(`${folder}/`)))
-    .flatMap((prefix) => ['--ro-bind', prefix, prefix]);
+function bubblewrapArgs(python: Python, disk: number): string[] {
+  const readable = readableOf(python).flatMap((name) => ['--ro-bind-try', name, name]);
   return [
     ...['--unshare-user', '--unshare-pid', '--unshare-net', '--unshare-ipc', '--unshare-uts'],
     ...['--unshare-cgroup-try', '--disable-userns', '--die-with-parent', '--cap-drop', 'ALL'],
     ...readable,
-    ...own,
     ...['--proc', '/proc', '--dev', '/dev', '--size', String(disk), '--tmpfs', HOME],
     ...['--size', String(disk), '--tmpfs', '/dev/shm', '--remount-ro', '/dev', '--remount-ro', '/'],
     ...['--chdir', HOME],

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 
-/** JSON lines from a writer that may write anything, as much as it likes. */
+/** JSON lines from a writer that may write anything, as much as it likes, in as many lines. */
 export interface LineReader {
   /** The next line's value; null once there will be none, or when too much came since `reset`. Lines that are no JSON are skipped. */
   next(): Promise<unknown>;
@@ -9,10 +9,14 @@ export interface LineReader {
   end(): void;
 }
 
+/** Each is work, also for whoever skips it. */
+const MAX_LINES = 100;
+
+/** `bound`: bytes. */
 export function readLines(stream: Readable, bound: number): LineReader {
   let pending: Buffer[] = [];
   let lines: unknown[] = [];
-  let bytes = 0;
+  let [bytes, count] = [0, 0];
   let ended = false;
   let waiting: ((line: unknown) => void) | null = null;
 
@@ -36,6 +40,10 @@ export function readLines(stream: Readable, bound: number): LineReader {
     }
     let rest = chunk;
     for (let newline = rest.indexOf(10); newline !== -1; newline = rest.indexOf(10)) {
+      if (++count > MAX_LINES) {
+        end();
+        return;
+      }
       const line = parse(Buffer.concat([...pending, rest.subarray(0, newline)]));
       if (line !== null) lines.push(line);
       pending = [];
@@ -55,7 +63,7 @@ export function readLines(stream: Readable, bound: number): LineReader {
     reset: () => {
       lines = [];
       pending = [];
-      bytes = 0;
+      [bytes, count] = [0, 0];
     },
     end,
   };

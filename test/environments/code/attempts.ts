@@ -1,3 +1,5 @@
+import { LIBC, systemCalls } from './system-call-attempts.js';
+
 /**
  * What hostile code tries, as Python whose last expression says how it went: `'through'` (or what it got) when it
  * succeeded. All of it is aimed at canaries of the test, and bounded.
@@ -13,6 +15,8 @@ export interface Canaries {
   tcp_port: number;
   udp_port: number;
   abstract_socket: string;
+  /** The id of one that is the other process's. */
+  message_queue: number;
   socket_file: string;
   /** Nothing is there yet. */
   new_file: string;
@@ -28,11 +32,10 @@ export interface Attempt {
 }
 
 const quote = (text: string): string => JSON.stringify(text);
-const LIBC = 'import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n';
 
 export function attempts(at: Canaries): Attempt[] {
   const secret = `'${at.secret}'`;
-  return [...reading(at, secret), ...network(at), ...processes(at), ...files(at)];
+  return [...reading(at, secret), ...network(at), ...systemCalls(at), ...files(at)];
 }
 
 function reading(at: Canaries, secret: string): Attempt[] {
@@ -45,6 +48,12 @@ function reading(at: Canaries, secret: string): Attempt[] {
     {
       name: 'reads /etc/passwd',
       code: `'through' if 'root' in open('/etc/passwd').read() else 'empty'`,
+      through: `'through'`,
+    },
+    {
+      // Where applications may be, and what they keep.
+      name: 'looks around in /usr',
+      code: `import os\nos.listdir('/usr')\n'through'`,
       through: `'through'`,
     },
     {
@@ -99,70 +108,26 @@ function network(at: Canaries): Attempt[] {
       through: `'through'`,
     },
     {
+      name: 'talks to the kernel over netlink',
+      code: `import socket\nsocket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0).bind((0, 0))\n'through'`,
+      through: `'through'`,
+    },
+    {
+      // vsock among them, which not every machine has.
+      name: 'makes a socket of any family',
+      code: `import socket
+def made(family, kind):
+    try:
+        socket.socket(family, kind).close()
+        return True
+    except OSError:
+        return False
+'through' if any([made(family, kind) for family in range(48) for kind in (1, 2, 3, 5)]) else 'none'`,
+      through: `'through'`,
+    },
+    {
       name: 'listens',
       code: `import socket\nserver = socket.socket()\nserver.bind(('127.0.0.1', 0))\nserver.listen()\n'through'`,
-      through: `'through'`,
-    },
-  ];
-}
-
-/** A system call's number on each machine, and its arguments. */
-interface Call {
-  x86_64: number;
-  aarch64: number;
-  args: string;
-}
-
-function processes(at: Canaries): Attempt[] {
-  const call = (name: string, { args, ...numbers }: Call): Attempt => ({
-    name: `calls ${name}`,
-    code: `${LIBC}import platform\nnumber = ${JSON.stringify(numbers)}[platform.machine()]\nresult = libc.syscall(number, ${args})\n'through' if result >= 0 else ctypes.get_errno()`,
-    through: `'through'`,
-  });
-  return [
-    {
-      name: 'signals another process',
-      code: `import os\nos.kill(${at.process}, 0)\n'through'`,
-      through: `'through'`,
-    },
-    {
-      name: 'signals the worker',
-      code: `import os\nos.kill(${at.parent}, 0)\n'through'`,
-      through: `'through'`,
-    },
-    {
-      name: "reads another process's memory limits and could set them",
-      code: `import resource\nresource.prlimit(${at.process}, resource.RLIMIT_NOFILE)\n'through'`,
-      through: `'through'`,
-    },
-    {
-      name: 'leaves its process group and session',
-      code: `import os, subprocess\nsubprocess.run(['/bin/true'], start_new_session=True).returncode`,
-      through: '0',
-    },
-    {
-      name: 'lets itself be traced',
-      code: `import subprocess, sys\nscript = 'import ctypes; print(ctypes.CDLL(None).ptrace(0, 0, 0, 0))'\nsubprocess.run([sys.executable, '-c', script], capture_output=True).stdout.decode().strip()`,
-      through: `'0'`,
-    },
-    call('memfd_create', { x86_64: 319, aarch64: 279, args: 'b"x", 0' }),
-    call('shmget', { x86_64: 29, aarch64: 194, args: '0, 4096, 0o1600' }),
-    call('unshare for a user namespace', { x86_64: 272, aarch64: 97, args: '0x10000000' }),
-    call('inotify_init1', { x86_64: 294, aarch64: 26, args: '0' }),
-    // It could wake processes that were stopped between two turns.
-    call('timer_create', {
-      x86_64: 222,
-      aarch64: 107,
-      args: '0, None, ctypes.create_string_buffer(8)',
-    }),
-    {
-      name: 'maps memory that would belong to nobody',
-      code: `import mmap\nmmap.mmap(-1, 4096)[0:1] = b'x'\n'through'`,
-      through: `'through'`,
-    },
-    {
-      name: 'sends a descriptor away',
-      code: `import os, socket\na, b = socket.socketpair()\nsocket.send_fds(a, [b'x'], [0])\n'through'`,
       through: `'through'`,
     },
   ];

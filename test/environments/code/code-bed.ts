@@ -34,12 +34,16 @@ export interface Bed {
 /** An environment that is closed after the test. Without `level`: the strongest of this machine. */
 export function codeBed(
   t: { after: (close: () => Promise<void> | undefined) => void },
-  { level, ...fields }: Record<string, unknown> & { level?: Level } = {},
+  {
+    level,
+    report = silent,
+    ...fields
+  }: Record<string, unknown> & { level?: Level; report?: (message: string) => void } = {},
 ): Bed {
   const settings = codeSettings(fields);
   const levels = level === undefined ? {} : { levels: [level] };
-  const sandbox = createLocalSandbox({ settings, report: silent, ...levels });
-  const environment = createCode(settings, { name: 'code', report: silent, sandbox });
+  const sandbox = createLocalSandbox({ settings, report, ...levels });
+  const environment = createCode(settings, { name: 'code', report, sandbox });
   t.after(() => environment.close?.());
   return { environment, sandbox, rollout: (more) => createRollout(environment, more) };
 }
@@ -99,12 +103,11 @@ export function only(answer: EnvironmentReturn) {
   };
 }
 
-/** The levels that this machine has, beside `unsafe`. */
-export const hasBubblewrap = (process.env['PATH'] ?? '')
+const hasBubblewrap = (process.env['PATH'] ?? '')
   .split(path.delimiter)
   .some((folder) => existsSync(path.join(folder, 'bwrap')));
 
-export const hasLandlock =
+const hasLandlock =
   process.platform === 'linux' &&
   execFileSync('python3', [
     '-c',
@@ -112,6 +115,15 @@ export const hasLandlock =
   ])
     .toString()
     .trim() !== '-1';
+
+/** The levels beside `unsafe`, and why this machine lacks one. */
+export const LEVELS_HERE: { level: Level; missing: string | false }[] = [
+  { level: 'landlock+seccomp', missing: hasLandlock ? false : 'this kernel has no Landlock' },
+  {
+    level: 'bubblewrap+landlock+seccomp',
+    missing: hasBubblewrap && hasLandlock ? false : 'no bwrap on PATH',
+  },
+];
 
 /** The same code in a plain interpreter with nothing around it: `repr` of its last expression, or of what it raised. */
 export function runPlain(code: string, env: NodeJS.ProcessEnv = process.env): Promise<string> {

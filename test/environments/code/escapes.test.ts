@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import type { ChildProcess } from 'node:child_process';
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { createSocket } from 'node:dgram';
@@ -10,26 +9,17 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import type { Level } from '../../../src/environments/code/levels.js';
 import type { Attempt, Canaries } from './attempts.js';
 import { attempts } from './attempts.js';
 import type { Excessive } from './excesses.js';
 import { EXCESSES, LIMITS } from './excesses.js';
 import type { Bed } from './code-bed.js';
-import { codeBed, hasBubblewrap, hasLandlock, processesNamed, runPlain } from './code-bed.js';
+import { codeBed, LEVELS_HERE, processesNamed, runPlain } from './code-bed.js';
 
 /**
  * Hostile code at each level of confinement. Each attempt has a control: the same code in a plain interpreter gets
  * through, so that what is refused in the sandbox is refused by the sandbox.
  */
-
-const levels: { level: Level; missing: string | false }[] = [
-  { level: 'landlock+seccomp', missing: hasLandlock ? false : 'this kernel has no Landlock' },
-  {
-    level: 'bubblewrap+landlock+seccomp',
-    missing: hasBubblewrap && hasLandlock ? false : 'no bwrap on PATH',
-  },
-];
 
 let canaries: Canaries;
 let all: Attempt[] = [];
@@ -59,10 +49,11 @@ before(async () => {
     () => tcp.close(),
     () => file.close(),
     () => udp.close(),
-    () => other.kill('SIGKILL'),
+    () => other.end(),
   );
   canaries = {
-    ...{ secret, secret_file, socket_file, abstract_socket, process: other.pid ?? 0 },
+    ...{ secret, secret_file, socket_file, abstract_socket, process: other.pid },
+    message_queue: other.message_queue,
     ...{ parent: process.pid, tcp_port: (tcp.address() as AddressInfo).port },
     ...{ udp_port: udp.address().port, new_file: path.join(folder, 'new') },
   };
@@ -72,19 +63,34 @@ after(() => {
   for (const close of closing) close();
 });
 
-/** A process of the same user that holds the secret and listens on an abstract socket, which Node.js cannot name. */
-async function startCanary(name: string, secret: string): Promise<ChildProcess> {
-  const script = `import socket, sys
+/**
+ * A process of the same user that holds the secret, may be traced, listens on an abstract socket, which Node.js cannot name,
+ * and has a message queue, until its input ends.
+ */
+async function startCanary(name: string, secret: string) {
+  const script = `import ctypes, socket, sys, threading
+libc = ctypes.CDLL(None)
+PR_SET_PTRACER, ANY = 0x59616d61, ctypes.c_ulong(-1)
+libc.prctl(PR_SET_PTRACER, ANY, 0, 0, 0)
 server = socket.socket(socket.AF_UNIX)
 server.bind('\\0' + sys.argv[1])
 server.listen(16)
-print('ready', flush=True)
-while True:
-    server.accept()[0].close()`;
+def serve():
+    while True:
+        server.accept()[0].close()
+threading.Thread(target=serve, daemon=True).start()
+queue = libc.msgget(0, 0o1600)
+print(queue, flush=True)
+sys.stdin.read()
+libc.msgctl(queue, 0, None)`;
   const env = { PATH: process.env['PATH'], CANARY: secret };
   const child = spawn('python3', ['-c', script, name], { env });
-  await once(child.stdout, 'data');
-  return child;
+  const [said] = (await once(child.stdout, 'data')) as [Buffer];
+  return {
+    pid: child.pid ?? 0,
+    message_queue: Number(said.toString()),
+    end: () => child.stdin.end(),
+  };
 }
 
 const matches = (text: string, pattern: string | RegExp): boolean =>
@@ -111,7 +117,7 @@ test('with nothing around it every excess gets through', async () => {
   );
 });
 
-for (const { level, missing } of levels) {
+for (const { level, missing } of LEVELS_HERE) {
   describe(`in ${level}`, { skip: missing }, () => {
     const bed = codeBed({ after }, { level, ...LIMITS });
     test('no attempt gets through', () => refuseAll(bed));
@@ -234,15 +240,22 @@ os.read(ready, 1)`);
 
 async function ordinary(bed: Bed): Promise<void> {
   const rollout = bed.rollout();
-  const said = await rollout.run(`import asyncio, concurrent.futures, subprocess, sys, tempfile
+  const said =
+    await rollout.run(`import asyncio, concurrent.futures, fcntl, os, subprocess, sys, tempfile
 shell = subprocess.run(['/bin/echo', 'a'], capture_output=True).stdout
 with concurrent.futures.ThreadPoolExecutor(2) as pool: threads = list(pool.map(abs, [-1, -2]))
 with tempfile.TemporaryDirectory() as folder: open(folder + '/f', 'w').write('x')
+with tempfile.TemporaryFile() as file:
+    os.posix_fallocate(file.fileno(), 0, 4096)
+    fcntl.flock(file, fcntl.LOCK_EX)
+open('sibling.py', 'w').write('value = 1')
+import sibling
+scripts = subprocess.run(['/bin/sh', '-c', 'echo c & echo d | cat & wait'], capture_output=True).stdout
 child = subprocess.Popen(['/bin/sleep', '9'])
 child.terminate()
 async def later():
     await asyncio.sleep(0.01)
     return 'b'
-shell, threads, asyncio.run(later()), child.wait()`);
-  assert.equal(said, `(b'a\\n', [1, 2], 'b', -15)`);
+shell, threads, asyncio.run(later()), child.wait(), sibling.value, sorted(scripts)`);
+  assert.equal(said, `(b'a\\n', [1, 2], 'b', -15, 1, [10, 10, 99, 100])`);
 }

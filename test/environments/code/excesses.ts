@@ -123,4 +123,81 @@ while time.monotonic() < end:
     through: `'through'`,
     stopped: /^TimeoutError\('the code ran for more than 2 s; nothing of this message/,
   },
+  {
+    name: 'writes 100 MiB below a name that is no text',
+    code: `import os, tempfile, time
+folder = os.fsencode(tempfile.mkdtemp()) + b'/\\xff'
+os.mkdir(folder)
+for n in range(100):
+    with open(folder + b'/%d' % n, 'wb') as file:
+        written = file.write(b'x' * ${MIB})
+time.sleep(0.3)
+(n + 1) * written`,
+    through: String(100 * MIB),
+    stopped: /^OSError\((28|'the code wrote more than 16 MiB of files)/,
+  },
+  {
+    name: 'writes 100 MiB into a folder that has another name at each moment',
+    code: `import itertools, os, tempfile, time
+home = tempfile.mkdtemp()
+os.mkdir(home + '/0')
+folder = os.open(home + '/0', os.O_RDONLY)
+end = time.monotonic() + 1.5
+if os.fork() == 0:
+    os.chdir(home)
+    for n in itertools.count():
+        os.rename(str(n), str(n + 1))
+        if time.monotonic() > end:
+            os._exit(0)
+written = 0
+for n in range(100):
+    file = os.open(f'file-{n}', os.O_WRONLY | os.O_CREAT, dir_fd=folder)
+    written += os.write(file, b'x' * ${MIB})
+    os.close(file)
+time.sleep(0.3)
+for n in range(100):
+    os.unlink(f'file-{n}', dir_fd=folder)
+os.wait()
+written`,
+    through: String(100 * MIB),
+    stopped: /^OSError\((28|'the code wrote more than 16 MiB of files)/,
+  },
+  {
+    name: 'keeps 100 MiB in deleted files whose path is too long to be read',
+    code: `import os, tempfile, time
+os.chdir(tempfile.mkdtemp())
+for _ in range(30):
+    os.mkdir('d' * 200)
+    os.chdir('d' * 200)
+files = []
+for n in range(20):
+    files.append(os.open('file', os.O_WRONLY | os.O_CREAT))
+    os.unlink('file')
+for _ in range(30):
+    os.chdir('..')
+    os.rmdir('d' * 200)
+written = sum(os.write(file, b'x' * ${5 * MIB}) for file in files)
+time.sleep(0.3)
+written`,
+    through: String(100 * MIB),
+    stopped: /^OSError\((28|'the code wrote more than 16 MiB of files)/,
+  },
+  {
+    name: 'keeps 100 MiB in deleted files that are only mapped',
+    code: `import ctypes, os, tempfile, time
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+PROT_READ, MAP_PRIVATE = 1, 2
+written = 0
+for n in range(20):
+    file, name = tempfile.mkstemp()
+    written += os.write(file, b'x' * ${5 * MIB})
+    assert libc.mmap(None, ctypes.c_size_t(4096), PROT_READ, MAP_PRIVATE, file, ctypes.c_long(0))
+    os.close(file)
+    os.unlink(name)
+time.sleep(0.3)
+written`,
+    through: String(100 * MIB),
+    stopped: /^OSError\((28|'the code wrote more than 16 MiB of files)/,
+  },
 ];

@@ -33,6 +33,36 @@ test('a message has as many blocks as it has pairs of tags; upstream takes every
   assert.equal(codeOf('<code>1', { semantics: 'standard' }), null);
 });
 
+test('tags are paired as upstream pairs them, in one pass', () => {
+  const patterns = {
+    standard: /<code>(.*?)<\/code>/gs,
+    'nemo-rl': /<code>(.*)<\/code>/gs,
+  } as const;
+  const part = fc.constantFrom(
+    '<code>',
+    '</code>',
+    '<',
+    'code>',
+    '/code>',
+    'a',
+    '\n',
+    '\r',
+    '\u2028',
+  );
+  const message = fc.array(part, { maxLength: 12 }).map((parts) => parts.join(''));
+  const kind = fc.constantFrom('standard' as const, 'nemo-rl' as const);
+  const property = fc.property(message, kind, (text, semantics) => {
+    const blocks = [...text.matchAll(patterns[semantics])].map(([, block]) => block);
+    assert.deepEqual(codeOf(text, { semantics })?.blocks ?? [], blocks);
+  });
+  fc.assert(property, { numRuns: 2000 });
+  for (const semantics of ['standard', 'nemo-rl'] as const) {
+    const began = performance.now();
+    assert.equal(codeOf('<code>'.repeat(100_000), { semantics }), null);
+    assert.ok(performance.now() - began < 1000);
+  }
+});
+
 test('output stands before the value, and an empty one is nothing', () => {
   const table: [string, Outcome, string][] = [
     ['<code>print(1)</code>', ok({ stdout: '1\n' }), '<result>1</result>'],

@@ -1,20 +1,12 @@
 import { codeBed } from './code-bed.js';
+import type { Level } from '../../../src/environments/code/levels.js';
 
-/** A process that holds an interpreter, with an orphan of its code in it, until it is killed: for `worker.test.ts`. */
+/** A process that plays rollouts one after the other and says what each turn came to, a line of JSON each; then it waits to be killed. */
 
-const [level, name] = process.argv.slice(2);
-const { rollout } = codeBed(
-  { after: () => undefined },
-  { ...(level === '' ? {} : { level: level as 'unsafe' }) },
-);
-const said = await rollout().run(`import ctypes, os, time
-ready, done = os.pipe()
-for times in range(2):
-    if os.fork() == 0:
-        if os.fork() == 0:
-            ctypes.CDLL(None).prctl(15, b'${name ?? ''}', 0, 0, 0)
-            os.write(done, b'x')
-            time.sleep(100)
-        os._exit(0)
-os.read(ready, 1) + os.read(ready, 1)`);
-console.log(`said ${said}`);
+const [level, rollouts = '[]'] = process.argv.slice(2);
+const { rollout } = codeBed({ after: () => undefined }, { level: level as Level });
+for (const turns of JSON.parse(rollouts) as string[][]) {
+  const { run } = rollout();
+  for (const turn of turns) console.log(JSON.stringify(await run(turn)));
+}
+setInterval(() => undefined, 60_000);

@@ -1,51 +1,40 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { createCode } from '../../../src/environments/code/environment.js';
-import type { Level } from '../../../src/environments/code/levels.js';
 import type { Ran, Sandbox } from '../../../src/environments/code/outcomes.js';
 import { faultOf } from '../../fakes/temporary-store.js';
-import {
-  codeBed,
-  codeSettings,
-  createRollout,
-  hasBubblewrap,
-  hasLandlock,
-  processesNamed,
-} from './code-bed.js';
-
-const levels: { level: Level; missing: string | false }[] = [
-  { level: 'landlock+seccomp', missing: hasLandlock ? false : 'this kernel has no Landlock' },
-  {
-    level: 'bubblewrap+landlock+seccomp',
-    missing: hasBubblewrap && hasLandlock ? false : 'no bwrap on PATH',
-  },
-];
+import { codeBed, codeSettings, createRollout, LEVELS_HERE, processesNamed } from './code-bed.js';
+import { startWorkerProcess } from './worker-process.js';
 
 describe('when the worker is killed nothing of its sandboxes is left, orphans included', () => {
-  for (const { level, missing } of levels) {
-    test(level, { skip: missing }, async () => {
+  for (const { level, missing } of LEVELS_HERE) {
+    test(level, { skip: missing }, async (t) => {
       const name = `worker-${randomBytes(3).toString('hex')}`;
-      const program = fileURLToPath(new URL('short-lived-worker.ts', import.meta.url));
-      const worker = spawn(process.execPath, ['--import', 'tsx', program, level, name], {
-        stdio: ['ignore', 'pipe', 'inherit'],
-      });
-      const [text] = (await once(worker.stdout, 'data')) as [Buffer];
-      assert.equal(text.toString(), `said b'xx'\n`);
+      const worker = startWorkerProcess({ level, rollouts: [[orphansNamed(name)]] }, t);
+      assert.equal(await worker.said(), `b'xx'`);
       assert.equal(processesNamed(name).length, 2);
-      worker.kill('SIGKILL');
-      await once(worker, 'exit');
+      await worker.kill();
       for (let tries = 0; processesNamed(name).length > 0 && tries < 100; tries++) await sleep(20);
       assert.deepEqual(processesNamed(name), []);
     });
   }
 });
+
+const orphansNamed = (name: string): string => `import ctypes, os, time
+ready, done = os.pipe()
+for times in range(2):
+    if os.fork() == 0:
+        if os.fork() == 0:
+            ctypes.CDLL(None).prctl(15, b'${name}', 0, 0, 0)
+            os.write(done, b'x')
+            time.sleep(100)
+        os._exit(0)
+os.read(ready, 1) + os.read(ready, 1)`;
 
 describe('a remote sandbox', () => {
   test('is asked with the whole history, and what it ran again is compared', async (t) => {

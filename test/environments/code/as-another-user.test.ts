@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { describe, test } from 'node:test';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+
+/** A worker that is not root shares its user with the code that it runs: the same attacks, as a user without rights. */
+
+const NOBODY = 65_534;
+const FILES = ['escapes.test.ts', 'folders.test.ts', 'watch.test.ts'].map((name) =>
+  fileURLToPath(new URL(name, import.meta.url)),
+);
+
+const asNobody = { uid: NOBODY, gid: NOBODY };
+const canRead = (): boolean =>
+  spawnSync(process.execPath, ['--version'], asNobody).status === 0 &&
+  spawnSync('cat', FILES, asNobody).status === 0;
+const skip =
+  process.getuid?.() !== 0
+    ? 'only root can become another user'
+    : canRead()
+      ? false
+      : 'another user cannot read this checkout';
+
+describe('as a user that is not root', { skip }, () => {
+  for (const file of FILES) {
+    test(`${path.basename(file)} holds`, async (t) => {
+      const home = mkdtempSync(path.join(tmpdir(), 'as-another-user-'));
+      chmodSync(home, 0o1777);
+      t.after(() => {
+        rmSync(home, { recursive: true });
+      });
+      // A run of its own, not a part of this one.
+      const env = { ...process.env, HOME: home, TMPDIR: home, NODE_TEST_CONTEXT: undefined };
+      const args = ['--import', 'tsx', '--test', '--test-reporter=spec', file];
+      const tests = spawn(process.execPath, args, {
+        ...{ ...asNobody, env, stdio: ['ignore', 'pipe', 'inherit'] },
+      });
+      const said = await text(tests.stdout);
+      const failed = said.slice(Math.max(0, said.indexOf('failing tests')));
+      assert.match(said, /^ℹ fail 0$/m, failed);
+      assert.match(said, /^ℹ pass [1-9]/m);
+    });
+  }
+});
