@@ -6,6 +6,8 @@ import { rejected, rejectedFields, type BadData } from './rejections.js';
 
 /** The answer of an environment behind a service to `POST /step`: untrusted until it has passed this schema. */
 
+/** There are seven; more than some are no misspelling. */
+const MAX_FIELDS = 64;
 /** Components of a reward: each has metrics of its own, and a place in every row. */
 const MAX_REWARDS = 256;
 const MAX_NAME_LENGTH = 128;
@@ -57,6 +59,10 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 function sizeProblems({ rewards, ...answer }: Record<string, unknown>, size: number): Problem[] {
+  const fields = Object.keys(answer).length;
+  if (fields > MAX_FIELDS) {
+    return [{ where: '(body)', what: `expected at most ${MAX_FIELDS} fields, got ${fields}` }];
+  }
   const named = isObject(rewards) ? rewards : {};
   const names = Object.keys(named);
   if (names.length > MAX_REWARDS) {

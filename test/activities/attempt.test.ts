@@ -4,6 +4,7 @@ import { ApplicationFailure } from '@temporalio/common';
 import { createRunAttempt } from '../../src/activities/attempt.js';
 import { toFailure } from '../../src/activities/failures.js';
 import { Fault } from '../../src/model/faults.js';
+import { keepSecret } from '../../src/platform/secrets.js';
 import type { AttemptResult } from '../fakes/activity-bench.js';
 import { AT, activityBench, mockAttempt } from '../fakes/activity-bench.js';
 import { scriptedEnvironment } from '../fakes/scripted-environment.js';
@@ -149,6 +150,19 @@ describe('a fault becomes a failure', () => {
     const failure = toFailure(fault);
     assert.ok(failure instanceof ApplicationFailure);
     assert.deepEqual([failure.nonRetryable, failure.nextRetryDelay], [false, 7000]);
+  });
+
+  test('and an unknown error loses what is secret in its message, its stack and its causes', () => {
+    keepSecret('sk-unknown-0123456789');
+    const cause = new Error('header Bearer sk-unknown-0123456789');
+    const error = toFailure(new TypeError('sk-unknown-0123456789 is invalid', { cause }));
+    assert.ok(error instanceof Error && error.cause instanceof Error);
+    assert.deepEqual([error.name, error.message], ['TypeError', '[secret] is invalid']);
+    assert.equal(error.cause.message, 'header Bearer [secret]');
+    for (const { stack = '' } of [error, error.cause]) {
+      assert.match(stack, /attempt\.test\.ts/);
+      assert.ok(!stack.includes('sk-unknown'));
+    }
   });
 
   test('and anything else stays what it is: a cancellation, or an error that a mended worker heals', () => {

@@ -114,7 +114,11 @@ describe('an answer', () => {
         response.writeHead(status, { location: `${elsewhere.url}/path?token=abc` }).end('moved');
       });
       const { host } = new URL(elsewhere.url);
-      const { text, ...seen } = await clientOf(t)({ url, method: 'POST', body: '{"prompt":[1,2]}' });
+      const { text, ...seen } = await clientOf(t)({
+        url,
+        method: 'POST',
+        body: '{"prompt":[1,2]}',
+      });
       assert.equal(seen.status, status);
       assert.equal(text, `a redirect to ${host}: redirects are not followed`);
       assert.deepEqual(elsewhere.received, []);
