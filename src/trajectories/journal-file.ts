@@ -25,8 +25,8 @@ export interface JournalFile {
   head(): string;
   /** Returns the bytes written. */
   append(text: string): number;
-  /** Whole lines between two offsets; `end` is behind the last newline. */
-  readLines(range: { from: number; to: number }): { lines: JournalLine[]; end: number };
+  /** Hands on the whole lines between two offsets, one by one: together they may be larger than memory. Returns where the last one ends. */
+  readLines(range: { from: number; to: number }, take: (line: JournalLine) => void): number;
   /** Resolves when what was appended would survive a power cut. */
   sync(): Promise<void>;
   /** May be called again. */
@@ -89,7 +89,7 @@ function journalFile(fd: number): JournalFile {
       if (last.equals(bytes.subarray(0, written))) ftruncateSync(open(), torn);
       throw new Error(`wrote ${written} of ${bytes.length} bytes: the disk is full or failing`);
     },
-    readLines: (range) => readLines(open(), range),
+    readLines: (range, take) => readLines(open(), { ...range, take }),
     sync: () => syncData(open()),
     close: () => {
       if (isOpen) closeSync(fd);
@@ -101,9 +101,8 @@ function journalFile(fd: number): JournalFile {
 /** Line by line: a journal of several large answers is longer than one string may be. */
 function readLines(
   fd: number,
-  { from, to }: { from: number; to: number },
-): ReturnType<JournalFile['readLines']> {
-  const lines: JournalLine[] = [];
+  { from, to, take }: { from: number; to: number; take: (line: JournalLine) => void },
+): number {
   /** Of the line in progress. */
   let pieces: Buffer[] = [];
   let end = from;
@@ -115,14 +114,14 @@ function readLines(
       if (newline === -1) break;
       pieces.push(block.subarray(start, newline));
       const line = parseLine(textOf(pieces));
-      if (line !== null) lines.push(line);
+      if (line !== null) take(line);
       pieces = [];
       start = newline + 1;
       end = at + start;
     }
     pieces.push(block.subarray(start));
   }
-  return { lines, end };
+  return end;
 }
 
 const textOf = (pieces: Buffer[]): string => {
