@@ -5,6 +5,7 @@ import type { LineOf } from '../model/journal.js';
 import { Reward } from '../model/journal.js';
 import type { Problem } from '../model/problems.js';
 import { problemsOf } from '../model/problems.js';
+import { recordOf } from '../model/untrusted.js';
 import { withoutSecrets } from '../platform/secrets.js';
 
 /** What of an environment's answer stands in the journal. */
@@ -31,7 +32,7 @@ const flag = z.union([z.boolean(), z.literal(0), z.literal(1)]);
 const answerWith = <T extends z.ZodType>(rewards: T) =>
   z.object({
     observations: one(z.object({ role: z.string(), content: z.string() })),
-    metadata: one(z.record(z.string(), z.unknown()).nullable()),
+    metadata: one(recordOf(z.unknown()).nullable()),
     next_stop_strings: one(z.array(z.string().min(1)).nullable()).nullish(),
     rewards,
     terminateds: one(flag),

@@ -5,6 +5,7 @@ import { lengthLimit, limitObservation, nextStep } from '../model/stop-rules.js'
 import { messageLog } from '../model/trajectory.js';
 import type { Share } from '../platform/allowance.js';
 import { withShare } from '../platform/allowance.js';
+import { boundedAnswer } from './answer-bounds.js';
 import { answerOfOne, type Answer } from './answer-of-one.js';
 import type { Activities } from './contract.js';
 import type { Dependencies } from './dependencies.js';
@@ -85,7 +86,13 @@ async function askEnvironment(
     share,
   };
   const ask = async (more: { was_asked?: true } = {}): Promise<Answer> =>
-    answerOfOne(await deployed.environment.step(input, { ...context, ...more }), task);
+    boundedAnswer(
+      answerOfOne(await deployed.environment.step(input, { ...context, ...more }), task),
+      {
+        task,
+        trajectory,
+      },
+    );
   try {
     const hasSession = deployed.environment.begin !== undefined;
     return hasSession ? await stepInSession(hold, ask) : await ask();

@@ -6,11 +6,19 @@ import { rejected, rejectedFields, type BadData } from './rejections.js';
 
 /** The answer of an environment behind a service to `POST /step`: untrusted until it has passed this schema. */
 
+/** There are seven; more than some are no misspelling. */
+const MAX_FIELDS = 64;
 /** Components of a reward: each has metrics of its own, and a place in every row. */
 const MAX_REWARDS = 256;
 const MAX_NAME_LENGTH = 128;
 /** For one sample's next turn. */
 const MAX_STOP_STRINGS = 256;
+const MAX_STOP_STRING_LENGTH = 1024;
+/** What was taken for the answer, which a rollout keeps of every turn. */
+const MAX_EXTRACTED = 65_536;
+
+const shortText = (length: number) =>
+  z.string().max(length, `expected at most ${length} characters, got more`);
 
 const REWARDS = 'expected a list of finite numbers, or named lists of them';
 
@@ -28,16 +36,16 @@ const Terminated = z.union([z.boolean(), z.literal(0), z.literal(1)], {
 });
 
 const StepAnswer = z.strictObject({
-  observations: z.array(z.strictObject({ role: z.string(), content: z.string() })),
+  observations: z.array(z.strictObject({ role: shortText(MAX_NAME_LENGTH), content: z.string() })),
   metadata: z.array(recordOf(z.unknown()).nullable()),
   next_stop_strings: z
-    .array(z.array(z.string().min(1)).nullable())
+    .array(z.array(shortText(MAX_STOP_STRING_LENGTH).min(1)).nullable())
     .nullable()
     .default(null),
   rewards: Rewards,
   terminateds: z.array(Terminated),
   truncateds: z.array(Terminated).exactOptional(),
-  answers: z.array(z.string().nullable()).nullable().default(null),
+  answers: z.array(shortText(MAX_EXTRACTED).nullable()).nullable().default(null),
 });
 
 /** Checks fields and lengths; throws `EnvironmentRejected` that names each field, what was expected and what came. */
@@ -57,6 +65,10 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 function sizeProblems({ rewards, ...answer }: Record<string, unknown>, size: number): Problem[] {
+  const fields = Object.keys(answer).length;
+  if (fields > MAX_FIELDS) {
+    return [{ where: '(body)', what: `expected at most ${MAX_FIELDS} fields, got ${fields}` }];
+  }
   const named = isObject(rewards) ? rewards : {};
   const names = Object.keys(named);
   if (names.length > MAX_REWARDS) {

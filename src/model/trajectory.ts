@@ -268,6 +268,7 @@ function applyObservation(trajectory: Trajectory, line: LineOf<'observation'>): 
   const { open, turns, start } = trajectory;
   if (line.turn !== turns.length || open.line === null || start === null) return;
   const { token_ids, logprobs, segments } = open;
+  dropState(turns);
   turns.push({ generation: open.line, token_ids, logprobs, segments, observation: line });
   trajectory.open = emptyTurn();
   trajectory.session.asked = null;
@@ -282,6 +283,13 @@ function applyObservation(trajectory: Trajectory, line: LineOf<'observation'>): 
   if (start.settings.semantics === 'nemo-rl-sync') {
     if (start.stop_strings !== undefined) trajectory.stop_strings = line.next_stop_strings;
   } else if (line.next_stop_strings !== null) trajectory.stop_strings = line.next_stop_strings;
+}
+
+/** The last turn's state is the environment's: nobody asks for those before it, which may be large. */
+function dropState(turns: Turn[]): void {
+  const last = turns.at(-1);
+  if (last === undefined || last.observation.metadata === null) return;
+  last.observation = { ...last.observation, metadata: null };
 }
 
 function applyResult(trajectory: Trajectory, line: LineOf<'result'>): void {

@@ -9,20 +9,20 @@ const IMPOSSIBLE = '__proto__';
 export const nameProblem = (name: string): string | null =>
   name === IMPOSSIBLE ? `expected another name: no object can keep a field ${IMPOSSIBLE}` : null;
 
-const refuseImpossible = (input: unknown, context: z.RefinementCtx): unknown => {
-  if (typeof input === 'object' && input !== null && Object.hasOwn(input, IMPOSSIBLE)) {
-    const message = nameProblem(IMPOSSIBLE) ?? '';
-    // Without the value, which may be long: "got" keeps the report from quoting it.
-    context.addIssue({ code: 'custom', path: [IMPOSSIBLE], message: `${message}, got one` });
-  }
-  return input;
-};
+/** What a record is before it is read; the report names the field, and "got" keeps it from quoting a long value. */
+const Named = z
+  .custom(() => true)
+  .superRefine((input, context) => {
+    if (typeof input !== 'object' || input === null || !Object.hasOwn(input, IMPOSSIBLE)) return;
+    const message = `${nameProblem(IMPOSSIBLE) ?? ''}, got one`;
+    context.addIssue({ code: 'custom', path: [IMPOSSIBLE], message });
+  });
 
 /** An object schema that takes unknown fields, but none that would be lost. */
 export const withPossibleNames = <T extends z.ZodType>(
   schema: T,
 ): z.ZodType<z.output<T>, z.input<T>> =>
-  z.preprocess(refuseImpossible, schema) as unknown as z.ZodType<z.output<T>, z.input<T>>;
+  Named.pipe(schema as z.ZodType) as z.ZodType as z.ZodType<z.output<T>, z.input<T>>;
 
 export const recordOf = <T extends z.ZodType>(values: T) =>
   withPossibleNames(z.record(z.string(), values));

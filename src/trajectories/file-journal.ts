@@ -148,9 +148,10 @@ function readOn(journal: JournalFile, cached: Fold | null): Fold {
     cached !== null && cached.head === head && cached.offset <= size
       ? cached
       : { trajectory: emptyTrajectory(), offset: 0, head };
-  const { lines, end } = journal.readLines({ from: fold.offset, to: size });
-  for (const line of lines) applyLine(fold.trajectory, line);
-  return { ...fold, offset: end };
+  const offset = journal.readLines({ from: fold.offset, to: size }, (line) => {
+    applyLine(fold.trajectory, line);
+  });
+  return { ...fold, offset };
 }
 
 /**
@@ -170,9 +171,13 @@ function checkForeign({
   appended: number;
   id: string;
 }): number {
-  const { lines, end } = journal.readLines({ from, to: journal.size() });
-  if (lines.some((line) => line.kind === 'claim' && line.writer !== writer)) throw takenOver(id);
-  const standing = lines.filter((line) => line.writer === writer).length;
+  let isTakenOver = false;
+  let standing = 0;
+  const end = journal.readLines({ from, to: journal.size() }, (line) => {
+    if (line.writer === writer) standing += 1;
+    else if (line.kind === 'claim') isTakenOver = true;
+  });
+  if (isTakenOver) throw takenOver(id);
   if (standing !== appended) {
     throw new Fault({
       type: 'StoreFault',

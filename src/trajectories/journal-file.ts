@@ -26,8 +26,8 @@ export interface JournalFile {
   head(): string;
   /** Returns the bytes written. */
   append(text: string): number;
-  /** Whole lines between two offsets; `end` is behind the last newline. */
-  readLines(range: { from: number; to: number }): { lines: JournalLine[]; end: number };
+  /** Hands on the whole lines between two offsets, one by one: together they may be larger than memory. Returns where the last one ends. */
+  readLines(range: { from: number; to: number }, take: (line: JournalLine) => void): number;
   /** Resolves when what was appended would survive a power cut. */
   sync(): Promise<void>;
   /** May be called again. */
@@ -90,7 +90,7 @@ function journalFile(fd: number): JournalFile {
       if (last.equals(bytes.subarray(0, written))) ftruncateSync(open(), torn);
       throw new Error(`wrote ${written} of ${bytes.length} bytes: the disk is full or failing`);
     },
-    readLines: (range) => readLines(open(), range),
+    readLines: (range, take) => readLines(open(), { ...range, take }),
     sync: () => syncData(open()),
     close: () => {
       if (isOpen) closeSync(fd);
@@ -102,9 +102,8 @@ function journalFile(fd: number): JournalFile {
 /** Line by line: a journal of several large answers is longer than one string may be. */
 function readLines(
   fd: number,
-  { from, to }: { from: number; to: number },
-): ReturnType<JournalFile['readLines']> {
-  const lines: JournalLine[] = [];
+  { from, to, take }: { from: number; to: number; take: (line: JournalLine) => void },
+): number {
   const cutter = createLineCutter();
   let end = from;
   for (let at = from; at < to; at += BLOCK_BYTES) {
@@ -112,10 +111,10 @@ function readLines(
     for (const bytes of cutter.cut(block)) {
       end += bytes.length + 1;
       const line = parseLine(bytes.toString());
-      if (line !== null) lines.push(line);
+      if (line !== null) take(line);
     }
   }
-  return { lines, end };
+  return end;
 }
 
 /** What the file has of these bytes. */

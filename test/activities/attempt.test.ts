@@ -4,6 +4,7 @@ import { ApplicationFailure } from '@temporalio/common';
 import { createRunAttempt } from '../../src/activities/attempt.js';
 import { toFailure } from '../../src/activities/failures.js';
 import { Fault } from '../../src/model/faults.js';
+import { keepSecret } from '../../src/platform/secrets.js';
 import type { AttemptResult } from '../fakes/activity-bench.js';
 import { AT, activityBench, mockAttempt } from '../fakes/activity-bench.js';
 import { scriptedEnvironment } from '../fakes/scripted-environment.js';
@@ -157,6 +158,16 @@ describe('a fault becomes a failure', () => {
     assert.ok(failure instanceof ApplicationFailure);
     assert.deepEqual([failure.type, failure.message, failure.nonRetryable], ['TypeError', 'bug: said red�', false]); // prettier-ignore
     assert.doesNotMatch(failure.stack ?? '', /[\u001b\u202e]/);
+  });
+
+  test('and an unknown error loses what is secret in its message, its stack and its causes', () => {
+    keepSecret('sk-unknown-0123456789');
+    const cause = new Error('header Bearer sk-unknown-0123456789');
+    const failure = toFailure(new TypeError('sk-unknown-0123456789 is invalid', { cause }));
+    assert.ok(failure instanceof ApplicationFailure);
+    assert.deepEqual([failure.type, failure.message], ['TypeError', '[secret] is invalid: header Bearer [secret]']); // prettier-ignore
+    assert.match(failure.stack ?? '', /attempt\.test\.ts/);
+    assert.doesNotMatch(failure.stack ?? '', /sk-unknown/);
   });
 
   test('and anything else stays what it is: a cancellation, or an error that a mended worker heals', () => {

@@ -88,7 +88,7 @@ describe('an environment that answers too much', () => {
     ['half a million observations', { ...good, observations: Array(500_000).fill(0) }, /observations: expected 1, one per message log, got 500000$/],
     ['half a million rewards', { ...good, rewards: Array(500_000).fill('1') }, /rewards: expected 1, one per message log, got 500000$/],
     ['half a million stop strings', { ...good, next_stop_strings: [Array(500_000).fill('')] }, /next_stop_strings\.0: expected at most 256, got 500000$/],
-    ['half a million unknown fields', { ...good, ...names(500_000) }, /: unknown field; … and \d+ more$/],
+    ['half a million unknown fields', { ...good, ...names(500_000) }, /\(body\): expected at most 64 fields, got 500004$/],
     ['half a million levels', `${'['.repeat(500_000)}${']'.repeat(500_000)}`, /\(body\): expected at most 512 levels, got more$/],
     ['a reward name that no object keeps', JSON.stringify({ ...good, rewards: { a: [1] } }).replace('"a"', '"a":[1],"__proto__"'), /rewards\.__proto__: expected another name/],
     ['state under such a name', JSON.stringify(good).replace('"metadata":[{', '"metadata":[{"__proto__":{"a":1}'), /metadata\.0\.__proto__: expected another name: no object can keep a field __proto__, got one$/],
@@ -101,7 +101,7 @@ describe('an environment that answers too much', () => {
       assert.equal(type, 'EnvironmentRejected');
       assert.match(message, says);
       assert.ok(message.length < 4100, `${message.length} characters`);
-      assert.ok(performance.now() - began < 3000, `${performance.now() - began} ms`);
+      assert.ok(performance.now() - began < 10_000, `${performance.now() - began} ms`);
     });
 
   test('keeps the names that every object has', async () => {

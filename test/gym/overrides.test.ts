@@ -53,6 +53,9 @@ test('what is not supported is refused by name', () => {
   assert.throws(() => parseOverrides(['+a=1,2']), /\[1,2\]/);
   assert.throws(() => parseOverrides(['+db@x=1']), /packages are not supported/);
   assert.throws(() => parseOverrides(['+a=nan']), /nan is no JSON/);
+  for (const named of ['+__proto__.a=1', '+a.__proto__=1', '+a={__proto__: {b: 1}}'])
+    assert.throws(() => parseOverrides([named]), /no object can keep a field __proto__/);
+  assert.equal(Object.hasOwn(Object.prototype, 'a'), false);
 });
 
 test('characters that Hydra refuses although they mean nothing are text', () => {

@@ -18,7 +18,14 @@ describe('a sample', () => {
   });
 
   test('keeps unknown columns untouched, whatever they hold', () => {
-    const columns = { dataset: 'x', nested: { a: [1, { b: null }] }, idx: 17, weight: -0.5 };
+    const columns = {
+      constructor: 'x',
+      toString: 1,
+      dataset: 'x',
+      nested: { a: [1, { b: null }] },
+      idx: 17,
+      weight: -0.5,
+    };
     assert.deepEqual(Sample.parse({ ...MINIMAL, ...columns }), { ...MINIMAL, ...columns });
   });
 
@@ -47,6 +54,8 @@ describe('a sample', () => {
     ['a fraction as id', { ...MINIMAL, message_log: [{ role: 'user', content: 'x', token_ids: [1.5] }] }, /^message_log\.0\.token_ids\.0: .*got 1\.5$/],
     ['a list as extra_env_info', { ...MINIMAL, extra_env_info: [] }, /^extra_env_info: expected record, got \[\]$/],
     ['one stop string', { ...MINIMAL, stop_strings: 'x' }, /^stop_strings: expected array, got "x"$/],
+    ['a column that no object keeps', JSON.parse(JSON.stringify({ ...MINIMAL, x: 1 }).replace('"x"', '"__proto__"')), /^__proto__: expected another name: no object can keep a field __proto__, got one$/],
+    ['such a name in extra_env_info', { ...MINIMAL, extra_env_info: JSON.parse('{"__proto__": {"a": 1}}') }, /^extra_env_info\.__proto__: expected another name/],
     ['an empty stop string', { ...MINIMAL, stop_strings: [''] }, /^stop_strings\.0: .*got ""$/],
   ]; // prettier-ignore
   for (const [what, sample, expected] of refused) {

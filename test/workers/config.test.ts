@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { problemsOf } from '../../src/model/problems.js';
 import { Config } from '../../src/workers/config.js';
 
 const withService = (more: object) => ({
@@ -22,4 +23,44 @@ describe('generations at once on one replica', () => {
       assert.deepEqual(error?.issues[0]?.path, ['generation', 'default', 'max_concurrent']);
     });
   }
+});
+
+describe('the base URL of an engine', () => {
+  const problemsOfUrl = (url: string): string[] => {
+    const input = withService({ base_urls: [url] });
+    const { error } = Config.safeParse(input);
+    return error === undefined ? [] : problemsOf(error, input).map(({ what }) => what);
+  };
+
+  test('ends in /v1, and is quoted where it does not', () => {
+    assert.deepEqual(problemsOfUrl('https://gpu.example/v1'), []);
+    assert.deepEqual(problemsOfUrl('https://gpu.example'), [
+      'expected a base URL that ends in /v1, got "https://gpu.example"',
+    ]);
+  });
+
+  for (const url of [
+    'http://me:s3cret-word@host/v1',
+    'http://me:s3cret-word@host',
+    'http://me:s3cret word@host:x/v1',
+    'me:s3cret-word@host',
+    'http://host/v1?key=s3cret-word',
+    'http://s3cret-word@host/v1',
+  ]) {
+    test(`is refused with credentials and not quoted: ${url.replace(/s3cret.word/, '…')}`, () => {
+      const problems = problemsOfUrl(url);
+      assert.equal(problems.length, 1, problems.join());
+      assert.match(problems[0] ?? '', /^expected a URL without .*, got one with$/);
+    });
+  }
+});
+
+describe('max_answer of an engine', () => {
+  test('is a size up to 256MiB', () => {
+    const pathOf = (max_answer: unknown) =>
+      Config.safeParse(withService({ max_answer })).error?.issues[0]?.path;
+    assert.equal(pathOf('32MiB'), undefined);
+    for (const wrong of ['512MiB', '0MiB', 16, 'much'])
+      assert.deepEqual(pathOf(wrong), ['generation', 'default', 'max_answer']);
+  });
 });
