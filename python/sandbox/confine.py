@@ -1,4 +1,4 @@
-"""Takes rights away from this process and all that it starts, for good: limits, files (Landlock), system calls (seccomp).
+"""Takes rights away from this process and all that it starts, for good: files (Landlock), system calls (seccomp).
 
 Linux only, no privileges needed. Every step raises OSError when the kernel refuses it: a sandbox is whole or does not start.
 """
@@ -29,23 +29,6 @@ def checked(result, what):
 
 def prctl(option, value):
     checked(libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0), f"prctl {option}")
-
-
-def set_limits(limits):
-    """`memory` and `disk` are bytes; they bound one process and one file here, the parent watches the sums."""
-    bounds = {
-        resource.RLIMIT_AS: limits["memory"],
-        resource.RLIMIT_FSIZE: limits["disk"],
-        resource.RLIMIT_NOFILE: 64,
-        # 0 would still start a program that the machine pipes cores to, outside and at each crash.
-        resource.RLIMIT_CORE: 1,
-    }
-    if limits["processes"] is not None:
-        bounds[resource.RLIMIT_NPROC] = limits["processes"]
-    for name, value in bounds.items():
-        hard = resource.getrlimit(name)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(name, (value, value))
 
 
 # Landlock ------------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import signal
 import sys
 
 import confine
+import limits
 import removal
 import snippets
 
@@ -35,7 +36,7 @@ def guard(hello):
         confine.prctl(confine.PR_SET_CHILD_SUBREAPER, 1)
     parent = os.getpid()
     waking, wake = os.pipe()
-    child = os.fork()
+    child = limits.fork_within(hello["limits"])
     if child == 0:
         for file in (waking, wake, LIFELINE, folder):
             os.close(file)
@@ -205,7 +206,7 @@ def main(hello):
     os.dup2(nothing, 0)
     os.close(nothing)
     output = Output(hello["max_output"])
-    confine.set_limits(hello["limits"])
+    limits.set_limits(hello["limits"])
     if hello["level"] != "unsafe":
         confine.confine(rules_of(hello), hello["owns_other_files"])
     # As a script has it, from here on: modules that the code wrote are its own.

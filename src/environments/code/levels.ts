@@ -35,6 +35,7 @@ export interface Launcher {
   bubblewrap: string | null;
   python: Python;
   limits: Limits;
+  max_sandboxes: number;
   semantics: string;
   folders: Folders;
 }
@@ -74,15 +75,17 @@ const interpreter = ({ executable }: Python): string[] => [executable, '-s', '-c
 
 /** A temporary folder is claimed for it where it needs one; `seed` makes `random` repeatable. */
 export async function prepareLaunch(
-  { level, bubblewrap, python, limits, semantics, folders }: Launcher,
+  { level, bubblewrap, python, limits, max_sandboxes, semantics, folders }: Launcher,
   seed: string,
 ): Promise<Launch> {
   const { max_output, memory, disk, processes } = limits;
+  // What is seen to be too much is ended; this keeps what is faster than that from taking the machine.
+  const others = Math.ceil((processes * max_sandboxes) / 4);
   // An id of its own makes RLIMIT_NPROC count this sandbox alone; root would not be bound by it at all.
   const has_own_uid = isRoot() && level !== 'unsafe';
   const owns_other_files = !has_own_uid && level === 'landlock+seccomp';
   const common = { main: 'runner', seed, semantics, level, max_output, owns_other_files };
-  const limited = (tasks: number | null) => ({ memory, disk, processes: tasks });
+  const limited = (tasks: number | null) => ({ memory, disk, processes: tasks, others });
   if (level === 'bubblewrap+landlock+seccomp') {
     if (bubblewrap === null) throw new Error('no bwrap on PATH');
     const hello = {

@@ -86,9 +86,9 @@ async function choose(options: LocalOptions, { limits, watcher }: Around): Promi
       continue;
     }
     for (const python of pythons) {
-      const { semantics } = settings;
+      const { semantics, max_sandboxes } = settings;
       const folders = createFolders({ python, modules, report });
-      const launcher = { level, bubblewrap, python, limits, folders };
+      const launcher = { level, bubblewrap, python, limits, max_sandboxes, folders };
       const start = starter({ ...launcher, semantics }, { modules, watcher });
       const first = starter({ ...launcher, semantics: 'standard' }, { modules, watcher });
       const problem = await tryOut(level, first);

@@ -59,7 +59,7 @@ async function describePython(command: string): Promise<Python> {
 }
 
 /** In the order in which they import each other. */
-const MODULES = ['syscalls', 'confine', 'removal', 'snippets', 'runner'];
+const MODULES = ['syscalls', 'confine', 'limits', 'removal', 'snippets', 'runner'];
 
 /** What runs outside of a sandbox, and by what. */
 export interface Program {

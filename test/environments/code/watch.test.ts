@@ -22,7 +22,7 @@ for (const { level, missing } of LEVELS_HERE) {
       slashes(codeBed(t, { level })));
     test('processor time counts of children that nobody waits for', (t) =>
       forget(codeBed(t, { level, cpu: '1s', timeout: '30s' })));
-    test('where the machine runs out of memory it goes before the worker', (t) =>
+    test('where the machine runs out of memory or processes it goes before the worker', (t) =>
       yieldFirst(codeBed(t, { level })));
     test('with no descriptor left its next turns run', (t) => useUp(codeBed(t, { level })));
   });
@@ -144,7 +144,7 @@ async function yieldFirst(bed: Bed): Promise<void> {
   const name = `first-${randomBytes(3).toString('hex')}`;
   const said = await bed.rollout().run(`${named(name)}
 import resource
-resource.getrlimit(resource.RLIMIT_CORE)[1] < 2`);
+resource.getrlimit(resource.RLIMIT_CORE)[1] < 2 and 0 < resource.getrlimit(resource.RLIMIT_NPROC)[1] < 2 ** 14`);
   assert.equal(said, 'True');
   const [pid = 0] = processesNamed(name);
   assert.equal(readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8').trim(), '1000');

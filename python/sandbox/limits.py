@@ -1,0 +1,47 @@
+"""What the kernel itself keeps one process, and one user, from taking. The parent watches the sums of a whole tree."""
+
+import os
+import resource
+import sys
+
+FEW = 256
+
+
+def fork_within(limits):
+    """A fork whose user may have no more processes than it has, roughly, and `others`: where code has the worker's user id,
+    the kernel counts both together, and whoever else has that id on this machine, seen or not."""
+    if limits["processes"] is not None:
+        return os.fork()
+    hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    bound = sys.maxsize if hard == resource.RLIM_INFINITY else hard
+    few = FEW
+    while few < bound:
+        try:
+            resource.setrlimit(resource.RLIMIT_NPROC, (few, hard))
+            child = os.fork()
+        except BlockingIOError:
+            few *= 2
+            continue
+        if child == 0:
+            most = min(few + limits["others"], bound)
+            resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
+        return child
+    resource.setrlimit(resource.RLIMIT_NPROC, (hard, hard))
+    return os.fork()
+
+
+def set_limits(limits):
+    """`memory` and `disk` are bytes, of one process and one file."""
+    bounds = {
+        resource.RLIMIT_AS: limits["memory"],
+        resource.RLIMIT_FSIZE: limits["disk"],
+        resource.RLIMIT_NOFILE: 64,
+        # 0 would still start a program that the machine pipes cores to, outside and at each crash.
+        resource.RLIMIT_CORE: 1,
+    }
+    if limits["processes"] is not None:
+        bounds[resource.RLIMIT_NPROC] = limits["processes"]
+    for name, value in bounds.items():
+        hard = resource.getrlimit(name)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(name, (value, value))
