@@ -16,12 +16,28 @@ export interface LineCutter {
   rest: () => Buffer;
 }
 
+export interface LineOptions {
+  /** A longer line is an error that names it. */
+  most_bytes?: number;
+}
+
 /** Cuts bytes into lines, however they are chunked. */
-export function createLineCutter(): LineCutter {
+export function createLineCutter({ most_bytes = Infinity }: LineOptions = {}): LineCutter {
   let pieces: Buffer[] = [];
+  let held = 0;
+  let number = 1;
+  const hold = (piece: Buffer): void => {
+    held += piece.length;
+    if (held > most_bytes)
+      throw new Error(`line ${number}: expected at most ${most_bytes} bytes, got more`);
+    pieces.push(piece);
+  };
   const end = (last: Buffer): Buffer => {
-    const line = pieces.length === 0 ? last : Buffer.concat([...pieces, last]);
+    hold(last);
+    const line = pieces.length === 1 ? last : Buffer.concat(pieces);
     pieces = [];
+    held = 0;
+    number += 1;
     return line;
   };
   return {
@@ -34,11 +50,15 @@ export function createLineCutter(): LineCutter {
         lines.push(end(chunk.subarray(start, at)));
         start = at + 1;
       }
-      if (start < chunk.length) pieces.push(chunk.subarray(start));
+      if (start < chunk.length) hold(chunk.subarray(start));
       return lines;
     },
     rest: () => Buffer.concat(pieces),
   };
+}
+
+interface FileOptions extends LineOptions {
+  from?: number;
 }
 
 export interface FileLine {
@@ -52,8 +72,11 @@ export interface FileLine {
 }
 
 /** A file's lines from byte `from` on, one at a time. The last one may lack its line feed. */
-export async function* linesOf(file: string, { from = 0 } = {}): AsyncGenerator<FileLine> {
-  const cutter = createLineCutter();
+export async function* linesOf(
+  file: string,
+  { from = 0, ...options }: FileOptions = {},
+): AsyncGenerator<FileLine> {
+  const cutter = createLineCutter(options);
   let offset = from;
   let number = 0;
   const lineOf = (line: Buffer): FileLine => {
@@ -72,9 +95,6 @@ export async function* linesOf(file: string, { from = 0 } = {}): AsyncGenerator<
 }
 
 /** The texts of `linesOf`. */
-export async function* textsOf(
-  file: string,
-  range: { from?: number } = {},
-): AsyncGenerator<string> {
-  for await (const { text } of linesOf(file, range)) yield text;
+export async function* textsOf(file: string, options: FileOptions = {}): AsyncGenerator<string> {
+  for await (const { text } of linesOf(file, options)) yield text;
 }

@@ -171,13 +171,13 @@ function checkForeign({
   appended: number;
   id: string;
 }): number {
-  let isTakenOver = false;
+  let foreignClaims = 0;
   let standing = 0;
   const end = journal.readLines({ from, to: journal.size() }, (line) => {
     if (line.writer === writer) standing += 1;
-    else if (line.kind === 'claim') isTakenOver = true;
+    else if (line.kind === 'claim') foreignClaims += 1;
   });
-  if (isTakenOver) throw takenOver(id);
+  if (foreignClaims > 0) throw takenOver(id);
   if (standing !== appended) {
     throw new Fault({
       type: 'StoreFault',

@@ -107,7 +107,8 @@ describe('an environment that answers too much', () => {
   test('keeps the names that every object has', async () => {
     const rewards = { constructor: [1], toString: [2], hasOwnProperty: [4] };
     const { step } = await serve(answer(200, { ...good, rewards }));
-    assert.deepEqual({ ...(await step()).rewards }, rewards);
+    const { rewards: kept } = await step();
+    assert.deepEqual(Object.entries(kept), Object.entries(rewards));
   });
 
   test('of kind gymnasium: its tools are bounded, too', async () => {

@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import { problemsOf } from '../../src/model/problems.js';
 import { ROW_COLUMNS, Sample, lostDigits } from '../../src/model/sample.js';
 
+const parsed = (text: string): unknown => JSON.parse(text);
 const MINIMAL = { message_log: [{ role: 'user', content: 'go' }], task_name: 'task' };
 
 function problems(sample: unknown): string[] {
@@ -54,8 +55,8 @@ describe('a sample', () => {
     ['a fraction as id', { ...MINIMAL, message_log: [{ role: 'user', content: 'x', token_ids: [1.5] }] }, /^message_log\.0\.token_ids\.0: .*got 1\.5$/],
     ['a list as extra_env_info', { ...MINIMAL, extra_env_info: [] }, /^extra_env_info: expected record, got \[\]$/],
     ['one stop string', { ...MINIMAL, stop_strings: 'x' }, /^stop_strings: expected array, got "x"$/],
-    ['a column that no object keeps', JSON.parse(JSON.stringify({ ...MINIMAL, x: 1 }).replace('"x"', '"__proto__"')), /^__proto__: expected another name: no object can keep a field __proto__, got one$/],
-    ['such a name in extra_env_info', { ...MINIMAL, extra_env_info: JSON.parse('{"__proto__": {"a": 1}}') }, /^extra_env_info\.__proto__: expected another name/],
+    ['a column that no object keeps', parsed(JSON.stringify({ ...MINIMAL, x: 1 }).replace('"x"', '"__proto__"')), /^__proto__: expected another name: no object can keep a field __proto__, got one$/],
+    ['such a name in extra_env_info', { ...MINIMAL, extra_env_info: parsed('{"__proto__": {"a": 1}}') }, /^extra_env_info\.__proto__: expected another name/],
     ['an empty stop string', { ...MINIMAL, stop_strings: [''] }, /^stop_strings\.0: .*got ""$/],
   ]; // prettier-ignore
   for (const [what, sample, expected] of refused) {
