@@ -90,7 +90,8 @@ export function memoryOf({ pid, tasks, has_ended }: Process): number {
 function contentsOf(file: string): string {
   try {
     return readFileSync(file, 'utf8');
-  } catch {
+  } catch (error) {
+    refuseOurs(error);
     return '';
   }
 }
@@ -98,7 +99,14 @@ function contentsOf(file: string): string {
 function entriesOf(folder: string): string[] {
   try {
     return readdirSync(folder);
-  } catch {
+  } catch (error) {
+    refuseOurs(error);
     return [];
   }
+}
+
+/** Rethrows what says that this process can open nothing more: that is no finding about the one that is looked at. */
+export function refuseOurs(error: unknown): void {
+  const code = error instanceof Error && 'code' in error ? error.code : null;
+  if (code === 'EMFILE' || code === 'ENFILE' || code === 'ENOMEM') throw error;
 }
