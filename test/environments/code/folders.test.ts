@@ -177,8 +177,8 @@ async function outlive(t: Ends, level: Level): Promise<void> {
 
 /** Each rollout's interpreter keeps some descriptors of the worker. */
 async function openNothing(t: Ends, level: Level): Promise<void> {
-  const rollouts = Array.from({ length: 20 }, () => ['1 + 1']);
-  const through = ['bash', '-c', 'ulimit -n 64; exec "$@"', 'bash'];
+  const rollouts = Array.from({ length: 40 }, () => ['1 + 1']);
+  const through = ['bash', '-c', 'ulimit -n 128; exec "$@"', 'bash'];
   const worker = startWorkerProcess({ level, rollouts, through }, t);
   const said = new Set<string>();
   for (let i = 0; i < rollouts.length; i++) said.add((await worker.said()).replace(/:.*/s, ''));
@@ -218,7 +218,7 @@ describe('a folder that was left behind', () => {
   const said: string[] = [];
   const report = (message: string): void => void said.push(message);
   const chattr = (flag: string, file: string): boolean =>
-    isRoot && spawnSync('chattr', [flag, file]).status === 0;
+    isRoot && spawnSync('bash', ['-c', 'chattr "$@"', 'bash', flag, file]).status === 0;
   const probe = mkdtempSync(path.join(scratch, 'immutable-'));
   const immutable =
     chattr('+i', probe) && chattr('-i', probe)
