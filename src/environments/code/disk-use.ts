@@ -9,7 +9,7 @@ import {
   statSync,
 } from 'node:fs';
 import type { Process } from './process-tree.js';
-import { tasksOf } from './process-tree.js';
+import { refuseOurs, tasksOf } from './process-tree.js';
 
 /** What code keeps on disk: files in its folder, and deleted ones that its processes still hold. */
 
@@ -42,7 +42,8 @@ export function diskUseOf(
   try {
     const deleted = deletedFiles(folder, { processes, disk_bound });
     return deleted + sizeOf(folder, disk_bound);
-  } catch {
+  } catch (error) {
+    refuseOurs(error);
     return null;
   }
 }

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { chown, lstat, mkdir, mkdtemp, readdir, rmdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -7,6 +8,7 @@ import { z } from 'zod';
 import { describeError } from '../../model/faults.js';
 import type { Program } from './python.js';
 import { BOOTSTRAP } from './python.js';
+import { spawned } from './spawned.js';
 
 /**
  * Where code writes on this machine's disk. A folder's guard removes it with its interpreter; what it could not remove, and
@@ -133,29 +135,25 @@ async function remove(folder: string, { python, modules }: Program): Promise<str
   if (isGone) return null;
   const { uid } = await lstat(folder);
   const is_confined = process.platform === 'linux';
-  const child = spawn(python.executable, ['-I', '-c', BOOTSTRAP], {
-    ...{ cwd: '/', env: { LANG: 'C.UTF-8' }, stdio: ['pipe', 'pipe', 'ignore'] },
-    ...{ timeout: REMOVE_MS, killSignal: 'SIGKILL' },
-    ...(isRoot() ? { uid, gid: uid } : {}),
-  });
-  const ended = new Promise<string>((resolve, reject) => {
-    child.once('error', reject);
-    child.once('close', (code, signal) => {
-      resolve(`ended with ${signal ?? code ?? 'nothing'}`);
-    });
-  });
-  child.stdin.on('error', () => undefined);
-  child.stdin.end(
-    `${JSON.stringify({ modules, main: 'removal', folder, confined: is_confined })}\n`,
+  const child = await spawned(
+    spawn(python.executable, ['-I', '-c', BOOTSTRAP], {
+      ...{ cwd: '/', env: { LANG: 'C.UTF-8' }, stdio: ['pipe', 'pipe', 'ignore'] },
+      ...{ timeout: REMOVE_MS, killSignal: 'SIGKILL' },
+      ...(isRoot() ? { uid, gid: uid } : {}),
+    }),
   );
-  const [said, end] = await Promise.all([text(child.stdout), ended]);
+  const ended = once(child, 'close') as Promise<[number | null, string | null]>;
+  child.stdin.on('error', () => undefined);
+  const hello = { modules, main: 'removal', folder, confined: is_confined };
+  child.stdin.end(`${JSON.stringify(hello)}\n`);
+  const [said, [code, signal]] = await Promise.all([text(child.stdout), ended]);
   await rmdir(folder).catch(() => undefined);
   const isThere = await lstat(folder).then(
     () => true,
     () => false,
   );
   if (!isThere) return null;
-  return answerOf(said) ?? `what removes it ${end}`;
+  return answerOf(said) ?? `what removes it ended with ${signal ?? code ?? 'nothing'}`;
 }
 
 function answerOf(said: string): string | null {

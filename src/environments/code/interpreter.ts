@@ -3,7 +3,6 @@ import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
-import { describeError } from '../../model/faults.js';
 import type { Launch } from './levels.js';
 import type { LineReader } from './line-reader.js';
 import { readLines } from './line-reader.js';
@@ -12,6 +11,7 @@ import { Outcomes } from './outcomes.js';
 import { childrenOf } from './process-tree.js';
 import type { Limits } from './settings.js';
 import { signalGroup, signalTo } from './signals.js';
+import { spawned } from './spawned.js';
 import type { Watch, Watcher } from './watcher.js';
 
 /** One interpreter, one process group: started, asked, stopped between questions, ended whole. */
@@ -42,13 +42,12 @@ const Reply = z.object({ id: z.string(), outcomes: Outcomes });
 /** Throws what kept it from starting. */
 export async function startInterpreter(options: StartOptions): Promise<Interpreter> {
   const { launch, limits, signal, release } = options;
-  const { child, ended, errors } = start(launch);
-  const root = child.pid;
+  const { child, root, ended, errors } = await start(launch);
   // Six bytes for a character that JSON escapes; a reply beyond that is no reply of the runner.
   const bound = 16 * 6 * limits.max_output + 65_536;
   const replies = readLines(child.stdout, bound);
   let alive = true;
-  let group = root ?? 0;
+  let group = root;
   let watch: Watch | null = null;
   const whenEnded = ended.then(async ({ killed }) => {
     alive = false;
@@ -59,10 +58,8 @@ export async function startInterpreter(options: StartOptions): Promise<Interpret
     if (launch.folder !== null) await release(launch.folder);
   });
   const close = async (): Promise<void> => {
-    if (alive && root !== undefined) killBelow({ root, group });
-    const late = setTimeout(() => {
-      if (root !== undefined) signalGroup(root, 'SIGKILL');
-    }, END_MS);
+    if (alive) killBelow({ root, group });
+    const late = setTimeout(signalGroup, END_MS, root, 'SIGKILL');
     // A process in the kernel's hands may outlive its own kill; nobody waits for it.
     await Promise.race([whenEnded, sleep(2 * END_MS, undefined, { ref: false })]);
     clearTimeout(late);
@@ -70,7 +67,7 @@ export async function startInterpreter(options: StartOptions): Promise<Interpret
 
   try {
     const begun = await greet(options, { child, replies });
-    if (root === undefined || begun === null) {
+    if (begun === null) {
       signal.throwIfAborted();
       throw new Error(`the interpreter did not start: ${errors() || 'it gave no reason'}`);
     }
@@ -133,9 +130,19 @@ function createRun(
     watch.run();
     const id = randomUUID();
     child.stdin.write(`${JSON.stringify({ id, blocks })}\n`);
-    const answer = await firstOf({ reply: replyTo(id, replies), listen, signal, timeout_ms });
+    const told: Excess[] = [];
+    const excessive = new Promise<Excess>((resolve) => {
+      listen((excess) => {
+        told.push(excess);
+        resolve(excess);
+      });
+    });
+    const answers = [replyTo(id, replies), excessive];
+    const answer = await firstOf(answers, { signal, timeout_ms });
     signalGroup(group, 'SIGSTOP');
-    const excess = typeof answer === 'string' ? answer : await watch.rest();
+    const rested = typeof answer === 'string' ? answer : await watch.rest();
+    listen(null);
+    const excess = told[0] ?? rested;
     if (typeof answer !== 'string' && excess === null && !signal.aborted) {
       return { outcomes: bounded(answer, { blocks, limits }) };
     }
@@ -185,19 +192,14 @@ function bounded(
   );
 }
 
-interface Race {
-  reply: Promise<Excess | Outcomes>;
-  listen: Watching['listen'];
-  signal: AbortSignal;
-  timeout_ms: number;
-}
-
-/** The reply, or why there will be none: too late, too much, or not wanted any more. */
-function firstOf({ reply, listen, signal, timeout_ms }: Race): Promise<Excess | Outcomes> {
+/** The first answer, or why there will be none: too late, or not wanted any more. */
+function firstOf(
+  answers: Promise<Excess | Outcomes>[],
+  { signal, timeout_ms }: { signal: AbortSignal; timeout_ms: number },
+): Promise<Excess | Outcomes> {
   return new Promise((resolve) => {
     const settle = (answer: Excess | Outcomes): void => {
       clearTimeout(deadline);
-      listen(null);
       signal.removeEventListener('abort', onAbort);
       resolve(answer);
     };
@@ -205,36 +207,34 @@ function firstOf({ reply, listen, signal, timeout_ms }: Race): Promise<Excess | 
       settle('ended');
     };
     const deadline = setTimeout(settle, timeout_ms, 'timeout');
-    listen(settle);
     signal.addEventListener('abort', onAbort, { once: true });
-    void reply.then(settle);
+    for (const answer of answers) void answer.then(settle);
   });
 }
 
 const MAX_ERRORS = 4000;
 
-function start({ command, args, env, uid }: Launch) {
+async function start({ command, args, env, uid }: Launch) {
   // Not in its folder: what starts it, and what outlives it, is not to find code there.
-  const child = spawn(command, args, {
-    ...{ cwd: '/', env, detached: true, stdio: ['pipe', 'pipe', 'pipe', 'pipe'] },
-    ...(uid === null ? {} : { uid, gid: uid }),
-  });
+  const child = await spawned(
+    spawn(command, args, {
+      ...{ cwd: '/', env, detached: true, stdio: ['pipe', 'pipe', 'pipe', 'pipe'] },
+      ...(uid === null ? {} : { uid, gid: uid }),
+    }),
+  );
   let text = '';
   child.stderr.on('data', (chunk: Buffer) => {
     text = `${text}${chunk.toString()}`.slice(-MAX_ERRORS);
   });
   const ended = new Promise<{ killed: boolean }>((resolve) => {
-    child.once('error', (error) => {
-      text = describeError(error);
-      resolve({ killed: false });
-    });
     child.once('exit', (_code, how) => {
       resolve({ killed: how !== null });
     });
   });
   // It ends while it is written to: `ended` says so.
   for (const stream of child.stdio) stream?.on('error', () => undefined);
-  return { child, ended, errors: () => text.trim().split('\n').at(-1) ?? '' };
+  const errors = (): string => text.trim().split('\n').at(-1) ?? '';
+  return { child, root: child.pid ?? 0, ended, errors };
 }
 
 /** The started process (a guard, or bubblewrap) is left: it ends when it has seen all others end. */

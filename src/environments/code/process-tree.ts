@@ -16,6 +16,7 @@ export interface Process {
   /** Processes below it that have ended and that it, or one of those, waited for. */
   waited_ms: number;
   tasks: number;
+  is_running: boolean;
   has_ended: boolean;
 }
 
@@ -60,12 +61,17 @@ function processOf(pid: number, level: number): Process | null {
   if (state === undefined || start === undefined) return null;
   return {
     ...{ pid, level, start },
-    own_ms: ms(14) + ms(15),
+    own_ms: Math.max(ms(14) + ms(15), ofMainThread_ms(pid)),
     waited_ms: ms(16) + ms(17),
     tasks: Number(fields[20 - 3]),
+    is_running: state === 'R',
     has_ended: state === 'Z' || state === 'X',
   };
 }
+
+/** More exact than ticks, where the kernel says it: some processes live shorter than a tick. */
+const ofMainThread_ms = (pid: number): number =>
+  Number(contentsOf(`/proc/${pid}/schedstat`).split(' ', 1)[0]) / 1e6;
 
 /** Resident and swapped memory that is no file's, in bytes. What forks share counts for each. */
 export function memoryOf({ pid, tasks, has_ended }: Process): number {
@@ -84,7 +90,8 @@ export function memoryOf({ pid, tasks, has_ended }: Process): number {
 function contentsOf(file: string): string {
   try {
     return readFileSync(file, 'utf8');
-  } catch {
+  } catch (error) {
+    refuseOurs(error);
     return '';
   }
 }
@@ -92,7 +99,14 @@ function contentsOf(file: string): string {
 function entriesOf(folder: string): string[] {
   try {
     return readdirSync(folder);
-  } catch {
+  } catch (error) {
+    refuseOurs(error);
     return [];
   }
+}
+
+/** Rethrows what says that this process can open nothing more: that is no finding about the one that is looked at. */
+export function refuseOurs(error: unknown): void {
+  const code = error instanceof Error && 'code' in error ? error.code : null;
+  if (code === 'EMFILE' || code === 'ENFILE' || code === 'ENOMEM') throw error;
 }

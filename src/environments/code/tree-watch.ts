@@ -51,6 +51,7 @@ const REST_CPU_MS = 200;
 interface Watched {
   tree: Tree;
   time: ProcessorTime;
+  looked_at: number;
   /** Time that was spent before this turn, or before this rest. */
   before_ms: number;
   running: boolean;
@@ -82,8 +83,9 @@ function watchTrees(port: MessagePort): void {
 
   const obey: { [Name in Order['order']]: (order: Extract<Order, { order: Name }>) => void } = {
     watch: ({ id, tree }) => {
-      const time = countTime(NO_TIME, processesOf(tree));
-      all.set(id, { tree, time, before_ms: time.spent_ms, running: false, timers: [] });
+      const time = countTime(NO_TIME, { processes: processesOf(tree), elapsed_ms: 0 });
+      const now = { time, before_ms: time.spent_ms, looked_at: performance.now() };
+      all.set(id, { tree, ...now, running: false, timers: [] });
     },
     run: ({ id }) => {
       const one = halt(all.get(id));
@@ -132,7 +134,9 @@ function lookAtProcesses(one: Watched): Excess | null {
   const { tree, before_ms } = one;
   const { limits, levels } = tree;
   const processes = processesOf(tree);
-  one.time = countTime(one.time, processes);
+  const looked_at = performance.now();
+  one.time = countTime(one.time, { processes, elapsed_ms: looked_at - one.looked_at });
+  one.looked_at = looked_at;
   const code = processes.filter(({ level }) => level >= levels);
   const tasks = code.reduce((total, process) => total + process.tasks, 0);
   if (tasks > limits.processes) return 'processes';

@@ -98,6 +98,7 @@ function startThread(): Thread {
         },
         end: () => {
           all.delete(id);
+          one.rested?.(null);
           if (lost === null) order({ id, order: 'forget' });
         },
       };

@@ -138,6 +138,12 @@ function spawnGrader(
 ): { send: (value: object) => void; kill: () => void; ended: Promise<void> } {
   const { promise: ended, resolve: confirmEnd } = withResolvers();
   const child = spawn(command.program, command.args, { env: command.env, stdio: 'pipe' });
+  child.on('error', (error) => {
+    end(`cannot be started: ${error.message}`);
+    if (child.pid === undefined) confirmEnd();
+  });
+  // Then it may lack its streams, too.
+  if (child.pid === undefined) return { send: () => false, kill: () => undefined, ended };
   let errors = '';
   child.stdout.on('data', lines({ receive, tooLong: end }));
   child.stderr.on('data', (data: Buffer) => {
@@ -145,10 +151,6 @@ function spawnGrader(
   });
   // What it could not read any more shows in how it ended.
   child.stdin.on('error', () => undefined);
-  child.on('error', (error) => {
-    end(`cannot be started: ${error.message}`);
-    if (child.pid === undefined) confirmEnd();
-  });
   child.on('close', (code, signal) => {
     const how = signal === null ? `exit code ${code ?? 'unknown'}` : `ended by ${signal}`;
     end([how, ...errors.trim().split('\n').slice(-3)].filter((text) => text !== '').join(': '));

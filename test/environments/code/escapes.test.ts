@@ -120,20 +120,24 @@ test('with nothing around it every excess gets through', async () => {
 for (const { level, missing } of LEVELS_HERE) {
   describe(`in ${level}`, { skip: missing }, () => {
     const bed = codeBed({ after }, { level, ...LIMITS });
+    // What is not about time: a busy machine takes its own.
+    const patient = codeBed({ after }, { level, ...LIMITS, timeout: '30s' });
     test('no attempt gets through', () => refuseAll(bed));
     describe('code that takes too much is stopped', { concurrency: 2 }, () => {
       for (const excess of EXCESSES) test(excess.name, () => stop(bed, excess));
     });
     test('output without end is cut, and the reply of an honest snippet follows', () =>
-      floods(bed));
+      floods(patient));
     test('replies that the code forges or floods change nothing but its own observation', () =>
-      forgeries(bed));
+      forgeries(patient));
+    test('code that answers in the place of its interpreter and ends it holds up nobody', () =>
+      impostor(patient));
     test('endless recursion without its limit is stopped', () => recursion(bed));
     test('a thread that goes on does not compute between turns', () => frozen(bed));
     test('when it is closed no process and no folder is left, orphans included', (t) =>
       orphans(codeBed(t, { level, ...LIMITS })));
     test('ordinary code runs: subprocesses, threads, temporary files, asyncio', () =>
-      ordinary(bed));
+      ordinary(patient));
   });
 }
 
@@ -190,6 +194,26 @@ for file in range(3, 40):
   const flooded = await rollout.run(everywhere(`b'x' * 4000`, 500));
   assert.match(flooded, /^RuntimeError\('the code ended the interpreter/);
   assert.equal(await rollout.run('kept'), '1');
+}
+
+async function impostor(bed: Bed): Promise<void> {
+  const rollout = bed.rollout();
+  await rollout.run('kept = 1');
+  const began = performance.now();
+  const said = await rollout.run(`import json, os, sys
+frame = sys._getframe()
+while 'replies' not in frame.f_locals:
+    frame = frame.f_back
+forged = {'status': 'ok', 'value': '7', 'evaluated': True, 'stdout': ''}
+line = json.dumps({'id': frame.f_locals['request']['id'], 'outcomes': [forged]})
+os.write(frame.f_locals['replies'].fileno(), line.encode() + b'\\n')
+os._exit(0)`);
+  assert.match(said, /^7$|the code ended the interpreter/);
+  const took_s = (performance.now() - began) / 1000;
+  assert.ok(took_s < 5, `it took ${took_s} s`);
+  // It does so again whenever the interpreter is made again: the rollout is its own.
+  assert.match(await rollout.run('kept'), /^1$|the code ended the interpreter/);
+  assert.equal(await bed.rollout().run('1 + 1'), '2');
 }
 
 async function recursion(bed: Bed): Promise<void> {

@@ -91,6 +91,7 @@ for (const { level, missing } of LEVELS_HERE) {
       test(`a folder with ${name} is removed`, (t) => leaveBehind(t, { level, code }));
     }
     test('a worker outlives all of these, and so do their rollouts', (t) => outlive(t, level));
+    test('a worker that can open nothing more outlives it', (t) => openNothing(t, level));
     test('a descriptor that the worker was started with is closed', (t) => inherit(t, level));
   });
 }
@@ -174,6 +175,17 @@ async function outlive(t: Ends, level: Level): Promise<void> {
   await allRemoved();
 }
 
+/** Each rollout's interpreter keeps some descriptors of the worker. */
+async function openNothing(t: Ends, level: Level): Promise<void> {
+  const rollouts = Array.from({ length: 30 }, () => ['1 + 1']);
+  const through = ['bash', '-c', 'ulimit -n 112; exec "$@"', 'bash'];
+  const worker = startWorkerProcess({ level, rollouts, through }, t);
+  const said = new Set<string>();
+  for (let i = 0; i < rollouts.length; i++) said.add((await worker.said()).replace(/:.*/s, ''));
+  assert.deepEqual([...said].sort(), ['2', 'EnvironmentUnavailable']);
+  await worker.kill();
+}
+
 /** With a gap below it: Node.js keeps others from its children itself. */
 async function inherit(t: Ends, level: Level): Promise<void> {
   const secret = randomBytes(8).toString('hex');
@@ -206,7 +218,7 @@ describe('a folder that was left behind', () => {
   const said: string[] = [];
   const report = (message: string): void => void said.push(message);
   const chattr = (flag: string, file: string): boolean =>
-    isRoot && spawnSync('chattr', [flag, file]).status === 0;
+    isRoot && spawnSync('bash', ['-c', 'chattr "$@"', 'bash', flag, file]).status === 0;
   const probe = mkdtempSync(path.join(scratch, 'immutable-'));
   const immutable =
     chattr('+i', probe) && chattr('-i', probe)

@@ -7,6 +7,6 @@ const [level, rollouts = '[]'] = process.argv.slice(2);
 const { rollout } = codeBed({ after: () => undefined }, { level: level as Level });
 for (const turns of JSON.parse(rollouts) as string[][]) {
   const { run } = rollout();
-  for (const turn of turns) console.log(JSON.stringify(await run(turn)));
+  for (const turn of turns) console.log(JSON.stringify(await run(turn).catch(String)));
 }
 setInterval(() => undefined, 60_000);
