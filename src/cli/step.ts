@@ -1,7 +1,5 @@
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
 import { access, constants } from 'node:fs/promises';
-import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
 import type { Environment, EnvironmentReturn, Metadata } from '../environments/environment.js';
@@ -10,6 +8,7 @@ import { textLog } from '../model/content.js';
 import { Fault, describeError } from '../model/faults.js';
 import { problemsOf } from '../model/problems.js';
 import { Message } from '../model/sample.js';
+import { linesIn } from '../platform/lines.js';
 import { plain, plainJson } from '../platform/plain.js';
 import { loadConfig } from '../workers/config.js';
 import { stepAlone } from './step-alone.js';
@@ -100,12 +99,11 @@ interface Run {
 
 /** Lines begin in order and are printed in order, each as soon as it and all before it are done. */
 async function runLines({ input, at_once, print, ...run }: Run): Promise<number> {
-  const lines = createInterface({ input: createReadStream(input, 'utf8'), crlfDelay: Infinity });
   const ahead: Promise<void>[] = [];
   let printed = Promise.resolve();
   let failed = 0;
   let number = 0;
-  for await (const text of lines) {
+  for await (const text of linesIn(input)) {
     if (run.signal.aborted) break;
     number += 1;
     if (text.trim() === '') continue;

@@ -1,6 +1,6 @@
-import { createReadStream } from 'node:fs';
 import { describeError } from '../../model/faults.js';
 import { preview } from '../../model/problems.js';
+import { linesIn } from '../../platform/lines.js';
 
 /**
  * The texts of a JSONL file, in order: `text_column` of every line that is not empty. Throws at the first line that is
@@ -9,7 +9,7 @@ import { preview } from '../../model/problems.js';
 export async function* readCorpus(file: string, text_column: string): AsyncGenerator<string> {
   let number = 0;
   try {
-    for await (const line of readLines(file)) {
+    for await (const line of linesIn(file)) {
       number += 1;
       const text = number === 1 ? line.replace(/^\ufeff/, '') : line;
       if (text.trim() !== '') yield textOf(text, text_column);
@@ -41,21 +41,4 @@ function parse(line: string): unknown {
   } catch (error) {
     throw new LineProblem(`expected JSON: ${describeError(error)}`);
   }
-}
-
-/** By newline bytes alone: `readline` also cuts at U+2028, which JSON may have within a text. */
-async function* readLines(file: string): AsyncGenerator<string> {
-  let rest: Buffer[] = [];
-  for await (const chunk of createReadStream(file, { highWaterMark: 2 ** 20 })) {
-    const bytes = chunk as Buffer;
-    let start = 0;
-    for (let end = bytes.indexOf(10); end !== -1; end = bytes.indexOf(10, start)) {
-      yield Buffer.concat([...rest, bytes.subarray(start, end)]).toString();
-      rest = [];
-      start = end + 1;
-    }
-    rest.push(bytes.subarray(start));
-  }
-  const last = Buffer.concat(rest);
-  if (last.length > 0) yield last.toString();
 }

@@ -1,5 +1,5 @@
 import { closeSync, openSync, readSync } from 'node:fs';
-import type { FileLine } from './file-lines.js';
+import type { FileLine } from '../../platform/lines.js';
 import { growingDoubles, growingIntegers } from './growing-array.js';
 
 /** Where lines stand, about 24 bytes each, so that they can be read again in any order. */

@@ -1,6 +1,6 @@
 import { describeError } from '../../model/faults.js';
 import { FAILURE_CLASS, NO_PERSIST } from '../keys.js';
-import { eachLine, type FileLine } from './file-lines.js';
+import { eachLine, type FileLine } from '../../platform/lines.js';
 import { membersOf, type Members } from '../json-members.js';
 import { createLabels, type Labels } from './labels.js';
 import { createLineIndex, type LineIndex } from './line-index.js';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { eachLine, type FileLine } from '../../../src/gym/metrics/file-lines.js';
+import { eachLine, type FileLine } from '../../../src/platform/lines.js';
 import { expandGlobs } from '../../../src/gym/metrics/glob.js';
 import { indentedJson } from '../../../src/gym/metrics/indented-json.js';
 import { membersOf, objectText } from '../../../src/gym/json-members.js';
