@@ -23,7 +23,8 @@ export async function claimFolder(
   folder: string,
   say: (line: string) => void,
 ): Promise<FolderClaim> {
-  await mkdir(folder, { recursive: true });
+  // A database with every input and every result, logs, journals: the user's own.
+  await mkdir(folder, { recursive: true, mode: 0o700 });
   const file = path.join(folder, 'stack.json');
   const owner = await identify(process.pid);
   let claim: ClaimFile = { owner, server: null };

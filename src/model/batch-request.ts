@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { Duration } from './durations.js';
 import { preview } from './problems.js';
 import { Sample } from './sample.js';
+import { TokenId } from './token-id.js';
 import { utf8Length } from './utf8.js';
 
 /** The request that starts a batch: the input of workflow `rolloutBatch`. Defaults are filled in by parsing. */
@@ -27,7 +28,7 @@ export const GenerationSettings = z
     max_new_tokens: z.int().positive().default(512),
     /** Apply to every turn; a sample's own list is added and may be replaced by its environment. */
     stop_strings: z.array(z.string().min(1)).default([]),
-    stop_token_ids: z.array(z.int().nonnegative()).default([]),
+    stop_token_ids: z.array(TokenId).default([]),
     /** Sent as temperature 0. */
     greedy: z.boolean().default(false),
     seed: z.int().nullable().default(null),
