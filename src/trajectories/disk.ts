@@ -16,8 +16,27 @@ export async function storing<T>(what: string, operation: () => T | Promise<T>):
   }
 }
 
-export const isMissing = (error: unknown): boolean =>
-  error instanceof Error && 'code' in error && error.code === 'ENOENT';
+export const isMissing = (error: unknown): boolean => hasCode(error, 'ENOENT');
+const isThere = (error: unknown): boolean => hasCode(error, 'EEXIST');
+
+const hasCode = (error: unknown, code: string): boolean =>
+  error instanceof Error && 'code' in error && error.code === code;
+
+/** Returns the first directory that was made. Step by step: Node.js' own recursion says ENOENT of a disk that can only be read. */
+async function makePath(directory: string, mode: number): Promise<string | undefined> {
+  try {
+    await mkdir(directory, { mode });
+    return directory;
+  } catch (error) {
+    if (isThere(error)) return undefined;
+    if (!isMissing(error) || path.dirname(directory) === directory) throw error;
+    const above = await makePath(path.dirname(directory), mode);
+    await mkdir(directory, { mode }).catch((again: unknown) => {
+      if (!isThere(again)) throw again;
+    });
+    return above ?? directory;
+  }
+}
 
 export async function syncDirectory(directory: string): Promise<void> {
   const handle = await open(directory, 'r');
@@ -54,7 +73,7 @@ export function createDisk(readers: Readers): Disk {
   return {
     file_mode,
     makeDirectory: async (directory) => {
-      const created = await mkdir(directory, { recursive: true, mode: DIRECTORY_MODES[readers] });
+      const created = await makePath(directory, DIRECTORY_MODES[readers]);
       if (created === undefined) return;
       for (let made = directory; ; made = path.dirname(made)) {
         await syncDirectory(path.dirname(made));
@@ -111,7 +130,7 @@ async function linkOnce(temporary: string, file: string): Promise<boolean> {
     await link(temporary, file);
     return true;
   } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
+    if (!isThere(error)) throw error;
     const [ours, theirs] = await Promise.all([readFile(temporary), readFile(file)]);
     return ours.equals(theirs);
   }
