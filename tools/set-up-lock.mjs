@@ -14,7 +14,7 @@ const GIVE_UP_MS = 60 * 60_000;
  * A lock of a process that is gone is taken over.
  */
 export async function withLock({ file, say }, work) {
-  mkdirSync(path.dirname(file), { recursive: true });
+  mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
   const content = JSON.stringify({ pid: process.pid, token: Math.random() });
   await acquire({ file, content, say });
   const touch = setInterval(() => {

@@ -109,7 +109,7 @@ async function build() {
   const folder = path.join(SCRATCH, 'build');
   const old = path.join(SCRATCH, 'build-before');
   for (const left of [folder, old]) rmSync(left, { recursive: true, force: true });
-  mkdirSync(SCRATCH, { recursive: true });
+  mkdirSync(SCRATCH, { recursive: true, mode: 0o700 });
   const step = { command: process.execPath, cwd: root, env: process.env, say };
   await runStep({
     ...step,

@@ -38,6 +38,8 @@ export interface DeployedEnvironment {
 
 export interface Deployment {
   inputs_dir: string;
+  /** Of a batch's samples, which planning holds as text. */
+  sample_bytes: number;
   turn_slice_ms: number;
   heartbeat_timeout_ms: number;
   generation_queue: string;

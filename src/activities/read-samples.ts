@@ -13,6 +13,8 @@ import type { Dependencies } from './dependencies.js';
 
 /** Beyond ten, more problems do not help; reading stops soon after. */
 const ENOUGH_PROBLEMS = 11;
+/** Of one sample, its images included. */
+const MOST_SAMPLE_BYTES = 64 * 2 ** 20;
 
 /** What a batch's samples ask for: the agents of each task, none where it is no agent's. */
 export type Tasks = ReadonlyMap<string, ReadonlySet<string>>;
@@ -26,17 +28,23 @@ export async function readSamples(
   const most = mostSamples(request);
   const isFile = !Array.isArray(samples);
   const rows = isFile
-    ? rowsOf(await locate(samples.path, dependencies.deployment.inputs_dir))
+    ? rowsOf({
+        file: await locate(samples.path, dependencies.deployment.inputs_dir),
+        name: preview(samples.path),
+      })
     : samples.map((sample) => JSON.stringify(sample));
   const raw: string[] = [];
   const tasks: SampleContext['tasks'] = new Map();
   const problems: Problem[] = [];
+  let left = dependencies.deployment.sample_bytes;
   for await (const text of rows) {
-    if (limit !== null && raw.length === limit) break;
     if (raw.length === most) throw tooMany(most, request);
+    left -= text.length;
+    if (left < 0) throw tooLong(dependencies.deployment.sample_bytes);
     problems.push(...checkSample(text, { row: raw.length, tasks, request, dependencies }));
     if (problems.length >= ENOUGH_PROBLEMS) break;
     raw.push(text);
+    if (raw.length === limit) break;
   }
   if (problems.length > 0) throw invalidBatchRequest(problems);
   if (raw.length === 0) {
@@ -56,10 +64,18 @@ const tooMany = (most: number, { num_repeats }: BatchRequest): Fault =>
     },
   ]);
 
+const tooLong = (most: number): Fault =>
+  invalidBatchRequest([
+    {
+      where: 'samples',
+      what: `expected at most ${most} characters of samples (half of worker.memory, which planning holds), got more; split them into several batches`,
+    },
+  ]);
+
 /** Below `inputs_dir`, after symbolic links: a request cannot reach elsewhere. */
 async function locate(file: string, inputsDirectory: string): Promise<string> {
   const root = await realpath(inputsDirectory).catch((error: unknown) => {
-    throw badPath(`the worker's inputs_dir cannot be read: ${describeError(error)}`);
+    throw badPath(`the worker's inputs_dir cannot be read: ${withoutPath(error)}`);
   });
   const wanted = path.resolve(root, file);
   if (!isInside(wanted, root))
@@ -67,12 +83,20 @@ async function locate(file: string, inputsDirectory: string): Promise<string> {
   let found: string;
   try {
     found = await realpath(wanted);
-    if (!(await stat(found)).isFile()) throw new Error('it is not a file');
   } catch (error) {
-    throw badPath(`cannot read ${preview(file)} below inputs_dir: ${describeError(error)}`);
+    throw badPath(`cannot read ${preview(file)} below inputs_dir: ${withoutPath(error)}`);
   }
-  if (isInside(found, root)) return found;
-  throw badPath(`expected a file below inputs_dir, got a link out of it: ${preview(file)}`);
+  if (!isInside(found, root))
+    throw badPath(`expected a file below inputs_dir, got a link out of it: ${preview(file)}`);
+  if ((await stat(found)).isFile()) return found;
+  throw badPath(`cannot read ${preview(file)} below inputs_dir: it is not a file`);
+}
+
+/** What the disk said, without the name that it adds: where inputs_dir is on the worker is no matter of a request. */
+function withoutPath(error: unknown): string {
+  const { message, code, syscall } = error as NodeJS.ErrnoException;
+  if (syscall !== undefined) return message.split(`, ${syscall}`)[0] ?? '';
+  return code ?? message;
 }
 
 const badPath = (what: string): Fault => invalidBatchRequest([{ where: 'samples.path', what }]);
@@ -83,20 +107,21 @@ function isInside(file: string, directory: string): boolean {
 }
 
 /** Blank lines at the end of a file are no samples; anywhere else they are reported like any torn line. */
-async function* rowsOf(file: string): AsyncGenerator<string> {
+async function* rowsOf({ file, name }: { file: string; name: string }): AsyncGenerator<string> {
   let blank = 0;
   try {
-    for await (const line of textsOf(file)) {
+    for await (const line of textsOf(file, { most_bytes: MOST_SAMPLE_BYTES })) {
       if (line.trim() === '') blank += 1;
       else {
         for (; blank > 0; blank--) yield '';
-        yield line;
+        yield line.endsWith('\r') ? line.slice(0, -1) : line;
       }
     }
   } catch (error) {
-    const said = `cannot read ${path.basename(file)}: ${describeError(error)}`;
-    // Permissions are mended by people; whatever else a disk says may pass.
-    if (/^(EACCES|EPERM)/.test(describeError(error))) throw badPath(said);
+    const said = `cannot read ${name} below inputs_dir: ${withoutPath(error)}`;
+    const { code = '', syscall } = error as NodeJS.ErrnoException;
+    // Permissions and what stands there are mended by people; whatever else a disk says may pass.
+    if (syscall === undefined || ['EACCES', 'EPERM'].includes(code)) throw badPath(said);
     throw new Fault({ type: 'StoreFault', message: said });
   }
 }

@@ -34,10 +34,8 @@ function encodeEach(
   { service, generation, signal }: RenderContext,
 ): Promise<number[][]> {
   const model = generation.model ?? '';
-  return Promise.all(
-    messages.map(({ content }, k) =>
-      service.tokenize({ model, text: textOf(content), add_special_tokens: k === 0 }, signal),
-    ),
+  return eachInTurn(messages, ({ content }, k) =>
+    service.tokenize({ model, text: textOf(content), add_special_tokens: k === 0 }, signal),
   );
 }
 
@@ -51,29 +49,50 @@ async function renderChat(
 ): Promise<number[][]> {
   const { model, chat_template_kwargs } = generation;
   const chat = messages.map(({ role, content }) => ({ role, content }));
-  const renderings = await Promise.all(
-    chat.map((_, k) =>
-      service.renderChat(
-        {
-          model: model ?? '',
-          messages: chat.slice(0, k + 1),
-          add_generation_prompt: k === chat.length - 1,
-          chat_template_kwargs,
-        },
-        signal,
-      ),
-    ),
+  const render = (count: number): Promise<number[]> =>
+    service.renderChat(
+      {
+        model: model ?? '',
+        messages: chat.slice(0, count),
+        add_generation_prompt: count === chat.length,
+        chat_template_kwargs,
+      },
+      signal,
+    );
+  const whole = await render(chat.length);
+  const before = await eachInTurn(chat.slice(1), async (_, k) =>
+    lengthWithin(whole, await render(k + 1)),
   );
-  return splitRendering(renderings);
+  return splitRendering(whole, [...before, whole.length]);
 }
 
-/** `renderings[k]` are the ids of messages 0…k; the last is the whole. */
-export function splitRendering(renderings: readonly number[][]): number[][] {
-  const whole = renderings.at(-1) ?? [];
-  const grows = renderings.every((ids, k) => {
-    const before = renderings[k - 1]?.length ?? 0;
-    return ids.length >= before && ids.every((id, i) => id === whole[i]);
-  });
-  if (!grows) return renderings.map((_, k) => (k === renderings.length - 1 ? whole : []));
-  return renderings.map((ids, k) => ids.slice(renderings[k - 1]?.length ?? 0));
+/** Of a prompt of thousands of messages, each request has all that stand before its own: few are held at once. */
+const AT_ONCE = 8;
+
+async function eachInTurn<T, R>(
+  items: readonly T[],
+  ask: (item: T, k: number) => Promise<R>,
+): Promise<R[]> {
+  const answers: R[] = [];
+  for (let first = 0; first < items.length; first += AT_ONCE) {
+    const some = items.slice(first, first + AT_ONCE);
+    answers.push(...(await Promise.all(some.map((item, i) => ask(item, first + i)))));
+  }
+  return answers;
+}
+
+/** How many ids of the whole these are the beginning of; null: they are not. */
+export const lengthWithin = (whole: readonly number[], ids: readonly number[]): number | null =>
+  ids.every((id, i) => id === whole[i]) ? ids.length : null;
+
+/** `lengths[k]`: how many of the ids messages 0…k have. */
+export function splitRendering(
+  whole: readonly number[],
+  lengths: readonly (number | null)[],
+): number[][] {
+  const grows = lengths.every((length, k) => length !== null && length >= (lengths[k - 1] ?? 0));
+  const ends = lengths.map((length, k) =>
+    grows ? (length ?? 0) : k === lengths.length - 1 ? whole.length : 0,
+  );
+  return ends.map((end, k) => whole.slice(ends[k - 1] ?? 0, end));
 }

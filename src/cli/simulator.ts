@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
-import { parse as parseYaml } from 'yaml';
 import { untilAborted } from '../local/interrupts.js';
 import { untilToldToEnd } from '../local/lifeline.js';
 import { problemsOf } from '../model/problems.js';
+import { parseYaml } from '../platform/yaml.js';
 import { startSimulator } from '../simulator/server.js';
 import { SimulatorSettings } from '../simulator/settings.js';
 
@@ -32,10 +32,10 @@ async function readOptions(args: string[]): Promise<{ port: number; settings: Si
   const file =
     values.settings === undefined
       ? {}
-      : asObject(parseYaml(await readFile(values.settings, 'utf8')));
+      : asObject(parseYaml(await readFile(values.settings, 'utf8'), values.settings));
   const options = names
     .filter((name) => given[optionOf(name)] !== undefined)
-    .map((name) => [name, parseYaml(String(given[optionOf(name)])) as unknown]);
+    .map((name) => [name, parseYaml(String(given[optionOf(name)]), `--${optionOf(name)}`)]);
   const input = { ...file, ...Object.fromEntries(options) } as unknown;
   const parsed = SimulatorSettings.safeParse(input);
   if (!parsed.success) {

@@ -1,16 +1,23 @@
 import { z } from 'zod';
 
 const UNITS = { KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 } as const;
-const SIZE = /^(\d+)(KiB|MiB|GiB)$/;
+const SIZE = /^(\d+(?:\.\d+)?)(KiB|MiB|GiB)$/;
+const LARGEST = '1048576GiB';
 
-export const Size = z.string().refine((text) => bytesOf(text) > 0, {
-  error: ({ input }) => `expected a size such as 64MiB or 1GiB, got ${JSON.stringify(input)}`,
-});
+export const Size = z
+  .string()
+  .refine((text) => bytesOf(text) > 0, {
+    abort: true,
+    error: ({ input }) => `expected a size such as 64MiB or 1GiB, got ${JSON.stringify(input)}`,
+  })
+  .refine((text) => bytesOf(text) <= bytesOf(LARGEST), {
+    error: ({ input }) => `expected a size of at most ${LARGEST}, got ${JSON.stringify(input)}`,
+  });
 
-/** Of a validated {@link Size}. */
+/** Of a validated {@link Size}, in whole bytes. */
 export function bytesOf(text: string): number {
   const [, amount, unit] = SIZE.exec(text) ?? [];
-  return Number(amount ?? 0) * UNITS[(unit ?? 'KiB') as keyof typeof UNITS];
+  return Math.floor(Number(amount ?? 0) * UNITS[(unit ?? 'KiB') as keyof typeof UNITS]);
 }
 
 /** Of an answer over HTTP, decoded; a longer one is refused. */

@@ -44,11 +44,11 @@ export async function startChild({
   logFile,
   ends,
 }: ChildOptions): Promise<Child> {
-  await mkdir(path.dirname(logFile), { recursive: true });
+  await mkdir(path.dirname(logFile), { recursive: true, mode: 0o700 });
   const prefix = ends === 'kernel' ? await kernelLifeline() : null;
   const [program, rest] =
     prefix === null ? [command, args] : ['setpriv', [...prefix, command, ...args]];
-  const log = await open(logFile, 'a');
+  const log = await open(logFile, 'a', 0o600);
   try {
     const child = spawn(program, rest, {
       cwd,

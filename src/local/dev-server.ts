@@ -65,7 +65,7 @@ export async function startDevServer(options: DevServerOptions): Promise<DevServ
     if ((await firstFreePort(port)) !== port)
       throw new Error(`port ${port} of 127.0.0.1, meant for the Temporal server, is in use`);
   }
-  if (dbFile !== null) await mkdir(path.dirname(dbFile), { recursive: true });
+  if (dbFile !== null) await mkdir(path.dirname(dbFile), { recursive: true, mode: 0o700 });
   const address = `127.0.0.1:${ports.server}`;
   const child = await startUntilHealthy(options, { address, starts: MOST_STARTS });
   return {

@@ -20,7 +20,8 @@ export async function claimFolder(
   folder: string,
   say: (line: string) => void,
 ): Promise<FolderClaim> {
-  await mkdir(folder, { recursive: true });
+  // A database with every input and every result, logs, journals: the user's own.
+  await mkdir(folder, { recursive: true, mode: 0o700 });
   const claim = await claimFile(path.join(folder, 'stack.lock'));
   if (claim.release === null) throw taken(folder, claim.holder);
   const note = path.join(folder, 'temporal-server.json');

@@ -37,7 +37,7 @@ export async function writeLocalConfig(options: LocalConfigOptions): Promise<Con
       },
     },
   };
-  await mkdir(path.dirname(target), { recursive: true });
+  await mkdir(path.dirname(target), { recursive: true, mode: 0o700 });
   // A worker that starts again reads the old file or the new one.
   await writeFile(
     `${target}.new`,

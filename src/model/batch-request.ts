@@ -4,6 +4,7 @@ import { preview } from './problems.js';
 import { Sample } from './sample.js';
 import { utf8Length } from '../platform/utf8.js';
 import { recordOf } from './untrusted.js';
+import { TokenId } from './token-id.js';
 
 /** The request that starts a batch: the input of workflow `rolloutBatch`. Defaults are filled in by parsing. */
 
@@ -28,7 +29,7 @@ export const GenerationSettings = z
     max_new_tokens: z.int().positive().default(512),
     /** Apply to every turn; a sample's own list is added and may be replaced by its environment. */
     stop_strings: z.array(z.string().min(1)).default([]),
-    stop_token_ids: z.array(z.int().nonnegative()).default([]),
+    stop_token_ids: z.array(TokenId).default([]),
     /** Sent as temperature 0. */
     greedy: z.boolean().default(false),
     seed: z.int().nullable().default(null),

@@ -1,12 +1,13 @@
 import { z } from 'zod';
 import { Content } from './content.js';
 import { recordOf, withPossibleNames } from './untrusted.js';
+import { TokenId } from './token-id.js';
 
 /** A message of a sample's prompt, upstream's shape. `token_ids` on every message or on none. */
 export const Message = z.strictObject({
   role: z.string(),
   content: Content,
-  token_ids: z.array(z.int().nonnegative()).optional(),
+  token_ids: z.array(TokenId).optional(),
   generation_logprobs: z.array(z.number()).optional(),
 });
 export type Message = z.infer<typeof Message>;

@@ -45,6 +45,10 @@ export function quoted(text: string): string {
   return `${fence} ${line} ${fence}`;
 }
 
+/** The same for a name: one that has no meaning in Markdown stands without a fence. */
+export const named = (name: string): string =>
+  /^[A-Za-z0-9](?:[\w-]*[A-Za-z0-9])?$/.test(name) ? name : quoted(name);
+
 /** Characters that are shown as themselves, in JSON text as its escapes: the value stays the same. */
 export function plainJson(json: string): string {
   return json.replace(

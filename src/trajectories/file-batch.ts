@@ -6,7 +6,8 @@ import { BatchRequest } from '../model/batch-request.js';
 import type { Fault } from '../model/faults.js';
 import { invalidBatchRequest, preview } from '../model/problems.js';
 import { Sample } from '../model/sample.js';
-import { isMissing, makeDirectory, putOnce, syncDirectory } from './disk.js';
+import type { Disk } from './disk.js';
+import { isMissing, syncDirectory } from './disk.js';
 
 /** A batch's directory: its request and its manifest, put once and never changed. */
 
@@ -18,14 +19,14 @@ const OFFSET_BYTES = 8;
  */
 export async function createBatch(
   directory: string,
-  { request, samples }: { request: BatchRequest; samples: readonly string[] },
+  { request, samples, disk }: { request: BatchRequest; samples: readonly string[]; disk: Disk },
 ): Promise<{ existed: boolean }> {
   const existing = await findRequest(directory);
   if (existing !== null) checkSameRequest(existing, request);
-  await makeDirectory(directory);
-  await putManifest(directory, samples);
+  await disk.makeDirectory(directory);
+  await putManifest(directory, { samples, disk });
   const text = `${JSON.stringify(request, null, 2)}\n`;
-  if (!(await putOnce(path.join(directory, 'batch.json'), text))) {
+  if (!(await disk.putOnce(path.join(directory, 'batch.json'), text))) {
     checkSameRequest((await findRequest(directory)) ?? request, request);
   }
   return { existed: existing !== null };
@@ -49,10 +50,13 @@ export async function findRequest(directory: string): Promise<BatchRequest | nul
   }
 }
 
-async function putManifest(directory: string, samples: readonly string[]): Promise<void> {
+async function putManifest(
+  directory: string,
+  { samples, disk }: { samples: readonly string[]; disk: Disk },
+): Promise<void> {
   const file = path.join(directory, 'samples.jsonl');
   const index = Buffer.alloc((samples.length + 1) * OFFSET_BYTES);
-  const same = await putOnce(file, async (handle) => {
+  const same = await disk.putOnce(file, async (handle) => {
     let offset = 0;
     for (const [row, sample] of samples.entries()) {
       const line = Buffer.from(`${sample}\n`);
@@ -62,7 +66,7 @@ async function putManifest(directory: string, samples: readonly string[]): Promi
     }
   });
   if (!same) throw await samplesDiffer(file, samples);
-  await putOnce(path.join(directory, 'samples.index'), index);
+  await disk.putOnce(path.join(directory, 'samples.index'), index);
 }
 
 async function samplesDiffer(file: string, samples: readonly string[]): Promise<Fault> {

@@ -8,6 +8,7 @@ import { parseLine } from '../model/journal.js';
 import { preview } from '../model/problems.js';
 import type { Trajectory } from '../model/trajectory.js';
 import { applyLine, emptyTrajectory } from '../model/trajectory.js';
+import type { Disk } from './disk.js';
 import { storing, syncDirectory } from './disk.js';
 import type { Fold, FoldCache } from './fold-cache.js';
 import type { JournalFile } from './journal-file.js';
@@ -25,15 +26,17 @@ export async function claimJournal({
   ref,
   by,
   cache,
+  disk,
 }: {
   file: string;
   ref: RolloutRef;
   by: Claimant;
   cache: FoldCache;
+  disk: Disk;
 }): Promise<Journal> {
   const id = rolloutId(ref);
   return await storing(`journal of ${id}`, async () => {
-    const journal = await openJournal(file);
+    const journal = await openJournal(file, disk);
     try {
       const writer = randomUUID().slice(0, 8);
       const claim: Entry = { kind: 'claim', attempt: 1, reopen: false, ...by };

@@ -16,7 +16,8 @@ import path from 'node:path';
 import type { Part } from '../model/workflow-safe/slices.js';
 import { describeError, Fault } from '../model/faults.js';
 import { textsOf } from '../platform/lines.js';
-import { makeDirectory, replaceFile, storing, syncDirectory } from './disk.js';
+import { storing, syncDirectory } from './disk.js';
+import type { Disk } from './disk.js';
 import { partOf } from './places.js';
 import type { BatchOutputs, PartPosition, PartWriter } from './trajectory-store.js';
 
@@ -27,7 +28,7 @@ type PerKind<T> = Record<Kind, T>;
 
 const START: PartPosition['offsets'] = { rollouts: 0, failures: 0, summaries: 0 };
 
-export function createFileOutputs(directory: string): BatchOutputs {
+export function createFileOutputs(directory: string, disk: Disk): BatchOutputs {
   const batch = path.basename(directory);
   const files = {
     rollouts: path.join(directory, 'rollouts.jsonl'),
@@ -52,20 +53,19 @@ export function createFileOutputs(directory: string): BatchOutputs {
     },
     openPart: (part, resume) =>
       storing(`closing ${nameOf(part)}`, async () => {
-        await makeDirectory(path.dirname(fileOf(part, 'rollouts')));
+        await disk.makeDirectory(path.dirname(fileOf(part, 'rollouts')));
         return await openPartWriter({
           what: nameOf(part),
           fileOf: (kind) => fileOf(part, kind),
           resume,
+          disk,
         });
       }),
     join: (parts) =>
       storing(`joining the parts of ${batch}`, async () => {
         for (const kind of ['rollouts', 'failures'] as const) {
-          await concatenate(
-            parts.map((part) => fileOf(part, kind)),
-            files[kind],
-          );
+          const sources = parts.map((part) => fileOf(part, kind));
+          await disk.replaceFile(files[kind], (handle) => concatenate(sources, handle));
         }
         const texts = await Promise.all(
           parts.map((part) => readFile(fileOf(part, 'summaries'), 'utf8')),
@@ -75,7 +75,7 @@ export function createFileOutputs(directory: string): BatchOutputs {
     readRollouts: () => rowsOf(files.rollouts),
     putMetrics: (result) =>
       storing(`writing metrics.json of ${batch}`, async () => {
-        await replaceFile(files.metrics, `${JSON.stringify(result, null, 2)}\n`);
+        await disk.replaceFile(files.metrics, `${JSON.stringify(result, null, 2)}\n`);
         await rm(partsDirectory, { recursive: true, force: true });
       }),
   };
@@ -85,10 +85,12 @@ async function openPartWriter({
   what,
   fileOf,
   resume,
+  disk: { file_mode },
 }: {
   what: string;
   fileOf: (kind: Kind) => string;
   resume: PartPosition | null;
+  disk: Disk;
 }): Promise<PartWriter> {
   const attempt = randomUUID().slice(0, 8);
   const name = (kind: Kind, by: string): string => `${fileOf(kind)}.${by}`;
@@ -98,9 +100,9 @@ async function openPartWriter({
   }
   await removeOthers(path.dirname(fileOf('rollouts')), [attempt, resume?.attempt ?? attempt]);
   const handles: PerKind<FileHandle> = {
-    rollouts: await open(name('rollouts', attempt), 'a'),
-    failures: await open(name('failures', attempt), 'a'),
-    summaries: await open(name('summaries', attempt), 'a'),
+    rollouts: await open(name('rollouts', attempt), 'a', file_mode),
+    failures: await open(name('failures', attempt), 'a', file_mode),
+    summaries: await open(name('summaries', attempt), 'a', file_mode),
   };
   const closeAll = async (): Promise<void> => {
     for (const kind of KINDS) await handles[kind].close().catch(() => undefined);
@@ -177,14 +179,12 @@ async function writeLine(handle: FileHandle, line: string): Promise<number> {
   return bytes.length;
 }
 
-async function concatenate(sources: readonly string[], target: string): Promise<void> {
-  await replaceFile(target, async (handle) => {
-    for (const source of sources) {
-      for await (const bytes of createReadStream(source) as AsyncIterable<Buffer>) {
-        await handle.writeFile(bytes);
-      }
+async function concatenate(sources: readonly string[], target: FileHandle): Promise<void> {
+  for (const source of sources) {
+    for await (const bytes of createReadStream(source) as AsyncIterable<Buffer>) {
+      await target.writeFile(bytes);
     }
-  });
+  }
 }
 
 async function* rowsOf(file: string): AsyncGenerator<string> {

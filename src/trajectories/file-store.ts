@@ -1,5 +1,6 @@
 import type { RolloutRef } from '../model/batch-request.js';
-import { storing } from './disk.js';
+import type { Readers } from './disk.js';
+import { createDisk, storing } from './disk.js';
 import {
   createBatch,
   listJournals,
@@ -27,13 +28,16 @@ export function createFileStore({
   root,
   max_cached_bytes,
   max_request_bytes = DEFAULT_REQUEST_BYTES,
+  readers = 'owner',
 }: {
   root: string;
   /** Of journals whose folds are kept. */
   max_cached_bytes: number;
   /** Of batch.json files whose requests are kept; the latest always is. */
   max_request_bytes?: number;
+  readers?: Readers;
 }): TrajectoryStore {
+  const disk = createDisk(readers);
   const cache = createFoldCache({ max_bytes: max_cached_bytes });
   const readRequest = createRequestReader({ max_bytes: max_request_bytes });
   const batchIn = (batchId: string): string => directoryOf(root, batchId);
@@ -41,7 +45,7 @@ export function createFileStore({
 
   return {
     createBatch: ({ batch_id, ...batch }) =>
-      storing(`batch ${batch_id}`, () => createBatch(batchIn(batch_id), batch)),
+      storing(`batch ${batch_id}`, () => createBatch(batchIn(batch_id), { ...batch, disk })),
     reopenBatch: (batchId) => storing(`batch ${batchId}`, () => reopenBatch(batchIn(batchId))),
     findRequest: (batchId) => storing(`batch ${batchId}`, () => readRequest(batchIn(batchId))),
     readSample: ({ batch_id, row }) =>
@@ -49,7 +53,7 @@ export function createFileStore({
     readSampleText: ({ batch_id, row }) =>
       storing(`sample ${row} of ${batch_id}`, () => readSampleText(batchIn(batch_id), row)),
     sampleCount: (batchId) => storing(`samples of ${batchId}`, () => sampleCount(batchIn(batchId))),
-    claim: async (ref, by) => await claimJournal({ file: journalIn(ref), ref, by, cache }),
+    claim: async (ref, by) => await claimJournal({ file: journalIn(ref), ref, by, cache, disk }),
     readTrajectory: (ref) =>
       storing(`journal of ${ref.batch_id}/${ref.row}-${ref.repeat}`, () =>
         readJournal(journalIn(ref), cache),
@@ -60,6 +64,6 @@ export function createFileStore({
       storing(`journal of ${ref.batch_id}/${ref.row}-${ref.repeat}`, () =>
         journalSize(journalIn(ref)),
       ),
-    outputs: (batchId) => createFileOutputs(batchIn(batchId)),
+    outputs: (batchId) => createFileOutputs(batchIn(batchId), disk),
   };
 }

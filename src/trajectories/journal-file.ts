@@ -14,7 +14,8 @@ import { promisify } from 'node:util';
 import type { JournalLine } from '../model/journal.js';
 import { parseLine } from '../model/journal.js';
 import { createLineCutter } from '../platform/lines.js';
-import { isMissing, makeDirectory } from './disk.js';
+import { isMissing } from './disk.js';
+import type { Disk } from './disk.js';
 
 /**
  * A journal as an open file. Reading and appending are synchronous: the page cache answers within microseconds, where
@@ -42,14 +43,14 @@ const BLOCK_BYTES = 1 << 20;
 const { O_APPEND, O_CREAT, O_RDONLY, O_RDWR } = constants;
 
 /** Created where it is missing, with its directory. */
-export async function openJournal(file: string): Promise<JournalFile> {
+export async function openJournal(file: string, disk: Disk): Promise<JournalFile> {
   const flags = O_RDWR | O_APPEND | O_CREAT;
   try {
-    return journalFile(openSync(file, flags));
+    return journalFile(openSync(file, flags, disk.file_mode));
   } catch (error) {
     if (!isMissing(error)) throw error;
-    await makeDirectory(path.dirname(file));
-    return journalFile(openSync(file, flags));
+    await disk.makeDirectory(path.dirname(file));
+    return journalFile(openSync(file, flags, disk.file_mode));
   }
 }
 

@@ -1,13 +1,14 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { LineCounter, parseDocument } from 'yaml';
 import { z } from 'zod';
 import { BaseUrl } from '../environments/base-url.js';
 import { EnvironmentSettings, isInProcess, resolvePaths } from '../environments/settings.js';
-import { MaxAnswer } from '../environments/size.js';
+import { MaxAnswer, bytesOf, Size } from '../environments/size.js';
 import { Duration } from '../model/durations.js';
 import { problemsOf, lineOf } from '../model/problems.js';
 import { recordOf } from '../model/untrusted.js';
+import { parseYaml } from '../platform/yaml.js';
+import { READERS } from '../trajectories/disk.js';
 import type { MemoryPlan } from './memory.js';
 import { planMemory } from './memory.js';
 import { generationQueue, ownQueue } from './queues.js';
@@ -46,8 +47,11 @@ export type GenerationServiceSettings = z.infer<typeof GenerationServiceSettings
 export const Role = z.enum(['workflow', 'generation', 'environment']);
 export type Role = z.infer<typeof Role>;
 
-const Memory = z.string().regex(/^\d+(\.\d+)?(MiB|GiB)$/, {
-  error: (issue) => `expected a size such as 512MiB or 1GiB, got ${JSON.stringify(issue.input)}`,
+/** What the process alone takes: with less nothing would be left for its work (memory.ts). */
+const LEAST_MEMORY = '256MiB';
+
+const Memory = Size.refine((text) => bytesOf(text) >= bytesOf(LEAST_MEMORY), {
+  error: ({ input }) => `expected ${LEAST_MEMORY} or more, got ${JSON.stringify(input)}`,
 });
 
 const TemporalSettings = z
@@ -82,6 +86,8 @@ export const Config = z
       .strictObject({
         kind: z.literal('file').default('file'),
         root: z.string().default('.rollouts/trajectories'),
+        /** Beside the worker's user, who alone writes: its group, or everyone of this machine. */
+        readers: z.enum(READERS).default('owner'),
       })
       .prefault({}),
     inputs_dir: z.string().default('.'),
@@ -106,11 +112,7 @@ export async function loadConfig(file: string): Promise<Config> {
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     throw new Error(`cannot read ${file}: write one, or name it with --config`, { cause });
   });
-  const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines });
-  const [broken] = document.errors;
-  if (broken !== undefined) throw new Error(`${file} is not YAML: ${broken.message}`);
-  const value: unknown = document.toJS();
+  const value = parseYaml(text, file);
   const parsed = Config.safeParse(value ?? {});
   if (!parsed.success) {
     const problems = problemsOf(parsed.error, value).map((problem) => `  ${lineOf(problem)}`);
@@ -131,8 +133,6 @@ export async function loadConfig(file: string): Promise<Config> {
   };
 }
 
-const UNITS = { MiB: 2 ** 20, GiB: 2 ** 30 } as const;
-
 /** What this worker may hold at once. */
 export function memoryOf({
   worker,
@@ -146,9 +146,4 @@ export function memoryOf({
     max_generations,
     queues: queues.filter(Boolean).length,
   });
-}
-
-function bytesOf(memory: string): number {
-  const [, amount = '0', unit] = /^([\d.]+)(MiB|GiB)$/.exec(memory) ?? [];
-  return Number(amount) * UNITS[unit === 'GiB' ? 'GiB' : 'MiB'];
 }

@@ -13,6 +13,8 @@ export interface MemoryPlan {
   reply_bytes: number;
   /** Bytes of batch.json files whose requests are kept. */
   request_bytes: number;
+  /** Of a batch's samples while it is planned. */
+  sample_bytes: number;
   /** Activities at once: turns that generate, steps of environments behind a service, and all others. */
   generations: number;
   steps: number;
@@ -53,6 +55,9 @@ const ANSWER_WEIGHT = 4;
 /** A request beside its file. */
 const REQUEST_WEIGHT = 4;
 
+/** Planning is rare and short: its text is beside the shares, and no more than this of all. */
+const SHARE_OF_SAMPLES = 0.5;
+
 /** Few enough that a worker with hardly any memory works, slowly. */
 const FEWEST = { workflows: 16, activities: 8 } as const;
 /** Planning, starting and finishing are short, steps wait for others: more at once would gain nothing. */
@@ -81,6 +86,7 @@ export function planMemory({
     answer_bytes: fitting(SHARES.answers, ANSWER_WEIGHT * WITH_GARBAGE),
     reply_bytes: fitting(SHARES.replies, ANSWER_WEIGHT * WITH_GARBAGE),
     request_bytes: fitting(SHARES.requests, REQUEST_WEIGHT * WITH_GARBAGE),
+    sample_bytes: Math.floor(memory_bytes * SHARE_OF_SAMPLES),
     generations: Math.min(max_generations, Math.max(FEWEST.activities, turns)),
     steps: Math.min(MOST_AT_ONCE.steps, Math.max(FEWEST.activities, turns)),
     others: Math.max(FEWEST.activities, others),

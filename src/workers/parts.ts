@@ -62,6 +62,7 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
   return {
     store: createFileStore({
       root: config.store.root,
+      readers: config.store.readers,
       max_cached_bytes: memory.folded_journal_bytes,
       max_request_bytes: memory.request_bytes,
     }),

@@ -185,6 +185,7 @@ function createDependencies({
     answers: parts.answers,
     deployment: {
       inputs_dir: config.inputs_dir,
+      sample_bytes: memoryOf(config).sample_bytes,
       turn_slice_ms: toMs(config.worker.turn_slice),
       heartbeat_timeout_ms,
       generation_queue: generationQueue(config),

@@ -1,7 +1,7 @@
 import type { ActivityOptions, RetryPolicy } from '@temporalio/workflow';
 import { proxyActivities } from '@temporalio/workflow';
 import type { Activities, RolloutPlan } from '../activities/contract.js';
-import { quoted } from '../platform/plain.js';
+import { named } from '../platform/plain.js';
 
 /**
  * Every timeout and retry, with its reason. Which faults are final is not decided here: activities throw those as
@@ -60,7 +60,7 @@ export function turnActivities(
     retry: RETRY,
     // An attempt writes what it has before the rollout is finished.
     cancellationType: 'WAIT_CANCELLATION_COMPLETED',
-    summary: agent === undefined ? `turn ${turn}` : quoted(agent.name),
+    summary: agent === undefined ? `turn ${turn}` : named(agent.name),
   };
   const { playTurns, generateTurn } = proxyActivities<Activities>({
     ...options,

@@ -1,4 +1,4 @@
-import { plainLine, quoted } from '../platform/plain.js';
+import { named, plainLine, quoted } from '../platform/plain.js';
 import { setCurrentDetails, setHandler, upsertSearchAttributes } from '@temporalio/workflow';
 import type {
   AgentPlan,
@@ -45,7 +45,7 @@ export function showRollout(): RolloutView {
   };
   const show = (change: Partial<RolloutProgress>): void => {
     shown = { ...shown, ...change };
-    const name = task === '' ? '' : quoted(task);
+    const name = task === '' ? '' : named(task);
     const what = agent === null ? name : `${name} · ${describeAgent(agent)}`;
     setCurrentDetails(detailsOf(what, shown));
   };
@@ -90,7 +90,7 @@ const keyOf = ({ task_index, rollout_index }: AgentPlan): string =>
   `${task_index}-${rollout_index}`;
 
 const describeAgent = (plan: AgentPlan): string =>
-  `${quoted(plan.name)} · ${keyOf(plan)}${plan.attempt > 0 ? ` · attempt ${plan.attempt}` : ''}`;
+  `${named(plan.name)} · ${keyOf(plan)}${plan.attempt > 0 ? ` · attempt ${plan.attempt}` : ''}`;
 
 const agentAttributes = (plan: AgentPlan) => [
   { key: RolloutAgent, value: plan.name },

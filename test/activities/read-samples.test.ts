@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdir, readdir, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
@@ -47,6 +47,34 @@ describe('samples in a file', () => {
     assert.deepEqual(await readText(lines(...rows)), rows);
   });
 
+  test('may hold the separators that JSON has inside strings', async (t) => {
+    const { readText } = await inputs(t);
+    const rows = [sampleOf('line \u2028 and paragraph \u2029'), sampleOf('next \u0085')];
+    assert.deepEqual(await readText(lines(...rows)), rows);
+  });
+
+  test('of one line that no string can hold is refused, and the process goes on', async (t) => {
+    const { directory, read } = await inputs(t);
+    await writeFile(path.join(directory, 'long.jsonl'), `${sampleOf('x')}\n`);
+    await truncate(path.join(directory, 'long.jsonl'), 2 ** 30);
+    await assert.rejects(
+      read({ path: 'long.jsonl' }),
+      refused('samples.path: cannot read "long.jsonl"', 'line 2: expected at most 67108864 bytes'),
+    );
+    assert.equal((await read({ path: 'long.jsonl' }, 1)).length, 1);
+  });
+
+  test('are no more than planning can hold: those behind the limit are not counted', async (t) => {
+    const { readText } = await inputs(t);
+    // Room for a million characters.
+    const rows = Array.from({ length: 300 }, () => sampleOf('x'.repeat(4000)));
+    await assert.rejects(
+      readText(lines(...rows)),
+      refused('samples: expected at most 1000000 characters of samples', 'split them'),
+    );
+    assert.equal((await readText(lines(...rows), 200)).length, 200);
+  });
+
   test('may lack the last newline, and end with empty lines or Windows line ends', async (t) => {
     const { readText } = await inputs(t);
     const rows = [sampleOf('a'), sampleOf('b')];
@@ -92,6 +120,31 @@ describe('a path', () => {
     const { read } = await inputs(t);
     await assert.rejects(read({ path: 'no.jsonl' }), refused('samples.path: cannot read "no.jsonl"', 'ENOENT')); // prettier-ignore
     await assert.rejects(read({ path: 'a\0b' }), refused('samples.path: cannot read'));
+  });
+
+  test('that cannot be read is named as the request names it, never by where inputs_dir is', async (t) => {
+    const { directory, read } = await inputs(t);
+    await mkdir(path.join(directory, 'folder'));
+    await writeFile(path.join(directory, 'file'), '');
+    await symlink('loop', path.join(directory, 'loop'));
+    await symlink('../outside.jsonl', path.join(directory, 'out'));
+    const names = ['no.jsonl', 'folder', 'file/deeper', 'loop', 'out', 'a\0b', 'x'.repeat(300), '../outside.jsonl']; // prettier-ignore
+    for (const name of names) {
+      await assert.rejects(read({ path: name }), ({ message }: Error) => {
+        assert.match(
+          message,
+          /^samples\.path: (cannot read|expected a file below inputs_dir, got)/,
+        );
+        assert.ok(!message.includes(path.dirname(directory)), message);
+        return true;
+      });
+    }
+    await rm(directory, { recursive: true });
+    await assert.rejects(read({ path: 'no.jsonl' }), ({ message }: Error) => {
+      assert.match(message, /the worker's inputs_dir cannot be read: ENOENT/);
+      assert.ok(!message.includes(directory), message);
+      return true;
+    });
   });
 
   test('to a directory is refused, not tried again and again', async (t) => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { renderPrompt, splitRendering } from '../../src/activities/render-prompt.js';
+import { lengthWithin, renderPrompt, splitRendering } from '../../src/activities/render-prompt.js';
 import type { ChatMessage } from '../../src/generation/generation-service.js';
 import type { Message } from '../../src/model/sample.js';
 import { GENERATION } from '../fakes/journal-lines.js';
@@ -68,6 +68,26 @@ describe('a chat prompt', () => {
     assert.deepEqual(user?.token_ids, [2, 2, 5]);
   });
 
+  test('of many messages is rendered a few at a time: each request has all messages before its own', async () => {
+    const service = scriptedService([]);
+    let open = 0;
+    let most = 0;
+    const counting = {
+      ...service,
+      renderChat: async (...given: Parameters<typeof service.renderChat>) => {
+        most = Math.max(most, ++open);
+        await new Promise((resolve) => setImmediate(resolve));
+        open -= 1;
+        return service.renderChat(...given);
+      },
+    };
+    const messages = Array.from({ length: 500 }, (_, k) => ({ role: 'user', content: `${k}` }));
+    const rendered = await render(messages, { service: counting });
+    assert.deepEqual(rendered[499]?.token_ids, [...idsOf('user499'), 7001, 7002]);
+    assert.deepEqual(rendered[7]?.token_ids, idsOf('user7'));
+    assert.ok(most <= 8, `${most} at once`);
+  });
+
   test('is rendered by the model and with the arguments of the request', async () => {
     const asked: unknown[] = [];
     const service = scriptedService([]);
@@ -85,8 +105,8 @@ describe('a chat prompt', () => {
     });
     const [system, user] = MESSAGES;
     assert.deepEqual(asked, [
-      { model: 'm', messages: [system], add_generation_prompt: false, chat_template_kwargs },
       { model: 'm', messages: [system, user], add_generation_prompt: true, chat_template_kwargs },
+      { model: 'm', messages: [system], add_generation_prompt: false, chat_template_kwargs },
     ]);
   });
 });
@@ -103,6 +123,15 @@ describe('a raw prompt', () => {
   });
 });
 
+/** By the renderings of messages 0…k. */
+function split(renderings: readonly number[][]): number[][] {
+  const whole = renderings.at(-1) ?? [];
+  return splitRendering(
+    whole,
+    renderings.map((ids) => lengthWithin(whole, ids)),
+  );
+}
+
 describe('splitRendering', () => {
   const cases: [string, number[][], number[][]][] = [
     ['nothing', [], []],
@@ -116,7 +145,7 @@ describe('splitRendering', () => {
   ]; // prettier-ignore
   for (const [what, renderings, expected] of cases) {
     test(`of ${what}`, () => {
-      assert.deepEqual(splitRendering(renderings), expected);
+      assert.deepEqual(split(renderings), expected);
     });
   }
 
@@ -124,7 +153,7 @@ describe('splitRendering', () => {
     const ids = fc.array(fc.nat({ max: 2 }), { maxLength: 5 });
     fc.assert(
       fc.property(fc.array(ids, { minLength: 1, maxLength: 5 }), (renderings) => {
-        const parts = splitRendering(renderings);
+        const parts = split(renderings);
         assert.equal(parts.length, renderings.length);
         assert.deepEqual(parts.flat(), renderings.at(-1));
       }),

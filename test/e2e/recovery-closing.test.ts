@@ -23,7 +23,7 @@ describe('a batch whose worker is killed while it closes', { timeout: 400_000 },
     bed = await startRecoveryBed({
       name: 'closing',
       // No room for folded journals: each is read again when it is closed.
-      worker: { memory: '0.1MiB' },
+      worker: { memory: '256MiB' },
     });
     directory = path.join(bed.storeRoot('closing'), BATCH);
   });

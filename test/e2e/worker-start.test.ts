@@ -83,7 +83,7 @@ describe('a worker', { timeout: 120_000 }, () => {
     {
       what: 'a memory size without unit',
       change: { worker: { memory: '1000' } },
-      says: /worker\.memory: expected a size such as 512MiB or 1GiB/,
+      says: /worker\.memory: expected a size such as 64MiB or 1GiB/,
     },
     {
       what: 'a role twice',

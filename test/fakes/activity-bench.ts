@@ -109,6 +109,7 @@ export async function activityBench(
   const waiting: (Waiting | null)[] = [];
   const deployment = {
     inputs_dir: files.root,
+    sample_bytes: 1_000_000,
     turn_slice_ms: 60_000,
     heartbeat_timeout_ms: 100,
     generation_queue: 'rollouts-generation',

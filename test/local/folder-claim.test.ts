@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { readdir, writeFile } from 'node:fs/promises';
+import { readdir, writeFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { startChild } from '../../src/local/child.js';
 import { claimFolder } from '../../src/local/folder-claim.js';
 import { isRunning, temporaryFolder, until } from './fakes.js';
 
@@ -52,6 +53,21 @@ async function deadStack(
 }
 
 describe('one local stack at a time has its folder', () => {
+  test('is made for its user alone: it will hold a database, logs and journals', async (t) => {
+    const folder = path.join(await temporaryFolder(t), 'state');
+    const before = process.umask(0);
+    t.after(() => process.umask(before));
+    const claim = await claimFolder(folder, unheard);
+    assert.equal((await stat(folder)).mode & 0o777, 0o700);
+    const logFile = path.join(folder, 'logs', 'part.log');
+    const options = { command: process.execPath, args: ['-e', ''], cwd: folder, env: process.env };
+    await (
+      await startChild({ ...options, logFile, ends: 'pipe' })
+    ).exited;
+    assert.equal((await stat(logFile)).mode & 0o777, 0o600);
+    await claim.release();
+  });
+
   test('a second one is told which process has it', async (t) => {
     const folder = await temporaryFolder(t);
     const claim = await claimFolder(folder, unheard);

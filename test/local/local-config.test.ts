@@ -42,7 +42,7 @@ describe('the settings of the local stack', () => {
         namespace: 'default',
         task_queue: 'puzzles',
       },
-      store: { kind: 'file', root: path.join(folder, 'trajectories') },
+      store: { kind: 'file', root: path.join(folder, 'trajectories'), readers: 'owner' },
       inputs_dir: path.join(folder, 'data'),
       generation: {
         ...own.generation,

@@ -135,6 +135,7 @@ describe('a batch request', () => {
     [{ generation: { min_p: 2 } }, /^generation\.min_p: .*got 2$/],
     [{ generation: { max_new_tokens: 0 } }, /^generation\.max_new_tokens: .*got 0$/],
     [{ generation: { stop_strings: [''] } }, /^generation\.stop_strings\.0: .*got ""$/],
+    [{ generation: { stop_token_ids: [2 ** 31] } }, /^generation\.stop_token_ids\.0: expected a token id.*got 2147483648$/],
     [{ generation: { stop_token_ids: [-1] } }, /^generation\.stop_token_ids\.0: .*got -1$/],
     [{ generation: { seed: 2 ** 60 } }, /^generation\.seed: .*got 1152921504606847000$/],
     [{ generation: { prompt_format: 'completion' } }, /^generation\.prompt_format: .*got "completion"$/],

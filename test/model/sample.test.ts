@@ -52,6 +52,8 @@ describe('a sample', () => {
     ['a number as content', { ...MINIMAL, message_log: [{ role: 'user', content: 7 }] }, /^message_log\.0\.content: expected a text, or a list of parts of type text or image_url, got 7$/],
     ['an unknown field in a message', { ...MINIMAL, message_log: [{ role: 'user', content: 'x', tool: 1 }] }, /^message_log\.0\.tool: unknown field$/],
     ['a negative id', { ...MINIMAL, message_log: [{ role: 'user', content: 'x', token_ids: [-1] }] }, /^message_log\.0\.token_ids\.0: .*got -1$/],
+    ['an id beyond 32 bits', { ...MINIMAL, message_log: [{ role: 'user', content: 'x', token_ids: [2 ** 31] }] }, /^message_log\.0\.token_ids\.0: expected a token id, an integer from 0 to 2147483647, got 2147483648$/],
+    ['an id as large as a double has', { ...MINIMAL, message_log: [{ role: 'user', content: 'x', token_ids: [2 ** 53 - 1] }] }, /^message_log\.0\.token_ids\.0: .*got 9007199254740991$/],
     ['a fraction as id', { ...MINIMAL, message_log: [{ role: 'user', content: 'x', token_ids: [1.5] }] }, /^message_log\.0\.token_ids\.0: .*got 1\.5$/],
     ['a list as extra_env_info', { ...MINIMAL, extra_env_info: [] }, /^extra_env_info: expected record, got \[\]$/],
     ['one stop string', { ...MINIMAL, stop_strings: 'x' }, /^stop_strings: expected array, got "x"$/],

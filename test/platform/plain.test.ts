@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { plain, plainJson, plainLine, quoted } from '../../src/platform/plain.js';
+import { named, plain, plainJson, plainLine, quoted } from '../../src/platform/plain.js';
 
 /** Everything that acts instead of being shown, but for newline and tab. */
 const ACTING =
@@ -90,6 +90,26 @@ describe('quoted in Markdown', () => {
         assert.doesNotMatch(made, /\n/);
       }),
     );
+  });
+});
+
+describe('a name in Markdown', () => {
+  test('stands as it is where it has no meaning there, and is quoted elsewhere', () => {
+    for (const name of ['sliding_puzzle', 'a', 'my-agent-2', 'x__y'])
+      assert.equal(named(name), name);
+    for (const name of [
+      '_x_',
+      '-',
+      '1.',
+      'www.evil.example',
+      '<b>',
+      '[a](b)',
+      'a b',
+      '`',
+      'a\n',
+      '',
+    ])
+      assert.equal(named(name), quoted(name));
   });
 });
 

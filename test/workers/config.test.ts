@@ -8,6 +8,37 @@ const withService = (more: object) => ({
   environments: {},
 });
 
+describe('worker.memory', () => {
+  const problemsWith = (memory: unknown): string[] =>
+    Config.safeParse({ ...withService({}), worker: { memory } }).error?.issues.map(
+      ({ message }) => message,
+    ) ?? [];
+
+  test('is a size that a process can have', () => {
+    for (const memory of ['256MiB', '1GiB', '1.5GiB', '1048576GiB'])
+      assert.deepEqual(problemsWith(memory), []);
+  });
+
+  for (const [memory, says] of [
+    ['0MiB', /^expected a size such as 64MiB or 1GiB, got "0MiB"$/],
+    ['0.1MiB', /^expected 256MiB or more, got "0.1MiB"$/],
+    ['255MiB', /^expected 256MiB or more, got "255MiB"$/],
+    [
+      '100000000000000000000GiB',
+      /^expected a size of at most 1048576GiB, got "100000000000000000000GiB"$/,
+    ],
+    [`${'9'.repeat(400)}GiB`, /^expected a size of at most 1048576GiB/],
+    ['-1GiB', /^expected a size such as/],
+    ['1000', /^expected a size such as/],
+  ] as const) {
+    test(`cannot be ${memory.slice(0, 30)}`, () => {
+      const problems = problemsWith(memory);
+      assert.equal(problems.length, 1);
+      assert.match(problems[0] ?? '', says);
+    });
+  }
+});
+
 describe('generations at once on one replica', () => {
   test('are left open where nothing is said, and a positive number otherwise', () => {
     const limitOf = (more: object) =>

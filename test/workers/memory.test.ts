@@ -60,6 +60,7 @@ describe('what fits into worker.memory', () => {
       answer_bytes: 0,
       reply_bytes: 0,
       request_bytes: 0,
+      sample_bytes: Math.floor(0.05 * MIB),
       generations: 8,
       steps: 8,
       others: 8,

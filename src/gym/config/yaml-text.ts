@@ -1,33 +1,29 @@
 import { LosslessNumber } from 'lossless-json';
-import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument } from 'yaml';
+import { isAlias, isMap, isScalar, isSeq } from 'yaml';
 import type { Document, Node, Scalar } from 'yaml';
 import type { Json, JsonObject } from '../../platform/json/lossless.js';
 import { floatText } from '../../platform/python/numbers.js';
 import { strOf } from '../../platform/python/repr.js';
 import { describeError } from '../../platform/errors.js';
 import { nameProblem } from '../../model/untrusted.js';
+import { parseYamlDocument } from '../../platform/yaml.js';
 
 /**
  * YAML as PyYAML with OmegaConf's loader reads it (YAML 1.1: `yes` is true, `1e-3` a float, dates are text), with numbers that keep
  * whether they were whole. An error names the file, the line and the column.
  */
 export function parseYaml(text: string, file: string): Json {
-  const lines = new LineCounter();
-  const document = parseDocument(text, {
+  const parsed = parseYamlDocument(text, {
     schema: 'failsafe',
     version: '1.1',
     // Done here: the library's way loses the key's text.
     merge: false,
-    lineCounter: lines,
-    prettyErrors: false,
   });
-  const [problem] = document.errors;
-  if (problem !== undefined) {
-    const { line, col } = lines.linePos(problem.pos[0]);
-    throw new Error(
-      `Malformed YAML in '${file}' at line ${line}, column ${col}: ${problem.message}`,
-    );
+  if ('problem' in parsed) {
+    const { line, column, what } = parsed.problem;
+    throw new Error(`Malformed YAML in '${file}' at line ${line}, column ${column}: ${what}`);
   }
+  const { document } = parsed;
   try {
     return jsonOf(document.contents, document);
   } catch (error) {

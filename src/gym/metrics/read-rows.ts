@@ -1,6 +1,7 @@
 import { describeError } from '../../model/faults.js';
 import { FAILURE_CLASS, NO_PERSIST } from '../keys.js';
-import { linesOf, type FileLine } from '../../platform/lines.js';
+import { linesOf } from '../../platform/lines.js';
+import type { FileLine } from '../../platform/lines.js';
 import { membersOf, type Members } from '../json-members.js';
 import { createLabels, type Labels } from './labels.js';
 import { createLineIndex, type LineIndex } from './line-index.js';

@@ -1,0 +1,65 @@
+import type { Document, DocumentOptions, ParseOptions, SchemaOptions } from 'yaml';
+import { LineCounter, parseDocument, visit } from 'yaml';
+
+/** YAML that people write. What the parser would pass over in silence is a problem here, with its place. */
+export interface YamlProblem {
+  line: number;
+  column: number;
+  what: string;
+}
+
+interface Found {
+  message: string;
+  pos: readonly [number, number];
+}
+
+/** The document and its value, or the first thing that is wrong with it. */
+export function parseYamlDocument(
+  text: string,
+  options: ParseOptions & DocumentOptions & SchemaOptions = {},
+): { document: Document; value: unknown } | { problem: YamlProblem } {
+  const lines = new LineCounter();
+  const document = parseDocument(text, { ...options, lineCounter: lines, prettyErrors: false });
+  const problemOf = ({ message, pos: [from] }: Found): { problem: YamlProblem } => {
+    const { line, col } = lines.linePos(from);
+    return { problem: { line, column: col, what: describe(message) } };
+  };
+  // A tag that nobody knows would leave its value as if it were not there.
+  const [wrong = wrongAlias(document)] = [...document.errors, ...document.warnings];
+  if (wrong !== null) return problemOf(wrong);
+  try {
+    return { document, value: document.toJS() as unknown };
+  } catch {
+    // A few aliases of aliases may stand for billions of values.
+    return problemOf({ message: 'its aliases stand for too many values', pos: [0, 0] });
+  }
+}
+
+/** As values; throws an error that names the file and the place. */
+export function parseYaml(text: string, file: string): unknown {
+  const parsed = parseYamlDocument(text);
+  if ('value' in parsed) return parsed.value;
+  const { line, column, what } = parsed.problem;
+  throw new Error(`${file} is not YAML at line ${line}, column ${column}: ${what}`);
+}
+
+const describe = (message: string): string =>
+  message.startsWith('Maximum call stack')
+    ? 'lists and mappings stand too deeply in one another'
+    : message;
+
+/** An alias of nothing, or one that stands inside of what it stands for. */
+function wrongAlias(document: Document): Found | null {
+  const wrong: Found[] = [];
+  visit(document, {
+    Alias: (...[, alias, path]) => {
+      const target = alias.resolve(document);
+      if (target !== undefined && !path.includes(target)) return undefined;
+      const what = target === undefined ? 'nothing' : 'itself';
+      const [from = 0, to = 0] = alias.range ?? [];
+      wrong.push({ message: `the alias *${alias.source} stands for ${what}`, pos: [from, to] });
+      return visit.BREAK;
+    },
+  });
+  return wrong[0] ?? null;
+}
