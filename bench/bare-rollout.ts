@@ -1,4 +1,4 @@
-import { renderPrompt } from '../src/activities/render-prompt.js';
+import { renderPrompt } from '../src/activities/start/render-prompt.js';
 import type { EnvironmentReturn, Metadata } from '../src/environments/environment.js';
 import { createSlidingPuzzle } from '../src/environments/sliding-puzzle/environment.js';
 import type { PuzzleSample } from '../src/environments/sliding-puzzle/generate-samples.js';
@@ -7,7 +7,7 @@ import { createVllmService } from '../src/generation/vllm/vllm-service.js';
 import type { BatchRequest } from '../src/model/batch-request.js';
 import { textOf } from '../src/model/content.js';
 import type { LogMessage } from '../src/model/sample.js';
-import { seedOf } from '../src/model/seeds.js';
+import { seedOf } from '../src/model/turn/seeds.js';
 
 const MODEL = 'simulator';
 

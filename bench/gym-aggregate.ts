@@ -5,7 +5,7 @@ import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { loadavg, tmpdir } from 'node:os';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { createRandom } from '../src/simulator/random.js';
+import { createRandom } from '../src/dev/simulator/random.js';
 import { usageOf } from './process-usage.js';
 
 /**

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createRetrievers } from '../src/environments/retriever/open-retriever.js';
 import { RetrieverSettings } from '../src/environments/retriever/settings.js';
-import { createRandom } from '../src/simulator/random.js';
+import { createRandom } from '../src/dev/simulator/random.js';
 
 /**
  * `node --expose-gc --import tsx bench/retriever.ts`: building an index of documents of 90 words whose frequencies fall

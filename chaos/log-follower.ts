@@ -1,5 +1,5 @@
 import { open, stat } from 'node:fs/promises';
-import type { LogLine } from '../src/simulator/request-log.js';
+import type { LogLine } from '../src/dev/simulator/request-log.js';
 
 /** The engine's log as it grows, from where it stood at first; read on, never again from the start. */
 export interface LogFollower {

@@ -1,4 +1,4 @@
-import type { LogLine, Outcome, RequestEntry } from '../src/simulator/request-log.js';
+import type { LogLine, Outcome, RequestEntry } from '../src/dev/simulator/request-log.js';
 
 /** One completion request as the engine's log tells it. Times are milliseconds since the epoch. */
 export interface Stream {

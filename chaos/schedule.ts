@@ -1,5 +1,5 @@
-import { hash32 } from '../src/model/seeds.js';
-import { createRandom } from '../src/simulator/random.js';
+import { hash32 } from '../src/model/turn/seeds.js';
+import { createRandom } from '../src/dev/simulator/random.js';
 
 /** When a fault strikes: so many generations after the start, and a while later. Turns, since machines differ in speed. */
 export interface Moment {

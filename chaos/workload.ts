@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import { GENERATION, MAX_SEQ_LEN } from '../bench/scenario.js';
 import { puzzleSamples } from '../bench/samples.js';
 import type { BatchRequest } from '../src/model/batch-request.js';
-import type { SimulatorSettings } from '../src/simulator/settings.js';
+import type { SimulatorSettings } from '../src/dev/simulator/settings.js';
 
 /** What is played under each fault. Rollouts are all in flight at once and none ends before its last turn. */
 export interface Workload {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { hash32 } from '../../src/model/seeds.js';
-import { createRandom } from '../../src/simulator/random.js';
+import { hash32 } from '../../src/model/turn/seeds.js';
+import { createRandom } from '../../src/dev/simulator/random.js';
 import type { Target } from '../target.js';
 
 /** One of the kills: the player and the engine, the second of them a moment after the first. */

@@ -3,8 +3,8 @@ import type { PuzzleSample } from '../../src/environments/sliding-puzzle/generat
 import { generate } from '../../src/environments/sliding-puzzle/board.js';
 import { STOP_STRING, taskPrompt } from '../../src/environments/sliding-puzzle/prompt.js';
 import type { BatchRequest } from '../../src/model/batch-request.js';
-import { hash32 } from '../../src/model/seeds.js';
-import type { SimulatorSettings } from '../../src/simulator/settings.js';
+import { hash32 } from '../../src/model/turn/seeds.js';
+import type { SimulatorSettings } from '../../src/dev/simulator/settings.js';
 
 /**
  * What every arm plays: the same board again and again, so that lengths and rewards of an arm are independent and of one

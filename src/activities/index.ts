@@ -1,13 +1,13 @@
-import { createCloseBatch, createCloseSlice } from './close-batch.js';
+import { createCloseBatch, createCloseSlice } from './close/close-batch.js';
 import type { Activities } from './contract.js';
 import type { Dependencies } from './dependencies.js';
-import { createFinishRollout } from './finish-rollout.js';
-import { createGenerateTurn } from './generate-turn.js';
-import { createPlanBatch } from './plan-batch.js';
-import { createPlayTurns } from './play-turns.js';
-import { createRunAgent } from './run-agent.js';
-import { createStartRollout } from './start-rollout.js';
-import { createStepEnvironment } from './step-environment.js';
+import { createFinishRollout } from './close/finish-rollout.js';
+import { createGenerateTurn } from './generate/generate-turn.js';
+import { createPlanBatch } from './plan/plan-batch.js';
+import { createPlayTurns } from './turn/play-turns.js';
+import { createRunAgent } from './agent/run-agent.js';
+import { createStartRollout } from './start/start-rollout.js';
+import { createStepEnvironment } from './turn/step-environment.js';
 
 /** All activities, over the same dependencies. A worker registers those of its role. */
 export function createActivities(dependencies: Dependencies): Activities {

@@ -1,11 +1,11 @@
-import { AGGREGATE_FLAGS, PROFILE_FLAGS, RUN_FLAGS } from '../gym/config/flags.js';
+import { AGGREGATE_FLAGS, PROFILE_FLAGS, RUN_FLAGS } from '../../gym/config/flags.js';
 import {
   E2ERolloutCollectionConfig,
   RewardProfileConfig,
   RolloutAggregationConfig,
   RolloutCollectionConfig,
-} from '../gym/config/schemas.js';
-import { fieldsUsage } from './fields-usage.js';
+} from '../../gym/config/schemas.js';
+import { fieldsUsage } from '../../gym/cli/fields-usage.js';
 
 /** The commands, each loaded when it is asked for: `--help` should not load a Temporal worker. */
 export interface Command {
@@ -49,7 +49,7 @@ The exit code is 0 when every row has a result or a failure and there is a resul
 
 ${FIELDS}
 ${fieldsUsage(RolloutCollectionConfig, RUN_FLAGS)}`,
-    load: async () => (await import('./collect.js')).collectCommand,
+    load: async () => (await import('../../gym/cli/collect.js')).collectCommand,
   },
   'collect-e2e': {
     usage: `temporal-rollout collect-e2e [--config FILE] [--serve-command TEXT] +split=S +config_paths=[…] +key=value …
@@ -69,7 +69,7 @@ The exit codes are those of temporal-rollout collect.
 
 ${FIELDS}
 ${fieldsUsage(E2ERolloutCollectionConfig, RUN_FLAGS)}`,
-    load: async () => (await import('./collect-e2e.js')).collectE2ECommand,
+    load: async () => (await import('../../gym/cli/collect-e2e.js')).collectE2ECommand,
   },
   simulator: {
     usage: `temporal-rollout simulator [--port N] [--settings FILE] [--KEY VALUE …]
@@ -101,7 +101,7 @@ answers that the results have as --answer-key, and once more for each value of -
 
 ${FIELDS}
 ${fieldsUsage(RolloutAggregationConfig, AGGREGATE_FLAGS)}`,
-    load: async () => (await import('./aggregate.js')).aggregateCommand,
+    load: async () => (await import('../../gym/cli/aggregate.js')).aggregateCommand,
   },
   profile: {
     usage: `temporal-rollout profile +materialized_inputs_jsonl_fpath=FILE +rollouts_jsonl_fpath=FILE
@@ -112,7 +112,7 @@ NeMo Gym's \`ng_reward_profile\`: from the materialised inputs and the results o
 
 ${FIELDS}
 ${fieldsUsage(RewardProfileConfig, PROFILE_FLAGS)}`,
-    load: async () => (await import('./profile.js')).profileCommand,
+    load: async () => (await import('../../gym/cli/profile.js')).profileCommand,
   },
   up: {
     usage: `temporal-rollout up [--exit]

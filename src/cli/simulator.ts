@@ -1,11 +1,11 @@
 import { readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
-import { untilAborted } from '../local/interrupts.js';
-import { untilToldToEnd } from '../local/lifeline.js';
+import { untilAborted } from '../platform/process/interrupts.js';
+import { untilToldToEnd } from '../platform/process/lifeline.js';
 import { problemsOf } from '../model/problems.js';
 import { parseYaml } from '../platform/yaml.js';
-import { startSimulator } from '../simulator/server.js';
-import { SimulatorSettings } from '../simulator/settings.js';
+import { startSimulator } from '../dev/simulator/server.js';
+import { SimulatorSettings } from '../dev/simulator/settings.js';
 
 export async function simulatorCommand(args: string[]): Promise<number> {
   const { port, settings } = await readOptions(args);

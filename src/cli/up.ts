@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { up } from '../local/up.js';
+import { up } from '../dev/up.js';
 
 export async function upCommand(args: string[]): Promise<number> {
   const { values } = parseArgs({

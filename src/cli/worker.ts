@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { untilToldToEnd } from '../local/lifeline.js';
+import { untilToldToEnd } from '../platform/process/lifeline.js';
 import { loadConfig } from '../workers/config.js';
 import { runWorker } from '../workers/run-worker.js';
 

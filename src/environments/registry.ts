@@ -6,14 +6,14 @@ import { createCode } from './code/environment.js';
 import type { Environment, EnvironmentContext } from './environment.js';
 import { createGymAgent } from './gym-agent/environment.js';
 import { createGymnasium } from './gymnasium/environment.js';
-import { createHttpEnvironment } from './http.js';
+import { createHttpEnvironment } from './http/environment.js';
 import { createMathEnvironment } from './math/environment.js';
 import { verifierOf } from './math/verifiers.js';
-import { createModuleEnvironment } from './user-module.js';
+import { createModuleEnvironment } from './module/user-module.js';
 import { createRetrieverEnvironment } from './retriever/environment.js';
 import { createRewardModel } from './reward-model/environment.js';
 import { isInProcess, type EnvironmentSettings } from './settings.js';
-import { bytesOf } from './size.js';
+import { bytesOf } from '../platform/size.js';
 import { createSlidingPuzzle } from './sliding-puzzle/environment.js';
 import { createVlmEnvironment } from './vlm/environment.js';
 

@@ -1,14 +1,14 @@
 import path from 'node:path';
 import { z } from 'zod';
 import { Duration } from '../model/durations.js';
-import { BaseUrl } from './base-url.js';
+import { BaseUrl } from './http/base-url.js';
 import { CODE_SETTINGS } from './code/settings.js';
 import { GymAgentSettings } from './gym-agent/settings.js';
 import { GymnasiumSettings } from './gymnasium/settings.js';
 import { isPureVerifier, MATH_SETTINGS } from './math/settings.js';
 import { RetrieverSettings, resolveRetrieverPaths } from './retriever/settings.js';
 import { RewardModelSettings } from './reward-model/settings.js';
-import { MAX_ANSWER, MaxAnswer } from './size.js';
+import { MAX_ANSWER, MaxAnswer } from '../platform/size.js';
 import { STEP_QUEUE } from './step-queue.js';
 import { needsGrader, VLM_SETTINGS } from './vlm/settings.js';
 

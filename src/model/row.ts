@@ -7,7 +7,7 @@ import type { StopReason } from './workflow-safe/stop-reasons.js';
 import { VALID_STOP_REASONS } from './workflow-safe/stop-reasons.js';
 import type { LogMessage, Sample } from './sample.js';
 import { withoutSession } from './session.js';
-import { reachedMaxTurns } from './stop-rules.js';
+import { reachedMaxTurns } from './turn/stop-rules.js';
 import type { Segment, Trajectory } from './trajectory.js';
 import { messageLog } from './trajectory.js';
 

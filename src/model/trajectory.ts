@@ -1,5 +1,5 @@
-import type { AgentRuns } from './agent-runs.js';
-import { applyToRuns, noRuns } from './agent-runs.js';
+import type { AgentRuns } from './agent/runs.js';
+import { applyToRuns, noRuns } from './agent/runs.js';
 import type { Finish, LineOf, JournalLine } from './journal.js';
 import { VALID_STOP_REASONS } from './workflow-safe/stop-reasons.js';
 import type { TurnLimits } from './workflow-safe/limits.js';

@@ -1,8 +1,8 @@
 import { statSync } from 'node:fs';
 import path from 'node:path';
 import type { BatchRequest } from '../model/batch-request.js';
-import { isMissing } from './disk.js';
-import { findRequest } from './file-batch.js';
+import { isMissing } from '../platform/files.js';
+import { findRequest } from './files/batch.js';
 
 /**
  * Reads the requests of batches, each once: every rollout of a batch asks for it, and one with its samples in it takes

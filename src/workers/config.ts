@@ -1,14 +1,14 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { z } from 'zod';
-import { BaseUrl } from '../environments/base-url.js';
+import { BaseUrl } from '../environments/http/base-url.js';
 import { EnvironmentSettings, isInProcess, resolvePaths } from '../environments/settings.js';
-import { MaxAnswer, bytesOf, Size } from '../environments/size.js';
+import { MaxAnswer, bytesOf, Size } from '../platform/size.js';
 import { Duration } from '../model/durations.js';
 import { problemsOf, lineOf } from '../model/problems.js';
 import { recordOf } from '../model/untrusted.js';
 import { parseYaml } from '../platform/yaml.js';
-import { READERS } from '../trajectories/disk.js';
+import { READERS } from '../platform/files.js';
 import type { MemoryPlan } from './memory.js';
 import { planMemory } from './memory.js';
 import { generationQueue, ownQueue } from './queues.js';

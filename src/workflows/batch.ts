@@ -1,13 +1,13 @@
 import { CancellationScope, CancelledFailure, isCancellation } from '@temporalio/workflow';
 import type { BatchPlan, BatchResult } from '../activities/contract.js';
 import { closeBatch, planBatch } from './activity-options.js';
-import type { BatchView } from './batch-view.js';
-import { showBatch } from './batch-view.js';
+import type { BatchView } from './views/batch-view.js';
+import { showBatch } from './views/batch-view.js';
 import { failWith, failureOf } from './ending.js';
-import { endEarly } from './min-k.js';
-import { runRollouts } from './run-rollouts.js';
-import { runSlices } from './run-slices.js';
-import { steerBatch } from './steer-batch.js';
+import { endEarly } from './children/min-k.js';
+import { runRollouts } from './children/run-rollouts.js';
+import { runSlices } from './children/run-slices.js';
+import { steerBatch } from './steering/steer-batch.js';
 
 /**
  * A batch: every group's rollouts, each a child workflow, then one pass over their journals. The workflow id is the

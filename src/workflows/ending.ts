@@ -9,7 +9,7 @@ import {
 } from '@temporalio/workflow';
 import type { FailureFacts, FinishRollout } from '../activities/contract.js';
 import { plain, plainLine } from '../platform/plain.js';
-import { stopSignal } from './messages.js';
+import { stopSignal } from './steering/messages.js';
 
 export type Ending = Pick<FinishRollout, 'stop_reason' | 'failure'>;
 

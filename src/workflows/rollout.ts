@@ -17,11 +17,11 @@ import type { LimitsChange, TurnLimits } from '../model/workflow-safe/limits.js'
 import type { Ending } from './ending.js';
 import { failWith, failureOf, untilEnd } from './ending.js';
 import { watchHistory } from './long-history.js';
-import type { RolloutLimits } from './rollout-limits.js';
-import { hearLimits } from './rollout-limits.js';
-import type { RolloutView } from './rollout-view.js';
-import { showRollout } from './rollout-view.js';
-import { checkReached } from './started-by-hand.js';
+import type { RolloutLimits } from './steering/rollout-limits.js';
+import { hearLimits } from './steering/rollout-limits.js';
+import type { RolloutView } from './views/rollout-view.js';
+import { showRollout } from './views/rollout-view.js';
+import { checkReached } from './children/started-by-hand.js';
 
 /**
  * One rollout: the policy and the environment take turns until one of them, a limit or a fault ends it.

@@ -16,10 +16,10 @@ import {
   sliceProgressQuery,
   tallySignal,
   tell,
-} from './messages.js';
-import { runRollouts } from './run-rollouts.js';
-import { isShare } from './signal-checks.js';
-import { checkSliceInput } from './started-by-hand.js';
+} from './steering/messages.js';
+import { runRollouts } from './children/run-rollouts.js';
+import { isShare } from './steering/signal-checks.js';
+import { checkSliceInput } from './children/started-by-hand.js';
 
 /** Some rows of a large batch, with a share of its `max_in_flight`; closes its own part of the files. */
 export async function rolloutSlice(input: SliceInput): Promise<Tally> {

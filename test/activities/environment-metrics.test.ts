@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { environmentMetrics } from '../../src/activities/environment-metrics.js';
+import { environmentMetrics } from '../../src/activities/close/environment-metrics.js';
 import type { Environment, FinishedRollouts } from '../../src/environments/environment.js';
 import { Fault } from '../../src/model/faults.js';
 import type { Summary } from '../../src/model/row.js';

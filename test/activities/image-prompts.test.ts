@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
-import { readSamples } from '../../src/activities/read-samples.js';
+import { readSamples } from '../../src/activities/plan/read-samples.js';
 import { toRow } from '../../src/model/row.js';
 import { Sample } from '../../src/model/sample.js';
 import { activityBench } from '../fakes/activity-bench.js';

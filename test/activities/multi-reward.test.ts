@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
-import { answerOfOne } from '../../src/activities/answer-of-one.js';
+import { answerOfOne } from '../../src/activities/turn/answer-of-one.js';
 import type { EnvironmentReturn } from '../../src/environments/environment.js';
 import { Fault } from '../../src/model/faults.js';
 import type { Row } from '../../src/model/row.js';

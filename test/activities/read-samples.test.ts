@@ -3,7 +3,7 @@ import { mkdir, readdir, rm, symlink, truncate, writeFile } from 'node:fs/promis
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { readSamples } from '../../src/activities/read-samples.js';
+import { readSamples } from '../../src/activities/plan/read-samples.js';
 import type { Dependencies } from '../../src/activities/dependencies.js';
 import { Fault } from '../../src/model/faults.js';
 import { activityBench } from '../fakes/activity-bench.js';

@@ -13,9 +13,9 @@ import {
   requestOf,
 } from '../../chaos/unbiased/workload.js';
 import { BatchRequest } from '../../src/model/batch-request.js';
-import { createPolicy } from '../../src/simulator/policy.js';
-import { createRandom } from '../../src/simulator/random.js';
-import { encode } from '../../src/simulator/tokenizer.js';
+import { createPolicy } from '../../src/dev/simulator/policy/policy.js';
+import { createRandom } from '../../src/dev/simulator/random.js';
+import { encode } from '../../src/dev/simulator/policy/tokenizer.js';
 import { eventually } from '../harness/waiting.js';
 
 describe('the workload', () => {

@@ -7,9 +7,9 @@ import { createServer } from 'node:net';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { PROJECT_ROOT } from '../../src/local/project-root.js';
+import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import type { WorkerConfig } from '../harness/worker-process.js';
-import { temporaryFolder, until } from '../local/fakes.js';
+import { temporaryFolder, until } from '../dev/fakes.js';
 
 /** Of a loaded machine too; without a bound a process would run for ever. */
 const ENDED_WITHIN_MS = 15_000;

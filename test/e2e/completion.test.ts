@@ -1,8 +1,8 @@
 /** Batches that are done before all their rollouts are. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import type { Simulator } from '../../src/simulator/server.js';
-import { startSimulator } from '../../src/simulator/server.js';
+import type { Simulator } from '../../src/dev/simulator/server.js';
+import { startSimulator } from '../../src/dev/simulator/server.js';
 import type { BatchOutcome } from '../harness/batch.js';
 import { startBatch } from '../harness/batch.js';
 import { puzzleRequest } from '../harness/puzzle-request.js';

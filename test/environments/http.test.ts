@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { getEventListeners, once } from 'node:events';
 import { describe, test } from 'node:test';
 import type { StepInput } from '../../src/environments/environment.js';
-import { createHttpEnvironment } from '../../src/environments/http.js';
+import { createHttpEnvironment } from '../../src/environments/http/environment.js';
 import { Fault } from '../../src/model/faults.js';
 import { answer, startServer, type Handler } from './loopback-server.js';
 

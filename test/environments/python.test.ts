@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { describe, test } from 'node:test';
-import { createHttpEnvironment } from '../../src/environments/http.js';
+import { createHttpEnvironment } from '../../src/environments/http/environment.js';
 import { PROJECT_ROOT } from '../harness/project-root.js';
 
 const PYTHON = path.join(PROJECT_ROOT, 'python');

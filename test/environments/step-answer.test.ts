@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { createHttpEnvironment } from '../../src/environments/http.js';
+import { createHttpEnvironment } from '../../src/environments/http/environment.js';
 import { answer, startServer } from './loopback-server.js';
 
 const good = {

@@ -9,8 +9,8 @@ import type { Dependencies, Deployment } from '../../src/activities/dependencies
 import { createActivities } from '../../src/activities/index.js';
 import type { Environment } from '../../src/environments/environment.js';
 import type { GenerationService } from '../../src/generation/generation-service.js';
-import { createReplicas } from '../../src/generation/replicas.js';
-import type { Clock } from '../../src/generation/clock.js';
+import { createReplicas } from '../../src/generation/replicas/replicas.js';
+import type { Clock } from '../../src/platform/clock.js';
 import type { LimitsChange } from '../../src/model/workflow-safe/limits.js';
 import type { LineOf, RolloutSettings } from '../../src/model/journal.js';
 import { createAllowance } from '../../src/platform/allowance.js';

@@ -1,5 +1,5 @@
 import { Fault } from '../../src/model/faults.js';
-import { createFileStore } from '../../src/trajectories/file-store.js';
+import { createFileStore } from '../../src/trajectories/files/file-store.js';
 import { author, entryOf } from './journal-lines.js';
 import { BATCH, REF } from './temporary-store.js';
 

@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/generation/clock.js';
+import type { Clock } from '../../src/platform/clock.js';
 
 /** Time that passes when it is told to. */
 export interface ManualClock extends Clock {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Replicas } from '../../src/generation/generation-service.js';
-import { chooseReplica } from '../../src/generation/replica-choice.js';
-import { createReplicas } from '../../src/generation/replicas.js';
+import { chooseReplica } from '../../src/generation/replicas/replica-choice.js';
+import { createReplicas } from '../../src/generation/replicas/replicas.js';
 import type { FakeReplica } from './fake-replica.js';
 import { fakeReplica } from './fake-replica.js';
 import type { ManualClock } from './manual-clock.js';

@@ -6,7 +6,7 @@ import { BatchRequest } from '../../src/model/batch-request.js';
 import { Fault } from '../../src/model/faults.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
-import { createFileStore } from '../../src/trajectories/file-store.js';
+import { createFileStore } from '../../src/trajectories/files/file-store.js';
 import type { TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
 
 /** A folder that is gone after the test. */

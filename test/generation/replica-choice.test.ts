@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { Standing } from '../../src/generation/replica-choice.js';
-import { chooseReplica } from '../../src/generation/replica-choice.js';
+import type { Standing } from '../../src/generation/replicas/replica-choice.js';
+import { chooseReplica } from '../../src/generation/replicas/replica-choice.js';
 
 const urlOf = (i: number): string => `http://10.0.0.${i}:8000/v1`;
 const standing = (i: number, more: Partial<Standing> = {}): Standing => ({

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { Health, HealthEvent } from '../../src/generation/replica-health.js';
-import { HEALTHY, nextHealth } from '../../src/generation/replica-health.js';
+import type { Health, HealthEvent } from '../../src/generation/replicas/replica-health.js';
+import { HEALTHY, nextHealth } from '../../src/generation/replicas/replica-health.js';
 
 type Told = HealthEvent & { at: number; random?: number };
 

@@ -1,8 +1,8 @@
 import path from 'node:path';
 import { Client, Connection } from '@temporalio/client';
-import { LOOPBACK_CHANNEL, chooseServerPorts, startDevServer } from '../../src/local/dev-server.js';
-import { findTemporalCli } from '../../src/local/temporal-cli.js';
-import type { Ports } from '../../src/local/dev-server.js';
+import { LOOPBACK_CHANNEL, chooseServerPorts, startDevServer } from '../../src/dev/dev-server.js';
+import { findTemporalCli } from '../../src/dev/temporal-cli.js';
+import type { Ports } from '../../src/dev/dev-server.js';
 import { PROJECT_ROOT } from './project-root.js';
 
 export { PROJECT_ROOT };

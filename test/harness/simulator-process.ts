@@ -1,11 +1,11 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { z } from 'zod';
-import type { Exit } from '../../src/local/child.js';
-import { describeExit, logTail, startChild } from '../../src/local/child.js';
-import { stackEnvironment } from '../../src/local/environment.js';
-import type { RequestEntry } from '../../src/simulator/request-log.js';
-import type { FaultSpec, SettingsChange, SimulatorSettings } from '../../src/simulator/settings.js';
+import type { Exit } from '../../src/platform/process/child.js';
+import { describeExit, logTail, startChild } from '../../src/platform/process/child.js';
+import { stackEnvironment } from '../../src/dev/stack-environment.js';
+import type { RequestEntry } from '../../src/dev/simulator/request-log.js';
+import type { FaultSpec, SettingsChange, SimulatorSettings } from '../../src/dev/simulator/settings.js';
 import { PROJECT_ROOT } from './dev-server.js';
 import { eventually, within } from './waiting.js';
 

@@ -1,9 +1,9 @@
 import { access, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { z } from 'zod';
-import type { Exit } from '../../src/local/child.js';
-import { describeExit, logTail, startChild } from '../../src/local/child.js';
-import { stackEnvironment } from '../../src/local/environment.js';
+import type { Exit } from '../../src/platform/process/child.js';
+import { describeExit, logTail, startChild } from '../../src/platform/process/child.js';
+import { stackEnvironment } from '../../src/dev/stack-environment.js';
 import type { Config } from '../../src/workers/config.js';
 import { PROJECT_ROOT } from './dev-server.js';
 import { eventually, within } from './waiting.js';

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { textOf } from '../../src/model/content.js';
 import { parseLine } from '../../src/model/journal.js';
 import type { Row } from '../../src/model/row.js';
-import { createRandom } from '../../src/simulator/random.js';
+import { createRandom } from '../../src/dev/simulator/random.js';
 import type { RecoveryBed } from '../harness/recovery-bed.js';
 import { startRecoveryBed } from '../harness/recovery-bed.js';
 import { eventually } from '../harness/waiting.js';

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { agentOutcomeOf } from '../../src/model/agent-outcome.js';
+import { agentOutcomeOf } from '../../gym/collection/follow/agent-outcome.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
 import { toRow, toSummary } from '../../src/model/row.js';
 import { Sample } from '../../src/model/sample.js';
-import { naturalEnd, nextStep } from '../../src/model/stop-rules.js';
+import { naturalEnd, nextStep } from '../../src/model/turn/stop-rules.js';
 import type { Trajectory } from '../../src/model/trajectory.js';
 import { SETTINGS, author, foldOf } from '../fakes/journal-lines.js';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { AgentSample, agentSampleProblems } from '../../src/model/agent-sample.js';
+import { AgentSample, agentSampleProblems } from '../../src/model/agent/sample.js';
 import { Sample } from '../../src/model/sample.js';
 
 const INFO = { agent: 'simple_agent', task_index: 3, rollout_index: 1, row: '{"a": 1.0}' };

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Semantics } from '../../src/model/batch-request.js';
 import { Fault } from '../../src/model/faults.js';
-import { limitObservation } from '../../src/model/stop-rules.js';
+import { limitObservation } from '../../src/model/turn/stop-rules.js';
 
 const SEMANTICS: readonly Semantics[] = ['standard', 'nemo-rl-sync', 'nemo-rl-async'];
 const MAX = 20;

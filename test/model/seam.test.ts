@@ -10,7 +10,7 @@ import {
   shownText,
   spansTooManyVersions,
   withoutSpecials,
-} from '../../src/model/seam.js';
+} from '../../src/model/turn/seam.js';
 import { SETTINGS, author, foldOf } from '../fakes/journal-lines.js';
 
 const a = author('a');

@@ -4,7 +4,7 @@ import type { Semantics } from '../../src/model/batch-request.js';
 import { Fault } from '../../src/model/faults.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import type { StopReason } from '../../src/model/workflow-safe/stop-reasons.js';
-import { checkPromptLength, naturalEnd, nextStep, reachedMaxTurns, roomFor } from '../../src/model/stop-rules.js'; // prettier-ignore
+import { checkPromptLength, naturalEnd, nextStep, reachedMaxTurns, roomFor } from '../../src/model/turn/stop-rules.js'; // prettier-ignore
 import { GENERATION, SETTINGS, author, foldOf, wholeTurn } from '../fakes/journal-lines.js';
 
 const a = author('a');

@@ -4,7 +4,7 @@ import type { Semantics } from '../../src/model/batch-request.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
 import { toRow } from '../../src/model/row.js';
-import { checkPromptStillFits, lengthLimit, limitObservation, naturalEnd, nextStep, roomFor } from '../../src/model/stop-rules.js'; // prettier-ignore
+import { checkPromptStillFits, lengthLimit, limitObservation, naturalEnd, nextStep, roomFor } from '../../src/model/turn/stop-rules.js'; // prettier-ignore
 import { SETTINGS, author, foldOf, wholeTurn } from '../fakes/journal-lines.js';
 
 const a = author('a');

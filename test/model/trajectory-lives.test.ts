@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { parseLine } from '../../src/model/journal.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { SESSION_KEY, withoutSession } from '../../src/model/session.js';
-import { nextStep } from '../../src/model/stop-rules.js';
+import { nextStep } from '../../src/model/turn/stop-rules.js';
 import { messageLog } from '../../src/model/trajectory.js';
 import { author, foldOf, wholeTurn } from '../fakes/journal-lines.js';
 

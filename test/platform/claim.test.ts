@@ -10,7 +10,7 @@ import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import { claimFile } from '../../src/platform/claim.js';
 import { identify } from '../../src/platform/process/identity.js';
-import { temporaryFolder } from '../local/fakes.js';
+import { temporaryFolder } from '../dev/fakes.js';
 
 const CONTENDERS = 6;
 const ROUNDS = Number(process.env['CLAIM_ROUNDS'] ?? 100);

@@ -5,7 +5,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { FileLine } from '../../src/platform/lines.js';
 import { createLineCutter, linesOf, textsOf } from '../../src/platform/lines.js';
-import { temporaryFolder } from '../local/fakes.js';
+import { temporaryFolder } from '../dev/fakes.js';
 
 describe('a line ends at a line feed and nowhere else', () => {
   test('however the bytes are chunked', () => {

@@ -7,7 +7,7 @@ import { describe, test } from 'node:test';
 import type { RolloutRef } from '../../src/model/batch-request.js';
 import { Fault } from '../../src/model/faults.js';
 import type { Part } from '../../src/model/workflow-safe/slices.js';
-import { createFileStore } from '../../src/trajectories/file-store.js';
+import { createFileStore } from '../../src/trajectories/files/file-store.js';
 import type { TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
 
 const IDS = ['../escaped', '..', '.', '', 'a/../../escaped', '/escaped', 'a\0', '__proto__', 7];

@@ -4,8 +4,8 @@ import { readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
-import type { Readers } from '../../src/trajectories/disk.js';
-import { createFileStore } from '../../src/trajectories/file-store.js';
+import type { Readers } from '../../src/platform/files.js';
+import { createFileStore } from '../../src/trajectories/files/file-store.js';
 import { requestOf, sampleOf, temporaryFolder } from '../fakes/temporary-store.js';
 
 /** The modes of all that a batch leaves, from its first journal to its metrics, by whether it is a directory. */

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { EVENTS_OF_CHILD, eventsToCome, roomProblem } from '../../src/workflows/event-budget.js';
+import { EVENTS_OF_CHILD, eventsToCome, roomProblem } from '../../src/workflows/steering/event-budget.js';
 import {
   openSlices,
   setShare,
   slicesProblem,
   tellLimits,
-} from '../../src/workflows/open-slices.js';
-import { lineUp } from '../../src/workflows/refill.js';
+} from '../../src/workflows/children/open-slices.js';
+import { lineUp } from '../../src/workflows/children/refill.js';
 import { slicesOf, talliesOf } from '../../src/model/workflow-safe/slices.js';
 
 const CHANGE = { max_rollout_turns: 3 };

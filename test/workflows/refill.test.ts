@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { LineUp, Member } from '../../src/workflows/refill.js';
-import { MOST_CHILDREN, lineUp } from '../../src/workflows/refill.js';
+import type { LineUp, Member } from '../../src/workflows/children/refill.js';
+import { MOST_CHILDREN, lineUp } from '../../src/workflows/children/refill.js';
 
 const ROWS = { first: 3, last: 4 };
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { isShare, isTallyOf, isWaiting } from '../../src/workflows/signal-checks.js';
+import { isShare, isTallyOf, isWaiting } from '../../src/workflows/steering/signal-checks.js';
 import { writeHistory } from '../harness/written-history.js';
 
 const TALLY = { done: 3, running: 1, valid: 2, turns: 9, tokens: 90, reward_sum: -1.5 };

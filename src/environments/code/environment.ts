@@ -7,7 +7,7 @@ import type {
   StepInput,
 } from '../environment.js';
 import { rejected } from '../rejections.js';
-import { bytesOf } from '../size.js';
+import { bytesOf } from '../../platform/size.js';
 import { codeOf, observationOf } from './format.js';
 import { createLocalSandbox } from './local-sandbox.js';
 import type { Ran, Sandbox } from './outcomes.js';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { createHttpCall, type HttpCallSettings } from '../http-call.js';
+import { createHttpCall, type HttpCallSettings } from '../http/call.js';
 import { rejected, rejectedFields } from '../rejections.js';
 import type { Ran, Sandbox } from './outcomes.js';
 import { Excess, Outcomes } from './outcomes.js';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { Duration } from '../../model/durations.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
-import { bytesOf, Size } from '../size.js';
+import { bytesOf, Size } from '../../platform/size.js';
 
 /** Of kind `code`, beside `kind`, `url` and the queue. Limits are of one turn's code and all that it starts. */
 export const CODE_SETTINGS = {

@@ -2,7 +2,7 @@ import { Fault, faultWith } from '../../model/faults.js';
 import type { AgentServers } from '../environment.js';
 import type { Allowance } from '../../platform/allowance.js';
 import { createAllowance } from '../../platform/allowance.js';
-import { createHttpCall, type HttpCalls } from '../http-call.js';
+import { createHttpCall, type HttpCalls } from '../http/call.js';
 import { rejected } from '../rejections.js';
 import { createHeadServer } from './head-server.js';
 import { classed, createRun, isOfNetwork } from './run.js';

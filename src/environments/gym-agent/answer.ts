@@ -5,7 +5,7 @@ import { isDeeperThan } from '../../platform/json/depth.js';
 import type { Problem } from '../../model/problems.js';
 import { preview, problemsOf } from '../../model/problems.js';
 import type { AgentAnswer } from '../environment.js';
-import { MAX_LEVELS } from '../http-reply.js';
+import { MAX_LEVELS } from '../http/reply.js';
 
 const Routing = z.object({
   _ng_failure_class: z.unknown().optional(),

@@ -1,7 +1,7 @@
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { Fault } from '../../model/faults.js';
 import type { Environment, EnvironmentContext } from '../environment.js';
-import { bytesOf } from '../size.js';
+import { bytesOf } from '../../platform/size.js';
 import { createAgents } from './agents.js';
 import type { GymAgentSettings } from './settings.js';
 

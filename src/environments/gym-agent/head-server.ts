@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { describeError } from '../../model/faults.js';
 import { orAborted } from '../../platform/abort.js';
 import { recordOf } from '../../model/untrusted.js';
-import { createHttpCall } from '../http-call.js';
+import { createHttpCall } from '../http/call.js';
 import { rejected } from '../rejections.js';
 
 const TIMEOUT_MS = 30_000;

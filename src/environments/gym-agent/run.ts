@@ -4,7 +4,7 @@ import { formatJson, isObject, jsonNumber, parseJson } from '../../platform/json
 import type { AgentAnswer, AgentRequest, AgentServers } from '../environment.js';
 import type { Allowance, Share } from '../../platform/allowance.js';
 import { withShare } from '../../platform/allowance.js';
-import { neverSent, type HttpCalls } from '../http-call.js';
+import { neverSent, type HttpCalls } from '../http/call.js';
 import { rejected } from '../rejections.js';
 import { readAnswer } from './answer.js';
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { Duration } from '../../model/durations.js';
-import { BaseUrl } from '../base-url.js';
-import { MaxAnswer } from '../size.js';
+import { BaseUrl } from '../http/base-url.js';
+import { MaxAnswer } from '../../platform/size.js';
 import { STEP_QUEUE } from '../step-queue.js';
 
 /** Agent servers of NeMo Gym, which play whole rollouts. */

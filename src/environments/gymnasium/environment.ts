@@ -11,10 +11,10 @@ import type {
   Metadata,
   StepContext,
 } from '../environment.js';
-import { createHttpCall, refusalIn, type HttpCall, type Reply } from '../http-call.js';
-import { readReply } from '../http-reply.js';
+import { createHttpCall, refusalIn, type HttpCall, type Reply } from '../http/call.js';
+import { readReply } from '../http/reply.js';
 import { rejected } from '../rejections.js';
-import { bytesOf } from '../size.js';
+import { bytesOf } from '../../platform/size.js';
 import type { Cookies } from './cookies.js';
 import { cookieHeader, cookiesProblem, isOtherSession, mergeCookies } from './cookies.js';
 import { saysNoEpisode, stepFault } from './lost-session.js';

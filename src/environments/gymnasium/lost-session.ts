@@ -1,5 +1,5 @@
 import { Fault } from '../../model/faults.js';
-import { neverSent, refusalIn, type RefusalFacts } from '../http-call.js';
+import { neverSent, refusalIn, type RefusalFacts } from '../http/call.js';
 import type { StepAnswer } from './wire.js';
 
 /**

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { Duration } from '../../model/durations.js';
-import { BaseUrl } from '../base-url.js';
-import { MAX_ANSWER, MaxAnswer } from '../size.js';
+import { BaseUrl } from '../http/base-url.js';
+import { MAX_ANSWER, MaxAnswer } from '../../platform/size.js';
 import { STEP_QUEUE } from '../step-queue.js';
 
 export const GymnasiumSettings = z.strictObject({

@@ -2,8 +2,8 @@ import { toMs } from '../../model/workflow-safe/durations.js';
 import type { Allowance } from '../../platform/allowance.js';
 import { returnOf, turnsOf } from '../each-sample.js';
 import type { Environment, FinishedRollouts } from '../environment.js';
-import { createHttpCall } from '../http-call.js';
-import { bytesOf } from '../size.js';
+import { createHttpCall } from '../http/call.js';
+import { bytesOf } from '../../platform/size.js';
 import { createPlainScore, createVllmScore } from './scoring.js';
 import type { RewardModelSettings } from './settings.js';
 

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { FiniteNumbers } from '../../model/untrusted.js';
 import type { EnvironmentMessage } from '../environment.js';
-import type { HttpCall, Reply } from '../http-call.js';
-import { readReply } from '../http-reply.js';
+import type { HttpCall, Reply } from '../http/call.js';
+import { readReply } from '../http/reply.js';
 import { rejected } from '../rejections.js';
 
 /** Scores conversations, in their order. Throws the faults of a step. */

@@ -1,0 +1,49 @@
+import { createAgentUrls } from '../metrics/agent-urls.js';
+import { aggregate } from '../metrics/aggregate.js';
+import { parseAggregate } from '../config/collect-config.js';
+import { shardsOf } from '../metrics/shards.js';
+import { listenForInterrupts } from '../../src/platform/process/interrupts.js';
+import { plain } from '../../src/platform/plain.js';
+
+/** Upstream's `ng_aggregate_rollouts`, said as it says it. */
+export async function aggregateCommand(args: string[]): Promise<number> {
+  const cwd = process.cwd();
+  const own = ['answer-key', 'subset-key'];
+  const parsed = await parseAggregate({ args, cwd, env: process.env, own });
+  const { config, head_server, notes } = parsed;
+  const { output_jsonl_fpath: output, merge_shards: merge } = config;
+  const { signal, forget } = listenForInterrupts(process.env, () => process.exit(1));
+  const report = (line: string): void => {
+    console.log(plain(line));
+  };
+  for (const note of notes) report(note);
+  const inputs = shardsOf(config.input_glob, { cwd, report });
+  report(`Aggregating ${inputs.length} shard(s):`);
+  for (const input of inputs) report(`  - ${input}`);
+  const agents = createAgentUrls({ head_server, signal, report });
+  try {
+    const { urlOf } = agents;
+    const metrics = await aggregate({
+      inputs,
+      output,
+      merge,
+      answer_key: parsed.own['answer-key'] ?? null,
+      subset_key: parsed.own['subset-key'] ?? null,
+      urlOf,
+      signal,
+      report,
+      onLoaded: (results) => {
+        report(`Loaded ${results} rollout record(s) from ${inputs.length} shard(s)`);
+      },
+    });
+    report(
+      `Finished rollout aggregation! View results at:\n` +
+        `Merged rollouts: ${merge ? output : '<not merged>'}\n` +
+        `Aggregate metrics: ${metrics ?? '<no results>'}`,
+    );
+    return 0;
+  } finally {
+    await agents.close();
+    forget();
+  }
+}

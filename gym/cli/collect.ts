@@ -1,0 +1,76 @@
+import path from 'node:path';
+import { z } from 'zod';
+import { parseCollect } from '../config/collect-config.js';
+import { collectRollouts } from '../collection/collect.js';
+import type { CollectionSettings } from '../collection/request.js';
+import { Duration } from '../../src/model/durations.js';
+import { BatchId } from '../../src/model/batch-request.js';
+import { runInterruptibly } from './interruptible.js';
+
+/** Options of ours, beside upstream's arguments. */
+export const COLLECT_OPTIONS = [
+  'config',
+  'gym-environment',
+  'batch-id',
+  'run-timeout',
+  'rollout-timeout',
+  'folder',
+];
+export const REPLACE = '--replace';
+
+/** Rows wait for agents that are away; nothing is gained by giving up on them within a week. */
+const ROLLOUT_TIMEOUT = '7d';
+
+const Options = z.object({
+  config: z.string().nullable().default(null),
+  'gym-environment': z.string().nullable().default(null),
+  'batch-id': BatchId.nullable().default(null),
+  'run-timeout': Duration.nullable().default(null),
+  'rollout-timeout': Duration.default(ROLLOUT_TIMEOUT),
+  folder: z.string().nullable().default(null),
+});
+
+/** Collects by upstream's arguments; returns the exit code. */
+export async function collectCommand(args: string[]): Promise<number> {
+  const cwd = process.cwd();
+  const { config, head_server, notes, own, places } = await parseCollect({
+    args: args.filter((argument) => argument !== REPLACE),
+    cwd,
+    env: process.env,
+    own: COLLECT_OPTIONS,
+  });
+  const settings = settingsOf(own, { cwd, replace: args.includes(REPLACE) });
+  return await runInterruptibly(async (context) => {
+    for (const note of notes) context.screen.say(note);
+    const url = `http://${head_server.host}:${head_server.port}`;
+    const { exit_code } = await collectRollouts(
+      { config, head_server: url, settings },
+      { ...places, ...context },
+    );
+    return exit_code;
+  });
+}
+
+/** Throws what is wrong with them. */
+export function settingsOf(
+  own: Partial<Record<string, string>>,
+  { cwd, replace }: { cwd: string; replace: boolean },
+): CollectionSettings {
+  const parsed = Options.safeParse(own);
+  if (!parsed.success) {
+    const problems = parsed.error.issues.map(
+      ({ path: [option], message }) => `--${String(option)}: ${message}`,
+    );
+    throw new Error(problems.join('\n'));
+  }
+  const given = parsed.data;
+  return {
+    config: given.config === null ? null : path.resolve(cwd, given.config),
+    environment: given['gym-environment'],
+    batch_id: given['batch-id'],
+    run_timeout: given['run-timeout'],
+    rollout_timeout: given['rollout-timeout'],
+    folder: given.folder === null ? null : path.resolve(cwd, given.folder),
+    replace,
+  };
+}

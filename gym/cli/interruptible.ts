@@ -1,0 +1,35 @@
+import { listenForInterrupts } from '../../src/platform/process/interrupts.js';
+import type { Screen } from '../../src/client/screen.js';
+import { createScreen } from '../../src/client/screen.js';
+
+/** What work that Ctrl-C interrupts has at hand. */
+export interface Interruptible {
+  screen: Screen;
+  /** Aborted by Ctrl-C and by `giveUp`: the work ends in order. */
+  signal: AbortSignal;
+  /** Ends the work, which fails with the reason. */
+  giveUp: (reason: Error) => void;
+}
+
+/** Runs the work; returns its exit code, 130 where it was interrupted before it had one. A second Ctrl-C ends the process at once. */
+export async function runInterruptibly(
+  work: (context: Interruptible) => Promise<number>,
+): Promise<number> {
+  const screen = createScreen(process.stdout, process.env);
+  const { signal, abort, forget } = listenForInterrupts(process.env, () => {
+    screen.close();
+    // What was started goes with this process.
+    process.exit(130);
+  });
+  try {
+    const exit_code = await work({ screen, signal, giveUp: abort });
+    if (signal.reason instanceof Error) throw signal.reason;
+    return exit_code;
+  } catch (error) {
+    if (!signal.aborted || signal.reason instanceof Error) throw error;
+    return 130;
+  } finally {
+    screen.close();
+    forget();
+  }
+}

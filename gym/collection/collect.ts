@@ -1,0 +1,179 @@
+import { mkdir } from 'node:fs/promises';
+import path from 'node:path';
+import type { Agents } from '../../src/environments/gym-agent/agents.js';
+import { createAgents } from '../../src/environments/gym-agent/agents.js';
+import type { BatchClient } from '../../src/client/batch-client.js';
+import { connectBatchClient } from '../../src/client/batch-client.js';
+import { toMs } from '../../src/model/workflow-safe/durations.js';
+import { MOST_AT_ONCE } from '../../src/workers/memory.js';
+import { checkAgents } from './start/agents-check.js';
+import { folderFor, queueFor } from './start/batch-request.js';
+import { chooseBatch } from './start/choose.js';
+import type { Deployment } from './start/deployment.js';
+import { localStore, openDeployment, startLocalDeployment } from './start/deployment.js';
+import { finish, howToContinue, introduction } from './results/finish.js';
+import { claimOutput } from './results/output-claim.js';
+import { checkPaths, mustBeWritable } from './start/paths-check.js';
+import type { Played } from './follow/play.js';
+import { playBatch } from './follow/play.js';
+import type { Prepared } from './start/prepare.js';
+import { prepare } from './start/prepare.js';
+import type {
+  Collecting,
+  CollectionContext,
+  CollectionOutcome,
+  CollectionRequest,
+} from './request.js';
+import { collectedResults } from './results/results.js';
+import { collectionFiles } from './files.js';
+import { maxAttempts } from '../resume/max-attempts.js';
+
+/** Collects the rollouts of a configuration: the whole of `temporal-rollout collect` but for its command line. */
+export async function collectRollouts(
+  request: CollectionRequest,
+  context: CollectionContext,
+): Promise<CollectionOutcome> {
+  const { output_jsonl_fpath } = request.config;
+  const { cwd, env, screen } = context;
+  const files = collectionFiles(path.resolve(cwd, output_jsonl_fpath));
+  await checkPaths({ config: request.config, files, places: context });
+  if (request.settings.config === null) {
+    const folder = request.settings.folder ?? localFolders(cwd);
+    const hint = ': name another with --folder DIR';
+    await mustBeWritable(folder, { field: '--folder', got: folder, hint });
+  }
+  await mkdir(path.dirname(files.main), { recursive: true });
+  const release = await claimOutput({ output: files.main, claim_file: files.claim });
+  try {
+    const { max_attempts, warning } = maxAttempts(env);
+    if (warning !== null) screen.say(warning);
+    const shown = collectionFiles(output_jsonl_fpath);
+    const collecting = { ...context, request, files, shown, max_attempts };
+    return await collectPrepared(await prepare(request, collecting), collecting);
+  } finally {
+    await release();
+  }
+}
+
+async function collectPrepared(
+  prepared: Prepared,
+  collecting: Collecting,
+): Promise<CollectionOutcome> {
+  const { request, signal, screen } = collecting;
+  const { settings, head_server } = request;
+  const opened =
+    settings.config === null
+      ? null
+      : await openDeployment({ file: settings.config, environment: settings.environment });
+  const at = opened === null ? head_server : opened.agents.head_server;
+  const agents = createAgents({
+    head_server: at,
+    agents: opened?.agents.agents ?? {},
+    ...NEVER_RUN,
+  });
+  try {
+    const known = await checkAgents({
+      agents,
+      head_server: at,
+      rows: prepared.rows,
+      resumed: prepared.kind === 'resumed',
+      say: screen.say,
+      signal,
+    });
+    const deployment = opened ?? (await startLocal(prepared, collecting));
+    try {
+      return await collectOn(deployment, { prepared, collecting, agents, known });
+    } finally {
+      await deployment.close();
+    }
+  } finally {
+    await agents.close();
+  }
+}
+
+async function connect({ server }: Deployment): Promise<BatchClient> {
+  try {
+    return await connectBatchClient(server);
+  } catch (cause) {
+    const { address } = server.options;
+    throw new Error(
+      `no Temporal server at ${address}; start it, or name it in temporal.yaml or TEMPORAL_ADDRESS`,
+      { cause },
+    );
+  }
+}
+
+/** Here agents are only asked where they are, and for their metrics. */
+const NEVER_RUN = { timeout_ms: toMs('1m'), max_answer_bytes: 1 };
+
+/** Stacks of collections, below the folder that `npm start` uses, too. */
+const localFolders = (cwd: string): string => path.join(cwd, '.rollouts');
+
+function startLocal(
+  prepared: Prepared,
+  { request, files, cwd, screen, giveUp }: Collecting,
+): Promise<Deployment> {
+  const folder =
+    request.settings.folder ??
+    folderFor(prepared, { output: files.main, below: localFolders(cwd) });
+  return startLocalDeployment({
+    folder,
+    head_server: request.head_server,
+    task_queue: queueFor(prepared, { output: files.main, store_root: localStore(folder) }),
+    say: screen.say,
+    giveUp,
+  });
+}
+
+async function collectOn(
+  deployment: Deployment,
+  {
+    prepared,
+    collecting,
+    agents,
+    known,
+  }: {
+    prepared: Prepared;
+    collecting: Collecting;
+    agents: Pick<Agents, 'urlOf'>;
+    known: ReadonlyMap<string, string>;
+  },
+): Promise<CollectionOutcome> {
+  const { request, files, shown, screen, signal, max_attempts } = collecting;
+  const client = await connect(deployment);
+  try {
+    const parallel = request.config.num_samples_in_parallel ?? 0;
+    if (parallel > 0) screen.say(`Querying with ${parallel} concurrent requests`);
+    if (deployment.folder !== null && parallel > MOST_AT_ONCE.steps) {
+      screen.say(
+        `A worker plays at most ${MOST_AT_ONCE.steps} rows at once: for more of them, --config with a deployment of several workers`,
+      );
+    }
+    // From here on files change.
+    signal.throwIfAborted();
+    const starting = { request, files, deployment, client, max_attempts };
+    const chosen = await chooseBatch({ ...starting, prepared, say: screen.say });
+    const { rows, running } = chosen;
+    let played: Played | null = null;
+    if (running !== null) {
+      screen.say(introduction(running.state, { deployment, rows: rows.length }));
+      const title = path.basename(shown.main);
+      played = await playBatch(
+        { rows, running },
+        { ...collecting, deployment, title, agents: known },
+      );
+    }
+    const outcome = (exit_code: number): CollectionOutcome => ({
+      exit_code,
+      files,
+      results: () => collectedResults({ files, played, state: running?.state ?? null }),
+    });
+    if (running !== null && played?.ended === 'aborted') {
+      screen.say(howToContinue(running.state, { deployment }));
+      return outcome(130);
+    }
+    return outcome(await finish(played, { rows: prepared.rows, collecting, agents }));
+  } finally {
+    await client.close();
+  }
+}

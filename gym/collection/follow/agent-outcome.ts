@@ -1,0 +1,67 @@
+import { AgentSample } from '../../../src/model/agent/sample.js';
+import { VALID_STOP_REASONS } from '../../../src/model/workflow-safe/stop-reasons.js';
+import type { Trajectory } from '../../../src/model/trajectory.js';
+
+/** What became of a row that an agent played: what its collection writes of it. */
+export type AgentOutcome =
+  | { kind: 'result'; at: number; attempt: number; text: string }
+  | {
+      kind: 'failure';
+      /** Of the end, in seconds since the epoch. */
+      at: number;
+      /** `_ng_attempt_index` of the run that failed. */
+      attempt: number;
+      /** null only where `persist` is false. */
+      failure_class: string | null;
+      /** The row is not to be played again. */
+      terminal: boolean;
+      /** false: nothing is to be written of it. */
+      persist: boolean;
+      /** What the agent answered, where it did; a failure of its own naming. */
+      text: string | null;
+      /** The fault's. */
+      type: string;
+      message: string;
+      /** Of the answer, where the agent answered with an error. */
+      status: number | null;
+    }
+  /** Stopped or cancelled: no failure of the row's, nothing is written, and it is played again. */
+  | { kind: 'unfinished'; at: number };
+
+/** null: the rollout has not ended. */
+export function agentOutcomeOf(trajectory: Trajectory): AgentOutcome | null {
+  const { end, agent } = trajectory;
+  if (end === null) return null;
+  const { at } = end;
+  if (VALID_STOP_REASONS.has(end.stop_reason)) {
+    const { result } = agent;
+    return result && { kind: 'result', at, attempt: result.attempt, text: result.text };
+  }
+  if (end.stop_reason !== 'failed' && end.stop_reason !== 'timeout') return { kind: 'unfinished', at }; // prettier-ignore
+  const failure = {
+    kind: 'failure',
+    at,
+    attempt: agent.run?.attempt ?? firstAttemptOf(trajectory),
+    terminal: false,
+    persist: true,
+    text: null,
+    status: null,
+    type: end.failure?.type ?? 'Failed',
+    message: end.failure?.message ?? 'the rollout failed',
+  } as const;
+  if (end.stop_reason === 'timeout') return { ...failure, failure_class: 'timeout' };
+  if (agent.failure !== null) {
+    const { failure_class, terminal, persist, text } = agent.failure;
+    return { ...failure, failure_class, terminal, persist, text };
+  }
+  if (agent.fault !== null) {
+    const { failure_class = 'agent_request_failed', status = null, type, message } = agent.fault;
+    return { ...failure, failure_class, status, type, message };
+  }
+  return { ...failure, failure_class: 'agent_request_failed' };
+}
+
+function firstAttemptOf({ extra_env_info }: Trajectory): number {
+  const { success, data } = AgentSample.safeParse(extra_env_info);
+  return success ? data.attempt_index : 0;
+}

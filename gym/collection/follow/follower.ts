@@ -1,0 +1,199 @@
+import { describeError } from '../../../src/model/faults.js';
+import type { AgentOutcome } from './agent-outcome.js';
+import { agentOutcomeOf } from './agent-outcome.js';
+import type { TrajectoryStore } from '../../../src/trajectories/trajectory-store.js';
+import type { GymRow } from '../../row.js';
+import { rolloutName } from '../../row.js';
+import type { ResultFile } from '../results/result-file.js';
+import { attemptName } from '../results/result-file.js';
+import type { Routed, RunFailure } from './routing.js';
+import { routeAnswer, routeFailure, routedLine } from './routing.js';
+
+export interface FollowerOptions {
+  store: Pick<TrajectoryStore, 'listJournals' | 'journalSize' | 'readTrajectory'>;
+  batch_id: string;
+  /** Row k of the batch, with how often it had failed before. */
+  rows: readonly GymRow[];
+  main: ResultFile;
+  failures: ResultFile;
+  /** Told of each result, in completion order, after it is written. */
+  onRouted: (routed: Routed) => void;
+}
+
+/** The one that writes a collection's results: reads journals, appends what ended, once. */
+export interface Follower {
+  /** Looks at the journals that grew since the last time; returns how many results it wrote. Aborted, it leaves the rest to the next. Throws what kept it from reading some, when it has written the others. */
+  sweep: (signal?: AbortSignal) => Promise<number>;
+  /** Rows that play, the longest first. */
+  running: () => RunningRow[];
+  /** Rows without a line in either file. */
+  missing: () => GymRow[];
+  /** Of a row that the batch has sent to its agent: the next attempt's index. */
+  nextAttempt: (row: GymRow) => number;
+  /** Has every row ended, with a result or a failure? */
+  isWhole: () => boolean;
+}
+
+export interface RunningRow {
+  row: GymRow;
+  /** Seconds since the epoch. */
+  since: number;
+  attempt: number;
+  /** Why it is not sent to its agent yet; null: it is. */
+  waiting: string | null;
+}
+
+/** Of answers that a sweep holds at once; the others are read a second time. */
+const HELD_CHARACTERS = 32 * 1024 * 1024;
+
+type Ended = Exclude<AgentOutcome, { kind: 'unfinished' }>;
+
+/** What a journal of this size says. */
+interface News {
+  index: number;
+  row: GymRow;
+  size: number;
+  outcome: Ended;
+}
+
+export function createFollower(options: FollowerOptions): Follower {
+  const { store, batch_id, rows } = options;
+  const written = createWriter(options);
+  const { look, outcomeOf, running, ended, sizes, tried } = createLooks(options);
+
+  const sweep: Follower['sweep'] = async (signal) => {
+    const news: (Omit<News, 'outcome'> & { at: number; outcome: Ended | null })[] = [];
+    const unread: unknown[] = [];
+    let held = 0;
+    for (const { row: index, repeat } of await store.listJournals(batch_id)) {
+      if (signal?.aborted === true) break;
+      const row = rows[index];
+      if (row === undefined || repeat !== 0 || written.hasResult(row)) continue;
+      const found = await look(index, row).catch((error: unknown) => void unread.push(error));
+      if (found == null) continue;
+      const { at, text } = found.outcome;
+      held += text?.length ?? 0;
+      news.push({ ...found, at, outcome: held > HELD_CHARACTERS ? null : found.outcome });
+    }
+    let count = 0;
+    for (const { index, row, size, outcome } of news.toSorted((a, b) => a.at - b.at)) {
+      if (signal?.aborted === true) break;
+      const known = outcome ?? (await outcomeOf(index, row));
+      if (known === null || known.kind === 'unfinished') continue;
+      if (await written.write(routeOutcome(row, known))) count += 1;
+      // Only what is written need not be looked at again.
+      sizes.set(index, size);
+    }
+    const [first] = unread;
+    if (unread.length > 0)
+      throw new Error(`${unread.length} journals cannot be read: ${describeError(first)}`);
+    return count;
+  };
+
+  return {
+    sweep,
+    running: () => [...running.values()].toSorted((a, b) => a.since - b.since),
+    nextAttempt: ({ key, attempt_index }) =>
+      Math.max(attempt_index, (tried.get(rolloutName(key)) ?? -1) + 1),
+    isWhole: () => rows.every((row, index) => ended.has(index) || written.hasResult(row)),
+    missing: () => rows.filter((row) => !written.hasResult(row) && !written.hasFailure(row)),
+  };
+}
+
+/** What journals say, each read when it grew. */
+function createLooks({ store, batch_id }: Pick<FollowerOptions, 'store' | 'batch_id'>) {
+  /** Of journals of which all is written. */
+  const sizes = new Map<number, number>();
+  const running = new Map<number, RunningRow>();
+  const ended = new Set<number>();
+  /** Rows' last attempts, by name. */
+  const tried = new Map<string, number>();
+  const outcomeOf = async (index: number, row: GymRow): Promise<AgentOutcome | null> => {
+    const trajectory = await store.readTrajectory({ batch_id, row: index, repeat: 0 });
+    const outcome = agentOutcomeOf(trajectory);
+    const { agent, start } = trajectory;
+    if (agent.run !== null) tried.set(rolloutName(row.key), agent.run.attempt);
+    if (outcome !== null) {
+      running.delete(index);
+      if (outcome.kind !== 'unfinished') ended.add(index);
+      return outcome;
+    }
+    ended.delete(index);
+    // Before its first run it waits for its agent.
+    const since = agent.run?.at ?? start?.at;
+    const attempt = agent.run?.attempt ?? row.attempt_index;
+    if (since !== undefined)
+      running.set(index, { row, since, attempt, waiting: agent.absent?.message ?? null });
+    return null;
+  };
+  /** null: its journal did not grow since the last look, or there is nothing to write of it. */
+  const look = async (index: number, row: GymRow): Promise<News | null> => {
+    const size = await store.journalSize({ batch_id, row: index, repeat: 0 });
+    if (size === 0 || sizes.get(index) === size) return null;
+    const outcome = await outcomeOf(index, row);
+    if (outcome !== null && outcome.kind !== 'unfinished') return { index, row, size, outcome };
+    sizes.set(index, size);
+    return null;
+  };
+  return { look, outcomeOf, running, ended, sizes, tried };
+}
+
+/** Appends what the files do not hold yet. */
+function createWriter({ main, failures, onRouted }: FollowerOptions) {
+  const results = new Set(main.held.map(({ key }) => rolloutName(key)));
+  const failed = new Set(failures.held.map(attemptName));
+  const unwritten = new Set<string>();
+  const failedRows = new Set(failures.held.map(({ key }) => rolloutName(key)));
+  return {
+    hasResult: ({ key }: GymRow): boolean => results.has(rolloutName(key)),
+    hasFailure: ({ key }: GymRow): boolean => failedRows.has(rolloutName(key)),
+    /** Returns whether it was news. */
+    write: async (routed: Routed): Promise<boolean> => {
+      const { to, attempt, row } = routed;
+      const name = rolloutName(row.key);
+      const attempted = attemptName({ key: row.key, attempt });
+      const known = { main: results.has(name), failures: failed.has(attempted), nowhere: unwritten.has(attempted) }; // prettier-ignore
+      if (known[to]) return false;
+      if (to === 'main') {
+        await main.append(routedLine(routed));
+        results.add(name);
+      } else if (to === 'failures') {
+        await failures.append(routedLine(routed));
+        failed.add(attempted);
+        failedRows.add(name);
+      } else {
+        unwritten.add(attempted);
+      }
+      onRouted(routed);
+      return true;
+    },
+  };
+}
+
+/** What a rollout's end is in upstream's files. An answer that cannot be stamped costs its own row alone. */
+function routeOutcome(row: GymRow, outcome: Ended): Routed {
+  const { attempt, text } = outcome;
+  const failure = failureOf(outcome);
+  if (text === null) return routeFailure({ row, attempt, failure });
+  try {
+    const answered = routeAnswer({ row, attempt, text });
+    // An answer that is no failure by itself, and is one all the same: it has no usable reward.
+    const isUnsaid = outcome.kind === 'failure' && answered.to === 'main';
+    return isUnsaid ? routeFailure({ row, attempt, failure }) : answered;
+  } catch (error) {
+    const message = `${failure.message} (${describeError(error)})`;
+    return routeFailure({ row, attempt, failure: { ...failure, message } });
+  }
+}
+
+function failureOf(outcome: Ended): RunFailure {
+  if (outcome.kind === 'result') {
+    const message = 'the answer cannot be written';
+    return { failure_class: UNNAMED, terminal: false, type: null, message, status: null };
+  }
+  const { failure_class, terminal, type, message, status } = outcome;
+  // It has a class unless it is to be written nowhere.
+  return { failure_class: failure_class ?? UNNAMED, terminal, type, message, status };
+}
+
+const UNNAMED = 'agent_run_error';

@@ -1,0 +1,118 @@
+import { awaitOutcome } from '../../../src/client/batch-client.js';
+import type { CollectionContext } from '../request.js';
+import type { CollectionFiles } from '../files.js';
+import { rolloutName } from '../../row.js';
+import type { Chosen } from '../start/choose.js';
+import type { Deployment } from '../start/deployment.js';
+import type { Follower } from './follower.js';
+import { createFollower } from './follower.js';
+import type { ResultFiles } from '../results/result-file.js';
+import { withResultFiles } from '../results/result-file.js';
+import type { Routed } from './routing.js';
+import { absentAgents, createPercents, renderCollection, renderStatus } from './status.js';
+import type { Tally } from './tally.js';
+import { createTally } from './tally.js';
+import { watchBatch } from './watch.js';
+
+/** How a batch that was followed ended. */
+export interface Played {
+  ended: 'closed' | 'aborted';
+  /** Why the batch has no result; null: it has one, or was not awaited. */
+  failure: string | null;
+  tally: Tally;
+  /** Rows with neither a result nor a failure. */
+  missing: string[];
+  /** Answers that asked to be written nowhere. */
+  unwritten: Routed[];
+}
+
+interface Playing extends Pick<CollectionContext, 'screen' | 'signal'> {
+  files: CollectionFiles;
+  deployment: Pick<Deployment, 'store'>;
+  title: string;
+  /** By the URLs of their servers. */
+  agents: ReadonlyMap<string, string>;
+}
+
+/** What is played: a batch that runs, and its rows. */
+interface Batch {
+  rows: Chosen['rows'];
+  running: NonNullable<Chosen['running']>;
+}
+
+/** Follows a batch to its end and writes what ends, as it ends. */
+export async function playBatch(played: Batch, playing: Playing): Promise<Played> {
+  const { files, screen } = playing;
+  const { failures_from } = played.running.state;
+  return await withResultFiles({ files, failures_from }, async (opened) => {
+    try {
+      return await follow(played, { ...playing, ...opened });
+    } finally {
+      screen.show(null);
+    }
+  });
+}
+
+async function follow(
+  { rows, running: { state, batch } }: Batch,
+  { main, failures, deployment: { store }, screen, signal, title, agents }: Playing & ResultFiles,
+): Promise<Played> {
+  const done = new Set(main.held.map(({ key }) => rolloutName(key)));
+  const { tally, count } = createTally({
+    rows: rows.filter(({ key }) => !done.has(rolloutName(key))),
+    cached: done.size,
+    failed: new Set(failures.held.map(({ key }) => rolloutName(key))),
+  });
+  const unwritten: Routed[] = [];
+  const onRouted = (routed: Routed): void => {
+    count(routed);
+    if (routed.to === 'nowhere') unwritten.push(routed);
+  };
+  const follower = createFollower({
+    store,
+    batch_id: state.batch_id,
+    rows,
+    main,
+    failures,
+    onRouted,
+  });
+  const ended = await watchBatch({
+    batch,
+    sweep: follower.sweep,
+    draw: createDisplay(screen, { title, tally, running: follower.running }),
+    signal,
+    nameOf: (service) => agents.get(service) ?? service,
+  });
+  const outcome =
+    ended === 'closed' ? await awaitOutcome(batch, { say: screen.say, signal }) : null;
+  const failure = outcome !== null && 'failure' in outcome ? outcome.failure : null;
+  const missing = follower.missing().map(({ key }) => rolloutName(key));
+  return { ended, failure, tally, missing, unwritten };
+}
+
+/** A board on a terminal; elsewhere a status at whole percents, and what is waited for when that changes. */
+function createDisplay(
+  screen: CollectionContext['screen'],
+  { title, tally, running }: { title: string; tally: Tally; running: Follower['running'] },
+): (notes: string[]) => void {
+  const startedAt = performance.now();
+  const isDue = createPercents();
+  let noted = '';
+  return (notes) => {
+    const playing = running();
+    const view = {
+      title,
+      tally,
+      running: playing,
+      elapsedS: (performance.now() - startedAt) / 1000,
+      nowS: Date.now() / 1000,
+      notes: [...absentAgents(playing), ...notes],
+    };
+    screen.show((style) => renderCollection(view, style));
+    if (screen.live) return;
+    const news = view.notes.join('\n');
+    if (isDue(tally)) screen.say(renderStatus(view));
+    else if (news !== '' && news !== noted) screen.say(news);
+    noted = news;
+  };
+}

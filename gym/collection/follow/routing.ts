@@ -1,0 +1,105 @@
+import type { Json } from '../../../src/platform/json/lossless.js';
+import {
+  formatJson,
+  isObject,
+  jsonNumber,
+  numberOf,
+  parseJson,
+} from '../../../src/platform/json/lossless.js';
+import type { Members } from '../../json-members.js';
+import { membersOf, objectText } from '../../json-members.js';
+import {
+  AGENT_REF,
+  ATTEMPT_INDEX,
+  FAILURE_CLASS,
+  FAILURE_TERMINAL,
+  NO_PERSIST,
+  ROLLOUT_ID,
+  ROLLOUT_INDEX,
+  SKILLS_REF,
+  TASK_INDEX,
+} from '../../keys.js';
+import type { GymRow } from '../../row.js';
+
+/** Where a row's result goes, as upstream routes it (reference: nemo.md 4.4, items 11 and 12). */
+export interface Routed {
+  /** `nowhere`: the agent asked for it (`_ng_no_persist`); its row is played again by a resume. */
+  to: 'main' | 'failures' | 'nowhere';
+  row: GymRow;
+  /** How often the row had failed before. */
+  attempt: number;
+  /** As text: an answer may have tens of megabytes, and its numbers keep their digits. */
+  result: Members;
+}
+
+/** A `/run` that gave no result. */
+export interface RunFailure {
+  failure_class: string;
+  /** Not played again, whatever attempts are left. */
+  terminal: boolean;
+  /** Type of the fault. */
+  type: string | null;
+  message: string;
+  /** HTTP status of the answer, where there was one. */
+  status: number | null;
+}
+
+interface Played {
+  row: GymRow;
+  attempt: number;
+}
+
+/** An agent's answer, which is known to be JSON, stamped with what its row says. Throws where it is no object. */
+export function routeAnswer({ row, attempt, text }: Played & { text: string }): Routed {
+  const result = membersOf(text);
+  if (result === null) throw new Error('expected a JSON object');
+  const to = isTruthy(parseJson(result.get(NO_PERSIST) ?? 'null'))
+    ? 'nowhere'
+    : (result.get(FAILURE_CLASS) ?? 'null') !== 'null'
+      ? 'failures'
+      : 'main';
+  return { to, row, attempt, result: stamped(result, { row, attempt }) };
+}
+
+/**
+ * A failed `/run` is a row of the failures file: its class and what is needed to look into it, no reward and no
+ * response (Gym PR #2017). A reader that only counts rows by their keys, as upstream's resume does, finds what it needs.
+ */
+export function routeFailure({ row, attempt, failure }: Played & { failure: RunFailure }): Routed {
+  const { failure_class, terminal, type, message, status } = failure;
+  const error = { type, message, status: status === null ? null : jsonNumber(status) };
+  const result: Members = new Map([
+    [FAILURE_CLASS, formatJson(failure_class)],
+    ...(terminal ? ([[FAILURE_TERMINAL, 'true']] as const) : []),
+    ['error', formatJson(error)],
+  ]);
+  return { to: 'failures', row, attempt, result: stamped(result, { row, attempt }) };
+}
+
+/** One line: between values an agent may break lines, inside them JSON cannot. */
+export const routedLine = ({ result }: Routed): string =>
+  objectText(result).replaceAll(/[\r\n]+/g, '');
+
+/** In upstream's order. A key that the agent answered keeps its place and loses its value, as in Python. */
+function stamped(result: Members, { row: { row }, attempt }: Played): Members {
+  const stamps: [string, Json | undefined][] = [
+    [TASK_INDEX, row[TASK_INDEX]],
+    [ROLLOUT_INDEX, row[ROLLOUT_INDEX]],
+    [AGENT_REF, row[AGENT_REF]],
+    [SKILLS_REF, row[SKILLS_REF]],
+    [ATTEMPT_INDEX, attempt > 0 ? jsonNumber(attempt) : undefined],
+    [ROLLOUT_ID, row[ROLLOUT_ID]],
+  ];
+  for (const [key, value] of stamps) {
+    if (value !== undefined) result.set(key, formatJson(value));
+  }
+  return result;
+}
+
+/** As Python's `bool`. */
+function isTruthy(value: Json): boolean {
+  if (value === null || value === false || value === '') return false;
+  if (Array.isArray(value)) return value.length > 0;
+  if (isObject(value)) return Object.keys(value).length > 0;
+  return numberOf(value) !== 0;
+}

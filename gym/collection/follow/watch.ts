@@ -1,0 +1,125 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { BatchHandle } from '../../../src/client/batch-client.js';
+import type { Look } from '../../../src/client/progress.js';
+import { describeError } from '../../../src/model/faults.js';
+
+export interface WatchOptions {
+  batch: Pick<BatchHandle, 'look'>;
+  /** Writes what ended, until it is aborted; returns how many results it wrote. */
+  sweep: (signal: AbortSignal) => Promise<number>;
+  /** Shows how things stand, with what is waited for. */
+  draw: (notes: string[]) => void;
+  signal: AbortSignal;
+  /** Of a service that the batch waits for, as people know it. */
+  nameOf?: (service: string) => string;
+  lookEveryMs?: number;
+}
+
+/** At most a tenth of the time goes into sweeps: a large collection is looked at less often. */
+const SWEEP_EVERY_MS = 250;
+const SWEEP_SHARE = 10;
+const LOOK_EVERY_MS = 1000;
+/** After one that failed. */
+const SWEEP_AGAIN_MS = 1000;
+/** Of who wants to leave. */
+const LAST_SWEEP_MS = 2000;
+const DRAW_EVERY_MS = 500;
+/** A hiccup shorter than this is not shown. */
+const TROUBLE_AFTER_MS = 3000;
+
+/**
+ * Until the batch's workflow has ended, however, or the signal aborts. What ended before the end is written when it
+ * resolves: journals are read, and Temporal need not answer for that. A sweep that fails is tried again, visibly. Who
+ * interrupts it waits two seconds for it.
+ */
+export async function watchBatch(options: WatchOptions): Promise<'closed' | 'aborted'> {
+  const { sweep, draw, signal, nameOf = (service: string) => service } = options;
+  const closed = new AbortController();
+  const notes = createNotes(nameOf);
+  const show = (): void => {
+    draw(notes.texts());
+  };
+  const drawing = setInterval(show, DRAW_EVERY_MS);
+  const over = AbortSignal.any([closed.signal, signal]);
+  const looking = lookOn(options, { notes, over }).then((ended) => {
+    if (ended) closed.abort();
+  });
+  try {
+    const swept = async (until: AbortSignal): Promise<boolean> => {
+      try {
+        const count = await sweep(until);
+        notes.takeFault(null);
+        if (count > 0) show();
+        return true;
+      } catch (error) {
+        // A disk that is full or away; what plays meanwhile is not to be lost for it.
+        notes.takeFault(error);
+        show();
+        return false;
+      }
+    };
+    while (!over.aborted) {
+      const began = performance.now();
+      await swept(signal);
+      const pause = Math.max(SWEEP_EVERY_MS, SWEEP_SHARE * (performance.now() - began));
+      await sleep(pause, undefined, { signal: over }).catch(() => undefined);
+    }
+    await looking;
+    while (!(await swept(signal.aborted ? AbortSignal.timeout(LAST_SWEEP_MS) : signal))) {
+      if (signal.aborted) break;
+      await sleep(SWEEP_AGAIN_MS, undefined, { signal }).catch(() => undefined);
+    }
+    show();
+    // What an interrupted sweep left is written by the next command.
+    return signal.aborted ? 'aborted' : 'closed';
+  } finally {
+    closed.abort();
+    clearInterval(drawing);
+  }
+}
+
+async function lookOn(
+  { batch, lookEveryMs = LOOK_EVERY_MS }: WatchOptions,
+  { notes, over }: { notes: Notes; over: AbortSignal },
+): Promise<boolean> {
+  while (!over.aborted) {
+    const seen = await batch.look();
+    notes.take(seen);
+    if (seen.closed) return true;
+    await sleep(lookEveryMs, undefined, { signal: over }).catch(() => undefined);
+  }
+  return false;
+}
+
+interface Notes {
+  take: (look: Look) => void;
+  /** Of the last sweep; null: it had none. */
+  takeFault: (fault: unknown) => void;
+  texts: () => string[];
+}
+
+/** What the batch waits for, and what this process waits for. */
+function createNotes(nameOf: (service: string) => string): Notes {
+  let latest: Look = { closed: false, progress: null, trouble: null };
+  let answeredAt = performance.now();
+  let fault: unknown = null;
+  return {
+    takeFault: (latestFault) => {
+      fault = latestFault;
+    },
+    take: (look) => {
+      if (look.progress !== null) answeredAt = performance.now();
+      latest = { ...look, progress: look.progress ?? latest.progress };
+    },
+    texts: () => {
+      const { progress, trouble } = latest;
+      const waiting = progress?.waiting ?? null;
+      const isLong = performance.now() - answeredAt > TROUBLE_AFTER_MS;
+      return [
+        ...(waiting === null ? [] : [`waiting for ${nameOf(waiting.service)}: ${waiting.message}`]),
+        ...(trouble === null || !isLong ? [] : [trouble]),
+        ...(fault === null ? [] : [`results cannot be written yet: ${describeError(fault)}`]),
+      ];
+    },
+  };
+}

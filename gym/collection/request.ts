@@ -1,0 +1,56 @@
+import type { Screen } from '../../src/client/screen.js';
+import type { JsonObject } from '../../src/platform/json/lossless.js';
+import type { RolloutCollectionConfig } from '../config/schemas.js';
+import type { CollectionFiles } from './files.js';
+
+/** How a collection is played, beside what upstream's configuration says. */
+export interface CollectionSettings {
+  /** A deployment's temporal.yaml; null: a Temporal server and a worker for this collection alone. */
+  config: string | null;
+  /** Of the deployment; null: its only one of kind `gym_agent`. */
+  environment: string | null;
+  /** Where the stack of our own keeps its files; null: in a folder of the output's below `.rollouts`. */
+  folder: string | null;
+  /** Of a new batch; null: named after the output file and the time. */
+  batch_id: string | null;
+  /** Of one `/run`; null: the environment's. */
+  run_timeout: string | null;
+  /** Of a row, from its start to its end, all attempts and waits included. */
+  rollout_timeout: string;
+  /** Cancels the batch that still plays an earlier collection into the same file. */
+  replace: boolean;
+}
+
+export interface CollectionRequest {
+  config: RolloutCollectionConfig;
+  /** URL of Gym's head server. */
+  head_server: string;
+  settings: CollectionSettings;
+}
+
+export interface CollectionContext {
+  cwd: string;
+  env: NodeJS.ProcessEnv;
+  screen: Screen;
+  /** Aborted: the batch stays, and this command ends. */
+  signal: AbortSignal;
+  /** Called once when the stack of our own cannot go on. */
+  giveUp: (reason: Error) => void;
+}
+
+export interface CollectionOutcome {
+  /** 0: each row has a result or a failure, and there is a result; 130: interrupted. */
+  exit_code: number;
+  files: CollectionFiles;
+  /** What upstream returns: results of the main file, then what this collection added, sorted by task and rollout. */
+  results: () => Promise<JsonObject[]>;
+}
+
+/** Of one process on one collection. */
+export interface Collecting extends CollectionContext {
+  request: CollectionRequest;
+  files: CollectionFiles;
+  /** As upstream prints them: as they were given. */
+  shown: CollectionFiles;
+  max_attempts: number;
+}

@@ -1,0 +1,161 @@
+import { formatNumber } from '../../../src/client/number-text.js';
+import type { Agents } from '../../../src/environments/gym-agent/agents.js';
+import { textsOf } from '../../../src/platform/lines.js';
+import { aggregate } from '../../metrics/aggregate.js';
+import type { Collecting } from '../request.js';
+import type { Deployment } from '../start/deployment.js';
+import type { Played } from '../follow/play.js';
+import type { GymRow } from '../../row.js';
+import { rolloutName } from '../../row.js';
+import { heldKeyOf } from './result-file.js';
+import type { CollectionState } from '../state.js';
+
+const NAMED = 5;
+
+const rowsText = (count: number): string => (count === 1 ? '1 row' : `${formatNumber(count)} rows`);
+
+/** What is said when the batch is started. */
+export function introduction(
+  { batch_id }: CollectionState,
+  { deployment, rows }: { deployment: Deployment; rows: number },
+): string {
+  const { server, ui_url } = deployment;
+  const { namespace } = server;
+  const where =
+    ui_url === null
+      ? `Temporal server  ${server.options.address}, namespace ${namespace}`
+      : `Web UI           ${ui_url}/namespaces/${namespace}/workflows/${encodeURIComponent(batch_id)}`;
+  return [`Collecting rollouts: ${rowsText(rows)}`, `batch            ${batch_id}`, where, ''].join(
+    '\n',
+  );
+}
+
+/** What is said when it is left before its end. */
+export function howToContinue(
+  { batch_id }: CollectionState,
+  { deployment: { folder } }: { deployment: Pick<Deployment, 'folder'> },
+): string {
+  return folder !== null
+    ? `Batch ${batch_id} is not finished, and nothing of it is lost: the same command with +resume_from_cache=true goes on.`
+    : `Batch ${batch_id} goes on without this command: the same command with +resume_from_cache=true collects its results.`;
+}
+
+interface Ending {
+  /** Of the collection. */
+  rows: readonly GymRow[];
+  collecting: Pick<
+    Collecting,
+    'request' | 'files' | 'shown' | 'screen' | 'signal' | 'max_attempts'
+  >;
+  agents: Pick<Agents, 'urlOf'>;
+}
+
+/** Aggregates the results of the collection's rows and says what came of it. Returns the exit code. */
+export async function finish(played: Played | null, ending: Ending): Promise<number> {
+  const { rows, collecting } = ending;
+  const { files, shown, screen, max_attempts } = collecting;
+  const { say } = screen;
+  const names = new Set(rows.map(({ key }) => rolloutName(key)));
+  const results = await countResults(files.main, names);
+  const problems = problemsOf(played, { results });
+  say('Sorting results to ensure consistent ordering');
+  const metrics = await metricsOf(names, { ...ending, results });
+  say(
+    [
+      'Finished rollout collection! View results at:',
+      `Fully materialized inputs: ${shown.materialized}`,
+      `Rollouts: ${shown.main}`,
+      `Aggregate metrics: ${metrics === null ? 'None' : shown.aggregate}`,
+    ].join('\n'),
+  );
+  const failed = played?.tally.failed ?? 0;
+  if (failed > 0) {
+    say(
+      `${rowsText(failed)} failed: see ${shown.failures}; no metric counts them. A row is played again until ${max_attempts} collections have failed it, or one for good.`,
+    );
+  }
+  if (results < rows.length) {
+    say(
+      warningOf({
+        rows: rows.length,
+        results,
+        has_metrics: metrics !== null,
+        is_over: played === null,
+      }),
+    );
+  }
+  for (const problem of problems) say(problem);
+  return problems.length === 0 ? 0 : 1;
+}
+
+/** Of these rows' results alone; null: none. */
+async function metricsOf(
+  names: ReadonlySet<string>,
+  { collecting, agents, results }: Ending & { results: number },
+): Promise<string | null> {
+  const { request, files, screen, signal } = collecting;
+  if (request.config.disable_aggregation) {
+    screen.say(
+      'Skipping aggregate-metrics computation because disable_aggregation=True. Run `temporal-rollout aggregate` after all shards finish to compute the global metrics.',
+    );
+    return null;
+  }
+  if (results === 0) return null;
+  screen.say('Computing aggregate metrics');
+  return await aggregate({
+    inputs: [files.main],
+    only: names,
+    output: files.main,
+    urlOf: (agent) => agents.urlOf(agent, signal),
+    signal,
+    report: screen.say,
+  });
+}
+
+/** A score over a quietly smaller sample misleads (Gym PR #2883). */
+function warningOf({
+  rows,
+  results,
+  has_metrics,
+  is_over,
+}: {
+  rows: number;
+  results: number;
+  has_metrics: boolean;
+  /** Nothing was left to play. */
+  is_over: boolean;
+}): string {
+  const without = rows - results;
+  const covered = has_metrics ? `; the metrics cover ${formatNumber(results)}` : '';
+  const then = is_over
+    ? 'They are not played again: too many collections have failed them, or one for good.'
+    : `+resume_from_cache=true plays ${without === 1 ? 'it' : 'them'} again.`;
+  return `WARNING: ${formatNumber(without)} of ${rowsText(rows)} ${without === 1 ? 'has' : 'have'} no result${covered}. ${then}`;
+}
+
+/** Why the collection is not whole. */
+function problemsOf(played: Played | null, { results }: { results: number }): string[] {
+  const missing = played?.missing ?? [];
+  const named = missing.slice(0, NAMED).join(', ') + (missing.length > NAMED ? ', …' : '');
+  return [
+    ...(played?.failure === null || played === null
+      ? []
+      : [`The batch has no result: ${played.failure}`]),
+    ...(missing.length === 0
+      ? []
+      : [
+          `${rowsText(missing.length)} with neither a result nor a failure (${named}): +resume_from_cache=true plays what is missing.`,
+        ]),
+    ...(results === 0 ? ['Nothing produced a result: there is no score.'] : []),
+  ];
+}
+
+/** Of these rows, those that have one. */
+async function countResults(file: string, names: ReadonlySet<string>): Promise<number> {
+  const found = new Set<string>();
+  for await (const line of textsOf(file)) {
+    const held = heldKeyOf(line);
+    if (held !== null && names.has(rolloutName(held.key))) found.add(rolloutName(held.key));
+  }
+  return found.size;
+}

@@ -1,0 +1,116 @@
+import type { FileHandle } from 'node:fs/promises';
+import { open } from 'node:fs/promises';
+import { textsOf } from '../../../src/platform/lines.js';
+import type { CollectionFiles } from '../files.js';
+import { ATTEMPT_INDEX, ROLLOUT_INDEX, TASK_INDEX } from '../../keys.js';
+import type { RowKey } from '../../row.js';
+import { rolloutName } from '../../row.js';
+import type { CollectionState } from '../state.js';
+
+/** A JSONL file of results that only this process writes. */
+export interface ResultFile {
+  /** Of the lines that were there when it was opened, from `from` on. */
+  held: HeldKey[];
+  /** One line, one write: a reader never sees half of it unless this process dies in the middle, or the disk is full. The next line is whole then. */
+  append: (line: string) => Promise<void>;
+  close: () => Promise<void>;
+}
+
+export interface HeldKey {
+  key: RowKey;
+  attempt: number;
+}
+
+/**
+ * Opens a file to append to, and reads which rows it holds beyond byte `from`. A torn last line (its writer was killed
+ * in the middle) gets a line of its own: what follows is whole. Lines without keys are nobody's.
+ */
+export async function openResultFile(file: string, from = 0): Promise<ResultFile> {
+  const handle = await open(file, 'a+');
+  try {
+    await endLastLine(handle);
+    const held = await readHeld(file, from);
+    let isTorn = false;
+    return {
+      held,
+      append: async (line) => {
+        if (isTorn) await endLastLine(handle);
+        isTorn = true;
+        await handle.writeFile(`${line}\n`);
+        isTorn = false;
+      },
+      close: async () => {
+        await handle.sync();
+        await handle.close();
+      },
+    };
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}
+
+/** A collection's two. */
+export interface ResultFiles {
+  main: ResultFile;
+  failures: ResultFile;
+}
+
+/** Opens both for as long as they are used; of the failures' only what the batch may have written counts as held. */
+export async function withResultFiles<T>(
+  {
+    files,
+    failures_from,
+  }: { files: Pick<CollectionFiles, 'main' | 'failures'> } & Pick<CollectionState, 'failures_from'>,
+  use: (opened: ResultFiles) => Promise<T>,
+): Promise<T> {
+  const main = await openResultFile(files.main);
+  try {
+    const failures = await openResultFile(files.failures, failures_from);
+    try {
+      return await use({ main, failures });
+    } finally {
+      await failures.close();
+    }
+  } finally {
+    await main.close();
+  }
+}
+
+async function endLastLine(handle: FileHandle): Promise<void> {
+  const { size } = await handle.stat();
+  if (size === 0) return;
+  const { buffer } = await handle.read(Buffer.alloc(1), 0, 1, size - 1);
+  if (buffer.toString('latin1') !== '\n') await handle.writeFile('\n');
+}
+
+async function readHeld(file: string, from: number): Promise<HeldKey[]> {
+  const held: HeldKey[] = [];
+  for await (const line of textsOf(file, { from })) {
+    const key = heldKeyOf(line);
+    if (key !== null) held.push(key);
+  }
+  return held;
+}
+
+/** null: torn, blank, or nobody's. */
+export function heldKeyOf(line: string): HeldKey | null {
+  let value: unknown;
+  try {
+    // Keys are small integers: no digit of them is lost.
+    value = JSON.parse(line);
+  } catch {
+    return null;
+  }
+  if (typeof value !== 'object' || value === null) return null;
+  const {
+    [TASK_INDEX]: task,
+    [ROLLOUT_INDEX]: rollout,
+    [ATTEMPT_INDEX]: attempt,
+  } = value as Record<string, unknown>;
+  if (typeof task !== 'number' || typeof rollout !== 'number') return null;
+  return { key: { task, rollout }, attempt: typeof attempt === 'number' ? attempt : 0 };
+}
+
+/** One name for a row's attempt: a failure is written once. */
+export const attemptName = ({ key, attempt }: HeldKey): string => `${rolloutName(key)}-a${attempt}`;

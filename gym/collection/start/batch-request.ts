@@ -1,0 +1,127 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { mkdir } from 'node:fs/promises';
+import path from 'node:path';
+import { formatJson } from '../../../src/platform/json/lossless.js';
+import { mostSamples } from '../../../src/model/workflow-safe/slices.js';
+import { ATTEMPT_INDEX } from '../../keys.js';
+import type { GymRow } from '../../row.js';
+import type { Prepared } from './prepare.js';
+import { writeNewLines } from '../../new-file.js';
+
+/** `/run` calls at once where `num_samples_in_parallel` says unlimited; the worker's own limit holds, too. */
+const IN_FLIGHT = 256;
+
+export interface SampleSettings {
+  /** Name of the environment of kind `gym_agent`. */
+  environment: string;
+  /** Within the batch, whatever failed before. */
+  max_attempts: number;
+  /** Of one `/run`; null: the environment's. */
+  run_timeout: string | null;
+}
+
+/** Row k of the samples file is row k of the batch: the whole row as text, so that its numbers reach the agent as they were written. */
+export function sampleOf(row: GymRow, settings: SampleSettings): string {
+  const { environment, max_attempts, run_timeout } = settings;
+  const bare = Object.fromEntries(Object.entries(row.row).filter(([key]) => key !== ATTEMPT_INDEX));
+  const sample = {
+    message_log: [],
+    task_name: environment,
+    extra_env_info: {
+      agent: row.agent,
+      task_index: row.key.task,
+      rollout_index: row.key.rollout,
+      attempt_index: row.attempt_index,
+      max_attempts: row.attempt_index + max_attempts,
+      timeout: run_timeout,
+      row: formatJson(bare),
+    },
+  };
+  return JSON.stringify(sample);
+}
+
+/** Below the deployment's `inputs_dir`; returns the file. */
+export async function writeSamples(
+  rows: readonly GymRow[],
+  { inputs_dir, batch_id, ...settings }: SampleSettings & { inputs_dir: string; batch_id: string },
+): Promise<string> {
+  const file = path.join(inputs_dir, 'collections', `${batch_id}.jsonl`);
+  await mkdir(path.dirname(file), { recursive: true });
+  await writeNewLines(file, samplesOf(rows, settings));
+  return file;
+}
+
+function* samplesOf(rows: readonly GymRow[], settings: SampleSettings): Generator<string> {
+  for (const row of rows) yield sampleOf(row, settings);
+}
+
+/** Input of workflow `rolloutBatch`. */
+export function requestOf({
+  samples_file,
+  inputs_dir,
+  num_samples_in_parallel,
+  rollout_timeout,
+  output,
+}: {
+  samples_file: string;
+  inputs_dir: string;
+  num_samples_in_parallel: number | null;
+  rollout_timeout: string;
+  output: string;
+}): Record<string, unknown> {
+  return {
+    samples: { path: path.relative(inputs_dir, samples_file) },
+    num_repeats: 1,
+    rollout_timeout,
+    max_in_flight: inFlight(num_samples_in_parallel),
+    metadata: { output_jsonl_fpath: output },
+  };
+}
+
+/** As upstream reads it: null and 0 are no limit. Here a number is needed, so "no limit" is a large one. */
+export const inFlight = (parallel: number | null): number =>
+  parallel === null || parallel === 0 ? IN_FLIGHT : parallel;
+
+/** Of one batch. Throws what to do with a larger collection. */
+export function checkSize(rows: number): void {
+  const most = mostSamples({ num_repeats: 1 });
+  if (rows <= most) return;
+  throw new Error(
+    `expected at most ${most} rows in one collection, got ${rows}: split the input into shards with disable_aggregation=true, then union them with \`temporal-rollout aggregate\``,
+  );
+}
+
+/** A new one: named after the output file (or another batch), so that the Web UI says whose batch it is. */
+export function newBatchId(named: string): string {
+  const stem = path.parse(named).name.replace(/[^A-Za-z0-9._-]+/g, '-');
+  const name = stem.replace(/^[^A-Za-z0-9]+/, '').slice(0, 80);
+  const time = new Date().toISOString().replace(/[-:]|\.\d+/g, '');
+  return `${name === '' ? 'collection' : name}-${time}-${randomBytes(2).toString('hex')}`;
+}
+
+/**
+ * Of the stack of our own: where it was, wherever its output has gone; else one for each output file, so that collections
+ * run beside each other.
+ */
+export function folderFor(
+  { earlier, is_ours }: Pick<Prepared, 'earlier' | 'is_ours'>,
+  { output, below }: { output: string; below: string },
+): string {
+  const before = is_ours ? earlier?.folder : null;
+  return before ?? path.join(below, `${path.parse(output).name}-${hashOf(output).slice(0, 8)}`);
+}
+
+/** A batch that runs in this folder's stack keeps its queue, wherever its output has gone. */
+export function queueFor(
+  { earlier, is_ours }: Pick<Prepared, 'earlier' | 'is_ours'>,
+  { output, store_root }: { output: string; store_root: string },
+): string {
+  const isHere = is_ours && earlier?.store_root === store_root;
+  return isHere ? earlier.task_queue : localQueue(output);
+}
+
+/** One queue for each output file: a worker of this command plays no other collection's rows against this one's servers. */
+const localQueue = (output: string): string => `collect-${hashOf(output).slice(0, 12)}`;
+
+const hashOf = (output: string): string =>
+  createHash('sha256').update(path.resolve(output)).digest('hex');

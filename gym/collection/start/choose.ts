@@ -1,0 +1,187 @@
+import { rm } from 'node:fs/promises';
+import path from 'node:path';
+import type { BatchHandle } from '../../../src/client/batch-client.js';
+import { describeError } from '../../../src/model/faults.js';
+import { textsOf } from '../../../src/platform/lines.js';
+import { loadFromCache } from '../../resume/load-from-cache.js';
+import type { GymRow } from '../../row.js';
+import { rolloutName } from '../../row.js';
+import { exists } from '../../config/search-roots.js';
+import type { Follower, FollowerOptions } from '../follow/follower.js';
+import { createFollower } from '../follow/follower.js';
+import type { Prepared } from './prepare.js';
+import { withResultFiles } from '../results/result-file.js';
+import type { Starting } from './start-batch.js';
+import { clearFiles, continueBatch, startNewBatch, writeMaterialized } from './start-batch.js';
+import type { CollectionState } from '../state.js';
+
+/** What is followed: a batch that runs, or (null) nothing but what is in the files. */
+export interface Chosen {
+  /** Rows of the batch, in its order. */
+  rows: GymRow[];
+  running: { state: CollectionState; batch: BatchHandle } | null;
+}
+
+export interface Choosing extends Omit<Starting, 'rows_sha256'> {
+  prepared: Prepared;
+  say: (text: string) => void;
+}
+
+/**
+ * Continues the batch that plays these rows where this deployment has it and it did not end by itself; else starts one
+ * of the rows that remain, by upstream's rules; else a fresh one. A batch that still writes for these files is never left behind.
+ */
+export async function chooseBatch(choosing: Choosing): Promise<Chosen> {
+  const { prepared, files } = choosing;
+  if (prepared.is_mended) await writeMaterialized(files.materialized, prepared.rows);
+  const native = await continuable(choosing);
+  if (native !== null) return await continueOwn(native, choosing);
+  await refuseToForget(choosing);
+  await refuseWhileRunning(choosing);
+  if (prepared.kind === 'resumed') {
+    const rows = await remaining(choosing);
+    return { rows, running: rows.length === 0 ? null : await startNew(rows, choosing) };
+  }
+  await clearFiles(prepared.rows, { files, state: prepared.earlier });
+  const rows = prepared.rows;
+  return { rows, running: rows.length === 0 ? null : await startNew(rows, choosing) };
+}
+
+const startNew = (rows: readonly GymRow[], choosing: Choosing) =>
+  startNewBatch(rows, { ...choosing, rows_sha256: choosing.prepared.rows_sha256 });
+
+/**
+ * The state of a batch of these very rows that this deployment's store has, or that runs and is still being planned.
+ * Of a store that was lost, the files say more than the samples: those would all be played again.
+ */
+async function continuable({
+  prepared: { kind, is_ours, earlier },
+  deployment,
+  client,
+  say,
+}: Choosing): Promise<CollectionState | null> {
+  if (kind !== 'resumed' || !is_ours || earlier === null) return null;
+  const { batch_id, store_root } = earlier;
+  if (store_root !== deployment.store_root) {
+    say(`Batch ${batch_id} of these files is in another store (${store_root}).`);
+    return null;
+  }
+  if ((await deployment.store.findRequest(batch_id)) !== null) return earlier;
+  if ((await client.status(batch_id)) === 'running') return earlier;
+  say(`Batch ${batch_id} of these files is not in the store: what remains is told by the files.`);
+  return null;
+}
+
+async function continueOwn(state: CollectionState, choosing: Choosing): Promise<Chosen> {
+  const { client, say, max_attempts } = choosing;
+  const { batch_id } = state;
+  const rows = rowsOf(state, choosing.prepared.rows);
+  const isOther = state.max_attempts !== max_attempts;
+  if ((await client.status(batch_id)) === 'running') {
+    say(`Batch ${batch_id} of these rows is running: its results are collected.`);
+    if (isOther) say(`It gives each row ${attemptsText(state.max_attempts)}, as it was started: ${max_attempts} count when it is over.`); // prettier-ignore
+    return { rows, running: { state, batch: await continueBatch(state, choosing) } };
+  }
+  // What ended after the last process that followed it did.
+  const { isWhole, nextAttempt } = await writeEnded({ state, rows }, choosing);
+  const left = await remaining(choosing);
+  if (left.length === 0) return { rows, running: null };
+  if (isWhole || isOther) {
+    // Rows that failed, or asked to be written nowhere: a batch of theirs is shorter than one that finds all others done.
+    // Of one that was cut and would go on with other attempts, what was in flight has had its own.
+    const again = isWhole ? left : left.map((row) => ({ ...row, attempt_index: nextAttempt(row) }));
+    const next = { rows: again, running: await startNew(again, choosing) };
+    await rm(state.samples_file, { force: true });
+    return next;
+  }
+  say(`Batch ${batch_id} of these rows goes on.`);
+  return { rows, running: { state, batch: await continueBatch(state, choosing) } };
+}
+
+const attemptsText = (count: number): string => (count === 1 ? '1 attempt' : `${count} attempts`);
+
+/** With how often each had failed before the batch. */
+function rowsOf(state: CollectionState, materialized: readonly GymRow[]): GymRow[] {
+  const known = new Map(materialized.map((row) => [rolloutName(row.key), row]));
+  return state.rows.map(([task, rollout, attempt_index]) => {
+    const row = known.get(rolloutName({ task, rollout }));
+    if (row === undefined) throw new Error(`row ${task}-${rollout} is not among the materialized inputs`); // prettier-ignore
+    return { ...row, attempt_index };
+  });
+}
+
+/** Returns whether every row of the batch has ended, and which attempt is each row's next. */
+async function writeEnded(
+  { state, rows }: { state: CollectionState; rows: readonly GymRow[] },
+  { files, deployment: { store }, say }: Choosing,
+): Promise<{ isWhole: boolean; nextAttempt: Follower['nextAttempt'] }> {
+  const { failures_from } = state;
+  return await withResultFiles({ files, failures_from }, async ({ main, failures }) => {
+    const onRouted: FollowerOptions['onRouted'] = () => undefined;
+    const options = { store, batch_id: state.batch_id, rows, main, failures, onRouted };
+    const { sweep, isWhole, nextAttempt } = createFollower(options);
+    try {
+      await sweep();
+    } catch (error) {
+      say(`Some results cannot be read yet: ${describeError(error)}`);
+      return { isWhole: false, nextAttempt };
+    }
+    return { isWhole: isWhole(), nextAttempt };
+  });
+}
+
+/** By upstream's rules, from its files; a torn line costs itself alone. */
+async function remaining({ prepared, files, max_attempts, say }: Choosing): Promise<GymRow[]> {
+  const { rows, summary, problems } = await loadFromCache({
+    rows: prepared.rows,
+    main: (await exists(files.main)) ? textsOf(files.main) : null,
+    failures: (await exists(files.failures)) ? textsOf(files.failures) : null,
+    max_attempts,
+  });
+  for (const problem of problems) say(problem);
+  say(summary);
+  return rows;
+}
+
+async function refuseWhileRunning({
+  prepared: { earlier },
+  request: { settings, config },
+  deployment,
+  client,
+  say,
+}: Choosing): Promise<void> {
+  if (earlier === null) return;
+  const { batch_id } = earlier;
+  if ((await client.status(batch_id)) !== 'running') return;
+  // In a stack of our own nobody plays it but this command's worker: what it has is removed, as upstream does.
+  if (settings.replace || deployment.folder !== null) {
+    say(`Cancelling batch ${batch_id}, which was played for ${config.output_jsonl_fpath}`);
+    await client.cancel(batch_id);
+    return;
+  }
+  throw new Error(
+    [
+      `Batch ${batch_id} still plays an earlier collection into ${config.output_jsonl_fpath}.`,
+      'Continue it with +resume_from_cache=true, or have it cancelled, and its results removed, with --replace.',
+    ].join('\n'),
+  );
+}
+
+/** Upstream removes the results then, which are all that it has; here a batch has them, and could go on. */
+async function refuseToForget({
+  prepared: { kind, earlier },
+  request: { config },
+  files,
+  deployment,
+}: Choosing): Promise<void> {
+  if (!config.resume_from_cache || kind !== 'fresh' || earlier === null) return;
+  if (earlier.store_root !== deployment.store_root || (await exists(files.materialized))) return;
+  const { batch_id } = earlier;
+  if ((await deployment.store.findRequest(batch_id)) === null) return;
+  throw new Error(
+    [
+      `${path.basename(files.materialized)} doesn't exist, and batch ${batch_id} of this collection is in the store: a fresh start would remove its results.`,
+      'Bring the file back to resume it, or collect without resume_from_cache to start anew.',
+    ].join('\n'),
+  );
+}

@@ -1,0 +1,186 @@
+import { createHash } from 'node:crypto';
+import { mkdir } from 'node:fs/promises';
+import path from 'node:path';
+import { stringify } from 'yaml';
+import type { ServerAddress } from '../../../src/client/batch-client.js';
+import { onLoopback } from '../../../src/client/batch-client.js';
+import { claimFolder } from '../../../src/dev/folder-claim.js';
+import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
+import type { PlannedServer } from '../../../src/dev/stack.js';
+import { planServer, startServerAndWorker } from '../../../src/dev/stack.js';
+import { createSupervisor } from '../../../src/dev/supervisor.js';
+import { findTemporalCli } from '../../../src/dev/temporal-cli.js';
+import { createFileStore } from '../../../src/trajectories/files/file-store.js';
+import type { TrajectoryStore } from '../../../src/trajectories/trajectory-store.js';
+import type { Config } from '../../../src/workers/config.js';
+import { loadConfig } from '../../../src/workers/config.js';
+import { connectionSettings } from '../../../src/workers/connection-settings.js';
+import { writeNewLines } from '../../new-file.js';
+
+/** What plays a collection: a Temporal server, workers, their store, and their environment of kind `gym_agent`. */
+export interface Deployment {
+  server: ServerAddress;
+  task_queue: string;
+  store: TrajectoryStore;
+  store_root: string;
+  inputs_dir: string;
+  /** Name of the environment. */
+  environment: string;
+  agents: AgentSettings;
+  /** null: where it is, nobody said. */
+  ui_url: string | null;
+  /** Of a stack that is there for this command alone; null: others use it. */
+  folder: string | null;
+  /** Ends what was started for it. */
+  close: () => Promise<void>;
+}
+
+type AgentSettings = Extract<Config['environments'][string], { kind: 'gym_agent' }>;
+
+/** Name of the environment of a stack of our own. */
+const ENVIRONMENT = 'nemo_gym';
+
+/** A deployment whose workers run somewhere. Throws what is wrong with its settings. */
+export async function openDeployment({
+  file,
+  environment,
+}: {
+  /** Its temporal.yaml. */
+  file: string;
+  /** null: its only one of kind `gym_agent`. */
+  environment: string | null;
+}): Promise<Deployment> {
+  const config = await loadConfig(file);
+  const { name, settings } = gymAgentOf(config, { file, environment });
+  return {
+    ...partsOf(config, { name, settings }),
+    server: connectionSettings(config),
+    ui_url: null,
+    folder: null,
+    close: () => Promise.resolve(),
+  };
+}
+
+function gymAgentOf(
+  { environments }: Config,
+  { file, environment }: { file: string; environment: string | null },
+): { name: string; settings: AgentSettings } {
+  const found = Object.entries(environments).flatMap(([name, settings]) =>
+    settings.kind === 'gym_agent' ? [{ name, settings }] : [],
+  );
+  const names = found.map(({ name }) => name).join(', ');
+  if (environment !== null) {
+    const named = found.find(({ name }) => name === environment);
+    if (named !== undefined) return named;
+    throw new Error(
+      `${file} has no environment ${JSON.stringify(environment)} of kind gym_agent; it has ${names === '' ? 'none of that kind' : names}`,
+    );
+  }
+  const [only, ...others] = found;
+  if (only === undefined) {
+    throw new Error(
+      `${file} has no environment of kind gym_agent: add one, such as\n  ${ENVIRONMENT}: { kind: gym_agent, head_server: http://127.0.0.1:11000 }`,
+    );
+  }
+  if (others.length === 0) return only;
+  throw new Error(
+    `${file} has several environments of kind gym_agent (${names}): choose one with --gym-environment NAME`,
+  );
+}
+
+function partsOf(
+  { temporal, store, inputs_dir }: Config,
+  { name, settings }: { name: string; settings: AgentSettings },
+): Pick<
+  Deployment,
+  'task_queue' | 'store' | 'store_root' | 'inputs_dir' | 'environment' | 'agents'
+> {
+  return {
+    task_queue: temporal.task_queue,
+    // Read once, journal by journal: nothing to keep.
+    store: createFileStore({ root: store.root, max_cached_bytes: 0 }),
+    store_root: store.root,
+    inputs_dir,
+    environment: name,
+    agents: settings,
+  };
+}
+
+export interface LocalOptions {
+  /** Of its database, its trajectories and its logs. */
+  folder: string;
+  /** URL of Gym's head server. */
+  head_server: string;
+  task_queue: string;
+  say: (line: string) => void;
+  /** Called once, when a part dies again and again. */
+  giveUp: (reason: Error) => void;
+}
+
+/** Of a stack of our own in this folder. */
+export const localStore = (folder: string): string => path.join(folder, 'trajectories');
+
+const FIRST_PORT = 20_000;
+const PAIRS = 5000;
+
+/**
+ * The folder's own, below those that systems give away by chance: collections that start in the same moment would else
+ * both find the first one free, and one would talk to the other's server. The Web UI stays where it was, too.
+ */
+export function portsFor(folder: string): { server: number; ui: number } {
+  const hash = createHash('sha256').update(folder).digest().readUInt32BE();
+  const server = FIRST_PORT + 2 * (hash % PAIRS);
+  return { server, ui: server + 1 };
+}
+
+/** A Temporal server with its Web UI and a worker, for this command alone: they end with it, however it ends. */
+export async function startLocalDeployment(options: LocalOptions): Promise<Deployment> {
+  const { folder, say, giveUp } = options;
+  const cli = await findTemporalCli({ env: process.env, projectRoot: PROJECT_ROOT, say });
+  const claim = await claimFolder(folder, say);
+  const supervisor = createSupervisor({ say, giveUp });
+  const close = async (): Promise<void> => {
+    await supervisor.stop();
+    await claim.release();
+  };
+  try {
+    const server = await planServer(folder, portsFor(folder));
+    const target = path.join(folder, 'collect.yaml');
+    await writeSettings(target, { ...options, server });
+    const config = await loadConfig(target);
+    await mkdir(config.inputs_dir, { recursive: true });
+    const found = gymAgentOf(config, { file: target, environment: ENVIRONMENT });
+    const place = { projectRoot: PROJECT_ROOT, folder, cliPath: cli.path, claim, supervisor };
+    await startServerAndWorker(place, { server, config: target });
+    return {
+      ...partsOf(config, found),
+      server: onLoopback(server),
+      ui_url: server.uiUrl,
+      folder,
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** Temporal.yaml of a stack of our own. */
+async function writeSettings(
+  target: string,
+  { folder, head_server, task_queue, server }: LocalOptions & { server: PlannedServer },
+): Promise<void> {
+  const { address, namespace } = server;
+  const settings = {
+    temporal: { profile: null, address, namespace, task_queue },
+    store: { kind: 'file', root: localStore(folder) },
+    inputs_dir: path.join(folder, 'inputs'),
+    generation: {},
+    environments: { [ENVIRONMENT]: { kind: 'gym_agent', head_server } },
+    worker: { roles: ['workflow', 'environment'] },
+  };
+  await writeNewLines(target, [
+    '# Written by each start of `temporal-rollout collect` without --config',
+    stringify(settings),
+  ]);
+}

@@ -1,0 +1,104 @@
+import { access, constants, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { describeError } from '../../../src/model/faults.js';
+import type { RolloutCollectionConfig } from '../../config/schemas.js';
+import type { Places } from '../../config/search-roots.js';
+import { resolveUnderRoots } from '../../config/search-roots.js';
+import type { CollectionFiles } from '../files.js';
+
+type PathFields = Pick<
+  RolloutCollectionConfig,
+  'input_jsonl_fpath' | 'output_jsonl_fpath' | 'prompt_config'
+>;
+
+/**
+ * Before anything is touched: could the files of a collection be written, and would none of them take the place of what it
+ * reads? Throws what is wrong, by field.
+ */
+export async function checkPaths({
+  config,
+  files,
+  places,
+}: {
+  config: PathFields;
+  files: CollectionFiles;
+  places: Places;
+}): Promise<void> {
+  const { output_jsonl_fpath: output, input_jsonl_fpath: input, prompt_config } = config;
+  const expected = 'output_jsonl_fpath: expected the path of a file to write';
+  if (output.trim() === '') throw new Error(`${expected}, got ''`);
+  if (await isFolder(files.main)) throw new Error(`${expected}, got '${output}', a folder`);
+  await mustBeWritable(path.dirname(files.main), {
+    field: 'output_jsonl_fpath',
+    got: output,
+  });
+  const read = { input_jsonl_fpath: input, prompt_config };
+  for (const [field, given] of Object.entries(read)) {
+    if (given === null) continue;
+    if (given.trim() === '') throw new Error(`${field}: expected the path of a file, got ''`);
+    const file = await resolveUnderRoots(given, places);
+    if (await isFolder(file)) {
+      throw new Error(`${field}: expected the path of a file, got '${given}', a folder`);
+    }
+    await refuseOverwriting({ field, given, file }, files);
+  }
+}
+
+/** Also by another name of the same file: a link to it, or with other capitals where these do not count. */
+async function refuseOverwriting(
+  { field, given, file }: { field: string; given: string; file: string },
+  files: CollectionFiles,
+): Promise<void> {
+  const identity = await identityOf(file);
+  for (const written of Object.values<string>({ ...files })) {
+    if (written !== file && (identity === null || identity !== (await identityOf(written)))) {
+      continue;
+    }
+    const what = written === files.main ? 'the results' : `'${path.basename(written)}'`;
+    throw new Error(
+      `${field}: expected a file that this collection does not write, got '${given}', which is where ${what} of this output_jsonl_fpath would be written: name another output file`,
+    );
+  }
+}
+
+/** null: there is no such file. */
+async function identityOf(file: string): Promise<string | null> {
+  const found = await stat(file, { bigint: true }).catch(() => null);
+  return found === null ? null : `${found.dev}:${found.ino}`;
+}
+
+const isFolder = (file: string): Promise<boolean> =>
+  stat(file).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+
+/** A folder that is not there yet is made later, below the nearest one that is. */
+export async function mustBeWritable(
+  folder: string,
+  { field, got, hint = '' }: { field: string; got: string; hint?: string },
+): Promise<void> {
+  let nearest = folder;
+  try {
+    while (!(await isThere(nearest))) nearest = path.dirname(nearest);
+    if (!(await isFolder(nearest))) throw new Error(`${nearest} is no folder`);
+    await access(nearest, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    throw new Error(
+      `${field}: expected a path whose folder can be written to, got '${got}' (${describeError(error)})${hint}`,
+      { cause: error },
+    );
+  }
+}
+
+/** Something that cannot be looked at is an error of its own. */
+async function isThere(file: string): Promise<boolean> {
+  try {
+    await stat(file);
+    return true;
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : null;
+    if (code === 'ENOENT' || code === 'ENOTDIR') return false;
+    throw error;
+  }
+}

@@ -1,0 +1,164 @@
+import { mkdir, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+import type { BatchClient, BatchHandle } from '../../../src/client/batch-client.js';
+import { describeError } from '../../../src/model/faults.js';
+import type { CollectionRequest } from '../request.js';
+import type { CollectionFiles } from '../files.js';
+import { exists } from '../../config/search-roots.js';
+import { materializedLine } from '../../rows/materialize.js';
+import type { GymRow } from '../../row.js';
+import { checkSize, inFlight, newBatchId, requestOf, writeSamples } from './batch-request.js';
+import type { Deployment } from './deployment.js';
+import type { CollectionState } from '../state.js';
+import { writeNewLines } from '../../new-file.js';
+import { writeState } from '../state.js';
+
+/** What a batch is started with. */
+export interface Starting {
+  request: CollectionRequest;
+  files: CollectionFiles;
+  deployment: Deployment;
+  client: BatchClient;
+  max_attempts: number;
+  /** Of the collection's rows. */
+  rows_sha256: string;
+}
+
+/** A fresh collection: what an earlier one left under these names goes. */
+export async function clearFiles(
+  rows: readonly GymRow[],
+  { files, state }: { files: CollectionFiles; state: CollectionState | null },
+): Promise<void> {
+  // The state first: a process that ends in the middle leaves nothing that could be continued.
+  for (const file of [files.state, files.main, files.failures, files.aggregate]) {
+    await rm(file, { force: true });
+  }
+  if (state !== null) await rm(state.samples_file, { force: true });
+  await writeMaterialized(files.materialized, rows);
+}
+
+export async function writeMaterialized(file: string, rows: readonly GymRow[]): Promise<void> {
+  await mkdir(path.dirname(file), { recursive: true });
+  await writeNewLines(file, materializedLines(rows));
+}
+
+function* materializedLines(rows: readonly GymRow[]): Generator<string> {
+  for (const row of rows) yield materializedLine(row);
+}
+
+/** A new batch of these rows. Its state is written before it starts: from then on it can be continued. */
+export async function startNewBatch(
+  rows: readonly GymRow[],
+  { request, files, deployment, client, max_attempts, rows_sha256 }: Starting,
+): Promise<{ state: CollectionState; batch: BatchHandle }> {
+  checkSize(rows.length);
+  const { settings, config } = request;
+  const { inputs_dir, environment, store_root, task_queue } = deployment;
+  const batch_id = await batchIdFor({ request, files, deployment });
+  const { run_timeout, rollout_timeout } = settings;
+  const samples_file = await writeSamples(rows, {
+    inputs_dir,
+    batch_id,
+    environment,
+    max_attempts,
+    run_timeout,
+  });
+  const state: CollectionState = {
+    schema_version: 1,
+    batch_id,
+    task_queue,
+    store_root,
+    folder: deployment.folder,
+    rows_sha256,
+    request: requestOf({
+      samples_file,
+      inputs_dir,
+      num_samples_in_parallel: config.num_samples_in_parallel,
+      rollout_timeout,
+      output: files.main,
+    }),
+    samples_file,
+    rows: rows.map(({ key, attempt_index }) => [key.task, key.rollout, attempt_index]),
+    max_attempts,
+    failures_from: await sizeOf(files.failures),
+  };
+  await writeState(files.state, state);
+  const batch = await client.start({
+    batchId: batch_id,
+    taskQueue: task_queue,
+    request: state.request,
+  });
+  return { state, batch };
+}
+
+/** The one that was asked for; the second batch of a collection that is resumed is named after it. */
+async function batchIdFor({
+  request: { settings, config },
+  files,
+  deployment: { store },
+}: Pick<Starting, 'request' | 'files' | 'deployment'>): Promise<string> {
+  const { batch_id } = settings;
+  if (batch_id === null) return newBatchId(files.main);
+  if ((await store.findRequest(batch_id)) === null) return batch_id;
+  if (config.resume_from_cache) return newBatchId(batch_id);
+  throw new Error(`batch ${batch_id} is there already: choose another --batch-id`);
+}
+
+const sizeOf = (file: string): Promise<number> =>
+  stat(file).then(
+    ({ size }) => size,
+    () => 0,
+  );
+
+/**
+ * The batch of a state, which runs or is started again under its id: what it was asked for ever, but for its width, and
+ * on the task queue that this deployment's workers serve.
+ */
+export async function continueBatch(
+  state: CollectionState,
+  {
+    request,
+    files,
+    client,
+    deployment,
+    say,
+  }: Pick<Starting, 'request' | 'files' | 'client' | 'deployment'> & {
+    say: (text: string) => void;
+  },
+): Promise<BatchHandle> {
+  const { batch_id } = state;
+  const { task_queue } = deployment;
+  await putSamples(state, deployment);
+  const isRunning = (await client.status(batch_id)) === 'running';
+  if (isRunning && state.task_queue !== task_queue) {
+    say(
+      `Batch ${batch_id} runs on task queue ${state.task_queue}, and workers here serve ${task_queue}: it waits for a worker of its own.`,
+    );
+  }
+  if (!isRunning) await writeState(files.state, { ...state, task_queue });
+  const batch = isRunning
+    ? client.attach(batch_id)
+    : await client.start({ batchId: batch_id, taskQueue: task_queue, request: state.request });
+  const wanted = inFlight(request.config.num_samples_in_parallel);
+  if (wanted !== state.request['max_in_flight']) {
+    // Needs a worker, and a batch that has not just ended; results do not wait for either.
+    client.setMaxInFlight(batch_id, wanted).catch((error: unknown) => {
+      const why = describeError(error);
+      say(`Batch ${batch_id} goes on as wide as it was, not ${wanted} rows at once: ${why}`);
+    });
+  }
+  return batch;
+}
+
+/** The batch reads its samples at each start; where they are gone, the store knows them. */
+async function putSamples(
+  { batch_id, samples_file }: CollectionState,
+  { store }: Pick<Deployment, 'store'>,
+): Promise<void> {
+  if ((await exists(samples_file)) || (await store.findRequest(batch_id)) === null) return;
+  const texts: string[] = [];
+  const count = await store.sampleCount(batch_id);
+  for (let row = 0; row < count; row++) texts.push(await store.readSampleText({ batch_id, row }));
+  await mkdir(path.dirname(samples_file), { recursive: true });
+  await writeNewLines(samples_file, texts);
+}

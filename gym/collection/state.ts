@@ -1,0 +1,40 @@
+import { readFile } from 'node:fs/promises';
+import { z } from 'zod';
+import { BatchId } from '../../src/model/batch-request.js';
+import { writeNewLines } from '../new-file.js';
+
+/** `<stem>_collection.json`: which batch plays a collection, and what it was asked. */
+export const CollectionState = z.strictObject({
+  schema_version: z.literal(1),
+  batch_id: BatchId,
+  task_queue: z.string(),
+  /** Of the batch; another store knows nothing of it. */
+  store_root: z.string(),
+  /** Of the stack that plays it and nothing else; null: a deployment. */
+  folder: z.string().nullable().default(null),
+  /** Of the collection's rows: of others this state says nothing. */
+  rows_sha256: z.string(),
+  /** As the batch was started with: it is started again with the same. */
+  request: z.record(z.string(), z.unknown()),
+  samples_file: z.string(),
+  /** The batch's rows, in order: task, rollout, and how often it had failed before. */
+  rows: z.array(z.tuple([z.int(), z.int(), z.int()])),
+  /** Of each row, within the batch. */
+  max_attempts: z.int().positive(),
+  /** Bytes of the failures file that are older than the batch. */
+  failures_from: z.int().nonnegative(),
+});
+export type CollectionState = z.infer<typeof CollectionState>;
+
+/** null: there is none, or none that can be read. */
+export async function readState(file: string): Promise<CollectionState | null> {
+  try {
+    return CollectionState.parse(JSON.parse(await readFile(file, 'utf8')));
+  } catch {
+    return null;
+  }
+}
+
+export async function writeState(file: string, state: CollectionState): Promise<void> {
+  await writeNewLines(file, [JSON.stringify(state)]);
+}

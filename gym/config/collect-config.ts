@@ -1,0 +1,166 @@
+import { readFile } from 'node:fs/promises';
+import type { z } from 'zod';
+import type { JsonObject } from '../../src/platform/json/lossless.js';
+import { isObject, numberOf } from '../../src/platform/json/lossless.js';
+import { assetConfig } from './assets.js';
+import {
+  E2ERolloutCollectionConfig,
+  RewardProfileConfig,
+  RolloutAggregationConfig,
+  RolloutCollectionConfig,
+} from './schemas.js';
+import type { Flags } from './flags.js';
+import {
+  AGGREGATE_FLAGS,
+  PROFILE_FLAGS,
+  quoted,
+  readCommandLine,
+  RUN_FLAGS,
+  withSearchDirs,
+} from './flags.js';
+import { loadGymConfig } from './global-config.js';
+import { EFFECTIVE_KEYS, hasNoEffect, isServer } from './known-keys.js';
+import { pickFields } from './pick-fields.js';
+import { reprOf } from '../../src/platform/python/repr.js';
+import type { Places } from './search-roots.js';
+import { resolveUnderRoots } from './search-roots.js';
+import { parseYaml } from './yaml-text.js';
+
+export interface CommandArguments extends Places {
+  /** What follows the command's name: overrides in Hydra's form, flags of `gym eval …`, and `own`. */
+  args: string[];
+  /** Options of the command itself, without dashes; each takes a value. `--config` may name temporal.yaml in any case. */
+  own?: string[];
+}
+
+export interface ParsedCommand<T> {
+  config: T;
+  /** Where the head server listens: `head_server`, else 127.0.0.1:11000. */
+  head_server: { host: string; port: number };
+  /** Gym's global configuration, whole. */
+  gym: JsonObject;
+  /** Where files are looked up, search directories included. */
+  places: Places;
+  /** The command's own options, as they were given. */
+  own: Partial<Record<string, string>>;
+  /** What to say before the work starts. */
+  notes: string[];
+}
+
+/** Fields of all of these commands: each takes the others' without effect. */
+const FIELDS = [
+  ...Object.keys(RolloutCollectionConfig.shape),
+  ...Object.keys(E2ERolloutCollectionConfig.shape),
+  ...Object.keys(RolloutAggregationConfig.shape),
+  ...Object.keys(RewardProfileConfig.shape),
+];
+
+/** `temporal-rollout collect`: the arguments of `ng_collect_rollouts` and of `gym eval run --no-serve`. Throws with everything that is wrong. */
+export const parseCollect = (
+  command: CommandArguments,
+): Promise<ParsedCommand<RolloutCollectionConfig>> =>
+  parseCommand(command, { flags: RUN_FLAGS, schema: RolloutCollectionConfig });
+
+/** `temporal-rollout collect-e2e`: those of `ng_e2e_collect_rollouts` and of `gym eval run`. */
+export const parseE2E = (
+  command: CommandArguments,
+): Promise<ParsedCommand<E2ERolloutCollectionConfig>> =>
+  parseCommand(command, { flags: RUN_FLAGS, schema: E2ERolloutCollectionConfig });
+
+/** `temporal-rollout aggregate`: those of `gym eval aggregate`. */
+export const parseAggregate = (
+  command: CommandArguments,
+): Promise<ParsedCommand<RolloutAggregationConfig>> =>
+  parseCommand(command, { flags: AGGREGATE_FLAGS, schema: RolloutAggregationConfig });
+
+/** `temporal-rollout profile`: those of `gym eval profile`. */
+export const parseProfile = (
+  command: CommandArguments,
+): Promise<ParsedCommand<RewardProfileConfig>> =>
+  parseCommand(command, { flags: PROFILE_FLAGS, schema: RewardProfileConfig });
+
+interface CommandKind<T extends z.ZodObject> {
+  flags: Flags;
+  schema: T;
+}
+
+async function parseCommand<T extends z.ZodObject>(
+  { args, cwd, env, own = [] }: CommandArguments,
+  { flags, schema }: CommandKind<T>,
+): Promise<ParsedCommand<z.output<T>>> {
+  const line = readCommandLine(args, { flags, own });
+  const places = { cwd, env: withSearchDirs(env, line.search_dirs) };
+  const { deployment, gym_configs } = await sortConfigs(line.configs, places);
+  const files = [...gym_configs];
+  for (const asset of line.assets) files.push(await assetConfig(asset, places));
+  const overrides = withConfigs(line.overrides, files);
+  const gym = await loadGymConfig({ args: overrides, ...places });
+  const { fields, notes } = pickFields(gym, { schema, siblings: FIELDS });
+  return {
+    config: fields,
+    head_server: headServerOf(gym.config),
+    gym: gym.config,
+    places,
+    own: deployment === null ? line.own : { ...line.own, config: deployment },
+    notes,
+  };
+}
+
+/** Files of `--config` and of named components come before those of `config_paths`, as upstream puts them. */
+function withConfigs(overrides: string[], files: string[]): string[] {
+  if (files.length === 0) return overrides;
+  const isPaths = /^\+{0,2}config_paths=\[(.*)\]$/s;
+  const listed = overrides.flatMap((override) => isPaths.exec(override)?.[1]?.split(',') ?? []);
+  const all = [...files.map(quoted), ...listed.filter((entry) => entry.trim() !== '')];
+  return [
+    `+config_paths=[${all.join(',')}]`,
+    ...overrides.filter((override) => !isPaths.test(override)),
+  ];
+}
+
+/** `--config` names a file of Gym's, as upstream has it, or temporal.yaml, as every command here: what is in it says which. */
+async function sortConfigs(
+  files: string[],
+  places: Places,
+): Promise<{ deployment: string | null; gym_configs: string[] }> {
+  const deployments: string[] = [];
+  const gym_configs: string[] = [];
+  for (const file of files) {
+    const isGym = await isGymConfig(await resolveUnderRoots(file, places));
+    (isGym ? gym_configs : deployments).push(file);
+  }
+  const [deployment = null, second] = deployments;
+  if (second !== undefined) {
+    throw new Error(`--config: expected one temporal.yaml, got ${deployments.join(' and ')}`);
+  }
+  return { deployment, gym_configs };
+}
+
+async function isGymConfig(file: string): Promise<boolean> {
+  const text = await readFile(file, 'utf8').catch(() => null);
+  if (text === null) return false;
+  const config = parseYaml(text, file);
+  if (!isObject(config) || 'environments' in config || 'generation' in config) return false;
+  const fields = Object.keys(E2ERolloutCollectionConfig.shape);
+  return Object.entries(config).some(
+    ([key, value]) =>
+      EFFECTIVE_KEYS.has(key) || fields.includes(key) || hasNoEffect(key) || isServer(value),
+  );
+}
+
+const DEFAULT_HEAD_SERVER_PORT = 11_000;
+
+function headServerOf(gym: JsonObject): { host: string; port: number } {
+  const given = gym['head_server'] ?? {};
+  if (!isObject(given)) {
+    throw new Error(`head_server: expected {host, port}, got ${reprOf(given)}`);
+  }
+  const host = given['host'] ?? gym['default_host'] ?? '127.0.0.1';
+  const port = given['port'] === undefined ? DEFAULT_HEAD_SERVER_PORT : numberOf(given['port']);
+  if (typeof host !== 'string')
+    throw new Error(`head_server.host: expected text, got ${reprOf(host)}`);
+  if (port === null || !Number.isInteger(port)) {
+    throw new Error(`head_server.port: expected an integer, got ${reprOf(given['port'] ?? null)}`);
+  }
+  return { host, port };
+}

@@ -1,0 +1,87 @@
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
+import { isObject } from '../../src/platform/json/lossless.js';
+import { reprOf } from '../../src/platform/python/repr.js';
+import { exists, resolveUnderRoots, searchRoots } from './search-roots.js';
+import type { Places } from './search-roots.js';
+import { parseYaml } from './yaml-text.js';
+
+export interface ConfigFile {
+  /** As it was named. */
+  entry: string;
+  config: JsonObject;
+}
+
+/** `env.yaml`, where secrets and the names of configurations are kept; `{}` where there is none. */
+export async function loadEnvFile(places: Places): Promise<JsonObject> {
+  const file = await resolveUnderRoots('env.yaml', places);
+  return (await exists(file)) ? await loadMapping(file) : {};
+}
+
+/** `config_paths`: a list of paths, or an error that says so. */
+export function configPathsOf(config: JsonObject): string[] {
+  const paths = config['config_paths'] ?? [];
+  if (Array.isArray(paths) && paths.every((entry) => typeof entry === 'string')) return paths;
+  throw new Error(
+    `'config_paths' must be a list of paths. Got: ${reprOf(paths)}.\n` +
+      "Pass it as '+config_paths=[<path>,<path>]'.",
+  );
+}
+
+/**
+ * The files and what they include by their own `config_paths`, in the order to merge them: each after what it pulled in, siblings as
+ * listed, so that a later one wins. A file that is named twice is loaded once, where it was named first.
+ */
+export async function loadConfigFiles(entries: string[], places: Places): Promise<ConfigFile[]> {
+  const known = new Set(entries);
+  const include = async (entry: string): Promise<ConfigFile & { includes: string[] }> => {
+    const config = await loadEntry(entry, places);
+    return { entry, config, includes: configPathsOf(config).filter((path) => !known.has(path)) };
+  };
+  // Breadth first decides who pulled a file in; depth first is the order of merging.
+  const loaded = new Map<string, ConfigFile & { includes: string[] }>();
+  let wave = [...known];
+  while (wave.length > 0) {
+    const next: string[] = [];
+    for (const entry of wave) {
+      const file = await include(entry);
+      file.includes = [...new Set(file.includes)];
+      for (const path of file.includes) known.add(path);
+      loaded.set(entry, file);
+      next.push(...file.includes);
+    }
+    wave = next;
+  }
+  const ordered: ConfigFile[] = [];
+  const visit = (entry: string): void => {
+    const file = loaded.get(entry);
+    if (file === undefined) return;
+    for (const included of file.includes) visit(included);
+    ordered.push({ entry, config: file.config });
+  };
+  for (const entry of new Set(entries)) visit(entry);
+  return ordered;
+}
+
+async function loadEntry(entry: string, places: Places): Promise<JsonObject> {
+  const file = await resolveUnderRoots(entry, places);
+  if (await exists(file)) return await loadMapping(file);
+  const searched = path.isAbsolute(entry)
+    ? [entry]
+    : searchRoots(places).map((root) => path.join(root, entry));
+  throw new Error(
+    `config_paths entry '${entry}' was not found. Looked in:\n` +
+      searched.map((place) => `  - ${place}\n`).join('') +
+      'Check the path is spelled correctly and is relative to your working directory or an extra root ' +
+      '(NEMO_GYM_EXTRA_ROOTS / --search-dir). Configs that come with Gym are found from its checkout, ' +
+      'or with its directory as an extra root.',
+  );
+}
+
+async function loadMapping(file: string): Promise<JsonObject> {
+  const config: Json = parseYaml(await readFile(file, 'utf8'), file);
+  if (config === null) return {};
+  if (isObject(config)) return config;
+  throw new Error(`'${file}': expected a mapping, got ${reprOf(config)}`);
+}

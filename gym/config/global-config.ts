@@ -1,0 +1,67 @@
+import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
+import { isObject } from '../../src/platform/json/lossless.js';
+import { configPathsOf, loadConfigFiles, loadEnvFile } from './config-files.js';
+import { applyDirectives, MISSING } from './inherit.js';
+import type { Unresolved } from './interpolation.js';
+import { referencedKeys, resolveInterpolations } from './interpolation.js';
+import { mergeConfigs, parseOverrides } from './overrides.js';
+import type { Places } from './search-roots.js';
+
+export interface GymConfig {
+  /** Everything merged, directives applied, interpolations resolved where they can be. */
+  config: JsonObject;
+  /** Top-level keys of the files. */
+  written: Set<string>;
+  /** Top-level keys that an interpolation refers to: variables, wherever they are given. */
+  referenced: Set<string>;
+  /** What must not be read from `config`; most of it concerns servers that run elsewhere. */
+  unresolved: Unresolved[];
+}
+
+/**
+ * Gym's global configuration from arguments in Hydra's form: the files of `config_paths` and what they include, over them `env.yaml`, over
+ * that the arguments. All values that are still `???` are one error.
+ */
+export async function loadGymConfig({
+  args,
+  ...places
+}: Places & { args: string[] }): Promise<GymConfig> {
+  const overrides = parseOverrides(args);
+  const env = await loadEnvFile(places);
+  const entries = configPathsOf(mergeConfigs(env, overrides));
+  const files = await loadConfigFiles(entries, places);
+  const written = [...files.map(({ config }) => config), env].reduce<JsonObject>(mergeConfigs, {});
+  const merged = mergeConfigs(written, overrides);
+  if (entries.length > 0) merged['config_paths'] = files.map(({ entry }) => entry);
+  const whole = applyDirectives(merged);
+  refuseMissing(whole);
+  const { config, unresolved } = resolveInterpolations(whole, places.env);
+  const referenced = referencedKeys(merged);
+  return { config, written: new Set(Object.keys(written)), referenced, unresolved };
+}
+
+function refuseMissing(config: JsonObject): void {
+  const missing = missingPaths(config, '');
+  if (missing.length === 0) return;
+  throw new Error(
+    `${missing.length} required config value(s) are unset (still '???') after merging:\n` +
+      `${missing.map((path) => `  - ${path}`).join('\n')}\n\n` +
+      'Provide each value via a CLI override, in env.yaml, or in a config you pass via config_paths.\n' +
+      'For example, on the command line:\n' +
+      missing
+        .slice(0, 3)
+        .map((path) => `  ++${path}=<value>`)
+        .join('\n'),
+  );
+}
+
+function missingPaths(value: Json, prefix: string): string[] {
+  if (value === MISSING) return [prefix];
+  if (Array.isArray(value)) {
+    return value.flatMap((item, index) => missingPaths(item, `${prefix}[${index}]`));
+  }
+  if (!isObject(value)) return [];
+  return Object.entries(value).flatMap(([key, item]) =>
+    missingPaths(item, prefix === '' ? key : `${prefix}.${key}`),
+  );
+}

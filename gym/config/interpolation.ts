@@ -1,0 +1,212 @@
+import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
+import { isObject } from '../../src/platform/json/lossless.js';
+import { MISSING } from './inherit.js';
+import { parseOverrideValue } from './override-value.js';
+import { strOf } from '../../src/platform/python/repr.js';
+
+/** An interpolation that cannot be resolved. The text in its place stays as it was written. */
+export interface Unresolved {
+  /** Where it stands, such as `policy_model.responses_api_models.vllm_model.base_url`. */
+  where: string;
+  what: string;
+}
+
+export interface Resolved {
+  config: JsonObject;
+  unresolved: Unresolved[];
+}
+
+type Env = Partial<Record<string, string>>;
+
+interface Scope {
+  root: JsonObject;
+  env: Env;
+  /** Keys being resolved: one that comes up again is a circle. */
+  open: string[];
+  /** The keys that lead to the mapping or list that the text stands in. */
+  parents: string[];
+}
+
+/**
+ * OmegaConf's interpolations: `${a.b}` and `${a.0}` from the root, `${.b}` and `${..b}` from where it stands,
+ * `${oc.env:NAME,default}`, `${oc.select:a.b,default}`, one inside another, `\${` for the text itself. A text that is one
+ * interpolation has the value's type, others its text.
+ */
+export function resolveInterpolations(config: JsonObject, env: Env): Resolved {
+  const unresolved: Unresolved[] = [];
+  const resolveIn = (value: Json, path: string[]): Json => {
+    if (typeof value === 'string') {
+      try {
+        return resolveText(value, {
+          root: config,
+          env,
+          open: [path.join('.')],
+          parents: path.slice(0, -1),
+        });
+      } catch (error) {
+        unresolved.push({ where: path.join('.'), what: (error as Error).message });
+        return value;
+      }
+    }
+    if (Array.isArray(value))
+      return value.map((item, index) => resolveIn(item, [...path, String(index)]));
+    if (!isObject(value)) return value;
+    const entries = Object.entries(value).map(
+      ([key, item]) => [key, resolveIn(item, [...path, key])] as const,
+    );
+    return Object.fromEntries(entries);
+  };
+  return { config: resolveIn(config, []) as JsonObject, unresolved };
+}
+
+/** The first parts of what a configuration's interpolations refer to: its variables. */
+export function referencedKeys(config: Json): Set<string> {
+  const keys = new Set<string>();
+  const texts = JSON.stringify(config);
+  for (const [, key = ''] of texts.matchAll(/\$\{([^${}.:,[\]]+)/g)) keys.add(key.trim());
+  return keys;
+}
+
+function resolveText(text: string, scope: Scope): Json {
+  const parts: Json[] = [];
+  let plain = '';
+  let at = 0;
+  while (at < text.length) {
+    if (text.startsWith('\\${', at)) {
+      plain += '${';
+      at += 3;
+    } else if (text.startsWith('${', at)) {
+      const end = closingBrace(text, at);
+      if (plain !== '') parts.push(plain);
+      plain = '';
+      parts.push(resolveOne(text.slice(at + 2, end), scope));
+      at = end + 1;
+    } else {
+      plain += text.charAt(at);
+      at += 1;
+    }
+  }
+  if (parts.length === 1 && plain === '') return parts[0] ?? null;
+  return parts.map(strOf).join('') + plain;
+}
+
+function closingBrace(text: string, start: number): number {
+  let depth = 0;
+  for (let at = start + 1; at < text.length; at++) {
+    if (text.charAt(at) === '{') depth += 1;
+    if (text.charAt(at) === '}') depth -= 1;
+    if (depth === 0) return at;
+  }
+  throw new Error(`'${text}' lacks the } of an interpolation`);
+}
+
+function resolveOne(inner: string, scope: Scope): Json {
+  const [, resolver, rest = ''] = /^\s*([\w.]+)\s*:(.*)$/s.exec(inner) ?? [];
+  if (resolver === 'oc.env') return environment(rest, scope);
+  if (resolver === 'oc.select') return select(rest, scope);
+  if (resolver !== undefined) {
+    throw new Error(
+      `\${${resolver}:…} is not supported: supported are \${key}, \${oc.env:NAME,default}, \${oc.select:key,default}, and inherit_from and copy as whole values`,
+    );
+  }
+  const key = strOf(resolveText(inner, scope)).trim();
+  const value = referenced(key, scope);
+  if (value === undefined) throw notSet(key, scope);
+  return value;
+}
+
+/** Undefined: nothing is there, or what is there is not given yet. */
+function referenced(key: string, scope: Scope): Json | undefined {
+  const path = absolutePath(key, scope);
+  const name = path.join('.');
+  if (scope.open.includes(name)) {
+    throw new Error(`'${name}' refers to itself: ${[...scope.open, name].join(' → ')}`);
+  }
+  const value = valueAt(path, { ...scope, open: [...scope.open, name] });
+  return value === MISSING ? undefined : value;
+}
+
+/** Upstream's words. */
+function notSet(key: string, { open }: Scope): Error {
+  return new Error(
+    `Config value '${open[0] ?? ''}' references '${key}', which is not set after merging.\n\n` +
+      'Provide it via a CLI override, in env.yaml, or in a config you pass via config_paths.\n' +
+      `For example, on the command line:\n  ++${key}=<value>`,
+  );
+}
+
+function absolutePath(key: string, { parents }: Scope): string[] {
+  const [, dots = '', rest = ''] = /^(\.*)(.*)$/s.exec(key) ?? [];
+  const parts = rest
+    .replace(/\[([^\]]*)\]/g, '.$1')
+    .split('.')
+    .filter((part) => part !== '');
+  if (dots === '') return parts;
+  return [...parents.slice(0, parents.length - (dots.length - 1)), ...parts];
+}
+
+/** On the way down, values that are interpolations themselves are followed. */
+function valueAt(path: string[], scope: Scope): Json | undefined {
+  let value: Json | undefined = scope.root;
+  for (const [index, key] of path.entries()) {
+    if (Array.isArray(value)) value = value[Number(key)];
+    else if (isObject(value)) value = Object.hasOwn(value, key) ? value[key] : undefined;
+    else return undefined;
+    if (typeof value === 'string') {
+      value = resolveText(value, { ...scope, parents: path.slice(0, index) });
+    }
+  }
+  return resolveWithin(value, { ...scope, parents: path });
+}
+
+/** A mapping that is referred to comes with its own interpolations resolved. */
+function resolveWithin(value: Json | undefined, scope: Scope): Json | undefined {
+  if (Array.isArray(value)) {
+    return value.map((item, index) => within(item, { scope, key: String(index) }));
+  }
+  if (!isObject(value)) return value;
+  const entries = Object.entries(value).map(
+    ([key, item]) => [key, within(item, { scope, key })] as const,
+  );
+  return Object.fromEntries(entries);
+}
+
+function within(item: Json, { scope, key }: { scope: Scope; key: string }): Json {
+  if (typeof item === 'string') return resolveText(item, scope);
+  return resolveWithin(item, { ...scope, parents: [...scope.parents, key] }) ?? null;
+}
+
+/** Its value is text, and so is its default, as Python writes it (`false` becomes `False`); only a default of `null` is null. */
+function environment(args: string, scope: Scope): Json {
+  const [key, fallback] = splitArguments(args);
+  const name = strOf(argument(key, scope));
+  const value = scope.env[name];
+  if (value !== undefined) return value;
+  if (fallback === undefined) throw new Error(`Environment variable '${name}' not found`);
+  const given = argument(fallback, scope);
+  return given === null ? null : strOf(given);
+}
+
+/** The value under a key, else the default, else null. */
+function select(args: string, scope: Scope): Json {
+  const [key, fallback] = splitArguments(args);
+  const value = referenced(strOf(argument(key, scope)), scope);
+  if (value !== undefined) return value;
+  return fallback === undefined ? null : argument(fallback, scope);
+}
+
+function splitArguments(args: string): [first: string, second: string | undefined] {
+  const comma = args.indexOf(',');
+  return comma < 0 ? [args, undefined] : [args.slice(0, comma), args.slice(comma + 1)];
+}
+
+/** Numbers, booleans, null and quoted text are read as such; what the grammar does not know is text. */
+function argument(text: string, scope: Scope): Json {
+  const trimmed = text.trim();
+  if (trimmed.includes('${')) return resolveText(trimmed, scope);
+  try {
+    return parseOverrideValue(trimmed);
+  } catch {
+    return trimmed;
+  }
+}

@@ -1,0 +1,200 @@
+import { LosslessNumber } from 'lossless-json';
+import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
+import { floatText } from '../../src/platform/python/numbers.js';
+import { nameProblem } from '../../src/model/untrusted.js';
+
+/**
+ * A value of Hydra's override grammar: `4`, `1e-3`, `true`, `null`, text with or without quotes, `[a, b]`, `{a: 2, _default: 1}`,
+ * and interpolations (`${a.b}`), which stay text until the configuration is whole. Throws with what is wrong; characters that
+ * Hydra's lexer refuses although they mean nothing (`é`, `~`) are text.
+ */
+export function parseOverrideValue(text: string): Json {
+  const reader: Reader = { text, at: 0 };
+  const value = readElement(reader, '');
+  const rest = text.charAt(reader.at);
+  if (rest === ',') {
+    throw new Error(
+      `${text} is ambiguous: for a list write [${text}], for text with a comma quote it`,
+    );
+  }
+  if (rest !== '') throw new Error(`unexpected ${rest} in ${text}: quote the value`);
+  return value;
+}
+
+interface Reader {
+  text: string;
+  at: number;
+}
+
+const BLANK = /[ \t]/;
+
+function skipBlanks(reader: Reader): void {
+  while (BLANK.test(reader.text.charAt(reader.at))) reader.at += 1;
+}
+
+/** `ends`: what ends an unquoted text here, beside a comma. */
+function readElement(reader: Reader, ends: string): Json {
+  skipBlanks(reader);
+  const first = reader.text.charAt(reader.at);
+  if (first === '[') return readList(reader);
+  if (first === '{') return readObject(reader);
+  if (first === '"' || first === "'") return readQuoted(reader, first);
+  return readUnquoted(reader, ends);
+}
+
+function readList(reader: Reader): Json[] {
+  const items: Json[] = [];
+  reader.at += 1;
+  skipBlanks(reader);
+  if (takes(reader, ']')) return items;
+  for (;;) {
+    items.push(readElement(reader, ']'));
+    if (takes(reader, ']')) return items;
+    expect(reader, ',');
+  }
+}
+
+function readObject(reader: Reader): JsonObject {
+  const object: JsonObject = {};
+  reader.at += 1;
+  skipBlanks(reader);
+  if (takes(reader, '}')) return object;
+  for (;;) {
+    const key = readElement(reader, ':');
+    expect(reader, ':');
+    const name = keyText(key);
+    const problem = nameProblem(name);
+    if (problem !== null) throw new Error(`${reader.text}: ${problem}`);
+    object[name] = readElement(reader, '}');
+    if (takes(reader, '}')) return object;
+    expect(reader, ',');
+  }
+}
+
+/** Keys that look like numbers or booleans are text in what is sent. */
+function keyText(key: Json): string {
+  if (key instanceof LosslessNumber) return key.value;
+  return typeof key === 'string' ? key : JSON.stringify(key);
+}
+
+function takes(reader: Reader, character: string): boolean {
+  skipBlanks(reader);
+  if (reader.text.charAt(reader.at) !== character) return false;
+  reader.at += 1;
+  return true;
+}
+
+function expect(reader: Reader, character: string): void {
+  if (takes(reader, character)) return;
+  const got = reader.text.charAt(reader.at) || 'the end';
+  throw new Error(`expected ${character} in ${reader.text}, got ${got}`);
+}
+
+/** Backslashes count only before the quote: `\'` is a quote, `\\'` a backslash and the end. */
+function readQuoted(reader: Reader, mark: string): string {
+  let value = '';
+  reader.at += 1;
+  for (;;) {
+    const character = reader.text.charAt(reader.at);
+    if (character === '') throw new Error(`${reader.text} lacks its closing ${mark}`);
+    if (character === '\\') {
+      const [run = ''] = /^\\+/.exec(reader.text.slice(reader.at)) ?? [];
+      const after = reader.text.charAt(reader.at + run.length);
+      const isEscape = after === mark;
+      value += isEscape ? '\\'.repeat(Math.floor(run.length / 2)) : run;
+      reader.at += run.length;
+      if (isEscape && run.length % 2 === 1) {
+        value += mark;
+        reader.at += 1;
+      }
+      continue;
+    }
+    reader.at += 1;
+    if (character === mark) {
+      skipBlanks(reader);
+      return value;
+    }
+    value += character;
+  }
+}
+
+const ESCAPABLE = '\\()[]{}:=, \t';
+
+function readUnquoted(reader: Reader, ends: string): Json {
+  let raw = '';
+  let value = '';
+  for (;;) {
+    const character = reader.text.charAt(reader.at);
+    if (character === '' || character === ',' || (ends !== '' && ends.includes(character))) break;
+    if (character === '\\' && isEscapable(reader.text.charAt(reader.at + 1))) {
+      value += reader.text.charAt(reader.at + 1);
+      // Escaped characters are never blanks to trim, nor part of a number.
+      raw += '\0';
+      reader.at += 2;
+      continue;
+    }
+    if (character === '$' && reader.text.charAt(reader.at + 1) === '{') {
+      const interpolation = readInterpolation(reader);
+      value += interpolation;
+      raw += '\0'.repeat(interpolation.length);
+      continue;
+    }
+    refuseStructure(reader, { character, before: value });
+    raw += character;
+    value += character;
+    reader.at += 1;
+  }
+  const start = raw.length - raw.trimStart().length;
+  const end = raw.trimEnd().length;
+  if (end === 0 && ends !== '') throw new Error(`a value is missing in ${reader.text}`);
+  const known = typed(raw.slice(start, end));
+  return known === undefined ? value.slice(start, Math.max(start, end)) : known;
+}
+
+const isEscapable = (character: string): boolean =>
+  character !== '' && ESCAPABLE.includes(character);
+
+function refuseStructure(
+  { text }: Reader,
+  { character, before }: { character: string; before: string },
+): void {
+  if (character === '(') {
+    throw new Error(
+      `${before.trim()}(…) in ${text} is a function of Hydra's, which is not supported: write the value, or quote it`,
+    );
+  }
+  if (')[]{}="\''.includes(character)) {
+    throw new Error(`unexpected ${character} in ${text}: quote the value`);
+  }
+}
+
+/** With its braces, nested ones and all. */
+function readInterpolation(reader: Reader): string {
+  const start = reader.at;
+  let depth = 0;
+  do {
+    const character = reader.text.charAt(reader.at);
+    if (character === '') throw new Error(`${reader.text} lacks the } of an interpolation`);
+    if (character === '{') depth += 1;
+    if (character === '}') depth -= 1;
+    reader.at += 1;
+  } while (depth > 0 || reader.at === start + 1);
+  return reader.text.slice(start, reader.at);
+}
+
+/** Undefined: it is text. */
+function typed(raw: string): Json | undefined {
+  if (/^null$/i.test(raw)) return null;
+  if (/^true$/i.test(raw)) return true;
+  if (/^false$/i.test(raw)) return false;
+  const bare = raw.replaceAll('_', '');
+  if (/^[+-]?(?:0|[1-9](?:_?\d)*)$/.test(raw))
+    return new LosslessNumber(BigInt(bare.replace('+', '')).toString());
+  if (/^[+-]?(?:inf|nan)$/i.test(raw)) {
+    throw new Error(`${raw} is no JSON, which the row is sent as`);
+  }
+  const isFloat =
+    /^[+-]?(?:\d(?:_?\d)*(?:\.(?:\d(?:_?\d)*)?)?|\.\d(?:_?\d)*)(?:e[+-]?\d(?:_?\d)*)?$/i.test(raw);
+  const isWhole = /^[+-]?[\d_]+$/.test(raw);
+  return isFloat && !isWhole ? new LosslessNumber(floatText(Number(bare))) : undefined;
+}

@@ -1,0 +1,89 @@
+import type { z } from 'zod';
+import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
+import { problemsOf } from '../../src/model/problems.js';
+import type { GymConfig } from './global-config.js';
+import { EFFECTIVE_KEYS, hasNoEffect, isServer } from './known-keys.js';
+import { didYouMean, isTypingMistake } from './nearest.js';
+
+export interface Picked<T> {
+  fields: T;
+  /** What to say once: keys that are accepted and do nothing here. */
+  notes: string[];
+}
+
+interface Picking<T extends z.ZodObject> {
+  schema: T;
+  /** Fields of the sibling commands: no mistake, but without effect. */
+  siblings?: string[];
+}
+
+/**
+ * A command's own fields out of the global configuration. A key that nothing knows is an error that names it and the nearest field;
+ * one that a configuration file has is
+ * taken for a variable, unless it is a field with one letter wrong.
+ */
+export function pickFields<T extends z.ZodObject>(
+  gym: GymConfig,
+  { schema, siblings = [] }: Picking<T>,
+): Picked<z.output<T>> {
+  const fields = Object.keys(schema.shape);
+  const own: JsonObject = {};
+  const idle: string[] = [];
+  const unknown: string[] = [];
+  for (const [key, value] of Object.entries(withoutAliases(gym.config))) {
+    if (fields.includes(key)) own[key] = value;
+    else if (isServer(value) || EFFECTIVE_KEYS.has(key)) continue;
+    else if (hasNoEffect(key) || siblings.includes(key)) idle.push(key);
+    else if (!isVariable(key, { gym, fields })) {
+      unknown.push(`${key}: unknown field${didYouMean(key, fields)}`);
+    }
+  }
+  if (unknown.length > 0) throw new Error(`invalid configuration: ${unknown.join('; ')}`);
+  refuseUnresolved(gym, Object.keys(own));
+  const notes = idle.length === 0 ? [] : [`without effect here: ${idle.join(', ')}`];
+  if ('upload_rollouts_to_wandb' in gym.config) {
+    notes.push('upload_rollouts_to_wandb is deprecated; use upload_rollouts');
+  }
+  const parsed = schema.safeParse(own);
+  if (!parsed.success) throw invalid(parsed.error, own);
+  if ('upload_rollouts' in own && parsed.data['upload_rollouts'] === true) {
+    notes.push('upload_rollouts: nothing is uploaded; the files are the result');
+  }
+  return { fields: parsed.data, notes };
+}
+
+/** An explicit `upload_rollouts` wins over its old name. */
+function withoutAliases({ upload_rollouts_to_wandb, ...config }: JsonObject): JsonObject {
+  if (upload_rollouts_to_wandb === undefined || config['upload_rollouts'] !== undefined)
+    return config;
+  return { ...config, upload_rollouts: upload_rollouts_to_wandb };
+}
+
+function isVariable(key: string, { gym, fields }: { gym: GymConfig; fields: string[] }): boolean {
+  return gym.referenced.has(key) || (gym.written.has(key) && !isTypingMistake(key, fields));
+}
+
+function refuseUnresolved(gym: GymConfig, keys: string[]): void {
+  const needed = gym.unresolved.filter(({ where }) => keys.includes(where.split('.')[0] ?? ''));
+  if (needed.length > 0) throw new Error(needed.map(({ what }) => what).join('\n'));
+}
+
+/** In upstream's words: what is missing and how to give it, then what is wrong. */
+function invalid(error: z.ZodError, given: Record<string, Json>): Error {
+  const problems = problemsOf(error, given);
+  const isMissing = ({ where }: { where: string }): boolean =>
+    !where.includes('.') && given[where] === undefined;
+  const missing = problems.filter(isMissing).map(({ where }) => where);
+  const wrong = problems
+    .filter((problem) => !isMissing(problem))
+    .map(({ where, what }) => `${where} (${what})`);
+  const parts: string[] = [];
+  if (missing.length > 0) {
+    parts.push(
+      `missing required configuration: ${missing.join(', ')}. ` +
+        `Provide each via its flag (see --help) or as a +${missing[0] ?? ''}=<value> override.`,
+    );
+  }
+  if (wrong.length > 0) parts.push(`invalid configuration: ${wrong.join('; ')}.`);
+  return new Error(parts.join(' '));
+}

@@ -1,0 +1,153 @@
+import { isLosslessNumber } from 'lossless-json';
+import { z } from 'zod';
+import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
+import { isObject, jsonNumber } from '../../src/platform/json/lossless.js';
+import { reprOf } from '../../src/platform/python/repr.js';
+
+/**
+ * The configurations of NeMo Gym's collection commands, with its names, defaults and error texts. Their input is parsed JSON whose
+ * numbers keep their text (`temperature: 1.0` is sent as `1.0`), so numbers and booleans are read here as pydantic reads them.
+ */
+
+/** `4`, `4.0` and `"4"`. */
+export const Whole = z.unknown().transform((value, context) => {
+  const text = isLosslessNumber(value) ? value.value : value;
+  const number = typeof text === 'string' && text.trim() !== '' ? Number(text) : text;
+  if (typeof number === 'number' && Number.isSafeInteger(number)) return number;
+  context.addIssue({ code: 'custom', message: `expected an integer, got ${shown(value)}` });
+  return z.NEVER;
+});
+
+const BOOLEANS: Partial<Record<string, boolean>> = {
+  ...Object.fromEntries(['true', 't', 'yes', 'y', 'on', '1'].map((text) => [text, true])),
+  ...Object.fromEntries(['false', 'f', 'no', 'n', 'off', '0'].map((text) => [text, false])),
+};
+
+const Flag = z.unknown().transform((value, context) => {
+  const text = isLosslessNumber(value) ? value.value : String(value).toLowerCase();
+  const flag = typeof value === 'object' && !isLosslessNumber(value) ? undefined : BOOLEANS[text];
+  if (flag !== undefined) return flag;
+  context.addIssue({ code: 'custom', message: `expected true or false, got ${shown(value)}` });
+  return z.NEVER;
+});
+
+export const Text = z.string({ error: ({ input }) => `expected text, got ${shown(input)}` });
+
+const Params = z.custom<JsonObject>((value) => isObject(value as Json), {
+  error: ({ input }) => `expected an object, got ${shown(input)}`,
+});
+
+function shown(value: unknown): string {
+  return value === undefined ? 'nothing' : reprOf(value as Json);
+}
+
+const optional = <T extends z.ZodType>(schema: T) =>
+  z.preprocess((value) => value ?? null, schema.nullable());
+const defaulted = <T extends z.ZodType>(schema: T, value: z.output<T>) =>
+  z.preprocess((given) => (given === undefined ? jsonOfDefault(value) : given), schema);
+
+/** A missing field is null. */
+function orNull<T>(read: (value: unknown, context: z.core.$RefinementCtx) => T) {
+  return z.preprocess((value) => value ?? null, z.unknown().transform(read));
+}
+
+const jsonOfDefault = (value: unknown): unknown =>
+  typeof value === 'number' ? jsonNumber(value) : value;
+
+const NumRepeats = orNull((value, context): number | Record<string, number> => {
+  if (value === null) return 1;
+  const isDict = isObject(value as Json);
+  const parsed = isDict ? z.record(z.string(), Whole).safeParse(value) : Whole.safeParse(value);
+  const fail = (message: string) => {
+    context.addIssue({ code: 'custom', message });
+    return z.NEVER;
+  };
+  if (!parsed.success) {
+    return fail(`expected an integer or {agent: integer, _default: integer}, got ${shown(value)}`);
+  }
+  const repeats = parsed.data;
+  if (typeof repeats === 'number') {
+    return repeats < 1 ? fail(`num_repeats must be >= 1, got ${repeats}`) : repeats;
+  }
+  const bad = Object.entries(repeats).filter(([, count]) => count < 1);
+  if (bad.length === 0) return repeats;
+  const named = Object.fromEntries(bad.map(([agent, count]) => [agent, jsonNumber(count)]));
+  return fail(`num_repeats dict values must be >= 1, got ${reprOf(named)}`);
+});
+
+const Driver = orNull((value, context) => {
+  if (value === null) return null;
+  const message =
+    `a driver is Python code that Gym loads (${shown(value)}); ` +
+    'temporal-rollout collects by itself and cannot run it. Leave it out, or collect with `gym eval run`';
+  context.addIssue({ code: 'custom', message });
+  return z.NEVER;
+});
+
+const notNegative = (number: number): boolean => number >= 0;
+const NOT_NEGATIVE = 'expected 0 or more';
+
+/** Descriptions are what `--help` says of a field. */
+const SHARED = {
+  output_jsonl_fpath: Text.describe('the results; the other files are named after it'),
+  num_samples_in_parallel: optional(Whole.refine(notNegative, NOT_NEGATIVE)).describe(
+    '/run calls at once; null and 0: unlimited',
+  ),
+  responses_create_params: defaulted(Params, {}).describe(
+    "laid over each row's, field by field: +responses_create_params.temperature=0.6; a nested object replaces the row's whole",
+  ),
+  disable_aggregation: defaulted(Flag, false).describe('no aggregate metrics, as of a shard'),
+  rollout_collection_driver: Driver.describe('refused: Python that only Gym can run'),
+  upload_rollouts: defaulted(Flag, true).describe('accepted; nothing is uploaded'),
+};
+
+export const RolloutCollectionConfig = z.strictObject({
+  ...SHARED,
+  agent_name: optional(Text).describe('for rows without agent_ref'),
+  input_jsonl_fpath: Text.describe('the rows, one JSON object a line'),
+  limit: optional(Whole.refine(notNegative, NOT_NEGATIVE)).describe(
+    'the first lines only; null and 0: all',
+  ),
+  num_repeats: NumRepeats.describe('rollouts of each row, or by agent: {a: 32, _default: 1}'),
+  num_repeats_add_seed: defaulted(Flag, false).describe(
+    'repeat r is generated with seed r, by metadata.extra_body',
+  ),
+  resume_from_cache: defaulted(Flag, false).describe(
+    'goes on with a collection: what has a result is not played again',
+  ),
+  prompt_config: optional(Text).describe("a prompt's YAML file, for rows without an input"),
+  skills: optional(z.strictObject({ path: Text })).describe(
+    'a directory of skills, whose reference each row and result carries: +skills.path=DIR',
+  ),
+});
+export type RolloutCollectionConfig = z.infer<typeof RolloutCollectionConfig>;
+
+/** A collection of what the configuration's agents have as data sets of a split. */
+export const E2ERolloutCollectionConfig = z.strictObject({
+  ...RolloutCollectionConfig.omit({ input_jsonl_fpath: true }).shape,
+  split: z
+    .enum(['train', 'validation', 'benchmark'], {
+      error: ({ input }) => `expected train, validation or benchmark, got ${shown(input)}`,
+    })
+    .describe('whose data sets: train, validation or benchmark'),
+  reuse_existing_data_preparation: defaulted(Flag, false).describe(
+    'takes the prepared rows that are there',
+  ),
+});
+export type E2ERolloutCollectionConfig = z.infer<typeof E2ERolloutCollectionConfig>;
+
+export const RolloutAggregationConfig = z.strictObject({
+  input_glob: Text.describe('patterns of shard files, separated by commas'),
+  output_jsonl_fpath: Text.describe('the merged results; the metrics file is named after it'),
+  merge_shards: defaulted(Flag, true).describe('writes the merged results'),
+});
+export type RolloutAggregationConfig = z.infer<typeof RolloutAggregationConfig>;
+
+export const RewardProfileConfig = z.strictObject({
+  materialized_inputs_jsonl_fpath: Text.describe("a collection's materialised inputs"),
+  rollouts_jsonl_fpath: Text.describe('its results'),
+  allow_partial_rollouts: defaulted(Flag, false).describe(
+    'leaves out input rows without a result, which are an error otherwise',
+  ),
+});
+export type RewardProfileConfig = z.infer<typeof RewardProfileConfig>;

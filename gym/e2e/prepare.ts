@@ -1,0 +1,125 @@
+import path from 'node:path';
+import { Duration } from '../../src/model/durations.js';
+import { toMs } from '../../src/model/workflow-safe/durations.js';
+import type { JsonObject } from '../../src/platform/json/lossless.js';
+import type { ParsedCommand } from '../config/collect-config.js';
+import type { E2ERolloutCollectionConfig, RolloutCollectionConfig } from '../config/schemas.js';
+import type { Places } from '../config/search-roots.js';
+import { exists } from '../config/search-roots.js';
+import type { Dataset } from './datasets.js';
+import { datasetsOf } from './datasets.js';
+import { prepareData } from './prepare-data.js';
+import { startServers } from './serve.js';
+import { allAnswer, describeServers, lookAtServers } from './servers.js';
+
+/** Options of ours, beside upstream's arguments. */
+export const E2E_OPTIONS = ['serve-command', 'serve-timeout'];
+
+/** vLLM takes minutes to load a large model. */
+const SERVE_TIMEOUT = '30m';
+
+export interface PreparedE2E {
+  /** Of the collection to run. */
+  config: RolloutCollectionConfig;
+  /** Ends the servers that were started; nothing where none were. */
+  stop: () => Promise<void>;
+}
+
+/** Everything before the collection: the split's rows in one file, and servers that answer. What was started is stopped when it throws. */
+export async function prepareE2E(
+  { config, head_server, places, gym, own }: ParsedCommand<E2ERolloutCollectionConfig>,
+  context: { signal: AbortSignal; say: (text: string) => void },
+): Promise<PreparedE2E> {
+  const timeout = Duration.safeParse(own['serve-timeout'] ?? SERVE_TIMEOUT);
+  if (!timeout.success) {
+    throw new Error(`--serve-timeout: ${timeout.error.issues[0]?.message ?? ''}`);
+  }
+  const { split, reuse_existing_data_preparation: reuse, ...collection } = config;
+  // Beside the results, in a folder of their name, as upstream has it.
+  const output = path.parse(path.resolve(places.cwd, config.output_jsonl_fpath));
+  const folder = path.join(output.dir, output.name);
+  const file = path.join(folder, 'preprocessed_datasets', `${split}.jsonl`);
+  const datasets = datasetsOf(gym, split);
+  await dataOf({ file, datasets, reuse }, { ...places, ...context });
+  const stop = await serversFor({
+    ...places,
+    ...context,
+    head_server: `http://${head_server.host}:${head_server.port}`,
+    agents: [...new Set(datasets.map(({ agent }) => agent))],
+    command: own['serve-command'] ?? null,
+    log_file: path.join(folder, 'servers.log'),
+    timeout_ms: toMs(timeout.data),
+    gym,
+  });
+  return { config: { ...collection, input_jsonl_fpath: file }, stop };
+}
+
+interface Data {
+  file: string;
+  datasets: Dataset[];
+  reuse: E2ERolloutCollectionConfig['reuse_existing_data_preparation'];
+}
+
+async function dataOf(
+  { file, datasets, reuse }: Data,
+  context: Places & { say: (text: string) => void; signal: AbortSignal },
+): Promise<void> {
+  const { say } = context;
+  if (reuse && (await exists(file))) {
+    say(
+      `Skipping data preparation since \`reuse_existing_data_preparation=true\` and the final input jsonl fpath \`${file}\` already exists`,
+    );
+    return;
+  }
+  if (reuse) {
+    say(
+      `Even though the \`reuse_existing_data_preparation=true\` flag was set, we will still do data preparation since the final input jsonl fpath \`${file}\` does not exist yet`,
+    );
+  }
+  await prepareData({ ...context, datasets, file });
+}
+
+interface ServersWanted extends Places {
+  head_server: string;
+  agents: string[];
+  /** null: they must run already. */
+  command: string | null;
+  log_file: string;
+  timeout_ms: number;
+  gym: JsonObject;
+  signal: AbortSignal;
+  say: (text: string) => void;
+}
+
+/** Servers that answer already are used as they are. */
+async function serversFor({
+  command,
+  gym,
+  ...wanted
+}: ServersWanted): Promise<() => Promise<void>> {
+  const { head_server, say } = wanted;
+  const seen = await lookAtServers(wanted);
+  if (allAnswer(seen)) {
+    if (command !== null)
+      say(`Servers answer at ${head_server} already: the serve command is not run`);
+    return () => Promise.resolve();
+  }
+  const missing = describeServers(seen, head_server);
+  if (command === null) {
+    throw new Error(
+      `${missing}. Start the servers, or have them started: --serve-command ${suggestion(gym)}`,
+    );
+  }
+  if (!seen.headless) {
+    throw new Error(
+      `${missing}. Other servers run there: stop them, or give another head_server.port`,
+    );
+  }
+  return await startServers({ ...wanted, command });
+}
+
+function suggestion(gym: JsonObject): string {
+  const paths = Array.isArray(gym['config_paths']) ? gym['config_paths'] : [];
+  const listed = paths.filter((file) => typeof file === 'string').join(',');
+  return JSON.stringify(`gym env start '+config_paths=[${listed}]'`);
+}

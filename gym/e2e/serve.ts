@@ -1,0 +1,101 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Child } from '../../src/platform/process/child.js';
+import { describeExit, logTail, startChild } from '../../src/platform/process/child.js';
+import type { Places } from '../config/search-roots.js';
+import type { ServersToCheck } from './servers.js';
+import { allAnswer, describeServers, lookAtServers } from './servers.js';
+
+const LOOK_EVERY_MS = 1000;
+const SAY_EVERY_MS = 30_000;
+/** Gym's own patience with its servers is 8 s. */
+const INTERRUPT_GRACE_MS = 20_000;
+const LOG_LINES = 20;
+
+export interface Serving extends Places, ServersToCheck {
+  /** For bash, such as `gym env start …`. */
+  command: string;
+  log_file: string;
+  /** How long the servers may take to answer, all of them. */
+  timeout_ms: number;
+  say: (text: string) => void;
+}
+
+/** Runs the command until every server answers; returns what stops it. Fails, with everything stopped, when it ends before or takes too long. */
+export async function startServers(serving: Serving): Promise<() => Promise<void>> {
+  const { command, cwd, env, log_file, say } = serving;
+  say(`Starting servers: ${command}\n  log: ${log_file}`);
+  const child = await startChild({
+    command: 'bash',
+    args: ['-c', command],
+    cwd,
+    env,
+    logFile: log_file,
+    ends: 'kernel',
+  });
+  const kill = child.kill;
+  // A second Ctrl-C ends this process at once, and the group with it.
+  process.once('exit', kill);
+  let stopped: Promise<void> | null = null;
+  const stopOnce = async (): Promise<void> => {
+    say('Stopping servers');
+    await stopServers(child);
+    process.off('exit', kill);
+  };
+  const stop = (): Promise<void> => (stopped ??= stopOnce());
+  try {
+    await untilAnswering(child, serving);
+    return stop;
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+async function untilAnswering(child: Child, serving: Serving): Promise<void> {
+  const { signal, timeout_ms, say, log_file, head_server } = serving;
+  const start = performance.now();
+  let said = start;
+  let ended = '';
+  void child.exited.then((exit) => {
+    ended = describeExit(exit);
+  });
+  for (;;) {
+    const seen = await lookAtServers(serving);
+    if (allAnswer(seen)) return;
+    const missing = describeServers(seen, head_server);
+    if (ended !== '') {
+      const tail = await logTail(log_file, LOG_LINES);
+      throw new Error(
+        `the serve command ended ${ended}, and ${missing}\n${tail}\n(log: ${log_file})`,
+      );
+    }
+    if (seen.unknown.length > 0) throw new Error(missing);
+    const waited = performance.now() - start;
+    if (waited > timeout_ms) {
+      throw new Error(
+        `servers are not up after ${Math.round(waited / 1000)} s: ${missing} (log: ${log_file})`,
+      );
+    }
+    if (performance.now() - said > SAY_EVERY_MS) {
+      said = performance.now();
+      say(`Waiting for servers: ${missing}`);
+    }
+    await sleep(LOOK_EVERY_MS, undefined, { signal });
+  }
+}
+
+/** As Ctrl-C does it, which Gym ends its servers by; then SIGTERM, and SIGKILL to what is left of the group. */
+async function stopServers(child: Child): Promise<void> {
+  try {
+    process.kill(-child.pid, 'SIGINT');
+  } catch {
+    // It is gone already.
+  }
+  const late = new AbortController();
+  await Promise.race([
+    child.exited,
+    sleep(INTERRUPT_GRACE_MS, undefined, { signal: late.signal }).catch(() => undefined),
+  ]);
+  late.abort();
+  await child.stop();
+}

@@ -1,0 +1,89 @@
+import { setMaxListeners } from 'node:events';
+import { createHeadServer } from '../../src/environments/gym-agent/head-server.js';
+import { Fault } from '../../src/model/faults.js';
+import type { Json } from '../../src/platform/json/lossless.js';
+import { createHttpClient, MAX_ANSWER_BYTES } from '../../src/platform/http/client.js';
+import { isServer } from '../config/known-keys.js';
+
+const PROBE_TIMEOUT_MS = 10_000;
+
+export interface ServersToCheck {
+  /** URL. */
+  head_server: string;
+  /** Agents that must be known to it. */
+  agents: string[];
+  signal: AbortSignal;
+}
+
+/** What a look at the servers found. */
+export interface ServersSeen {
+  /** Nothing answers where the head server should be. */
+  headless: boolean;
+  /** Agents that the head server does not know, which waiting does not change. */
+  unknown: string[];
+  /** Servers that do not answer yet, by name and URL. */
+  silent: string[];
+}
+
+export const allAnswer = ({ headless, unknown, silent }: ServersSeen): boolean =>
+  !headless && unknown.length === 0 && silent.length === 0;
+
+/** For messages: what is wrong, '' where nothing is. */
+export function describeServers(seen: ServersSeen, head_server: string): string {
+  if (seen.headless) return `the head server does not answer at ${head_server}`;
+  const texts: string[] = [];
+  if (seen.unknown.length > 0) {
+    texts.push(`the head server at ${head_server} does not know: ${seen.unknown.join(', ')}`);
+  }
+  if (seen.silent.length > 0) texts.push(`no answer from: ${seen.silent.join(', ')}`);
+  return texts.join('; ');
+}
+
+/** One look: the head server, and every server it knows of by `GET /`, whose status does not count. */
+export async function lookAtServers({
+  head_server,
+  agents,
+  signal,
+}: ServersToCheck): Promise<ServersSeen> {
+  const head = createHeadServer({ url: head_server });
+  // As many as there are servers listen at once, each until it was looked at.
+  setMaxListeners(0, signal);
+  try {
+    const config = await head.globalConfig(signal).catch((error: unknown) => {
+      signal.throwIfAborted();
+      // Something answers, and it is no head server: waiting will not help.
+      if (error instanceof Fault && error.type === 'EnvironmentRejected') throw error;
+      return null;
+    });
+    if (config === null) return { headless: true, unknown: [], silent: [] };
+    const urls = new Map<string, string>();
+    for (const name of Object.keys(config)) {
+      if (isServer(config[name] as Json)) urls.set(name, await head.serverUrl(name, signal));
+    }
+    const unknown = agents.filter((agent) => !urls.has(agent));
+    const looks = [...urls].map(async ([name, url]) =>
+      (await answers(url, signal)) ? [] : [`${name} (${url})`],
+    );
+    return { headless: false, unknown, silent: (await Promise.all(looks)).flat() };
+  } finally {
+    await head.close();
+  }
+}
+
+async function answers(url: string, signal: AbortSignal): Promise<boolean> {
+  const client = createHttpClient({ connect_timeout_ms: PROBE_TIMEOUT_MS, keep_alive_ms: 0 });
+  const probe = {
+    method: 'GET',
+    timeout_ms: PROBE_TIMEOUT_MS,
+    max_bytes: MAX_ANSWER_BYTES,
+  } as const;
+  try {
+    await client.exchange({ ...probe, url: `${url}/`, signal });
+    return true;
+  } catch {
+    signal.throwIfAborted();
+    return false;
+  } finally {
+    await client.close();
+  }
+}

@@ -1,0 +1,115 @@
+import { Readable } from 'node:stream';
+import { describeError } from '../../src/platform/errors.js';
+import { createHttpClient } from '../../src/platform/http/client.js';
+import { membersOf, objectText, type Members } from '../json-members.js';
+import { usageOf } from './table/rollout-cells.js';
+
+/** What an agent server makes of its results; each the JSON text of its part. */
+export interface AgentAnswer {
+  agent_metrics: string;
+  key_metrics: string;
+  /** A list. */
+  group_level_metrics: string;
+}
+
+export interface AnswerLimits {
+  /** For the whole call. */
+  timeout_ms: number;
+  /** Of the answer, which is held in memory. */
+  max_bytes: number;
+}
+
+export const ANSWER_LIMITS: AnswerLimits = { timeout_ms: 600_000, max_bytes: 64 * 2 ** 20 };
+
+const CONNECT_TIMEOUT_MS = 10_000;
+
+export interface AgentQuestion {
+  /** Of the agent server. */
+  url: string;
+  /** The lines of its results, in the order of their keys; the request is made of them as it is sent. */
+  lines: Iterable<string>;
+  limits: AnswerLimits;
+  signal: AbortSignal;
+}
+
+/** `POST /aggregate_metrics`; throws an error that says why there is no answer that can be used. */
+export async function askAgent({
+  url,
+  lines,
+  limits: { timeout_ms, max_bytes },
+  signal,
+}: AgentQuestion): Promise<AgentAnswer> {
+  const client = createHttpClient({ connect_timeout_ms: CONNECT_TIMEOUT_MS });
+  try {
+    const { status, text } = await client.exchange({
+      method: 'POST',
+      url: `${url}/aggregate_metrics`,
+      headers: { 'content-type': 'application/json' },
+      body: Readable.from(requestText(lines), { objectMode: false }),
+      timeout_ms,
+      max_bytes,
+      signal,
+    });
+    if (status < 200 || status >= 300) throw new Error(`it answered ${status}`);
+    return answerOf(text);
+  } finally {
+    await client.close();
+  }
+}
+
+const PIECE = 1 << 16;
+
+function* requestText(lines: Iterable<string>): Generator<string> {
+  let piece = '{"verify_responses":[';
+  let before = '';
+  for (const line of lines) {
+    piece += before + strippedLine(line);
+    before = ',';
+    if (piece.length < PIECE) continue;
+    yield piece;
+    piece = '';
+  }
+  yield `${piece}]}`;
+}
+
+/** Upstream sends no conversations: of these only the usage is left. */
+const HEAVY = [
+  'response',
+  'responses_create_params',
+  'ng_agent_observations',
+  'ng_model_call_capture',
+  'ng_trajectory',
+];
+
+/** A result as it is sent; numbers keep their text. */
+export function strippedLine(line: string): string {
+  const members: Members = membersOf(line) ?? new Map<string, string>();
+  const usage = usageOf(members);
+  for (const name of HEAVY) members.delete(name);
+  if (usage !== null && usage.size > 0) members.set('response', `{"usage":${objectText(usage)}}`);
+  return objectText(members);
+}
+
+/** Upstream's `AggregateMetrics`, whose parts are each optional; at least one is expected here. */
+function answerOf(text: string): AgentAnswer {
+  let members: Members | null;
+  try {
+    JSON.parse(text);
+    members = membersOf(text);
+  } catch (error) {
+    throw new Error(`its answer is no JSON (${describeError(error)})`, { cause: error });
+  }
+  const part = (name: keyof AgentAnswer, { empty, start }: { empty: string; start: string }) => {
+    const value = members?.get(name) ?? empty;
+    if (value.startsWith(start)) return value;
+    throw new Error(`its answer has ${value.slice(0, 40)} as ${name}`);
+  };
+  const answer = {
+    agent_metrics: part('agent_metrics', { empty: '{}', start: '{' }),
+    key_metrics: part('key_metrics', { empty: '{}', start: '{' }),
+    group_level_metrics: part('group_level_metrics', { empty: '[]', start: '[' }),
+  };
+  if (Object.keys(answer).some((name) => members?.has(name))) return answer;
+  const expected = 'expected {agent_metrics, key_metrics, group_level_metrics}';
+  throw new Error(`${expected}, got ${text.slice(0, 100)}`);
+}

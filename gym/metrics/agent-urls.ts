@@ -1,0 +1,38 @@
+import { createHeadServer } from '../../src/environments/gym-agent/head-server.js';
+import { describeError, Fault } from '../../src/model/faults.js';
+
+export interface AgentUrls {
+  /** null: no head server is there, which is said once. Throws where there is one that does not know the agent. */
+  urlOf: (agent: string) => Promise<string | null>;
+  close: () => Promise<void>;
+}
+
+/** Where agent servers are, as the head server knows it. */
+export function createAgentUrls({
+  head_server: { host, port },
+  signal,
+  report,
+}: {
+  head_server: { host: string; port: number };
+  signal: AbortSignal;
+  report: (line: string) => void;
+}): AgentUrls {
+  const url = `http://${host}:${port}`;
+  const head = createHeadServer({ url });
+  let isAbsent = false;
+  return {
+    urlOf: async (agent) => {
+      if (isAbsent) return null;
+      try {
+        return await head.serverUrl(agent, signal);
+      } catch (error) {
+        signal.throwIfAborted();
+        if (!(error instanceof Fault) || error.type !== 'EnvironmentUnavailable') throw error;
+        isAbsent = true;
+        report(`no head server: all metrics are computed here (${describeError(error)})`);
+        return null;
+      }
+    },
+    close: () => head.close(),
+  };
+}

@@ -1,0 +1,121 @@
+import { floatJson } from '../../../src/platform/python/numbers.js';
+import { COUNTS, WHOLE, type RolloutTable } from '../table/rollout-table.js';
+import { statisticsOf, type Statistics } from './statistics.js';
+
+/** Some rows of a table, in this order. */
+export type Rows = Uint32Array;
+
+/** The columns of a data frame: a result's numbers, a usage field in place of a result's of its name. */
+export interface Columns {
+  /** As first seen. */
+  order: number[];
+  /** Every row has an int in every column: only then pandas keeps max and min as ints. */
+  whole: boolean;
+}
+
+/** Of all rows that are profiled together: a group has its columns from its siblings too. */
+export function columnsOf(table: RolloutTable, rows: Rows): Columns {
+  const counts = new Map<number, number>();
+  const floats = new Set<number>();
+  for (const row of rows) {
+    const end = table.firstCell(row + 1);
+    for (let cell = table.firstCell(row); cell < end; cell++) {
+      const flags = table.flagsOf(cell);
+      if ((flags & COUNTS) === 0) continue;
+      const column = table.columnOf(cell);
+      counts.set(column, (counts.get(column) ?? 0) + 1);
+      if ((flags & WHOLE) === 0) floats.add(column);
+    }
+  }
+  const isFull = [...counts.values()].every((count) => count === rows.length);
+  return { order: [...counts.keys()], whole: floats.size === 0 && isFull };
+}
+
+/** Statistics of a name and the JSON text of a number. */
+export type Described = [name: string, text: string][];
+
+const STATISTICS = ['mean', 'max', 'min', 'median', 'std'] as const;
+
+/** For `mean/x`, `max/x`, … of some rows; what pandas would call NaN is left out. */
+export function createDescriber(
+  table: RolloutTable,
+  { order, whole }: Columns,
+): (rows: Rows) => Described {
+  const names = STATISTICS.map((statistic) =>
+    order.map((column) => `${statistic}/${table.names[column] ?? ''}`),
+  );
+  const gather = createGatherer(table);
+  return (rows) => {
+    const columns = gather(rows);
+    const found = order.map((column) => columns(column));
+    // A spread of single values is more readable as 0: only where no column has one, and only where every row has the column.
+    const isSingle = found.every((own) => (own?.std ?? null) === null);
+    const described: Described = [];
+    for (const [index, statistic] of STATISTICS.entries()) {
+      const isInt = whole && (statistic === 'max' || statistic === 'min');
+      for (const [place, own] of found.entries()) {
+        if (own === null) continue;
+        const isAlone = statistic === 'std' && isSingle && own.count === rows.length;
+        const value = isAlone ? 0 : own[statistic];
+        if (value === null) continue;
+        described.push([names[index]?.[place] ?? '', isInt ? String(value) : floatJson(value)]);
+      }
+    }
+    return described;
+  };
+}
+
+/** Of a column of the rows that were gathered; null: none of them has it. */
+type Gathered = (column: number) => Statistics | null;
+
+/** Its room is used again for the next rows. */
+function createGatherer(table: RolloutTable): (rows: Rows) => Gathered {
+  let counts = new Uint32Array(0);
+  let ends = new Uint32Array(0);
+  let values = new Float64Array(0);
+  const count = (rows: Rows): number => {
+    let total = 0;
+    for (const row of rows) {
+      const end = table.firstCell(row + 1);
+      for (let cell = table.firstCell(row); cell < end; cell++) {
+        if ((table.flagsOf(cell) & COUNTS) === 0) continue;
+        const column = table.columnOf(cell);
+        counts[column] = (counts[column] ?? 0) + 1;
+        total += 1;
+      }
+    }
+    return total;
+  };
+  const place = (rows: Rows): void => {
+    for (const row of rows) {
+      const end = table.firstCell(row + 1);
+      for (let cell = table.firstCell(row); cell < end; cell++) {
+        if ((table.flagsOf(cell) & COUNTS) === 0) continue;
+        const column = table.columnOf(cell);
+        const at = ends[column] ?? 0;
+        values[at] = table.valueOf(cell);
+        ends[column] = at + 1;
+      }
+    }
+  };
+  return (rows) => {
+    if (counts.length < table.names.length) {
+      counts = new Uint32Array(table.names.length);
+      ends = new Uint32Array(table.names.length);
+    }
+    counts.fill(0);
+    const total = count(rows);
+    if (values.length < total) values = new Float64Array(total);
+    let start = 0;
+    for (let column = 0; column < counts.length; column++) {
+      ends[column] = start;
+      start += counts[column] ?? 0;
+    }
+    place(rows);
+    return (column) => {
+      const end = ends[column] ?? 0;
+      const own = counts[column] ?? 0;
+      return own === 0 ? null : statisticsOf(values.subarray(end - own, end));
+    };
+  };
+}

@@ -1,0 +1,37 @@
+import type { RowKey } from '../../row.js';
+import type { Rows } from './describe.js';
+
+/** What has keys by number: a table, an index of lines. */
+export interface Keyed {
+  readonly size: number;
+  keyOf(row: number): RowKey;
+}
+
+/** Rows in the order of their keys, those with the same key as they came. */
+export function sortedRows(keyed: Keyed): Rows {
+  const rows = new Uint32Array(keyed.size).map((_, row) => row);
+  if (isSorted(keyed)) return rows;
+  return rows.sort((a, b) => compareKeys(keyed.keyOf(a), keyed.keyOf(b)) || a - b);
+}
+
+function isSorted(keyed: Keyed): boolean {
+  for (let row = 1; row < keyed.size; row++) {
+    if (compareKeys(keyed.keyOf(row - 1), keyed.keyOf(row)) > 0) return false;
+  }
+  return true;
+}
+
+export const compareKeys = (a: RowKey, b: RowKey): number =>
+  a.task - b.task || a.rollout - b.rollout;
+
+/** Rows whose key another before them has, and that one; `rows` are sorted. */
+export function duplicatesIn(keyed: Keyed, rows: Rows): { first: number; again: number }[] {
+  const duplicates: { first: number; again: number }[] = [];
+  let first = rows[0] ?? 0;
+  for (const row of rows.subarray(1)) {
+    if (compareKeys(keyed.keyOf(first), keyed.keyOf(row)) === 0)
+      duplicates.push({ first, again: row });
+    else first = row;
+  }
+  return duplicates;
+}

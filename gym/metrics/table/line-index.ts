@@ -1,0 +1,66 @@
+import { closeSync, openSync, readSync } from 'node:fs';
+import type { FileLine } from '../../../src/platform/lines.js';
+import { growingDoubles, growingIntegers } from './growing-array.js';
+
+/** Where lines stand, about 24 bytes each, so that they can be read again in any order. */
+export interface LineIndex {
+  readonly size: number;
+  add(line: Omit<FileLine, 'text'> & { file: number; agent: string | null }): void;
+  agentOf(row: number): string | null;
+  /** `FILE, line N`: how messages name it. */
+  placeOf(row: number): string;
+  /** Its text again. */
+  read(row: number): string;
+  /** The files that were opened for reading. */
+  close(): void;
+}
+
+/** Of lines of these files. */
+export function createLineIndex(files: readonly string[]): LineIndex {
+  const fileOf = growingIntegers();
+  const offsets = growingDoubles();
+  const lengths = growingIntegers();
+  const numbers = growingIntegers();
+  const agents = growingIntegers();
+  const names: (string | null)[] = [];
+  const numberOf = new Map<string | null, number>();
+  const open = new Map<number, number>();
+
+  const agentNumber = (name: string | null): number => {
+    const known = numberOf.get(name);
+    if (known !== undefined) return known;
+    numberOf.set(name, names.length);
+    return names.push(name) - 1;
+  };
+  const descriptorOf = (file: number): number => {
+    const known = open.get(file);
+    if (known !== undefined) return known;
+    const descriptor = openSync(files[file] ?? '', 'r');
+    open.set(file, descriptor);
+    return descriptor;
+  };
+  return {
+    get size() {
+      return offsets.length;
+    },
+    add: ({ file, offset, bytes, number, agent }) => {
+      fileOf.push(file);
+      offsets.push(offset);
+      lengths.push(bytes);
+      numbers.push(number);
+      agents.push(agentNumber(agent));
+    },
+    agentOf: (row) => names[agents.at(row)] ?? null,
+    placeOf: (row) => `${files[fileOf.at(row)] ?? ''}, line ${numbers.at(row)}`,
+    read: (row) => {
+      const buffer = Buffer.allocUnsafe(lengths.at(row));
+      const position = offsets.at(row);
+      const got = readSync(descriptorOf(fileOf.at(row)), buffer, { position });
+      return buffer.toString('utf8', 0, got);
+    },
+    close: () => {
+      for (const descriptor of open.values()) closeSync(descriptor);
+      open.clear();
+    },
+  };
+}

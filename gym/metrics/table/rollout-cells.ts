@@ -1,0 +1,113 @@
+import { AGENT_REF, ROLLOUT_INDEX, TASK_INDEX } from '../../keys.js';
+import type { RowKey } from '../../row.js';
+import { membersOf, type Members } from '../../json-members.js';
+
+/** The numbers of one result, as they are written into tables. */
+export interface RolloutCells {
+  key: RowKey;
+  /** In the order of the result's keys, then of those of `response.usage`. */
+  cells: Cell[];
+}
+
+/** A number in one of its places: most stand in both, the column of their name and the row's `rollout_infos`. */
+export interface Cell {
+  name: string;
+  /** It stands in `response.usage`. */
+  usage: boolean;
+  /** NaN: no number, which only `info` shows. */
+  value: number;
+  /** Python reads it as an int (booleans are). */
+  whole: boolean;
+  /** Its JSON text where `value` does not give it: of a boolean reward, an integer beyond 2^53, a reward that is no number. */
+  text: string | null;
+  /** It counts in its column's statistics. */
+  counts: boolean;
+  /** It is shown in `rollout_infos`. */
+  shown: boolean;
+}
+
+/**
+ * What upstream's profiler takes of a result: its numbers and booleans, and those of `response.usage`. Where both have a name, the
+ * column has the usage's value (none, if that is no number), in the result's place; `rollout_infos` show the result's, in the usage's place.
+ */
+export function cellsOf(members: Members, key: RowKey): RolloutCells {
+  const usage = usageOf(members);
+  const cells: Cell[] = [];
+  const replaced = new Map<string, Cell>();
+  for (const [name, text] of members) {
+    if (name === TASK_INDEX || name === ROLLOUT_INDEX || name === 'response') continue;
+    const own = cellOf(text, { name, usage: false });
+    if (Number.isNaN(own.value)) {
+      if (name === 'reward') cells.push({ ...own, counts: false });
+      continue;
+    }
+    const other = usage?.get(name);
+    if (other === undefined || name === 'reward') {
+      cells.push(own);
+      continue;
+    }
+    const instead = cellOf(other, { name, usage: true });
+    if (Number.isNaN(instead.value)) {
+      cells.push({ ...own, counts: false });
+    } else {
+      cells.push({ ...instead, usage: false, shown: false });
+      replaced.set(name, { ...own, usage: true, counts: false });
+    }
+  }
+  for (const [name, text] of usage ?? []) {
+    const isReward = name === 'reward' && members.has(name);
+    if (name === TASK_INDEX || name === ROLLOUT_INDEX || isReward) continue;
+    const cell = replaced.get(name) ?? cellOf(text, { name, usage: true });
+    if (!Number.isNaN(cell.value)) cells.push(cell);
+  }
+  return { key, cells };
+}
+
+/** `response.usage`; null: there is none. */
+export function usageOf(members: Members): Members | null {
+  const response = membersOf(members.get('response') ?? '');
+  return response === null ? null : membersOf(response.get('usage') ?? '');
+}
+
+function cellOf(text: string, { name, usage }: Pick<Cell, 'name' | 'usage'>): Cell {
+  const isBoolean = text === 'true' || text === 'false';
+  const value = isBoolean ? Number(text === 'true') : isNumber(text) ? Number(text) : Number.NaN;
+  const whole = isBoolean || (!Number.isNaN(value) && !/[.eE]/.test(text));
+  const isReward = name === 'reward' && !usage;
+  const isLarge = whole && !Number.isSafeInteger(value);
+  const isOdd = isReward && (isBoolean || Number.isNaN(value));
+  // One literal for all: a million results have ten million of these.
+  return {
+    name,
+    usage,
+    value,
+    whole,
+    text: isLarge || isOdd ? text : null,
+    counts: true,
+    shown: true,
+  };
+}
+
+const isNumber = (text: string): boolean => {
+  const first = text.charCodeAt(0);
+  return first === 0x2d || (first >= 0x30 && first <= 0x39);
+};
+
+/** Its two index keys; null where it lacks one, or has another thing there than an integer that a double holds. */
+export function rowKeyOf(members: Members): RowKey | null {
+  const task = indexOf(members.get(TASK_INDEX));
+  const rollout = indexOf(members.get(ROLLOUT_INDEX));
+  return task === null || rollout === null ? null : { task, rollout };
+}
+
+function indexOf(text: string | undefined): number | null {
+  if (text === undefined || !/^-?\d+$/.test(text)) return null;
+  const value = Number(text);
+  return Number.isSafeInteger(value) ? value : null;
+}
+
+/** `agent_ref.name`; null where it has none. */
+export function agentOf(members: Members): string | null {
+  const name: unknown = JSON.parse(membersOf(members.get(AGENT_REF) ?? '')?.get('name') ?? 'null');
+  return typeof name === 'string' && name !== '' ? name : null;
+}

@@ -1,0 +1,80 @@
+import type { RowKey } from '../../row.js';
+import { growingBytes, growingDoubles, growingIntegers } from './growing-array.js';
+import type { Cell, RolloutCells } from './rollout-cells.js';
+
+/**
+ * The numbers of many results, about 13 bytes each: a row is a run of cells, so that rows with other keys than their
+ * neighbours' cost nothing, and each keeps the order of its own keys.
+ */
+export interface RolloutTable {
+  readonly size: number;
+  /** Of columns, by number. */
+  readonly names: readonly string[];
+  /** Returns the row's number. */
+  add(row: RolloutCells): number;
+  keyOf(row: number): RowKey;
+  taskOf(row: number): number;
+  /** A row's cells go up to the next row's first one, which the last row's end stands for too. */
+  firstCell(row: number): number;
+  columnOf(cell: number): number;
+  /** NaN: no number. */
+  valueOf(cell: number): number;
+  /** Some of the flags COUNTS, SHOWN, WHOLE and USAGE. */
+  flagsOf(cell: number): number;
+  /** Its JSON text where value and flags do not give it. */
+  textOf(cell: number): string | undefined;
+}
+
+export const COUNTS = 1;
+export const SHOWN = 2;
+export const WHOLE = 4;
+export const USAGE = 8;
+
+const flagsOf = ({ counts, shown, whole, usage }: Cell): number =>
+  (counts ? COUNTS : 0) | (shown ? SHOWN : 0) | (whole ? WHOLE : 0) | (usage ? USAGE : 0);
+
+/** Empty; it only grows. */
+export function createRolloutTable(): RolloutTable {
+  const tasks = growingDoubles();
+  const rollouts = growingDoubles();
+  const firstCells = growingDoubles();
+  const columns = growingIntegers();
+  const values = growingDoubles();
+  const flags = growingBytes();
+  const texts = new Map<number, string>();
+  const names: string[] = [];
+  const columnOf = new Map<string, number>();
+
+  const column = (name: string): number => {
+    const known = columnOf.get(name);
+    if (known !== undefined) return known;
+    columnOf.set(name, names.length);
+    return names.push(name) - 1;
+  };
+  return {
+    get size() {
+      return tasks.length;
+    },
+    names,
+    add: ({ key, cells }) => {
+      tasks.push(key.task);
+      rollouts.push(key.rollout);
+      firstCells.push(columns.length);
+      for (const cell of cells) {
+        // A copy: a piece of a line would keep all of it.
+        if (cell.text !== null) texts.set(columns.length, Buffer.from(cell.text).toString());
+        columns.push(column(cell.name));
+        values.push(cell.value);
+        flags.push(flagsOf(cell));
+      }
+      return tasks.length - 1;
+    },
+    keyOf: (row) => ({ task: tasks.at(row), rollout: rollouts.at(row) }),
+    taskOf: (row) => tasks.at(row),
+    firstCell: (row) => (row < firstCells.length ? firstCells.at(row) : columns.length),
+    columnOf: (cell) => columns.at(cell),
+    valueOf: (cell) => values.at(cell),
+    flagsOf: (cell) => flags.at(cell),
+    textOf: (cell) => texts.get(cell),
+  };
+}

@@ -1,0 +1,109 @@
+import { isLosslessNumber } from 'lossless-json';
+import type { Json } from '../../src/platform/json/lossless.js';
+import { formatJson, isObject } from '../../src/platform/json/lossless.js';
+import { ATTEMPT_INDEX } from '../keys.js';
+import type { GymRow, RowKey } from '../row.js';
+import { rolloutName } from '../row.js';
+
+/** Fields that are named one by one. */
+const MOST_NAMED = 10;
+/** Characters of a value that are shown. */
+const MOST_SHOWN = 60;
+
+export interface Inputs {
+  /** Rows of the materialised inputs that a collection began with. */
+  cached: GymRow[];
+  /** Rows as the configuration and the input file give them. */
+  now: GymRow[];
+  /** False: a line of the cached rows could not be read, so that a row they lack is no change. */
+  whole?: boolean;
+}
+
+const IS_NEW = 'is new';
+const IS_GONE = 'is gone';
+
+/** What changed of some rows: the same field, or that they are new or gone. */
+interface Change {
+  /** Of the first row. */
+  text: string;
+  first: RowKey;
+  rows: number;
+  /** Do all of them have the first one's text? */
+  alike: boolean;
+}
+
+/** What differs, by field and the first row, at most ten fields; `[]`: nothing. The order of rows, and how numbers are written, do not count. */
+export function changedInputs({ cached, now, whole = true }: Inputs): string[] {
+  const before = new Map(cached.map((row) => [rolloutName(row.key), row]));
+  const after = new Map(now.map((row) => [rolloutName(row.key), row]));
+  const changes = new Map<string, Change>();
+  const add = (what: string, { text, key }: { text: string; key: RowKey }): void => {
+    const known = changes.get(what);
+    if (known === undefined) changes.set(what, { text, first: key, rows: 1, alike: true });
+    else {
+      known.rows += 1;
+      known.alike &&= known.text === text;
+    }
+  };
+  for (const [name, { key, row }] of after) {
+    const old = before.get(name);
+    if (old !== undefined) {
+      const [difference] = differences(old.row, { value: row, path: '' });
+      if (difference !== undefined) add(`field ${difference.path}`, { text: difference.text, key });
+    } else if (whole) {
+      add('new', { text: IS_NEW, key });
+    }
+  }
+  for (const [name, { key }] of before) if (!after.has(name)) add('gone', { text: IS_GONE, key });
+  const texts = [...changes.values()].map((change) => textOf(change, after.size));
+  if (texts.length <= MOST_NAMED) return texts;
+  return [...texts.slice(0, MOST_NAMED), `… and ${texts.length - MOST_NAMED} more fields`];
+}
+
+function textOf({ text, first, rows, alike }: Change, all: number): string {
+  const name = rolloutName(first);
+  if (rows === 1) return `row ${name}: ${text}`;
+  const several = `row ${name} and ${rows - 1} more`;
+  if (text === IS_NEW) return `${several}: are new`;
+  if (text === IS_GONE) return `${several}: are gone`;
+  const which = rows === all ? `all ${rows} rows` : several;
+  return alike ? `${which}: ${text}` : `${which}: ${text} in row ${name}`;
+}
+
+/** The first comes soonest: nothing beyond it is looked for. */
+function* differences(
+  old: Json | undefined,
+  { value, path }: { value: Json | undefined; path: string },
+): Iterable<{ path: string; text: string }> {
+  if (isObject(old) && isObject(value)) {
+    for (const key of new Set([...Object.keys(old), ...Object.keys(value)])) {
+      if (path === '' && key === ATTEMPT_INDEX) continue;
+      const below = path === '' ? key : `${path}.${key}`;
+      yield* differences(old[key], { value: value[key], path: below });
+    }
+  } else if (Array.isArray(old) && Array.isArray(value) && old.length === value.length) {
+    for (const [index, item] of old.entries()) {
+      yield* differences(item, { value: value[index], path: `${path}.${index}` });
+    }
+  } else if (!isSame(old, value)) {
+    yield { path, text: `${path} was ${shown(old)}, is ${shown(value)}` };
+  }
+}
+
+/** Numbers by value: what wrote the file may write `1e-07` as `1e-7` and a very large integer as a float. */
+function isSame(old: Json | undefined, value: Json | undefined): boolean {
+  if (isLosslessNumber(old) && isLosslessNumber(value)) {
+    const areInts = [old, value].every((number) => /^-?\d+$/.test(number.value));
+    return areInts
+      ? BigInt(old.value) === BigInt(value.value)
+      : Number(old.value) === Number(value.value);
+  }
+  if (Array.isArray(old) && Array.isArray(value)) return old.length === value.length;
+  return old === value;
+}
+
+function shown(value: Json | undefined): string {
+  if (value === undefined) return 'not there';
+  const text = formatJson(value);
+  return text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}…` : text;
+}

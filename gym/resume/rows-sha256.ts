@@ -1,0 +1,29 @@
+import { createHash } from 'node:crypto';
+import { isLosslessNumber } from 'lossless-json';
+import type { Json } from '../../src/platform/json/lossless.js';
+import { isObject } from '../../src/platform/json/lossless.js';
+import { ATTEMPT_INDEX } from '../keys.js';
+import type { GymRow } from '../row.js';
+import { byKey } from '../row.js';
+
+/** Of what rows say: their order, that of their keys, blanks, how a number is written and earlier attempts do not count. */
+export function rowsSha256(rows: readonly GymRow[]): string {
+  const hash = createHash('sha256');
+  for (const { row } of rows.toSorted(byKey)) {
+    const bare = Object.entries(row).filter(([key]) => key !== ATTEMPT_INDEX);
+    hash.update(`${plainText(Object.fromEntries(bare))}\n`);
+  }
+  return hash.digest('hex');
+}
+
+/** One text for all ways to write a value. */
+function plainText(value: Json): string {
+  if (isLosslessNumber(value)) {
+    const text = value.value;
+    return /^-?\d+$/.test(text) ? BigInt(text).toString() : String(Number(text));
+  }
+  if (Array.isArray(value)) return `[${value.map(plainText).join(',')}]`;
+  if (!isObject(value)) return JSON.stringify(value);
+  const keys = Object.keys(value).toSorted();
+  return `{${keys.map((key) => `${JSON.stringify(key)}:${plainText(value[key] ?? null)}`).join(',')}}`;
+}

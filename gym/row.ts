@@ -1,0 +1,34 @@
+import type { JsonObject } from '../src/platform/json/lossless.js';
+import { numberOf } from '../src/platform/json/lossless.js';
+import { ROLLOUT_INDEX, TASK_INDEX } from './keys.js';
+
+/** A row of the materialised inputs: what an agent server's `/run` is sent. */
+export interface GymRow {
+  key: RowKey;
+  /** `agent_ref.name`. */
+  agent: string;
+  /** How often it failed before: `_ng_attempt_index`, 0 where there is none. */
+  attempt_index: number;
+  /** All of it, index keys included, in the order of its keys. */
+  row: JsonObject;
+}
+
+/** `_ng_task_index` and `_ng_rollout_index`. */
+export interface RowKey {
+  task: number;
+  rollout: number;
+}
+
+/** Of a row, a result or a failure; null: it has none. */
+export function rowKeyOf(value: JsonObject): RowKey | null {
+  const task = numberOf(value[TASK_INDEX]);
+  const rollout = numberOf(value[ROLLOUT_INDEX]);
+  if (task === null || rollout === null) return null;
+  return Number.isSafeInteger(task) && Number.isSafeInteger(rollout) ? { task, rollout } : null;
+}
+
+/** Upstream's correlation id without its attempt: how messages name a row. */
+export const rolloutName = ({ task, rollout }: RowKey): string => `${task}-${rollout}`;
+
+export const byKey = (a: { key: RowKey }, b: { key: RowKey }): number =>
+  a.key.task - b.key.task || a.key.rollout - b.key.rollout;

@@ -1,0 +1,19 @@
+import { describeError } from '../../src/model/faults.js';
+import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
+import { isObject, parseJson } from '../../src/platform/json/lossless.js';
+import { preview } from '../../src/model/problems.js';
+
+/** A line of a data set; `where` names file and line in what is thrown. A blank line is no row, as upstream has it. */
+export function parseInputRow(text: string, where: string): JsonObject {
+  let value: Json;
+  try {
+    if (text.trim() === '') throw new Error('input data is empty');
+    value = parseJson(text);
+  } catch (error) {
+    throw new Error(`Malformed JSON ${where}: ${describeError(error)}`, { cause: error });
+  }
+  if (!isObject(value)) {
+    throw new Error(`Malformed row ${where}: expected a JSON object, got ${preview(text)}`);
+  }
+  return value;
+}

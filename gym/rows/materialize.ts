@@ -1,0 +1,224 @@
+import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
+import { formatJson, isObject, jsonNumber, numberOf } from '../../src/platform/json/lossless.js';
+import { textsOf } from '../../src/platform/lines.js';
+import type { RolloutCollectionConfig } from '../config/schemas.js';
+import { AGENT_REF, ATTEMPT_INDEX, ROLLOUT_INDEX, SKILLS_REF, TASK_INDEX } from '../keys.js';
+import { parseInputRow } from './input-row.js';
+import { applyPrompt, checkPromptFits, loadPrompt } from './prompt.js';
+import { reprOf } from '../../src/platform/python/repr.js';
+import type { Repeats } from './repeats.js';
+import { createRepeats } from './repeats.js';
+import type { GymRow } from '../row.js';
+import { exists, resolveUnderRoots } from '../config/search-roots.js';
+import type { Places } from '../config/search-roots.js';
+import { withSeed } from './seed.js';
+import { skillsRef, usingSkills } from './skills.js';
+
+export interface MaterializeDependencies extends Places {
+  /** What upstream prints. */
+  say: (text: string) => void;
+  /** What it warns of. */
+  warn: (text: string) => void;
+}
+
+/** A line of the input file, parsed. */
+interface InputRow {
+  /** From 1. */
+  line: number;
+  /** Its text: lines of one text are one task. */
+  text: string;
+  row: JsonObject;
+}
+
+/**
+ * The rows of a collection in dispatch order (`aabbcc`): each line of the input with its prompt filled in, its agent, its
+ * parameters, its task and rollout index. Throws upstream's error texts (reference: `_preprocess_rows_from_config` at 07d6b0d).
+ */
+export async function materialize(
+  config: RolloutCollectionConfig,
+  dependencies: MaterializeDependencies,
+): Promise<GymRow[]> {
+  const { say, warn } = dependencies;
+  for (const text of announcements(config)) say(text);
+  const prompt =
+    config.prompt_config === null ? null : await loadPrompt(config.prompt_config, dependencies);
+  const skills = config.skills === null ? null : await skillsRef(config.skills.path, dependencies);
+  if (skills !== null) say(usingSkills(skills));
+  const file = await resolveUnderRoots(config.input_jsonl_fpath, dependencies);
+  if (!(await exists(file))) {
+    throw new Error(
+      `Input file not found: '${config.input_jsonl_fpath}' (--input). Check the path is spelled correctly.`,
+    );
+  }
+  let inputs = await readInputs(file, config.limit ?? 0);
+  if (prompt !== null) {
+    checkPromptFits(inputs.map(({ row }) => row));
+    inputs = inputs.map((input) => ({ ...input, row: applyPrompt(input.row, prompt) }));
+  }
+  const repeats = createRepeats(config.num_repeats);
+  const rows = stampRows(inputs, { config, file, repeats, skills });
+  const warning = repeats.check();
+  if (warning !== null) warn(warning);
+  return rows;
+}
+
+/** As a line of `<stem>_materialized_inputs.jsonl`, without its end. */
+export const materializedLine = ({ row }: GymRow): string => formatJson(row);
+
+function announcements(config: RolloutCollectionConfig): string[] {
+  const texts: string[] = [];
+  if ((config.limit ?? 0) > 0) texts.push(`Limiting the number of rows to ${config.limit ?? 0}`);
+  if (config.num_repeats_add_seed) {
+    texts.push(
+      'Adding unique `seed` values to each input via metadata.extra_body (only honored by vLLM model servers)',
+    );
+  }
+  if ((config.agent_name ?? '') !== '') {
+    texts.push(
+      `Using \`${config.agent_name ?? ''}\` for rows that do not already have an agent ref`,
+    );
+  }
+  if (Object.keys(config.responses_create_params).length > 0) {
+    const params = reprOf(config.responses_create_params);
+    texts.push(`Overriding responses_create_params fields with ${params}`);
+  }
+  texts.push(
+    typeof config.num_repeats === 'number'
+      ? `Repeating rows ${config.num_repeats} times (in a pattern of abc to aabbcc)!`
+      : `Per-agent num_repeats: ${JSON.stringify(config.num_repeats)}`,
+  );
+  if (config.prompt_config !== null) texts.push(`Using prompt config: ${config.prompt_config}`);
+  return texts;
+}
+
+/** Lines beyond the limit are not read. */
+async function readInputs(file: string, limit: number): Promise<InputRow[]> {
+  const inputs: InputRow[] = [];
+  for await (const text of textsOf(file)) {
+    const line = inputs.length + 1;
+    inputs.push({ line, text, row: parseInputRow(text, `in '${file}' at line ${line}`) });
+    if (inputs.length === limit) break;
+  }
+  return inputs;
+}
+
+interface Stamps {
+  config: RolloutCollectionConfig;
+  file: string;
+  repeats: Repeats;
+  skills: JsonObject | null;
+}
+
+function stampRows(inputs: InputRow[], { file, repeats, ...stamps }: Stamps): GymRow[] {
+  const tasks = new Map<string, number>();
+  const rollouts = new Map<number, number>();
+  const agentless: InputRow[] = [];
+  const rows: GymRow[] = [];
+  for (const input of inputs) {
+    const where = `in '${file}' at line ${input.line}`;
+    const stamped = stampRow(input, { ...stamps, tasks, where });
+    if (stamped === null) {
+      agentless.push(input);
+      continue;
+    }
+    const count = repeats.of(stamped.agent) ?? 0;
+    for (let repeat = 0; repeat < count; repeat++) {
+      const rollout = rollouts.get(stamped.task) ?? 0;
+      rollouts.set(stamped.task, rollout + 1);
+      rows.push(repeatRow(stamped, { config: stamps.config, rollout, where }));
+    }
+  }
+  if (agentless.length > 0) throw new Error(withoutAgent(agentless, { ...stamps, file }));
+  return rows;
+}
+
+/** What all repeats of a row have in common. */
+interface StampedRow {
+  agent: string;
+  task: number;
+  row: JsonObject;
+}
+
+interface RowStamps extends Pick<Stamps, 'config' | 'skills'> {
+  /** Task indices by line text; a new text adds its own. */
+  tasks: Map<string, number>;
+  where: string;
+}
+
+/** Null: the row has no agent. */
+function stampRow(
+  { row: given, text }: InputRow,
+  { config, skills, tasks, where }: RowStamps,
+): StampedRow | null {
+  const row = { ...given };
+  const isNamed = config.agent_name !== null && config.agent_name !== '';
+  // A row that says `agent_ref: null` has no agent, as upstream has it.
+  if (isNamed && !Object.hasOwn(row, AGENT_REF)) row[AGENT_REF] = { name: config.agent_name };
+  const agent = agentOf(row[AGENT_REF], where);
+  if (agent === null) return null;
+  row['responses_create_params'] = paramsOf(row, { config, where });
+  if (skills !== null) row[SKILLS_REF] = skills;
+  if (!Object.hasOwn(row, TASK_INDEX)) {
+    const task = tasks.get(text) ?? tasks.size;
+    tasks.set(text, task);
+    row[TASK_INDEX] = jsonNumber(task);
+  }
+  return { agent, task: indexOf(row, { key: TASK_INDEX, where }), row };
+}
+
+function repeatRow(
+  { agent, task, row }: StampedRow,
+  { config, rollout, where }: Pick<RowStamps, 'config' | 'where'> & { rollout: number },
+): GymRow {
+  const repeated = { ...row, [ROLLOUT_INDEX]: jsonNumber(rollout) };
+  const hasAttempt = Object.hasOwn(row, ATTEMPT_INDEX);
+  return {
+    key: { task, rollout },
+    agent,
+    attempt_index: hasAttempt ? indexOf(row, { key: ATTEMPT_INDEX, where }) : 0,
+    row: config.num_repeats_add_seed ? withSeed(repeated, { seed: rollout, where }) : repeated,
+  };
+}
+
+/** Null: none, or null. */
+function agentOf(ref: Json | undefined, where: string): string | null {
+  const name = isObject(ref) ? (ref['name'] ?? null) : (ref ?? null);
+  if (name === null || (isObject(ref) && typeof name === 'string')) return name;
+  throw new Error(
+    `Malformed row ${where}: agent_ref: expected {"name": <text>}, got ${reprOf(ref ?? null)}`,
+  );
+}
+
+/** Upstream's text has indices only where there is a limit (they are all 0 otherwise), so the lines follow it. */
+function withoutAgent(
+  inputs: InputRow[],
+  { config, file }: Pick<Stamps, 'config' | 'file'>,
+): string {
+  const hasLimit = (config.limit ?? 0) > 0;
+  const indices = inputs.map(({ line }) => (hasLimit ? line - 1 : 0)).join(', ');
+  const lines = inputs.map(({ line }) => line).join(', ');
+  return (
+    `No agent specified for rows [${indices}]. Either provide +agent_name config or include agent_ref in data. ` +
+    `Those are lines [${lines}] of '${file}'.`
+  );
+}
+
+function paramsOf(
+  row: JsonObject,
+  { config, where }: { config: RolloutCollectionConfig; where: string },
+): JsonObject {
+  const params = row['responses_create_params'];
+  if (isObject(params)) return { ...params, ...config.responses_create_params };
+  const got = params === undefined ? 'nothing' : reprOf(params);
+  throw new Error(
+    `Malformed row ${where}: 'responses_create_params': expected an object, got ${got}`,
+  );
+}
+
+function indexOf(row: JsonObject, { key, where }: { key: string; where: string }): number {
+  const index = numberOf(row[key]);
+  if (index !== null && Number.isSafeInteger(index) && index >= 0) return index;
+  throw new Error(
+    `Malformed row ${where}: ${key}: expected an integer from 0, got ${reprOf(row[key] ?? null)}`,
+  );
+}

@@ -1,0 +1,83 @@
+import { readFile } from 'node:fs/promises';
+import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
+import { isObject, numberOf } from '../../src/platform/json/lossless.js';
+import { formatMap, MissingField } from '../../src/platform/python/format-map.js';
+import { reprOf } from '../../src/platform/python/repr.js';
+import { resolveUnderRoots } from '../config/search-roots.js';
+import type { Places } from '../config/search-roots.js';
+import { parseYaml } from '../config/yaml-text.js';
+
+/** A prompt file: templates with `{field}` for a row's top-level fields. */
+export interface Prompt {
+  user: string;
+  system: string | null;
+}
+
+/** `prompt_config`: a YAML file of `user` and perhaps `system`. */
+export async function loadPrompt(file: string, places: Places): Promise<Prompt> {
+  const resolved = await resolveUnderRoots(file, places);
+  const text = await readFile(resolved, 'utf8').catch((cause: unknown) => {
+    const message = `Prompt config not found: '${file}'. Check the path is spelled correctly.`;
+    throw new Error(message, { cause });
+  });
+  const value = parseYaml(text, resolved);
+  const { user, system = null } = isObject(value) ? value : {};
+  if (typeof user !== 'string') {
+    throw new Error(
+      `Prompt config '${resolved}': user: expected a template text, got ${shown(user)}`,
+    );
+  }
+  if (system !== null && typeof system !== 'string') {
+    throw new Error(
+      `Prompt config '${resolved}': system: expected a template text, got ${shown(system)}`,
+    );
+  }
+  return { user, system };
+}
+
+const shown = (value: Json | undefined): string =>
+  value === undefined ? 'nothing' : reprOf(value);
+
+/** A prompt and a row's own input exclude each other: all rows that have one, by index, in one error. */
+export function checkPromptFits(rows: JsonObject[]): void {
+  const violating = rows.flatMap((row, index) => {
+    const params = row['responses_create_params'];
+    return isObject(params) && isTruthy(params['input']) ? [index] : [];
+  });
+  if (violating.length === 0) return;
+  throw new Error(
+    'Some rows have responses_create_params.input but prompt_config is also specified. ' +
+      `These are mutually exclusive. Use one or the other. Violating rows: [${violating.join(', ')}]`,
+  );
+}
+
+/** Python's: empty texts, lists and objects, 0, false and null are not. */
+export function isTruthy(value: Json | undefined): boolean {
+  if (value === undefined || value === null || value === false || value === '') return false;
+  if (Array.isArray(value)) return value.length > 0;
+  if (isObject(value)) return Object.keys(value).length > 0;
+  return numberOf(value) !== 0;
+}
+
+/** The row with the filled templates as its `responses_create_params.input`; what else is there stays. */
+export function applyPrompt(row: JsonObject, prompt: Prompt): JsonObject {
+  const messages: JsonObject[] = [];
+  if (prompt.system !== null) messages.push({ role: 'system', content: fill(prompt.system, row) });
+  messages.push({ role: 'user', content: fill(prompt.user, row) });
+  const params = row['responses_create_params'];
+  return {
+    ...row,
+    responses_create_params: { ...(isObject(params) ? params : {}), input: messages },
+  };
+}
+
+function fill(template: string, row: JsonObject): string {
+  try {
+    return formatMap(template, row);
+  } catch (error) {
+    if (!(error instanceof MissingField)) throw error;
+    const fields = reprOf(Object.keys(row));
+    const message = `Prompt template references field '${error.field}' but the data row only has fields: ${fields}`;
+    throw new Error(message, { cause: error });
+  }
+}

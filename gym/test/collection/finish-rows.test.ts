@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { TestContext } from 'node:test';
+import { describe, test } from 'node:test';
+import { finish } from '../../collection/results/finish.js';
+import { RolloutCollectionConfig } from '../../config/schemas.js';
+import { collectionFiles } from '../../collection/files.js';
+import { createScreen } from '../../../src/client/screen.js';
+import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
+
+const line = (task: number, reward: number): string =>
+  `{"reward":${reward},"response":{},"_ng_task_index":${task},"_ng_rollout_index":0,"agent_ref":{"name":"a"}}\n`;
+
+/** The end of a collection of task 0 alone, whose main file has these lines. */
+async function finished(t: TestContext, lines: string[]) {
+  const { path: cwd, remove } = await makeTemporaryDirectory('finish');
+  t.after(remove);
+  const files = collectionFiles(path.join(cwd, 'out.jsonl'));
+  await writeFile(files.main, lines.join(''));
+  let said = '';
+  const write = (text: string) => (said += text);
+  const fields = { input_jsonl_fpath: 'in.jsonl', output_jsonl_fpath: 'out.jsonl' };
+  const exit_code = await finish(null, {
+    collecting: {
+      ...{ files, shown: files, max_attempts: 3 },
+      screen: createScreen({ write, on: () => null, off: () => null }, {}),
+      signal: new AbortController().signal,
+      request: {
+        config: RolloutCollectionConfig.parse(fields),
+        head_server: 'http://127.0.0.1:1',
+        settings: {
+          ...{ config: null, environment: null, batch_id: null, run_timeout: null },
+          ...{ rollout_timeout: '7d', replace: false, folder: cwd },
+        },
+      },
+    },
+    agents: { urlOf: () => Promise.reject(new Error('no server')) },
+    rows: [{ key: { task: 0, rollout: 0 }, agent: 'a', attempt_index: 0, row: {} }],
+  });
+  return { files, exit_code, said };
+}
+
+describe('at the end of a collection', () => {
+  test('the metrics are those of its rows: a result of no row is left out, and named', async (t) => {
+    const { files, exit_code, said } = await finished(t, [line(0, 1), line(7, 0)]);
+    assert.equal(exit_code, 0);
+    const [entry] = JSON.parse(await readFile(files.aggregate, 'utf8')) as [
+      { agent_metrics: Record<string, number> },
+    ];
+    assert.equal(entry.agent_metrics['mean/reward'], 1);
+    assert.match(said, /out\.jsonl, line 2 is skipped: a result of 7-0, which is no row of this collection/); // prettier-ignore
+  });
+
+  test('results of other rows alone are no score', async (t) => {
+    const { files, exit_code, said } = await finished(t, [line(7, 1)]);
+    assert.equal(exit_code, 1);
+    assert.match(said, /Nothing produced a result: there is no score\./);
+    assert.ok(!existsSync(files.aggregate));
+  });
+});

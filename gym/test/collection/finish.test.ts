@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { TestContext } from 'node:test';
+import { test } from 'node:test';
+import { finish } from '../../collection/results/finish.js';
+import type { Played } from '../../collection/follow/play.js';
+import { RolloutCollectionConfig } from '../../config/schemas.js';
+import { collectionFiles } from '../../collection/files.js';
+import { createScreen } from '../../../src/client/screen.js';
+import { parseJson } from '../../../src/platform/json/lossless.js';
+import { temporaryFolder } from '../../../test/dev/fakes.js';
+
+/** What is said at the end of a collection of these rows. */
+async function said(
+  t: TestContext,
+  { rows, results, failed, over = false }: { rows: number; results: number; failed: number; over?: boolean }, // prettier-ignore
+): Promise<string> {
+  const files = collectionFiles(path.join(await temporaryFolder(t), 'out.jsonl'));
+  const lines = Array.from({ length: results }, (_, task) => `{"reward":1,"_ng_task_index":${task},"_ng_rollout_index":0,"agent_ref":{"name":"ag"}}\n`); // prettier-ignore
+  // A row may have two.
+  await writeFile(files.main, [...lines, ...lines.slice(0, 1)].join(''));
+  const config = RolloutCollectionConfig.parse(
+    parseJson(
+      '{"agent_name":"ag","input_jsonl_fpath":"in.jsonl","output_jsonl_fpath":"out.jsonl"}',
+    ),
+  );
+  const settings = { config: null, environment: null, folder: '', batch_id: null, run_timeout: null, rollout_timeout: '1d', replace: false }; // prettier-ignore
+  const tally = { total: rows, done: rows, failed, unpersisted: 0, cached: 0, agents: new Map() };
+  const played: Played = { ended: 'closed', failure: null, tally, missing: [], unwritten: [] };
+  const heard: string[] = [];
+  const screen = createScreen({ write: (line) => heard.push(line), on: () => 0, off: () => 0 }, {});
+  await finish(over ? null : played, {
+    rows: Array.from({ length: rows }, (_, task) => ({ key: { task, rollout: 0 }, agent: 'ag', attempt_index: 0, row: {} })), // prettier-ignore
+    collecting: {
+      request: { config, head_server: '', settings },
+      files,
+      shown: files,
+      screen,
+      signal: new AbortController().signal,
+      max_attempts: 3,
+    },
+    agents: { urlOf: () => Promise.reject(new Error('not asked')) },
+  });
+  return heard.join('');
+}
+
+test('the metrics of a collection in which rows failed say of how many rows they are', async (t) => {
+  const text = await said(t, { rows: 60, results: 2, failed: 58 });
+  assert.match(text, /\nWARNING: 58 of 60 rows have no result; the metrics cover 2\. \+resume_from_cache=true plays them again\.\n/); // prettier-ignore
+  assert.match(
+    text,
+    /58 rows failed: see .*out_failures\.jsonl; .* until 3 collections have failed it/,
+  );
+});
+
+test('rows that are not played again are still missed', async (t) => {
+  const text = await said(t, { rows: 3, results: 2, failed: 0, over: true });
+  assert.match(text, /WARNING: 1 of 3 rows has no result; the metrics cover 2\. They are not played again/); // prettier-ignore
+});
+
+test('of a whole collection nothing is said', async (t) => {
+  assert.doesNotMatch(await said(t, { rows: 2, results: 2, failed: 0 }), /WARNING|failed/);
+});

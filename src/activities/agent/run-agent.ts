@@ -1,0 +1,151 @@
+import type { AgentRuns } from '../../model/agent/runs.js';
+import { AgentSample } from '../../model/agent/sample.js';
+import { describeError, Fault, faultWith } from '../../model/faults.js';
+import type { LineOf } from '../../model/journal.js';
+import { nextStep } from '../../model/turn/stop-rules.js';
+import type { Trajectory } from '../../model/trajectory.js';
+import { toMs } from '../../model/workflow-safe/durations.js';
+import type { AgentServers } from '../../environments/environment.js';
+import type { Activities } from '../contract.js';
+import type { Dependencies } from '../dependencies.js';
+import type { Hold } from '../turn/hold.js';
+import { recordFault } from '../turn/hold.js';
+import { playFromJournal } from '../turn/play-from-journal.js';
+
+/** Behind the first run of a batch that failed, and behind later ones: a row has few attempts to spend. */
+const FIRST_WAIT_MS = 2000;
+const LATER_WAIT_MS = 15_000;
+
+/**
+ * Has an agent play the rollout, unless the journal holds its result already. A run that was sent and not answered may
+ * have happened: it is one of the row's attempts, and is sent again only while the row has others left.
+ */
+export function createRunAgent(dependencies: Dependencies): Activities['runAgent'] {
+  return playFromJournal(dependencies, {
+    activity: 'runAgent',
+    look: (trajectory, signal) => stillAbsent(trajectory, { dependencies, signal }),
+    play: async (hold) => {
+      if (nextStep(hold.journal.trajectory) === 'run') await runAgent(hold, dependencies);
+    },
+  });
+}
+
+/** Rows wait for an absent server for hours: that it is still absent is said to the workflow alone. */
+async function stillAbsent(
+  { agent, end, extra_env_info, start }: Trajectory,
+  { dependencies, signal }: { dependencies: Dependencies; signal: AbortSignal },
+): Promise<void> {
+  if (agent.absent === null || agent.result !== null || end !== null) return;
+  const servers = dependencies.environment(start?.task_name ?? '')?.environment.agent;
+  try {
+    await servers?.health(AgentSample.parse(extra_env_info).agent, signal);
+  } catch (error) {
+    if (error instanceof Fault && error.type === 'EnvironmentUnavailable') throw error;
+  }
+}
+
+async function runAgent(hold: Hold, { environment }: Dependencies): Promise<void> {
+  const { trajectory } = hold.journal;
+  const { agent: runs, extra_env_info, start } = trajectory;
+  const sample = AgentSample.parse(extra_env_info);
+  const attempt = sample.attempt_index + runs.attempts;
+  if (runs.failure?.terminal === true) throw agentFailed(runs.failure, sample);
+  if (attempt >= sample.max_attempts) throw outOfAttempts(runs, sample);
+
+  const task = start?.task_name ?? '';
+  const servers = environment(task)?.environment.agent;
+  if (servers === undefined) {
+    const message = `No environment found for task type: ${task}, or it is no agent's`;
+    throw await recordFault(new Fault({ type: 'EnvironmentRejected', message }), hold);
+  }
+  await ask(servers, { hold, sample, attempt }).catch(async (error: unknown) => {
+    const thrown = await recordFault(error, hold);
+    throw counts(thrown) ? ofAttempt(thrown, { hold, sample, attempt }) : thrown;
+  });
+  if (runs.failure === null) return;
+  await hold.journal.sync();
+  throw agentFailed(runs.failure, sample);
+}
+
+interface Asked {
+  hold: Hold;
+  sample: AgentSample;
+  attempt: number;
+}
+
+/** Before the request the journal says that it is sent: whoever comes after this attempt counts it. */
+async function ask(servers: AgentServers, { hold, sample, attempt }: Asked): Promise<void> {
+  const { journal, signal, sayWaiting } = hold;
+  const { agent } = sample;
+  // A server that is not there costs no attempt.
+  const url = await servers.health(agent, signal);
+  await sayWaiting(null);
+  await journal.append({ kind: 'run', attempt, agent, url });
+  try {
+    await journal.sync();
+    await send(servers, { url, hold, sample, attempt });
+  } catch (error) {
+    const isOfAttempt = error instanceof Fault ? error.type === 'StoreFault' : signal.aborted;
+    if (isOfAttempt) await takeBack(error, hold);
+    throw error;
+  }
+}
+
+async function send(
+  servers: AgentServers,
+  { url, hold, sample, attempt }: Asked & { url: string },
+): Promise<void> {
+  const { row, timeout } = sample;
+  const began = performance.now();
+  await servers.run({
+    url,
+    body: row,
+    attempt,
+    keep: async (answer) => {
+      const run_s = (performance.now() - began) / 1000;
+      await hold.journal.append({ kind: 'result', attempt, ...answer, run_s });
+    },
+    signal: hold.signal,
+    ...(timeout !== null && { timeout_ms: toMs(timeout) }),
+  });
+}
+
+/** A run that was cut from here, or whose answer found no room, is none of the row's attempts. Where that cannot be written it counts, as if this attempt had died. */
+async function takeBack(error: unknown, { journal }: Pick<Hold, 'journal'>): Promise<void> {
+  const type = error instanceof Fault ? error.type : 'Cancelled';
+  const message = describeError(error).slice(0, 300);
+  const why = { type, message, replica: null, uncounted: true } as const;
+  await journal.append({ kind: 'fault', turn: 0, ...why }).catch(() => undefined);
+}
+
+/** A server that was not there, or took no run, costs no attempt. */
+const counts = (error: unknown): error is Fault =>
+  error instanceof Fault && error.failureClass !== null && !error.uncounted;
+
+/** The last attempt's fault is final; before another, whatever failed has some time to come back. */
+function ofAttempt(fault: Fault, { hold, sample, attempt }: Asked): Fault {
+  if (attempt + 1 >= sample.max_attempts) return faultWith(fault, { retryable: false });
+  const wait = hold.journal.trajectory.agent.attempts > 1 ? LATER_WAIT_MS : FIRST_WAIT_MS;
+  return faultWith(fault, { retryAfterMs: fault.retryAfterMs ?? wait });
+}
+
+function outOfAttempts({ fault, failure }: AgentRuns, sample: AgentSample): Fault {
+  if (failure !== null) return agentFailed(failure, sample);
+  const { agent, max_attempts } = sample;
+  return new Fault({
+    type: fault?.type === 'EnvironmentRejected' ? 'EnvironmentRejected' : 'EnvironmentUnavailable',
+    message:
+      fault?.message ??
+      `a run of ${agent} was sent and never answered, and it was the last of ${max_attempts}`,
+    retryable: false,
+  });
+}
+
+function agentFailed(
+  { failure_class, persist, attempt }: LineOf<'result'>,
+  { agent }: AgentSample,
+): Fault {
+  const said = failure_class === null ? '' : ` _ng_failure_class ${JSON.stringify(failure_class)}`;
+  const message = `${agent} answered attempt ${attempt} with${said}${persist ? '' : ' _ng_no_persist'}`;
+  return new Fault({ type: 'AgentFailed', message });
+}

@@ -1,0 +1,168 @@
+import type { Environment, FinishedRollout } from '../../environments/environment.js';
+import { textLog } from '../../model/content.js';
+import { Fault, describeError } from '../../model/faults.js';
+import { isValid } from '../../model/metrics.js';
+import type { Metrics } from '../../model/metrics.js';
+import type { Row, Summary } from '../../model/row.js';
+import { cutToBytes } from '../../platform/utf8.js';
+import type { BatchOutputs } from '../../trajectories/trajectory-store.js';
+import type { Attempt } from '../attempt.js';
+import type { Dependencies } from '../dependencies.js';
+import { orAborted } from '../../platform/abort.js';
+
+/** The result has to stay under 16 kB: the first metrics by name, up to these bounds. */
+const MAX_METRICS = 64;
+const MAX_NAME_BYTES = 120;
+const MAX_BYTES = 4000;
+
+/** An environment that is absent or hangs holds the closing of a batch up for so long, not longer. */
+const PATIENCE_MS = 60_000;
+const LONGEST_PAUSE_MS = 10_000;
+
+export interface EnvironmentMetricsInput {
+  summaries: readonly Summary[];
+  outputs: BatchOutputs;
+  attempt: Pick<Attempt, 'signal' | 'warn'>;
+  environment: Dependencies['environment'];
+  patience_ms?: number;
+}
+
+/**
+ * `env/<task>/<name>` from each environment's `globalPostProcessAndMetrics` over the valid rollouts of its task, read
+ * one by one from the batch's closed rows. One that gives none in time costs its own metrics only:
+ * `env/<task>/metrics_failed` is 1 then, and the log says why.
+ */
+export async function environmentMetrics(input: EnvironmentMetricsInput): Promise<Metrics> {
+  const valid = input.summaries.filter(isValid);
+  const tasks = [...new Set(valid.map(({ task_name }) => task_name))].sort();
+  const given = await Promise.all(tasks.map((task) => ofTask(task, { ...input, valid })));
+  return bounded(given.flat(), input.attempt);
+}
+
+interface Asking extends EnvironmentMetricsInput {
+  valid: readonly Summary[];
+}
+
+type Named = [name: string, value: number];
+
+async function ofTask(task: string, asking: Asking): Promise<Named[]> {
+  const environment = asking.environment(task)?.environment;
+  if (environment?.globalPostProcessAndMetrics === undefined) return [];
+  const { attempt } = asking;
+  try {
+    const metrics = await askPatiently(environment, { task, asking });
+    const entries = Object.entries(metrics ?? {}).sort(([a], [b]) => (a < b ? -1 : 1));
+    const wrong = entries.find(([, value]) => !Number.isFinite(value));
+    if (wrong !== undefined)
+      throw new Error(`${wrong[0]}: expected a finite number, got ${wrong[1]}`);
+    if (entries.length > MAX_METRICS) {
+      attempt.warn(
+        `environment ${task} gave ${entries.length} metrics: the first ${MAX_METRICS} by name are kept`,
+      );
+    }
+    return entries
+      .slice(0, MAX_METRICS)
+      .map(([name, value]) => [cutToBytes(`env/${task}/${name}`, MAX_NAME_BYTES), value]);
+  } catch (error) {
+    attempt.signal.throwIfAborted();
+    if (error instanceof Fault && error.type === 'StoreFault') throw error;
+    attempt.warn(`no metrics of environment ${task}: ${describeError(error)}`);
+    return [[cutToBytes(`env/${task}/metrics_failed`, MAX_NAME_BYTES), 1]];
+  }
+}
+
+/** Tries while it is unavailable and patience lasts; the last try is cut off when it ends. */
+async function askPatiently(
+  environment: Environment,
+  { task, asking }: { task: string; asking: Asking },
+): Promise<Metrics | null> {
+  const { attempt, patience_ms = PATIENCE_MS } = asking;
+  const late = new AbortController();
+  const timer = setTimeout(() => {
+    late.abort();
+  }, patience_ms);
+  const signal = AbortSignal.any([attempt.signal, late.signal]);
+  try {
+    return await tryAgainAndAgain(environment, { task, asking, signal });
+  } catch (error) {
+    if (!late.signal.aborted) throw error;
+    throw new Error(`none within ${patience_ms} ms`, { cause: error });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function tryAgainAndAgain(
+  environment: Environment,
+  { task, asking, signal }: { task: string; asking: Asking; signal: AbortSignal },
+): Promise<Metrics | null> {
+  for (let pause_ms = 250; ; pause_ms = Math.min(2 * pause_ms, LONGEST_PAUSE_MS)) {
+    const reading: Reading = { failed: null };
+    try {
+      const rollouts = rolloutsOf(task, { asking, signal, reading });
+      const asked = environment.globalPostProcessAndMetrics?.(rollouts, signal) ?? null;
+      // An environment need not listen to its signal.
+      return await orAborted(Promise.resolve(asked), signal);
+    } catch (error) {
+      if (reading.failed !== null) throw reading.failed;
+      if (signal.aborted || !(error instanceof Fault) || !error.retryable) throw error;
+      await orAborted(new Promise((resolve) => setTimeout(resolve, pause_ms)), signal).catch(() => {
+        throw error;
+      });
+    }
+  }
+}
+
+interface Reading {
+  /** What the store threw, which is no fault of the environment. */
+  failed: Fault | null;
+}
+
+/** Valid rows stand in the order of the valid summaries: rows of other tasks are skipped unparsed. */
+async function* rolloutsOf(
+  task: string,
+  { asking, signal, reading }: { asking: Asking; signal: AbortSignal; reading: Reading },
+): AsyncGenerator<FinishedRollout> {
+  const { outputs, valid } = asking;
+  let at = 0;
+  const rows = outputs.readRollouts()[Symbol.asyncIterator]();
+  try {
+    for (;;) {
+      const next = await rows.next().catch((error: unknown) => {
+        if (error instanceof Fault) reading.failed = error;
+        throw error;
+      });
+      if (next.done === true) return;
+      signal.throwIfAborted();
+      if (valid[at++]?.task_name === task) yield toFinished(JSON.parse(next.value) as Row);
+    }
+  } finally {
+    await rows.return?.();
+  }
+}
+
+const toFinished = ({
+  message_log,
+  total_reward,
+  rewards,
+  extra_env_info,
+}: Row): FinishedRollout => ({
+  message_log: textLog(message_log),
+  total_reward,
+  rewards,
+  extra_env_info,
+});
+
+function bounded(metrics: readonly Named[], { warn }: EnvironmentMetricsInput['attempt']): Metrics {
+  const kept: Metrics = {};
+  let bytes = 0;
+  for (const [name, value] of metrics) {
+    bytes += Buffer.byteLength(`${JSON.stringify(name)}:${value},`);
+    if (bytes > MAX_BYTES) {
+      warn(`metrics of environments from ${name} on do not fit into ${MAX_BYTES} bytes`);
+      break;
+    }
+    kept[name] = value;
+  }
+  return kept;
+}

@@ -1,0 +1,104 @@
+import type { Delta } from '../../generation/generation-service.js';
+import type { LineOf } from '../../model/journal.js';
+import type { OpenTurn } from '../../model/trajectory.js';
+import type { Journal } from '../../trajectories/trajectory-store.js';
+
+/** A streamed token waits at most this long, and in this company, before it is in the journal. */
+const MAX_WAIT_MS = 200;
+const MAX_WAITING = 64;
+
+export type RequestFacts = Pick<LineOf<'chunk'>, 'turn' | 'replica' | 'request_id'>;
+export type ChunkFacts = RequestFacts & Pick<LineOf<'chunk'>, 'policy_version'>;
+
+export interface ChunkRecorder {
+  add(delta: Delta): void;
+  /** The tokens from this offset on, and those to come, are of this version; resolves when the journal says so. */
+  relabel(label: { from: number; policy_version: string | null }): Promise<void>;
+  /** Writes what waits and resolves when all of it is in the journal; throws what a write threw. */
+  flush(): Promise<void>;
+}
+
+/** Writes a generation's tokens into the journal while they stream in: what was sampled outlives the stream. */
+export function recordChunks(
+  journal: Journal,
+  {
+    facts: told,
+    offset: first,
+    onFailure,
+  }: {
+    facts: ChunkFacts;
+    /** Of the first token to come, in its turn. */
+    offset: number;
+    onFailure: (error: unknown) => void;
+  },
+): ChunkRecorder {
+  let facts = told;
+  let offset = first;
+  let waiting: Delta = { token_ids: [], logprobs: [], text: '' };
+  let timer: NodeJS.Timeout | null = null;
+  let written: Promise<void> = Promise.resolve();
+
+  const write = (): void => {
+    if (timer !== null) clearTimeout(timer);
+    timer = null;
+    const news = waiting;
+    if (news.token_ids.length === 0 && news.text === '' && news.finish === undefined) return;
+    waiting = { token_ids: [], logprobs: [], text: '' };
+    const chunk = { kind: 'chunk', ...facts, offset, ...news } as const;
+    offset += news.token_ids.length;
+    inTurn(() => journal.append(chunk));
+  };
+  const inTurn = (append: () => Promise<void>): void => {
+    written = written.then(append);
+    // A failed write ends the generation at once; `flush` is where it is thrown.
+    written.catch(onFailure);
+  };
+  const flush = async (): Promise<void> => {
+    write();
+    await written;
+  };
+  return {
+    flush,
+    relabel: async ({ from, policy_version }) => {
+      write();
+      facts = { ...facts, policy_version };
+      const chunk = { kind: 'chunk', ...facts, offset: from } as const;
+      inTurn(async () => {
+        const { open } = journal.trajectory;
+        if (open.token_ids.length > from) await journal.append({ ...chunk, ...tailOf(open, from) });
+      });
+      await flush();
+    },
+    add: ({ token_ids, logprobs, text, finish }) => {
+      for (const id of token_ids) waiting.token_ids.push(id);
+      for (const logprob of logprobs) waiting.logprobs.push(logprob);
+      waiting.text += text;
+      if (finish !== undefined) waiting.finish = finish;
+      if (waiting.token_ids.length >= MAX_WAITING) write();
+      else timer ??= setTimeout(write, MAX_WAIT_MS);
+    },
+  };
+}
+
+/** What a chunk says that takes the place of all from this offset on. */
+function tailOf(
+  { token_ids, logprobs, text, finish }: OpenTurn,
+  from: number,
+): Pick<LineOf<'chunk'>, 'token_ids' | 'logprobs' | 'text' | 'finish'> {
+  return {
+    token_ids: token_ids.slice(from),
+    logprobs: logprobs.slice(from),
+    // The turn's text goes only with its first token.
+    text: from === 0 ? text : '',
+    ...(finish !== null && { finish }),
+  };
+}
+
+/** The turn's tokens from this offset on count no longer. */
+export async function dropTokens(
+  journal: Journal,
+  { facts, from }: { facts: RequestFacts; from: number },
+): Promise<void> {
+  const nothing = { token_ids: [], logprobs: [], text: '', policy_version: null };
+  await journal.append({ kind: 'chunk', ...facts, offset: from, ...nothing });
+}

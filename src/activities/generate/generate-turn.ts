@@ -1,0 +1,178 @@
+import type {
+  GenerationEnd,
+  GenerationRequest,
+  GenerationService,
+  Lease,
+} from '../../generation/generation-service.js';
+import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
+import { Fault } from '../../model/faults.js';
+import type { RolloutSettings } from '../../model/journal.js';
+import { knownEos, spansTooManyVersions } from '../../model/turn/seam.js';
+import { seedOf } from '../../model/turn/seeds.js';
+import { checkPromptStillFits, nextStep, roomFor } from '../../model/turn/stop-rules.js';
+import type { RequestFacts } from './chunk-recorder.js';
+import { dropTokens } from './chunk-recorder.js';
+import type { Activities } from '../contract.js';
+import type { Dependencies } from '../dependencies.js';
+import type { Hold } from '../turn/hold.js';
+import { notStarted, poolOf, recordFault } from '../turn/hold.js';
+import { orAborted } from '../../platform/abort.js';
+import { playFromJournal } from '../turn/play-from-journal.js';
+import type { ResumeContext, Resumed, Seam } from './resume-generation.js';
+import { resumeGeneration } from './resume-generation.js';
+import { createSample, STARTS_OVER, wantsVersion } from './sample-recorded.js';
+
+/** Generates the turn in progress, unless the journal holds its generation already. */
+export function createGenerateTurn(dependencies: Dependencies): Activities['generateTurn'] {
+  return playFromJournal(dependencies, {
+    activity: 'generateTurn',
+    play: async (hold) => {
+      if (nextStep(hold.journal.trajectory) === 'generate') await generate(hold, dependencies);
+    },
+  });
+}
+
+/**
+ * One generation, from the log to the journal. Chunks are written while they stream, and a generation that an earlier
+ * attempt began goes on behind its last chunk; the `generation` line, once there, is what a retried activity finds
+ * instead of calling the engine.
+ */
+export async function generate(hold: Hold, dependencies: Dependencies): Promise<void> {
+  const { journal, ref, signal } = hold;
+  const { start } = journal.trajectory;
+  if (start === null) throw notStarted(ref);
+  await checkPrompt(hold);
+  const pool = poolOf(start.settings, dependencies);
+  // Without room there is nothing to wait in line for.
+  const is_generation = roomFor(journal.trajectory) > 0;
+  const { special_tokens } = pool;
+  await pool.request({ session_id: rolloutId(ref), signal, is_generation }, (service, lease) =>
+    generateOn(service, { hold, settings: start.settings, special_tokens, lease }),
+  );
+}
+
+async function checkPrompt(hold: Hold): Promise<void> {
+  try {
+    checkPromptStillFits(hold.journal.trajectory);
+  } catch (error) {
+    throw await recordFault(error, hold);
+  }
+}
+
+interface Placed {
+  hold: Hold;
+  settings: RolloutSettings;
+  special_tokens: readonly string[];
+  lease: Lease;
+}
+
+/**
+ * An engine that is paused with `mode=abort` cuts off what it runs: that is no fault, and the same attempt goes on when
+ * the pause is over. Ends with the generation, a fault, or the signal that cancels a wait.
+ */
+async function generateOn(service: GenerationService, placed: Placed): Promise<void> {
+  const { hold, settings, lease } = placed;
+  const { open } = hold.journal.trajectory;
+  const isPaused = () => orAborted(service.isPaused(), hold.signal);
+  let { waited_s } = lease;
+  for (;;) {
+    try {
+      // The weights may change while it lasts: what they are is asked for behind it.
+      if (wantsVersion(settings) && open.finish === null && (await isPaused()))
+        waited_s += await sitOut(service, placed);
+      await generateToEnd(service, { ...placed, waited_s });
+      return;
+    } catch (error) {
+      if (error === STARTS_OVER) continue;
+      const isCut = error instanceof Fault && error.type === 'GenerationUnavailable';
+      if (!isCut || !(await isPaused())) throw await recordFault(error, hold);
+      waited_s += await sitOut(service, placed);
+    }
+  }
+}
+
+/** Waits, visibly, for the end of the engine's pause; returns the seconds that it took. */
+async function sitOut(
+  { replica }: GenerationService,
+  { hold: { signal, sayWaiting }, lease }: Placed,
+): Promise<number> {
+  const began = performance.now();
+  await sayWaiting({ service: replica, message: 'the engine is paused' });
+  await lease.pauseOver(signal);
+  await sayWaiting(null);
+  return (performance.now() - began) / 1000;
+}
+
+/** From where the journal stands to the turn's `generation` line. */
+async function generateToEnd(
+  service: GenerationService,
+  { hold, settings, special_tokens, waited_s }: Placed & { waited_s: number },
+): Promise<void> {
+  const { journal, ref, signal } = hold;
+  const { trajectory } = journal;
+  const { turns, open } = trajectory;
+  const turn = turns.length;
+  const facts = {
+    turn,
+    replica: service.replica,
+    request_id: `${rolloutId(ref)}.${turn}.${journal.writer}`,
+  };
+  if (spansTooManyVersions(open, { settings, next: [] }))
+    await dropTokens(journal, { facts, from: 0 });
+  const inherited = [...open.token_ids];
+  const request = requestFor(hold, { settings, facts });
+  const sample = createSample(hold, { service, settings, facts });
+  const seam = {
+    request,
+    inherited,
+    finish: open.finish,
+    eos_ids: knownEos(trajectory),
+    special_tokens,
+  };
+  const end = await endOf(seam, { service, sample, signal });
+  const text = { content: open.text, token_count: open.token_ids.length };
+  const generated = { ...text, ...end, queue_s: waited_s + end.queue_s };
+  if (generated.token_count < open.token_ids.length)
+    await dropTokens(journal, { facts, from: generated.token_count });
+  await journal.append({ kind: 'generation', turn, ...generated });
+}
+
+async function endOf(seam: Seam, context: ResumeContext): Promise<GenerationEnd | Resumed> {
+  const { request, inherited, finish } = seam;
+  if (request.max_tokens <= 0) return EMPTY;
+  if (inherited.length > 0 || finish !== null) return await resumeGeneration(seam, context);
+  return await context.sample(request, { signal: context.signal, onDelta: (delta) => delta });
+}
+
+/** The log leaves no room: nothing is generated, and the environment still steps (upstream statement 3.2 #6). */
+const EMPTY: GenerationEnd = {
+  finish_reason: 'length',
+  stop_reason: null,
+  queue_s: 0,
+  generate_s: 0,
+};
+
+function requestFor(
+  { journal, ref }: Hold,
+  { settings, facts }: { settings: RolloutSettings; facts: RequestFacts },
+): GenerationRequest {
+  const { trajectory } = journal;
+  const { generation, model } = settings;
+  const { turn, request_id } = facts;
+  const inherited = trajectory.open.token_ids.length;
+  return {
+    prompt_ids: trajectory.context_ids,
+    model,
+    max_tokens: roomFor(trajectory),
+    temperature: generation.greedy ? 0 : generation.temperature,
+    top_p: generation.top_p,
+    top_k: generation.top_k,
+    min_p: generation.min_p,
+    seed: seedOf(settings, { ...ref, turn, inherited }),
+    stop_strings: [...new Set([...generation.stop_strings, ...(trajectory.stop_strings ?? [])])],
+    stop_token_ids: generation.stop_token_ids,
+    logprobs: generation.include_logprobs,
+    request_id,
+    session_id: rolloutId(ref),
+  };
+}

@@ -1,0 +1,200 @@
+import type {
+  GenerationEnd,
+  GenerationRequest,
+  GenerationService,
+} from '../../generation/generation-service.js';
+import type { Finish } from '../../model/journal.js';
+import {
+  endOfTokens,
+  endsInCharacter,
+  findStop,
+  firstCountThat,
+  shownText,
+  withoutSpecials,
+} from '../../model/turn/seam.js';
+import type { Sample } from './sample-recorded.js';
+
+/** Where a generation was cut. */
+export interface Seam {
+  /** As a first request would be: the log as prompt, the room of the whole turn, its stop strings. */
+  request: GenerationRequest;
+  /** The turn's tokens so far. */
+  inherited: readonly number[];
+  /** How the engine ended it, where that was heard of. */
+  finish: Finish | null;
+  eos_ids: ReadonlySet<number>;
+  /** Texts that content never keeps. */
+  special_tokens: readonly string[];
+}
+
+export interface ResumeContext {
+  sample: Sample;
+  service: Pick<GenerationService, 'detokenize'>;
+  signal: AbortSignal;
+}
+
+export type Resumed = GenerationEnd & {
+  content: string;
+  /** The turn's tokens; those beyond had been sampled behind a stop string. */
+  token_count: number;
+};
+
+/**
+ * Goes on with a generation that was cut. Stop strings are not sent: an engine matches them against its own request
+ * only, and against the whole prompt where that ends inside a character (vLLM 0.32.0, captures 131, 132, 180, 181,
+ * 185). They are matched here, over the text of all the turn's tokens, and so is the content taken.
+ */
+export async function resumeGeneration(seam: Seam, context: ResumeContext): Promise<Resumed> {
+  const { request, inherited, finish, special_tokens, eos_ids } = seam;
+  const ids = [...inherited];
+  const decode: TextOf = async (count) => {
+    if (count === 0) return '';
+    const given = { model: request.model, token_ids: ids.slice(0, count) };
+    return withoutSpecials(await context.service.detokenize(given, context.signal), special_tokens);
+  };
+  const textOf: TextOf = (count) => shownText(decode, count);
+
+  // 1. It may have been over already, and only the last line is missing, or the end was lost with the stream.
+  const decoded = await decode(ids.length);
+  const isClean = endsInCharacter(decoded);
+  const text = isClean ? decoded : await textOf(ids.length);
+  const { stop_strings, stop_token_ids, max_tokens: room } = request;
+  if (findStop(text, stop_strings) !== null)
+    return await cutAtStop(NO_TIME, { textOf, stop_strings, from: 0, count: ids.length });
+  const over = finish ?? endOfTokens(ids, { stop_token_ids, eos_ids, room });
+  if (over !== null) return await whole({ ...over, ...NO_TIME }, { ids, textOf });
+
+  // 2. Go on, until the engine ends it or what has come holds a stop string.
+  const { end, stopped_at } = await goOn(seam, { ...context, ids, textOf, isClean });
+  if (stopped_at === null) return await whole(end, { ids, textOf });
+  return await cutAtStop(end, { textOf, stop_strings, from: inherited.length, count: stopped_at });
+}
+
+const NO_TIME = { queue_s: 0, generate_s: 0 };
+
+/** The text of the turn's first tokens, as an engine shows it. */
+type TextOf = (count: number) => Promise<string>;
+
+/** Content is the text of all tokens but an end of sequence; a stop token stays (capture 023). */
+async function whole(
+  end: GenerationEnd,
+  { ids, textOf }: { ids: readonly number[]; textOf: TextOf },
+): Promise<Resumed> {
+  const endsInEos = end.finish_reason === 'stop' && end.stop_reason === null;
+  const shown = Math.max(0, endsInEos ? ids.length - 1 : ids.length);
+  return { ...end, content: await textOf(shown), token_count: ids.length };
+}
+
+/** As one request would have ended: with the token that completes the stop string, its text right behind it. */
+async function cutAtStop(
+  { queue_s, generate_s }: Pick<GenerationEnd, 'queue_s' | 'generate_s'>,
+  {
+    textOf,
+    stop_strings,
+    from,
+    count,
+  }: { textOf: TextOf; stop_strings: readonly string[]; from: number; count: number },
+): Promise<Resumed> {
+  const token_count = await firstCountThat(
+    async (n) => findStop(await textOf(n), stop_strings) !== null,
+    { from, count },
+  );
+  const text = await textOf(token_count);
+  const { stop, end } = findStop(text, stop_strings) ?? { stop: null, end: text.length };
+  const content = text.slice(0, end);
+  return { finish_reason: 'stop', stop_reason: stop, queue_s, generate_s, content, token_count };
+}
+
+interface GoingOn extends ResumeContext {
+  /** Grows with what comes. */
+  ids: number[];
+  textOf: TextOf;
+  /** The inherited tokens end with a character: a stream that begins inside one brings the prompt's text with it. */
+  isClean: boolean;
+}
+
+interface Streamed {
+  end: GenerationEnd;
+  /** The first so many tokens hold a stop string, and fewer may. */
+  stopped_at: number | null;
+}
+
+async function goOn(
+  { request, inherited }: Seam,
+  { sample, signal, ids, textOf, isClean }: GoingOn,
+): Promise<Streamed> {
+  const watch = watchForStop({ ids, textOf, stop_strings: request.stop_strings });
+  const sent_at = performance.now();
+  let first_at = Infinity;
+  try {
+    const end = await sample(
+      {
+        ...request,
+        prompt_ids: [...request.prompt_ids, ...inherited],
+        max_tokens: request.max_tokens - inherited.length,
+        stop_strings: [],
+      },
+      {
+        signal: AbortSignal.any([signal, watch.ended]),
+        onDelta: (delta) => {
+          first_at = Math.min(first_at, performance.now());
+          for (const id of delta.token_ids) ids.push(id);
+          watch.look();
+          return isClean ? delta : { ...delta, text: '' };
+        },
+      },
+    );
+    return { end, stopped_at: await watch.last() };
+  } catch (error) {
+    const stopped_at = watch.found();
+    if (stopped_at === null || error !== watch.ended.reason) throw error;
+    const now = performance.now();
+    const first = Math.min(first_at, now);
+    const time = { queue_s: (first - sent_at) / 1000, generate_s: (now - first) / 1000 };
+    return { end: { finish_reason: 'stop', stop_reason: null, ...time }, stopped_at };
+  }
+}
+
+/** Looks at the text of what has come, one look at a time; a find, or a look that fails, ends the stream. */
+function watchForStop({
+  ids,
+  textOf,
+  stop_strings,
+}: {
+  ids: readonly number[];
+  textOf: TextOf;
+  stop_strings: readonly string[];
+}) {
+  const ended = new AbortController();
+  let looked = ids.length;
+  let found: number | null = null;
+  let looking: Promise<void> = Promise.resolve();
+  const lookOn = async (): Promise<void> => {
+    const count = ids.length;
+    if (stop_strings.length === 0 || found !== null || looked === count) return;
+    looked = count;
+    if (findStop(await textOf(count), stop_strings) !== null) found = count;
+  };
+  const look = (): void => {
+    looking = looking.then(lookOn);
+    looking.then(
+      () => {
+        if (found !== null) ended.abort();
+      },
+      (error: unknown) => {
+        ended.abort(error);
+      },
+    );
+  };
+  return {
+    ended: ended.signal,
+    look,
+    found: () => found,
+    /** When nothing more comes. */
+    last: async (): Promise<number | null> => {
+      look();
+      await looking;
+      return found;
+    },
+  };
+}

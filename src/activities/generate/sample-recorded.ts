@@ -1,0 +1,115 @@
+import type {
+  Delta,
+  GenerationEnd,
+  GenerationRequest,
+  GenerationService,
+} from '../../generation/generation-service.js';
+import { Fault } from '../../model/faults.js';
+import type { RolloutSettings } from '../../model/journal.js';
+import { spansTooManyVersions } from '../../model/turn/seam.js';
+import type { RequestFacts } from './chunk-recorder.js';
+import { dropTokens, recordChunks } from './chunk-recorder.js';
+import type { Hold } from '../turn/hold.js';
+import { watchVersion } from './version-watch.js';
+
+/** One request to the engine, its tokens in the journal as they come, each with the version of its weights. */
+export type Sample = (
+  request: GenerationRequest,
+  context: {
+    signal: AbortSignal;
+    /** Returns what is recorded of it. */
+    onDelta: (delta: Delta) => Delta;
+  },
+) => Promise<GenerationEnd>;
+
+/** Thrown where the turn would mix more policies than the batch allows: it has no tokens any more. */
+export const STARTS_OVER = new Error('the turn starts over under other weights');
+
+interface Parts {
+  service: GenerationService;
+  settings: RolloutSettings;
+  facts: RequestFacts;
+}
+
+/**
+ * A reply that breaks the protocol on its way leaves the tokens that came before: each was checked. One that breaks it
+ * at its end, with other counts than those that came, has none that can be trained on or gone on from.
+ */
+export function createSample(hold: Pick<Hold, 'journal' | 'signal'>, parts: Parts): Sample {
+  const { journal } = hold;
+  const { facts } = parts;
+  const { open } = journal.trajectory;
+  return async (request, context) => {
+    const seam = open.token_ids.length;
+    try {
+      return await stream({ request, ...context }, { hold, ...parts });
+    } catch (error) {
+      // What the caller aborts with says nothing about the reply.
+      const isBreach =
+        !context.signal.aborted && error instanceof Fault && error.type === 'ProtocolError';
+      if (error === STARTS_OVER) await dropTokens(journal, { facts, from: 0 });
+      else if (isBreach && open.finish !== null) await dropTokens(journal, { facts, from: seam });
+      throw error;
+    }
+  };
+}
+
+async function stream(
+  { request, signal, onDelta }: { request: GenerationRequest } & Parameters<Sample>[1],
+  { hold, service, settings, facts }: { hold: Pick<Hold, 'journal' | 'signal'> } & Parts,
+): Promise<GenerationEnd> {
+  const { journal } = hold;
+  const { open } = journal.trajectory;
+  const isTooMixed = (...next: (string | null)[]): boolean =>
+    spansTooManyVersions(open, { settings, next });
+  const ask = () => versionOf(settings, { service, signal: hold.signal });
+  const version = await ask();
+  if (isTooMixed(version)) throw STARTS_OVER;
+
+  const offset = open.token_ids.length;
+  const broken = new AbortController();
+  const onFailure = (error: unknown): void => {
+    broken.abort(error);
+  };
+  const recorder = recordChunks(journal, { facts: { ...facts, policy_version: version }, offset, onFailure }); // prettier-ignore
+  const watch = watchVersion({
+    version,
+    offset,
+    ask,
+    changed: async ({ version: next, from, is_certain }) => {
+      await recorder.flush();
+      // Where it is not known which tokens are whose, any of them may be of either.
+      const isTooVague = !is_certain && isTooMixed(next);
+      if (!isTooVague) await recorder.relabel({ from, policy_version: next });
+      if (isTooVague || isTooMixed()) broken.abort(STARTS_OVER);
+    },
+  });
+  const running = service.generate(request, {
+    signal: AbortSignal.any([signal, broken.signal]),
+    onDelta: (delta) => {
+      watch.arrived(delta.token_ids.length);
+      recorder.add(onDelta(delta));
+    },
+  });
+  const [end] = await Promise.allSettled([running]);
+  // A caller that ends the stream itself has seen a stop string: its tokens count like those of any other end.
+  const isStopped = signal.aborted && !hold.signal.aborted;
+  if (end.status === 'fulfilled' || isStopped) await watch.ended();
+  await recorder.flush();
+  broken.signal.throwIfAborted();
+  if (end.status === 'rejected') throw end.reason;
+  return end.value;
+}
+
+/** Whether the batch wants to know which weights a token is from. */
+export const wantsVersion = ({ policy_version, max_version_span }: RolloutSettings): boolean =>
+  policy_version !== null || max_version_span !== null;
+
+/** The weights that the replica serves now, where the batch cares and the replica says; else the batch's own label. */
+async function versionOf(
+  settings: RolloutSettings,
+  { service, signal }: { service: GenerationService; signal: AbortSignal },
+): Promise<string | null> {
+  if (!wantsVersion(settings)) return null;
+  return (await service.weightVersion(signal)) ?? settings.policy_version;
+}

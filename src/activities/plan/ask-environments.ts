@@ -1,0 +1,87 @@
+import { setMaxListeners } from 'node:events';
+import { Fault, describeError } from '../../model/faults.js';
+import type { Dependencies } from '../dependencies.js';
+import type { Tasks } from './read-samples.js';
+
+/** Agents that a fault is named after. */
+const MOST_NAMED = 5;
+
+type Question = (signal: AbortSignal) => Promise<unknown> | undefined;
+
+/**
+ * Environments that are away are waited for before the first rollout is started: its generation would be for nothing
+ * yet. Of agents one has to be there: nothing is generated for the others, whose rollouts wait by themselves. Whoever
+ * refuses the question is there.
+ */
+export async function askEnvironments(
+  tasks: Tasks,
+  { dependencies, signal }: { dependencies: Dependencies; signal: AbortSignal },
+): Promise<void> {
+  const environments: Promise<void>[] = [];
+  const agents: { name: string; task: string; question: Question }[] = [];
+  for (const [task, names] of tasks) {
+    const deployed = dependencies.environment(task);
+    if (deployed?.is_asked !== true) continue;
+    const { environment } = deployed;
+    environments.push(ask((signal) => environment.health?.(signal), { task, signal }));
+    for (const name of names) {
+      agents.push({ name, task, question: (signal) => environment.agent?.health(name, signal) });
+    }
+  }
+  await Promise.all([...environments, askAgents(agents, signal)]);
+}
+
+async function ask(
+  question: Question,
+  { task, signal }: { task: string; signal: AbortSignal },
+): Promise<void> {
+  try {
+    await question(signal);
+  } catch (error) {
+    signal.throwIfAborted();
+    if (error instanceof Fault && error.type === 'EnvironmentRejected') return;
+    if (error instanceof Fault) throw error;
+    const message = `environment ${task}: ${describeError(error)}`;
+    throw new Fault({ type: 'EnvironmentUnavailable', message, cause: error });
+  }
+}
+
+/** Until one answers; the others are not waited for. */
+async function askAgents(
+  agents: { name: string; task: string; question: Question }[],
+  signal: AbortSignal,
+): Promise<void> {
+  if (agents.length === 0) return;
+  const answered = new AbortController();
+  const asking = AbortSignal.any([signal, answered.signal]);
+  // One for each question.
+  setMaxListeners(0, asking);
+  try {
+    await Promise.any(agents.map(({ task, question }) => ask(question, { task, signal: asking })));
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof AggregateError)) throw error;
+    throw noneThere(agents, error.errors);
+  } finally {
+    answered.abort();
+  }
+}
+
+/** The fault of each agent's server; of a head server that all were asked of, once. */
+function noneThere(agents: { name: string }[], errors: unknown[]): unknown {
+  const [first] = errors;
+  if (agents.length === 1) return first;
+  const away = new Map<string, string[]>();
+  for (const [index, { name }] of agents.entries()) {
+    const why = describeError(errors[index]);
+    away.set(why, [...(away.get(why) ?? []), name]);
+  }
+  const texts = [...away].map(([why, names]) => `${names.join(', ')} (${why})`);
+  const few = agents.length <= MOST_NAMED;
+  return new Fault({
+    type: 'EnvironmentUnavailable',
+    message: `no agent of this batch answers: ${texts.join('; ')}`,
+    at: few ? agents.map(({ name }) => name).join(', ') : `${agents.length} agents`,
+    cause: first,
+  });
+}

@@ -1,0 +1,204 @@
+import { realpath, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { AgentSample, agentSampleProblems } from '../../model/agent/sample.js';
+import type { BatchRequest } from '../../model/batch-request.js';
+import { hasImages } from '../../model/content.js';
+import { Fault, describeError } from '../../model/faults.js';
+import type { Problem } from '../../model/problems.js';
+import { invalidBatchRequest, preview, problemsOf } from '../../model/problems.js';
+import { Sample, lostDigits } from '../../model/sample.js';
+import { mostSamples } from '../../model/workflow-safe/slices.js';
+import { textsOf } from '../../platform/lines.js';
+import type { Dependencies } from '../dependencies.js';
+
+/** Beyond ten, more problems do not help; reading stops soon after. */
+const ENOUGH_PROBLEMS = 11;
+/** Of one sample, its images included. */
+const MOST_SAMPLE_BYTES = 64 * 2 ** 20;
+
+/** What a batch's samples ask for: the agents of each task, none where it is no agent's. */
+export type Tasks = ReadonlyMap<string, ReadonlySet<string>>;
+
+/** The raw JSON of every sample, in order, each checked, and their tasks; or what is wrong, by row. */
+export async function readSamples(
+  request: BatchRequest,
+  dependencies: Dependencies,
+): Promise<{ samples: string[]; tasks: Tasks }> {
+  const { samples, limit } = request;
+  const most = mostSamples(request);
+  const isFile = !Array.isArray(samples);
+  const rows = isFile
+    ? rowsOf({
+        file: await locate(samples.path, dependencies.deployment.inputs_dir),
+        name: preview(samples.path),
+      })
+    : samples.map((sample) => JSON.stringify(sample));
+  const raw: string[] = [];
+  const tasks: SampleContext['tasks'] = new Map();
+  const problems: Problem[] = [];
+  let left = dependencies.deployment.sample_bytes;
+  for await (const text of rows) {
+    if (raw.length === most) throw tooMany(most, request);
+    left -= text.length;
+    if (left < 0) throw tooLong(dependencies.deployment.sample_bytes);
+    problems.push(...checkSample(text, { row: raw.length, tasks, request, dependencies }));
+    if (problems.length >= ENOUGH_PROBLEMS) break;
+    raw.push(text);
+    if (raw.length === limit) break;
+  }
+  if (problems.length > 0) throw invalidBatchRequest(problems);
+  if (raw.length === 0) {
+    throw invalidBatchRequest([
+      { where: 'samples', what: 'expected at least one sample, got an empty file' },
+    ]);
+  }
+  return { samples: raw, tasks };
+}
+
+/** More would take a batch's history past its 5,000 events. */
+const tooMany = (most: number, { num_repeats }: BatchRequest): Fault =>
+  invalidBatchRequest([
+    {
+      where: 'samples',
+      what: `expected at most ${most} samples with num_repeats ${num_repeats} (${most * num_repeats} rollouts), got more; split them into several batches`,
+    },
+  ]);
+
+const tooLong = (most: number): Fault =>
+  invalidBatchRequest([
+    {
+      where: 'samples',
+      what: `expected at most ${most} characters of samples (half of worker.memory, which planning holds), got more; split them into several batches`,
+    },
+  ]);
+
+/** Below `inputs_dir`, after symbolic links: a request cannot reach elsewhere. */
+async function locate(file: string, inputsDirectory: string): Promise<string> {
+  const root = await realpath(inputsDirectory).catch((error: unknown) => {
+    throw badPath(`the worker's inputs_dir cannot be read: ${withoutPath(error)}`);
+  });
+  const wanted = path.resolve(root, file);
+  if (!isInside(wanted, root))
+    throw badPath(`expected a file below inputs_dir, got ${preview(file)}`);
+  let found: string;
+  try {
+    found = await realpath(wanted);
+  } catch (error) {
+    throw badPath(`cannot read ${preview(file)} below inputs_dir: ${withoutPath(error)}`);
+  }
+  if (!isInside(found, root))
+    throw badPath(`expected a file below inputs_dir, got a link out of it: ${preview(file)}`);
+  if ((await stat(found)).isFile()) return found;
+  throw badPath(`cannot read ${preview(file)} below inputs_dir: it is not a file`);
+}
+
+/** What the disk said, without the name that it adds: where inputs_dir is on the worker is no matter of a request. */
+function withoutPath(error: unknown): string {
+  const { message, code, syscall } = error as NodeJS.ErrnoException;
+  if (syscall !== undefined) return message.split(`, ${syscall}`)[0] ?? '';
+  return code ?? message;
+}
+
+const badPath = (what: string): Fault => invalidBatchRequest([{ where: 'samples.path', what }]);
+
+function isInside(file: string, directory: string): boolean {
+  const relative = path.relative(directory, file);
+  return relative !== '' && relative.split(path.sep)[0] !== '..' && !path.isAbsolute(relative);
+}
+
+/** Blank lines at the end of a file are no samples; anywhere else they are reported like any torn line. */
+async function* rowsOf({ file, name }: { file: string; name: string }): AsyncGenerator<string> {
+  let blank = 0;
+  try {
+    for await (const line of textsOf(file, { most_bytes: MOST_SAMPLE_BYTES })) {
+      if (line.trim() === '') blank += 1;
+      else {
+        for (; blank > 0; blank--) yield '';
+        yield line.endsWith('\r') ? line.slice(0, -1) : line;
+      }
+    }
+  } catch (error) {
+    const said = `cannot read ${name} below inputs_dir: ${withoutPath(error)}`;
+    const { code = '', syscall } = error as NodeJS.ErrnoException;
+    // Permissions and what stands there are mended by people; whatever else a disk says may pass.
+    if (syscall === undefined || ['EACCES', 'EPERM'].includes(code)) throw badPath(said);
+    throw new Fault({ type: 'StoreFault', message: said });
+  }
+}
+
+interface SampleContext {
+  row: number;
+  /** Gets the sample's. */
+  tasks: Map<string, Set<string>>;
+  request: BatchRequest;
+  dependencies: Dependencies;
+}
+
+function checkSample(text: string, { row, tasks, ...context }: SampleContext): Problem[] {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    return [
+      {
+        where: `samples row ${row}`,
+        what: `expected a JSON object, got ${preview(text)} (${describeError(error)})`,
+      },
+    ];
+  }
+  const parsed = Sample.safeParse(value);
+  if (!parsed.success) {
+    return problemsOf(parsed.error, value).map(({ where, what }) => ({
+      where: `samples row ${row}: ${where}`,
+      what,
+    }));
+  }
+  const problems: Problem[] = [];
+  const lost = lostDigits(text);
+  if (lost !== null) {
+    problems.push({
+      where: `samples row ${row}`,
+      what: `the integer ${lost} is beyond 2^53 and would lose digits; write it as a string`,
+    });
+  }
+  const { task_name, message_log } = parsed.data;
+  const { dependencies } = context;
+  const deployed = dependencies.environment(task_name);
+  const agents = tasks.get(task_name) ?? new Set();
+  tasks.set(task_name, agents);
+  if (deployed?.environment.agent !== undefined) {
+    const wrong = agentSampleProblems(parsed.data);
+    problems.push(...wrong.map((p) => ({ ...p, where: `samples row ${row}: ${p.where}` })));
+    if (wrong.length === 0) agents.add(AgentSample.parse(parsed.data.extra_env_info).agent);
+    return problems;
+  }
+  if (message_log.length === 0) {
+    const what = 'expected at least one message, got an empty prompt';
+    problems.push({ where: `samples row ${row}: message_log`, what });
+  }
+  if (deployed === undefined) {
+    problems.push({
+      where: `samples row ${row}: task_name`,
+      // Upstream's text (statement 15), then what there is.
+      what: `No environment found for task type: ${task_name}; expected one of ${dependencies.known.environments.join(', ')}`,
+    });
+  }
+  const k = message_log.findIndex(({ content }) => hasImages(content));
+  const what = k === -1 ? null : imageProblem(context);
+  if (what !== null) problems.push({ where: `samples row ${row}: message_log.${k}.content`, what });
+  return problems;
+}
+
+/** Why a prompt with images cannot be played, or null. */
+function imageProblem({
+  request: { generation },
+  dependencies,
+}: Pick<SampleContext, 'request' | 'dependencies'>): string | null {
+  const { service, prompt_format } = generation;
+  if (prompt_format === 'raw') {
+    return 'expected text under prompt_format raw, got an image: only a chat template renders images';
+  }
+  return dependencies.service(service)?.images === false
+    ? `got an image, which generation service ${service} does not take: its engine is sent token ids alone (temporal.yaml: generation.${service}.images)`
+    : null;
+}

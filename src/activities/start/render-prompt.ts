@@ -1,0 +1,98 @@
+import type { GenerationSettings } from '../../model/batch-request.js';
+import { textOf } from '../../model/content.js';
+import type { LogMessage, Message } from '../../model/sample.js';
+import type { GenerationService } from '../../generation/generation-service.js';
+
+interface RenderContext {
+  service: GenerationService;
+  generation: GenerationSettings;
+  signal: AbortSignal;
+}
+
+/**
+ * The prompt's token ids, message by message; concatenated they are what the policy is given first. Ids that the
+ * sample brings are used as they are. Otherwise the service renders: the engine's own template and tokenizer are the
+ * ones that training must agree with.
+ */
+export async function renderPrompt(
+  messages: readonly Message[],
+  context: RenderContext,
+): Promise<LogMessage[]> {
+  if (messages.every((message) => message.token_ids !== undefined)) {
+    return messages.map((message) => ({ ...message, token_ids: message.token_ids ?? [] }));
+  }
+  const ids =
+    context.generation.prompt_format === 'raw'
+      ? await encodeEach(messages, context)
+      : await renderChat(messages, context);
+  return messages.map((message, k) => ({ ...message, token_ids: ids[k] ?? [] }));
+}
+
+/** Each content alone; only the first may get the tokenizer's own beginning. */
+function encodeEach(
+  messages: readonly Message[],
+  { service, generation, signal }: RenderContext,
+): Promise<number[][]> {
+  const model = generation.model ?? '';
+  return eachInTurn(messages, ({ content }, k) =>
+    service.tokenize({ model, text: textOf(content), add_special_tokens: k === 0 }, signal),
+  );
+}
+
+/**
+ * Message k gets the ids that rendering messages 0…k adds, the last one with the generation prompt. A template that
+ * rewrites earlier messages has no such split: then all ids stand on the last message.
+ */
+async function renderChat(
+  messages: readonly Message[],
+  { service, generation, signal }: RenderContext,
+): Promise<number[][]> {
+  const { model, chat_template_kwargs } = generation;
+  const chat = messages.map(({ role, content }) => ({ role, content }));
+  const render = (count: number): Promise<number[]> =>
+    service.renderChat(
+      {
+        model: model ?? '',
+        messages: chat.slice(0, count),
+        add_generation_prompt: count === chat.length,
+        chat_template_kwargs,
+      },
+      signal,
+    );
+  const whole = await render(chat.length);
+  const before = await eachInTurn(chat.slice(1), async (_, k) =>
+    lengthWithin(whole, await render(k + 1)),
+  );
+  return splitRendering(whole, [...before, whole.length]);
+}
+
+/** Of a prompt of thousands of messages, each request has all that stand before its own: few are held at once. */
+const AT_ONCE = 8;
+
+async function eachInTurn<T, R>(
+  items: readonly T[],
+  ask: (item: T, k: number) => Promise<R>,
+): Promise<R[]> {
+  const answers: R[] = [];
+  for (let first = 0; first < items.length; first += AT_ONCE) {
+    const some = items.slice(first, first + AT_ONCE);
+    answers.push(...(await Promise.all(some.map((item, i) => ask(item, first + i)))));
+  }
+  return answers;
+}
+
+/** How many ids of the whole these are the beginning of; null: they are not. */
+export const lengthWithin = (whole: readonly number[], ids: readonly number[]): number | null =>
+  ids.every((id, i) => id === whole[i]) ? ids.length : null;
+
+/** `lengths[k]`: how many of the ids messages 0…k have. */
+export function splitRendering(
+  whole: readonly number[],
+  lengths: readonly (number | null)[],
+): number[][] {
+  const grows = lengths.every((length, k) => length !== null && length >= (lengths[k - 1] ?? 0));
+  const ends = lengths.map((length, k) =>
+    grows ? (length ?? 0) : k === lengths.length - 1 ? whole.length : 0,
+  );
+  return ends.map((end, k) => whole.slice(ends[k - 1] ?? 0, end));
+}

@@ -1,0 +1,56 @@
+import type { RolloutRef } from '../../model/batch-request.js';
+import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
+import { Fault } from '../../model/faults.js';
+import type { RolloutSettings } from '../../model/journal.js';
+import type { Journal } from '../../trajectories/trajectory-store.js';
+import type { Attempt } from '../attempt.js';
+import type { Dependencies, GenerationPool } from '../dependencies.js';
+
+/** Replies to one turn that break the protocol: the second one is final. */
+const MAX_PROTOCOL_ERRORS = 2;
+
+/** What an attempt at a turn holds while it plays. */
+export interface Hold extends Pick<Attempt, 'signal' | 'sayWaiting'> {
+  journal: Journal;
+  ref: RolloutRef;
+}
+
+export function poolOf(
+  { generation }: Pick<RolloutSettings, 'generation'>,
+  { service, known }: Dependencies,
+): GenerationPool {
+  const pool = service(generation.service);
+  if (pool !== undefined) return pool;
+  throw new Fault({
+    type: 'GenerationUnavailable',
+    message: `this worker has no generation service ${generation.service}, only ${known.services.join(', ')}`,
+  });
+}
+
+/** Counts a fault in the journal, where it outlives the attempt; returns what to throw. */
+export async function recordFault(
+  error: unknown,
+  { journal }: Pick<Hold, 'journal'>,
+): Promise<unknown> {
+  if (!(error instanceof Fault) || error.type === 'StoreFault') return error;
+  const { trajectory } = journal;
+  const { type, message, at, status, failureClass, uncounted } = error;
+  await journal.append({
+    kind: 'fault',
+    turn: trajectory.turns.length,
+    type,
+    message: message.slice(0, 2000),
+    replica: at,
+    ...(failureClass !== null && { failure_class: failureClass }),
+    ...(status !== null && failureClass !== null && { status }),
+    ...(uncounted && { uncounted }),
+  });
+  const isFinal =
+    type === 'ProtocolError' && trajectory.open.protocol_errors >= MAX_PROTOCOL_ERRORS;
+  return isFinal
+    ? new Fault({ type, message, retryable: false, cause: error, ...(at !== null && { at }) })
+    : error;
+}
+
+export const notStarted = (ref: RolloutRef): Fault =>
+  new Fault({ type: 'StoreFault', message: `the journal of ${rolloutId(ref)} has no start` });

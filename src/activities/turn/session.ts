@@ -1,0 +1,147 @@
+import type { Environment, EnvironmentMessage, Metadata } from '../../environments/environment.js';
+import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
+import { textLog } from '../../model/content.js';
+import { describeError, Fault } from '../../model/faults.js';
+import type { Sample } from '../../model/sample.js';
+import { MAX_LOSSES } from '../../model/session.js';
+import type { Trajectory } from '../../model/trajectory.js';
+import type { Share } from '../../platform/allowance.js';
+import { withShare } from '../../platform/allowance.js';
+import type { Answer } from './answer-of-one.js';
+import type { Attempt } from '../attempt.js';
+import type { Dependencies } from '../dependencies.js';
+import type { Hold } from './hold.js';
+import { recordFault } from './hold.js';
+
+/**
+ * The session that an environment holds for a rollout. The journal says what is known of it: `begin` that it was opened
+ * (no attempt opens another), `step` that a turn was sent to it and what it answered, `close` that it was ended.
+ */
+
+/** For a session's end, whatever its service does: an ending is not held up by it. */
+const END_TIMEOUT_MS = 5000;
+
+type AtSession = Omit<Hold, 'sayWaiting'> & Pick<Attempt, 'warn'>;
+
+/** Is there no start to go on from: none at all, or one whose session is gone? */
+export const needsStart = ({ start, session, end }: Trajectory): boolean =>
+  end === null && (start === null || session.gone !== null);
+
+/**
+ * The sample as the rollout's life begins: with a session, where the environment has them. Throws the fault of a rollout
+ * that has lost its session too often.
+ */
+export async function openLife(
+  hold: AtSession,
+  { store, answers, environment: find }: Dependencies,
+): Promise<Sample> {
+  const { journal, ref } = hold;
+  const { session } = journal.trajectory;
+  if (session.losses >= MAX_LOSSES) throw lostTooOften(session);
+  const sample = await store.readSample(ref);
+  const { environment } = find(sample.task_name) ?? {};
+  if (environment?.begin === undefined) return sample;
+  try {
+    if (session.begun === null) {
+      await withShare(answers, (share) => beginSession(hold, { sample, environment, share }));
+    }
+    const { messages, metadata } = session.begun ?? { messages: [], metadata: {} };
+    const message_log = [...sample.message_log, ...unrendered(messages, sample)];
+    return { ...sample, message_log, extra_env_info: metadata };
+  } catch (error) {
+    throw await recordFault(error, hold);
+  }
+}
+
+const lostTooOften = ({ losses, gone }: Trajectory['session']): Fault =>
+  new Fault({
+    type: 'EnvironmentStateLost',
+    message: `its session was lost ${losses} times, the last time: ${gone ?? ''}`,
+  });
+
+/** Into the journal at once: the prompt may wait for its engine, and no later attempt opens another session. */
+async function beginSession(
+  hold: AtSession,
+  { sample, environment, share }: { sample: Sample; environment: Environment; share: Share },
+): Promise<void> {
+  const { journal, ref, signal } = hold;
+  const { session } = journal.trajectory;
+  if (session.gone !== null) await endSession(hold, environment);
+  const { message_log, task_name, extra_env_info: metadata = {} } = sample;
+  const begun = await environment.begin?.(
+    {
+      message_log: textLog(message_log),
+      metadata,
+    },
+    { idempotency_key: `${rolloutId(ref)}/begin-${session.lives}`, signal, share },
+  );
+  if (begun !== undefined) await journal.append({ kind: 'begin', task_name, ...begun });
+}
+
+/** Ids that a sample brings cannot be continued by a message that has none. */
+function unrendered(messages: EnvironmentMessage[], sample: Sample): EnvironmentMessage[] {
+  if (messages.length === 0 || sample.message_log[0]?.token_ids === undefined) return messages;
+  throw new Fault({
+    type: 'EnvironmentRejected',
+    message: `environment ${sample.task_name} adds a message to the prompt: expected a sample without token_ids, got one with`,
+  });
+}
+
+/**
+ * One step, sent at most once by whoever sends it: that it is sent, and what it was answered, is in the journal before
+ * anything else happens. `ask` is told where an earlier attempt sent it and never wrote down an answer.
+ */
+export async function stepInSession(
+  { journal }: Pick<Hold, 'journal'>,
+  ask: (more: { was_asked?: true }) => Promise<Answer>,
+): Promise<Answer> {
+  const { session, turns } = journal.trajectory;
+  if (session.gone !== null)
+    throw new Fault({ type: 'EnvironmentStateLost', message: session.gone });
+  const { asked } = session;
+  if (asked !== null && asked.answer !== null) return asked.answer;
+  const turn = turns.length;
+  await journal.append({ kind: 'step', turn, answer: null });
+  await journal.sync();
+  const answer = await ask(asked === null ? {} : { was_asked: true });
+  await journal.append({ kind: 'step', turn, answer });
+  return answer;
+}
+
+/** Ends the session of a rollout, where it has one. A failure is said, in log and journal, and changes nothing. */
+async function endSession(
+  { journal, signal, warn, ref }: AtSession,
+  environment: Environment | undefined,
+): Promise<void> {
+  const state = stateOf(journal.trajectory);
+  if (environment?.end === undefined || state === null) return;
+  const late = AbortSignal.any([signal, AbortSignal.timeout(END_TIMEOUT_MS)]);
+  let fault: Fault | null = null;
+  try {
+    if (!(await environment.end(state, late))) return;
+  } catch (error) {
+    signal.throwIfAborted();
+    fault =
+      error instanceof Fault
+        ? error
+        : new Fault({ type: 'EnvironmentUnavailable', message: describeError(error) });
+    warn(`the session of ${rolloutId(ref)} was not ended: ${fault.message}`);
+  }
+  // First of the two: a fault of the end says nothing about a step that was sent, and would be read as if it did.
+  await journal.append({ kind: 'close' });
+  if (fault !== null) await recordFault(fault, { journal });
+}
+
+/** What names the session: of the one that was opened last. */
+function stateOf({ session, turns, start, extra_env_info }: Trajectory): Metadata | null {
+  if (session.begun !== null) return session.begun.metadata;
+  if (start === null) return null;
+  return turns.at(-1)?.observation.metadata ?? extra_env_info;
+}
+
+/** Before a rollout's end is written: which environment it has is said by what was begun or started. */
+export async function endSessionOf(hold: AtSession, { environment }: Dependencies): Promise<void> {
+  const { session, start } = hold.journal.trajectory;
+  const task = session.begun?.task_name ?? start?.task_name ?? '';
+  await endSession(hold, environment(task)?.environment);
+}

@@ -1,0 +1,122 @@
+import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
+import { textLog } from '../../model/content.js';
+import { Fault, describeError } from '../../model/faults.js';
+import { lengthLimit, limitObservation, nextStep } from '../../model/turn/stop-rules.js';
+import { messageLog } from '../../model/trajectory.js';
+import type { Share } from '../../platform/allowance.js';
+import { withShare } from '../../platform/allowance.js';
+import { boundedAnswer } from './answer-bounds.js';
+import { answerOfOne, type Answer } from './answer-of-one.js';
+import type { Activities } from '../contract.js';
+import type { Dependencies } from '../dependencies.js';
+import type { Hold } from './hold.js';
+import { notStarted, poolOf, recordFault } from './hold.js';
+import { playFromJournal } from './play-from-journal.js';
+import { stepInSession } from './session.js';
+
+/** Answers the generated turn, unless the journal holds the answer already. */
+export function createStepEnvironment(dependencies: Dependencies): Activities['stepEnvironment'] {
+  return playFromJournal(dependencies, {
+    activity: 'stepEnvironment',
+    play: async (hold) => {
+      if (nextStep(hold.journal.trajectory) === 'step') await step(hold, dependencies);
+    },
+  });
+}
+
+/** One step, from the turn to the journal: the environment's answer, its observation's ids, what they leave room for. */
+export async function step(hold: Hold, dependencies: Dependencies): Promise<void> {
+  const { start, open } = hold.journal.trajectory;
+  if (start === null || open.line === null) throw notStarted(hold.ref);
+  try {
+    await withShare(dependencies.answers, (share) => answerTurn(hold, { ...dependencies, share }));
+  } catch (error) {
+    throw await recordFault(error, hold);
+  }
+}
+
+/** Holds its share of what large answers may take until the answer is journalled. */
+async function answerTurn(
+  hold: Hold,
+  { share, ...dependencies }: Dependencies & { share: Share },
+): Promise<void> {
+  const { trajectory } = hold.journal;
+  const { start, open } = trajectory;
+  if (start === null || open.line === null) throw notStarted(hold.ref);
+  const began = performance.now();
+  const answer = await askEnvironment(hold, { ...dependencies, share });
+  const ids = await encode(answer.message.content, { hold, dependencies });
+  const limited = limitObservation(ids, {
+    semantics: start.settings.semantics,
+    max_seq_len: lengthLimit(trajectory),
+    input_tokens: trajectory.context_ids.length,
+    generated_tokens: open.token_ids.length,
+    finish_reason: open.line.finish_reason,
+  });
+  await hold.journal.append({
+    kind: 'observation',
+    turn: trajectory.turns.length,
+    ...answer,
+    token_ids: limited.token_ids,
+    truncated: answer.truncated || limited.truncated,
+    step_s: (performance.now() - began) / 1000,
+  });
+}
+
+async function askEnvironment(
+  hold: Hold,
+  { environment, share }: Pick<Dependencies, 'environment'> & { share: Share },
+): Promise<Answer> {
+  const { ref, signal } = hold;
+  const { trajectory } = hold.journal;
+  const task = trajectory.start?.task_name ?? '';
+  const deployed = environment(task);
+  if (deployed === undefined) {
+    throw new Fault({
+      type: 'EnvironmentRejected',
+      message: `No environment found for task type: ${task}`,
+    });
+  }
+  const log = textLog(messageLog(trajectory));
+  log.push({ role: 'assistant', content: trajectory.open.line?.content ?? '' });
+  const input = { message_log_batch: [log], metadata: [trajectory.extra_env_info] };
+  const context = {
+    idempotency_key: `${rolloutId(ref)}/${trajectory.turns.length}`,
+    signal,
+    share,
+  };
+  const ask = async (more: { was_asked?: true } = {}): Promise<Answer> =>
+    boundedAnswer(
+      answerOfOne(await deployed.environment.step(input, { ...context, ...more }), task),
+      {
+        task,
+        trajectory,
+      },
+    );
+  try {
+    const hasSession = deployed.environment.begin !== undefined;
+    return hasSession ? await stepInSession(hold, ask) : await ask();
+  } catch (error) {
+    if (error instanceof Fault || signal.aborted) throw error;
+    throw new Fault({
+      type: 'EnvironmentRejected',
+      message: `environment ${task} threw: ${describeError(error)}`,
+      cause: error,
+    });
+  }
+}
+
+/** Without special tokens and without a template (upstream statement 25). */
+async function encode(
+  text: string,
+  { hold, dependencies }: { hold: Hold; dependencies: Dependencies },
+): Promise<number[]> {
+  const settings = hold.journal.trajectory.start?.settings;
+  if (text === '' || settings === undefined) return [];
+  const { model } = settings;
+  const { signal } = hold;
+  return await poolOf(settings, dependencies).request(
+    { session_id: rolloutId(hold.ref), signal, is_generation: false },
+    (service) => service.tokenize({ model, text, add_special_tokens: false }, signal),
+  );
+}

@@ -1,0 +1,184 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ConnectionOptions } from '@temporalio/client';
+import { Client, Connection, WorkflowFailedError, WorkflowNotFoundError } from '@temporalio/client';
+import type { BatchProgress, BatchResult } from '../activities/contract.js';
+import { describeError } from '../model/faults.js';
+import { LOOPBACK_CHANNEL } from '../dev/dev-server.js';
+import type { Look } from './progress.js';
+
+/** A batch on a Temporal server. Calls fail while the server or the worker is away; the batch does not. */
+export interface BatchHandle {
+  look: () => Promise<Look>;
+  /** Of a batch that has ended: its result, or why it has none. */
+  outcome: () => Promise<{ result: BatchResult } | { failure: string }>;
+}
+
+export interface BatchClient {
+  start: (batch: { batchId: string; taskQueue: string; request: unknown }) => Promise<BatchHandle>;
+  /** A batch that was started before. */
+  attach: (batchId: string) => BatchHandle;
+  /** null: Temporal knows no such batch (any more). */
+  status: (batchId: string) => Promise<'running' | 'ended' | null>;
+  /** Ends a batch that runs, with its rollouts; resolves when it has ended. */
+  cancel: (batchId: string) => Promise<void>;
+  /** Rollouts at once of a batch that runs, from here on. */
+  setMaxInFlight: (batchId: string, max_in_flight: number) => Promise<void>;
+  /** Ids of batches that are still running. */
+  unfinished: () => Promise<string[]>;
+  close: () => Promise<void>;
+}
+
+/** Short, since the board asks again. */
+const LOOK_MS = 2000;
+const CALL_MS = 20_000;
+/** Its rollouts close their requests, and its rows are written. */
+const CANCEL_MS = 5 * 60_000;
+
+/** Where a Temporal server is, and how it is spoken to. */
+export interface ServerAddress {
+  options: ConnectionOptions & { address: string };
+  namespace: string;
+}
+
+/** A server of this machine. */
+export const onLoopback = ({
+  address,
+  namespace,
+}: {
+  address: string;
+  namespace: string;
+}): ServerAddress => ({ options: { address, channelArgs: LOOPBACK_CHANNEL }, namespace });
+
+export async function connectBatchClient({
+  options,
+  namespace,
+}: ServerAddress): Promise<BatchClient> {
+  const connection = await Connection.connect(options);
+  const client = new Client({ connection, namespace });
+  const calls: Calls = {
+    address: options.address,
+    client,
+    within: (ms, call) => connection.withDeadline(Date.now() + ms, call),
+  };
+  return {
+    ...handles(calls),
+    ...steering(calls),
+    unfinished: async () => {
+      const ids: string[] = [];
+      await calls.within(CALL_MS, async () => {
+        const query = "WorkflowType = 'rolloutBatch' AND ExecutionStatus = 'Running'";
+        for await (const { workflowId } of client.workflow.list({ query })) ids.push(workflowId);
+      });
+      return ids;
+    },
+    close: () => connection.close(),
+  };
+}
+
+interface Calls {
+  address: string;
+  client: Client;
+  within: <T>(ms: number, call: () => Promise<T>) => Promise<T>;
+}
+
+function handles(calls: Calls): Pick<BatchClient, 'start' | 'attach'> {
+  const { client, within } = calls;
+  const attach = (batchId: string): BatchHandle => ({
+    look: () => look(batchId, calls),
+    outcome: () => outcome(batchId, calls),
+  });
+  return {
+    attach,
+    start: async ({ batchId, taskQueue, request }) => {
+      await within(CALL_MS, () =>
+        client.workflow.start('rolloutBatch', { workflowId: batchId, taskQueue, args: [request] }),
+      );
+      return attach(batchId);
+    },
+  };
+}
+
+async function look(batchId: string, { address, client, within }: Calls): Promise<Look> {
+  const handle = client.workflow.getHandle(batchId);
+  let closed = false;
+  try {
+    closed = (await within(LOOK_MS, () => handle.describe())).status.name !== 'RUNNING';
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return { closed: true, progress: null, trouble: forgotten(batchId) }; // prettier-ignore
+    return { closed, progress: null, trouble: `waiting for the Temporal server at ${address}` };
+  }
+  try {
+    return {
+      closed,
+      progress: await within(LOOK_MS, () => handle.query<BatchProgress>('progress')),
+      trouble: null,
+    };
+  } catch {
+    return { closed, progress: null, trouble: 'waiting for the worker' };
+  }
+}
+
+async function outcome(
+  batchId: string,
+  { client, within }: Calls,
+): Promise<{ result: BatchResult } | { failure: string }> {
+  try {
+    const handle = client.workflow.getHandle(batchId);
+    return { result: (await within(CALL_MS, () => handle.result())) as BatchResult };
+  } catch (error) {
+    if (error instanceof WorkflowFailedError)
+      return { failure: describeError(error.cause ?? error) };
+    if (error instanceof WorkflowNotFoundError) return { failure: forgotten(batchId) };
+    throw error;
+  }
+}
+
+/** Its database was lost, or kept it long enough: nothing will be heard of it any more. */
+const forgotten = (batchId: string): string => `Temporal does not know batch ${batchId} any more`;
+
+function steering({
+  client,
+  within,
+}: Calls): Pick<BatchClient, 'status' | 'cancel' | 'setMaxInFlight'> {
+  return {
+    status: async (batchId) => {
+      try {
+        const handle = client.workflow.getHandle(batchId);
+        const { status } = await within(CALL_MS, () => handle.describe());
+        return status.name === 'RUNNING' ? 'running' : 'ended';
+      } catch (error) {
+        if (error instanceof WorkflowNotFoundError) return null;
+        throw error;
+      }
+    },
+    cancel: async (batchId) => {
+      const handle = client.workflow.getHandle(batchId);
+      await within(CALL_MS, () => handle.cancel());
+      await within(CANCEL_MS, () => handle.result()).catch((error: unknown) => {
+        if (!(error instanceof WorkflowFailedError)) throw error;
+      });
+    },
+    setMaxInFlight: async (batchId, max_in_flight) => {
+      const handle = client.workflow.getHandle(batchId);
+      await within(CALL_MS, () =>
+        handle.executeUpdate('set_max_in_flight', { args: [{ max_in_flight }] }),
+      );
+    },
+  };
+}
+
+/** The server may die just now, too: asks until it answers; null when the user has enough before. */
+export async function awaitOutcome(
+  batch: Pick<BatchHandle, 'outcome'>,
+  { say, signal }: { say: (line: string) => void; signal: AbortSignal },
+): Promise<{ result: BatchResult } | { failure: string } | null> {
+  while (!signal.aborted) {
+    try {
+      return await batch.outcome();
+    } catch (error) {
+      say(`the result cannot be read yet: ${describeError(error)}`);
+      await sleep(1000, undefined, { signal }).catch(() => undefined);
+    }
+  }
+  return null;
+}

@@ -1,0 +1,213 @@
+import { mkdir } from 'node:fs/promises';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Connection } from '@temporalio/client';
+import { msToTs } from '@temporalio/common/lib/time.js';
+import { describeError } from '../model/faults.js';
+import { SEARCH_ATTRIBUTES } from '../model/workflow-safe/search-attributes.js';
+import type { Child } from '../platform/process/child.js';
+import { describeExit, logTail, startChild } from '../platform/process/child.js';
+import { stackEnvironment } from './stack-environment.js';
+import { firstFreePort } from '../platform/process/free-port.js';
+
+export interface DevServerOptions {
+  /** The Temporal CLI. */
+  cliPath: string;
+  /** Fixed ports, such as those of a server that ended and starts again. */
+  ports: Ports;
+  /** null: in memory. Its folder is made. */
+  dbFile: string | null;
+  headless: boolean;
+  /** Output of the server. */
+  logFile: string;
+  /** Ends the wait for a server that does not come up. */
+  signal?: AbortSignal;
+}
+
+export interface Ports {
+  server: number;
+  ui: number;
+}
+
+export interface DevServer extends Child {
+  /** `127.0.0.1:<port>` */
+  address: string;
+  namespace: string;
+  /** null when headless. */
+  uiUrl: string | null;
+}
+
+/** The CLI's names of the types. */
+const CLI_TYPES = { KEYWORD: 'Keyword', INT: 'Int', DOUBLE: 'Double' } as const;
+
+/** start-dev keeps a cluster's default limits: 1200 requests a second stop a batch long before SQLite does. */
+const RAISED_LIMITS = ['matching.rps', 'history.rps', 'frontend.rps', 'frontend.namespaceRPS'];
+
+const NAMESPACE = 'default';
+const RETENTION = '7d';
+const HEALTHY_WITHIN_MS = 30_000;
+const MOST_STARTS = 3;
+
+/** Ports for {@link startDevServer}: the given ones or the next free; 0 is any free one. */
+export async function chooseServerPorts(from: Ports = { server: 7233, ui: 8233 }): Promise<Ports> {
+  const server = await firstFreePort(from.server);
+  return { server, ui: await firstFreePort(from.ui, [server]) };
+}
+
+/**
+ * Starts `temporal server start-dev` on 127.0.0.1 and waits until it is healthy, with the namespace's retention set.
+ * Rejects with the end of its log when it ends or is not healthy within 30 s; then no process is left.
+ */
+export async function startDevServer(options: DevServerOptions): Promise<DevServer> {
+  const { ports, dbFile, headless } = options;
+  for (const port of headless ? [ports.server] : [ports.server, ports.ui]) {
+    // Else the wait below would talk to whatever listens there.
+    if ((await firstFreePort(port)) !== port)
+      throw new Error(`port ${port} of 127.0.0.1, meant for the Temporal server, is in use`);
+  }
+  if (dbFile !== null) await mkdir(path.dirname(dbFile), { recursive: true, mode: 0o700 });
+  const address = `127.0.0.1:${ports.server}`;
+  const child = await startUntilHealthy(options, { address, starts: MOST_STARTS });
+  return {
+    ...child,
+    address,
+    namespace: NAMESPACE,
+    uiUrl: headless ? null : `http://127.0.0.1:${ports.ui}`,
+  };
+}
+
+/** The server takes ports for its own parts by chance: one that found none of its own ends, and is started again. */
+async function startUntilHealthy(
+  options: DevServerOptions,
+  { address, starts }: { address: string; starts: number },
+): Promise<Child> {
+  const { cliPath, logFile, signal } = options;
+  const child = await startChild({
+    command: cliPath,
+    args: serverArguments(options),
+    cwd: path.dirname(logFile),
+    env: stackEnvironment(process.env),
+    logFile,
+    ends: 'kernel',
+  });
+  const life = { ended: false };
+  void child.exited.then(() => {
+    life.ended = true;
+  });
+  try {
+    await untilHealthy(child, { address, ...options });
+    return child;
+  } catch (error) {
+    const endedByItself = life.ended && signal?.aborted !== true;
+    await child.stop();
+    if (endedByItself && starts > 1) {
+      return await startUntilHealthy(options, { address, starts: starts - 1 });
+    }
+    throw new Error(await whyNotHealthy(error, options));
+  }
+}
+
+function serverArguments({ ports, dbFile, headless }: DevServerOptions): string[] {
+  return [
+    ...[
+      'server',
+      'start-dev',
+      '--log-level',
+      'error',
+      '--ip',
+      '127.0.0.1',
+      '--port',
+      String(ports.server),
+    ],
+    ...(headless ? ['--headless'] : ['--ui-ip', '127.0.0.1', '--ui-port', String(ports.ui)]),
+    // The default journal mode with a sync per write is ten times slower.
+    ...(dbFile === null
+      ? []
+      : [
+          '--db-filename',
+          dbFile,
+          '--sqlite-pragma',
+          'journal_mode=WAL',
+          '--sqlite-pragma',
+          'synchronous=NORMAL',
+        ]),
+    ...SEARCH_ATTRIBUTES.flatMap(({ name, type }) => [
+      '--search-attribute',
+      `${name}=${CLI_TYPES[type]}`,
+    ]),
+    ...RAISED_LIMITS.flatMap((key) => ['--dynamic-config-value', `${key}=100000`]),
+  ];
+}
+
+async function untilHealthy(
+  child: Child,
+  { address, signal }: { address: string; signal?: AbortSignal },
+): Promise<void> {
+  const connection = Connection.lazy({ address, channelArgs: LOOPBACK_CHANNEL });
+  const ended = child.exited.then((exit) => {
+    throw new Error(`it ended ${describeExit(exit)}`);
+  });
+  ended.catch(() => undefined);
+  const deadline = performance.now() + HEALTHY_WITHIN_MS;
+  let attempt: Promise<string | null> = Promise.resolve(null);
+  try {
+    for (;;) {
+      signal?.throwIfAborted();
+      attempt = tryPrepare(connection);
+      const problem = await Promise.race([attempt, ended]);
+      if (problem === null) return;
+      if (performance.now() > deadline) {
+        throw new Error(`it is not healthy after ${HEALTHY_WITHIN_MS / 1000} s: ${problem}`);
+      }
+      await Promise.race([sleep(100), ended]);
+    }
+  } finally {
+    // A call that is still retried throws out of nowhere when its connection is gone.
+    await attempt;
+    await connection.close();
+  }
+}
+
+/** For connections to a server of this machine: no proxy in between, and quick to come back after a restart. */
+export const LOOPBACK_CHANNEL = {
+  'grpc.enable_http_proxy': 0,
+  'grpc.initial_reconnect_backoff_ms': 100,
+  'grpc.min_reconnect_backoff_ms': 100,
+  'grpc.max_reconnect_backoff_ms': 1000,
+};
+
+/** Healthy and prepared: null; otherwise what is missing. */
+async function tryPrepare(connection: Connection): Promise<string | null> {
+  try {
+    await connection.withDeadline(Date.now() + 1000, async () => {
+      await connection.healthService.check({
+        service: 'temporal.api.workflowservice.v1.WorkflowService',
+      });
+      // start-dev has no flag for it, and its own default is one day.
+      await connection.workflowService.updateNamespace({
+        namespace: NAMESPACE,
+        config: { workflowExecutionRetentionTtl: msToTs(RETENTION) },
+      });
+    });
+    return null;
+  } catch (error) {
+    return describeError(error);
+  }
+}
+
+async function whyNotHealthy(
+  error: unknown,
+  { cliPath, ports, dbFile, logFile }: DevServerOptions,
+): Promise<string> {
+  const tail = await logTail(logFile, 8);
+  return [
+    `The Temporal server (${cliPath} server start-dev, port ${ports.server}) did not start: ${describeError(error)}.`,
+    ...(tail === '' ? [] : [tail]),
+    `Its log: ${logFile}`,
+    ...(dbFile === null
+      ? []
+      : [
+          `If the database is from another version of the CLI, move ${dbFile}* away: batches go on from their journals when they are started again.`,
+        ]),
+  ].join('\n');
+}

@@ -1,0 +1,218 @@
+import { createActions } from './actions.js';
+import { choose, isGreedy, type Distribution, type Sampling } from './distribution.js';
+import type { Random } from '../random.js';
+import { readScene } from './scene.js';
+import type { ScriptedAnswer } from './script.js';
+import { beginsWord, createWords, readWords } from './thinking.js';
+import { IM_END } from './tokenizer.js';
+
+export interface PolicyRequest {
+  prompt: readonly number[];
+  max_tokens: number;
+  /** The end of sequence is impossible before. */
+  min_tokens: number;
+  /** Goes on after the end of sequence. */
+  ignore_eos: boolean;
+  sampling: Sampling;
+  skill: number;
+  /** How many tokens are thought before the action, drawn evenly from this range; the last word may go a little over, never beyond the maximum. */
+  thinking: readonly [min: number, max: number];
+  random: Random;
+}
+
+export interface Generation {
+  token_ids: number[];
+  /** Of each token in the distribution that it was drawn from; they sum to the logarithm of the answer's probability. */
+  logprobs: number[];
+}
+
+/** Where an answer stands. `said` is what has been said of the word or action that is not complete. */
+type Place =
+  | { part: 'thinking'; length: number; last_start: number; said: readonly number[] }
+  | { part: 'acting'; said: readonly number[] }
+  | { part: 'ending' }
+  | { part: 'overtime'; said: readonly number[] };
+
+/**
+ * The policy: thinks in words, then, when the prompt shows a sliding puzzle, writes an action on a new line, then ends.
+ * A prompt whose last message has lines `Say: <text>` gets these instead, one an answer (script.ts).
+ * The distribution of the next token depends on the tokens before it alone, so an answer that is resumed in its middle
+ * goes on as it would have (a greedy one with the same tokens and logprobs; captures 126 to 132).
+ */
+export function createPolicy(): (request: PolicyRequest) => Generation {
+  const wordsFor = createWords();
+  const actionsFor = createActions();
+
+  return (request) => {
+    const { sampling, skill, prompt } = request;
+    const scene = readScene(prompt);
+    const actions =
+      scene.script !== null
+        ? certainly(scene.script.bytes)
+        : scene.board && actionsFor({ board: scene.board, skill, sampling });
+    const writer = createWriter(request);
+    let place: Place | null =
+      scene.script === null ? findPlace(scene.said, actions) : findLine(scene.script);
+    while (place !== null && !writer.isFull()) {
+      place = step(place, { request, writer, actions, wordsFor });
+    }
+    return writer.generation;
+  };
+}
+
+const NEWLINE = 10;
+const START: Place = { part: 'thinking', length: 0, last_start: -1, said: [] };
+
+/**
+ * Where `said` leaves off; the start when it is not something that this policy says. An observation has no mark where it
+ * ends, so what begins behind one of its lines counts, too.
+ */
+function findPlace(said: readonly number[], actions: Distribution | null): Place {
+  for (let begin = 0; ;) {
+    const place = placeOf(said.slice(begin), actions);
+    if (place !== null) return place;
+    const newline = said.indexOf(NEWLINE, begin);
+    if (newline === -1) return START;
+    begin = newline + 1;
+  }
+}
+
+/** Null for what this policy does not say. */
+function placeOf(said: readonly number[], actions: Distribution | null): Place | null {
+  const { length, last_start, rest } = readWords(said);
+  if (rest.length === 0 || beginsWord(rest)) {
+    return { part: 'thinking', length, last_start, said: rest };
+  }
+  if (actions === null || rest[0] !== NEWLINE) return null;
+  const action = rest.slice(1);
+  for (const { bytes } of actions.choices) {
+    if (action.every((byte, i) => bytes[i] === byte)) {
+      return action.length === bytes.length ? { part: 'ending' } : { part: 'acting', said: action };
+    }
+  }
+  return null;
+}
+
+function findLine({ bytes, said }: ScriptedAnswer): Place {
+  return said === bytes.length
+    ? { part: 'ending' }
+    : { part: 'acting', said: bytes.slice(0, said) };
+}
+
+/** Nothing else can be said. */
+function certainly(bytes: readonly number[]): Distribution {
+  return { choices: [{ bytes, probability: 1, logprobs: bytes.map(() => 0) }], greedy: true };
+}
+
+type Writer = ReturnType<typeof createWriter>;
+
+/** Collects tokens up to `max_tokens`. */
+function createWriter({ max_tokens, min_tokens }: PolicyRequest) {
+  const generation: Generation = { token_ids: [], logprobs: [] };
+  const { token_ids, logprobs } = generation;
+  return {
+    generation,
+    isFull: () => token_ids.length >= max_tokens,
+    mayEnd: () => token_ids.length >= min_tokens,
+    write(id: number, logprob: number) {
+      if (token_ids.length >= max_tokens) return;
+      token_ids.push(id);
+      // vLLM's logprobs are 32-bit floats.
+      logprobs.push(Math.fround(logprob));
+    },
+  };
+}
+
+interface Tools {
+  request: PolicyRequest;
+  writer: Writer;
+  actions: Distribution | null;
+  wordsFor: ReturnType<typeof createWords>;
+}
+
+/** Says the next thing; null when the answer has ended. */
+function step(place: Place, tools: Tools): Place | null {
+  switch (place.part) {
+    case 'thinking':
+      return think(place, tools);
+    case 'acting':
+      say(tools.actions, { said: place.said, extra: 0, tools });
+      return { part: 'ending' };
+    case 'ending':
+      return tools.writer.mayEnd() ? end(0, tools) : { part: 'overtime', said: [] };
+    case 'overtime':
+      if (!tools.request.ignore_eos && tools.writer.mayEnd()) return end(0, tools);
+      say(anyWord(tools), { said: place.said, extra: 0, tools });
+      return { part: 'overtime', said: [] };
+  }
+}
+
+function think(place: Place & { part: 'thinking' }, tools: Tools): Place | null {
+  const { request, writer, actions, wordsFor } = tools;
+  const { random, sampling, thinking } = request;
+  let goOn = 0;
+  if (place.said.length === 0) {
+    const mayStop = actions !== null || writer.mayEnd();
+    const stop = mayStop ? stopProbability(place, thinking) : 0;
+    if (isGreedy(sampling) ? stop >= 0.5 : random() < stop) {
+      if (actions === null) return end(Math.log(stop), tools);
+      writer.write(NEWLINE, Math.log(stop));
+      return { part: 'acting', said: [] };
+    }
+    goOn = Math.log(1 - stop);
+  }
+  const room = thinking[1] - place.length;
+  const words = room > 0 ? wordsFor({ sampling, room }) : anyWord(tools);
+  const spoken = say(words, { said: place.said, extra: goOn, tools });
+  return {
+    part: 'thinking',
+    length: place.length + spoken,
+    last_start: place.length,
+    said: [],
+  };
+}
+
+/**
+ * Of ending the thoughts at a word's end: that a length drawn evenly from the range lies within the last word, given
+ * that it did not lie before.
+ */
+function stopProbability(
+  { length, last_start }: { length: number; last_start: number },
+  [min, max]: readonly [number, number],
+): number {
+  if (length >= max) return 1;
+  const passed = Math.max(last_start, min - 1);
+  return Math.max(0, (length - passed) / (max - passed));
+}
+
+function end(logprob: number, { request, writer }: Tools): Place | null {
+  writer.write(IM_END, logprob);
+  return request.ignore_eos ? { part: 'overtime', said: [] } : null;
+}
+
+function anyWord({ request, wordsFor }: Tools): Distribution {
+  return wordsFor({ sampling: request.sampling, room: Infinity });
+}
+
+interface Saying {
+  /** What the prompt already has of it. */
+  said: readonly number[];
+  /** Added to the first token's logprob. */
+  extra: number;
+  tools: Tools;
+}
+
+/** Draws one choice and writes what is not said yet. Returns its whole length. */
+function say(distribution: Distribution | null, { said, extra, tools }: Saying): number {
+  const { random } = tools.request;
+  // Where little room is left, what was begun under other settings may be too long: any word will do then.
+  const choice =
+    (distribution === null ? null : choose(distribution, { prefix: said, random })) ??
+    choose(anyWord(tools), { prefix: said, random });
+  if (choice === null) return said.length;
+  for (let i = said.length; i < choice.bytes.length; i++) {
+    const first = i === said.length ? extra : 0;
+    tools.writer.write(choice.bytes[i] ?? 0, (choice.logprobs[i] ?? 0) + first);
+  }
+  return choice.bytes.length;
+}

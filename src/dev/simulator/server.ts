@@ -1,0 +1,111 @@
+import { randomInt } from 'node:crypto';
+import type { RequestListener } from 'node:http';
+import type { z } from 'zod';
+import { describeError } from '../../model/faults.js';
+import { createCompletions } from './completions/completions.js';
+import { createControl } from './wire/control.js';
+import { createEndpoints, findEndpoint } from './wire/endpoints.js';
+import { createEngine } from './engine.js';
+import { createFaults } from './faults.js';
+import { errorBody, headerOf, Refusal, sendJson, type Exchange } from './wire/http-exchange.js';
+import { openListener } from './listener.js';
+import { createPolicy } from './policy/policy.js';
+import { createRandom, type Random } from './random.js';
+import { createRequestLog } from './request-log.js';
+import { SimulatorSettings } from './settings.js';
+
+export interface SimulatorOptions {
+  /** What is left out has its default. */
+  settings: z.input<typeof SimulatorSettings>;
+  /** 0: any free one. */
+  port: number;
+  /** Default 127.0.0.1. */
+  host?: string;
+}
+
+export interface Simulator {
+  port: number;
+  /** Without `/v1`. */
+  url: string;
+  /** Closes every connection. */
+  close(): Promise<void>;
+}
+
+/** Starts a stand-in for a vLLM server. Rejects when the settings are wrong (ZodError) or the port is taken. */
+export async function startSimulator(options: SimulatorOptions): Promise<Simulator> {
+  const settings = SimulatorSettings.parse(options.settings);
+  const host = options.host ?? '127.0.0.1';
+  const { port, close } = await openListener({
+    port: options.port,
+    host,
+    handlerFor: (closeFor) => createHandler(settings, closeFor),
+  });
+  return { port, url: `http://${host}:${port}`, close };
+}
+
+function createHandler(
+  settings: SimulatorSettings,
+  closeFor: (ms: number) => void,
+): RequestListener {
+  const engine = createEngine(settings);
+  const faults = createFaults(settings.faults);
+  const log = createRequestLog(settings);
+  const shared = createSharedRandom(settings.seed);
+  const exit = (): never => process.exit(1);
+  const policy = createPolicy();
+  const { random } = shared;
+  const complete = createCompletions({ settings, policy, engine, log, random, closeFor, exit });
+  const endpoints = createEndpoints({ settings, engine, complete, closeFor, exit });
+  const control = createControl({
+    settings,
+    faults,
+    log,
+    change(change) {
+      Object.assign(settings, change);
+      if (change.seed !== undefined) shared.reseed(change.seed);
+    },
+  });
+
+  const answer = async (exchange: Exchange): Promise<void> => {
+    if (exchange.path.startsWith('/simulator/')) return control(exchange);
+    const endpoint = findEndpoint(endpoints, exchange);
+    await endpoint(exchange, faults.hit(exchange));
+  };
+  return (request, response) => {
+    const path = request.url?.split('?')[0] ?? '/';
+    const exchange = { request, response, path, session_id: headerOf(request, 'x-session-id') };
+    answer(exchange).catch((error: unknown) => {
+      sendFailure(exchange, error);
+    });
+  };
+}
+
+/** The stream of requests without a seed; without one of its own it is another one at each start. */
+function createSharedRandom(seed: number | null): {
+  random: Random;
+  reseed(seed: number | null): void;
+} {
+  const start = (from: number | null): Random => createRandom(from ?? randomInt(2 ** 32));
+  let stream = start(seed);
+  return {
+    random: () => stream(),
+    reseed(from) {
+      stream = start(from);
+    },
+  };
+}
+
+/** A refusal is an answer; anything else is a client that has gone, or a bug, which must not go unseen. */
+function sendFailure(exchange: Exchange, error: unknown): void {
+  if (exchange.response.headersSent || exchange.request.socket.destroyed) {
+    exchange.response.destroy();
+    return;
+  }
+  if (error instanceof Refusal) {
+    sendJson(exchange, error);
+    return;
+  }
+  const message = describeError(error);
+  const body = errorBody({ message, type: 'InternalServerError', param: null, code: 500 });
+  sendJson(exchange, { status: 500, body });
+}

@@ -1,0 +1,116 @@
+import { randomBytes } from 'node:crypto';
+import { createDevEndpoints } from './dev-endpoints.js';
+import type { Engine } from '../engine.js';
+import { answerElsewhere } from './fault-answers.js';
+import { Refusal, sendJson, sendText, type Exchange } from './http-exchange.js';
+import { metricsText } from './metrics.js';
+import type { FaultSpec, SimulatorSettings } from '../settings.js';
+import { detokenize, tokenize } from './tokenize.js';
+
+/** The version that `/version` reports: vLLM's whose wire is spoken, and that this is not it. */
+const SIMULATOR_VERSION = '0.32.0+simulator';
+
+export interface EndpointParts {
+  settings: Readonly<SimulatorSettings>;
+  engine: Engine;
+  complete: Endpoint;
+  /** What a fault may do in place of an endpoint. */
+  closeFor: (ms: number) => void;
+  exit: () => void;
+}
+
+/** Answers a request that a fault has hit, or none has. */
+type Endpoint = (exchange: Exchange, fault: FaultSpec | null) => void | Promise<void>;
+
+/** vLLM's endpoints, by path and method. */
+type Endpoints = Readonly<Record<string, Readonly<Record<string, Endpoint>>>>;
+
+export function createEndpoints(parts: EndpointParts): Endpoints {
+  const { settings, engine, complete } = parts;
+  const plain: Endpoints = {
+    '/tokenize': { POST: (exchange) => tokenize(exchange, settings) },
+    '/detokenize': { POST: (exchange) => detokenize(exchange, settings) },
+    '/v1/models': { GET: sending(() => modelList(settings)) },
+    '/version': { GET: sending(() => ({ version: SIMULATOR_VERSION })) },
+    '/load': { GET: sending(() => ({ server_load: engine.stats().running })) },
+    '/health': { GET: sendNothing },
+    '/ping': { GET: sendNothing, POST: sendNothing },
+    '/metrics': {
+      GET: (exchange) => {
+        const type = 'text/plain; version=1.0.0; charset=utf-8';
+        const text = metricsText(engine.stats(), settings.model);
+        sendText(exchange, { status: 200, type, text });
+      },
+    },
+    ...(settings.dev_mode && createDevEndpoints(engine)),
+  };
+  return { '/v1/completions': { POST: complete }, ...mapEndpoints(plain, unlessHit(parts)) };
+}
+
+type Wrap = (endpoint: Endpoint) => Endpoint;
+
+function mapEndpoints(endpoints: Endpoints, wrap: Wrap): Endpoints {
+  const wrapped = Object.entries(endpoints).map(([path, methods]) => [
+    path,
+    Object.fromEntries(Object.entries(methods).map(([method, one]) => [method, wrap(one)])),
+  ]);
+  return Object.fromEntries(wrapped) as Endpoints;
+}
+
+function unlessHit({ closeFor, exit }: Pick<EndpointParts, 'closeFor' | 'exit'>): Wrap {
+  return (endpoint) => (exchange, fault) =>
+    fault !== null && answerElsewhere(fault, { exchange, closeFor, exit })
+      ? undefined
+      : endpoint(exchange, fault);
+}
+
+/** The endpoint for a request, or FastAPI's 404 and 405 (captures 066, 067). */
+export function findEndpoint(endpoints: Endpoints, { path, request }: Exchange): Endpoint {
+  const methods = endpoints[path];
+  if (methods === undefined) throw new Refusal({ status: 404, body: { detail: 'Not Found' } });
+  const endpoint = methods[request.method ?? ''];
+  if (endpoint !== undefined) return endpoint;
+  const headers = { allow: Object.keys(methods).join(', ') };
+  throw new Refusal({ status: 405, body: { detail: 'Method Not Allowed' }, headers });
+}
+
+function sending(value: () => unknown): Endpoint {
+  return (exchange) => {
+    sendJson(exchange, { status: 200, body: value() });
+  };
+}
+
+/** Captures 103 and 104. */
+function sendNothing(exchange: Exchange): void {
+  sendText(exchange, { status: 200, type: null, text: '' });
+}
+
+/** Capture 102. */
+function modelList({ model, max_model_len }: SimulatorSettings): unknown {
+  const created = Math.floor(Date.now() / 1000);
+  const permission = {
+    id: `modelperm-${randomBytes(8).toString('hex')}`,
+    object: 'model_permission',
+    created,
+    allow_create_engine: false,
+    allow_sampling: true,
+    allow_logprobs: true,
+    allow_search_indices: false,
+    allow_view: true,
+    allow_fine_tuning: false,
+    organization: '*',
+    group: null,
+    is_blocking: false,
+  };
+  const card = {
+    id: model,
+    object: 'model',
+    created,
+    owned_by: 'vllm',
+    root: model,
+    parent: null,
+    max_model_len,
+    permission: [permission],
+  };
+  return { object: 'list', data: [card] };
+}

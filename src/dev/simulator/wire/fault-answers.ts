@@ -1,0 +1,69 @@
+import { errorBody, sendJson, type Exchange, type Reply } from './http-exchange.js';
+import type { Outcome } from '../request-log.js';
+import type { FaultSpec } from '../settings.js';
+
+export interface FaultContext {
+  exchange: Exchange;
+  /** Takes the listening socket away for so long. */
+  closeFor: (ms: number) => void;
+  /** Ends the process. */
+  exit: () => void;
+}
+
+/** Faults that answer in place of an endpoint. null: this fault does not, the endpoint answers. */
+export function answerInstead(fault: FaultSpec, context: FaultContext): Outcome | null {
+  const { exchange } = context;
+  switch (fault.fault) {
+    case 'refuse':
+      if (fault.for_ms === null) exchange.request.socket.resetAndDestroy();
+      else context.closeFor(fault.for_ms);
+      return 'cut';
+    case '503':
+      sendJson(exchange, { ...BUSY, headers: retryAfter(fault) });
+      return 'rejected';
+    case '429':
+      sendJson(exchange, { ...TOO_MANY, headers: retryAfter(fault) });
+      return 'rejected';
+    default:
+      return null;
+  }
+}
+
+/** The same on endpoints other than completions, where no tokens are counted: a stall is silence, death is at once. */
+export function answerElsewhere(fault: FaultSpec, context: FaultContext): boolean {
+  if (fault.fault === 'die') context.exit();
+  return fault.fault === 'stall' || answerInstead(fault, context) !== null;
+}
+
+/** Capture 235. */
+const BUSY: Reply = {
+  status: 503,
+  body: errorBody({
+    message:
+      'The engine is currently busy and cannot accept new requests. Please try again later or on a different instance.',
+    type: 'Service Unavailable',
+    param: null,
+    code: 503,
+  }),
+};
+
+const TOO_MANY: Reply = {
+  status: 429,
+  body: errorBody({
+    message: 'Too many requests. Please try again later.',
+    type: 'Too Many Requests',
+    param: null,
+    code: 429,
+  }),
+};
+
+function retryAfter({ retry_after }: { retry_after: number | null }): Record<string, string> {
+  return retry_after === null ? {} : { 'retry-after': String(retry_after) };
+}
+
+/** What a dead engine answers outside a stream. */
+export function engineError(): Reply {
+  const message = 'EngineCore encountered an issue. See stack trace (above) for the root cause.';
+  const body = errorBody({ message, type: 'InternalServerError', param: null, code: 500 });
+  return { status: 500, body };
+}

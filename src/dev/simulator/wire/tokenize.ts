@@ -1,0 +1,83 @@
+import { z } from 'zod';
+import { readBody } from './body-reader.js';
+import { badRequest, sendJson, type Exchange } from './http-exchange.js';
+import { checkModel, type Limits } from './request-limits.js';
+import { decode, encode, renderChat, vocabularyStrings, type ChatMessage } from '../policy/tokenizer.js';
+
+const TokenizeBody = z
+  .looseObject({
+    model: z.string().nullish(),
+    prompt: z.string().optional(),
+    messages: z.array(z.looseObject({ role: z.string(), content: z.unknown() })).optional(),
+    // There is no beginning-of-sequence token, so it changes nothing; it is only checked.
+    add_special_tokens: z.boolean().optional(),
+    add_generation_prompt: z.boolean().default(true),
+    return_token_strs: z.boolean().nullish(),
+  })
+  .refine(({ prompt, messages }) => prompt !== undefined || messages !== undefined, {
+    path: ['prompt'],
+    error: 'expected a prompt or messages, got neither',
+  });
+type TokenizeBody = z.infer<typeof TokenizeBody>;
+
+/** `POST /tokenize` of a text or of messages (captures 091 to 097). */
+export async function tokenize(exchange: Exchange, limits: Limits): Promise<void> {
+  const body = await readBody(exchange, TokenizeBody);
+  const { prompt = '', messages, add_generation_prompt } = body;
+  const text =
+    messages === undefined ? prompt : renderChat(readMessages(body), { add_generation_prompt });
+  checkModel(body.model ?? null, limits);
+  const tokens = encode(text);
+  sendJson(exchange, {
+    status: 200,
+    body: {
+      count: tokens.length,
+      max_model_len: limits.max_model_len,
+      tokens,
+      token_strs: body.return_token_strs === true ? vocabularyStrings(tokens) : null,
+    },
+  });
+}
+
+/** Templates with parts that are not played here are refused: their tokens would be wrong. */
+function readMessages(body: TokenizeBody): ChatMessage[] {
+  for (const field of ['tools', 'chat_template', 'continue_final_message'] as const) {
+    const value = body[field];
+    if (value != null && value !== false && JSON.stringify(value) !== '[]')
+      throw badRequest(`The simulator does not implement ${field}`, field);
+  }
+  return (body.messages ?? []).map(({ role, content }, index) => ({
+    role,
+    content: contentText(content, index),
+  }));
+}
+
+/** A text, a list of text parts, or nothing. */
+function contentText(content: unknown, index: number): string {
+  if (typeof content === 'string') return content;
+  if (content === null || content === undefined) return '';
+  if (!Array.isArray(content)) {
+    throw badRequest(`messages.${index}.content: expected a text or a list of text parts`);
+  }
+  return (content as { type?: unknown; text?: unknown }[])
+    .map(({ type, text }) => {
+      if (type === 'text' && typeof text === 'string') return text;
+      throw badRequest(`messages.${index}.content: the simulator reads text only`);
+    })
+    .join('\n');
+}
+
+const DetokenizeBody = z.looseObject({
+  model: z.string().nullish(),
+  tokens: z.array(z.int().nonnegative()),
+});
+
+/** `POST /detokenize` (captures 098 to 101): special tokens are shown. */
+export async function detokenize(exchange: Exchange, limits: Limits): Promise<void> {
+  const { model, tokens } = await readBody(exchange, DetokenizeBody);
+  checkModel(model ?? null, limits);
+  sendJson(exchange, {
+    status: 200,
+    body: { prompt: decode(tokens, { skip_special_tokens: false }) },
+  });
+}

@@ -1,0 +1,136 @@
+import { rm } from 'node:fs/promises';
+import path from 'node:path';
+import { startChild } from '../platform/process/child.js';
+import type { Ports } from './dev-server.js';
+import { chooseServerPorts, startDevServer } from './dev-server.js';
+import { stackEnvironment } from './stack-environment.js';
+import type { FolderClaim } from './folder-claim.js';
+import { firstFreePort } from '../platform/process/free-port.js';
+import { writeLocalConfig } from './local-config.js';
+import type { Part, Supervisor } from './supervisor.js';
+
+/** Where a local stack lives. */
+export interface StackPlace {
+  /** The project, built. */
+  projectRoot: string;
+  /** Database, logs and the stack's own temporal.yaml. */
+  folder: string;
+  cliPath: string;
+  claim: FolderClaim;
+  supervisor: Supervisor;
+}
+
+export interface StackOptions extends StackPlace {
+  /** The deployment's temporal.yaml. */
+  config: string;
+}
+
+/** The Temporal server of a stack that is not started yet: its address is known, so that its worker's settings can be written. */
+export interface PlannedServer {
+  ports: Ports;
+  address: string;
+  namespace: string;
+  uiUrl: string;
+  logs: string;
+}
+
+export interface Stack extends PlannedServer {
+  taskQueue: string;
+  generationUrl: string;
+}
+
+/** Tokens a second per stream, tokens of thought per turn: the example takes about a quarter of a minute, so that it can be watched. */
+const DEMO_SIMULATOR = [
+  '--tokens-per-second',
+  '100',
+  '--thinking-tokens',
+  '[40,120]',
+  '--skill',
+  '0.5',
+];
+
+/** The ports that are free, and a folder for logs without those of an earlier start. */
+export async function planServer(folder: string, from?: Ports): Promise<PlannedServer> {
+  const logs = path.join(folder, 'logs');
+  await rm(logs, { recursive: true, force: true });
+  const ports = await chooseServerPorts(from);
+  return {
+    ports,
+    address: `127.0.0.1:${ports.server}`,
+    namespace: 'default',
+    uiUrl: `http://127.0.0.1:${ports.ui}`,
+    logs,
+  };
+}
+
+/** Temporal server, simulator and worker, each started again when it dies, on the same ports. */
+export async function startStack(options: StackOptions): Promise<Stack> {
+  const { config, folder, supervisor } = options;
+  const server = await planServer(folder);
+  const { address, namespace, ports, logs } = server;
+  const simulatorPort = await firstFreePort(8000, Object.values(ports));
+  const generationUrl = `http://127.0.0.1:${simulatorPort}/v1`;
+  const target = path.join(folder, 'temporal.yaml');
+  const settings = await writeLocalConfig({
+    source: config,
+    target,
+    address,
+    namespace,
+    generationUrl,
+  });
+  const part = nodePart({ ...options, logs });
+  await supervisor.run(serverPart({ ...options, ...server }));
+  await supervisor.run(part('simulator', ['--port', String(simulatorPort), ...DEMO_SIMULATOR]));
+  await supervisor.run(part('worker', ['--config', target]));
+  return { ...server, taskQueue: settings.temporal.task_queue, generationUrl };
+}
+
+/** A stack's server and a worker with these settings, and nothing beside them. */
+export async function startServerAndWorker(
+  place: StackPlace,
+  { server, config }: { server: PlannedServer; config: string },
+): Promise<void> {
+  await place.supervisor.run(serverPart({ ...place, ...server }));
+  await place.supervisor.run(nodePart({ ...place, ...server })('worker', ['--config', config]));
+}
+
+function serverPart({ cliPath, folder, claim, ports, logs }: StackPlace & PlannedServer): Part {
+  const logFile = path.join(logs, 'temporal-server.log');
+  return {
+    name: 'Temporal server',
+    logFile,
+    start: async (signal) => {
+      const dbFile = path.join(folder, 'temporal.db');
+      const server = await startDevServer({
+        cliPath,
+        ports,
+        dbFile,
+        headless: false,
+        logFile,
+        signal,
+      });
+      await claim.noteServer(server.pid);
+      return server;
+    },
+  };
+}
+
+/** A command of `temporal-rollout`, as a process of its own. */
+function nodePart({ projectRoot, logs }: Pick<StackPlace & PlannedServer, 'projectRoot' | 'logs'>) {
+  return (command: string, args: readonly string[]): Part => {
+    const logFile = path.join(logs, `${command}.log`);
+    return {
+      name: command,
+      logFile,
+      start: () =>
+        startChild({
+          command: process.execPath,
+          args: [path.join(projectRoot, 'dist', 'cli', 'main.js'), command, ...args],
+          cwd: projectRoot,
+          env: stackEnvironment(process.env),
+          logFile,
+          ends: 'pipe',
+        }),
+    };
+  };
+}

@@ -1,0 +1,132 @@
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describeError } from '../model/faults.js';
+import type { Child } from '../platform/process/child.js';
+import { describeExit, logTail } from '../platform/process/child.js';
+
+/** A process of the stack. */
+export interface Part {
+  name: string;
+  /** Starts it, also again. Rejects when it cannot; gives up early when the signal aborts. */
+  start: (signal: AbortSignal) => Promise<Child>;
+  logFile: string;
+}
+
+export interface SupervisorOptions {
+  /** Told that a part died or runs again. */
+  say: (line: string) => void;
+  /** Called once, with the reason, when a part dies again and again: somebody has to look at it. */
+  giveUp: (reason: Error) => void;
+  restartDelayMs?: number;
+  /** From SIGTERM to SIGKILL, for all parts together. */
+  graceMs?: number;
+}
+
+export interface Supervisor {
+  /** Resolves when the part runs; from then on it is started again whenever it ends. */
+  run: (part: Part) => Promise<void>;
+  /** Ends all parts, the last started first. No process is left. */
+  stop: () => Promise<void>;
+  /** Ends all parts at once, without waiting. */
+  kill: () => void;
+}
+
+/** A part that lives shorter than this has not recovered. */
+const SHORT_LIFE_MS = 10_000;
+const SHORT_LIVES = 5;
+const RESTART_DELAY_MS = 1000;
+const GRACE_MS = 8000;
+
+export function createSupervisor(options: SupervisorOptions): Supervisor {
+  const running = new Map<string, Child>();
+  const loops: Promise<void>[] = [];
+  const stopping = new AbortController();
+  const stack: Stack = { ...options, running, signal: stopping.signal };
+  const kill = (): void => {
+    for (const child of running.values()) child.kill();
+  };
+  // A bug in this process must not leave the others behind.
+  process.once('exit', kill);
+
+  const run = async (part: Part): Promise<void> => {
+    const child = await start(part, stack);
+    loops.push(keepRunning(part, { stack, child }));
+  };
+
+  const stop = async (): Promise<void> => {
+    stopping.abort();
+    const deadline = performance.now() + (options.graceMs ?? GRACE_MS);
+    for (const child of [...running.values()].reverse()) {
+      await child.stop(Math.max(0, deadline - performance.now()));
+    }
+    await Promise.all(loops);
+    process.off('exit', kill);
+  };
+  return { run, stop, kill };
+}
+
+interface Stack extends SupervisorOptions {
+  running: Map<string, Child>;
+  /** Aborted by `stop`. */
+  signal: AbortSignal;
+}
+
+async function start(part: Part, { running, signal }: Stack): Promise<Child> {
+  const child = await part.start(signal);
+  if (signal.aborted) {
+    await child.stop(0);
+    throw new Error(`${part.name} was stopped while it started`);
+  }
+  running.set(part.name, child);
+  return child;
+}
+
+/** Until `stop`, or until the part has died too often in a row without recovering. */
+async function keepRunning(part: Part, first: { stack: Stack; child: Child }): Promise<void> {
+  const { stack } = first;
+  let child: Child | null = first.child;
+  let shortLives = 0;
+  for (;;) {
+    const startedAt = performance.now();
+    const end =
+      child === null ? 'could not be started' : `ended ${describeExit(await child.exited)}`;
+    if (stack.signal.aborted) return;
+    // What it started itself goes with it.
+    child?.kill();
+    stack.running.delete(part.name);
+    shortLives = performance.now() - startedAt < SHORT_LIFE_MS ? shortLives + 1 : 1;
+    if (shortLives > SHORT_LIVES) {
+      stack.giveUp(await hopeless(part, end));
+      return;
+    }
+    const delayMs = stack.restartDelayMs ?? RESTART_DELAY_MS;
+    stack.say(
+      `${part.name} ${end}; it starts again in ${delayMs / 1000} s (log: ${path.relative('', part.logFile)})`,
+    );
+    await sleep(delayMs, undefined, { signal: stack.signal }).catch(() => undefined);
+    child = await startAgain(part, stack);
+  }
+}
+
+/** null when it cannot be started or is not wanted any more. */
+async function startAgain(part: Part, stack: Stack): Promise<Child | null> {
+  try {
+    stack.signal.throwIfAborted();
+    const child = await start(part, stack);
+    stack.say(`${part.name} runs again (process ${child.pid})`);
+    return child;
+  } catch (error) {
+    if (!stack.signal.aborted) stack.say(describeError(error));
+    return null;
+  }
+}
+
+async function hopeless(part: Part, end: string): Promise<Error> {
+  const tail = await logTail(part.logFile, 15);
+  return new Error(
+    [
+      `${part.name} ${end}, for the ${SHORT_LIVES + 1}th time in a row shortly after its start.`,
+      ...(tail === '' ? [] : [`The end of ${part.logFile}:`, tail]),
+    ].join('\n'),
+  );
+}

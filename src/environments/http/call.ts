@@ -1,0 +1,176 @@
+import { Readable } from 'node:stream';
+import { z } from 'zod';
+import { Fault } from '../../model/faults.js';
+import type { Allowance, Share } from '../../platform/allowance.js';
+import { createAllowance, withShare } from '../../platform/allowance.js';
+import { shortened } from '../../platform/errors.js';
+import type { Answer } from '../../platform/http/client.js';
+import { createHttpClient, MAX_ANSWER_BYTES } from '../../platform/http/client.js';
+import type { HttpFailure } from '../../platform/http/failure.js';
+import { httpFailureIn, neverConnected } from '../../platform/http/failure.js';
+import { retryAfterMs } from '../../platform/http/retry-after.js';
+
+const CONNECT_TIMEOUT_MS = 10_000;
+/** Characters of an error text that reach the fault: tracebacks are long, and failures live in history. */
+const MAX_ERROR_TEXT = 2000;
+
+export interface HttpCall {
+  method: 'GET' | 'POST';
+  path: string;
+  headers?: Record<string, string>;
+  /** Sent as JSON; of a stream, the pieces of it as they come. */
+  body?: unknown;
+  /** JSON text that is sent as it is, in place of `body`. */
+  json?: string;
+  /** Instead of the environment's own. */
+  timeout_ms?: number;
+  signal: AbortSignal;
+  /** Statuses beside 2xx that are answers. */
+  accept?: number[];
+  /** Statuses beside 5xx that say the service is unavailable, not that it rejects the input. */
+  retried?: number[];
+  /** Of the large answers' allowance, given back when nothing of the answer is held any more; absent: with its text. */
+  share?: Share | undefined;
+}
+
+export interface Reply {
+  /** `POST http://…/step`: how messages name the call. */
+  request: string;
+  status: number;
+  text: string;
+  /** Values of `set-cookie`. */
+  set_cookies: string[];
+}
+
+/** What was answered, where a fault is an answer: its cause. */
+export interface RefusalFacts {
+  status: number;
+  text: string;
+}
+
+export function refusalIn({ cause }: Fault): RefusalFacts | null {
+  const facts = cause as Partial<RefusalFacts> | null | undefined;
+  const { status, text } = facts ?? {};
+  return typeof status === 'number' && typeof text === 'string' ? { status, text } : null;
+}
+
+/** Of a fault of `send`: the code of a connection that was never made; null where something may have been sent. */
+export const neverSent = ({ cause }: Fault): string | null => neverConnected(cause);
+
+export interface HttpCallSettings {
+  url: string;
+  timeout_ms: number;
+  /** Bytes of an answer; a longer one is refused, and not read to its end. */
+  max_answer_bytes?: number;
+  /** What the large answers of a process share. */
+  answers?: Allowance;
+  /** false: a connection for each call, where one that the server has just closed must not be mistaken for one that broke. */
+  keep_alive?: boolean;
+}
+
+export type HttpCalls = ReturnType<typeof createHttpCall>;
+
+/** Sends requests below `url` over connections of its own; the faults are those of `createHttpEnvironment`. */
+export function createHttpCall({
+  url,
+  timeout_ms,
+  max_answer_bytes = MAX_ANSWER_BYTES,
+  answers = createAllowance(0),
+  keep_alive = true,
+}: HttpCallSettings) {
+  const client = createHttpClient({
+    connect_timeout_ms: Math.min(CONNECT_TIMEOUT_MS, timeout_ms),
+    ...(!keep_alive && { keep_alive_ms: 0 }),
+  });
+
+  const ask = async (call: HttpCall & { share: Share }): Promise<Reply> => {
+    const { method, path, signal, share } = call;
+    const request = `${method} ${url}${path}`;
+    const answer = await client
+      .exchange({
+        method,
+        url: `${url}${path}`,
+        headers: {
+          'rollout-protocol': '1',
+          ...(hasBody(call) && { 'content-type': 'application/json' }),
+          ...call.headers,
+        },
+        body: call.json ?? bodyOf(call.body),
+        timeout_ms: call.timeout_ms ?? timeout_ms,
+        signal,
+        max_bytes: max_answer_bytes,
+        share,
+      })
+      .catch((error: unknown) => {
+        const failure = httpFailureIn(error);
+        throw failure === null ? error : failed(failure, { request, at: url });
+      });
+    const { status, text, set_cookies } = answer;
+    const good = (status >= 200 && status < 300) || call.accept?.includes(status) === true;
+    if (!good) throw refusal(answer, { request, at: url, retried: call.retried ?? [] });
+    return { request, status, text, set_cookies };
+  };
+  const send = (call: HttpCall): Promise<Reply> =>
+    call.share === undefined
+      ? withShare(answers, (share) => ask({ ...call, share }))
+      : ask({ ...call, share: call.share });
+  return { send, close: client.close };
+}
+
+const hasBody = ({ body, json }: Pick<HttpCall, 'body' | 'json'>): boolean =>
+  body !== undefined || json !== undefined;
+
+function bodyOf(body: unknown): string | Readable | null {
+  if (body === undefined) return null;
+  return body instanceof Readable ? body : JSON.stringify(body);
+}
+
+interface Asked {
+  request: string;
+  at: string;
+}
+
+/** An answer that is too large or cannot be read would be the same again. */
+function failed(failure: HttpFailure, { request, at }: Asked): Fault {
+  const { kind, message } = failure;
+  const isAnswer = kind === 'too_large' || kind === 'unreadable';
+  return new Fault({
+    type: isAnswer ? 'EnvironmentRejected' : 'EnvironmentUnavailable',
+    message: isAnswer ? `${request}: ${message}` : `${request} failed: ${message}`,
+    at,
+    cause: failure,
+  });
+}
+
+function refusal(
+  { status, text, header }: Answer,
+  { request, at, retried }: Asked & { retried: number[] },
+): Fault {
+  const isUnavailable = status >= 500 || retried.includes(status);
+  const wait = retryAfterMs(header);
+  return new Fault({
+    type: isUnavailable ? 'EnvironmentUnavailable' : 'EnvironmentRejected',
+    message: `${request} answered ${status}: ${errorText(text)}`,
+    at,
+    status,
+    cause: { status, text } satisfies RefusalFacts,
+    ...(wait !== null && { retryAfterMs: wait }),
+  });
+}
+
+const ErrorBody = z.object({ error: z.object({ type: z.string(), message: z.string() }) });
+
+/** The protocol's `{"error": {"type", "message"}}`; of anything else (a proxy's page, a framework's own) its text. */
+function errorText(text: string): string {
+  const { success, data } = ErrorBody.safeParse(jsonOrNull(text));
+  const said = success ? `${data.error.type}: ${data.error.message}` : text.trim();
+  return said === '' ? 'no error body' : shortened(said, MAX_ERROR_TEXT);
+}
+
+function jsonOrNull(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,84 @@
+import { Readable } from 'node:stream';
+import { z } from 'zod';
+import { recordOf } from '../../model/untrusted.js';
+import type { Environment, FinishedRollouts } from '../environment.js';
+import { createHttpCall, type HttpCallSettings, type Reply } from './call.js';
+import { parseJson, readReply } from './reply.js';
+import { rejected } from '../rejections.js';
+import { parseStepAnswer } from '../step-answer.js';
+
+const HEALTH_TIMEOUT_MS = 5000;
+/** Of which the first by name are kept (environment-metrics.ts). */
+const MAX_METRICS = 4096;
+
+export interface HttpEnvironment extends Environment {
+  globalPostProcessAndMetrics(
+    rollouts: FinishedRollouts,
+    signal: AbortSignal,
+  ): Promise<Record<string, number> | null>;
+  /** Resolves when `GET /health` answers 2xx; throws the same faults as a step. */
+  health(signal: AbortSignal): Promise<void>;
+  close(): Promise<void>;
+}
+
+/**
+ * An environment behind HTTP. 4xx and answers that break the protocol are `EnvironmentRejected`; 5xx, no
+ * connection, a broken one and no answer in time are `EnvironmentUnavailable`. Aborting a call's signal closes its
+ * connection and throws the signal's reason.
+ */
+export function createHttpEnvironment(settings: HttpCallSettings): HttpEnvironment {
+  const at = settings.url.replace(/\/+$/, '');
+  const { send: call, close } = createHttpCall({ ...settings, url: at });
+  return {
+    in_process: false,
+
+    async step({ message_log_batch, metadata }, { idempotency_key, signal, share }) {
+      const headers = { 'idempotency-key': idempotency_key };
+      const body = { message_log_batch, metadata };
+      const reply = await call({ method: 'POST', path: '/step', headers, body, signal, share });
+      const subject = `${reply.request} answered`;
+      return parseStepAnswer(parseJson(reply, at), {
+        subject,
+        at,
+        batch_size: message_log_batch.length,
+      });
+    },
+
+    async globalPostProcessAndMetrics(finished, signal) {
+      const path = '/global_post_process_and_metrics';
+      const body = Readable.from(jsonOf(finished));
+      const reply = await call({ method: 'POST', path, body, signal, accept: [404] });
+      return reply.status === 404 ? null : parseMetrics(reply, at);
+    },
+
+    async health(signal) {
+      const timeout_ms = Math.min(settings.timeout_ms, HEALTH_TIMEOUT_MS);
+      await call({ method: 'GET', path: '/health', signal, timeout_ms });
+    },
+
+    close,
+  };
+}
+
+/** A batch's rollouts as they are read: they need not fit into memory. */
+async function* jsonOf(finished: FinishedRollouts): AsyncGenerator<string> {
+  let between = '{"rollouts":[';
+  for await (const rollout of finished) {
+    yield between + JSON.stringify(rollout);
+    between = ',';
+  }
+  yield between === ',' ? ']}' : `${between}]}`;
+}
+
+const Metrics = recordOf(z.number()).nullable();
+
+function parseMetrics(reply: Reply, at: string): Record<string, number> | null {
+  const given = Object.keys(Object(parseJson(reply, at)) as object).length;
+  if (given <= MAX_METRICS) return readReply(reply, { schema: Metrics, at });
+  const what = `expected at most ${MAX_METRICS} metrics, got ${given}`;
+  throw rejected({
+    subject: `${reply.request} answered`,
+    at,
+    problems: [{ where: '(body)', what }],
+  });
+}

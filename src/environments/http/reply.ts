@@ -1,0 +1,32 @@
+import type { z } from 'zod';
+import { isDeeperThan } from '../../platform/json/depth.js';
+import type { Reply } from './call.js';
+import { rejected, rejectedFields } from '../rejections.js';
+
+/** Deeper than any answer is, and shallow enough for whatever reads and writes it behind this. */
+export const MAX_LEVELS = 512;
+
+/** Python writes NaN and Infinity into JSON: they are refused here, and the parser's text shows them. */
+export function parseJson({ request, text }: Pick<Reply, 'request' | 'text'>, at: string): unknown {
+  const refuse = (what: string): Error =>
+    rejected({ subject: `${request} answered`, at, problems: [{ where: '(body)', what }] });
+  if (isDeeperThan(MAX_LEVELS, text)) {
+    throw refuse(`expected at most ${MAX_LEVELS} levels, got more`);
+  }
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw refuse(`expected JSON, got ${text === '' ? 'an empty body' : String(error)}`);
+  }
+}
+
+/** What a reply says; throws `EnvironmentRejected` that names each field, what was expected and what came. */
+export function readReply<T extends z.ZodType>(
+  reply: Pick<Reply, 'request' | 'text'>,
+  { schema, at }: { schema: T; at: string },
+): z.infer<T> {
+  const input = parseJson(reply, at);
+  const parsed = schema.safeParse(input);
+  if (parsed.success) return parsed.data;
+  throw rejectedFields({ subject: `${reply.request} answered`, at, error: parsed.error, input });
+}

@@ -1,0 +1,59 @@
+import type {
+  Environment,
+  EnvironmentContext,
+  EnvironmentMessage,
+  Metadata,
+  StepContext,
+} from '../environment.js';
+
+/** What a module of kind `module` exports: `import type { … } from 'durable-rollouts/environment'`. */
+
+export type {
+  Environment,
+  EnvironmentContext,
+  EnvironmentMessage,
+  EnvironmentReturn,
+  FinishedRollout,
+  FinishedRollouts,
+  Metadata,
+  StepContext,
+  StepInput,
+} from '../environment.js';
+
+/** One sample's turn. */
+export interface Turn {
+  /** Only `role` and `content` of each message; the last one is the policy's. */
+  message_log: EnvironmentMessage[];
+  /** The sample's `extra_env_info`, or what the last turn put in its place. */
+  metadata: Metadata;
+}
+
+export interface TurnAnswer {
+  /** A text is said by the role `environment`. */
+  observation: string | EnvironmentMessage;
+  /** A number, or named components, which are added up. */
+  reward: number | Record<string, number>;
+  terminated: boolean;
+  /** Absent or null keeps what there was. */
+  metadata?: Metadata | null;
+  next_stop_strings?: string[] | null;
+  answer?: string | null;
+}
+
+type Optional = Pick<Environment, 'globalPostProcessAndMetrics' | 'health' | 'close'>;
+
+/** One sample at a time: the friendly form. */
+export interface TurnEnvironment extends Optional {
+  stepOne(turn: Turn, context: StepContext): TurnAnswer | Promise<TurnAnswer>;
+}
+
+/** Upstream's interface, for one or many samples at once. */
+export interface BatchEnvironment extends Optional {
+  step: Environment['step'];
+}
+
+/** An export that is a function: it is called once, when the worker starts, with the module's `settings`. */
+export type CreateEnvironment = (
+  settings: Record<string, unknown>,
+  context: EnvironmentContext,
+) => TurnEnvironment | BatchEnvironment | Promise<TurnEnvironment | BatchEnvironment>;

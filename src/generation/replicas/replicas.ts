@@ -1,0 +1,122 @@
+import { Fault } from '../../model/faults.js';
+import { createWaitingLine } from '../../platform/waiting-line.js';
+import type { Clock } from '../../platform/clock.js';
+import { SYSTEM_CLOCK } from '../../platform/clock.js';
+import type { DescribedReplica, GenerationService, Replicas } from '../generation-service.js';
+import { chooseReplica } from './replica-choice.js';
+import type { WatchedReplica } from './watched-replica.js';
+import { isUnavailable, watchReplica } from './watched-replica.js';
+
+export interface ReplicasOptions {
+  /** Generations that one replica runs for this process; further ones wait in line, in this process. */
+  max_concurrent: number;
+  clock?: Clock;
+  /** In [0, 1). */
+  random?: () => number;
+  /** A replica was set aside, or is back. */
+  report?: (change: { replica: string; set_aside: boolean; why: string }) => void;
+}
+
+interface Member {
+  watched: WatchedReplica;
+  load: number;
+}
+
+/** The replicas of a service: which one a request goes to, and when. */
+export function createReplicas(
+  services: readonly GenerationService[],
+  options: ReplicasOptions,
+): Replicas & { close: () => Promise<void> } {
+  const { max_concurrent, clock = SYSTEM_CLOCK, random = Math.random, report } = options;
+  const line = createWaitingLine((sessionId: string) => {
+    const member = choose(sessionId, max_concurrent);
+    if (member !== null) member.load += 1;
+    return member;
+  });
+  const members: readonly Member[] = services.map((service) => ({
+    watched: watchReplica(service, {
+      clock,
+      random,
+      changed: ({ aside }, why) => {
+        report?.({ replica: service.replica, set_aside: aside !== null, why });
+        // One that is back has room; and when the last healthy one goes, the others may be asked again.
+        line.serve();
+      },
+    }),
+    load: 0,
+  }));
+
+  function choose(session_id: string, limit: number): Member | null {
+    return chooseReplica(members.map(standingOf), { session_id, limit })?.member ?? null;
+  }
+
+  const hasHealthyNeighbour = (member: Member): boolean =>
+    members.some((other) => other !== member && other.watched.health().aside === null);
+
+  return {
+    request: async (request, run) => {
+      const { session_id, signal, is_generation } = request;
+      signal.throwIfAborted();
+      const asked_at = clock.now();
+      const member = is_generation
+        ? await line.join(session_id, signal)
+        : choose(session_id, Infinity);
+      if (member === null) throw new Error('expected a service with a replica, got one without');
+      const { watched } = member;
+      const { service, pauseOver } = watched;
+      const lease = { waited_s: (clock.now() - asked_at) / 1000, pauseOver };
+      try {
+        return await watched.watch(request, () => run(service, lease));
+      } catch (error) {
+        throw hasHealthyNeighbour(member) ? withoutWait(error) : error;
+      } finally {
+        if (is_generation) {
+          member.load -= 1;
+          line.serve();
+        }
+      }
+    },
+    describe: (signal) => describeAll(members, signal),
+    close: async () => {
+      for (const { watched } of members) watched.close();
+      await Promise.all(services.map((service) => service.close()));
+    },
+  };
+}
+
+function standingOf(member: Member) {
+  const { service, health } = member.watched;
+  return {
+    member,
+    replica: service.replica,
+    aside_until: health().aside?.until ?? null,
+    load: member.load,
+  };
+}
+
+/** What one replica asks for is no reason to wait where another one can be asked. */
+function withoutWait(error: unknown): unknown {
+  if (!isUnavailable(error) || error.retryAfterMs === null) return error;
+  const { type, message, at } = error;
+  return new Fault({ type, message, cause: error, ...(at !== null && { at }) });
+}
+
+/** Of those that answer; one that is away is set aside, and the service is away only where all are. */
+async function describeAll(
+  members: readonly Member[],
+  signal: AbortSignal,
+): Promise<DescribedReplica[]> {
+  const asked = await Promise.allSettled(
+    members.map(async ({ watched }) => ({
+      replica: watched.service.replica,
+      ...(await watched.describe(signal)),
+    })),
+  );
+  const answers = asked.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+  const problems = asked.flatMap((one) => (one.status === 'rejected' ? [one.reason as Error] : []));
+  const [wrong] = problems.filter((problem) => !isUnavailable(problem));
+  if (wrong !== undefined) throw wrong;
+  const [away] = problems;
+  if (answers.length === 0 && away !== undefined) throw away;
+  return answers;
+}

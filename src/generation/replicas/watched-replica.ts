@@ -1,0 +1,115 @@
+import { describeError, Fault } from '../../model/faults.js';
+import type { Clock } from '../../platform/clock.js';
+import type { GenerationService, ServiceDescription } from '../generation-service.js';
+import type { PauseOver } from './pause-watch.js';
+import { createPauseWatch } from './pause-watch.js';
+import type { Health, HealthEvent } from './replica-health.js';
+import { HEALTHY, nextHealth } from './replica-health.js';
+
+export interface WatchOptions {
+  clock: Clock;
+  /** In [0, 1). */
+  random: () => number;
+  /** It was set aside, or is back; why. */
+  changed: (health: Health, why: string) => void;
+}
+
+export interface WatchedReplica {
+  readonly service: GenerationService;
+  health: () => Health;
+  /** Runs a request and learns from how it ends. Only a generation proves that a replica works again. */
+  watch: <T>(request: Watched, run: () => Promise<T>) => Promise<T>;
+  describe: (signal: AbortSignal) => Promise<ServiceDescription>;
+  /** Waits until it no longer says that it is paused. */
+  pauseOver: PauseOver;
+  /** No probe after it. */
+  close: () => void;
+}
+
+interface Watched {
+  signal: AbortSignal;
+  is_generation: boolean;
+}
+
+/** One replica and what is known of its health; while it is set aside, it is probed. */
+export function watchReplica(service: GenerationService, options: WatchOptions): WatchedReplica {
+  const { clock } = options;
+  const { health, learn, close } = keepHealth(service, options);
+
+  const watch: WatchedReplica['watch'] = async ({ signal, is_generation }, run) => {
+    const sent_at = clock.now();
+    try {
+      const result = await run();
+      if (is_generation) learn({ kind: 'success', sent_at }, 'a generation succeeded');
+      return result;
+    } catch (error) {
+      if (!signal.aborted && isUnavailable(error)) learnFault(error, sent_at);
+      throw error;
+    }
+  };
+
+  const learnFault = ({ message, retryAfterMs }: Fault, sent_at: number): void => {
+    const before = health();
+    learn({ kind: 'fault', sent_at, retry_after_ms: retryAfterMs }, message);
+    if (before.aside === null && health().aside !== null) void askWhetherPaused();
+  };
+
+  /** An engine that is being paused may cut off what it runs. Of one that is gone the question fails at once. */
+  const askWhetherPaused = async (): Promise<void> => {
+    if (await service.isPaused()) learn({ kind: 'paused' }, 'it is paused');
+  };
+
+  return {
+    service,
+    health,
+    watch,
+    describe: (signal) =>
+      watch({ signal, is_generation: false }, async () => {
+        const description = await service.describe(signal);
+        learn({ kind: 'answered' }, 'it answered');
+        return description;
+      }),
+    pauseOver: createPauseWatch({ isPaused: () => service.isPaused(), clock }),
+    close,
+  };
+}
+
+/** Health as it is now, and the timer of the next probe. */
+function keepHealth(service: GenerationService, { clock, random, changed }: WatchOptions) {
+  const closing = new AbortController();
+  let health = HEALTHY;
+  let cancelProbe = (): void => undefined;
+
+  const learn = (event: HealthEvent, why: string): void => {
+    const before = health;
+    health = nextHealth(before, { ...event, at: clock.now(), random: random() });
+    if (health.aside !== before.aside) {
+      cancelProbe();
+      if (health.aside !== null && !closing.signal.aborted) {
+        cancelProbe = clock.after(health.aside.until - clock.now(), () => void probe());
+      }
+    }
+    if ((health.aside === null) !== (before.aside === null)) changed(health, why);
+  };
+
+  async function probe(): Promise<void> {
+    try {
+      await service.describe(closing.signal);
+      learn({ kind: 'answered' }, 'a probe was answered');
+    } catch (error) {
+      learn({ kind: 'unanswered' }, describeError(error));
+    }
+  }
+
+  return {
+    health: () => health,
+    learn,
+    close: () => {
+      cancelProbe();
+      closing.abort();
+    },
+  };
+}
+
+export const isUnavailable = (error: unknown): error is Fault =>
+  error instanceof Fault && error.type === 'GenerationUnavailable';

@@ -1,0 +1,76 @@
+import type { LineOf } from '../journal.js';
+
+/** How often an agent was asked to play the rollout, and what came of it. */
+export interface AgentRuns {
+  /** Requests that were about to be sent, without those that did not count. */
+  attempts: number;
+  /** The last of them. */
+  run: LineOf<'run'> | null;
+  /** The first that counts: it names no failure class, and is to be kept. */
+  result: LineOf<'result'> | null;
+  /** How the last run failed: by a result that says so, or by a fault. Neither: it was never answered. */
+  failure: LineOf<'result'> | null;
+  fault: LineOf<'fault'> | null;
+  /** Why the next run is not sent yet: its server is not there, or takes none. */
+  absent: LineOf<'fault'> | null;
+  /** While a run is in progress, what stood before it and stands again if it does not count. */
+  before: Pick<AgentRuns, 'run' | 'failure' | 'fault'> | null;
+}
+
+export const noRuns = (): AgentRuns => ({
+  attempts: 0,
+  run: null,
+  result: null,
+  failure: null,
+  fault: null,
+  absent: null,
+  before: null,
+});
+
+/** Folds in what is said of the agent. */
+export function applyToRuns(runs: AgentRuns, line: LineOf<'run' | 'result' | 'fault'>): void {
+  switch (line.kind) {
+    case 'run': {
+      const { run, failure, fault } = runs;
+      runs.before = { run, failure, fault };
+      runs.attempts += 1;
+      runs.run = line;
+      runs.failure = null;
+      runs.fault = null;
+      runs.absent = null;
+      break;
+    }
+    case 'result':
+      applyResult(runs, line);
+      break;
+    case 'fault':
+      applyFault(runs, line);
+      break;
+  }
+}
+
+function applyResult(runs: AgentRuns, line: LineOf<'result'>): void {
+  if (runs.run?.attempt !== line.attempt || runs.result !== null) return;
+  runs.before = null;
+  const counts = line.failure_class === null && line.persist && line.reward !== null;
+  runs[counts ? 'result' : 'failure'] = line;
+}
+
+function applyFault(runs: AgentRuns, line: LineOf<'fault'>): void {
+  const isOfRun = line.failure_class !== undefined;
+  if (line.uncounted === true) takeBack(runs);
+  else if (isOfRun) {
+    runs.fault = line;
+    runs.failure = null;
+    runs.before = null;
+  }
+  if (line.type === 'EnvironmentUnavailable' && (line.uncounted === true || !isOfRun))
+    runs.absent = line;
+}
+
+function takeBack(runs: AgentRuns): void {
+  if (runs.before === null) return;
+  Object.assign(runs, runs.before);
+  runs.attempts -= 1;
+  runs.before = null;
+}

@@ -1,0 +1,58 @@
+import { z } from 'zod';
+import { Duration } from '../durations.js';
+import { describeError } from '../faults.js';
+import type { Problem } from '../problems.js';
+import { preview, problemsOf } from '../problems.js';
+import type { Sample } from '../sample.js';
+
+/** How often a row of NeMo Gym is played where nothing else is said. */
+const MAX_ATTEMPTS = 3;
+
+/** `extra_env_info` of a sample that an agent plays as a whole: a row of NeMo Gym's, and who plays it. */
+export const AgentSample = z.strictObject({
+  /** The name of its server. */
+  agent: z.string().min(1),
+  /** `_ng_task_index` and `_ng_rollout_index`. */
+  task_index: z.int().nonnegative(),
+  rollout_index: z.int().nonnegative(),
+  /** How often the row failed before this batch. */
+  attempt_index: z.int().nonnegative().default(0),
+  max_attempts: z.int().positive().default(MAX_ATTEMPTS),
+  /** For one run, from connecting to the last byte of the answer; null: the environment's. */
+  timeout: Duration.nullable().default(null),
+  /** The row as JSON text, which is sent as it is written here: numbers keep their digits. */
+  row: z.string(),
+});
+export type AgentSample = z.infer<typeof AgentSample>;
+
+/** What is wrong with such a sample, by field. */
+export function agentSampleProblems({
+  message_log,
+  extra_env_info: info = {},
+}: Pick<Sample, 'message_log' | 'extra_env_info'>): Problem[] {
+  const parsed = AgentSample.safeParse(info);
+  const problems = parsed.success ? rowProblems(parsed.data.row) : problemsOf(parsed.error, info);
+  return [
+    ...problems.map(({ where, what }) => ({ where: `extra_env_info.${where}`, what })),
+    ...(message_log.length > 0
+      ? [
+          {
+            where: 'message_log',
+            what: `expected [], since the agent is given the row, got ${message_log.length} messages`,
+          },
+        ]
+      : []),
+  ];
+}
+
+function rowProblems(text: string): Problem[] {
+  const expected = 'expected the JSON text of an object';
+  let row: unknown;
+  try {
+    row = JSON.parse(text);
+  } catch (error) {
+    return [{ where: 'row', what: `${expected}, got ${preview(text)} (${describeError(error)})` }];
+  }
+  const isObject = typeof row === 'object' && row !== null && !Array.isArray(row);
+  return isObject ? [] : [{ where: 'row', what: `${expected}, got ${preview(row)}` }];
+}

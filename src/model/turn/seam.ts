@@ -1,0 +1,110 @@
+import type { Finish, RolloutSettings } from '../journal.js';
+import type { OpenTurn, Trajectory } from '../trajectory.js';
+
+/**
+ * A generation that was cut goes on from its journalled tokens in another request. The engine sees those tokens as
+ * prompt: whatever it would have found in them, an end or a stop string, the client has to find.
+ */
+
+/** Whether the last of these tokens had ended the generation; the end was lost with the stream. */
+export function endOfTokens(
+  token_ids: readonly number[],
+  {
+    stop_token_ids,
+    eos_ids,
+    room,
+  }: { stop_token_ids: readonly number[]; eos_ids: ReadonlySet<number>; room: number },
+): Finish | null {
+  const last = token_ids.at(-1);
+  if (last !== undefined && eos_ids.has(last)) return { finish_reason: 'stop', stop_reason: null };
+  if (last !== undefined && stop_token_ids.includes(last))
+    return { finish_reason: 'stop', stop_reason: last };
+  return token_ids.length >= room ? { finish_reason: 'length', stop_reason: null } : null;
+}
+
+/** Tokens that ended a turn of this rollout with neither stop string nor stop token id: no server tells them otherwise. */
+export function knownEos({ turns }: Trajectory): Set<number> {
+  const ended = turns.filter(
+    ({ generation }) => generation.finish_reason === 'stop' && generation.stop_reason === null,
+  );
+  return new Set(ended.flatMap(({ token_ids }) => token_ids.slice(-1)));
+}
+
+/** The first of the stop strings, in the request's order, that the text holds, and where the text ends with it. */
+export function findStop(
+  text: string,
+  stop_strings: readonly string[],
+): { stop: string; end: number } | null {
+  for (const stop of stop_strings) {
+    const at = text.indexOf(stop);
+    if (at !== -1) return { stop, end: at + stop.length };
+  }
+  return null;
+}
+
+/**
+ * How many tokens it takes until their text holds a stop string: an engine that had made them in one piece would have
+ * stopped there. `holds(count)` looks at the text of the first `count`; it does so for `count`, and few more are asked.
+ */
+export async function firstCountThat(
+  holds: (count: number) => Promise<boolean>,
+  { from, count }: { from: number; count: number },
+): Promise<number> {
+  let [without, within] = [from, count];
+  while (within - without > 1) {
+    const middle = Math.floor((without + within) / 2);
+    if (await holds(middle)) within = middle;
+    else without = middle;
+  }
+  return within;
+}
+
+/** What a decoder writes for bytes that are no character, or not yet one. */
+const NO_CHARACTER = '\uFFFD';
+
+const withoutOpenEnd = (text: string): string => text.replace(/\uFFFD+$/, '');
+
+export const endsInCharacter = (text: string): boolean => !text.endsWith(NO_CHARACTER);
+
+/**
+ * The text that an engine has sent for the first `count` tokens. It holds a token's text back until a character ends
+ * with it, and what it holds back at the end is never sent (vLLM 0.32.0, shown by test/interop).
+ */
+export async function shownText(
+  textOf: (count: number) => Promise<string>,
+  count: number,
+): Promise<string> {
+  let last = count;
+  while (last > 0) {
+    const text = await textOf(last);
+    if (endsInCharacter(text)) return text;
+    const { length } = withoutOpenEnd(text);
+    const first = await firstCountThat(
+      async (n) => withoutOpenEnd(await textOf(n)).length >= length,
+      { from: 0, count: last },
+    );
+    // Characters that stand in one token with the beginning of another one are held back with it.
+    last = first < last ? first : last - 1;
+  }
+  return '';
+}
+
+export function withoutSpecials(text: string, special_tokens: readonly string[]): string {
+  return special_tokens.reduce((rest, special) => rest.replaceAll(special, ''), text);
+}
+
+/** Whether the turn, with what comes `next`, is a mixture of more policies than the batch allows: then it starts over. */
+export function spansTooManyVersions(
+  { segments }: OpenTurn,
+  {
+    settings,
+    next,
+  }: {
+    settings: Pick<RolloutSettings, 'max_version_span'>;
+    next: readonly (string | null)[];
+  },
+): boolean {
+  const versions = new Set([...segments.map(({ policy_version }) => policy_version), ...next]);
+  const { max_version_span } = settings;
+  return segments.length > 0 && max_version_span !== null && versions.size > max_version_span;
+}

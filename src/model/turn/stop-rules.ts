@@ -1,0 +1,116 @@
+import type { Semantics } from '../batch-request.js';
+import { Fault } from '../faults.js';
+import type { StopReason } from '../workflow-safe/stop-reasons.js';
+import type { Trajectory } from '../trajectory.js';
+
+/**
+ * What ends a rollout, and which end is named when several hold at once: terminated, then truncated, then max_turns.
+ */
+
+export type NextStep = 'generate' | 'step' | 'run' | { ended: StopReason };
+
+/** What a rollout that has started does next. A turn that was generated is always answered by its environment. */
+export function nextStep(trajectory: Trajectory): NextStep {
+  const { start, turns, open, agent } = trajectory;
+  if (start?.plays === 'agent') return agent.result === null ? 'run' : { ended: 'terminated' };
+  const last = turns.at(-1)?.observation;
+  if (last?.terminated) return { ended: 'terminated' };
+  if (last?.truncated) return { ended: 'truncated' };
+  if (open.line !== null) return 'step';
+  if (isBeyondLength(trajectory)) return { ended: 'truncated' };
+  if (start !== null && turns.length >= start.settings.max_rollout_turns)
+    return { ended: 'max_turns' };
+  return 'generate';
+}
+
+/**
+ * Has `max_seq_len` been set to no more than what was played? A log that grows to it is truncated by its last step, and
+ * where nothing was played the prompt is what is too long: that is no end but a fault, or one turn without room.
+ */
+function isBeyondLength({ start, limits, turns, context_ids }: Trajectory): boolean {
+  if (start === null || turns.length === 0 || limits?.max_seq_len === undefined) return false;
+  return context_ids.length >= start.settings.max_seq_len;
+}
+
+/** The valid end that a trajectory has reached by itself; null while it goes on. */
+export function naturalEnd(trajectory: Trajectory): StopReason | null {
+  if (trajectory.start === null) return null;
+  const next = nextStep(trajectory);
+  return typeof next === 'object' ? next.ended : null;
+}
+
+/** Tokens that the next generation may have; 0 or less: it is empty, with finish `length`, and no request is made. */
+export function roomFor({ start, context_ids }: Trajectory): number {
+  if (start === null) return 0;
+  const { generation, max_seq_len } = start.settings;
+  return Math.min(generation.max_new_tokens, max_seq_len - context_ids.length);
+}
+
+/** A prompt that leaves no room is a fault of the data; upstream's loops play one empty turn instead. */
+export function checkPromptLength(
+  promptTokens: number,
+  { max_seq_len, semantics }: { max_seq_len: number; semantics: Semantics },
+): void {
+  if (semantics !== 'standard' || promptTokens < max_seq_len) return;
+  throw new Fault({
+    type: 'PromptTooLong',
+    message: `the prompt has ${promptTokens} tokens, expected fewer than max_seq_len ${max_seq_len}`,
+  });
+}
+
+/** The same before the first generation: `max_seq_len` may have been changed since the start. */
+export function checkPromptStillFits({ start, turns, open, context_ids }: Trajectory): void {
+  const isBegun = turns.length > 0 || open.token_ids.length > 0 || open.finish !== null;
+  if (start === null || isBegun) return;
+  checkPromptLength(context_ids.length, start.settings);
+}
+
+/** `max_seq_len` of the turn in progress: one that was set below what is there cuts nothing of it. */
+export function lengthLimit({ start, limits, context_ids, open }: Trajectory): number {
+  const limit = start?.settings.max_seq_len ?? 0;
+  if (limits?.max_seq_len === undefined) return limit;
+  return Math.max(limit, context_ids.length + open.token_ids.length);
+}
+
+export interface ObservationLimit {
+  semantics: Semantics;
+  max_seq_len: number;
+  /** Tokens of the log before this turn's generation. */
+  input_tokens: number;
+  generated_tokens: number;
+  finish_reason: 'stop' | 'length';
+}
+
+/**
+ * Which of the observation's ids fit, and whether the turn is truncated. Reaching `max_seq_len` exactly cuts nothing
+ * but truncates (upstream statements 26, 28, 46). `length` truncates under `standard` only.
+ */
+export function limitObservation(
+  ids: number[],
+  { semantics, max_seq_len, input_tokens, generated_tokens, finish_reason }: ObservationLimit,
+): { token_ids: number[]; truncated: boolean } {
+  const before = input_tokens + generated_tokens;
+  const left = max_seq_len - before;
+  if (before + ids.length < max_seq_len) {
+    return { token_ids: ids, truncated: semantics === 'standard' && finish_reason === 'length' };
+  }
+  if (left < 0 && semantics === 'nemo-rl-sync') {
+    // The seed's own text (upstream statement 27).
+    throw new Fault({
+      type: 'PromptTooLong',
+      message: `tokens_left_for_obs=${left} should not be negative. This should not happen if the inference engine respects the max sequence length.`,
+    });
+  }
+  return { token_ids: ids.slice(0, Math.max(0, left)), truncated: true };
+}
+
+/**
+ * Upstream's flag: its async loop also raises it when the last allowed turn terminated (statement 49);
+ * elsewhere only the turn limit itself does.
+ */
+export function reachedMaxTurns({ start, turns, end }: Trajectory): boolean {
+  if (start === null || end === null) return false;
+  const { semantics, max_rollout_turns } = start.settings;
+  if (semantics !== 'nemo-rl-async') return end.stop_reason === 'max_turns';
+  return turns.length >= max_rollout_turns;
+}

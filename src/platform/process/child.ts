@@ -1,0 +1,129 @@
+import { spawn } from 'node:child_process';
+import { mkdir, open, readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { describeError } from '../../model/faults.js';
+import { lastLines, runCommand } from './run-command.js';
+
+export interface Exit {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+}
+
+/** A running process with its own process group. */
+export interface Child {
+  pid: number;
+  exited: Promise<Exit>;
+  /** SIGTERM; SIGKILL to the whole group after `graceMs` (8 s), and to what the process left behind. */
+  stop: (graceMs?: number) => Promise<void>;
+  /** SIGKILL to the whole group, at once: for the last moment of the parent. */
+  kill: () => void;
+}
+
+export interface ChildOptions {
+  command: string;
+  args: readonly string[];
+  cwd: string;
+  env: NodeJS.ProcessEnv;
+  /** stdout and stderr are appended here. */
+  logFile: string;
+  /**
+   * How the child learns that this process is gone, however it went: `pipe`: its stdin ends (see `lifeline.ts`);
+   * `kernel`: Linux sends it SIGTERM, for programs that are not ours. Elsewhere `kernel` does nothing.
+   */
+  ends: 'pipe' | 'kernel';
+}
+
+const GRACE_MS = 8000;
+
+/** Rejects when the program cannot be started at all. */
+export async function startChild({
+  command,
+  args,
+  cwd,
+  env,
+  logFile,
+  ends,
+}: ChildOptions): Promise<Child> {
+  await mkdir(path.dirname(logFile), { recursive: true, mode: 0o700 });
+  const prefix = ends === 'kernel' ? await kernelLifeline() : null;
+  const [program, rest] =
+    prefix === null ? [command, args] : ['setpriv', [...prefix, command, ...args]];
+  const log = await open(logFile, 'a', 0o600);
+  try {
+    const child = spawn(program, rest, {
+      cwd,
+      env: ends === 'pipe' ? { ...env, ROLLOUT_LIFELINE: '1' } : env,
+      stdio: [ends === 'pipe' ? 'pipe' : 'ignore', log.fd, log.fd],
+      // A group of its own: Ctrl-C reaches this process only, which then ends its children in order.
+      detached: true,
+    });
+    // The child may end before the pipe is closed.
+    child.stdin?.on('error', () => undefined);
+    const exited = new Promise<Exit>((resolve) => {
+      child.once('exit', (code, signal) => {
+        child.stdin?.destroy();
+        resolve({ code, signal });
+      });
+    });
+    const pid = await new Promise<number>((resolve, reject) => {
+      child.once('error', reject);
+      child.once('spawn', () => {
+        if (child.pid === undefined) reject(new Error(`${command} has no process id`));
+        else resolve(child.pid);
+      });
+    });
+    return toChild(pid, exited);
+  } catch (error) {
+    throw new Error(`${command} cannot be started: ${describeError(error)}`);
+  } finally {
+    await log.close();
+  }
+}
+
+function toChild(pid: number, exited: Promise<Exit>): Child {
+  let alive = true;
+  void exited.then(() => {
+    alive = false;
+  });
+  const kill = (): void => {
+    signal(-pid, 'SIGKILL');
+  };
+  const stop = async (graceMs = GRACE_MS): Promise<void> => {
+    if (alive) signal(pid, 'SIGTERM');
+    const timer = setTimeout(kill, graceMs);
+    await exited;
+    clearTimeout(timer);
+    kill();
+  };
+  return { pid, exited, stop, kill };
+}
+
+/** To a process, or to a group where `target` is negative. That it is gone already is what was wanted. */
+function signal(target: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(target, name);
+  } catch {
+    // ESRCH.
+  }
+}
+
+/** Arguments of `setpriv`, which asks the kernel for a SIGTERM when the parent dies and becomes the program: same process id. */
+async function kernelLifeline(): Promise<string[] | null> {
+  if (process.platform !== 'linux') return null;
+  const args = ['--pdeathsig', 'TERM', '--'];
+  const { ok } = await runCommand({ command: 'setpriv', args: [...args, 'true'], timeoutMs: 5000 });
+  return ok ? args : null;
+}
+
+export function describeExit({ code, signal }: Exit): string {
+  return signal === null ? `with exit code ${code ?? 'unknown'}` : `by ${signal}`;
+}
+
+/** The end of a log file for an error message; empty when there is none. */
+export async function logTail(logFile: string, lines: number): Promise<string> {
+  try {
+    return lastLines(await readFile(logFile, 'utf8'), lines);
+  } catch {
+    return '';
+  }
+}

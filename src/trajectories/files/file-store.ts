@@ -1,0 +1,69 @@
+import type { RolloutRef } from '../../model/batch-request.js';
+import type { Readers } from '../../platform/files.js';
+import { createDisk, storing } from '../../platform/files.js';
+import {
+  createBatch,
+  listJournals,
+  readSample,
+  readSampleText,
+  reopenBatch,
+  sampleCount,
+} from './batch.js';
+import { claimJournal, readJournal } from './journal.js';
+import { journalSize } from './journal-file.js';
+import { createFileOutputs } from './outputs.js';
+import { createFoldCache } from './fold-cache.js';
+import { directoryOf, journalOf } from './places.js';
+import { createRequestReader } from '../request-reader.js';
+import type { TrajectoryStore } from '../trajectory-store.js';
+
+const DEFAULT_REQUEST_BYTES = 1_000_000;
+
+/**
+ * Trajectories as files of one host (or of a file system with atomic append, which NFS is not):
+ * `<root>/<batch_id>/{batch.json, samples.jsonl, samples.index, journals/, parts/, rollouts.jsonl, failures.jsonl,
+ * metrics.json}`.
+ */
+export function createFileStore({
+  root,
+  max_cached_bytes,
+  max_request_bytes = DEFAULT_REQUEST_BYTES,
+  readers = 'owner',
+}: {
+  root: string;
+  /** Of journals whose folds are kept. */
+  max_cached_bytes: number;
+  /** Of batch.json files whose requests are kept; the latest always is. */
+  max_request_bytes?: number;
+  readers?: Readers;
+}): TrajectoryStore {
+  const disk = createDisk(readers);
+  const cache = createFoldCache({ max_bytes: max_cached_bytes });
+  const readRequest = createRequestReader({ max_bytes: max_request_bytes });
+  const batchIn = (batchId: string): string => directoryOf(root, batchId);
+  const journalIn = (ref: RolloutRef): string => journalOf(root, ref);
+
+  return {
+    createBatch: ({ batch_id, ...batch }) =>
+      storing(`batch ${batch_id}`, () => createBatch(batchIn(batch_id), { ...batch, disk })),
+    reopenBatch: (batchId) => storing(`batch ${batchId}`, () => reopenBatch(batchIn(batchId))),
+    findRequest: (batchId) => storing(`batch ${batchId}`, () => readRequest(batchIn(batchId))),
+    readSample: ({ batch_id, row }) =>
+      storing(`sample ${row} of ${batch_id}`, () => readSample(batchIn(batch_id), row)),
+    readSampleText: ({ batch_id, row }) =>
+      storing(`sample ${row} of ${batch_id}`, () => readSampleText(batchIn(batch_id), row)),
+    sampleCount: (batchId) => storing(`samples of ${batchId}`, () => sampleCount(batchIn(batchId))),
+    claim: async (ref, by) => await claimJournal({ file: journalIn(ref), ref, by, cache, disk }),
+    readTrajectory: (ref) =>
+      storing(`journal of ${ref.batch_id}/${ref.row}-${ref.repeat}`, () =>
+        readJournal(journalIn(ref), cache),
+      ),
+    listJournals: (batchId) =>
+      storing(`journals of ${batchId}`, () => listJournals(batchIn(batchId))),
+    journalSize: (ref) =>
+      storing(`journal of ${ref.batch_id}/${ref.row}-${ref.repeat}`, () =>
+        journalSize(journalIn(ref)),
+      ),
+    outputs: (batchId) => createFileOutputs(batchIn(batchId), disk),
+  };
+}

@@ -1,0 +1,131 @@
+import {
+  closeSync,
+  constants,
+  fdatasync,
+  fstatSync,
+  ftruncateSync,
+  openSync,
+  readSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import type { JournalLine } from '../../model/journal.js';
+import { parseLine } from '../../model/journal.js';
+import { createLineCutter } from '../../platform/lines.js';
+import { isMissing } from '../../platform/files.js';
+import type { Disk } from '../../platform/files.js';
+
+/**
+ * A journal as an open file. Reading and appending are synchronous: the page cache answers within microseconds, where
+ * the thread pool costs ten times as much CPU for each call. Only what waits for the disk is asynchronous.
+ */
+export interface JournalFile {
+  size(): number;
+  /** Its first bytes: they hold the first writer's random id. */
+  head(): string;
+  /** Returns the bytes written. */
+  append(text: string): number;
+  /** Hands on the whole lines between two offsets, one by one: together they may be larger than memory. Returns where the last one ends. */
+  readLines(range: { from: number; to: number }, take: (line: JournalLine) => void): number;
+  /** Resolves when what was appended would survive a power cut. */
+  sync(): Promise<void>;
+  /** May be called again. */
+  close(): void;
+}
+
+/** A claim's kind, writer and time: no two journals begin with the same. */
+const HEAD_BYTES = 64;
+/** Read at once: more than most journals have. */
+const BLOCK_BYTES = 1 << 20;
+
+const { O_APPEND, O_CREAT, O_RDONLY, O_RDWR } = constants;
+
+/** Created where it is missing, with its directory. */
+export async function openJournal(file: string, disk: Disk): Promise<JournalFile> {
+  const flags = O_RDWR | O_APPEND | O_CREAT;
+  try {
+    return journalFile(openSync(file, flags, disk.file_mode));
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+    await disk.makeDirectory(path.dirname(file));
+    return journalFile(openSync(file, flags, disk.file_mode));
+  }
+}
+
+/** To read it; null where there is none. */
+export function findJournal(file: string): JournalFile | null {
+  try {
+    return journalFile(openSync(file, O_RDONLY));
+  } catch (error) {
+    if (isMissing(error)) return null;
+    throw error;
+  }
+}
+
+/** Without opening it; 0 where there is none. */
+export const journalSize = (file: string): number =>
+  statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+
+const syncData = promisify(fdatasync);
+
+function journalFile(fd: number): JournalFile {
+  let isOpen = true;
+  // The number of a closed file is soon another's.
+  const open = (): number => {
+    if (!isOpen) throw new Error('the journal is closed');
+    return fd;
+  };
+  return {
+    size: () => fstatSync(open()).size,
+    head: () => readBytes(open(), { from: 0, to: HEAD_BYTES }).toString('latin1'),
+    append: (text) => {
+      const bytes = Buffer.from(text);
+      // One line is one `write`: the kernel appends it whole, whoever else appends.
+      const written = writeSync(open(), bytes);
+      if (written === bytes.length) return written;
+      // Without the torn half there may be room for a line that says why. Where others append, it costs only itself.
+      const torn = fstatSync(open()).size - written;
+      const last = readBytes(open(), { from: torn, to: torn + written });
+      if (last.equals(bytes.subarray(0, written))) ftruncateSync(open(), torn);
+      throw new Error(`wrote ${written} of ${bytes.length} bytes: the disk is full or failing`);
+    },
+    readLines: (range, take) => readLines(open(), { ...range, take }),
+    sync: () => syncData(open()),
+    close: () => {
+      if (isOpen) closeSync(fd);
+      isOpen = false;
+    },
+  };
+}
+
+/** Line by line: a journal of several large answers is longer than one string may be. */
+function readLines(
+  fd: number,
+  { from, to, take }: { from: number; to: number; take: (line: JournalLine) => void },
+): number {
+  const cutter = createLineCutter();
+  let end = from;
+  for (let at = from; at < to; at += BLOCK_BYTES) {
+    const block = readBytes(fd, { from: at, to: Math.min(to, at + BLOCK_BYTES) });
+    for (const bytes of cutter.cut(block)) {
+      end += bytes.length + 1;
+      const line = parseLine(bytes.toString());
+      if (line !== null) take(line);
+    }
+  }
+  return end;
+}
+
+/** What the file has of these bytes. */
+function readBytes(fd: number, { from, to }: { from: number; to: number }): Buffer {
+  const bytes = Buffer.alloc(to - from);
+  let length = 0;
+  while (length < bytes.length) {
+    const read = readSync(fd, bytes, length, bytes.length - length, from + length);
+    if (read === 0) break;
+    length += read;
+  }
+  return bytes.subarray(0, length);
+}

@@ -1,0 +1,201 @@
+import { randomUUID } from 'node:crypto';
+import path from 'node:path';
+import type { RolloutRef } from '../../model/batch-request.js';
+import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
+import { Fault } from '../../model/faults.js';
+import type { Entry, JournalLine } from '../../model/journal.js';
+import { parseLine } from '../../model/journal.js';
+import { preview } from '../../model/problems.js';
+import type { Trajectory } from '../../model/trajectory.js';
+import { applyLine, emptyTrajectory } from '../../model/trajectory.js';
+import type { Disk } from '../../platform/files.js';
+import { storing, syncDirectory } from '../../platform/files.js';
+import type { Fold, FoldCache } from './fold-cache.js';
+import type { JournalFile } from './journal-file.js';
+import { findJournal, openJournal } from './journal-file.js';
+import type { Claimant, Journal } from '../trajectory-store.js';
+
+const now = (): number => (performance.timeOrigin + performance.now()) / 1000;
+
+/**
+ * Appends a claim, then reads: what stands before that line is what this attempt inherits. The claim begins with a
+ * newline, so that a line torn by a killed predecessor ends there and costs only itself.
+ */
+export async function claimJournal({
+  file,
+  ref,
+  by,
+  cache,
+  disk,
+}: {
+  file: string;
+  ref: RolloutRef;
+  by: Claimant;
+  cache: FoldCache;
+  disk: Disk;
+}): Promise<Journal> {
+  const id = rolloutId(ref);
+  return await storing(`journal of ${id}`, async () => {
+    const journal = await openJournal(file, disk);
+    try {
+      const writer = randomUUID().slice(0, 8);
+      const claim: Entry = { kind: 'claim', attempt: 1, reopen: false, ...by };
+      journal.append(`\n${textOf(lineOf(claim, writer))}`);
+      const cached = cache.take(file);
+      const fold = readOn(journal, cached);
+      if (fold.trajectory.writer !== writer) throw takenOver(id);
+      return claimed({ file, id, journal, fold, isNew: cached === null, writer, cache });
+    } catch (error) {
+      journal.close();
+      throw error;
+    }
+  });
+}
+
+/** The journal as it stands; of a rollout that never started, an empty one. */
+export function readJournal(file: string, cache: FoldCache): Trajectory {
+  const journal = findJournal(file);
+  if (journal === null) return emptyTrajectory();
+  try {
+    return readOn(journal, cache.take(file)).trajectory;
+  } finally {
+    journal.close();
+  }
+}
+
+function claimed({
+  file,
+  id,
+  journal,
+  fold,
+  isNew,
+  writer,
+  cache,
+}: {
+  file: string;
+  id: string;
+  journal: JournalFile;
+  fold: Fold;
+  /** To this process: whoever created the file may have died before its name was durable. */
+  isNew: boolean;
+  writer: string;
+  cache: FoldCache;
+}): Journal {
+  const { trajectory } = fold;
+  let size = fold.offset;
+  let appended = 0;
+  let isNamed = !isNew;
+  const sync = async (): Promise<void> => {
+    await journal.sync();
+    if (!isNamed) await syncDirectory(path.dirname(file));
+    isNamed = true;
+    if (journal.size() !== size)
+      size = checkForeign({ journal, from: fold.offset, writer, appended, id });
+  };
+  return {
+    writer,
+    trajectory,
+    append: (entry) =>
+      storing(`journal of ${id}`, () => {
+        const made = lineOf(entry, writer);
+        const text = textOf(made);
+        const line = asRead(made, text);
+        if (line === null) throw unreadable(id, text);
+        size += journal.append(text);
+        appended += 1;
+        applyLine(trajectory, line);
+      }),
+    commit: () =>
+      storing(`journal of ${id}`, async () => {
+        await sync();
+        journal.close();
+        cache.put(file, { trajectory, offset: size, head: fold.head });
+      }),
+    sync: () => storing(`journal of ${id}`, sync),
+    release: () => {
+      journal.close();
+    },
+  };
+}
+
+function lineOf(entry: Entry, writer: string): JournalLine {
+  const { kind, ...rest } = entry;
+  return { kind, writer, at: now(), ...rest } as JournalLine;
+}
+
+/**
+ * Folded as it will be read: what JSON cannot hold (NaN) must not stand in memory alone. Checked where a line holds
+ * what others have said (an environment; an engine's logprobs); the rest is this project's own.
+ */
+function asRead(line: JournalLine, text: string): JournalLine | null {
+  switch (line.kind) {
+    case 'observation':
+      return parseLine(text);
+    case 'result':
+      // Long, and checked where it was read.
+      return line;
+    case 'chunk':
+      return line.logprobs.every(Number.isFinite) ? line : null;
+    default:
+      return JSON.parse(text) as JournalLine;
+  }
+}
+
+const textOf = (line: JournalLine): string => `${JSON.stringify(line)}\n`;
+
+/** Goes on from a cached fold, where it is of this very file; else from the start. */
+function readOn(journal: JournalFile, cached: Fold | null): Fold {
+  const size = journal.size();
+  const head = journal.head();
+  const fold =
+    cached !== null && cached.head === head && cached.offset <= size
+      ? cached
+      : { trajectory: emptyTrajectory(), offset: 0, head };
+  const offset = journal.readLines({ from: fold.offset, to: size }, (line) => {
+    applyLine(fold.trajectory, line);
+  });
+  return { ...fold, offset };
+}
+
+/**
+ * The file holds more than this attempt wrote: a zombie's lines are harmless, a claim means that it lost the journal.
+ * A zombie killed in the middle of a line may have spoilt the one behind it.
+ */
+function checkForeign({
+  journal,
+  from,
+  writer,
+  appended,
+  id,
+}: {
+  journal: JournalFile;
+  from: number;
+  writer: string;
+  appended: number;
+  id: string;
+}): number {
+  let foreignClaims = 0;
+  let standing = 0;
+  const end = journal.readLines({ from, to: journal.size() }, (line) => {
+    if (line.writer === writer) standing += 1;
+    else if (line.kind === 'claim') foreignClaims += 1;
+  });
+  if (foreignClaims > 0) throw takenOver(id);
+  if (standing !== appended) {
+    throw new Fault({
+      type: 'StoreFault',
+      message: `journal of ${id}: expected ${appended} lines of this attempt, found ${standing}; another attempt's torn line spoilt the rest`,
+    });
+  }
+  return end;
+}
+
+const takenOver = (id: string): Fault =>
+  new Fault({ type: 'StoreFault', message: `another attempt has taken over the journal of ${id}` });
+
+const unreadable = (id: string, text: string): Fault =>
+  new Fault({
+    type: 'StoreFault',
+    message: `journal of ${id}: expected a line that reads back, got ${preview(text)}`,
+    retryable: false,
+  });

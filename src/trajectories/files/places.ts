@@ -1,0 +1,36 @@
+import path from 'node:path';
+import { z } from 'zod';
+import type { RolloutRef as Ref } from '../../model/batch-request.js';
+import { BatchId, RolloutRef } from '../../model/batch-request.js';
+import { invalidBatchRequest, problemsOf } from '../../model/problems.js';
+import type { Part } from '../../model/workflow-safe/slices.js';
+
+/**
+ * Where in the store things are. Whoever asks (an activity's input is what its caller says), what could name another
+ * place is refused.
+ */
+
+const Batch = z.object({ batch_id: BatchId });
+const Rollout = z.object(RolloutRef.shape);
+const Rows = z.object({ first: z.int().nonnegative(), last: z.int().nonnegative() });
+
+export function directoryOf(root: string, batchId: string): string {
+  const { batch_id } = checked(Batch, { batch_id: batchId });
+  return path.join(root, batch_id);
+}
+
+export function journalOf(root: string, ref: Ref): string {
+  const { batch_id, row, repeat } = checked(Rollout, ref);
+  return path.join(root, batch_id, 'journals', `${row}-${repeat}.jsonl`);
+}
+
+export function partOf(partsDirectory: string, part: Part): string {
+  const { first, last } = checked(Rows, part);
+  return path.join(partsDirectory, `${first}-${last}`);
+}
+
+function checked<T>(schema: z.ZodType<T>, value: T): T {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  throw invalidBatchRequest(problemsOf(parsed.error, value));
+}

@@ -1,0 +1,77 @@
+import type { Part } from '../../model/workflow-safe/slices.js';
+
+/** A rollout's place in its batch; that of a replacement names the repeat that failed. */
+export interface Member {
+  row: number;
+  repeat: number;
+  replaces?: number;
+}
+
+/** Who is played next: the members of all groups in input order, and before them whoever replaces one that failed. */
+export interface LineUp {
+  /** Nobody is to be played, as far as is known now. */
+  isEmpty(): boolean;
+  next(): Member | null;
+  /** Members that have not begun; replacements are not counted. */
+  waiting: () => number;
+  /** It is replaced: next, or when more replacements are allowed. In the order in which members fail. */
+  failed(member: Member): void;
+  /** How many replacements there may be, from the beginning. */
+  allow: (replacements: number) => void;
+}
+
+/** More children, at 14 events each with stop or cancel, could bring a history above 5,000. */
+export const MOST_CHILDREN = 340;
+
+/** Replacements are numbered on from `num_repeats`, each group on its own: started again, a batch finds their journals. */
+export function lineUp({
+  rows,
+  num_repeats,
+  max_replacements,
+  hasRoom = () => true,
+}: {
+  rows: Part;
+  num_repeats: number;
+  /** 0: nobody is replaced. */
+  max_replacements: number;
+  /** Is there room for one more in the parent's history? */
+  hasRoom?: () => boolean;
+}): LineUp {
+  const members = (rows.last - rows.first + 1) * num_repeats;
+  const failed: Member[] = [];
+  const replacedOfRow = new Map<number, number>();
+  let begun = 0;
+  let replaced = 0;
+  let most = max_replacements;
+
+  const mayReplace = (): boolean =>
+    failed.length > 0 && replaced < most && members + replaced < MOST_CHILDREN && hasRoom();
+
+  const replacement = (): Member | null => {
+    const member = mayReplace() ? failed.shift() : undefined;
+    if (member === undefined) return null;
+    const { row, repeat: replaces } = member;
+    const earlier = replacedOfRow.get(row) ?? 0;
+    replacedOfRow.set(row, earlier + 1);
+    replaced += 1;
+    return { row, repeat: num_repeats + earlier, replaces };
+  };
+
+  const original = (): Member | null => {
+    if (begun === members) return null;
+    const at = begun++;
+    return { row: rows.first + Math.floor(at / num_repeats), repeat: at % num_repeats };
+  };
+
+  return {
+    isEmpty: () => begun === members && !mayReplace(),
+    next: () => replacement() ?? original(),
+    waiting: () => members - begun,
+    failed: (member) => {
+      failed.push(member);
+    },
+    allow: (replacements) => {
+      most = replacements;
+    },
+  };
+}

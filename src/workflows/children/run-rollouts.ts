@@ -1,0 +1,215 @@
+import type { ChildWorkflowHandle } from '@temporalio/workflow';
+import {
+  ApplicationFailure,
+  CancellationScope,
+  ChildWorkflowFailure,
+  ParentClosePolicy,
+  WorkflowIdReusePolicy,
+  condition,
+  isCancellation,
+  startChild,
+  workflowInfo,
+} from '@temporalio/workflow';
+import type { RolloutResult, Tally } from '../../activities/contract.js';
+import type { RolloutInput } from '../../model/batch-request.js';
+import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
+import { VALID_STOP_REASONS } from '../../model/workflow-safe/stop-reasons.js';
+import type { LimitsChange } from '../../model/workflow-safe/limits.js';
+import type { Part } from '../../model/workflow-safe/slices.js';
+import type { EventBudget } from '../steering/event-budget.js';
+import {
+  EVENTS_OF_CHILD,
+  EVENTS_OF_SIGNAL,
+  EVENTS_OF_UPDATE,
+  createEventBudget,
+  eventsToCome,
+  roomProblem,
+} from '../steering/event-budget.js';
+import { LIMITS_MEMO, limitsSignal, stopSignal } from '../steering/messages.js';
+import type { rollout } from '../rollout.js';
+import { countGroups } from './min-k.js';
+import type { LineUp, Member } from './refill.js';
+import { lineUp } from './refill.js';
+import { createStartInTurn } from './start-in-turn.js';
+
+type RolloutHandle = ChildWorkflowHandle<typeof rollout>;
+
+export interface Run {
+  batch_id: string;
+  rows: Part;
+  num_repeats: number;
+  /** How many may run at once, to begin with. */
+  max_in_flight: number;
+  onChange: (tally: Tally) => void;
+  /** Valid rollouts that make a group complete; null: nobody asks. */
+  k: number | null;
+  /** Every group is complete. */
+  onSatisfied: () => void;
+  /** How many failed rollouts are replaced by new repeats, to begin with. */
+  max_replacements: number;
+}
+
+export interface RolloutRunner {
+  /** Starts rollouts in input order, replacements first; resolves when none runs any more, whatever ended them. */
+  finished: Promise<void>;
+  /** No rollout starts any more, and those that run are told to stop. */
+  stop: () => void;
+  setMaxInFlight: (maxInFlight: number) => void;
+  /** For rollouts that run and for those that start later. */
+  setLimits: (change: LimitsChange) => void;
+  /** What keeps an update from being taken, since each costs events; null: nothing. */
+  roomProblem: (update: Steering) => string | null;
+}
+
+/** One of these. */
+export interface Steering {
+  limits?: LimitsChange;
+  max_in_flight?: number;
+}
+
+export interface RowsRunner extends RolloutRunner {
+  setMaxReplacements: (maxReplacements: number) => void;
+}
+
+/** Runs the rollouts of some rows as child workflows. A failed child is data: it never fails its siblings. */
+export function runRollouts({ onChange, ...run }: Run): RowsRunner {
+  const running = new Set<RolloutHandle>();
+  const tally: Tally = { done: 0, running: 0, valid: 0, turns: 0, tokens: 0, reward_sum: 0 };
+  let { max_in_flight } = run;
+  let limits: LimitsChange | null = null;
+  let stopped = false;
+  const countValid = countGroups(run);
+  const startInTurn = createStartInTurn(() => stopped);
+  const events = createEventBudget();
+  const problemOf = (costs: number) => childrenProblem({ line, tally, running }, { events, costs });
+  const line = lineUp({ ...run, hasRoom: () => problemOf(EVENTS_OF_CHILD) === null });
+
+  const play = async (member: Member): Promise<void> => {
+    const ref = { batch_id: run.batch_id, ...member };
+    tally.running += 1;
+    if (member.replaces !== undefined) tally.replacements = (tally.replacements ?? 0) + 1;
+    onChange({ ...tally });
+    let child: RolloutHandle | null = null;
+    try {
+      const started = await startInTurn(async () => {
+        const told = limits;
+        return { told, handle: await startRollout({ ref, num_repeats: run.num_repeats, told }) };
+      });
+      child = started.handle;
+      running.add(child);
+      if (stopped) events.tell(child.signal(stopSignal));
+      else if (limits !== null && limits !== started.told)
+        events.tell(child.signal(limitsSignal, limits));
+      if (count(tally, (await child.result()) as RolloutResult)) countValid(ref.row);
+    } catch (error) {
+      // Whatever ended it is in its journal; a child that could not even start is closed without one.
+      if (hasFailed(error)) line.failed(member);
+    } finally {
+      if (child !== null) running.delete(child);
+      tally.running -= 1;
+      tally.done += 1;
+      onChange({ ...tally });
+    }
+  };
+
+  // Whoever runs may fail and have to be replaced.
+  const next = async (): Promise<Member | null> => {
+    await condition(
+      () => stopped || (line.isEmpty() ? tally.running === 0 : tally.running < max_in_flight),
+    );
+    return stopped ? null : line.next();
+  };
+
+  return {
+    finished: playAll({ next, play, isIdle: () => tally.running === 0 }),
+    stop: () => {
+      stopped = true;
+      for (const child of running) events.tell(child.signal(stopSignal));
+    },
+    setMaxInFlight: (now) => {
+      max_in_flight = now;
+    },
+    setMaxReplacements: line.allow,
+    setLimits: (change) => {
+      limits = { ...limits, ...change };
+      for (const child of running) events.tell(child.signal(limitsSignal, change));
+    },
+    roomProblem: ({ limits: change }) => problemOf(eventsOf(change, tally.running)),
+  };
+}
+
+/** Of an update: those that run are told limits, and nobody how many may run. */
+const eventsOf = (limits: LimitsChange | undefined, running: number): number =>
+  EVENTS_OF_UPDATE + (limits === undefined ? 0 : running * EVENTS_OF_SIGNAL);
+
+/** What keeps the history of these children's parent from having room for `costs` events; null: nothing. */
+function childrenProblem(
+  { line, tally, running }: { line: LineUp; tally: Tally; running: ReadonlySet<RolloutHandle> },
+  { events, costs }: { events: EventBudget; costs: number },
+): string | null {
+  const starting = line.waiting() + tally.running - running.size;
+  const toCome = eventsToCome({ starting, running: running.size });
+  return roomProblem({ where: workflowInfo().workflowId, has: events.has(), toCome, costs });
+}
+
+/** One after the other, as they may start. A cancellation ends the starting; those that run are waited for all the same. */
+async function playAll({
+  next,
+  play,
+  isIdle,
+}: {
+  next: () => Promise<Member | null>;
+  play: (member: Member) => Promise<void>;
+  isIdle: () => boolean;
+}): Promise<void> {
+  try {
+    for (let member = await next(); member !== null; member = await next()) void play(member);
+  } catch (error) {
+    if (!isCancellation(error)) throw error;
+  } finally {
+    await CancellationScope.nonCancellable(() => condition(isIdle));
+  }
+}
+
+function startRollout({
+  ref,
+  num_repeats,
+  told,
+}: {
+  ref: RolloutInput;
+  num_repeats: number;
+  told: LimitsChange | null;
+}): Promise<RolloutHandle> {
+  return startChild<typeof rollout>('rollout', {
+    args: [ref],
+    workflowId: rolloutId(ref),
+    workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
+    parentClosePolicy: ParentClosePolicy.TERMINATE,
+    staticSummary: summaryOf(ref, num_repeats),
+    ...(told !== null && { memo: { [LIMITS_MEMO]: told } }),
+  });
+}
+
+function summaryOf({ row, repeat, replaces }: Member, num_repeats: number): string {
+  if (replaces !== undefined) return `sample ${row}, repeat ${repeat} in place of ${replaces}`;
+  return `sample ${row}${num_repeats > 1 ? `, repeat ${repeat} of ${num_repeats}` : ''}`;
+}
+
+/** It ended as failed or timeout; not as stopped or cancelled, it was not terminated, and it was started at all. */
+const hasFailed = (error: unknown): boolean =>
+  error instanceof ChildWorkflowFailure &&
+  error.cause instanceof ApplicationFailure &&
+  error.cause.type !== 'InvalidBatchRequest';
+
+/** Returns whether it was valid. */
+function count(
+  tally: Tally,
+  { stop_reason, total_reward, turn_count, total_tokens }: RolloutResult,
+): boolean {
+  tally.turns += turn_count;
+  tally.tokens += total_tokens;
+  if (!VALID_STOP_REASONS.has(stop_reason)) return false;
+  tally.valid += 1;
+  tally.reward_sum += total_reward;
+  return true;
+}

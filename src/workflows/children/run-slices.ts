@@ -1,0 +1,183 @@
+import type { ChildWorkflowHandle } from '@temporalio/workflow';
+import {
+  ParentClosePolicy,
+  WorkflowIdReusePolicy,
+  setHandler,
+  startChild,
+} from '@temporalio/workflow';
+import type { BatchPlan, Tally } from '../../activities/contract.js';
+import type { LimitsChange } from '../../model/workflow-safe/limits.js';
+import type { Part } from '../../model/workflow-safe/slices.js';
+import { createEventBudget } from '../steering/event-budget.js';
+import { satisfiedSignal, stopSignal, tallySignal } from '../steering/messages.js';
+import type { OpenSlices, Share } from './open-slices.js';
+import {
+  openSlices,
+  passOn,
+  setShare,
+  sharesOf,
+  slicesProblem,
+  tellLimits,
+  tellShare,
+} from './open-slices.js';
+import type { RolloutRunner } from './run-rollouts.js';
+import type { rolloutSlice } from '../slice.js';
+import { isTallyOf } from '../steering/signal-checks.js';
+import { createStartInTurn } from './start-in-turn.js';
+
+/**
+ * Runs a large batch as slices, all at once; when one ends, its share goes to another. So a rollout that fails late may
+ * be replaced where one that failed early was not: its slice had used up its share and ended before more came.
+ */
+export function runSlices({
+  plan,
+  onResult,
+  onSatisfied,
+}: {
+  plan: BatchPlan;
+  onResult: (tally: Tally) => void;
+  /** Every group of every slice is complete. */
+  onSatisfied: () => void;
+}): RolloutRunner {
+  const { slices } = plan;
+  const events = createEventBudget();
+  const { tell } = events;
+  let limits: LimitsChange | null = null;
+  const open = openSlices(plan, events);
+  let stopped = false;
+  const startInTurn = createStartInTurn(() => stopped);
+  const counted = hearTallies({ slices, open, onResult });
+  hearSatisfied({ slices, onSatisfied });
+
+  const play = async (part: Part): Promise<void> => {
+    const slice = open.get(part.first);
+    if (slice === undefined) return;
+    // Of a slice that fails it is not known how many it replaced.
+    let unused = 0;
+    try {
+      const { share } = slice;
+      const { told, handle } = await startInTurn(async () => {
+        const now = limits;
+        return { told: now, handle: await startSlice({ plan, part, share, limits: now }) };
+      });
+      slice.handle = handle;
+      if (stopped) tell(handle.signal(stopSignal));
+      else {
+        if (slice.share !== share) tellShare(slice);
+        if (limits !== null && limits !== told) tellLimits(slice, limits);
+      }
+      const tally = await handle.result();
+      unused = (slice.share.replacements ?? 0) - (tally.replacements ?? 0);
+      counted(part.first, tally);
+    } finally {
+      open.delete(part.first);
+      if (!stopped) passOn(open, { in_flight: slice.share.in_flight, replacements: unused });
+    }
+  };
+
+  return {
+    finished: settleAll(slices.map(play)),
+    stop: () => {
+      stopped = true;
+      for (const { handle } of open.values()) tell(handle?.signal(stopSignal));
+    },
+    setMaxInFlight: (maxInFlight) => {
+      const shares = sharesOf(maxInFlight, open.size);
+      for (const [i, slice] of [...open.values()].entries())
+        setShare(slice, { ...slice.share, in_flight: shares[i] ?? 0 });
+    },
+    setLimits: (change) => {
+      limits = { ...limits, ...change };
+      for (const slice of open.values()) tellLimits(slice, change);
+    },
+    roomProblem: (update) => slicesProblem({ open, has: events.has(), plan }, update),
+  };
+}
+
+/** The latest counts of each slice, by its first row; each news is told as the sum of all. */
+function hearTallies({
+  open,
+  slices,
+  onResult,
+}: {
+  open: OpenSlices;
+  slices: Part[];
+  onResult: (tally: Tally) => void;
+}): (first: number, tally: Tally) => void {
+  const tallies = new Map<number, Tally>();
+  const counted = (first: number, tally: Tally): void => {
+    tallies.set(first, tally);
+    onResult(total([...tallies.values()]));
+  };
+  setHandler(tallySignal, (news) => {
+    if (!isTallyOf(news) || !isSlice(slices, news.first)) return;
+    const slice = open.get(news.first);
+    if (slice !== undefined) {
+      slice.tallies = Math.max(0, slice.tallies - 1);
+      slice.heard = news.tally;
+    }
+    counted(news.first, news.tally);
+  });
+  return counted;
+}
+
+/** Each slice says once that its groups are complete. */
+function hearSatisfied({ slices, onSatisfied }: { slices: Part[]; onSatisfied: () => void }): void {
+  const satisfied = new Set<number>();
+  setHandler(satisfiedSignal, (first) => {
+    if (!isSlice(slices, first)) return;
+    satisfied.add(first);
+    if (satisfied.size === slices.length) onSatisfied();
+  });
+}
+
+const isSlice = (slices: Part[], row: number): boolean => slices.some(({ first }) => first === row);
+
+/** A failed slice is data too: the batch closes its rows. */
+async function settleAll(slices: Promise<void>[]): Promise<void> {
+  await Promise.allSettled(slices);
+}
+
+function startSlice({
+  plan,
+  part,
+  share,
+  limits,
+}: {
+  plan: BatchPlan;
+  part: Part;
+  share: Share;
+  limits: LimitsChange | null;
+}): Promise<ChildWorkflowHandle<typeof rolloutSlice>> {
+  const { batch_id, num_repeats } = plan;
+  return startChild<typeof rolloutSlice>('rolloutSlice', {
+    args: [
+      {
+        batch_id,
+        ...part,
+        num_repeats,
+        max_in_flight: share.in_flight,
+        tallies: plan.tallies,
+        k: plan.min_k?.k ?? null,
+        ...(share.replacements !== null && { max_replacements: share.replacements }),
+        ...(limits !== null && { limits }),
+      },
+    ],
+    workflowId: `${batch_id}/rows-${part.first}-${part.last}`,
+    workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
+    parentClosePolicy: ParentClosePolicy.TERMINATE,
+    staticSummary: `samples ${part.first} to ${part.last}`,
+  });
+}
+
+function total(tallies: readonly Tally[]): Tally {
+  return tallies.reduce((sum, tally) => ({
+    done: sum.done + tally.done,
+    running: sum.running + tally.running,
+    valid: sum.valid + tally.valid,
+    turns: sum.turns + tally.turns,
+    tokens: sum.tokens + tally.tokens,
+    reward_sum: sum.reward_sum + tally.reward_sum,
+    replacements: (sum.replacements ?? 0) + (tally.replacements ?? 0),
+  }));
+}

@@ -1,0 +1,43 @@
+import { workflowInfo } from '@temporalio/workflow';
+import type { SliceInput } from '../../activities/contract.js';
+import { failWith } from '../ending.js';
+import { limitsProblem } from '../../model/workflow-safe/limits.js';
+import { MOST_CHILDREN } from './refill.js';
+import { isCount } from '../steering/signal-checks.js';
+
+/**
+ * Anybody who reaches the server may start a workflow, with any input. What goes to an activity unread is checked there;
+ * what workflow code reads itself is checked here: an error would fail the workflow's task again and again, and
+ * a slice of a billion rows would end every worker that takes its task.
+ */
+export function checkSliceInput(input: unknown): SliceInput {
+  if (!isSlice(input)) {
+    throw refused(
+      `expected the input that a batch gives its slice, at most ${MOST_CHILDREN} rollouts; start rolloutBatch instead`,
+    );
+  }
+  return input;
+}
+
+/** What a run of a rollout hands to the next one is no one else's to give. */
+export function checkReached(reached: unknown): void {
+  if (reached === null || workflowInfo().continuedFromExecutionRunId !== undefined) return;
+  throw refused('expected one input, got a second one');
+}
+
+const refused = (message: string): Error => failWith({ type: 'InvalidBatchRequest', message });
+
+function isSlice(input: unknown): input is SliceInput {
+  if (typeof input !== 'object' || input === null) return false;
+  const slice = input as Record<keyof SliceInput, unknown>;
+  const { first, last, num_repeats, k, limits, max_replacements = 0 } = slice;
+  return (
+    typeof slice.batch_id === 'string' &&
+    [first, last, num_repeats, slice.max_in_flight, slice.tallies, max_replacements].every(
+      isCount,
+    ) &&
+    (Number(last) - Number(first) + 1) * Number(num_repeats) <= MOST_CHILDREN &&
+    (k === null || isCount(k)) &&
+    (limits === undefined || limitsProblem(limits) === null)
+  );
+}

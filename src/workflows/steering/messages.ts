@@ -1,0 +1,52 @@
+import { defineQuery, defineSignal, defineUpdate, patched, setHandler } from '@temporalio/workflow';
+import type { BatchProgress, RolloutProgress, Tally, Waiting } from '../../activities/contract.js';
+import type { Limits, LimitsChange } from '../../model/workflow-safe/limits.js';
+
+/** Ends what runs, keeps what is there; nothing new starts after it. For batches, slices and rollouts. */
+export const stopSignal = defineSignal('stop');
+
+/** From an activity of this workflow: its engine is absent, or (null) back. */
+export const waitingSignal = defineSignal<[Waiting | null]>('waiting');
+
+/** From a batch to a slice: how many rollouts it may have in flight, and under `refill` how many it may replace in all. */
+export const shareSignal = defineSignal<[number, number?]>('share');
+
+/** From a slice (by its first row) to its batch, a few times while it runs. */
+export const tallySignal = defineSignal<[{ first: number; tally: Tally }]>('tally');
+
+/** From a slice (by its first row) to its batch: each of its groups has enough valid rollouts. */
+export const satisfiedSignal = defineSignal<[number]>('satisfied');
+
+/** Of a batch: how many rollouts may run at once. Those that run stay; returns what is in force. */
+export const setMaxInFlightUpdate = defineUpdate<
+  { max_in_flight: number },
+  [{ max_in_flight: number }]
+>('set_max_in_flight');
+
+/** Of a batch, for its rollouts that run and that start later, or of one rollout; returns what is in force. */
+export const setLimitsUpdate = defineUpdate<Limits, [LimitsChange]>('set_limits');
+
+/** `set_limits` on its way from a batch to slices and rollouts that run. */
+export const limitsSignal = defineSignal<[LimitsChange]>('limits');
+
+/** Where a child that starts later finds them. */
+export const LIMITS_MEMO = 'limits';
+
+export const batchProgressQuery = defineQuery<BatchProgress>('progress');
+export const sliceProgressQuery = defineQuery<Tally>('progress');
+export const rolloutProgressQuery = defineQuery<RolloutProgress>('progress');
+
+/** Of a batch or a slice: who runs is told once, however often it comes. A recorded history in which they are told again still replays. */
+export function onStop(stop: () => void): void {
+  let isTold = false;
+  setHandler(stopSignal, () => {
+    if (isTold && patched('stop-told-once')) return;
+    isTold = true;
+    stop();
+  });
+}
+
+/** Nobody waits for a signal to arrive: whoever it can't reach may just have ended, and its result says so. */
+export function tell(sent: Promise<void> | null | undefined): void {
+  sent?.catch(() => undefined);
+}

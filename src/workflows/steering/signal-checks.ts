@@ -1,0 +1,36 @@
+import type { Tally, Waiting } from '../../activities/contract.js';
+
+/**
+ * Anybody who reaches the server may send a signal. One that is not of the shape that was expected is ignored: an
+ * error would fail the workflow's task again and again, and a wrong number would be waited for.
+ */
+
+export function isWaiting(value: unknown): value is Waiting | null {
+  if (value === null) return true;
+  return isObject(value) && isText(value['service']) && isText(value['message']);
+}
+
+/** What a slice may have in flight, and how many it may replace. */
+export function isShare(inFlight: unknown, replacements: unknown): boolean {
+  return isCount(inFlight) && (replacements === undefined || isCount(replacements));
+}
+
+export function isTallyOf(value: unknown): value is { first: number; tally: Tally } {
+  if (!isObject(value) || !isCount(value['first'])) return false;
+  const { tally } = value;
+  if (!isObject(tally)) return false;
+  const { replacements = 0, reward_sum } = tally;
+  return COUNTS.every((name) => isCount(tally[name])) && isCount(replacements) && isNumber(reward_sum); // prettier-ignore
+}
+
+const COUNTS = ['done', 'running', 'valid', 'turns', 'tokens'];
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null;
+
+const isText = (value: unknown): boolean => typeof value === 'string';
+
+const isNumber = (value: unknown): boolean => typeof value === 'number' && Number.isFinite(value);
+
+export const isCount = (value: unknown): value is number =>
+  Number.isSafeInteger(value) && (value as number) >= 0;

@@ -1,0 +1,98 @@
+import { setCurrentDetails, setHandler, workflowInfo } from '@temporalio/workflow';
+import type { BatchPlan, BatchProgress, BatchResult, Tally } from '../../activities/contract.js';
+import { batchProgressQuery, onStop, waitingSignal } from '../steering/messages.js';
+import { isWaiting } from '../steering/signal-checks.js';
+import { heard, waitingLine } from './waiting.js';
+
+/** What a batch shows while it runs: query `progress` and current details. It also hears `stop`. */
+export interface BatchView {
+  planned(plan: BatchPlan): void;
+  counted: (tally: Tally) => void;
+  closing(): void;
+  closed(result: BatchResult): void;
+  /** Calls back when the batch is stopped, also if it was before. */
+  onStop(stop: () => void): void;
+  stopped(): boolean;
+}
+
+export function showBatch(): BatchView {
+  let progress = NOTHING;
+  let members = 0;
+  let stopped = false;
+  let stop = (): void => undefined;
+  const show = (change: Partial<BatchProgress>): void => {
+    progress = { ...progress, ...change };
+    const elapsed_s = (Date.now() - workflowInfo().startTime.getTime()) / 1000;
+    const perSecond = (count: number): number => (elapsed_s > 0 ? count / elapsed_s : 0);
+    progress = {
+      ...progress,
+      failed: progress.done - progress.valid,
+      elapsed_s,
+      turns_per_s: perSecond(progress.turns),
+      tokens_per_s: perSecond(progress.tokens),
+    };
+    setCurrentDetails(detailsOf(progress));
+  };
+  setHandler(batchProgressQuery, () => progress);
+  setHandler(waitingSignal, (waiting) => {
+    if (isWaiting(waiting)) show({ waiting: heard(waiting) });
+  });
+  onStop(() => {
+    stopped = true;
+    stop();
+  });
+  return {
+    planned: ({ samples, num_repeats }) => {
+      members = samples * num_repeats;
+      show({ phase: 'running', requested: members, waiting: null });
+    },
+    counted: (tally) => {
+      show({ ...tally, requested: members + (tally.replacements ?? 0) });
+    },
+    closing: () => {
+      show({ phase: 'closing' });
+    },
+    closed: ({ counts }) => {
+      const { requested, completed } = counts;
+      show({ phase: 'done', running: 0, requested, done: requested, valid: completed });
+    },
+    onStop: (callback) => {
+      stop = callback;
+      if (stopped) stop();
+    },
+    stopped: () => stopped,
+  };
+}
+
+const NOTHING: BatchProgress = {
+  phase: 'planning',
+  requested: 0,
+  done: 0,
+  running: 0,
+  valid: 0,
+  failed: 0,
+  turns: 0,
+  tokens: 0,
+  reward_sum: 0,
+  waiting: null,
+  elapsed_s: 0,
+  turns_per_s: 0,
+  tokens_per_s: 0,
+};
+
+function detailsOf(progress: BatchProgress): string {
+  const { phase, requested, done, running, valid, failed, turns, tokens, reward_sum, waiting } =
+    progress;
+  const { replacements = 0 } = progress;
+  const inPlace = replacements > 0 ? `, ${replacements} in place of failed ones` : '';
+  const reward = valid > 0 ? (reward_sum / valid).toFixed(3) : '–';
+  const lines = [
+    `**${phase}** · ${done} of ${requested} rollouts done${inPlace}`,
+    '',
+    '| valid | failed | running | turns | tokens | mean reward |',
+    '|---|---|---|---|---|---|',
+    `| ${valid} | ${failed} | ${running} | ${turns} | ${tokens} | ${reward} |`,
+  ];
+  if (waiting !== null) lines.push('', waitingLine(waiting));
+  return lines.join('\n');
+}

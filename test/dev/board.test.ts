@@ -1,0 +1,166 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import type { BatchProgress } from '../../src/activities/contract.js';
+import type { BoardState } from '../../src/client/board.js';
+import { renderBoard, renderPlain } from '../../src/client/board.js';
+import { formatClock, formatNumber } from '../../src/client/number-text.js';
+
+const PROGRESS: BatchProgress = {
+  phase: 'running',
+  requested: 64,
+  done: 16,
+  running: 48,
+  valid: 15,
+  failed: 1,
+  turns: 120,
+  tokens: 12345,
+  reward_sum: 6,
+  waiting: null,
+  elapsed_s: 10,
+  turns_per_s: 12,
+  tokens_per_s: 1234.5,
+};
+const BATCH = 'sliding-puzzle-20261121T020304Z';
+const state = (change: Partial<BoardState> = {}): BoardState => ({
+  batchId: BATCH,
+  progress: PROGRESS,
+  elapsedS: 10.4,
+  trouble: null,
+  ...change,
+});
+
+describe('the board', () => {
+  test('shows what is done, the rates and the time left, within 80 columns', () => {
+    assert.deepEqual(renderBoard(state(), { columns: 79, colour: false }), [
+      `${BATCH}  running${' '.repeat(35)}0:10`,
+      `${'#'.repeat(9)}${'.'.repeat(30)}  16 of 64 done${' '.repeat(10)}about 0:30 left`,
+      'running 48   failed 1   mean reward 0.400',
+      'turns 120 (12/s)   tokens 12,345 (1,235/s)',
+    ]);
+  });
+
+  test('names what the batch waits for, on one line without control characters', () => {
+    const waiting = {
+      service: 'generation service default',
+      message: 'connect ECONNREFUSED\n\u001b[31m127.0.0.1:8000',
+    };
+    const board = renderBoard(state({ progress: { ...PROGRESS, waiting } }), {
+      columns: 79,
+      colour: false,
+    });
+    assert.equal(
+      board.at(-1),
+      'waiting for generation service default: connect ECONNREFUSED 127.0.0.1:8000',
+    );
+  });
+
+  test('says that nothing was answered yet, and why', () => {
+    const board = renderBoard(state({ progress: null, trouble: 'waiting for the worker' }), {
+      columns: 60,
+      colour: false,
+    });
+    assert.deepEqual(board, [`${BATCH}  starting${' '.repeat(15)}0:10`, 'waiting for the worker']);
+  });
+
+  test('counts nothing before the batch is planned', () => {
+    const planning = state({ progress: { ...PROGRESS, phase: 'planning', requested: 0, done: 0 } });
+    assert.equal(renderBoard(planning, { columns: 79, colour: false }).length, 1);
+    assert.equal(renderPlain(planning), `${BATCH} planning`);
+  });
+
+  test('is never wider than the terminal, nor taller than six lines', () => {
+    const count = fc.nat({ max: 1_000_000 });
+    const progress = fc.record({
+      phase: fc.constantFrom(
+        'planning' as const,
+        'running' as const,
+        'closing' as const,
+        'done' as const,
+      ),
+      requested: count,
+      done: count,
+      running: count,
+      valid: count,
+      failed: count,
+      turns: count,
+      tokens: count,
+      reward_sum: fc.double({ noNaN: true }),
+      waiting: fc.option(
+        fc.record({ service: fc.string(), message: fc.string({ unit: 'binary' }) }),
+      ),
+      elapsed_s: fc.double({ min: 0, max: 1e6, noNaN: true }),
+      turns_per_s: fc.double({ min: 0, max: 1e6, noNaN: true }),
+      tokens_per_s: fc.double({ min: 0, max: 1e6, noNaN: true }),
+    });
+    const columns = fc.integer({ min: 20, max: 200 });
+    const shown = fc.record({ progress: fc.option(progress), trouble: fc.option(fc.string()) });
+    fc.assert(
+      fc.property(shown, columns, (change, width) => {
+        const board = renderBoard(state(change), { columns: width, colour: false });
+        assert.ok(board.length <= 6);
+        for (const line of board)
+          assert.ok(Array.from(line).length <= width && !line.includes('\n'), line);
+      }),
+    );
+  });
+
+  test('takes the same room with colours as without', () => {
+    const plain = renderBoard(state(), { columns: 79, colour: false });
+    const coloured = renderBoard(state(), { columns: 79, colour: true });
+    // Without what gives the colours.
+    const stripped = coloured.map((line) => line.replace(/\u001b\[\d+m/g, ''));
+    assert.deepEqual(
+      stripped.map((line) => line.length),
+      plain.map((line) => line.length),
+    );
+    assert.ok(coloured[1]?.startsWith('\u001b[42m'));
+  });
+
+  test('guesses no time left before a tenth is done', () => {
+    for (const [done, guessed] of [
+      [0, false],
+      [4, false],
+      [5, true],
+    ] as const) {
+      const text = renderPlain(state({ progress: { ...PROGRESS, done } }));
+      assert.equal(text.includes('left'), guessed, `${done} done`);
+    }
+  });
+});
+
+describe('a plain line', () => {
+  test('says the same as the board', () => {
+    assert.equal(
+      renderPlain(state()),
+      `${BATCH} running: 16 of 64 done, 48 running, 1 failed, 120 turns (12/s), 12,345 tokens (1,235/s), mean reward 0.400, about 0:30 left`,
+    );
+  });
+
+  test('has no mean reward before a rollout is valid', () => {
+    assert.match(
+      renderPlain(state({ progress: { ...PROGRESS, valid: 0, reward_sum: 0 } })),
+      /mean reward -,/,
+    );
+  });
+});
+
+test('numbers are rounded to what a person reads', () => {
+  const cases = {
+    0: '0',
+    64: '64',
+    123456: '123,456',
+    0.4375: '0.4375',
+    1.23456: '1.235',
+    17.489: '17.49',
+    321.06: '321.1',
+  };
+  for (const [value, text] of Object.entries(cases))
+    assert.equal(formatNumber(Number(value)), text);
+  assert.equal(formatNumber(98765.4), '98,765');
+  assert.equal(formatNumber(0.0000123), '1.2e-5', 'small is not nothing');
+});
+
+test('times are minutes and seconds, with hours where there are any', () => {
+  assert.deepEqual([0.4, 7, 65, 3723].map(formatClock), ['0:00', '0:07', '1:05', '1:02:03']);
+});

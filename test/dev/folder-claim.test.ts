@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { readdir, writeFile, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { describe, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { startChild } from '../../src/platform/process/child.js';
+import { claimFolder } from '../../src/dev/folder-claim.js';
+import { isRunning, temporaryFolder, until } from './fakes.js';
+
+function running(t: TestContext): number {
+  const { pid = 0 } = spawn(process.execPath, ['-e', 'setInterval(() => undefined, 1000)'], {
+    stdio: 'ignore',
+  });
+  t.after(() => {
+    if (isRunning(pid)) process.kill(pid, 'SIGKILL');
+  });
+  return pid;
+}
+
+/** Nothing is to be said. */
+function unheard(line: string): void {
+  throw new Error(`said: ${line}`);
+}
+
+/** Another process that claims the folder, notes a server and is killed. */
+async function deadStack(
+  t: TestContext,
+  { folder, serverPid }: { folder: string; serverPid: number },
+) {
+  const script = path.join(folder, 'other.mts');
+  const module = JSON.stringify(pathToFileURL(path.resolve('src/dev/folder-claim.ts')).href);
+  await writeFile(
+    script,
+    `import { claimFolder } from ${module};
+     const claim = await claimFolder(${JSON.stringify(path.join(folder, 'state'))}, console.log);
+     await claim.noteServer(${serverPid});
+     console.log('noted');
+     setInterval(() => undefined, 1000);`,
+  );
+  const other = spawn(process.execPath, ['--import', import.meta.resolve('tsx'), script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  t.after(() => other.kill('SIGKILL'));
+  await new Promise((resolve) => other.stdout.once('data', resolve));
+  const kill = async (): Promise<void> => {
+    const gone = new Promise((resolve) => other.once('exit', resolve));
+    other.kill('SIGKILL');
+    await gone;
+  };
+  return { kill };
+}
+
+describe('one local stack at a time has its folder', () => {
+  test('is made for its user alone: it will hold a database, logs and journals', async (t) => {
+    const folder = path.join(await temporaryFolder(t), 'state');
+    const before = process.umask(0);
+    t.after(() => process.umask(before));
+    const claim = await claimFolder(folder, unheard);
+    assert.equal((await stat(folder)).mode & 0o777, 0o700);
+    const logFile = path.join(folder, 'logs', 'part.log');
+    const options = { command: process.execPath, args: ['-e', ''], cwd: folder, env: process.env };
+    await (
+      await startChild({ ...options, logFile, ends: 'pipe' })
+    ).exited;
+    assert.equal((await stat(logFile)).mode & 0o777, 0o600);
+    await claim.release();
+  });
+
+  test('a second one is told which process has it', async (t) => {
+    const folder = await temporaryFolder(t);
+    const claim = await claimFolder(folder, unheard);
+    await assert.rejects(
+      claimFolder(folder, unheard),
+      new RegExp(`runs already with ${folder} \\(process ${process.pid}\\)`),
+    );
+    await claim.release();
+    await (await claimFolder(folder, unheard)).release();
+    assert.deepEqual(await readdir(folder), []);
+  });
+
+  test('a stack that was killed loses it, and the Temporal server it left is ended aloud', async (t) => {
+    const folder = await temporaryFolder(t);
+    const serverPid = running(t);
+    const other = await deadStack(t, { folder, serverPid });
+    const state = path.join(folder, 'state');
+    await assert.rejects(claimFolder(state, unheard), /runs already/);
+    await other.kill();
+    const said: string[] = [];
+    const claim = await claimFolder(state, (line) => said.push(line));
+    await until('the server is gone', () => !isRunning(serverPid));
+    assert.match(
+      said.join(),
+      new RegExp(`earlier local stack left behind \\(process ${serverPid}\\)`),
+    );
+    await claim.release();
+  });
+
+  test('a process that has the number of a dead server by chance is left alone', async (t) => {
+    const folder = await temporaryFolder(t);
+    const pid = running(t);
+    const dead = { pid, command: '/opt/temporal server start-dev', started: null };
+    await writeFile(path.join(folder, 'temporal-server.json'), JSON.stringify(dead));
+    const claim = await claimFolder(folder, unheard);
+    assert.equal(isRunning(pid), true);
+    await claim.release();
+  });
+});

@@ -1,0 +1,181 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { describe, test } from 'node:test';
+import type { TestContext } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { startChild } from '../../src/platform/process/child.js';
+import { runCommand } from '../../src/platform/process/run-command.js';
+import type { Part } from '../../src/dev/supervisor.js';
+import { createSupervisor } from '../../src/dev/supervisor.js';
+import { isRunning, temporaryFolder, until } from './fakes.js';
+
+/** Appends its pid to `pids`, then does what `source` says. */
+const program = (pids: string, source: string): string =>
+  `require('node:fs').appendFileSync(${JSON.stringify(pids)}, process.pid + '\\n'); ${source}`;
+
+const FOR_EVER = 'setInterval(() => undefined, 1000);';
+const DEAF = `process.on('SIGTERM', () => undefined); ${FOR_EVER}`;
+
+async function scene(t: TestContext) {
+  const folder = await temporaryFolder(t);
+  const said: string[] = [];
+  const givenUp: Error[] = [];
+  const supervisor = createSupervisor({
+    say: (line) => said.push(line),
+    giveUp: (reason) => givenUp.push(reason),
+    restartDelayMs: 20,
+    graceMs: 300,
+  });
+  t.after(() => supervisor.stop());
+  const pidsFile = path.join(folder, 'pids');
+  const pids = async (): Promise<number[]> =>
+    (await readFile(pidsFile, 'utf8').catch(() => '')).split('\n').filter(Boolean).map(Number);
+  const part = (source: string): Part => {
+    const logFile = path.join(folder, 'part.log');
+    const args = ['-e', program(pidsFile, source)];
+    return {
+      name: 'part',
+      logFile,
+      start: () =>
+        startChild({
+          command: process.execPath,
+          args,
+          cwd: folder,
+          env: process.env,
+          logFile,
+          ends: 'pipe',
+        }),
+    };
+  };
+  return { folder, supervisor, said, givenUp, pids, pidsFile, part };
+}
+
+describe('the supervisor', () => {
+  test('starts a part again when it dies, aloud, and leaves no process behind', async (t) => {
+    const { supervisor, said, pids, part } = await scene(t);
+    await supervisor.run(part(FOR_EVER));
+    await until('the part runs', async () => (await pids()).length === 1);
+    const [first = 0] = await pids();
+    process.kill(first, 'SIGKILL');
+    await until('it runs again', async () => (await pids()).length === 2);
+    await supervisor.stop();
+    assert.match(
+      said.join('\n'),
+      /part ended by SIGKILL; it starts again in 0\.02 s \(log: .*part\.log\)/,
+    );
+    assert.match(said.join('\n'), /part runs again \(process \d+\)/);
+    for (const pid of await pids()) assert.equal(isRunning(pid), false, `process ${pid} is gone`);
+  });
+
+  test('ends a part that ignores SIGTERM, and what that part started', async (t) => {
+    const { supervisor, pids, pidsFile, part } = await scene(t);
+    const grandchild = JSON.stringify(program(pidsFile, DEAF));
+    await supervisor.run(
+      part(`require('node:child_process').spawn(process.execPath, ['-e', ${grandchild}]); ${DEAF}`),
+    );
+    await until('both run', async () => (await pids()).length === 2);
+    await supervisor.stop();
+    for (const pid of await pids()) await until(`process ${pid} is gone`, () => !isRunning(pid));
+  });
+
+  test('gives up on a part that dies each time at once, and shows the end of its log', async (t) => {
+    const { supervisor, said, givenUp, pids, part } = await scene(t);
+    await supervisor.run(part("console.error('temporal.yaml is not valid'); process.exit(2);"));
+    await until('it gives up', () => givenUp.length > 0);
+    assert.match(givenUp[0]?.message ?? '', /part ended with exit code 2, for the 6th time/);
+    assert.match(givenUp[0]?.message ?? '', /temporal\.yaml is not valid/);
+    assert.equal((await pids()).length, 6);
+    assert.equal(said.filter((line) => line.includes('starts again')).length, 5);
+  });
+
+  test('does not start a part that dies while everything is stopped', async (t) => {
+    const { supervisor, said, pids, part } = await scene(t);
+    await supervisor.run(part(FOR_EVER));
+    await until('the part runs', async () => (await pids()).length === 1);
+    await supervisor.stop();
+    assert.equal((await pids()).length, 1);
+    assert.deepEqual(said, []);
+  });
+
+  test('says which program cannot be started', async (t) => {
+    const { folder, supervisor } = await scene(t);
+    const logFile = path.join(folder, 'log');
+    const start = () =>
+      startChild({
+        command: path.join(folder, 'missing'),
+        args: [],
+        cwd: folder,
+        env: {},
+        logFile,
+        ends: 'pipe',
+      });
+    await assert.rejects(
+      supervisor.run({ name: 'part', logFile, start }),
+      /missing cannot be started: .*ENOENT/,
+    );
+  });
+});
+
+describe('a part ends with its parent', () => {
+  /** A parent that starts one child and is then killed. */
+  async function orphan(
+    t: TestContext,
+    { ends, source }: { ends: 'pipe' | 'kernel'; source: string },
+  ) {
+    const { folder, pids, pidsFile } = await scene(t);
+    const child = path.join(folder, 'child.mts');
+    const parent = path.join(folder, 'parent.mts');
+    await writeFile(child, source.replace('PIDS', JSON.stringify(pidsFile)));
+    const options = {
+      command: process.execPath,
+      args: ['--import', import.meta.resolve('tsx'), child],
+      cwd: folder,
+      env: process.env,
+      logFile: path.join(folder, 'log'),
+      ends,
+    };
+    await writeFile(
+      parent,
+      `import { startChild } from ${JSON.stringify(pathToFileURL(path.resolve('src/platform/process/child.ts')).href)};
+       await startChild(${JSON.stringify(options)}); ${FOR_EVER}`,
+    );
+    const running = spawn(process.execPath, ['--import', import.meta.resolve('tsx'), parent], {
+      stdio: 'inherit',
+    });
+    await until('the child runs', async () => (await pids()).length === 1);
+    const [pid = 0] = await pids();
+    t.after(() => {
+      if (isRunning(pid)) process.kill(pid, 'SIGKILL');
+    });
+    running.kill('SIGKILL');
+    return pid;
+  }
+
+  const setpriv = {
+    command: 'setpriv',
+    args: ['--pdeathsig', 'TERM', '--', 'true'],
+    timeoutMs: 5000,
+  };
+  const writePid =
+    "import { appendFileSync } from 'node:fs'; appendFileSync(PIDS, process.pid + '\\n');";
+
+  test('by its lifeline, also when the parent is killed', async (t) => {
+    const lifeline = JSON.stringify(pathToFileURL(path.resolve('src/platform/process/lifeline.ts')).href);
+    const source = `import { untilToldToEnd } from ${lifeline};
+      const alive = setInterval(() => undefined, 1000);
+      untilToldToEnd(process.env).addEventListener('abort', () => clearInterval(alive)); ${writePid}`;
+    const pid = await orphan(t, { ends: 'pipe', source });
+    await until('the child is gone', () => !isRunning(pid));
+  });
+
+  test('by the kernel, where it is not ours', async (t) => {
+    if (!(await runCommand(setpriv)).ok) {
+      t.skip('no setpriv here');
+      return;
+    }
+    const pid = await orphan(t, { ends: 'kernel', source: `${writePid} ${FOR_EVER}` });
+    await until('the child is gone', () => !isRunning(pid));
+  });
+});
