@@ -14,7 +14,7 @@ import { usageOf } from './process-usage.js';
  */
 const ROLLOUTS = 4;
 const SHARDS = 4;
-const COMMAND = path.resolve('dist', 'cli', 'main.js');
+const COMMAND = path.resolve('dist', 'src', 'cli', 'main.js');
 const LOOK_MS = 100;
 
 const random = createRandom(1);

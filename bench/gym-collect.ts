@@ -13,7 +13,7 @@ import { usageOf } from './process-usage.js';
  * `node --import tsx bench/gym-collect.ts [rows]`, after `npm run build`: `temporal-rollout collect` with its own server and worker,
  * against an agent server that answers each row after 100 ms; CPU and peak memory of each process, and what its folder holds then.
  */
-const COMMAND = path.resolve('dist', 'cli', 'main.js');
+const COMMAND = path.resolve('dist', 'src', 'cli', 'main.js');
 const AT_ONCE = 256;
 const DELAY_MS = 100;
 const LOOK_MS = 500;

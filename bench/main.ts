@@ -16,7 +16,8 @@ import type { Scenario } from './scenario.js';
 import { ROUNDS, SCENARIOS, SLICED, WARM_UP } from './scenario.js';
 import { measureSlices } from './slices.js';
 import type { Stack } from './stack.js';
-import { PROJECT_ROOT, startStack } from './stack.js';
+import { PROJECT_ROOT } from '../src/platform/project-root.js';
+import { startStack } from './stack.js';
 
 const USAGE = `npm run bench -- [--quick] [--only TEXT] [--rounds N] [--large] [--write]
 npm run bench -- --size [--rollouts N] [--memory SIZE] [--json FILE] [--write]
@@ -192,7 +193,7 @@ async function main(): Promise<void> {
   const env = process.env;
   const cli = await findTemporalCli({ env, projectRoot: PROJECT_ROOT, say });
   // The bench is compiled beside the project; the workflows are those of the build.
-  await copyFile(path.join(PROJECT_ROOT, 'dist', 'workflow-bundle.js'), bundlePath);
+  await copyFile(path.join(PROJECT_ROOT, 'dist', 'src', 'workflow-bundle.js'), bundlePath);
   const began = performance.now();
   const [loadBefore = 0] = loadavg();
   if (options.size) {

@@ -1,20 +1,18 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, Connection } from '@temporalio/client';
 import { startChild } from '../src/platform/process/child.js';
 import type { Child } from '../src/platform/process/child.js';
-import { LOOPBACK_CHANNEL, chooseServerPorts, startDevServer } from '../src/dev/dev-server.js';
+import { LOOPBACK_CHANNEL } from '../src/client/loopback.js';
+import { chooseServerPorts, startDevServer } from '../src/dev/dev-server.js';
 import { stackEnvironment } from '../src/dev/stack-environment.js';
 import { firstFreePort } from '../src/platform/process/free-port.js';
+import { PROJECT_ROOT } from '../src/platform/project-root.js';
 import { Config } from '../src/workers/config.js';
 import { puzzleSamples } from './samples.js';
 import type { Scenario } from './scenario.js';
 import { simulatorOptions } from './scenario.js';
-
-/** The project, two levels above the compiled bench. */
-export const PROJECT_ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
 /** Everything that the contenders of one scenario share. */
 export interface Stack {
@@ -93,7 +91,7 @@ export async function startStack(
 export function startCommand(folder: string, args: readonly string[]): Promise<Child> {
   return startChild({
     command: process.execPath,
-    args: [path.join(PROJECT_ROOT, 'dist', 'cli', 'main.js'), ...args],
+    args: [path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js'), ...args],
     cwd: PROJECT_ROOT,
     env: stackEnvironment(process.env),
     logFile: path.join(folder, `${args[0] ?? 'command'}.log`),

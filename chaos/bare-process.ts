@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { Played } from '../bench/bare-rollout.js';
 import { createBareRollouts } from '../bench/bare-rollout.js';
 import type { PuzzleSample } from '../src/environments/sliding-puzzle/generate-samples.js';
-import { describeError } from '../src/model/faults.js';
+import { describeError } from '../src/platform/errors.js';
 import { BatchRequest } from '../src/model/batch-request.js';
 import { hash32 } from '../src/model/turn/seeds.js';
 

@@ -1,5 +1,5 @@
 import { writeFile } from 'node:fs/promises';
-import { describeError } from '../src/model/faults.js';
+import { describeError } from '../src/platform/errors.js';
 import type { RecoveryBed } from '../test/harness/recovery-bed.js';
 import { startRecoveryBed } from '../test/harness/recovery-bed.js';
 import { tokenLimit } from './bounds.js';

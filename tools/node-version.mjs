@@ -12,7 +12,7 @@ const root = fileURLToPath(new URL('../', import.meta.url));
  */
 export async function ensureNode(major, { env, say }) {
   const { userCacheFolder } = await import(
-    pathToFileURL(path.join(root, 'dist', 'platform', 'user-cache.js')).href
+    pathToFileURL(path.join(root, 'dist', 'src', 'platform', 'user-cache.js')).href
   );
   const name = `node-${process.platform}-${process.arch}`;
   const folder = path.join(userCacheFolder(env), 'durable-rollouts', 'node', String(major));

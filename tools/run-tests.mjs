@@ -1,7 +1,7 @@
 /**
  * Runs the tests: `node tools/run-tests.mjs [--node MAJOR] [part of a file name …]`. With `--node`, those that start no
- * Temporal server, on that version of Node.js. Files under test/e2e start servers and processes,
- * so that fewer of them run beside each other; so do those under test/interop, where an engine is named. Ends with `N passed, N failed, N skipped`, whatever the reporter.
+ * Temporal server, on that version of Node.js. Files under e2e start servers and processes,
+ * so that fewer of them run beside each other; so do those under interop, where an engine is named. Ends with `N passed, N failed, N skipped`, whatever the reporter.
  */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -20,16 +20,16 @@ const {
   positionals: filters,
   values: { node: major },
 } = parseArgs({ options: { node: { type: 'string' } }, allowPositionals: true });
-const isE2e = (file) => /^test\/(e2e|interop)\//.test(file);
-const files = filesBelow(path.join(root, 'test'))
-  .map((file) => `test/${file}`)
+const isE2e = (file) => /^(gym\/)?test\/(e2e|interop)\//.test(file);
+const files = ['test', 'gym/test']
+  .flatMap((folder) => filesBelow(path.join(root, folder)).map((file) => `${folder}/${file}`))
   .filter((file) => file.endsWith('.test.ts') && (major === undefined || !isE2e(file)))
   .filter((file) => filters.length === 0 || filters.some((part) => file.includes(part)));
 
 if (files.length === 0) {
   console.error(
     filters.length === 0
-      ? 'no test files under test/'
+      ? 'no test files under test/ and gym/test/'
       : `no test file's name contains ${filters.join(' or ')}`,
   );
   process.exit(1);

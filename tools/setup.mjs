@@ -97,7 +97,11 @@ function sourceHash() {
   const configs = readdirSync(root)
     .filter((name) => /^tsconfig.*\.json$/.test(name))
     .sort();
-  const sources = filesBelow(at('src')).map((file) => `src/${file}`);
+  const sources = ['src', 'gym'].flatMap((folder) =>
+    filesBelow(at(folder))
+      .filter((file) => !file.startsWith('test/'))
+      .map((file) => `${folder}/${file}`),
+  );
   return fingerprint(root, [...configs, 'package-lock.json', ...sources]);
 }
 
@@ -127,16 +131,16 @@ async function build() {
   await runStep({
     ...step,
     what: 'bundling the workflows, a few seconds',
-    args: [path.join(folder, 'workers', 'build-bundle.js')],
+    args: [path.join(folder, 'src', 'workers', 'build-bundle.js')],
     advice:
       'Workflow code may import only @temporalio/workflow and its own files: see what was added under src/workflows.',
   });
-  if (!existsSync(path.join(folder, 'workflow-bundle.js'))) {
+  if (!existsSync(path.join(folder, 'src', 'workflow-bundle.js'))) {
     throw new Error(
       'build-bundle.js wrote no workflow-bundle.js beside its own folder; src/workers/build-bundle.ts has to.',
     );
   }
-  chmodSync(path.join(folder, 'cli', 'main.js'), 0o755);
+  chmodSync(path.join(folder, 'src', 'cli', 'main.js'), 0o755);
   writeFileSync(path.join(folder, '.setup-stamp'), hash);
   if (existsSync(at('dist'))) renameSync(at('dist'), old);
   renameSync(folder, at('dist'));
@@ -145,7 +149,7 @@ async function build() {
 
 /** Where and with what is decided where it is started. */
 async function ensureMathsGrader() {
-  const file = at('dist', 'environments', 'math', 'grader-install.js');
+  const file = at('dist', 'src', 'environments', 'math', 'grader-install.js');
   if (!existsSync(file)) return;
   const { graderInstall, PYTHON_VARIABLE } = await import(pathToFileURL(file).href);
   const env = process.env;
@@ -155,7 +159,7 @@ async function ensureMathsGrader() {
 /** Some tests run a real Temporal server; better to wait for the CLI here than in the first of them. */
 async function ensureTemporalCli() {
   const { findTemporalCli } = await import(
-    pathToFileURL(at('dist', 'local', 'temporal-cli.js')).href
+    pathToFileURL(at('dist', 'src', 'dev', 'temporal-cli.js')).href
   );
   const {
     path: file,

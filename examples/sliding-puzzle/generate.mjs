@@ -1,6 +1,6 @@
 // Prints sliding-puzzle samples as JSONL. Equal options give equal samples. Needs `npm run build`.
 import { parseArgs } from 'node:util';
-import { generateSamples } from '../../dist/environments/sliding-puzzle/generate-samples.js';
+import { generateSamples } from '../../dist/src/environments/sliding-puzzle/generate-samples.js';
 
 const { values } = parseArgs({
   options: {

@@ -1,5 +1,5 @@
 import { isLosslessNumber } from 'lossless-json';
-import { describeError } from '../../src/model/faults.js';
+import { describeError } from '../../src/platform/errors.js';
 import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
 import { isObject } from '../../src/platform/json/lossless.js';
 import { nameProblem } from '../../src/model/untrusted.js';

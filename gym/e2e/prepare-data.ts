@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
-import { describeError } from '../../src/model/faults.js';
+import { describeError } from '../../src/platform/errors.js';
 import type { JsonObject } from '../../src/platform/json/lossless.js';
 import { textsOf } from '../../src/platform/lines.js';
 import { AGENT_REF } from '../keys.js';

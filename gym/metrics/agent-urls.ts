@@ -1,5 +1,6 @@
 import { createHeadServer } from '../../src/environments/gym-agent/head-server.js';
-import { describeError, Fault } from '../../src/model/faults.js';
+import { Fault } from '../../src/model/faults.js';
+import { describeError } from '../../src/platform/errors.js';
 
 export interface AgentUrls {
   /** null: no head server is there, which is said once. Throws where there is one that does not know the agent. */

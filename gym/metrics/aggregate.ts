@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { mkdir } from 'node:fs/promises';
-import { describeError } from '../../src/model/faults.js';
+import { describeError } from '../../src/platform/errors.js';
 import { collectionFiles } from '../collection/files.js';
 import { ANSWER_LIMITS, askAgent, type AnswerLimits } from './agent-answer.js';
 import { agentRows, type AgentRows } from './agent-rows.js';

@@ -1,4 +1,4 @@
-import { describeError } from '../../src/model/faults.js';
+import { describeError } from '../../src/platform/errors.js';
 import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
 import { isObject, jsonNumber, numberOf, parseJson } from '../../src/platform/json/lossless.js';
 import { fitsRow } from './fits-row.js';

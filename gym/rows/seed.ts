@@ -1,4 +1,4 @@
-import { describeError } from '../../src/model/faults.js';
+import { describeError } from '../../src/platform/errors.js';
 import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
 import { isObject, jsonNumber, parseJson } from '../../src/platform/json/lossless.js';
 import { dumpJson } from '../../src/platform/python/json.js';

@@ -70,7 +70,10 @@ function withoutPasses(entries: Json): Json {
 describe('the aggregate metrics of shards', () => {
   test('upstream’s recorded shards: same files, same merge, same metrics but for pass@k, which upstream leaves to servers', async (t) => {
     const { folder, at, write, ...own } = await bed(t);
-    const recorded = new URL('../goldens/gym_resume/aggregate_shards.json', import.meta.url);
+    const recorded = new URL(
+      '../../test/goldens/gym_resume/aggregate_shards.json',
+      import.meta.url,
+    );
     const golden = parseJson(await readFile(recorded, 'utf8'));
     assert.ok(isObject(golden));
     const shards = objectAt(golden, 'shards');

@@ -2,12 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import {
-  parseAggregate,
-  parseCollect,
-  parseE2E,
-  parseProfile,
-} from '../config/collect-config.js';
+import { parseAggregate, parseCollect, parseE2E, parseProfile } from '../config/collect-config.js';
 import type { ParsedCommand } from '../config/collect-config.js';
 import type { RolloutCollectionConfig } from '../config/schemas.js';
 import { formatJson } from '../../src/platform/json/lossless.js';

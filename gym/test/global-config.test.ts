@@ -14,7 +14,9 @@ import { makeTemporaryDirectory } from '../../test/harness/temporary-directory.j
 import { comparable } from './golden-values.js';
 
 const golden = (name: string): Json =>
-  parseJson(readFileSync(new URL(`../goldens/gym_config/${name}`, import.meta.url), 'utf8'));
+  parseJson(
+    readFileSync(new URL(`../../test/goldens/gym_config/${name}`, import.meta.url), 'utf8'),
+  );
 
 describe("YAML, as OmegaConf's loader reads it", () => {
   type Case = [string, { value?: Json; error?: true }];

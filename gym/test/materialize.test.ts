@@ -179,7 +179,7 @@ describe('prompts', () => {
 
 describe('skills', () => {
   const golden = JSON.parse(
-    readFileSync(new URL('../goldens/gym_config/skills.json', import.meta.url), 'utf8'),
+    readFileSync(new URL('../../test/goldens/gym_config/skills.json', import.meta.url), 'utf8'),
   ) as { files: Record<string, string>; skills_ref: JsonObject };
   const places = (): { cwd: string; env: Record<string, string> } => ({
     cwd: directory.path,

@@ -7,7 +7,7 @@ import { formatJson, isObject, parseJson } from '../../src/platform/json/lossles
 import { comparable } from './golden-values.js';
 
 const RECORDED = parseJson(
-  readFileSync(new URL('../goldens/gym_config/overrides.json', import.meta.url), 'utf8'),
+  readFileSync(new URL('../../test/goldens/gym_config/overrides.json', import.meta.url), 'utf8'),
 ) as [string, { value?: Json; error?: true }][];
 
 const json = (...args: string[]): string => formatJson(parseOverrides(args));

@@ -8,7 +8,7 @@ import type { Resumed } from '../resume/load-from-cache.js';
 import { loadFromCache, readMaterialized } from '../resume/load-from-cache.js';
 import { comparable } from './golden-values.js';
 
-const FOLDER = new URL('../goldens/gym_resume/', import.meta.url);
+const FOLDER = new URL('../../test/goldens/gym_resume/', import.meta.url);
 
 /** A string is a raw line. */
 type Entry = JsonObject | string;

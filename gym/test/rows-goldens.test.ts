@@ -14,7 +14,7 @@ import type { GymRow } from '../row.js';
 import { makeTemporaryDirectory } from '../../test/harness/temporary-directory.js';
 import { comparable } from './golden-values.js';
 
-const FOLDER = fileURLToPath(new URL('../goldens/gym_rows/', import.meta.url));
+const FOLDER = fileURLToPath(new URL('../../test/goldens/gym_rows/', import.meta.url));
 
 interface PreprocessCase {
   kind: 'preprocess_rows';

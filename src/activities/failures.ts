@@ -1,6 +1,7 @@
 import { ApplicationFailure } from '@temporalio/activity';
 import { TemporalFailure } from '@temporalio/common';
-import { describeError, Fault } from '../model/faults.js';
+import { Fault } from '../model/faults.js';
+import { describeError } from '../platform/errors.js';
 import { plain } from '../platform/plain.js';
 import { withoutSecrets } from '../platform/secrets.js';
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { describeError } from '../model/faults.js';
+import { describeError } from '../platform/errors.js';
 import { plain } from '../platform/plain.js';
 import { COMMANDS } from './commands.js';
 import { asksForHelp } from './help-asked.js';

@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConnectionOptions } from '@temporalio/client';
 import { Client, Connection, WorkflowFailedError, WorkflowNotFoundError } from '@temporalio/client';
 import type { BatchProgress, BatchResult } from '../activities/contract.js';
-import { describeError } from '../model/faults.js';
-import { LOOPBACK_CHANNEL } from '../dev/dev-server.js';
+import { describeError } from '../platform/errors.js';
+import { LOOPBACK_CHANNEL } from './loopback.js';
 import type { Look } from './progress.js';
 
 /** A batch on a Temporal server. Calls fail while the server or the worker is away; the batch does not. */

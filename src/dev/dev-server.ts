@@ -1,9 +1,10 @@
+import { LOOPBACK_CHANNEL } from '../client/loopback.js';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
 import { msToTs } from '@temporalio/common/lib/time.js';
-import { describeError } from '../model/faults.js';
+import { describeError } from '../platform/errors.js';
 import { SEARCH_ATTRIBUTES } from '../model/workflow-safe/search-attributes.js';
 import type { Child } from '../platform/process/child.js';
 import { describeExit, logTail, startChild } from '../platform/process/child.js';
@@ -167,14 +168,6 @@ async function untilHealthy(
     await connection.close();
   }
 }
-
-/** For connections to a server of this machine: no proxy in between, and quick to come back after a restart. */
-export const LOOPBACK_CHANNEL = {
-  'grpc.enable_http_proxy': 0,
-  'grpc.initial_reconnect_backoff_ms': 100,
-  'grpc.min_reconnect_backoff_ms': 100,
-  'grpc.max_reconnect_backoff_ms': 1000,
-};
 
 /** Healthy and prepared: null; otherwise what is missing. */
 async function tryPrepare(connection: Connection): Promise<string | null> {

@@ -125,7 +125,7 @@ function nodePart({ projectRoot, logs }: Pick<StackPlace & PlannedServer, 'proje
       start: () =>
         startChild({
           command: process.execPath,
-          args: [path.join(projectRoot, 'dist', 'cli', 'main.js'), command, ...args],
+          args: [path.join(projectRoot, 'dist', 'src', 'cli', 'main.js'), command, ...args],
           cwd: projectRoot,
           env: stackEnvironment(process.env),
           logFile,

@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describeError } from '../model/faults.js';
+import { describeError } from '../platform/errors.js';
 import type { Child } from '../platform/process/child.js';
 import { describeExit, logTail } from '../platform/process/child.js';
 

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { EnvHttpProxyAgent, fetch } from 'undici';
-import { describeError } from '../model/faults.js';
+import { describeError } from '../platform/errors.js';
 import { lastLines, runCommand } from '../platform/process/run-command.js';
 import type { ArchivePins } from './temporal-cli-version.js';
 import { checkTemporalCli, TEMPORAL_CLI_VERSION } from './temporal-cli-version.js';

@@ -8,8 +8,6 @@ import { plain } from '../platform/plain.js';
 
 import { shortened } from '../platform/errors.js';
 
-export { describeError } from '../platform/errors.js';
-
 /** Messages live in history and in rows; the longest are those of `invalidBatchRequest`. */
 const MAX_MESSAGE = 4000;
 

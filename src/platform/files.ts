@@ -2,19 +2,8 @@ import { randomUUID } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
 import { link, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
-import { Fault, describeError } from '../model/faults.js';
 
-/** The few ways in which the file store touches a disk: durable, and never half-done under a final name. */
-
-/** Runs one storage operation; whatever the disk says becomes a `StoreFault` that names what was being done. */
-export async function storing<T>(what: string, operation: () => T | Promise<T>): Promise<T> {
-  try {
-    return await operation();
-  } catch (cause) {
-    if (cause instanceof Fault) throw cause;
-    throw new Fault({ type: 'StoreFault', message: `${what}: ${describeError(cause)}`, cause });
-  }
-}
+/** The few ways in which this project touches a disk where it must last: durable, and never half-done under a final name. */
 
 export const isMissing = (error: unknown): boolean => hasCode(error, 'ENOENT');
 const isThere = (error: unknown): boolean => hasCode(error, 'EEXIST');

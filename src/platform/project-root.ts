@@ -1,4 +1,13 @@
+import { existsSync } from 'node:fs';
+import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** Of this project, from `src/local` as from `dist/local`. */
-export const PROJECT_ROOT = fileURLToPath(new URL('../../', import.meta.url));
+/** The folder of the project's package.json, wherever below it this file was compiled to. */
+export const PROJECT_ROOT = findRoot(path.dirname(fileURLToPath(import.meta.url)));
+
+function findRoot(folder: string): string {
+  if (existsSync(path.join(folder, 'package.json'))) return folder;
+  const parent = path.dirname(folder);
+  if (parent === folder) throw new Error('no folder above this file has a package.json');
+  return findRoot(parent);
+}

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { lengthWithin, renderPrompt, splitRendering } from '../../src/activities/start/render-prompt.js';
+import {
+  lengthWithin,
+  renderPrompt,
+  splitRendering,
+} from '../../src/activities/start/render-prompt.js';
 import type { ChatMessage } from '../../src/generation/generation-service.js';
 import type { Message } from '../../src/model/sample.js';
 import { GENERATION } from '../fakes/journal-lines.js';

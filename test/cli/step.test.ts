@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
-import { PROJECT_ROOT } from '../harness/project-root.js';
+import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 
 const EXAMPLE = path.join(PROJECT_ROOT, 'examples', 'custom-environment');
 const MAIN = path.join(PROJECT_ROOT, 'src', 'cli', 'main.ts');

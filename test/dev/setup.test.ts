@@ -18,7 +18,7 @@ const FAKE_TSC = `
 const fs = require('node:fs');
 const out = process.argv[process.argv.indexOf('--outDir') + 1];
 fs.appendFileSync('tsc.log', 'run\\n');
-fs.cpSync('src', out, { recursive: true });
+fs.cpSync('src', out + '/src', { recursive: true });
 if (fs.existsSync('src/wrong.js')) { console.log('src/wrong.js(1,1): error TS1: wrong'); process.exit(2); }`;
 const BUNDLER = `import { writeFileSync } from 'node:fs';
 writeFileSync(new URL('../workflow-bundle.js', import.meta.url), 'bundle');`;
@@ -63,7 +63,7 @@ describe('set-up', () => {
       output,
       /installing packages with `npm ci`, about a minute …\n.*compiling.*\n.*bundling/,
     );
-    assert.equal(await readFile(at('dist', 'workflow-bundle.js'), 'utf8'), 'bundle');
+    assert.equal(await readFile(at('dist', 'src', 'workflow-bundle.js'), 'utf8'), 'bundle');
     assert.deepEqual(await setUp(), { code: 0, output: '' });
     assert.deepEqual([await runs('npm.log'), await runs('tsc.log')], [1, 1]);
   });
@@ -74,8 +74,7 @@ describe('set-up', () => {
     await setUp();
     await rm(at('src', 'old.js'));
     assert.equal((await setUp()).code, 0);
-    assert.deepEqual((await readdir(at('dist'))).sort(), [
-      '.setup-stamp',
+    assert.deepEqual((await readdir(at('dist', 'src'))).sort(), [
       'cli',
       'workers',
       'workflow-bundle.js',
@@ -94,7 +93,7 @@ describe('set-up', () => {
       /tsc -p tsconfig\.build\.json .* failed: exit code 2\n {2}\| src\/wrong\.js\(1,1\): error TS1/,
     );
     assert.match(output, /`npm run typecheck`/);
-    assert.ok((await readdir(at('dist'))).includes('workflow-bundle.js'));
+    assert.ok((await readdir(at('dist', 'src'))).includes('workflow-bundle.js'));
     await rm(at('src', 'wrong.js'));
     assert.deepEqual(
       await setUp(),
@@ -145,7 +144,7 @@ describe('set-up', () => {
     await writeFile(at('.rollouts', 'setup.lock'), '{"pid":2147483646,"token":1}');
     await writeFile(at('.rollouts', 'build', 'half.js'), '');
     assert.equal((await setUp()).code, 0);
-    assert.ok(!(await readdir(at('dist'))).includes('half.js'));
+    assert.ok(!(await readdir(at('dist', 'src'))).includes('half.js'));
     assert.deepEqual(await readdir(at('.rollouts')), []);
   });
 });

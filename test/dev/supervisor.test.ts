@@ -162,7 +162,9 @@ describe('a part ends with its parent', () => {
     "import { appendFileSync } from 'node:fs'; appendFileSync(PIDS, process.pid + '\\n');";
 
   test('by its lifeline, also when the parent is killed', async (t) => {
-    const lifeline = JSON.stringify(pathToFileURL(path.resolve('src/platform/process/lifeline.ts')).href);
+    const lifeline = JSON.stringify(
+      pathToFileURL(path.resolve('src/platform/process/lifeline.ts')).href,
+    );
     const source = `import { untilToldToEnd } from ${lifeline};
       const alive = setInterval(() => undefined, 1000);
       untilToldToEnd(process.env).addEventListener('abort', () => clearInterval(alive)); ${writePid}`;

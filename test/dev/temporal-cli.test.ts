@@ -11,10 +11,7 @@ import { promisify } from 'node:util';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import type { FindOptions } from '../../src/dev/temporal-cli.js';
 import { findTemporalCli } from '../../src/dev/temporal-cli.js';
-import {
-  TEMPORAL_CLI_ARCHIVES,
-  TEMPORAL_CLI_VERSION,
-} from '../../src/dev/temporal-cli-version.js';
+import { TEMPORAL_CLI_ARCHIVES, TEMPORAL_CLI_VERSION } from '../../src/dev/temporal-cli-version.js';
 import { temporalOf, temporaryFolder, writeProgram } from './fakes.js';
 
 const CACHED = path.join('durable-rollouts', 'temporal-cli', '1.8.2', 'temporal');

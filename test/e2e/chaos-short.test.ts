@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { before, describe, test } from 'node:test';
 import type { ChaosReport } from '../../chaos/report.js';
-import { PROJECT_ROOT } from '../harness/project-root.js';
+import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 
 const COMMAND = ['run', '--silent', 'chaos', '--', '--short', '--json'];
 const TIMEOUT_MS = 300_000;

@@ -22,7 +22,7 @@ import { AgentScript, answerFor } from '../servers/gym-agent-script.js';
 const QUEUE = 'gym-agent';
 const BATCH = 'gym-agent';
 const RECORDED = fileURLToPath(new URL('../histories/rollout-agent.json', import.meta.url));
-const BUNDLE = { codePath: path.join(PROJECT_ROOT, 'dist', 'workflow-bundle.js') };
+const BUNDLE = { codePath: path.join(PROJECT_ROOT, 'dist', 'src', 'workflow-bundle.js') };
 const LARGE = 20_000_000;
 /** More than the kills and the faults of any row together. */
 const ENOUGH = 8;

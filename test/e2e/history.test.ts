@@ -21,7 +21,7 @@ import { startTestbed } from '../harness/testbed.js';
 type History = ReturnType<typeof historyFromJSON>;
 
 const HISTORIES = fileURLToPath(new URL('../histories/', import.meta.url));
-const BUNDLE = { codePath: path.join(PROJECT_ROOT, 'dist', 'workflow-bundle.js') };
+const BUNDLE = { codePath: path.join(PROJECT_ROOT, 'dist', 'src', 'workflow-bundle.js') };
 const QUEUE = 'history';
 
 describe('histories', { timeout: 240_000 }, () => {

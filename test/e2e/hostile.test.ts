@@ -7,7 +7,7 @@ import { after, before, describe, test } from 'node:test';
 import type { WorkflowHandle } from '@temporalio/client';
 import { WorkflowFailedError, WorkflowUpdateFailedError } from '@temporalio/client';
 import type { BatchProgress } from '../../src/activities/contract.js';
-import { describeError } from '../../src/model/faults.js';
+import { describeError } from '../../src/platform/errors.js';
 import type { Simulator } from '../../src/dev/simulator/server.js';
 import { startSimulator } from '../../src/dev/simulator/server.js';
 import { startBatch } from '../harness/batch.js';

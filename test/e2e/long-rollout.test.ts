@@ -19,7 +19,7 @@ const TURNS = 200;
 const RECORDED = fileURLToPath(new URL('../histories/rollout-continued.json', import.meta.url));
 /** The beginning of a run is enough: the plan it was given, and a few turns. */
 const RECORDED_EVENTS = 40;
-const BUNDLE = { codePath: path.join(PROJECT_ROOT, 'dist', 'workflow-bundle.js') };
+const BUNDLE = { codePath: path.join(PROJECT_ROOT, 'dist', 'src', 'workflow-bundle.js') };
 
 const REQUEST = {
   samples: [{ message_log: [{ role: 'user', content: 'go' }], task_name: 'maze' }],

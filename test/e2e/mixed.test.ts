@@ -8,7 +8,7 @@ import { createLocalSandbox } from '../../src/environments/code/local-sandbox.js
 import { graderCommand } from '../../src/environments/math/grader-install.js';
 import { EnvironmentSettings } from '../../src/environments/settings.js';
 import { firstFreePort } from '../../src/platform/process/free-port.js';
-import { describeError } from '../../src/model/faults.js';
+import { describeError } from '../../src/platform/errors.js';
 import type { Row } from '../../src/model/row.js';
 import type { Sample } from '../../src/model/sample.js';
 import { PROJECT_ROOT } from '../harness/dev-server.js';

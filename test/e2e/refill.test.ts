@@ -242,7 +242,7 @@ describe('a batch of completion policy refill', { timeout: 300_000 }, () => {
   });
 
   test('has histories that replay', async () => {
-    const codePath = path.join(PROJECT_ROOT, 'dist', 'workflow-bundle.js');
+    const codePath = path.join(PROJECT_ROOT, 'dist', 'src', 'workflow-bundle.js');
     Runtime.install({ logger: new DefaultLogger('WARN') });
     for (const id of ['replaced', 'stopped', 'slices', 'slices/rows-0-0', 'slices/rows-1-1']) {
       const history = await bed.server.client.workflow.getHandle(id).fetchHistory();

@@ -111,7 +111,7 @@ describe('a worker', { timeout: 120_000 }, () => {
     await cp(path.join(PROJECT_ROOT, 'dist'), path.join(project_root, 'dist'), { recursive: true });
     for (const name of ['node_modules', 'package.json'])
       await symlink(path.join(PROJECT_ROOT, name), path.join(project_root, name));
-    await rm(path.join(project_root, 'dist', 'workflow-bundle.js'));
+    await rm(path.join(project_root, 'dist', 'src', 'workflow-bundle.js'));
     assert.match(
       await refusal('no-bundle', { config: config(), project_root }),
       /the worker ended with exit code 1[^]*ENOENT[^]*workflow-bundle\.js/,

@@ -7,7 +7,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { describe, test } from 'node:test';
 import { createHttpEnvironment } from '../../src/environments/http/environment.js';
-import { PROJECT_ROOT } from '../harness/project-root.js';
+import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 
 const PYTHON = path.join(PROJECT_ROOT, 'python');
 const absent = spawnSync('python3', ['--version']).status !== 0;

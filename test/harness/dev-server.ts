@@ -1,9 +1,10 @@
 import path from 'node:path';
 import { Client, Connection } from '@temporalio/client';
-import { LOOPBACK_CHANNEL, chooseServerPorts, startDevServer } from '../../src/dev/dev-server.js';
+import { LOOPBACK_CHANNEL } from '../../src/client/loopback.js';
+import { chooseServerPorts, startDevServer } from '../../src/dev/dev-server.js';
 import { findTemporalCli } from '../../src/dev/temporal-cli.js';
 import type { Ports } from '../../src/dev/dev-server.js';
-import { PROJECT_ROOT } from './project-root.js';
+import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 
 export { PROJECT_ROOT };
 

@@ -7,7 +7,7 @@ import type { z } from 'zod';
 import type { AgentScript } from '../servers/gym-agent-script.js';
 import type { AgentEvent } from '../servers/gym-agent-server.js';
 import { readAgentEvents } from '../servers/gym-agent-server.js';
-import { PROJECT_ROOT } from './project-root.js';
+import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { within } from './waiting.js';
 
 /** An agent server in a process of its own, which can be killed and started again on the same port. */

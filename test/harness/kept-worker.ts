@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describeError } from '../../src/model/faults.js';
+import { describeError } from '../../src/platform/errors.js';
 import type { WorkerOptions, WorkerProcess } from './worker-process.js';
 import { startWorkerProcess } from './worker-process.js';
 

@@ -5,7 +5,11 @@ import type { Exit } from '../../src/platform/process/child.js';
 import { describeExit, logTail, startChild } from '../../src/platform/process/child.js';
 import { stackEnvironment } from '../../src/dev/stack-environment.js';
 import type { RequestEntry } from '../../src/dev/simulator/request-log.js';
-import type { FaultSpec, SettingsChange, SimulatorSettings } from '../../src/dev/simulator/settings.js';
+import type {
+  FaultSpec,
+  SettingsChange,
+  SimulatorSettings,
+} from '../../src/dev/simulator/settings.js';
 import { PROJECT_ROOT } from './dev-server.js';
 import { eventually, within } from './waiting.js';
 
@@ -50,7 +54,7 @@ export async function startSimulatorProcess({
   const linesBefore = (await urlsIn(logFile)).length;
   // JSON is YAML.
   await writeFile(file, JSON.stringify({ ...settings, log_file: requestLogOf(directory) }));
-  const main = path.join(PROJECT_ROOT, 'dist', 'cli', 'main.js');
+  const main = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');
   const child = await startChild({
     command: process.execPath,
     args: [main, 'simulator', '--port', String(port), '--settings', file],

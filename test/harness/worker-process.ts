@@ -54,7 +54,7 @@ export async function startWorkerProcess({
   project_root = PROJECT_ROOT,
   pipe_log = false,
 }: WorkerOptions): Promise<WorkerProcess> {
-  const main = path.join(project_root, 'dist', 'cli', 'main.js');
+  const main = path.join(project_root, 'dist', 'src', 'cli', 'main.js');
   await access(main).catch(() => {
     throw new Error(`${main} is missing: build it with \`node tools/setup.mjs\``);
   });

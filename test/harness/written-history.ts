@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { historyFromJSON } from '@temporalio/common/lib/proto-utils.js';
 import { DefaultLogger, Runtime, Worker } from '@temporalio/worker';
-import { PROJECT_ROOT } from './project-root.js';
+import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 
 /** Attributes of an event in proto3 JSON. */
 type Attributes = Record<string, unknown>;
@@ -192,7 +192,7 @@ export function writeHistory(
     },
     replay: async () => {
       Runtime.install({ logger: new DefaultLogger('ERROR') });
-      const codePath = path.join(PROJECT_ROOT, 'dist', 'workflow-bundle.js');
+      const codePath = path.join(PROJECT_ROOT, 'dist', 'src', 'workflow-bundle.js');
       const history = historyFromJSON({ events });
       await Worker.runReplayHistory({ workflowBundle: { codePath } }, history, workflowId);
     },

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import type { GenerationService } from '../../src/generation/generation-service.js';
 import type { GenerationSettings } from '../../src/model/batch-request.js';
-import { describeError } from '../../src/model/faults.js';
+import { describeError } from '../../src/platform/errors.js';
 import type { LineOf } from '../../src/model/journal.js';
 import { createRandom } from '../../src/dev/simulator/random.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { FaultType } from '../../src/model/faults.js';
-import { Fault, describeError } from '../../src/model/faults.js';
+import { Fault } from '../../src/model/faults.js';
+import { describeError } from '../../src/platform/errors.js';
 
 describe('Fault', () => {
   const retried: Record<FaultType, boolean> = {

@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { EVENTS_OF_CHILD, eventsToCome, roomProblem } from '../../src/workflows/steering/event-budget.js';
+import {
+  EVENTS_OF_CHILD,
+  eventsToCome,
+  roomProblem,
+} from '../../src/workflows/steering/event-budget.js';
 import {
   openSlices,
   setShare,

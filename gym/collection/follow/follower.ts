@@ -1,4 +1,4 @@
-import { describeError } from '../../../src/model/faults.js';
+import { describeError } from '../../../src/platform/errors.js';
 import type { AgentOutcome } from './agent-outcome.js';
 import { agentOutcomeOf } from './agent-outcome.js';
 import type { TrajectoryStore } from '../../../src/trajectories/trajectory-store.js';

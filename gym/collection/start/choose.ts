@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { BatchHandle } from '../../../src/client/batch-client.js';
-import { describeError } from '../../../src/model/faults.js';
+import { describeError } from '../../../src/platform/errors.js';
 import { textsOf } from '../../../src/platform/lines.js';
 import { loadFromCache } from '../../resume/load-from-cache.js';
 import type { GymRow } from '../../row.js';

@@ -1,6 +1,6 @@
 import { access, constants, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { describeError } from '../../../src/model/faults.js';
+import { describeError } from '../../../src/platform/errors.js';
 import type { RolloutCollectionConfig } from '../../config/schemas.js';
 import type { Places } from '../../config/search-roots.js';
 import { resolveUnderRoots } from '../../config/search-roots.js';

@@ -1,7 +1,7 @@
 import { mkdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { BatchClient, BatchHandle } from '../../../src/client/batch-client.js';
-import { describeError } from '../../../src/model/faults.js';
+import { describeError } from '../../../src/platform/errors.js';
 import type { CollectionRequest } from '../request.js';
 import type { CollectionFiles } from '../files.js';
 import { exists } from '../../config/search-roots.js';

@@ -1,4 +1,4 @@
-import { describeError } from '../../../src/model/faults.js';
+import { describeError } from '../../../src/platform/errors.js';
 import { FAILURE_CLASS, NO_PERSIST } from '../../keys.js';
 import { linesOf } from '../../../src/platform/lines.js';
 import type { FileLine } from '../../../src/platform/lines.js';

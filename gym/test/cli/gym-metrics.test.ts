@@ -5,7 +5,7 @@ import { describe, test, type TestContext } from 'node:test';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
-import { PROJECT_ROOT } from '../../../test/harness/project-root.js';
+import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
 import { startGymAgentServer } from '../../../test/servers/gym-agent-server.js';
 

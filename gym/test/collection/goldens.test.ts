@@ -14,7 +14,7 @@ import type { BatchClient } from '../../../src/client/batch-client.js';
 import { createScreen } from '../../../src/client/screen.js';
 import { formatJson, parseJson } from '../../../src/platform/json/lossless.js';
 import { createFileStore } from '../../../src/trajectories/files/file-store.js';
-import { PROJECT_ROOT } from '../../../test/harness/project-root.js';
+import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 import { readRows } from '../harness/collection-files.js';
 import { temporaryFolder } from '../../../test/dev/fakes.js';
 import { agentJournals } from './journals.js';

@@ -9,7 +9,7 @@ import type { CollectProcessOptions } from '../harness/collect-process.js';
 import { collect, startCollect } from '../harness/collect-process.js';
 import { nameOf, readRows, writeInput } from '../harness/collection-files.js';
 import { descendantsWith, isRunning } from '../../../test/harness/process-tree.js';
-import { PROJECT_ROOT } from '../../../test/harness/project-root.js';
+import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 import { makeTemporaryDirectory } from '../../../test/harness/temporary-directory.js';
 import { eventually } from '../../../test/harness/waiting.js';
 

@@ -7,7 +7,7 @@ import {
   type Json,
   type JsonObject,
 } from '../../../src/platform/json/lossless.js';
-import { PROJECT_ROOT } from '../../../test/harness/project-root.js';
+import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 
 /** Recorded runs of upstream's code, numbers as they were written; those whose names begin with one of `prefixes`. */
 export function gymMetricsGoldens(...prefixes: string[]): { name: string; golden: JsonObject }[] {

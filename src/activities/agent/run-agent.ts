@@ -1,6 +1,7 @@
 import type { AgentRuns } from '../../model/agent/runs.js';
 import { AgentSample } from '../../model/agent/sample.js';
-import { describeError, Fault, faultWith } from '../../model/faults.js';
+import { Fault, faultWith } from '../../model/faults.js';
+import { describeError } from '../../platform/errors.js';
 import type { LineOf } from '../../model/journal.js';
 import { nextStep } from '../../model/turn/stop-rules.js';
 import type { Trajectory } from '../../model/trajectory.js';

@@ -1,6 +1,7 @@
 import type { Environment, FinishedRollout } from '../../environments/environment.js';
 import { textLog } from '../../model/content.js';
-import { Fault, describeError } from '../../model/faults.js';
+import { Fault } from '../../model/faults.js';
+import { describeError } from '../../platform/errors.js';
 import { isValid } from '../../model/metrics.js';
 import type { Metrics } from '../../model/metrics.js';
 import type { Row, Summary } from '../../model/row.js';

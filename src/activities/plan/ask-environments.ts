@@ -1,5 +1,6 @@
 import { setMaxListeners } from 'node:events';
-import { Fault, describeError } from '../../model/faults.js';
+import { Fault } from '../../model/faults.js';
+import { describeError } from '../../platform/errors.js';
 import type { Dependencies } from '../dependencies.js';
 import type { Tasks } from './read-samples.js';
 

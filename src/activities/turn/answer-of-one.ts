@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { EnvironmentReturn, Metadata } from '../../environments/environment.js';
-import { describeError, Fault } from '../../model/faults.js';
+import { Fault } from '../../model/faults.js';
+import { describeError } from '../../platform/errors.js';
 import type { LineOf } from '../../model/journal.js';
 import { Reward } from '../../model/journal.js';
 import type { Problem } from '../../model/problems.js';

@@ -1,7 +1,8 @@
 import type { Environment, EnvironmentMessage, Metadata } from '../../environments/environment.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { textLog } from '../../model/content.js';
-import { describeError, Fault } from '../../model/faults.js';
+import { Fault } from '../../model/faults.js';
+import { describeError } from '../../platform/errors.js';
 import type { Sample } from '../../model/sample.js';
 import { MAX_LOSSES } from '../../model/session.js';
 import type { Trajectory } from '../../model/trajectory.js';

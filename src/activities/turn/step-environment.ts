@@ -1,6 +1,7 @@
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { textLog } from '../../model/content.js';
-import { Fault, describeError } from '../../model/faults.js';
+import { Fault } from '../../model/faults.js';
+import { describeError } from '../../platform/errors.js';
 import { lengthLimit, limitObservation, nextStep } from '../../model/turn/stop-rules.js';
 import { messageLog } from '../../model/trajectory.js';
 import type { Share } from '../../platform/allowance.js';

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto';
 import type { RequestListener } from 'node:http';
 import type { z } from 'zod';
-import { describeError } from '../../model/faults.js';
+import { describeError } from '../../platform/errors.js';
 import { createCompletions } from './completions/completions.js';
 import { createControl } from './wire/control.js';
 import { createEndpoints, findEndpoint } from './wire/endpoints.js';

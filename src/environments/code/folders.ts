@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { z } from 'zod';
-import { describeError } from '../../model/faults.js';
+import { describeError } from '../../platform/errors.js';
 import type { Program } from './python.js';
 import { BOOTSTRAP } from './python.js';
 import { spawned } from './spawned.js';

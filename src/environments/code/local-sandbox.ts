@@ -1,4 +1,5 @@
-import { describeError, Fault } from '../../model/faults.js';
+import { Fault } from '../../model/faults.js';
+import { describeError } from '../../platform/errors.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { createFolders } from './folders.js';
 import type { Interpreter } from './interpreter.js';

@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { z } from 'zod';
-import { describeError } from '../../model/faults.js';
+import { describeError } from '../../platform/errors.js';
+import { PROJECT_ROOT } from '../../platform/project-root.js';
 
 /** The interpreters of this machine, and the program that they run. */
 
@@ -70,17 +70,10 @@ export interface Program {
 /** The sources of python/sandbox: sent to each interpreter, since it may not be allowed to read them. */
 export async function readProgram(): Promise<Record<string, string>> {
   const sources = MODULES.map(async (name) => {
-    const text = await readFile(path.join(programFolder(), `${name}.py`), 'utf8');
+    const text = await readFile(path.join(PROJECT_ROOT, 'python', 'sandbox', `${name}.py`), 'utf8');
     return [name, text] as const;
   });
   return Object.fromEntries(await Promise.all(sources));
-}
-
-/** Beside package.json, wherever this file was compiled to. */
-function programFolder(): string {
-  const here = fileURLToPath(import.meta.url);
-  const root = here.slice(0, here.search(/\/(\.[a-z]+\/src|src|dist)\/environments\/code\//));
-  return path.join(root, 'python', 'sandbox');
 }
 
 /**

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { describeError } from '../../model/faults.js';
+import { describeError } from '../../platform/errors.js';
 import { Reward } from '../../model/journal.js';
 import { isDeeperThan } from '../../platform/json/depth.js';
 import type { Problem } from '../../model/problems.js';

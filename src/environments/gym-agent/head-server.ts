@@ -1,6 +1,6 @@
 import { parse } from 'yaml';
 import { z } from 'zod';
-import { describeError } from '../../model/faults.js';
+import { describeError } from '../../platform/errors.js';
 import { orAborted } from '../../platform/abort.js';
 import { recordOf } from '../../model/untrusted.js';
 import { createHttpCall } from '../http/call.js';

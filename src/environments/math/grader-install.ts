@@ -1,13 +1,12 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { PROJECT_ROOT } from '../../platform/project-root.js';
 import { userCacheFolder } from '../../platform/user-cache.js';
 
 /** The grader is a Python program; the set-up installs its packages into the user's cache (tools/grader-setup.mjs). */
 
-/** Of this project: from `src` as from `dist`. */
-const SCRIPTS = fileURLToPath(new URL('../../../python/grader/', import.meta.url));
+const SCRIPTS = path.join(PROJECT_ROOT, 'python', 'grader');
 
 /** Another Python, which has the packages of python/grader/requirements.txt: then nothing is installed. */
 export const PYTHON_VARIABLE = 'ROLLOUT_GRADER_PYTHON';

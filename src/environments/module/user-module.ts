@@ -1,6 +1,6 @@
 import { pathToFileURL } from 'node:url';
 import { z } from 'zod';
-import { describeError } from '../../model/faults.js';
+import { describeError } from '../../platform/errors.js';
 import { recordOf } from '../../model/untrusted.js';
 import type { BatchEnvironment, TurnEnvironment } from './authoring.js';
 import type { Environment, EnvironmentContext, StepInput } from '../environment.js';

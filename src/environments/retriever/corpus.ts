@@ -1,4 +1,4 @@
-import { describeError } from '../../model/faults.js';
+import { describeError } from '../../platform/errors.js';
 import { preview } from '../../model/problems.js';
 import { linesOf } from '../../platform/lines.js';
 

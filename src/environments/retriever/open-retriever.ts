@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { describeError } from '../../model/faults.js';
+import { describeError } from '../../platform/errors.js';
 import { createBm25Builder, type Bm25Index } from './bm25.js';
 import { readCorpus } from './corpus.js';
 import type { Retriever } from './retriever.js';

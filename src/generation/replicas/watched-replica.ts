@@ -1,4 +1,5 @@
-import { describeError, Fault } from '../../model/faults.js';
+import { Fault } from '../../model/faults.js';
+import { describeError } from '../../platform/errors.js';
 import type { Clock } from '../../platform/clock.js';
 import type { GenerationService, ServiceDescription } from '../generation-service.js';
 import type { PauseOver } from './pause-watch.js';

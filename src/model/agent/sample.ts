@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { Duration } from '../durations.js';
-import { describeError } from '../faults.js';
+import { describeError } from '../../platform/errors.js';
 import type { Problem } from '../problems.js';
 import { preview, problemsOf } from '../problems.js';
 import type { Sample } from '../sample.js';

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { mkdir, open, readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { describeError } from '../../model/faults.js';
+import { describeError } from '../errors.js';
 import { lastLines, runCommand } from './run-command.js';
 
 export interface Exit {

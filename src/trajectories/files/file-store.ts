@@ -1,6 +1,7 @@
 import type { RolloutRef } from '../../model/batch-request.js';
 import type { Readers } from '../../platform/files.js';
-import { createDisk, storing } from '../../platform/files.js';
+import { createDisk } from '../../platform/files.js';
+import { storing } from './storing.js';
 import {
   createBatch,
   listJournals,

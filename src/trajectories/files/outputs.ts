@@ -14,10 +14,12 @@ import {
 } from 'node:fs/promises';
 import path from 'node:path';
 import type { Part } from '../../model/workflow-safe/slices.js';
-import { describeError, Fault } from '../../model/faults.js';
+import { Fault } from '../../model/faults.js';
+import { describeError } from '../../platform/errors.js';
 import { textsOf } from '../../platform/lines.js';
-import { storing, syncDirectory } from '../../platform/files.js';
+import { syncDirectory } from '../../platform/files.js';
 import type { Disk } from '../../platform/files.js';
+import { storing } from './storing.js';
 import { partOf } from './places.js';
 import type { BatchOutputs, PartPosition, PartWriter } from '../trajectory-store.js';
 

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { assembleAnswer, type Answer, type AnswerOptions } from '../../../src/dev/simulator/completions/answer.js';
+import {
+  assembleAnswer,
+  type Answer,
+  type AnswerOptions,
+} from '../../../src/dev/simulator/completions/answer.js';
 import { encode, IM_END } from '../../../src/dev/simulator/policy/tokenizer.js';
 
 function assemble(generated: string | number[], options: Partial<AnswerOptions> = {}): Answer {

@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { currentBoard, DIRECTIONS, slide, type Board } from '../../../src/dev/simulator/policy/board.js';
+import {
+  currentBoard,
+  DIRECTIONS,
+  slide,
+  type Board,
+} from '../../../src/dev/simulator/policy/board.js';
 import { createDistances } from '../../../src/dev/simulator/policy/distances.js';
 import { createRandom } from '../../../src/dev/simulator/random.js';
 import {

@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { createPolicy, type Generation, type PolicyRequest } from '../../../src/dev/simulator/policy/policy.js';
+import {
+  createPolicy,
+  type Generation,
+  type PolicyRequest,
+} from '../../../src/dev/simulator/policy/policy.js';
 import { createRandom } from '../../../src/dev/simulator/random.js';
 import { decode, encode, IM_END, renderChat } from '../../../src/dev/simulator/policy/tokenizer.js';
 import { BOARD_2X2, taskText } from './puzzle-prompts.js';

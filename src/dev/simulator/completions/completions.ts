@@ -6,7 +6,13 @@ import { createWire } from './completion-wire.js';
 import { createDelivery, type Delivery } from './delivery.js';
 import type { Engine } from '../engine.js';
 import { answerInstead } from '../wire/fault-answers.js';
-import { commonHeaders, headerOf, Refusal, sendJson, type Exchange } from '../wire/http-exchange.js';
+import {
+  commonHeaders,
+  headerOf,
+  Refusal,
+  sendJson,
+  type Exchange,
+} from '../wire/http-exchange.js';
 import { startPacing, type Pacing } from './pacing.js';
 import type { createPolicy } from '../policy/policy.js';
 import { createRandom, type Random } from '../random.js';

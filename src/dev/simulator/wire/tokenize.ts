@@ -2,7 +2,13 @@ import { z } from 'zod';
 import { readBody } from './body-reader.js';
 import { badRequest, sendJson, type Exchange } from './http-exchange.js';
 import { checkModel, type Limits } from './request-limits.js';
-import { decode, encode, renderChat, vocabularyStrings, type ChatMessage } from '../policy/tokenizer.js';
+import {
+  decode,
+  encode,
+  renderChat,
+  vocabularyStrings,
+  type ChatMessage,
+} from '../policy/tokenizer.js';
 
 const TokenizeBody = z
   .looseObject({

@@ -1,0 +1,89 @@
+import type { Command } from '../../src/platform/command.js';
+import { AGGREGATE_FLAGS, PROFILE_FLAGS, RUN_FLAGS } from '../config/flags.js';
+import {
+  E2ERolloutCollectionConfig,
+  RewardProfileConfig,
+  RolloutAggregationConfig,
+  RolloutCollectionConfig,
+} from '../config/schemas.js';
+import { fieldsUsage } from './fields-usage.js';
+
+const FIELDS =
+  'Fields, as +field=value, in a YAML file of +config_paths=[FILE], or by flags of Gym:';
+
+/** NeMo Gym's collections as commands of `temporal-rollout`. */
+export const GYM_COMMANDS: Record<string, Command> = {
+  collect: {
+    usage: `temporal-rollout collect [--config FILE] +key=value …
+
+Collects rollouts of NeMo Gym's agent servers: the arguments, the input files and the output files of
+\`ng_collect_rollouts\` and \`gym eval run --no-serve\`, such as
+  temporal-rollout collect +agent_name=simple_agent +input_jsonl_fpath=in.jsonl +output_jsonl_fpath=out/results.jsonl \\
+    +num_repeats=4 +num_samples_in_parallel=64
+Each row is a workflow: whatever dies, +resume_from_cache=true goes on. Without --config a Temporal dev server with its
+Web UI and a worker run beside it, with their files in a folder of their own below .rollouts, and end with it.
+
+--config FILE           a deployment's temporal.yaml: its server, its store and its workers play the rows; or, as in
+                        Gym, one of Gym's configuration files
+--gym-environment NAME  its environment of kind gym_agent, where it has several
+--batch-id ID           of the batch; default: named after the output file and the time
+--run-timeout 30m       of one /run; default: the environment's (4h)
+--rollout-timeout 7d    of a row, all attempts and waits included
+--folder DIR            of that server's files, instead of one below .rollouts
+--replace               cancels a deployment's batch that still plays an earlier collection into the same file
+
+NEMO_GYM_MAX_ROLLOUT_ATTEMPTS (default 3) is how often a collection tries a row, and how many collections may fail it: rows
+that an outage failed are played again by +resume_from_cache=true.
+The exit code is 0 when every row has a result or a failure and there is a result, 130 when it was interrupted.
+
+${FIELDS}
+${fieldsUsage(RolloutCollectionConfig, RUN_FLAGS)}`,
+    load: async () => (await import('./collect.js')).collectCommand,
+  },
+  'collect-e2e': {
+    usage: `temporal-rollout collect-e2e [--config FILE] [--serve-command TEXT] +split=S +config_paths=[…] +key=value …
+
+Collects rollouts for the datasets of a split (train, validation, benchmark) that the agents of Gym's configuration files have:
+the arguments and files of \`ng_e2e_collect_rollouts\` and \`gym eval run\`, such as
+  temporal-rollout collect-e2e --serve-command "gym env start '+config_paths=[env.yaml,model.yaml]'" \\
+    '+config_paths=[env.yaml,model.yaml]' +split=validation +output_jsonl_fpath=out/results.jsonl
+Rows go to out/results/preprocessed_datasets/validation.jsonl; data files that are missing are named, not downloaded. The
+head server (+head_server={host: H, port: P}, default 127.0.0.1:11000) and every server that it knows must answer.
+
+--serve-command TEXT  starts the servers, by bash, where none answer; log: out/results/servers.log. They end with this
+--serve-timeout 30m   for them all to answer
+Every option of temporal-rollout collect.
+
+The exit codes are those of temporal-rollout collect.
+
+${FIELDS}
+${fieldsUsage(E2ERolloutCollectionConfig, RUN_FLAGS)}`,
+    load: async () => (await import('./collect-e2e.js')).collectE2ECommand,
+  },
+  aggregate: {
+    usage: `temporal-rollout aggregate +input_glob=PATTERN[,PATTERN…] +output_jsonl_fpath=FILE [+merge_shards=false]
+                           [--answer-key FIELD] [--subset-key FIELD]
+
+NeMo Gym's \`ng_aggregate_rollouts\`: reads the result files (JSONL) that match, and writes them as one, FILE, sorted by task
+and rollout, and their metrics beside it, <FILE's stem>_aggregate_metrics.json. A result that stands there twice is
+reported, and the first one kept; so is a line that is no result. The metrics of an agent are what its server's
+/aggregate_metrics answers, found by the head server (default 127.0.0.1:11000, +head_server.port=N); where no server
+answers they are computed here, with pass@k of the reward beside upstream's default metrics: with majority@k of the
+answers that the results have as --answer-key, and once more for each value of --subset-key. No Temporal server is needed.
+
+${FIELDS}
+${fieldsUsage(RolloutAggregationConfig, AGGREGATE_FLAGS)}`,
+    load: async () => (await import('./aggregate.js')).aggregateCommand,
+  },
+  profile: {
+    usage: `temporal-rollout profile +materialized_inputs_jsonl_fpath=FILE +rollouts_jsonl_fpath=FILE
+                         [++allow_partial_rollouts=true]
+
+NeMo Gym's \`ng_reward_profile\`: from the materialised inputs and the results of a collection, statistics per task,
+<stem>_reward_profiling.jsonl, and per agent, <stem>_agent_metrics.json. No Temporal server is needed.
+
+${FIELDS}
+${fieldsUsage(RewardProfileConfig, PROFILE_FLAGS)}`,
+    load: async () => (await import('./profile.js')).profileCommand,
+  },
+};

@@ -1,0 +1,7 @@
+/** For connections to a server of this machine: no proxy in between, and quick to come back after a restart. */
+export const LOOPBACK_CHANNEL = {
+  'grpc.enable_http_proxy': 0,
+  'grpc.initial_reconnect_backoff_ms': 100,
+  'grpc.min_reconnect_backoff_ms': 100,
+  'grpc.max_reconnect_backoff_ms': 1000,
+};
