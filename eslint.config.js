@@ -64,7 +64,7 @@ export default tseslint.config(
     },
   },
   {
-    files: ['test/**', 'bench/**', 'chaos/**'],
+    files: ['test/**', 'gym/test/**', 'bench/**', 'chaos/**'],
     rules: {
       // `describe`/`test` callbacks and tables of cases are long by nature; node:test promises are awaited by the runner.
       'max-lines-per-function': 'off',
