@@ -136,15 +136,12 @@ function bubblewrapArgs(python: Python, disk: number): string[] {
   ];
 }
 
-/** What somebody who starts a worker is to know of a level that is not the strongest. */
+/** For whoever starts a worker: what a level means that is not the strongest. */
 export function meaningOf(level: Level): string {
-  if (level === 'bubblewrap+landlock+seccomp')
-    return 'It has namespaces and file systems of its own.';
-  if (level === 'unsafe') return 'Nothing is around it: it may do whatever this worker may.';
-  const user = isRoot()
-    ? 'It has user ids of its own, but shares'
-    : "It has this worker's user, and shares";
-  return `${user} this machine's namespaces and disk: Landlock and seccomp alone hold it. With bubblewrap (bwrap on PATH) it has its own.`;
+  if (level === 'bubblewrap+landlock+seccomp') return '';
+  if (level === 'unsafe') return '. Nothing is around it: it may do whatever this worker may';
+  const user = isRoot() ? 'has user ids of its own' : "has this worker's user";
+  return `. It ${user} and shares this machine's namespaces and disk: Landlock and seccomp alone hold it. With bubblewrap (bwrap on PATH) it has its own`;
 }
 
 /** On the worker's own PATH: the interpreter's is another. */
