@@ -65,7 +65,7 @@ const SYSTEM = [
   ...['/usr/local/share', '/etc/ld.so.cache', '/etc/localtime'],
 ];
 
-/** What a Python needs of the folder that it is installed in: that may hold more, above all where it is somebody's own. */
+/** What a Python needs of the folder that it is installed in: that may hold much else, above all in a home folder. */
 const readableOf = ({ prefixes }: Python): string[] => [
   ...SYSTEM,
   ...prefixes.flatMap((prefix) => [...partsOf(prefix), `${prefix}/pyvenv.cfg`]),
@@ -136,7 +136,7 @@ function bubblewrapArgs(python: Python, disk: number): string[] {
   ];
 }
 
-/** For whoever starts a worker: what a level means that is not the strongest. */
+/** For people who start a worker: what a level means that is not the strongest. */
 export function meaningOf(level: Level): string {
   if (level === 'bubblewrap+landlock+seccomp') return '';
   if (level === 'unsafe') return '. Nothing is around it: it may do whatever this worker may';

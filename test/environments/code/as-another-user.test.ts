@@ -9,16 +9,16 @@ import { fileURLToPath } from 'node:url';
 
 /** A worker that is not root shares its user with the code that it runs: the same attacks, as a user without rights. */
 
-/** Nobody's, and no other run's: the kernel counts a user's processes together. */
-const SOMEBODY = 64_000 + (process.pid % 1000);
+/** Of no account, and of no other run: the kernel counts a user's processes together. */
+const USER = 64_000 + (process.pid % 1000);
 const FILES = ['escapes.test.ts', 'folders.test.ts', 'watch.test.ts'].map((name) =>
   fileURLToPath(new URL(name, import.meta.url)),
 );
 
-const asSomebody = { uid: SOMEBODY, gid: SOMEBODY };
+const asUser = { uid: USER, gid: USER };
 const canRead = (): boolean =>
-  spawnSync(process.execPath, ['--version'], asSomebody).status === 0 &&
-  spawnSync('cat', FILES, asSomebody).status === 0;
+  spawnSync(process.execPath, ['--version'], asUser).status === 0 &&
+  spawnSync('cat', FILES, asUser).status === 0;
 const skip =
   process.getuid?.() !== 0
     ? 'only root can become another user'
@@ -38,7 +38,7 @@ describe('as a user that is not root', { skip }, () => {
       const env = { ...process.env, HOME: home, TMPDIR: home, NODE_TEST_CONTEXT: undefined };
       const args = ['--import', 'tsx', '--test', '--test-reporter=spec', file];
       const tests = spawn(process.execPath, args, {
-        ...{ ...asSomebody, env, stdio: ['ignore', 'pipe', 'inherit'] },
+        ...{ ...asUser, env, stdio: ['ignore', 'pipe', 'inherit'] },
       });
       const said = await text(tests.stdout);
       const failed = said.slice(Math.max(0, said.indexOf('failing tests')));

@@ -133,7 +133,7 @@ for (const { level, missing } of LEVELS_HERE) {
       floods(patient));
     test('replies that the code forges or floods change nothing but its own observation', () =>
       forgeries(patient));
-    test('code that answers in the place of its interpreter and ends it holds up nobody', () =>
+    test('code that answers in the place of its interpreter and ends it holds up nothing', () =>
       impostor(patient));
     test('endless recursion without its limit is stopped', () => recursion(bed));
     test('a thread that goes on does not compute between turns', () => frozen(bed));

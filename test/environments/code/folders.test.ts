@@ -16,7 +16,7 @@ import { startWorkerProcess } from './worker-process.js';
 /** Hostile code against what starts it and cleans up behind it: the worker, the guard, whatever removes folders. */
 
 const scratch = mkdtempSync(path.join(tmpdir(), 'code-attacks-'));
-// Whoever code may run as could write there.
+// Any user that code may run as could write there.
 chmodSync(scratch, 0o1777);
 beforeEach(() => {
   // Folders of its own sandboxes, and of no others.
@@ -42,7 +42,7 @@ const allRemoved = (): Promise<true> =>
   );
 
 const HOSTILE_FOLDERS = {
-  'modes that keep everybody out': `import os
+  'modes that allow nothing': `import os
 for mode in (0o300, 0o000, 0o100, 0o500):
     os.mkdir(f'd{mode}', 0o700)
     os.mkdir(f'd{mode}/below', mode)
@@ -51,7 +51,7 @@ open('locked/file', 'w').close()
 os.umask(0o777)
 os.mkdir('none')
 'made'`,
-  'a mode of its own that keeps everybody out': `import os
+  'a mode of its own that allows nothing': `import os
 try:
     os.chmod('.', 0)
 except OSError:
@@ -86,7 +86,7 @@ type Ends = Parameters<typeof codeBed>[0] & { after: (end: () => void) => void }
 
 for (const { level, missing } of LEVELS_HERE) {
   describe(`in ${level}`, { skip: missing }, () => {
-    test('what code writes into its folder is code for nobody outside', (t) => poison(t, level));
+    test('what code writes into its folder never runs outside', (t) => poison(t, level));
     for (const [name, code] of Object.entries(HOSTILE_FOLDERS)) {
       test(`a folder with ${name} is removed`, (t) => leaveBehind(t, { level, code }));
     }
