@@ -171,7 +171,8 @@ def run(blocks, session, output):
 
 def close_inherited():
     """Whatever the worker was started with: a descriptor that is open needs no permission."""
-    for name in os.listdir("/dev/fd"):
+    own = "/proc/self/fd"
+    for name in os.listdir(own if os.path.isdir(own) else "/dev/fd"):
         if int(name) > LIFELINE:
             try:
                 os.close(int(name))

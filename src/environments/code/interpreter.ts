@@ -63,6 +63,7 @@ export async function startInterpreter(options: StartOptions): Promise<Interpret
     // A process in the kernel's hands may outlive its own kill; nobody waits for it.
     await Promise.race([whenEnded, sleep(2 * END_MS, undefined, { ref: false })]);
     clearTimeout(late);
+    watch?.end();
   };
 
   try {
