@@ -10,7 +10,12 @@ import { checkAgents } from './collection/agents-check.js';
 import { folderFor, queueFor } from './collection/batch-request.js';
 import { chooseBatch } from './collection/choose.js';
 import type { Deployment } from './collection/deployment.js';
-import { localStore, openDeployment, startLocalDeployment } from './collection/deployment.js';
+import {
+  hasStack,
+  localStore,
+  openDeployment,
+  startLocalDeployment,
+} from './collection/deployment.js';
 import { finish, howToContinue, introduction } from './collection/finish.js';
 import { claimOutput } from './collection/output-claim.js';
 import { checkPaths, mustBeWritable } from './collection/paths-check.js';
@@ -109,14 +114,15 @@ const NEVER_RUN = { timeout_ms: toMs('1m'), max_answer_bytes: 1 };
 /** Stacks of collections, below the folder that `npm start` uses, too. */
 const localFolders = (cwd: string): string => path.join(cwd, '.rollouts');
 
-function startLocal(
+async function startLocal(
   prepared: Prepared,
   { request, files, cwd, screen, giveUp }: Collecting,
 ): Promise<Deployment> {
+  const said = prepared.is_ours ? (prepared.earlier?.folder ?? null) : null;
+  const before = said !== null && (await hasStack(said)) ? said : null;
   const folder =
-    request.settings.folder ??
-    folderFor(prepared, { output: files.main, below: localFolders(cwd) });
-  return startLocalDeployment({
+    request.settings.folder ?? folderFor(before, { output: files.main, below: localFolders(cwd) });
+  return await startLocalDeployment({
     folder,
     head_server: request.head_server,
     task_queue: queueFor(prepared, { output: files.main, store_root: localStore(folder) }),
