@@ -1,4 +1,4 @@
-import { open, rename, rm } from 'node:fs/promises';
+import { open, rename, rm, stat } from 'node:fs/promises';
 import { randomUUID } from 'node:crypto';
 
 /** Characters that are gathered before they are written. */
@@ -9,11 +9,17 @@ export interface NewFile {
   write(text: string): Promise<void>;
 }
 
-/** What `fill` writes is put in place of `file` when it is done; on an error nothing is left of it. */
+/**
+ * What `fill` writes is put in place of `file` when it is done; on an error nothing is left of it. What is no file stays
+ * where it is: `/dev/null` would be one from then on.
+ */
 export async function writeNewFile(
   file: string,
   fill: (out: NewFile) => Promise<void>,
 ): Promise<void> {
+  const there = await stat(file).catch(() => null);
+  if (there !== null && !there.isFile())
+    throw new Error(`expected the path of a file to write, got '${file}', which is none`);
   const temporary = `${file}.${randomUUID()}.tmp`;
   const handle = await open(temporary, 'wx');
   const pieces: string[] = [];

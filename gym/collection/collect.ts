@@ -10,7 +10,7 @@ import { checkAgents } from './start/agents-check.js';
 import { folderFor, queueFor } from './start/batch-request.js';
 import { chooseBatch } from './start/choose.js';
 import type { Deployment } from './start/deployment.js';
-import { localStore, openDeployment, startLocalDeployment } from './start/deployment.js';
+import { hasStack, localStore, openDeployment, startLocalDeployment } from './start/deployment.js';
 import { finish, howToContinue, introduction } from './results/finish.js';
 import { claimOutput } from './results/output-claim.js';
 import { checkPaths, mustBeWritable } from './start/paths-check.js';
@@ -109,14 +109,15 @@ const NEVER_RUN = { timeout_ms: toMs('1m'), max_answer_bytes: 1 };
 /** Stacks of collections, below the folder that `npm start` uses, too. */
 const localFolders = (cwd: string): string => path.join(cwd, '.rollouts');
 
-function startLocal(
+async function startLocal(
   prepared: Prepared,
   { request, files, cwd, screen, giveUp }: Collecting,
 ): Promise<Deployment> {
+  const said = prepared.is_ours ? (prepared.earlier?.folder ?? null) : null;
+  const before = said !== null && (await hasStack(said)) ? said : null;
   const folder =
-    request.settings.folder ??
-    folderFor(prepared, { output: files.main, below: localFolders(cwd) });
-  return startLocalDeployment({
+    request.settings.folder ?? folderFor(before, { output: files.main, below: localFolders(cwd) });
+  return await startLocalDeployment({
     folder,
     head_server: request.head_server,
     task_queue: queueFor(prepared, { output: files.main, store_root: localStore(folder) }),

@@ -3,8 +3,11 @@ import { z } from 'zod';
 import { BatchId } from '../../src/model/batch-request.js';
 import { writeNewLines } from '../new-file.js';
 
-/** `<stem>_collection.json`: which batch plays a collection, and what it was asked. */
-export const CollectionState = z.strictObject({
+/**
+ * `<stem>_collection.json`: which batch plays a collection, and what it was asked. It may come with files that others
+ * wrote: no path in it is written to or removed.
+ */
+export const CollectionState = z.object({
   schema_version: z.literal(1),
   batch_id: BatchId,
   task_queue: z.string(),
@@ -16,7 +19,6 @@ export const CollectionState = z.strictObject({
   rows_sha256: z.string(),
   /** As the batch was started with: it is started again with the same. */
   request: z.record(z.string(), z.unknown()),
-  samples_file: z.string(),
   /** The batch's rows, in order: task, rollout, and how often it had failed before. */
   rows: z.array(z.tuple([z.int(), z.int(), z.int()])),
   /** Of each row, within the batch. */

@@ -101,16 +101,16 @@ NEVER = """
     ioperm iopl modify_ldt sethostname setdomainname settimeofday clock_settime clock_adjtime adjtimex sync syncfs
 """.split()
 """memfd and SysV memory belong to no process's resident set, so that no limit would count them; nor would any count pages
-that a pipe holds (vmsplice) or deleted files whose descriptors are on their way (sendmsg). SysV objects of the same user
-are told by number, whoever made them. A timer (timer_create) could wake a process that was stopped."""
+that a pipe holds (vmsplice) or deleted files whose descriptors are on their way (sendmsg). SysV objects have
+numbers, and belong to the user, not to the program that made them. A timer (timer_create) could wake a process that was stopped."""
 
 IOCTLS = [0x541B, 0x5421, 0x5450, 0x5451]
 """FIONREAD, FIONBIO, FIONCLEX, FIOCLEX. Others reserve disk without writing (FS_IOC_RESVSP), change the flags of files
 that are only readable, signal others (FIOSETOWN, SIOCSPGRP, TIOCSTI), or are not known yet."""
 
 FCNTLS = [*range(8), 9, 11, 36, 37, 38, 1030, 1032]
-"""Descriptors and their flags, locks, how large a pipe is. Others have signals sent (F_SETOWN, F_SETSIG, F_NOTIFY) or keep
-those who own a file from opening it (F_SETLEASE)."""
+"""Descriptors and their flags, locks, how large a pipe is. Others have signals sent (F_SETOWN, F_SETSIG, F_NOTIFY) or hold up
+other programs that open a file (F_SETLEASE)."""
 
 OF_OTHERS_FILES = """
     chmod fchmod fchmodat fchmodat2 chown fchown fchownat lchown setxattr lsetxattr fsetxattr removexattr
@@ -224,7 +224,7 @@ def seccomp(owns_other_files):
     # glibc asks for clone3 first and takes ENOSYS as "use clone", whose flags a filter can read.
     rules.refuse(["clone3"], errno.ENOSYS)
     rules.judge("clone", 0, CLONE)
-    # A descriptor table of one thread alone would be one that nobody looks at.
+    # Descriptors are looked at once for all threads: none has a table of its own.
     rules.refuse_bits("close_range", 2, CLOSE_RANGE_UNSHARE)
     # It takes a disk without the time that writing takes, in one mode beyond RLIMIT_FSIZE; C libraries then write.
     rules.refuse(["fallocate"], errno.EOPNOTSUPP)

@@ -8,8 +8,8 @@ FEW = 256
 
 
 def fork_within(limits):
-    """A fork whose user may have no more processes than it has, roughly, and `others`: where code has the worker's user id,
-    the kernel counts both together, and whoever else has that id on this machine, seen or not."""
+    """A fork whose user may have `others` more processes than now, roughly. Where code has the worker's user id the kernel
+    counts all processes of that id on this machine together, those that are not seen from here included."""
     if limits["processes"] is not None:
         return os.fork()
     hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]

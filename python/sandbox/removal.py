@@ -34,7 +34,7 @@ def opened(name, within=None):
 
 
 def hold(folder):
-    """Open and locked for as long as this process lives: nobody else takes it for one that was left behind."""
+    """Open and locked for as long as this process lives: no other process takes it for one that was left behind."""
     file = opened(folder)
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return file

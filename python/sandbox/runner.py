@@ -2,8 +2,8 @@
 
 `main` gets the first line of its input, {level, semantics, guarded, folder, limits, readable, writable, owns_other_files,
 max_output, seed}. It confines the process, answers {"ready": pid} and then each {"id", "blocks": [code]} with
-{"id", "outcomes"}, up to the first block that fails. A snippet can write answers of its own: whoever reads them takes
-nothing in them for true.
+{"id", "outcomes"}, up to the first block that fails. A snippet can write answers of its own: nothing in them is to be
+taken for true.
 """
 
 import fcntl
@@ -171,7 +171,8 @@ def run(blocks, session, output):
 
 def close_inherited():
     """Whatever the worker was started with: a descriptor that is open needs no permission."""
-    for name in os.listdir("/dev/fd"):
+    own = "/proc/self/fd"
+    for name in os.listdir(own if os.path.isdir(own) else "/dev/fd"):
         if int(name) > LIFELINE:
             try:
                 os.close(int(name))

@@ -10,7 +10,10 @@ export interface Attempt {
   number: number;
   /** Aborts on cancellation, worker shutdown and lost heartbeats, with the reason to throw. */
   signal: AbortSignal;
-  /** Seconds since the activity was first scheduled: all its attempts, on the server's clock. */
+  /**
+   * Seconds from the time that the activity was first scheduled to this attempt: on the server's clock alone, since
+   * this machine's may be another.
+   */
   waited_s: number;
   /** Where a predecessor stood; set it to where this attempt stands. */
   checkpoint: unknown;
@@ -65,7 +68,7 @@ export function createRunAttempt({ signalWaiting }: AttemptDependencies): RunAtt
       workflow_id: workflow.workflow_id,
       number: info.attempt,
       signal: context.cancellationSignal,
-      waited_s: (Date.now() - info.scheduledTimestampMs) / 1000,
+      waited_s: (info.currentAttemptScheduledTimestampMs - info.scheduledTimestampMs) / 1000,
       get checkpoint() {
         return details.checkpoint;
       },

@@ -49,10 +49,15 @@ const DEMO_SIMULATOR = [
   '0.5',
 ];
 
+/** Whose logs a stack writes; nothing else in the folder is its to remove. */
+const LOGS = ['temporal-server', 'simulator', 'worker'] as const;
+
+const logIn = (logs: string, part: (typeof LOGS)[number]): string => path.join(logs, `${part}.log`);
+
 /** The ports that are free, and a folder for logs without those of an earlier start. */
 export async function planServer(folder: string, from?: Ports): Promise<PlannedServer> {
   const logs = path.join(folder, 'logs');
-  await rm(logs, { recursive: true, force: true });
+  for (const part of LOGS) await rm(logIn(logs, part), { force: true });
   const ports = await chooseServerPorts(from);
   return {
     ports,
@@ -95,7 +100,7 @@ export async function startServerAndWorker(
 }
 
 function serverPart({ cliPath, folder, claim, ports, logs }: StackPlace & PlannedServer): Part {
-  const logFile = path.join(logs, 'temporal-server.log');
+  const logFile = logIn(logs, 'temporal-server');
   return {
     name: 'Temporal server',
     logFile,
@@ -117,8 +122,8 @@ function serverPart({ cliPath, folder, claim, ports, logs }: StackPlace & Planne
 
 /** A command of `temporal-rollout`, as a process of its own. */
 function nodePart({ projectRoot, logs }: Pick<StackPlace & PlannedServer, 'projectRoot' | 'logs'>) {
-  return (command: string, args: readonly string[]): Part => {
-    const logFile = path.join(logs, `${command}.log`);
+  return (command: 'simulator' | 'worker', args: readonly string[]): Part => {
+    const logFile = logIn(logs, command);
     return {
       name: command,
       logFile,

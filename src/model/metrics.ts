@@ -198,7 +198,8 @@ function stopMetrics(valid: readonly Summary[]): Metrics {
 /** Seconds per rollout, and rates over the span from the first journal line to the last. */
 function timeMetrics(valid: readonly Summary[]): Metrics {
   const started = least(valid.map((rollout) => rollout.started_at));
-  const span = greatest(valid.map((rollout) => rollout.ended_at)) - started;
+  // Machines whose clocks differ may have begun and ended them.
+  const span = Math.max(0, greatest(valid.map((rollout) => rollout.ended_at)) - started);
   const perSecond = (count: number): number => (span > 0 ? count / span : 0);
   return {
     ...(['queue_s', 'generate_s', 'step_s', 'wall_s'] as const).reduce<Metrics>((metrics, name) => {

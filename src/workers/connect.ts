@@ -20,11 +20,11 @@ export async function connect(
 ): Promise<Connected | null> {
   const { options, namespace } = connectionSettings(config);
   const { address } = options;
-  for (const end = Date.now() + GIVE_UP_MS; ;) {
+  for (const end = performance.now() + GIVE_UP_MS; ;) {
     try {
       return { connection: await NativeConnection.connect(options), address, namespace };
     } catch (cause) {
-      if (Date.now() > end) {
+      if (performance.now() > end) {
         throw new Error(
           `no Temporal server at ${address}; start one (temporal server start-dev), or name it in temporal.yaml or TEMPORAL_ADDRESS`,
           { cause },

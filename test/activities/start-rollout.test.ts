@@ -199,7 +199,7 @@ describe('a rollout that cannot start', () => {
     const bench = await planned(t, { request: { rollout_timeout: '2s' } });
     const { error } = await bench.run('startRollout', {
       input: REF,
-      scheduledTimestampMs: Date.now() - 3000,
+      waited_ms: 3000,
     });
     const { type, nonRetryable } = error as { type: string; nonRetryable: boolean };
     assert.deepEqual([type, nonRetryable], ['TimedOut', true]);
@@ -209,8 +209,7 @@ describe('a rollout that cannot start', () => {
     const request = { max_seq_len: 8, rollout_timeout: '2s' };
     const bench = await planned(t, { request });
     const limits = { max_seq_len: 20, max_rollout_turns: 3, rollout_timeout: '1m' };
-    const scheduledTimestampMs = Date.now() - 3000;
-    const { result } = await bench.run('startRollout', { input: REF, limits, scheduledTimestampMs }); // prettier-ignore
+    const { result } = await bench.run('startRollout', { input: REF, limits, waited_ms: 3000 });
     assert.deepEqual(result?.limits, { ...limits, rollout_timeout: '2s', max_new_tokens: 512 });
     const { limits: ofTurns, start } = await bench.elsewhere().readTrajectory(REF);
     assert.deepEqual(ofTurns, { max_seq_len: 20, max_rollout_turns: 3 });
@@ -219,7 +218,7 @@ describe('a rollout that cannot start', () => {
 
   test('under limits that were set since says which', async (t) => {
     const bench = await planned(t, {});
-    const start = { input: REF, scheduledTimestampMs: Date.now() - 3000 };
+    const start = { input: REF, waited_ms: 3000 };
     const { error: late } = await bench.run('startRollout', { ...start, limits: { rollout_timeout: '1s' } }); // prettier-ignore
     assert.match((late as Error).message, /rollout_timeout 1s passed/);
     const { error: long } = await bench.run('startRollout', { ...start, limits: { max_seq_len: 5 } }); // prettier-ignore

@@ -48,7 +48,8 @@ export interface AttemptOptions {
   number?: number;
   /** What the predecessor's last heartbeat said. */
   heartbeatDetails?: unknown;
-  scheduledTimestampMs?: number;
+  /** Since the activity was first scheduled, by the server's clock, which is not this machine's. */
+  waited_ms?: number;
   /** The second argument of `startRollout`. */
   limits?: LimitsChange;
   /** Called with the means to cancel the attempt, once it runs. */
@@ -204,6 +205,8 @@ export async function activityBench(
   };
 }
 
+const SERVER_TIME_MS = Date.UTC(2001, 0, 1);
+
 export function mockAttempt(options: AttemptOptions): MockActivityEnvironment {
   const { workflow_id = `${BATCH}/0-0`, number = 1, heartbeatDetails } = options;
   const info: Partial<Info> = {
@@ -211,7 +214,8 @@ export function mockAttempt(options: AttemptOptions): MockActivityEnvironment {
     attempt: number,
     heartbeatDetails,
     heartbeatTimeoutMs: options.heartbeat_timeout_ms ?? 1000,
-    scheduledTimestampMs: options.scheduledTimestampMs ?? Date.now(),
+    scheduledTimestampMs: SERVER_TIME_MS,
+    currentAttemptScheduledTimestampMs: SERVER_TIME_MS + (options.waited_ms ?? 0),
   };
   return new MockActivityEnvironment(info, { logger: new DefaultLogger('ERROR') });
 }

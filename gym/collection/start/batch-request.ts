@@ -40,15 +40,19 @@ export function sampleOf(row: GymRow, settings: SampleSettings): string {
   return JSON.stringify(sample);
 }
 
-/** Below the deployment's `inputs_dir`; returns the file. */
+/** Below `inputs_dir`. */
+const samplesPath = (batch_id: string): string => path.join('collections', `${batch_id}.jsonl`);
+
+export const samplesFile = ({ inputs_dir }: { inputs_dir: string }, batch_id: string): string =>
+  path.join(inputs_dir, samplesPath(batch_id));
+
 export async function writeSamples(
   rows: readonly GymRow[],
   { inputs_dir, batch_id, ...settings }: SampleSettings & { inputs_dir: string; batch_id: string },
-): Promise<string> {
-  const file = path.join(inputs_dir, 'collections', `${batch_id}.jsonl`);
+): Promise<void> {
+  const file = samplesFile({ inputs_dir }, batch_id);
   await mkdir(path.dirname(file), { recursive: true });
   await writeNewLines(file, samplesOf(rows, settings));
-  return file;
 }
 
 function* samplesOf(rows: readonly GymRow[], settings: SampleSettings): Generator<string> {
@@ -57,20 +61,18 @@ function* samplesOf(rows: readonly GymRow[], settings: SampleSettings): Generato
 
 /** Input of workflow `rolloutBatch`. */
 export function requestOf({
-  samples_file,
-  inputs_dir,
+  batch_id,
   num_samples_in_parallel,
   rollout_timeout,
   output,
 }: {
-  samples_file: string;
-  inputs_dir: string;
+  batch_id: string;
   num_samples_in_parallel: number | null;
   rollout_timeout: string;
   output: string;
 }): Record<string, unknown> {
   return {
-    samples: { path: path.relative(inputs_dir, samples_file) },
+    samples: { path: samplesPath(batch_id) },
     num_repeats: 1,
     rollout_timeout,
     max_in_flight: inFlight(num_samples_in_parallel),
@@ -100,14 +102,13 @@ export function newBatchId(named: string): string {
 }
 
 /**
- * Of the stack of our own: where it was, wherever its output has gone; else one for each output file, so that collections
- * run beside each other.
+ * Of the stack of our own: `before`, where it was, wherever its output has gone; else one for each output file, so that
+ * collections run beside each other.
  */
 export function folderFor(
-  { earlier, is_ours }: Pick<Prepared, 'earlier' | 'is_ours'>,
+  before: string | null,
   { output, below }: { output: string; below: string },
 ): string {
-  const before = is_ours ? earlier?.folder : null;
   return before ?? path.join(below, `${path.parse(output).name}-${hashOf(output).slice(0, 8)}`);
 }
 

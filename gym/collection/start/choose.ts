@@ -12,6 +12,7 @@ import { createFollower } from '../follow/follower.js';
 import type { Prepared } from './prepare.js';
 import { withResultFiles } from '../results/result-file.js';
 import type { Starting } from './start-batch.js';
+import { samplesFile } from './batch-request.js';
 import { clearFiles, continueBatch, startNewBatch, writeMaterialized } from './start-batch.js';
 import type { CollectionState } from '../state.js';
 
@@ -42,7 +43,8 @@ export async function chooseBatch(choosing: Choosing): Promise<Chosen> {
     const rows = await remaining(choosing);
     return { rows, running: rows.length === 0 ? null : await startNew(rows, choosing) };
   }
-  await clearFiles(prepared.rows, { files, state: prepared.earlier });
+  const { deployment } = choosing;
+  await clearFiles(prepared.rows, { files, state: prepared.earlier, deployment });
   const rows = prepared.rows;
   return { rows, running: rows.length === 0 ? null : await startNew(rows, choosing) };
 }
@@ -91,7 +93,7 @@ async function continueOwn(state: CollectionState, choosing: Choosing): Promise<
     // Of one that was cut and would go on with other attempts, what was in flight has had its own.
     const again = isWhole ? left : left.map((row) => ({ ...row, attempt_index: nextAttempt(row) }));
     const next = { rows: again, running: await startNew(again, choosing) };
-    await rm(state.samples_file, { force: true });
+    await rm(samplesFile(choosing.deployment, batch_id), { force: true });
     return next;
   }
   say(`Batch ${batch_id} of these rows goes on.`);

@@ -15,6 +15,7 @@ import type { TrajectoryStore } from '../../../src/trajectories/trajectory-store
 import type { Config } from '../../../src/workers/config.js';
 import { loadConfig } from '../../../src/workers/config.js';
 import { connectionSettings } from '../../../src/workers/connection-settings.js';
+import { exists } from '../../config/search-roots.js';
 import { writeNewLines } from '../../new-file.js';
 
 /** What plays a collection: a Temporal server, workers, their store, and their environment of kind `gym_agent`. */
@@ -133,6 +134,12 @@ export function portsFor(folder: string): { server: number; ui: number } {
   return { server, ui: server + 1 };
 }
 
+/** Its settings, by which a folder is known to have been one of ours. */
+const settingsIn = (folder: string): string => path.join(folder, 'collect.yaml');
+
+/** Was there a stack of our own in this folder? What only a file says of it is not enough: it will be written to. */
+export const hasStack = (folder: string): Promise<boolean> => exists(settingsIn(folder));
+
 /** A Temporal server with its Web UI and a worker, for this command alone: they end with it, however it ends. */
 export async function startLocalDeployment(options: LocalOptions): Promise<Deployment> {
   const { folder, say, giveUp } = options;
@@ -145,7 +152,7 @@ export async function startLocalDeployment(options: LocalOptions): Promise<Deplo
   };
   try {
     const server = await planServer(folder, portsFor(folder));
-    const target = path.join(folder, 'collect.yaml');
+    const target = settingsIn(folder);
     await writeSettings(target, { ...options, server });
     const config = await loadConfig(target);
     await mkdir(config.inputs_dir, { recursive: true });

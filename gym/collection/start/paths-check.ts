@@ -27,7 +27,7 @@ export async function checkPaths({
   const { output_jsonl_fpath: output, input_jsonl_fpath: input, prompt_config } = config;
   const expected = 'output_jsonl_fpath: expected the path of a file to write';
   if (output.trim() === '') throw new Error(`${expected}, got ''`);
-  if (await isFolder(files.main)) throw new Error(`${expected}, got '${output}', a folder`);
+  await refuseOthers(files, { expected, output });
   await mustBeWritable(path.dirname(files.main), {
     field: 'output_jsonl_fpath',
     got: output,
@@ -37,11 +37,35 @@ export async function checkPaths({
     if (given === null) continue;
     if (given.trim() === '') throw new Error(`${field}: expected the path of a file, got ''`);
     const file = await resolveUnderRoots(given, places);
-    if (await isFolder(file)) {
-      throw new Error(`${field}: expected the path of a file, got '${given}', a folder`);
+    const kind = await kindOf(file);
+    // A pipe (`<(…)` of a shell) is read once, as a file is.
+    if (kind !== null && kind !== 'a file' && kind !== 'a pipe') {
+      throw new Error(`${field}: expected the path of a file, got '${given}', ${kind}`);
     }
     await refuseOverwriting({ field, given, file }, files);
   }
+}
+
+/** A fresh start removes what stands there: of a device, that would be the machine's own. */
+async function refuseOthers(
+  files: CollectionFiles,
+  { expected, output }: { expected: string; output: string },
+): Promise<void> {
+  for (const file of Object.values<string>({ ...files })) {
+    const kind = await kindOf(file);
+    if (kind === null || kind === 'a file') continue;
+    const which = file === files.main ? '' : ` ('${path.basename(file)}' is written beside it)`;
+    throw new Error(`${expected}, got '${output}', ${kind}${which}`);
+  }
+}
+
+/** null: there is nothing. */
+async function kindOf(file: string): Promise<string | null> {
+  const found = await stat(file).catch(() => null);
+  if (found === null) return null;
+  if (found.isFile()) return 'a file';
+  if (found.isDirectory()) return 'a folder';
+  return found.isFIFO() ? 'a pipe' : 'a device';
 }
 
 /** Also by another name of the same file: a link to it, or with other capitals where these do not count. */

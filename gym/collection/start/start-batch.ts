@@ -7,7 +7,14 @@ import type { CollectionFiles } from '../files.js';
 import { exists } from '../../config/search-roots.js';
 import { materializedLine } from '../../rows/materialize.js';
 import type { GymRow } from '../../row.js';
-import { checkSize, inFlight, newBatchId, requestOf, writeSamples } from './batch-request.js';
+import {
+  checkSize,
+  inFlight,
+  newBatchId,
+  requestOf,
+  samplesFile,
+  writeSamples,
+} from './batch-request.js';
 import type { Deployment } from './deployment.js';
 import type { CollectionState } from '../state.js';
 import { writeNewLines } from '../../new-file.js';
@@ -27,13 +34,21 @@ export interface Starting {
 /** A fresh collection: what an earlier one left under these names goes. */
 export async function clearFiles(
   rows: readonly GymRow[],
-  { files, state }: { files: CollectionFiles; state: CollectionState | null },
+  {
+    files,
+    state,
+    deployment,
+  }: {
+    files: CollectionFiles;
+    state: CollectionState | null;
+    deployment: Pick<Deployment, 'inputs_dir'>;
+  },
 ): Promise<void> {
   // The state first: a process that ends in the middle leaves nothing that could be continued.
   for (const file of [files.state, files.main, files.failures, files.aggregate]) {
     await rm(file, { force: true });
   }
-  if (state !== null) await rm(state.samples_file, { force: true });
+  if (state !== null) await rm(samplesFile(deployment, state.batch_id), { force: true });
   await writeMaterialized(files.materialized, rows);
 }
 
@@ -56,7 +71,7 @@ export async function startNewBatch(
   const { inputs_dir, environment, store_root, task_queue } = deployment;
   const batch_id = await batchIdFor({ request, files, deployment });
   const { run_timeout, rollout_timeout } = settings;
-  const samples_file = await writeSamples(rows, {
+  await writeSamples(rows, {
     inputs_dir,
     batch_id,
     environment,
@@ -71,13 +86,11 @@ export async function startNewBatch(
     folder: deployment.folder,
     rows_sha256,
     request: requestOf({
-      samples_file,
-      inputs_dir,
+      batch_id,
       num_samples_in_parallel: config.num_samples_in_parallel,
       rollout_timeout,
       output: files.main,
     }),
-    samples_file,
     rows: rows.map(({ key, attempt_index }) => [key.task, key.rollout, attempt_index]),
     max_attempts,
     failures_from: await sizeOf(files.failures),
@@ -152,13 +165,14 @@ export async function continueBatch(
 
 /** The batch reads its samples at each start; where they are gone, the store knows them. */
 async function putSamples(
-  { batch_id, samples_file }: CollectionState,
-  { store }: Pick<Deployment, 'store'>,
+  { batch_id }: CollectionState,
+  { store, inputs_dir }: Pick<Deployment, 'store' | 'inputs_dir'>,
 ): Promise<void> {
-  if ((await exists(samples_file)) || (await store.findRequest(batch_id)) === null) return;
+  const file = samplesFile({ inputs_dir }, batch_id);
+  if ((await exists(file)) || (await store.findRequest(batch_id)) === null) return;
   const texts: string[] = [];
   const count = await store.sampleCount(batch_id);
   for (let row = 0; row < count; row++) texts.push(await store.readSampleText({ batch_id, row }));
-  await mkdir(path.dirname(samples_file), { recursive: true });
-  await writeNewLines(samples_file, texts);
+  await mkdir(path.dirname(file), { recursive: true });
+  await writeNewLines(file, texts);
 }

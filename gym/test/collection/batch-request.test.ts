@@ -9,6 +9,7 @@ import {
   folderFor,
   queueFor,
   requestOf,
+  samplesFile,
   sampleOf,
   writeSamples,
 } from '../../collection/start/batch-request.js';
@@ -50,16 +51,15 @@ test('a samples file has one line a row, also where a row holds line separators'
     gymRow({ task: 0, rollout: 0 }, { fields: '{"text":"a\u2028b\u2029c"}' }),
     gymRow({ task: 1, rollout: 0 }),
   ];
-  const file = await writeSamples(rows, { ...settings, inputs_dir, batch_id: 'b-1' });
-  const text = await readFile(file, 'utf8');
+  await writeSamples(rows, { ...settings, inputs_dir, batch_id: 'b-1' });
+  const text = await readFile(samplesFile({ inputs_dir }, 'b-1'), 'utf8');
   assert.equal(text.split('\n').length, 3);
   const [first = ''] = text.split('\n');
   const row = JSON.parse(String(sample(first).extra_env_info['row'])) as { text: string };
   assert.equal(row.text, 'a\u2028b\u2029c');
   const request = BatchRequest.parse(
     requestOf({
-      samples_file: file,
-      inputs_dir,
+      batch_id: 'b-1',
       num_samples_in_parallel: 0,
       rollout_timeout: '7d',
       output: '/out.jsonl',
@@ -103,7 +103,6 @@ test('a collection whose files were moved keeps the queue of its batch in its st
     store_root: '/s',
     rows_sha256: '',
     request: {},
-    samples_file: '',
     rows: [],
     max_attempts: 3,
     failures_from: 0,
@@ -113,15 +112,11 @@ test('a collection whose files were moved keeps the queue of its batch in its st
   assert.equal(queue(true, '/s'), 'collect-before');
   assert.match(queue(false, '/s'), /^collect-[0-9a-f]{12}$/);
   assert.match(queue(true, '/other'), /^collect-[0-9a-f]{12}$/);
-  const folder = (ours: Parameters<typeof folderFor>[0], output: string) =>
-    folderFor(ours, { output, below: '/work/.rollouts' });
-  assert.equal(folder({ earlier, is_ours: true }, '/b/out.jsonl'), '/work/.rollouts/out-1');
-  assert.match(
-    folder({ earlier, is_ours: false }, '/b/out.jsonl'),
-    /^\/work\/\.rollouts\/out-[0-9a-f]{8}$/,
-  );
-  const fresh = { earlier: null, is_ours: false };
-  assert.notEqual(folder(fresh, '/b/out.jsonl'), folder(fresh, '/c/out.jsonl'));
+  const folder = (before: string | null, output: string) =>
+    folderFor(before, { output, below: '/work/.rollouts' });
+  assert.equal(folder('/work/.rollouts/out-1', '/b/out.jsonl'), '/work/.rollouts/out-1');
+  assert.match(folder(null, '/b/out.jsonl'), /^\/work\/\.rollouts\/out-[0-9a-f]{8}$/);
+  assert.notEqual(folder(null, '/b/out.jsonl'), folder(null, '/c/out.jsonl'));
 });
 
 test('more rows than a batch can have are refused with what to do', () => {

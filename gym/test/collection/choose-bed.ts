@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { TestContext } from 'node:test';
+import { samplesFile } from '../../collection/start/batch-request.js';
 import { chooseBatch } from '../../collection/start/choose.js';
 import { prepare } from '../../collection/start/prepare.js';
 import type { CollectionState } from '../../collection/state.js';
@@ -100,8 +101,10 @@ export async function bed(t: TestContext) {
   const batchId = async (): Promise<string> => (await readState(files.state))?.batch_id ?? '';
   /** As `planBatch` does: request and samples are in the store from then on. */
   const plan = async (): Promise<void> => {
-    const { batch_id, request, samples_file } = await stateOf(files.state);
-    const lines = (await readFile(samples_file, 'utf8')).split('\n').slice(0, -1);
+    const { batch_id, request } = await stateOf(files.state);
+    const lines = (await readFile(samplesFile({ inputs_dir: cwd }, batch_id), 'utf8'))
+      .split('\n')
+      .slice(0, -1);
     await createFileStore({ root: at('store'), max_cached_bytes: 0 }).createBatch({
       batch_id,
       request: BatchRequest.parse(request),
@@ -114,7 +117,9 @@ export async function bed(t: TestContext) {
     const store = createFileStore({ root: at('store'), max_cached_bytes: 0 });
     return agentJournals(store, { batch_id: await batchId(), ...(before && { before }) });
   };
-  return { at, files, asked, queues, said, go, batchId, play, plan, statuses };
+  const samples = ({ batch_id }: Pick<CollectionState, 'batch_id'>): string =>
+    samplesFile({ inputs_dir: cwd }, batch_id);
+  return { at, samples, files, asked, queues, said, go, batchId, play, plan, statuses };
 }
 
 export async function stateOf(file: string): Promise<CollectionState> {

@@ -38,7 +38,7 @@ describe('a collection that is resumed', () => {
   });
 
   test('plays what failed in a batch of its own once the first has ended, with how often it failed', async (t) => {
-    const { go, play, statuses, batchId, files } = await bed(t);
+    const { go, samples, play, statuses, batchId, files } = await bed(t);
     await go();
     const id = await batchId();
     const journal = await play();
@@ -50,7 +50,7 @@ describe('a collection that is resumed', () => {
     assert.notEqual(state.batch_id, id);
     assert.deepEqual(state.rows, [[1, 0, 1]]);
     assert.ok(state.failures_from > 0, 'older failures are not this batch’s');
-    assert.ok(existsSync(state.samples_file) && !existsSync(before.samples_file));
+    assert.ok(existsSync(samples(state)) && !existsSync(samples(before)));
   });
 
   test('goes on where the workers are: on the task queue that they serve by now, unless it still runs on another', async (t) => {
@@ -66,10 +66,10 @@ describe('a collection that is resumed', () => {
   });
 
   test('gets its samples back from the store where their file is gone', async (t) => {
-    const { go, statuses, batchId, files, plan } = await bed(t);
+    const { go, samples, statuses, batchId, files, plan } = await bed(t);
     await go();
     await plan();
-    const { samples_file } = await stateOf(files.state);
+    const samples_file = samples(await stateOf(files.state));
     const before = await readFile(samples_file, 'utf8');
     await rm(samples_file);
     statuses.set(await batchId(), 'ended');
@@ -95,12 +95,13 @@ describe('a collection that is resumed', () => {
   });
 
   test('plays rows again that an outage cost all the tries of their collection, until three collections have failed them', async (t) => {
-    const { go, play, statuses, batchId, files } = await bed(t);
+    const { go, samples, play, statuses, batchId, files } = await bed(t);
     await go();
     for (const first of [0, 3, 6]) {
       const id = await batchId();
-      const { samples_file } = await stateOf(files.state);
-      const [sample] = readRows(samples_file) as { extra_env_info: Record<string, number> }[];
+      const [sample] = readRows(samples(await stateOf(files.state))) as {
+        extra_env_info: Record<string, number>;
+      }[];
       assert.equal(sample?.extra_env_info['attempt_index'], first);
       assert.equal(sample.extra_env_info['max_attempts'], first + 3);
       const journal = await play(() => first);
@@ -188,5 +189,27 @@ describe('a fresh collection', () => {
     await go();
     assert.ok(!existsSync(files.failures) && !existsSync(files.aggregate));
     assert.equal((await readState(files.state))?.failures_from, 0);
+  });
+
+  test('removes and writes no file that only the state of the one before names', async (t) => {
+    const { go, files, at, statuses, batchId, plan } = await bed(t);
+    const names = { samples_file: at('mine.txt'), folder: at('home') };
+    const hostile = async (): Promise<void> => {
+      const state = JSON.parse(await readFile(files.state, 'utf8')) as object;
+      await writeFile(files.state, JSON.stringify({ ...state, ...names }));
+    };
+    await go();
+    await writeFile(at('mine.txt'), 'mine');
+    await hostile();
+    statuses.set(await batchId(), 'ended');
+    await go();
+    assert.equal(await readFile(at('mine.txt'), 'utf8'), 'mine');
+    // Samples that are gone come back where they were.
+    await rm(at('mine.txt'));
+    await plan();
+    statuses.set(await batchId(), 'ended');
+    await hostile();
+    await go(RESUME);
+    assert.ok(!existsSync(at('mine.txt')) && !existsSync(at('home')));
   });
 });

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { link, mkdir, readFile, readdir, symlink, writeFile } from 'node:fs/promises';
+import { link, mkdir, readFile, readdir, stat, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
+import { promisify } from 'node:util';
 import { collectRollouts } from '../../collection/collect.js';
 import { RolloutCollectionConfig } from '../../config/schemas.js';
 import { createScreen } from '../../../src/client/screen.js';
@@ -95,6 +97,30 @@ describe('a path that cannot be used is refused by its field', () => {
       await refusal({ output: 'in.jsonl/deep/out.jsonl' }),
       /^Error: output_jsonl_fpath: expected a path whose folder can be written to, got 'in\.jsonl\/deep\/out\.jsonl' \(.*in\.jsonl is no folder\)$/,
     );
+  });
+
+  test('an output that is a device or a pipe, or has one beside it: it would be removed', async (t) => {
+    const { refusal, at } = await bed(t);
+    await promisify(execFile)('mkfifo', [at('pipe'), at('x_failures.jsonl')]);
+    await symlink('/dev/null', at('null'));
+    await mkdir(at('y_collection.json'));
+    const expected = 'Error: output_jsonl_fpath: expected the path of a file to write, got ';
+    assert.equal(await refusal({ output: '/dev/null' }), `${expected}'/dev/null', a device`);
+    assert.equal(await refusal({ output: 'null' }), `${expected}'null', a device`);
+    assert.equal(await refusal({ output: 'pipe' }), `${expected}'pipe', a pipe`);
+    const beside = `a pipe ('x_failures.jsonl' is written beside it)`;
+    assert.equal(await refusal({ output: 'x.jsonl' }), `${expected}'x.jsonl', ${beside}`);
+    assert.match(
+      await refusal({ output: 'y.jsonl' }),
+      /'y\.jsonl', a folder \('y_collection\.json'/,
+    );
+    assert.ok((await stat('/dev/null')).isCharacterDevice());
+  });
+
+  test('an input without an end', async (t) => {
+    const { refusal } = await bed(t);
+    const expected = 'Error: input_jsonl_fpath: expected the path of a file, got ';
+    assert.equal(await refusal({ input: '/dev/zero' }), `${expected}'/dev/zero', a device`);
   });
 
   test('an input that is empty or a folder', async (t) => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, readdir, stat, writeFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { expandGlobs } from '../../metrics/glob.js';
@@ -79,6 +79,14 @@ describe('files', () => {
     await writeNewFile(file, (out) => out.write('new'));
     assert.deepEqual(await readdir(directory.path), ['a']);
     assert.equal(await readFile(file, 'utf8'), 'new');
+  });
+
+  test('a new file takes the place of files alone: a device stays what it is', async () => {
+    await assert.rejects(
+      writeNewFile('/dev/null', (out) => out.write('new')),
+      /expected the path of a file to write, got '\/dev\/null', which is none/,
+    );
+    assert.ok((await stat('/dev/null')).isCharacterDevice());
   });
 
   test('globs are Python’s: each sorted, each file once, hidden files only by name', async (t) => {

@@ -147,7 +147,7 @@ async function waitForEarlierRun(
   batchId: string,
   { countOpenRollouts, signal }: Pick<Dependencies, 'countOpenRollouts'> & { signal: AbortSignal },
 ): Promise<void> {
-  for (const end = Date.now() + 60_000; Date.now() < end;) {
+  for (const end = performance.now() + 60_000; performance.now() < end;) {
     const open = await countOpenRollouts(batchId);
     signal.throwIfAborted();
     if (open === 0) return;

@@ -68,7 +68,7 @@ interface Held {
   disk_bound: number;
 }
 
-/** Each counts once, whoever holds it. */
+/** Each counts once, however many processes hold it. */
 function deletedFiles(folder: string, { processes, disk_bound }: Held): number {
   const files = new Map<number, number>();
   let left = MAPS_BYTES;
@@ -111,7 +111,7 @@ function isInMemory(link: string): boolean {
   }
 }
 
-/** For all processes of a tree together: what has more mappings than that keeps whoever reads them. */
+/** For all processes of a tree together: reading more takes too long. */
 const MAPS_BYTES = 16 * 2 ** 20;
 
 function contentsUpTo(bound: number, file: string): Buffer {

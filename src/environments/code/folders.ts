@@ -23,7 +23,7 @@ export interface Claim {
 
 export interface Folders {
   claim(has_own_uid: boolean): Promise<Claim>;
-  /** Nobody writes there any more. Never rejects: a folder that cannot be removed is said, and tried again. */
+  /** For a folder that no code uses any more. Never rejects: one that cannot be removed is reported, and tried again. */
   release(folder: string): Promise<void>;
   /** Removes what workers that are gone have left. Never rejects. */
   sweep(): Promise<void>;
@@ -73,7 +73,7 @@ export function createFolders(options: FoldersOptions): Folders {
   };
   const due = (): string[] => {
     const found = [...left].filter(([, { at }]) => at <= Date.now());
-    // While it is tried nobody else tries it.
+    // Not twice at once.
     for (const [, one] of found) one.at = Infinity;
     return found.map(([folder]) => folder);
   };
@@ -91,7 +91,7 @@ export function createFolders(options: FoldersOptions): Folders {
   };
 }
 
-/** The folder's name is the claim to the id: no two sandboxes of this machine have the same, whosever they are. */
+/** The folder's name is the claim to the id: no two sandboxes of this machine have the same, also of different workers. */
 async function claimFolder(has_own_uid: boolean): Promise<Claim> {
   if (!has_own_uid) return { folder: await mkdtemp(prefix()), uid: null };
   for (let attempt = 0; attempt < CLAIMS; attempt++) {

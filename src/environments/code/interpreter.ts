@@ -28,7 +28,7 @@ interface StartOptions {
   limits: Limits;
   modules: Record<string, string>;
   watcher: Watcher;
-  /** Removes the launch's folder, once nothing writes there any more; never rejects. */
+  /** Removes the launch's folder once no code uses it; never rejects. */
   release: (folder: string) => Promise<void>;
   signal: AbortSignal;
 }
@@ -51,7 +51,7 @@ export async function startInterpreter(options: StartOptions): Promise<Interpret
   let watch: Watch | null = null;
   const whenEnded = ended.then(async ({ killed }) => {
     alive = false;
-    // A guard that somebody killed has ended nobody.
+    // A guard that was killed has ended nothing.
     if (killed) signalGroup(group, 'SIGKILL');
     watch?.end();
     replies.end();
@@ -63,6 +63,7 @@ export async function startInterpreter(options: StartOptions): Promise<Interpret
     // A process in the kernel's hands may outlive its own kill; nobody waits for it.
     await Promise.race([whenEnded, sleep(2 * END_MS, undefined, { ref: false })]);
     clearTimeout(late);
+    watch?.end();
   };
 
   try {
@@ -91,7 +92,7 @@ export async function startInterpreter(options: StartOptions): Promise<Interpret
 
 interface Watching {
   watch: Watch;
-  /** Who is told of what is too much, from now on; null: it rests, and ends. */
+  /** Called with what is too much, from now on; null: it rests, and is ended then. */
   listen: (tell: ((excess: Excess) => void) | null) => void;
 }
 
@@ -130,10 +131,10 @@ function createRun(
     watch.run();
     const id = randomUUID();
     child.stdin.write(`${JSON.stringify({ id, blocks })}\n`);
-    const told: Excess[] = [];
+    const found: Excess[] = [];
     const excessive = new Promise<Excess>((resolve) => {
       listen((excess) => {
-        told.push(excess);
+        found.push(excess);
         resolve(excess);
       });
     });
@@ -142,7 +143,7 @@ function createRun(
     signalGroup(group, 'SIGSTOP');
     const rested = typeof answer === 'string' ? answer : await watch.rest();
     listen(null);
-    const excess = told[0] ?? rested;
+    const excess = found[0] ?? rested;
     if (typeof answer !== 'string' && excess === null && !signal.aborted) {
       return { outcomes: bounded(answer, { blocks, limits }) };
     }

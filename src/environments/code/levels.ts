@@ -65,7 +65,7 @@ const SYSTEM = [
   ...['/usr/local/share', '/etc/ld.so.cache', '/etc/localtime'],
 ];
 
-/** What a Python needs of the folder that it is installed in: that may hold more, above all where it is somebody's own. */
+/** What a Python needs of the folder that it is installed in: that may hold much else, above all in a home folder. */
 const readableOf = ({ prefixes }: Python): string[] => [
   ...SYSTEM,
   ...prefixes.flatMap((prefix) => [...partsOf(prefix), `${prefix}/pyvenv.cfg`]),
@@ -136,15 +136,12 @@ function bubblewrapArgs(python: Python, disk: number): string[] {
   ];
 }
 
-/** What somebody who starts a worker is to know of a level that is not the strongest. */
+/** For people who start a worker: what a level means that is not the strongest. */
 export function meaningOf(level: Level): string {
-  if (level === 'bubblewrap+landlock+seccomp')
-    return 'It has namespaces and file systems of its own.';
-  if (level === 'unsafe') return 'Nothing is around it: it may do whatever this worker may.';
-  const user = isRoot()
-    ? 'It has user ids of its own, but shares'
-    : "It has this worker's user, and shares";
-  return `${user} this machine's namespaces and disk: Landlock and seccomp alone hold it. With bubblewrap (bwrap on PATH) it has its own.`;
+  if (level === 'bubblewrap+landlock+seccomp') return '';
+  if (level === 'unsafe') return '. Nothing is around it: it may do whatever this worker may';
+  const user = isRoot() ? 'has user ids of its own' : "has this worker's user";
+  return `. It ${user} and shares this machine's namespaces and disk: Landlock and seccomp alone hold it. With bubblewrap (bwrap on PATH) it has its own`;
 }
 
 /** On the worker's own PATH: the interpreter's is another. */

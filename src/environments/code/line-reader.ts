@@ -9,7 +9,7 @@ export interface LineReader {
   end(): void;
 }
 
-/** Each is work, also for whoever skips it. */
+/** Each is work, also one that is skipped. */
 const MAX_LINES = 100;
 
 /** `bound`: bytes. */

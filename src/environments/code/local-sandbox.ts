@@ -96,7 +96,7 @@ async function choose(options: LocalOptions, { limits, watcher }: Around): Promi
       const with_python = `${python.executable} (${python.version.join('.')})`;
       if (problem === null) {
         const missed = problems.length === 0 ? '' : `; not: ${problems.join('; ')}`;
-        report(`code runs in ${level} with ${with_python}${missed}. ${meaningOf(level)}`);
+        report(`code runs in ${level} with ${with_python}${missed}${meaningOf(level)}`);
         void folders.sweep();
         return { level, start };
       }

@@ -1,15 +1,15 @@
 import type { Process } from './process-tree.js';
 
 /**
- * Processor time of a tree, look by look. A process that ends leaves its time to whoever waits for it. Where nobody does
+ * Processor time of a tree, look by look. A process that ends leaves its time to the parent that waits for it. Without one
  * (`SIGCHLD` ignored) the kernel forgets it: then it counts as it was last seen, and as busy from there to the next look.
  */
 export interface ProcessorTime {
   /** Of all that was ever seen in the tree, in milliseconds. */
   spent_ms: number;
-  /** Of processes that have ended and that nobody waited for. */
+  /** Of processes that have ended and that no parent waited for. */
   lost_ms: number;
-  /** Of processes that were gone at the last look: whoever waited for them may have been read before. */
+  /** Of processes that were gone at the last look: the parent that waited for them may have been read before. */
   pending_ms: number;
   /** What those may have spent unseen. */
   unseen_ms: number;
@@ -21,7 +21,7 @@ export interface ProcessorTime {
 type Timed = Pick<Process, 'own_ms' | 'waited_ms' | 'is_running'>;
 
 const MAX_CREDIT_MS = 20;
-/** On a machine that looks late nobody gets all of the time between two looks. */
+/** Where looks are late the machine is busy: no process had it for all of the time between two. */
 const MAX_UNSEEN_MS = 100;
 
 export const NO_TIME: ProcessorTime = {
@@ -49,7 +49,7 @@ export function countTime(
       Math.max(0, one.waited_ms - (before.processes.get(key)?.waited_ms ?? 0)),
     ),
   );
-  // What is waited for first pays for whoever was gone at the look before.
+  // Waited time is first of the processes that were gone at the look before.
   const still_missed_ms = before.pending_ms - before.credit_ms - waited_ms;
   const is_lost = before.pending_ms > 0 && still_missed_ms > 0;
   const lost_ms = before.lost_ms + (is_lost ? still_missed_ms + before.unseen_ms : 0);

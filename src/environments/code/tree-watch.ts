@@ -12,7 +12,7 @@ import { signalGroup } from './signals.js';
 
 /**
  * Looks at interpreters and all below them, in a thread of its own: how long a look takes is up to the code that is looked
- * at. It alone wakes them, so that none goes on by mistake once it is to rest.
+ * at. It alone wakes them, so that none goes on once it is to rest.
  */
 
 export interface Tree extends Disk {
@@ -145,7 +145,7 @@ function lookAtProcesses(one: Watched): Excess | null {
   return one.time.spent_ms - before_ms > limits.cpu_ms ? 'cpu' : null;
 }
 
-/** What was stopped uses nothing; what somebody woke is stopped again. */
+/** What was stopped uses nothing; what was woken all the same is stopped again. */
 function lookAtRest(one: Watched): Excess | null {
   const excess = lookAtProcesses(one);
   if (excess !== null) return excess;
@@ -162,7 +162,7 @@ const STILL_TRIES = 20;
 const STILL_MS = 5;
 
 /**
- * What slipped away from a look (renamed, handed from process to process) is looked at again while the code stands still.
+ * What slipped away from a look (renamed, handed from process to process) is looked at again while the code is stopped.
  * What cannot be looked at then is too much.
  */
 function lookAtDisk({ tree, running }: Watched): Excess | null {

@@ -5,17 +5,17 @@ import { describeError } from '../../platform/errors.js';
 import type { Excess } from './outcomes.js';
 import type { Finding, Order, Tree } from './tree-watch.js';
 
-/** What interpreters use, told as soon as it is too much. The thread that looks (`tree-watch.ts`) is begun when it is needed. */
+/** Says when interpreters use too much. The thread that looks (`tree-watch.ts`) is started when it is needed. */
 export interface Watcher {
   watch(tree: Tree, tell: (excess: Excess) => void): Watch;
   close(): Promise<void>;
 }
 
-/** Of one interpreter, which rests at first. `run` and `rest` throw `EnvironmentUnavailable` once nobody looks any more. */
+/** Of one interpreter, which rests at first. `run` and `rest` throw `EnvironmentUnavailable` once the thread has ended. */
 export interface Watch {
   /** Wakes it: from here on it is looked at as of one turn. */
   run(): void;
-  /** Stops it; what was too much until then. It is told, too, when it uses anything while it rests. */
+  /** Stops it; resolves with what was too much until then. `tell` is called with what it uses while it rests, too. */
   rest(): Promise<Excess | null>;
   end(): void;
 }
@@ -44,7 +44,7 @@ interface Thread {
 
 interface Watched {
   tell: (excess: Excess) => void;
-  /** Who waits for the look that a rest begins with. */
+  /** Resolves the look that a rest begins with. */
   rested: ((excess: Excess | null) => void) | null;
 }
 

@@ -9,16 +9,19 @@ import { fileURLToPath } from 'node:url';
 
 /** A worker that is not root shares its user with the code that it runs: the same attacks, as a user without rights. */
 
-/** Nobody's, and no other run's: the kernel counts a user's processes together. */
-const SOMEBODY = 64_000 + (process.pid % 1000);
 const FILES = ['escapes.test.ts', 'folders.test.ts', 'watch.test.ts'].map((name) =>
   fileURLToPath(new URL(name, import.meta.url)),
 );
 
-const asSomebody = { uid: SOMEBODY, gid: SOMEBODY };
+/** Of no account, and of no other run: the kernel counts a user's processes together. */
+const userOf = (file: number): { uid: number; gid: number } => {
+  const uid = 62_000 + FILES.length * (process.pid % 1000) + file;
+  return { uid, gid: uid };
+};
+
 const canRead = (): boolean =>
-  spawnSync(process.execPath, ['--version'], asSomebody).status === 0 &&
-  spawnSync('cat', FILES, asSomebody).status === 0;
+  spawnSync(process.execPath, ['--version'], userOf(0)).status === 0 &&
+  spawnSync('cat', FILES, userOf(0)).status === 0;
 const skip =
   process.getuid?.() !== 0
     ? 'only root can become another user'
@@ -26,8 +29,8 @@ const skip =
       ? false
       : 'another user cannot read this checkout';
 
-describe('as a user that is not root', { skip }, () => {
-  for (const file of FILES) {
+describe('as a user that is not root', { skip, concurrency: FILES.length }, () => {
+  for (const [index, file] of FILES.entries()) {
     test(`${path.basename(file)} holds`, async (t) => {
       const home = mkdtempSync(path.join(tmpdir(), 'as-another-user-'));
       chmodSync(home, 0o1777);
@@ -38,7 +41,7 @@ describe('as a user that is not root', { skip }, () => {
       const env = { ...process.env, HOME: home, TMPDIR: home, NODE_TEST_CONTEXT: undefined };
       const args = ['--import', 'tsx', '--test', '--test-reporter=spec', file];
       const tests = spawn(process.execPath, args, {
-        ...{ ...asSomebody, env, stdio: ['ignore', 'pipe', 'inherit'] },
+        ...{ ...userOf(index), env, stdio: ['ignore', 'pipe', 'inherit'] },
       });
       const said = await text(tests.stdout);
       const failed = said.slice(Math.max(0, said.indexOf('failing tests')));

@@ -9,6 +9,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import type { Level } from '../../../src/environments/code/levels.js';
 import type { Attempt, Canaries } from './attempts.js';
 import { attempts } from './attempts.js';
 import type { Excessive } from './excesses.js';
@@ -122,6 +123,8 @@ for (const { level, missing } of LEVELS_HERE) {
     const bed = codeBed({ after }, { level, ...LIMITS });
     // What is not about time: a busy machine takes its own.
     const patient = codeBed({ after }, { level, ...LIMITS, timeout: '30s' });
+    test('its name is said, and what it means where it is not the strongest', (t) =>
+      announce(t, level));
     test('no attempt gets through', () => refuseAll(bed));
     describe('code that takes too much is stopped', { concurrency: 2 }, () => {
       for (const excess of EXCESSES) test(excess.name, () => stop(bed, excess));
@@ -130,7 +133,7 @@ for (const { level, missing } of LEVELS_HERE) {
       floods(patient));
     test('replies that the code forges or floods change nothing but its own observation', () =>
       forgeries(patient));
-    test('code that answers in the place of its interpreter and ends it holds up nobody', () =>
+    test('code that answers in the place of its interpreter and ends it holds up nothing', () =>
       impostor(patient));
     test('endless recursion without its limit is stopped', () => recursion(bed));
     test('a thread that goes on does not compute between turns', () => frozen(bed));
@@ -139,6 +142,17 @@ for (const { level, missing } of LEVELS_HERE) {
     test('ordinary code runs: subprocesses, threads, temporary files, asyncio', () =>
       ordinary(patient));
   });
+}
+
+async function announce(t: Parameters<typeof codeBed>[0], level: Level): Promise<void> {
+  const said: string[] = [];
+  const report = (message: string): void => void said.push(message);
+  await codeBed(t, { level, report }).sandbox.level(AbortSignal.timeout(60_000));
+  assert.equal(said.length, 1);
+  assert.ok(said[0]?.startsWith(`code runs in ${level} with /`), said[0]);
+  const user = process.getuid?.() === 0 ? 'has user ids of its own' : "has this worker's user";
+  const meaning = `It ${user} and shares this machine's namespaces`;
+  assert.equal(said[0]?.includes(meaning), level === 'landlock+seccomp');
 }
 
 async function refuseAll(bed: Bed): Promise<void> {

@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, beforeEach, describe, test } from 'node:test';
@@ -10,13 +18,13 @@ import { createFolders } from '../../../src/environments/code/folders.js';
 import type { Level } from '../../../src/environments/code/levels.js';
 import { findPythons, readProgram } from '../../../src/environments/code/python.js';
 import { eventually } from '../../harness/waiting.js';
-import { codeBed, LEVELS_HERE } from './code-bed.js';
+import { codeBed, LEVELS_HERE, processesNamed } from './code-bed.js';
 import { startWorkerProcess } from './worker-process.js';
 
 /** Hostile code against what starts it and cleans up behind it: the worker, the guard, whatever removes folders. */
 
 const scratch = mkdtempSync(path.join(tmpdir(), 'code-attacks-'));
-// Whoever code may run as could write there.
+// Any user that code may run as could write there.
 chmodSync(scratch, 0o1777);
 beforeEach(() => {
   // Folders of its own sandboxes, and of no others.
@@ -42,7 +50,7 @@ const allRemoved = (): Promise<true> =>
   );
 
 const HOSTILE_FOLDERS = {
-  'modes that keep everybody out': `import os
+  'modes that allow nothing': `import os
 for mode in (0o300, 0o000, 0o100, 0o500):
     os.mkdir(f'd{mode}', 0o700)
     os.mkdir(f'd{mode}/below', mode)
@@ -51,7 +59,7 @@ open('locked/file', 'w').close()
 os.umask(0o777)
 os.mkdir('none')
 'made'`,
-  'a mode of its own that keeps everybody out': `import os
+  'a mode of its own that allows nothing': `import os
 try:
     os.chmod('.', 0)
 except OSError:
@@ -86,7 +94,7 @@ type Ends = Parameters<typeof codeBed>[0] & { after: (end: () => void) => void }
 
 for (const { level, missing } of LEVELS_HERE) {
   describe(`in ${level}`, { skip: missing }, () => {
-    test('what code writes into its folder is code for nobody outside', (t) => poison(t, level));
+    test('what code writes into its folder never runs outside', (t) => poison(t, level));
     for (const [name, code] of Object.entries(HOSTILE_FOLDERS)) {
       test(`a folder with ${name} is removed`, (t) => leaveBehind(t, { level, code }));
     }
@@ -269,8 +277,8 @@ describe('a folder that was left behind', () => {
       const bed = codeBed(t, { level });
       const one = bed.rollout();
       assert.equal(await one.run('open("file", "w").write("x")'), '1');
-      const { pythons } = await findPythons('/usr/bin/python3');
-      const [python] = pythons;
+      // The system's, which every user may run.
+      const python = (await findPythons(null)).pythons.at(-1);
       assert.ok(python !== undefined);
       const modules = await readProgram();
       const later = createFolders({ python, modules, report });
@@ -278,6 +286,33 @@ describe('a folder that was left behind', () => {
       assert.ok(folders().includes(left), 'one that is young may have no guard yet');
       await createFolders({ python, modules, report, sweep_after_ms: 0 }).sweep();
       assert.ok(!folders().includes(left));
+      assert.equal(await one.run('open("file").read()'), `'x'`);
+    },
+  );
+
+  test(
+    "since its guard was killed is removed, with the guard's processes",
+    { skip: landlock },
+    async (t) => {
+      const bed = codeBed(t, { level });
+      const one = bed.rollout();
+      const name = `lone-${randomBytes(3).toString('hex')}`;
+      await one.run(`import ctypes, os, time
+ctypes.CDLL(None).prctl(15, b'${name}', 0, 0, 0)
+open('file', 'w').write('x')
+if os.fork() == 0:
+    time.sleep(60)
+'forked'`);
+      const [folder = ''] = folders();
+      const processes = processesNamed(name);
+      assert.equal(processes.length, 2);
+      const fields =
+        readFileSync(`/proc/${Math.min(...processes)}/stat`, 'utf8').split(') ')[1] ?? '';
+      process.kill(Number(fields.split(' ')[1]), 'SIGKILL');
+      await eventually(
+        { what: 'nothing is left', timeout_ms: 10_000 },
+        () => processesNamed(name).length === 0 && !folders().includes(folder),
+      );
       assert.equal(await one.run('open("file").read()'), `'x'`);
     },
   );

@@ -37,7 +37,7 @@ const LOOK_MS = 50;
 /** The kernel's ticks, which are taken for waited time that was not shown. */
 const TICKS_MS = 20;
 
-/** At each look: what is counted, what was really spent, what nobody could see of it, and what it may be taken for. */
+/** At each look: what is counted, what was really spent, what could not be seen of it, and what it may be taken for. */
 function play(all: Step[]) {
   const root: Simulated = {
     pid: 1,
@@ -94,7 +94,7 @@ describe('processor time of a tree', () => {
     fc.assert(property);
   });
 
-  test('of children that nobody waits for is as they were seen, and at most as busy from there to the next look', () => {
+  test('of children that are not waited for is as they were seen, and at most as busy from there to the next look', () => {
     const property = fc.property(steps(fc.boolean()), (all) => {
       let before_ms = 0;
       for (const { counted_ms, true_ms, assumed_ms } of play(all)) {

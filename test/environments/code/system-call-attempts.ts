@@ -1,6 +1,6 @@
 import type { Attempt, Canaries } from './attempts.js';
 
-/** What hostile code asks the kernel for: other processes, other namespaces, memory and disk that nobody counts. */
+/** What hostile code asks the kernel for: other processes, other namespaces, memory and disk that are not counted. */
 
 export const LIBC = 'import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n';
 
@@ -135,7 +135,7 @@ if child == 0:
   ];
 }
 
-/** What the kernel says of huge pages that nobody has set aside. */
+/** What the kernel says where no huge pages are set aside. */
 const NO_HUGE_PAGES = /^('through'|12|22)$/;
 const FILE = 'file = tempfile.TemporaryFile()';
 

@@ -9,11 +9,11 @@ import { eventually } from '../../harness/waiting.js';
 import type { Bed } from './code-bed.js';
 import { codeBed, LEVELS_HERE, processesNamed } from './code-bed.js';
 
-/** Hostile code against whoever looks at what it uses. */
+/** Hostile code against the looks at what it uses, and against the worker's time. */
 
 for (const { level, missing } of LEVELS_HERE) {
   describe(`in ${level}`, { skip: missing }, () => {
-    test('an interpreter that somebody wakes between two turns is ended, and made again', (t) =>
+    test('an interpreter that is woken between two turns is ended, and made again', (t) =>
       wake(codeBed(t, { level })));
     test('looking at 25 threads with 31,000 mappings each does not hold up the worker', (t) =>
       holdUp(codeBed(t, { level, timeout: '20s', cpu: '20s' })));
@@ -22,7 +22,7 @@ for (const { level, missing } of LEVELS_HERE) {
     test('comparing what code says again does not hold it up', (t) =>
       slashes(codeBed(t, { level })));
     for (const lives_s of [0.4, 0.01]) {
-      test(`processor time counts of children that live for ${lives_s} s and that nobody waits for`, (t) =>
+      test(`processor time counts of children that live for ${lives_s} s and are not waited for`, (t) =>
         forget(codeBed(t, { level, cpu: '1s', timeout: '30s' }), lives_s));
     }
     test('where the machine runs out of memory or processes it goes before the worker', (t) =>
