@@ -43,6 +43,7 @@ function cannedActivities({ config, turns_a_call, turn_ms }: EmptyWorkerOptions)
     ended: turn >= TURNS ? 'max_turns' : null,
     preview: turn === 0 ? '' : PREVIEW,
   });
+  const queue = generationQueue(config);
   const playTurns: Activities['playTurns'] = async ({ turn }) => {
     const next = Math.min(TURNS, turn + turns_a_call);
     if (turn_ms > 0) await sleep((next - turn) * turn_ms);
@@ -50,22 +51,23 @@ function cannedActivities({ config, turns_a_call, turn_ms }: EmptyWorkerOptions)
   };
   return {
     planBatch,
-    startRollout: (input) =>
-      Promise.resolve({
-        ...RolloutRef.parse(input),
+    openRollout: async (input) => {
+      const ref = RolloutRef.parse(input);
+      return {
+        ...ref,
         task_name: 'sliding_puzzle',
-        in_process: true,
-        timeout_ms: 3_600_000,
-        heartbeat_timeout_ms: 10_000,
-        queues: { generation: generationQueue(config), environment: '' },
         policy_version: null,
+        plays: 'in_slices',
+        heartbeat_timeout_ms: 10_000,
+        queues: { playTurns: queue, generateTurn: queue, stepEnvironment: queue },
+        is_batch: false,
         limits: LIMITS,
-        progress: progress(0),
-      }),
+        progress: await playTurns({ ...ref, turn: 0 }),
+      };
+    },
     playTurns,
     generateTurn: playTurns,
     stepEnvironment: playTurns,
-    runAgent: playTurns,
     finishRollout: () =>
       Promise.resolve({
         result: {
@@ -76,7 +78,8 @@ function cannedActivities({ config, turns_a_call, turn_ms }: EmptyWorkerOptions)
           total_tokens: TURNS * 90,
         },
         failure: null,
-        single: false,
+        facts: null,
+        batch: null,
       }),
     closeBatch: ({ batch_id }) => Promise.resolve(emptyResult(batch_id)),
     closeSlice: () => Promise.resolve(),

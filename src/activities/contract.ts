@@ -11,14 +11,16 @@ import type { Part } from '../model/workflow-safe/slices.js';
 export interface Activities {
   /** Takes the raw input of `rolloutBatch`. */
   planBatch: (input: unknown) => Promise<BatchPlan>;
-  /** Takes the raw input of `rollout`: a batch's child, or a single rollout; and what was changed of its limits. */
-  startRollout: (input: unknown, limits?: LimitsChange) => Promise<RolloutPlan>;
-  /** Generates and steps, turn after turn, until the turn slice is used up or the rollout ends. */
+  /**
+   * Takes the raw input of `rollout`, of a batch's child or by hand, and what was changed of its limits. Opens the
+   * journal and, where the rollout can be played here, plays on as `playTurns` does.
+   */
+  openRollout: (input: unknown, limits?: LimitsChange) => Promise<RolloutPlan>;
+  /** Turn after turn until the turn slice is used up or the rollout ends; an agent plays the whole rollout. */
   playTurns: (at: TurnRef) => Promise<TurnProgress>;
   generateTurn: (at: TurnRef) => Promise<TurnProgress>;
   stepEnvironment: (at: TurnRef) => Promise<TurnProgress>;
-  /** Has the agent play the whole rollout. */
-  runAgent: (at: TurnRef) => Promise<TurnProgress>;
+  /** For a rollout that its turns did not end; closes the batch of one that was started by hand. */
   finishRollout: (input: FinishRollout) => Promise<FinishedRollout>;
   closeBatch: (input: CloseBatch) => Promise<BatchResult>;
   /** A slice closes its own rows. */
@@ -45,27 +47,32 @@ export interface BatchPlan {
   continued: boolean;
 }
 
-export interface RolloutPlan extends RolloutRef {
+/** What a rollout is listed and shown by. */
+export interface RolloutFacts {
   task_name: string;
-  /** Is the environment a function of the log, played beside the generation? */
-  in_process: boolean;
-  /** Plays the whole rollout; absent: the policy and the environment take turns. */
-  agent?: AgentPlan;
-  timeout_ms: number;
-  heartbeat_timeout_ms: number;
-  queues: { generation: string; environment: string };
   policy_version: string | null;
+  /** Plays the whole rollout; absent: the policy and the environment take turns. */
+  agent?: AgentFacts;
+}
+
+export interface RolloutPlan extends RolloutRef, RolloutFacts {
+  /** In turn slices, an activity each (an agent: one for the whole rollout), or by turns, two activities each. */
+  plays: 'in_slices' | 'by_turns';
+  heartbeat_timeout_ms: number;
+  queues: Record<'playTurns' | 'generateTurn' | 'stepEnvironment', string>;
+  /** Started by hand: a batch of its own, which `finishRollout` closes. */
+  is_batch: boolean;
   /** In force: of the request, and what the journal says was changed since. */
   limits: Limits;
   progress: TurnProgress;
 }
 
-export interface AgentPlan {
-  /** Of its server. */
+export interface AgentFacts {
+  /** Its server's name. */
   name: string;
   task_index: number;
   rollout_index: number;
-  /** `_ng_attempt_index` of the next run. */
+  /** `_ng_attempt_index` of its last run, or of the first one before that. */
   attempt: number;
 }
 
@@ -83,7 +90,10 @@ export interface TurnProgress {
   total_tokens: number;
   /** What the turn in progress, or the whole rollout, waits for. */
   phase: 'generate' | 'step' | 'run';
+  /** The journal has this end. */
   ended: StopReason | null;
+  /** `_ng_attempt_index` of an agent's last run. */
+  attempt?: number;
   /** The end of what the policy or the environment said last, at most 120 characters. */
   preview: string;
 }
@@ -105,8 +115,10 @@ export interface FinishedRollout {
   result: RolloutResult;
   /** Of an end that is not valid, as the journal has it. */
   failure: FailureFacts | null;
-  /** Started by hand, and there is a batch of one to close. */
-  single: boolean;
+  /** null: it never started. */
+  facts: RolloutFacts | null;
+  /** Of a rollout that was started by hand and planned: the result of its batch of one. */
+  batch: BatchResult | null;
 }
 
 /** The result of workflow `rollout`. */

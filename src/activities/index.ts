@@ -5,19 +5,17 @@ import { createFinishRollout } from './close/finish-rollout.js';
 import { createGenerateTurn } from './generate/generate-turn.js';
 import { createPlanBatch } from './plan/plan-batch.js';
 import { createPlayTurns } from './turn/play-turns.js';
-import { createRunAgent } from './agent/run-agent.js';
-import { createStartRollout } from './start/start-rollout.js';
+import { createOpenRollout } from './start/open-rollout.js';
 import { createStepEnvironment } from './turn/step-environment.js';
 
 /** All activities, over the same dependencies. A worker registers those of its role. */
 export function createActivities(dependencies: Dependencies): Activities {
   return {
     planBatch: createPlanBatch(dependencies),
-    startRollout: createStartRollout(dependencies),
+    openRollout: createOpenRollout(dependencies),
     playTurns: createPlayTurns(dependencies),
     generateTurn: createGenerateTurn(dependencies),
     stepEnvironment: createStepEnvironment(dependencies),
-    runAgent: createRunAgent(dependencies),
     finishRollout: createFinishRollout(dependencies),
     closeBatch: createCloseBatch(dependencies),
     closeSlice: createCloseSlice(dependencies),

@@ -1,10 +1,11 @@
 import { z } from 'zod';
 import { Duration } from './durations.js';
-import { preview } from './problems.js';
+import { invalidBatchRequest, preview, problemsOf } from './problems.js';
 import { Sample } from './sample.js';
 import { utf8Length } from '../platform/utf8.js';
 import { recordOf } from './untrusted.js';
 import { TokenId } from './token-id.js';
+import type { Limits } from './workflow-safe/limits.js';
 
 /** The request that starts a batch: the input of workflow `rolloutBatch`. Defaults are filled in by parsing. */
 
@@ -160,6 +161,42 @@ export const RolloutInput = z.strictObject({
   replaces: z.int().nonnegative().exactOptional(),
 });
 export type RolloutInput = z.infer<typeof RolloutInput>;
+
+/** The limits that an update may change. */
+export const limitsOf = (
+  request: Pick<BatchRequest, 'max_rollout_turns' | 'max_seq_len' | 'rollout_timeout'> & {
+    generation: Pick<GenerationSettings, 'max_new_tokens'>;
+  },
+): Limits => ({
+  max_rollout_turns: request.max_rollout_turns,
+  max_new_tokens: request.generation.max_new_tokens,
+  max_seq_len: request.max_seq_len,
+  rollout_timeout: request.rollout_timeout,
+});
+
+/** A workflow id as a batch id; throws `InvalidBatchRequest`. */
+export function parseBatchId(workflowId: string): string {
+  const parsed = BatchId.safeParse(workflowId);
+  if (parsed.success) return parsed.data;
+  throw invalidBatchRequest([
+    { where: 'workflow id', what: parsed.error.issues[0]?.message ?? 'not a batch id' },
+  ]);
+}
+
+/** Does this input of workflow `rollout` start it by hand? */
+export const isByHand = (input: unknown): boolean =>
+  typeof input === 'object' && input !== null && 'sample' in input;
+
+/**
+ * The place that an input of workflow `rollout` names. A rollout started by hand is row 0 of the batch that its workflow
+ * id names. Throws `InvalidBatchRequest`.
+ */
+export function placeOf(input: unknown, workflowId: string): RolloutInput {
+  if (isByHand(input)) return { batch_id: parseBatchId(workflowId), row: 0, repeat: 0 };
+  const parsed = RolloutInput.safeParse(input);
+  if (parsed.success) return parsed.data;
+  throw invalidBatchRequest(problemsOf(parsed.error, input));
+}
 
 function checkSeeds(
   request: { num_repeats_add_seed: boolean; generation: GenerationSettings },

@@ -2,8 +2,8 @@ import { plain } from '../platform/plain.js';
 
 /**
  * The vocabulary of everything that can go wrong, named for the boundary that was crossed.
- * A fault is data about a rollout, never a reward. Whether it is retried is decided here, once;
- * Temporal does the retrying (`activities/failures.ts` turns a `Fault` into its failure).
+ * A fault is data about a rollout, never a reward. Whether it is retried is decided in this file alone;
+ * Temporal does the retrying (`activities/attempt.ts` turns a `Fault` into its failure).
  */
 
 import { shortened } from '../platform/errors.js';
@@ -96,4 +96,28 @@ export function faultWith(fault: Fault, facts: Partial<FaultFacts>): Fault {
     ...(uncounted && { uncounted }),
     ...facts,
   });
+}
+
+/** Replies to one turn that break the protocol: the second one is final. */
+const MOST_PROTOCOL_ERRORS = 2;
+
+/** What decides, beside its type, whether a fault is retried. */
+export interface Past {
+  /** Protocol errors of the turn, this one included. */
+  protocol_errors?: number;
+  /** Of an agent's row, this one not included. */
+  attempts_left?: number;
+  /** No journal counts while a batch is planned, so that its first protocol error is final. */
+  is_planned?: boolean;
+}
+
+/** The fault as it is thrown: final where its type is, or where what came before makes it so. */
+export function judged(
+  fault: Fault,
+  { protocol_errors = 0, attempts_left = Infinity, is_planned = true }: Past,
+): Fault {
+  const isLastReply =
+    fault.type === 'ProtocolError' && (!is_planned || protocol_errors >= MOST_PROTOCOL_ERRORS);
+  const isFinal = isLastReply || attempts_left <= 0;
+  return isFinal && fault.retryable ? faultWith(fault, { retryable: false }) : fault;
 }

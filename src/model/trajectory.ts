@@ -1,6 +1,6 @@
 import type { AgentRuns } from './agent/runs.js';
 import { applyToRuns, noRuns } from './agent/runs.js';
-import type { Finish, LineOf, JournalLine } from './journal.js';
+import type { Finish, LineOf, JournalLine, RolloutSettings } from './journal.js';
 import { VALID_STOP_REASONS } from './workflow-safe/stop-reasons.js';
 import type { TurnLimits } from './workflow-safe/limits.js';
 import { addReward } from './reward-sum.js';
@@ -11,7 +11,7 @@ import { applyToSession, noSession, startLife } from './session.js';
 /**
  * What a journal says, folded line by line in file order:
  * the latest `claim` names the writer and lines of others are ignored; the first `generation` and the first
- * `observation` of a turn win; a valid `end` is final, any other stands until `startRollout` reopens it; limits that a
+ * `observation` of a turn win; a valid `end` is final, any other holds until `openRollout` reopens it; limits that a
  * claim brings are in force from there on.
  */
 export interface Trajectory {
@@ -21,10 +21,11 @@ export interface Trajectory {
   attempts: number;
   /** Of a replacement: the repeat that failed. It is told by the first claim, so also where no start stands. */
   replaces: number | null;
-  /** Its settings are those in force: the line's own, but for `limits`. */
   start: LineOf<'start'> | null;
-  /** Limits that were changed since the start; null: none. */
+  /** Limits that an update changed, before the start or since; null: none. */
   limits: TurnLimits | null;
+  /** What the next turn is played by: the settings of `start`, with the changed limits. null before the start. */
+  settings_in_force: RolloutSettings | null;
   turns: Turn[];
   /** The turn in progress; its index is `turns.length`. */
   open: OpenTurn;
@@ -90,6 +91,7 @@ export function emptyTrajectory(): Trajectory {
     replaces: null,
     start: null,
     limits: null,
+    settings_in_force: null,
     turns: [],
     open: emptyTurn(),
     end: null,
@@ -182,16 +184,15 @@ function applyClaim(trajectory: Trajectory, claim: LineOf<'claim'>): void {
   }
   if (claim.limits !== undefined) {
     trajectory.limits = { ...trajectory.limits, ...claim.limits };
-    trajectory.start = limited(trajectory);
+    trajectory.settings_in_force = settingsInForce(trajectory);
   }
 }
 
-/** The start with the limits in force. */
-function limited({ start, limits }: Trajectory): LineOf<'start'> | null {
-  if (start === null || limits === null) return start;
-  const { max_new_tokens = start.settings.generation.max_new_tokens, ...others } = limits;
-  const generation = { ...start.settings.generation, max_new_tokens };
-  return { ...start, settings: { ...start.settings, ...others, generation } };
+function settingsInForce({ start, limits }: Trajectory): RolloutSettings | null {
+  if (start === null) return null;
+  const { settings } = start;
+  const { max_new_tokens = settings.generation.max_new_tokens, ...others } = limits ?? {};
+  return { ...settings, ...others, generation: { ...settings.generation, max_new_tokens } };
 }
 
 function applyStart(trajectory: Trajectory, start: LineOf<'start'>): void {
@@ -202,7 +203,7 @@ function applyStart(trajectory: Trajectory, start: LineOf<'start'>): void {
   }
   startLife(session);
   trajectory.start = { ...start, at: before?.at ?? start.at };
-  trajectory.start = limited(trajectory);
+  trajectory.settings_in_force = settingsInForce(trajectory);
   trajectory.context_ids = start.prompt.flatMap((message) => message.token_ids);
   trajectory.extra_env_info = start.extra_env_info;
   trajectory.stop_strings = start.stop_strings;
@@ -301,6 +302,17 @@ function applyResult(trajectory: Trajectory, line: LineOf<'result'>): void {
   trajectory.assistant_tokens = output_tokens;
   trajectory.env_tokens = Math.max(0, total_tokens - output_tokens);
 }
+
+export const totalsOf = ({
+  turns,
+  total_reward,
+  assistant_tokens,
+  env_tokens,
+}: Trajectory): {
+  turn_count: number;
+  total_reward: number;
+  total_tokens: number;
+} => ({ turn_count: turns.length, total_reward, total_tokens: assistant_tokens + env_tokens });
 
 /** Prompt and whole turns, as trainers read them. */
 export function messageLog({ start, turns }: Trajectory): LogMessage[] {

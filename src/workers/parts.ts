@@ -14,7 +14,7 @@ import { createFileStore } from '../trajectories/files/file-store.js';
 import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { Config, GenerationServiceSettings } from './config.js';
 import { memoryOf } from './config.js';
-import { environmentQueue } from './queues.js';
+import { environmentQueue, isLimited } from './queues.js';
 
 /** What temporal.yaml describes, made: the one place where adapters are chosen. */
 export interface Parts {
@@ -53,9 +53,11 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
   const environments = new Map<string, DeployedEnvironment>();
   const playsSteps = config.worker.roles.includes('environment');
   for (const [task, settings] of Object.entries(config.environments)) {
+    const environment = await factory.create(task);
     environments.set(task, {
-      environment: await factory.create(task),
+      environment,
       task_queue: environmentQueue(config, task),
+      plays_on: environment.in_process || (environment.agent !== undefined && !isLimited(settings)),
       is_asked: playsSteps || isRemote(settings),
     });
   }

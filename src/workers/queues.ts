@@ -1,3 +1,5 @@
+import { generationQueueOf } from '../model/workflow-safe/queues.js';
+
 /** The names of a deployment's task queues: workflows, and what plans and closes, are on `temporal.task_queue` itself. */
 
 interface Deployed {
@@ -5,7 +7,7 @@ interface Deployed {
 }
 
 export const generationQueue = ({ temporal }: Deployed): string =>
-  `${temporal.task_queue}-generation`;
+  generationQueueOf(temporal.task_queue);
 
 /** Of an environment that has none of its own. */
 export const commonEnvironmentQueue = ({ temporal }: Deployed): string =>
@@ -23,3 +25,8 @@ export function ownQueue(settings: object | undefined): string | undefined {
   const own = settings !== undefined && 'task_queue' in settings ? settings.task_queue : undefined;
   return typeof own === 'string' ? own : undefined;
 }
+
+/** Has this environment a queue or a limit of its own? */
+export const isLimited = (settings: object): boolean =>
+  ownQueue(settings) !== undefined ||
+  ('max_concurrent' in settings && settings.max_concurrent !== undefined);

@@ -58,7 +58,7 @@ function queuesOf(role: Role, config: Config): Queue[] {
           workflowBundle: { codePath: bundlePath },
           maxCachedWorkflows: memory.cached_workflows,
           maxConcurrentActivityTaskExecutions: memory.others,
-          verbs: ['planBatch', 'startRollout', 'finishRollout', 'closeBatch', 'closeSlice'],
+          verbs: ['planBatch', 'finishRollout', 'closeBatch', 'closeSlice'],
         },
       ];
     case 'generation':
@@ -66,7 +66,7 @@ function queuesOf(role: Role, config: Config): Queue[] {
         {
           taskQueue: generationQueue(config),
           maxConcurrentActivityTaskExecutions: memory.generations,
-          verbs: ['playTurns', 'generateTurn'],
+          verbs: ['openRollout', 'playTurns', 'generateTurn'],
         },
       ];
     case 'environment': {
@@ -78,7 +78,7 @@ function queuesOf(role: Role, config: Config): Queue[] {
       return [...queues].map((taskQueue) => ({
         taskQueue,
         maxConcurrentActivityTaskExecutions: stepsAtOnce(config, taskQueue),
-        verbs: ['stepEnvironment', 'runAgent'],
+        verbs: ['stepEnvironment', 'playTurns'],
       }));
     }
   }

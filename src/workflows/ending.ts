@@ -16,11 +16,12 @@ export type Ending = Pick<FinishRollout, 'stop_reason' | 'failure'>;
 /**
  * Runs a rollout's body until it is done or something ends it: the `stop` signal, cancellation, the deadline that the
  * body sets and may move, or a fault. What ended it first is what it is called, whatever the cancelled activity then
- * gave: on a dead worker that is a heartbeat timeout. A body may also go on in a new run.
+ * gave: on a dead worker that is a heartbeat timeout. A body may also go on in a new run. Returns what the body gives;
+ * where that is null or nothing, why the rollout is to be finished.
  */
-export async function untilEnd(
-  body: (limitTo: (deadline: number) => void) => Promise<void>,
-): Promise<Ending> {
+export async function untilEnd<T extends object>(
+  body: (limitTo: (deadline: number) => void) => Promise<T | null>,
+): Promise<T | Ending> {
   const scope = new CancellationScope();
   const noted: { reason: 'timeout' | 'stopped' | 'cancelled' | null } = { reason: null };
   const end = (reason: 'timeout' | 'stopped'): void => {
@@ -47,8 +48,7 @@ export async function untilEnd(
     );
   };
   try {
-    await scope.run(() => body(limitTo));
-    return { stop_reason: null, failure: null };
+    return (await scope.run(() => body(limitTo))) ?? { stop_reason: null, failure: null };
   } catch (error) {
     if (error instanceof ContinueAsNew) throw error;
     if (noted.reason !== null) return { stop_reason: noted.reason, failure: null };

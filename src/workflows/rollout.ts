@@ -6,22 +6,22 @@ import {
 } from '@temporalio/workflow';
 import type {
   BatchResult,
-  FailureFacts,
+  FinishedRollout,
   RolloutPlan,
   RolloutResult,
   TurnProgress,
-  TurnRef,
 } from '../activities/contract.js';
-import { closeBatch, finishRollout, startRollout, turnActivities } from './activity-options.js';
 import type { LimitsChange, TurnLimits } from '../model/workflow-safe/limits.js';
-import type { Ending } from './ending.js';
+import { rolloutId } from '../model/workflow-safe/rollout-id.js';
+import type { StopReason } from '../model/workflow-safe/stop-reasons.js';
+import { finishRollout, openRollout, turnActivity } from './activity-options.js';
+import { checkReached } from './children/started-by-hand.js';
 import { failWith, failureOf, untilEnd } from './ending.js';
 import { watchHistory } from './long-history.js';
 import type { RolloutLimits } from './steering/rollout-limits.js';
 import { hearLimits } from './steering/rollout-limits.js';
 import type { RolloutView } from './views/rollout-view.js';
 import { showRollout } from './views/rollout-view.js';
-import { checkReached } from './children/started-by-hand.js';
 
 /**
  * One rollout: the policy and the environment take turns until one of them, a limit or a fault ends it.
@@ -39,63 +39,66 @@ export async function rollout(
   const started_at = reached?.started_at ?? workflowInfo().startTime.getTime();
 
   const ending = await untilEnd(async (limitTo) => {
-    // 1. Open the journal: the prompt rendered, or as far as an earlier run came.
     const limitFromStart = (timeout_ms: number): void => {
       limitTo(started_at + timeout_ms);
     };
-    if (reached === null) limits.starting(limitFromStart);
-    const plan = reached?.plan ?? (await start(input, { limits, started_at }));
-    view.planned(plan);
+    // 1. Open the journal; the same activity plays on, where it can, for one turn slice.
+    if (reached === null) limits.opening(limitFromStart);
+    const plan = reached?.plan ?? (await open(input, { limits, started_at }));
     limits.planned(plan, limitFromStart);
-    // 2. Turns, until the journal says that the rollout has ended.
-    for (let progress = plan.progress; progress.ended === null;) {
+    view.planned(plan);
+    // 2. Turns, until the journal has the rollout's end.
+    let { progress } = plan;
+    while (progress.ended === null) {
       if (history.isLong()) {
         const now = { plan: { ...plan, progress }, limits: limits.changed(), started_at };
         await continueAsNew<typeof rollout>(input, now);
       }
       const deadline = started_at + limits.timeoutMs(plan);
       const next = { plan, progress, deadline, limits: limits.ofTurns() };
-      progress = await play(next, view).catch(
-        startOver(() => start(input, { limits, started_at })),
-      );
+      progress = await play(next, view).catch(startOver(() => open(input, { limits, started_at })));
       view.progressed(progress);
     }
+    return plan.is_batch ? null : endedAs(plan, { ...progress, ended: progress.ended });
   });
   limits.close();
-  if (ending.failure?.type === 'InvalidBatchRequest') throw failWith(ending.failure);
 
-  // 3. Write the end, whatever ended it. A rollout that was started by hand is its own batch.
+  // 3. What no turn has ended is ended here: timeout, stop, cancellation, a fault. So is a batch of one.
+  if ('result' in ending) {
+    view.finished(ending);
+    return ending.result;
+  }
+  if (ending.failure?.type === 'InvalidBatchRequest') throw failWith(ending.failure);
   view.finishing();
-  const { result, failure, single } = await CancellationScope.nonCancellable(() =>
+  const finished = await CancellationScope.nonCancellable(() =>
     finishRollout({ ...ending, rollout: input }),
   );
-  view.finished(result);
-  const batch = single ? await closeSingle(ending) : null;
+  view.finished(finished);
 
   // 4. Report what the journal says.
-  return reportAs(result, { failure, batch });
+  return report(finished);
 }
 
 /** How far a rollout has come when it goes on in a new run. */
 interface Reached {
   plan: RolloutPlan;
   limits: LimitsChange;
-  /** Of the first run, by the server's clock: the deadline counts from there. */
+  /** The first run's start by the server's clock: the deadline counts from there. */
   started_at: number;
 }
 
 /** Limits may change while a prompt waits for its engine, and the activity knows those that it was given. */
-async function start(
+async function open(
   input: unknown,
   { limits, started_at }: { limits: RolloutLimits; started_at: number },
 ): Promise<RolloutPlan> {
   for (;;) {
-    const told = limits.changed();
+    const given = limits.changed();
     try {
-      return await startRollout(input, ...(Object.keys(told).length > 0 ? [told] : []));
+      return await openRollout(input, ...(Object.keys(given).length > 0 ? [given] : []));
     } catch (error) {
       const { type } = failureOf(error);
-      if (!limits.mayStartAgain(type, { told, started_at })) throw error;
+      if (!limits.mayOpenAgain(type, { given, started_at })) throw error;
     }
   }
 }
@@ -108,25 +111,24 @@ interface Turn {
   limits: TurnLimits | null;
 }
 
-function play(next: Turn, view: RolloutView): Promise<TurnProgress> {
-  if (next.plan.agent !== undefined) return activitiesOf(next).runAgent(refOf(next));
-  return next.plan.in_process ? playTurns(next) : takeTurn(next, view);
+/** As many turns as fit into a turn slice, or one turn in two activities: then nothing of the generation service is held while the environment works. */
+async function play(next: Turn, view: RolloutView): Promise<TurnProgress> {
+  const { plays } = next.plan;
+  if (plays === 'in_slices') return await run('playTurns', next);
+  if (next.progress.phase === 'generate') view.progressed(await run('generateTurn', next));
+  return await run('stepEnvironment', next);
 }
 
-/** As many turns as fit into a turn slice, in one activity. */
-function playTurns(next: Turn): Promise<TurnProgress> {
-  return activitiesOf(next).playTurns(refOf(next));
+function run(
+  activity: keyof RolloutPlan['queues'],
+  { plan, progress: { turn }, deadline, limits }: Turn,
+): Promise<TurnProgress> {
+  const { batch_id, row, repeat } = plan;
+  const at = { batch_id, row, repeat, turn, ...(limits !== null && { limits }) };
+  return turnActivity(activity, { plan, turn, deadline })(at);
 }
 
-/** One turn in two activities: nothing of the generation service is held while the environment works. */
-async function takeTurn(next: Turn, view: RolloutView): Promise<TurnProgress> {
-  const { generateTurn, stepEnvironment } = activitiesOf(next);
-  const at = refOf(next);
-  if (next.progress.phase === 'generate') view.progressed(await generateTurn(at));
-  return await stepEnvironment(at);
-}
-
-/** An environment that lost the rollout's state has it start over: the journal says how far, and how often. */
+/** An environment that lost the rollout's state makes it start over: the journal says how far it is, and how often. */
 function startOver(again: () => Promise<RolloutPlan>): (error: unknown) => Promise<TurnProgress> {
   return async (error) => {
     if (failureOf(error).type !== 'EnvironmentStateLost') throw error;
@@ -134,26 +136,23 @@ function startOver(again: () => Promise<RolloutPlan>): (error: unknown) => Promi
   };
 }
 
-function activitiesOf({ plan, progress: { turn }, deadline }: Turn) {
-  return turnActivities(plan, { turn, deadline });
-}
-
-function refOf({ plan: { batch_id, row, repeat }, progress: { turn }, limits }: Turn): TurnRef {
-  return { batch_id, row, repeat, turn, ...(limits !== null && { limits }) };
-}
-
-function closeSingle({ stop_reason }: Ending): Promise<BatchResult> {
-  const { workflowId } = workflowInfo();
-  return CancellationScope.nonCancellable(() =>
-    closeBatch({ batch_id: workflowId, stopped: stop_reason === 'stopped' }),
-  );
-}
+const endedAs = (
+  plan: RolloutPlan,
+  { turn, total_reward, total_tokens, attempt, ended }: TurnProgress & { ended: StopReason },
+): Pick<FinishedRollout, 'result' | 'facts'> => ({
+  result: {
+    rollout_id: rolloutId(plan),
+    stop_reason: ended,
+    total_reward,
+    turn_count: turn,
+    total_tokens,
+    ...(attempt !== undefined && { attempt }),
+  },
+  facts: plan,
+});
 
 /** The journal's word decides: a rollout that had ended by itself is complete, however it was interrupted then. */
-function reportAs(
-  result: RolloutResult,
-  { failure, batch }: { failure: FailureFacts | null; batch: BatchResult | null },
-): RolloutResult | BatchResult {
+function report({ result, failure, batch }: FinishedRollout): RolloutResult | BatchResult {
   switch (result.stop_reason) {
     case 'failed':
     case 'timeout':

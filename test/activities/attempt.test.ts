@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { ApplicationFailure } from '@temporalio/common';
 import { createRunAttempt } from '../../src/activities/attempt.js';
-import { toFailure } from '../../src/activities/failures.js';
+import { toFailure } from '../../src/activities/attempt.js';
 import { Fault } from '../../src/model/faults.js';
 import { keepSecret } from '../../src/platform/secrets.js';
 import type { AttemptResult } from '../fakes/activity-bench.js';

@@ -138,7 +138,7 @@ describe('an attempt at planning that is given up', () => {
   /** A batch that another attempt has closed while this one was busy. */
   async function givenUp(
     t: TestContext,
-    { name, input }: { name: 'planBatch' | 'startRollout'; input: unknown },
+    { name, input }: { name: 'planBatch' | 'openRollout'; input: unknown },
   ): Promise<void> {
     let cancel = (): void => undefined;
     const metrics = (): string => path.join(bench.root, BATCH, 'metrics.json');
@@ -150,7 +150,7 @@ describe('an attempt at planning that is given up', () => {
     };
     const service = scriptedService([], {
       describe: async () => {
-        if (name === 'startRollout') await closedMeanwhile();
+        if (name === 'openRollout') await closedMeanwhile();
         return { models: [{ id: 'policy', max_model_len: 4096 }], version: null };
       },
     });
@@ -178,5 +178,5 @@ describe('an attempt at planning that is given up', () => {
     givenUp(t, { name: 'planBatch', input: { samples: [sample] } }));
 
   test('does not open a rollout of its own again that has been closed', (t) =>
-    givenUp(t, { name: 'startRollout', input: { sample } }));
+    givenUp(t, { name: 'openRollout', input: { sample } }));
 });

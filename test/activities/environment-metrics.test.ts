@@ -43,6 +43,7 @@ async function run(
       environments[task] && {
         task_queue: 'q',
         is_asked: true,
+        plays_on: true,
         environment: {
           in_process: true,
           step: () => assert.fail('nothing is stepped'),

@@ -38,7 +38,8 @@ describe('the end that is written', () => {
         total_tokens: 3,
       },
       failure: null,
-      single: false,
+      facts: { task_name: 'task', policy_version: null },
+      batch: null,
     });
     const end = await endOf(bench);
     assert.deepEqual(end?.totals, { turn_count: 1, total_reward: 2, total_tokens: 3 });
@@ -131,13 +132,14 @@ describe('finishing', () => {
     assert.deepEqual([result.stop_reason, result.turn_count], ['timeout', 0]);
   });
 
-  test('a rollout started by hand says that its batch of one is to be closed', async (t) => {
+  test('a rollout started by hand closes its batch of one', async (t) => {
     const bench = await activityBench(t);
     await bench.started();
     await played(bench, { terminated: true });
     const input = { ...ending(null), rollout: { sample: {} } };
     const { result } = await bench.run('finishRollout', { input, workflow_id: BATCH });
-    assert.deepEqual([result?.result.rollout_id, result?.single], ['batch/0-0', true]);
+    assert.equal(result?.result.rollout_id, 'batch/0-0');
+    assert.equal(result.batch?.counts.completed, 1);
   });
 
   test('a rollout started by hand that was never planned writes nothing', async (t) => {
@@ -153,7 +155,8 @@ describe('finishing', () => {
         total_tokens: 0,
       },
       failure: null,
-      single: false,
+      facts: null,
+      batch: null,
     });
     await assert.rejects(bench.journalLines(), /ENOENT/);
   });

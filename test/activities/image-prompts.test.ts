@@ -30,7 +30,7 @@ describe('a prompt with an image', () => {
     const bench = await activityBench(t, { images: true });
     const request = requestOf({ generation, max_seq_len: 16_384 });
     await bench.store.createBatch({ batch_id: BATCH, request, samples: [json] });
-    const plan = await bench.result('startRollout', REF);
+    const plan = await bench.result('openRollout', REF);
     const trajectory = await bench.elsewhere().readTrajectory(REF);
     assert.deepEqual(trajectory.context_ids, [...idsOf(`userWhat is it?<${PICTURE}>`), 7001, 7002]);
     const file = path.join(bench.root, BATCH, 'journals', '0-0.jsonl');
@@ -43,7 +43,7 @@ describe('a prompt with an image', () => {
     const bench = await activityBench(t, { images: true });
     const request = requestOf({ generation, max_seq_len: 16_384 });
     await bench.store.createBatch({ batch_id: BATCH, request, samples: [json] });
-    await bench.result('startRollout', REF);
+    await bench.result('openRollout', REF);
     const row = toRow({
       sample: Sample.parse(SAMPLE),
       ref: REF,

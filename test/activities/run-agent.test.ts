@@ -36,13 +36,13 @@ const unavailable = (status: number | null = 500): Fault =>
 describe('a run of an agent', () => {
   test('is journalled before it is sent, and its result before the activity completes', async (t) => {
     const { agent, result, journalLines, kinds } = await playing(t, { runs: [{}] });
-    const progress = await result('runAgent', AT);
+    const progress = await result('playTurns', AT);
     assert.deepEqual(
       [progress.ended, progress.total_reward, progress.turn],
       ['terminated', 0.5, 0],
     );
-    assert.deepEqual(await kinds(), ['start', 'run', 'result']);
-    const [run, answer] = (await journalLines()).slice(-2);
+    assert.deepEqual(await kinds(), ['start', 'run', 'result', 'end']);
+    const [run, answer] = (await journalLines()).slice(-3);
     assert.ok(run?.kind === 'run' && answer?.kind === 'result');
     assert.deepEqual([run.attempt, run.agent, run.url], [0, 'simple_agent', 'http://agent']);
     assert.deepEqual([answer.text, answer.reward], ['{"reward":0.5}', 0.5]);
@@ -51,15 +51,15 @@ describe('a run of an agent', () => {
 
   test('whose result is journalled is not asked for again', async (t) => {
     const { agent, result } = await playing(t, { runs: [{}] });
-    const first = await result('runAgent', AT);
-    assert.deepEqual(await result('runAgent', AT), first);
+    const first = await result('playTurns', AT);
+    assert.deepEqual(await result('playTurns', AT), first);
     assert.equal(agent.requests.length, 1);
   });
 
   test('has the time of its sample, and the attempt that follows its failures', async (t) => {
     const info = { timeout: '30m', attempt_index: 1 };
     const { agent, result } = await playing(t, { runs: [{}], info });
-    await result('runAgent', AT);
+    await result('playTurns', AT);
     assert.deepEqual(agent.requests, [{ url: 'http://agent', body: INFO.row, attempt: 1, timeout_ms: 1_800_000 }]); // prettier-ignore
   });
 
@@ -67,7 +67,7 @@ describe('a run of an agent', () => {
     const runs: ScriptedRun[] = ['hang', 'hang', {}];
     const { agent, run, result, kinds } = await playing(t, { runs, info: { max_attempts: 1 } });
     for (const sent of [1, 2]) {
-      const { error } = await run('runAgent', {
+      const { error } = await run('playTurns', {
         input: AT,
         cancelling: (cancel) => {
           const wait = setInterval(() => {
@@ -79,8 +79,8 @@ describe('a run of an agent', () => {
       });
       assert.ok(error !== undefined);
     }
-    assert.equal((await result('runAgent', AT)).ended, 'terminated');
-    assert.deepEqual(await kinds(), ['start', 'run', 'fault', 'run', 'fault', 'run', 'result']);
+    assert.equal((await result('playTurns', AT)).ended, 'terminated');
+    assert.deepEqual(await kinds(), ['start', 'run', 'fault', 'run', 'fault', 'run', 'result', 'end']);
     assert.deepEqual(agent.requests.map(({ attempt }) => attempt), [0, 0, 0]); // prettier-ignore
   });
 });
@@ -97,11 +97,11 @@ describe('an answer that finds no room in the store', () => {
           : journal.append(entry);
       return { ...journal, append };
     };
-    const failure = await bench.failure('runAgent', AT);
+    const failure = await bench.failure('playTurns', AT);
     assert.deepEqual(failure, { type: 'StoreFault', message: 'the disk is full', nonRetryable: false }); // prettier-ignore
     bench.store.claim = claim;
-    assert.equal((await bench.result('runAgent', AT)).ended, 'terminated');
-    assert.deepEqual(await bench.kinds(), ['start', 'run', 'fault', 'run', 'result']);
+    assert.equal((await bench.result('playTurns', AT)).ended, 'terminated');
+    assert.deepEqual(await bench.kinds(), ['start', 'run', 'fault', 'run', 'result', 'end']);
   });
 });
 
@@ -110,17 +110,17 @@ describe('a server that is not there', () => {
     const bench = await playing(t, { runs: [{}], info: { max_attempts: 1 } });
     bench.agent.isAway = true;
     for (let i = 0; i < 3; i++) {
-      const failure = await bench.failure('runAgent', AT);
+      const failure = await bench.failure('playTurns', AT);
       assert.deepEqual([failure.type, failure.nonRetryable], ['EnvironmentUnavailable', false]);
     }
     bench.agent.isAway = false;
-    const { result, waiting } = await bench.run('runAgent', {
+    const { result, waiting } = await bench.run('playTurns', {
       input: AT,
       heartbeatDetails: { waiting: true, checkpoint: null },
     });
     assert.equal(result?.ended, 'terminated');
     assert.deepEqual(waiting, [null]);
-    assert.deepEqual(await bench.kinds(), ['start', 'fault', 'fault', 'fault', 'run', 'result']);
+    assert.deepEqual(await bench.kinds(), ['start', 'fault', 'fault', 'fault', 'run', 'result', 'end']);
     assert.equal(bench.agent.requests[0]?.attempt, 0);
   });
 
@@ -129,16 +129,16 @@ describe('a server that is not there', () => {
     bench.agent.isAway = true;
     const sizes = new Set<number>();
     for (let number = 1; number <= 4; number++) {
-      const { error } = await bench.run('runAgent', { input: AT, number });
+      const { error } = await bench.run('playTurns', { input: AT, number });
       assert.equal((error as ApplicationFailure).type, 'EnvironmentUnavailable');
       sizes.add(await bench.store.journalSize(AT));
     }
     assert.equal(bench.agent.asked.length, 4);
     assert.equal(sizes.size, 1);
     bench.agent.isAway = false;
-    const { result } = await bench.run('runAgent', { input: AT, number: 5 });
+    const { result } = await bench.run('playTurns', { input: AT, number: 5 });
     assert.equal(result?.ended, 'terminated');
-    assert.deepEqual(await bench.kinds(), ['start', 'fault', 'run', 'result']);
+    assert.deepEqual(await bench.kinds(), ['start', 'fault', 'run', 'result', 'end']);
   });
 });
 
@@ -148,12 +148,12 @@ describe('a server that takes no run', () => {
     const runs = [full, full, full, {}];
     const { agent, run, result, kinds } = await playing(t, { runs, info: { max_attempts: 1 } });
     for (let i = 0; i < 3; i++) {
-      const { error } = await run('runAgent', { input: AT });
+      const { error } = await run('playTurns', { input: AT });
       const { nonRetryable, nextRetryDelay } = error as ApplicationFailure;
       assert.deepEqual([nonRetryable, nextRetryDelay], [false, 7000]);
     }
-    assert.equal((await result('runAgent', AT)).ended, 'terminated');
-    assert.deepEqual((await kinds()).slice(-4), ['run', 'fault', 'run', 'result']);
+    assert.equal((await result('playTurns', AT)).ended, 'terminated');
+    assert.deepEqual((await kinds()).slice(-5), ['run', 'fault', 'run', 'result', 'end']);
     assert.deepEqual(agent.requests.map(({ attempt }) => attempt), [0, 0, 0, 0]); // prettier-ignore
   });
 });
@@ -164,7 +164,7 @@ describe('a run that failed', () => {
     const { run } = await playing(t, { runs, info: { max_attempts: 9 } });
     const waits = [];
     while (waits.length < runs.length) {
-      const { error } = await run('runAgent', { input: AT });
+      const { error } = await run('playTurns', { input: AT });
       waits.push((error as ApplicationFailure).nextRetryDelay);
     }
     assert.deepEqual(waits, [2000, 15_000, 15_000, 40]);
@@ -174,7 +174,7 @@ describe('a run that failed', () => {
     const runs = [unavailable(), unavailable(), unavailable()];
     const { agent, failure, kinds, journalLines } = await playing(t, { runs });
     const seen = [];
-    for (let i = 0; i < 3; i++) seen.push(await failure('runAgent', AT));
+    for (let i = 0; i < 3; i++) seen.push(await failure('playTurns', AT));
     assert.deepEqual(seen.map(({ nonRetryable }) => nonRetryable), [false, false, true]); // prettier-ignore
     assert.deepEqual(await kinds(), ['start', 'run', 'fault', 'run', 'fault', 'run', 'fault']);
     assert.deepEqual(agent.requests.map(({ attempt }) => attempt), [0, 1, 2]); // prettier-ignore
@@ -183,7 +183,7 @@ describe('a run that failed', () => {
     assert.deepEqual([last.failure_class, last.status], ['agent_run_error', 500]);
 
     // As a batch finds it that is started again.
-    const again = await failure('runAgent', AT);
+    const again = await failure('playTurns', AT);
     assert.deepEqual(again, { type: 'EnvironmentUnavailable', message: unavailable().message, nonRetryable: true }); // prettier-ignore
     assert.equal(agent.requests.length, 3);
   });
@@ -191,11 +191,11 @@ describe('a run that failed', () => {
   test('counts among the attempts where it was sent and its worker died', async (t) => {
     const bench = await playing(t, { runs: [], info: { max_attempts: 2 } });
     for (const attempt of [0, 1]) {
-      const journal = await bench.store.claim(AT, { activity: 'runAgent', attempt: attempt + 1 });
+      const journal = await bench.store.claim(AT, { activity: 'playTurns', attempt: attempt + 1 });
       await journal.append({ kind: 'run', attempt, agent: 'simple_agent', url: 'http://agent' });
       journal.release();
     }
-    const { type, message, nonRetryable } = await bench.failure('runAgent', AT);
+    const { type, message, nonRetryable } = await bench.failure('playTurns', AT);
     assert.deepEqual([type, nonRetryable], ['EnvironmentUnavailable', true]);
     assert.equal(message, 'a run of simple_agent was sent and never answered, and it was the last of 2'); // prettier-ignore
     assert.equal(bench.agent.requests.length, 0);
@@ -205,7 +205,7 @@ describe('a run that failed', () => {
     const text = '{"_ng_failure_class":"judge"}';
     const runs = [{ text, reward: null, failure_class: 'judge' }, {}];
     const { failure, result, journalLines } = await playing(t, { runs });
-    assert.deepEqual(await failure('runAgent', AT), {
+    assert.deepEqual(await failure('playTurns', AT), {
       type: 'AgentFailed',
       message: 'simple_agent answered attempt 0 with _ng_failure_class "judge"',
       nonRetryable: true,
@@ -213,20 +213,20 @@ describe('a run that failed', () => {
     const last = (await journalLines()).at(-1);
     assert.ok(last?.kind === 'result');
     assert.equal(last.text, text);
-    assert.equal((await result('runAgent', AT)).ended, 'terminated');
+    assert.equal((await result('playTurns', AT)).ended, 'terminated');
   });
 
   test('for good is not played again', async (t) => {
     const runs = [{ reward: null, failure_class: 'judge', terminal: true }];
     const { failure, agent } = await playing(t, { runs });
-    const first = await failure('runAgent', AT);
-    assert.deepEqual(await failure('runAgent', AT), first);
+    const first = await failure('playTurns', AT);
+    assert.deepEqual(await failure('playTurns', AT), first);
     assert.equal(agent.requests.length, 1);
   });
 
   test('of which nothing is to be kept is AgentFailed, whatever its reward', async (t) => {
     const { failure } = await playing(t, { runs: [{ persist: false }] });
-    const { type, message } = await failure('runAgent', AT);
+    const { type, message } = await failure('playTurns', AT);
     assert.deepEqual([type, message], ['AgentFailed', 'simple_agent answered attempt 0 with _ng_no_persist']); // prettier-ignore
   });
 });
@@ -285,11 +285,11 @@ describe('a batch of samples that an agent plays', () => {
     const samples = [sampleOf({ attempt_index: 1 })];
     const { run, result, journalLines, checkPlayed, given } = await plan(t, samples);
     await run('planBatch', given);
-    const rollout = await result('startRollout', { batch_id: 'batch', row: 0, repeat: 0 });
+    const rollout = await result('openRollout', { batch_id: 'batch', row: 0, repeat: 0 });
     assert.deepEqual(rollout.agent, { name: 'simple_agent', task_index: 3, rollout_index: 1, attempt: 1 }); // prettier-ignore
     assert.deepEqual(
-      [rollout.in_process, rollout.progress.phase, rollout.queues.environment],
-      [false, 'run', 'queue-of-task'],
+      [rollout.plays, rollout.progress.phase, rollout.queues.playTurns],
+      ['in_slices', 'run', 'queue-of-task'],
     );
     const start = (await journalLines()).find((line) => line.kind === 'start');
     assert.deepEqual([start?.plays, start?.prompt, start?.settings.model], ['agent', [], '']);
@@ -298,7 +298,7 @@ describe('a batch of samples that an agent plays', () => {
 
   test('finishes them with the attempt that was the last', async (t) => {
     const bench = await playing(t, { runs: [{}], info: { attempt_index: 1 } });
-    await bench.result('runAgent', AT);
+    await bench.result('playTurns', AT);
     const { result } = await bench.result('finishRollout', { rollout: { batch_id: 'batch', row: 0, repeat: 0 }, stop_reason: null, failure: null }); // prettier-ignore
     assert.deepEqual([result.stop_reason, result.total_reward, result.attempt], ['terminated', 0.5, 1]); // prettier-ignore
   });

@@ -83,7 +83,7 @@ const finish = (bench: Bench, stop_reason: 'failed' | null = 'failed') =>
 describe('a rollout that starts in an environment with sessions', () => {
   test('has what the session begins with behind its prompt, and its state', async (t) => {
     const bench = await planned(t);
-    await bench.result('startRollout', REF);
+    await bench.result('openRollout', REF);
     const { start, extra_env_info, session } = await read(bench);
     assert.deepEqual(start?.prompt.map(({ content }) => content), ['go', 'now']); // prettier-ignore
     assert.deepEqual(extra_env_info, { level: 1, [SESSION_KEY]: 1 });
@@ -96,26 +96,26 @@ describe('a rollout that starts in an environment with sessions', () => {
     const { service } = bench;
     const renderChat = service.renderChat.bind(service);
     bench.service.renderChat = () => Promise.reject(new Fault({ type: 'GenerationUnavailable', message: 'away' })); // prettier-ignore
-    assert.equal((await bench.failure('startRollout', REF)).type, 'GenerationUnavailable');
+    assert.equal((await bench.failure('openRollout', REF)).type, 'GenerationUnavailable');
     bench.service.renderChat = renderChat;
-    await bench.result('startRollout', REF);
-    await bench.result('startRollout', REF);
+    await bench.result('openRollout', REF);
+    await bench.result('openRollout', REF);
     assert.equal(bench.sessions.begun.length, 1);
     assert.deepEqual(await kindsOf(bench), ['begin', 'fault', 'start']);
   });
 
   test('is retried while its server is away', async (t) => {
     const bench = await planned(t, { begin: [away] });
-    const { type, nonRetryable } = await bench.failure('startRollout', REF);
+    const { type, nonRetryable } = await bench.failure('openRollout', REF);
     assert.deepEqual([type, nonRetryable], ['EnvironmentUnavailable', false]);
-    await bench.result('startRollout', REF);
+    await bench.result('openRollout', REF);
     assert.deepEqual((await read(bench)).faults, { EnvironmentUnavailable: 1 });
   });
 
   test('cannot have a prompt of token ids continued by a text', async (t) => {
     const message_log = [{ role: 'user', content: 'go', token_ids: [1] }];
     const bench = await planned(t, { sample: sampleOf('', { message_log }) });
-    const { type, message } = await bench.failure('startRollout', REF);
+    const { type, message } = await bench.failure('openRollout', REF);
     assert.equal(type, 'EnvironmentRejected');
     assert.match(message, /expected a sample without token_ids/);
     await finish(bench);
@@ -126,7 +126,7 @@ describe('a rollout that starts in an environment with sessions', () => {
 describe('a step in a session', () => {
   const started = async (t: TestContext, given: Given): Promise<Awaited<ReturnType<typeof planned>>> => {
     const bench = await planned(t, { says: [says('hi')], ...given });
-    await bench.result('startRollout', REF);
+    await bench.result('openRollout', REF);
     await bench.result('generateTurn', AT);
     return bench;
   }; // prettier-ignore
@@ -191,7 +191,7 @@ describe('a rollout whose session was lost', () => {
   const losing = async (t: TestContext, given: Given = {}) => {
     const bench = await planned(t, { says: ['a', 'b', 'c'].map((text) => says(text)), script: [lost, lost, lost], ...given }); // prettier-ignore
     return { bench, play: async () => {
-      const plan = await bench.result('startRollout', REF);
+      const plan = await bench.result('openRollout', REF);
       await bench.result('generateTurn', AT);
       return { plan, failure: await bench.failure('stepEnvironment', AT) };
     } };
@@ -204,7 +204,7 @@ describe('a rollout whose session was lost', () => {
     const again = await bench.failure('stepEnvironment', AT);
     assert.equal(again.type, 'EnvironmentStateLost', 'a retried step finds the loss');
     assert.equal(bench.environment.steps.length, 1);
-    const { progress } = await bench.result('startRollout', REF);
+    const { progress } = await bench.result('openRollout', REF);
     assert.deepEqual([progress.turn, progress.phase, progress.ended], [0, 'generate', null]);
     assert.deepEqual(bench.sessions.ended, [1]);
     assert.deepEqual(bench.sessions.begun.map(({ key }) => key), ['batch/0-0/begin-0', 'batch/0-0/begin-1']); // prettier-ignore
@@ -217,20 +217,20 @@ describe('a rollout whose session was lost', () => {
   test('fails at the third loss; started again as a batch, it has as many lives again', async (t) => {
     const { bench, play } = await losing(t);
     for (let life = 0; life < 3; life++) await play();
-    const failure = await bench.failure('startRollout', REF);
+    const failure = await bench.failure('openRollout', REF);
     assert.equal(failure.type, 'EnvironmentStateLost');
     assert.match(failure.message, /its session was lost 3 times, the last time: restarted/);
     assert.equal(failure.nonRetryable, true);
     await finish(bench);
     assert.deepEqual(bench.sessions.ended, [1, 2, 3]);
-    await bench.result('startRollout', REF);
+    await bench.result('openRollout', REF);
     assert.equal((await read(bench)).session.lives, 4);
   });
 
   test('is held up by no session that cannot be ended', async (t) => {
     const { bench, play } = await losing(t, { end: [away] });
     await play();
-    await bench.result('startRollout', REF);
+    await bench.result('openRollout', REF);
     assert.equal((await read(bench)).session.lives, 2);
   });
 });
@@ -238,7 +238,7 @@ describe('a rollout whose session was lost', () => {
 describe('the end of a rollout in a session', () => {
   test('ends the session once, whatever ended the rollout', async (t) => {
     const bench = await planned(t);
-    await bench.result('startRollout', REF);
+    await bench.result('openRollout', REF);
     await finish(bench);
     await finish(bench);
     assert.deepEqual(bench.sessions.ended, [1]);
@@ -248,7 +248,7 @@ describe('the end of a rollout in a session', () => {
   test('is what it was where the session could not be ended: that is said as a fault', async (t) => {
     const script = [{ terminated: true, reward: 1 }];
     const bench = await planned(t, { script, says: [says('a')], end: [new Error('gone')] });
-    await bench.result('startRollout', REF);
+    await bench.result('openRollout', REF);
     await bench.result('generateTurn', AT);
     await bench.result('stepEnvironment', AT);
     const { result } = await finish(bench, null);
@@ -258,7 +258,7 @@ describe('the end of a rollout in a session', () => {
 
   test('never makes a step that was sent look as if it was not, wherever it is cut', async (t) => {
     const bench = await planned(t, { says: [says('a')], end: [away] });
-    await bench.result('startRollout', REF);
+    await bench.result('openRollout', REF);
     await bench.result('generateTurn', AT);
     const journal = await bench.store.claim(REF, { activity: 'stepEnvironment' });
     await journal.append({ kind: 'step', turn: 0, answer: null });
@@ -276,9 +276,9 @@ describe('the end of a rollout in a session', () => {
 
   test('of one that is started again begins another session', async (t) => {
     const bench = await planned(t);
-    await bench.result('startRollout', REF);
+    await bench.result('openRollout', REF);
     await finish(bench);
-    await bench.result('startRollout', REF);
+    await bench.result('openRollout', REF);
     const { session, end } = await read(bench);
     assert.deepEqual([session.lives, session.losses, end], [2, 0, null]);
     assert.deepEqual(bench.sessions.begun.length, 2);

@@ -36,6 +36,8 @@ export interface Parts {
   model?: string | null;
   images?: boolean;
   is_asked?: boolean;
+  /** Does `openRollout` play on? */
+  plays_on?: boolean;
   special_tokens?: string[];
   deployment?: Partial<Deployment>;
   countOpenRollouts?: Dependencies['countOpenRollouts'];
@@ -50,7 +52,7 @@ export interface AttemptOptions {
   heartbeatDetails?: unknown;
   /** Since the activity was first scheduled, by the server's clock, which is not this machine's. */
   waited_ms?: number;
-  /** The second argument of `startRollout`. */
+  /** The second argument of `openRollout`. */
   limits?: LimitsChange;
   /** Called with the means to cancel the attempt, once it runs. */
   cancelling?: (cancel: () => void) => void;
@@ -79,7 +81,7 @@ export interface Bench extends TemporaryStore {
   result: <N extends Name>(name: N, input: Parameters<Activities[N]>[0]) => Promise<Result<N>>;
   /** For attempts that must fail: what was thrown. */
   failure: <N extends Name>(name: N, input: Parameters<Activities[N]>[0]) => Promise<FailureSeen>;
-  /** Writes batch and journal as `startRollout` leaves them. */
+  /** Writes batch and journal as `openRollout` leaves them. */
   started: (
     given?: Partial<Omit<LineOf<'start'>, 'settings'>> & { settings?: Partial<RolloutSettings> },
   ) => Promise<void>;
@@ -131,6 +133,7 @@ export async function activityBench(
       environments[task] && {
         environment: environments[task],
         task_queue: `queue-of-${task}`,
+        plays_on: parts.plays_on ?? false,
         is_asked: parts.is_asked ?? true,
       },
     answers: createAllowance(0),
@@ -192,7 +195,7 @@ export async function activityBench(
         request: requestOf(),
         samples: [sampleOf('go')],
       });
-      const journal = await files.store.claim(REF, { activity: 'startRollout', reopen: true });
+      const journal = await files.store.claim(REF, { activity: 'openRollout', reopen: true });
       await journal.append(
         entryOf(author('').start({ ...start, settings: { ...SETTINGS, ...settings } })),
       );

@@ -27,7 +27,7 @@ async function fillJournal(succeeded: () => void): Promise<void> {
 
 async function fillWithAnswer(succeeded: () => void): Promise<void> {
   const lines = author('ignored');
-  const journal = await store.claim(REF, { activity: 'runAgent' });
+  const journal = await store.claim(REF, { activity: 'playTurns' });
   await journal.append(entryOf(lines.run()));
   try {
     await journal.append(entryOf(lines.result({ text: 'x'.repeat(1_000_000) })));

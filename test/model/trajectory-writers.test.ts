@@ -60,7 +60,7 @@ describe('claims', () => {
 });
 
 describe('attempts', () => {
-  const first = a.claim({ activity: 'startRollout', reopen: true });
+  const first = a.claim({ activity: 'openRollout', reopen: true });
   const counted = (...lines: JournalLine[]) => foldOf([first, a.start(), ...lines]).attempts;
 
   test('a rollout that nothing disturbs has one, however many activities it takes', () => {
@@ -74,13 +74,13 @@ describe('attempts', () => {
   });
 
   test('each continuation of the batch is one more, whether an end was written or not', () => {
-    const again = b.claim({ activity: 'startRollout', reopen: true });
+    const again = b.claim({ activity: 'openRollout', reopen: true });
     assert.equal(counted(...wholeTurn(a), again), 2);
     assert.equal(counted(a.end({ stop_reason: 'cancelled' }), again), 2);
   });
 
   test('a claim that only finds an end is none: a continued batch keeps its valid rows as they are', () => {
-    const again = b.claim({ activity: 'startRollout', reopen: true, attempt: 2 });
+    const again = b.claim({ activity: 'openRollout', reopen: true, attempt: 2 });
     assert.equal(counted(a.end(), again, a.claim({ attempt: 2 })), 1);
     assert.equal(counted(a.end({ stop_reason: 'failed' }), b.claim({ attempt: 2 })), 1);
   });

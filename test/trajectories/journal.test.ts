@@ -22,13 +22,13 @@ async function playTurn(journal: Journal): Promise<void> {
 describe('a claim', () => {
   test('of a rollout that never started creates its journal', async (t) => {
     const { store, journalLines } = await temporaryStore(t);
-    const journal = await store.claim(REF, { activity: 'startRollout', reopen: true });
+    const journal = await store.claim(REF, { activity: 'openRollout', reopen: true });
     assert.equal(journal.trajectory.start, null);
     await journal.commit();
     const [line, ...more] = await journalLines();
     assert.deepEqual(more, []);
     assert.ok(line?.kind === 'claim');
-    assert.deepEqual([line.writer, line.activity, line.reopen], [journal.writer, 'startRollout', true]); // prettier-ignore
+    assert.deepEqual([line.writer, line.activity, line.reopen], [journal.writer, 'openRollout', true]); // prettier-ignore
     assert.ok(Math.abs(line.at - Date.now() / 1000) < 60);
   });
 

@@ -43,7 +43,7 @@ describe('a rollout_timeout that is known while a rollout starts', () => {
     history.task();
     history.patch(PATCH);
     const startedEventId = history.add('TIMER_STARTED', TEN_SECONDS);
-    const scheduledEventId = history.scheduleActivity('startRollout');
+    const scheduledEventId = history.scheduleActivity('openRollout');
     history.add('TIMER_FIRED', { timerId: '1', startedEventId });
     history.task();
     history.add('ACTIVITY_TASK_CANCEL_REQUESTED', { scheduledEventId });
@@ -53,7 +53,7 @@ describe('a rollout_timeout that is known while a rollout starts', () => {
   test('by a signal has its timer from then on, and the plan no other', async () => {
     const history = writeHistory(ROLLOUT, {});
     history.task();
-    const scheduledEventId = history.scheduleActivity('startRollout');
+    const scheduledEventId = history.scheduleActivity('openRollout');
     history.signal('limits', { rollout_timeout: '10s' });
     history.task();
     history.patch(PATCH);
@@ -67,7 +67,7 @@ describe('a rollout_timeout that is known while a rollout starts', () => {
   test('by an update has its timer from then on, and the answer waits for the plan', async () => {
     const history = writeHistory(ROLLOUT, {});
     history.task();
-    const scheduledEventId = history.scheduleActivity('startRollout');
+    const scheduledEventId = history.scheduleActivity('openRollout');
     history.task();
     history.update('set_limits', { rollout_timeout: '10s' });
     history.patch(PATCH);
@@ -83,7 +83,7 @@ describe('a rollout_timeout that is known while a rollout starts', () => {
   test('waits for the plan in a history in which it did', async () => {
     const history = writeHistory({ ...ROLLOUT, memo: { limits: { rollout_timeout: '10s' } } }, {});
     history.task();
-    const scheduledEventId = history.scheduleActivity('startRollout');
+    const scheduledEventId = history.scheduleActivity('openRollout');
     history.signal('limits', { rollout_timeout: '1h' });
     history.task();
     history.completeActivity(scheduledEventId, PLAN);
@@ -103,14 +103,14 @@ describe('a start that a limit ended', () => {
     test(`as ${fault} is tried again, where the limit was raised meanwhile`, async () => {
       const history = writeHistory(ROLLOUT, {});
       history.task();
-      const scheduledEventId = history.scheduleActivity('startRollout');
+      const scheduledEventId = history.scheduleActivity('openRollout');
       history.signal('limits', limits);
       history.task();
       history.patch(PATCH);
       history.add('TIMER_STARTED', { timerId: '1', ...AN_HOUR });
       history.failActivity(scheduledEventId, fault);
       history.task();
-      history.activity('startRollout', PLAN);
+      history.activity('openRollout', PLAN);
       history.task();
       history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
       await ends(history, { stop_reason: 'max_turns' });
@@ -122,7 +122,7 @@ describe('a start that a limit ended', () => {
     history.task();
     history.patch(PATCH);
     history.add('TIMER_STARTED', { timerId: '1', ...AN_HOUR });
-    history.failActivity(history.scheduleActivity('startRollout'), 'TimedOut');
+    history.failActivity(history.scheduleActivity('openRollout'), 'TimedOut');
     history.task();
     await ends(history, { stop_reason: 'timeout' });
   });

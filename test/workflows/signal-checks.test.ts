@@ -97,7 +97,7 @@ describe('a signal of no known shape is ignored', () => {
     history.signal('waiting');
     history.signal('waiting', 'engine');
     history.task();
-    history.activity('startRollout', {
+    history.activity('openRollout', {
       batch_id: 'b',
       row: 0,
       repeat: 0,

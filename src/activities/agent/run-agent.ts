@@ -1,43 +1,32 @@
 import type { AgentRuns } from '../../model/agent/runs.js';
 import { AgentSample } from '../../model/agent/sample.js';
-import { Fault, faultWith } from '../../model/faults.js';
+import type { RolloutRef } from '../../model/batch-request.js';
+import { Fault, faultWith, judged } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import type { LineOf } from '../../model/journal.js';
-import { nextStep } from '../../model/turn/stop-rules.js';
-import type { Trajectory } from '../../model/trajectory.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import type { AgentServers } from '../../environments/environment.js';
-import type { Activities } from '../contract.js';
+import type { Attempt } from '../attempt.js';
 import type { Dependencies } from '../dependencies.js';
-import type { Hold } from '../turn/hold.js';
-import { recordFault } from '../turn/hold.js';
-import { playFromJournal } from '../turn/play-from-journal.js';
+import type { Hold } from '../hold.js';
+import { recordFault } from '../hold.js';
 
 /** Behind the first run of a batch that failed, and behind later ones: a row has few attempts to spend. */
 const FIRST_WAIT_MS = 2000;
 const LATER_WAIT_MS = 15_000;
 
 /**
- * Has an agent play the rollout, unless the journal holds its result already. A run that was sent and not answered may
- * have happened: it is one of the row's attempts, and is sent again only while the row has others left.
+ * A row whose agent's server is absent is retried for hours, and a retry's claim makes its journal grow: that the server
+ * is still absent is found out before it.
  */
-export function createRunAgent(dependencies: Dependencies): Activities['runAgent'] {
-  return playFromJournal(dependencies, {
-    activity: 'runAgent',
-    look: (trajectory, signal) => stillAbsent(trajectory, { dependencies, signal }),
-    play: async (hold) => {
-      if (nextStep(hold.journal.trajectory) === 'run') await runAgent(hold, dependencies);
-    },
-  });
-}
-
-/** Rows wait for an absent server for hours: that it is still absent is said to the workflow alone. */
-async function stillAbsent(
-  { agent, end, extra_env_info, start }: Trajectory,
-  { dependencies, signal }: { dependencies: Dependencies; signal: AbortSignal },
+export async function checkAgentIsThere(
+  ref: RolloutRef,
+  { number, store, environment, signal }: Dependencies & Pick<Attempt, 'number' | 'signal'>,
 ): Promise<void> {
+  if (number === 1) return;
+  const { agent, end, extra_env_info, start } = await store.readTrajectory(ref);
   if (agent.absent === null || agent.result !== null || end !== null) return;
-  const servers = dependencies.environment(start?.task_name ?? '')?.environment.agent;
+  const servers = environment(start?.task_name ?? '')?.environment.agent;
   try {
     await servers?.health(AgentSample.parse(extra_env_info).agent, signal);
   } catch (error) {
@@ -45,7 +34,11 @@ async function stillAbsent(
   }
 }
 
-async function runAgent(hold: Hold, { environment }: Dependencies): Promise<void> {
+/**
+ * Has an agent play the rollout. A run that was sent and not answered may have happened: it is one of the row's
+ * attempts, and is sent again only while the row has others left.
+ */
+export async function runAgent(hold: Hold, { environment }: Dependencies): Promise<void> {
   const { trajectory } = hold.journal;
   const { agent: runs, extra_env_info, start } = trajectory;
   const sample = AgentSample.parse(extra_env_info);
@@ -123,23 +116,22 @@ async function takeBack(error: unknown, { journal }: Pick<Hold, 'journal'>): Pro
 const counts = (error: unknown): error is Fault =>
   error instanceof Fault && error.failureClass !== null && !error.uncounted;
 
-/** The last attempt's fault is final; before another, whatever failed has some time to come back. */
+/** Before the row's next attempt, what failed has some time to come back. */
 function ofAttempt(fault: Fault, { hold, sample, attempt }: Asked): Fault {
-  if (attempt + 1 >= sample.max_attempts) return faultWith(fault, { retryable: false });
   const wait = hold.journal.trajectory.agent.attempts > 1 ? LATER_WAIT_MS : FIRST_WAIT_MS;
-  return faultWith(fault, { retryAfterMs: fault.retryAfterMs ?? wait });
+  const waits = faultWith(fault, { retryAfterMs: fault.retryAfterMs ?? wait });
+  return judged(waits, { attempts_left: sample.max_attempts - attempt - 1 });
 }
 
 function outOfAttempts({ fault, failure }: AgentRuns, sample: AgentSample): Fault {
   if (failure !== null) return agentFailed(failure, sample);
   const { agent, max_attempts } = sample;
-  return new Fault({
-    type: fault?.type === 'EnvironmentRejected' ? 'EnvironmentRejected' : 'EnvironmentUnavailable',
-    message:
-      fault?.message ??
-      `a run of ${agent} was sent and never answered, and it was the last of ${max_attempts}`,
-    retryable: false,
-  });
+  const type =
+    fault?.type === 'EnvironmentRejected' ? 'EnvironmentRejected' : 'EnvironmentUnavailable';
+  const message =
+    fault?.message ??
+    `a run of ${agent} was sent and never answered, and it was the last of ${max_attempts}`;
+  return judged(new Fault({ type, message }), { attempts_left: 0 });
 }
 
 function agentFailed(

@@ -14,17 +14,17 @@ import type { RequestFacts } from './chunk-recorder.js';
 import { dropTokens } from './chunk-recorder.js';
 import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
-import type { Hold } from '../turn/hold.js';
-import { notStarted, poolOf, recordFault } from '../turn/hold.js';
+import type { Hold } from '../hold.js';
+import { notStarted, poolOf, recordFault } from '../hold.js';
 import { orAborted } from '../../platform/abort.js';
-import { playFromJournal } from '../turn/play-from-journal.js';
+import { playOpened } from '../play-from-journal.js';
 import type { ResumeContext, Resumed, Seam } from './resume-generation.js';
 import { resumeGeneration } from './resume-generation.js';
 import { createSample, STARTS_OVER, wantsVersion } from './sample-recorded.js';
 
 /** Generates the turn in progress, unless the journal holds its generation already. */
 export function createGenerateTurn(dependencies: Dependencies): Activities['generateTurn'] {
-  return playFromJournal(dependencies, {
+  return playOpened(dependencies, {
     activity: 'generateTurn',
     play: async (hold) => {
       if (nextStep(hold.journal.trajectory) === 'generate') await generate(hold, dependencies);
@@ -39,15 +39,15 @@ export function createGenerateTurn(dependencies: Dependencies): Activities['gene
  */
 export async function generate(hold: Hold, dependencies: Dependencies): Promise<void> {
   const { journal, ref, signal } = hold;
-  const { start } = journal.trajectory;
-  if (start === null) throw notStarted(ref);
+  const { settings_in_force: settings } = journal.trajectory;
+  if (settings === null) throw notStarted(ref);
   await checkPrompt(hold);
-  const pool = poolOf(start.settings, dependencies);
+  const pool = poolOf(settings, dependencies);
   // Without room there is nothing to wait in line for.
   const is_generation = roomFor(journal.trajectory) > 0;
   const { special_tokens } = pool;
   await pool.request({ session_id: rolloutId(ref), signal, is_generation }, (service, lease) =>
-    generateOn(service, { hold, settings: start.settings, special_tokens, lease }),
+    generateOn(service, { hold, settings, special_tokens, lease }),
   );
 }
 

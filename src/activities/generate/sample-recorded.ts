@@ -9,7 +9,7 @@ import type { RolloutSettings } from '../../model/journal.js';
 import { spansTooManyVersions } from '../../model/turn/seam.js';
 import type { RequestFacts } from './chunk-recorder.js';
 import { dropTokens, recordChunks } from './chunk-recorder.js';
-import type { Hold } from '../turn/hold.js';
+import type { Hold } from '../hold.js';
 import { watchVersion } from './version-watch.js';
 
 /** One request to the engine, its tokens in the journal as they come, each with the version of its weights. */

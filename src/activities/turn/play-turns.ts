@@ -1,25 +1,30 @@
 import { nextStep } from '../../model/turn/stop-rules.js';
+import { runAgent } from '../agent/run-agent.js';
 import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import { generate } from '../generate/generate-turn.js';
-import { playFromJournal } from './play-from-journal.js';
+import type { Hold } from '../hold.js';
+import { playOpened } from '../play-from-journal.js';
 import { step } from './step-environment.js';
 
-/**
- * Turns of an environment that is in process: many fast ones in one activity, a slow one alone. Stops at the end of
- * the rollout, or at the first end of a turn after the turn slice.
- */
+/** Many fast turns in one activity, a slow one alone. */
 export function createPlayTurns(dependencies: Dependencies): Activities['playTurns'] {
-  const { turn_slice_ms } = dependencies.deployment;
-  return playFromJournal(dependencies, {
+  return playOpened(dependencies, {
     activity: 'playTurns',
-    play: async (hold) => {
-      const { trajectory } = hold.journal;
-      const sliceEnd = performance.now() + turn_slice_ms;
-      do {
-        if (nextStep(trajectory) === 'generate') await generate(hold, dependencies);
-        if (nextStep(trajectory) === 'step') await step(hold, dependencies);
-      } while (nextStep(trajectory) === 'generate' && performance.now() < sliceEnd);
-    },
+    play: (hold) => playSlice(hold, dependencies),
   });
+}
+
+const PLAY = { generate, step, run: runAgent };
+
+/** Until the rollout's end, or the first end of a turn after the turn slice. An agent's run is the whole rollout. */
+export async function playSlice(hold: Hold, dependencies: Dependencies): Promise<void> {
+  const { trajectory } = hold.journal;
+  const sliceEnd = performance.now() + dependencies.deployment.turn_slice_ms;
+  let next = nextStep(trajectory);
+  do {
+    if (typeof next === 'object') return;
+    await PLAY[next](hold, dependencies);
+    next = nextStep(trajectory);
+  } while (next !== 'generate' || performance.now() < sliceEnd);
 }

@@ -9,10 +9,9 @@ import type { Trajectory } from '../../model/trajectory.js';
 import type { Share } from '../../platform/allowance.js';
 import { withShare } from '../../platform/allowance.js';
 import type { Answer } from './answer-of-one.js';
-import type { Attempt } from '../attempt.js';
 import type { Dependencies } from '../dependencies.js';
-import type { Hold } from './hold.js';
-import { recordFault } from './hold.js';
+import type { Hold } from '../hold.js';
+import { recordFault } from '../hold.js';
 
 /**
  * The session that an environment holds for a rollout. The journal says what is known of it: `begin` that it was opened
@@ -21,8 +20,6 @@ import { recordFault } from './hold.js';
 
 /** For a session's end, whatever its service does: an ending is not held up by it. */
 const END_TIMEOUT_MS = 5000;
-
-type AtSession = Omit<Hold, 'sayWaiting'> & Pick<Attempt, 'warn'>;
 
 /** Is there no start to go on from: none at all, or one whose session is gone? */
 export const needsStart = ({ start, session, end }: Trajectory): boolean =>
@@ -33,7 +30,7 @@ export const needsStart = ({ start, session, end }: Trajectory): boolean =>
  * that has lost its session too often.
  */
 export async function openLife(
-  hold: AtSession,
+  hold: Hold,
   { store, answers, environment: find }: Dependencies,
 ): Promise<Sample> {
   const { journal, ref } = hold;
@@ -62,7 +59,7 @@ const lostTooOften = ({ losses, gone }: Trajectory['session']): Fault =>
 
 /** Into the journal at once: the prompt may wait for its engine, and no later attempt opens another session. */
 async function beginSession(
-  hold: AtSession,
+  hold: Hold,
   { sample, environment, share }: { sample: Sample; environment: Environment; share: Share },
 ): Promise<void> {
   const { journal, ref, signal } = hold;
@@ -111,7 +108,7 @@ export async function stepInSession(
 
 /** Ends the session of a rollout, where it has one. A failure is said, in log and journal, and changes nothing. */
 async function endSession(
-  { journal, signal, warn, ref }: AtSession,
+  { journal, signal, warn, ref }: Hold,
   environment: Environment | undefined,
 ): Promise<void> {
   const state = stateOf(journal.trajectory);
@@ -141,7 +138,10 @@ function stateOf({ session, turns, start, extra_env_info }: Trajectory): Metadat
 }
 
 /** Before a rollout's end is written: which environment it has is said by what was begun or started. */
-export async function endSessionOf(hold: AtSession, { environment }: Dependencies): Promise<void> {
+export async function endSessionOf(
+  hold: Hold,
+  { environment }: Pick<Dependencies, 'environment'>,
+): Promise<void> {
   const { session, start } = hold.journal.trajectory;
   const task = session.begun?.task_name ?? start?.task_name ?? '';
   await endSession(hold, environment(task)?.environment);

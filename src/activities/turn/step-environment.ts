@@ -10,14 +10,14 @@ import { boundedAnswer } from './answer-bounds.js';
 import { answerOfOne, type Answer } from './answer-of-one.js';
 import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
-import type { Hold } from './hold.js';
-import { notStarted, poolOf, recordFault } from './hold.js';
-import { playFromJournal } from './play-from-journal.js';
+import type { Hold } from '../hold.js';
+import { notStarted, poolOf, recordFault } from '../hold.js';
+import { playOpened } from '../play-from-journal.js';
 import { stepInSession } from './session.js';
 
 /** Answers the generated turn, unless the journal holds the answer already. */
 export function createStepEnvironment(dependencies: Dependencies): Activities['stepEnvironment'] {
-  return playFromJournal(dependencies, {
+  return playOpened(dependencies, {
     activity: 'stepEnvironment',
     play: async (hold) => {
       if (nextStep(hold.journal.trajectory) === 'step') await step(hold, dependencies);
@@ -42,13 +42,13 @@ async function answerTurn(
   { share, ...dependencies }: Dependencies & { share: Share },
 ): Promise<void> {
   const { trajectory } = hold.journal;
-  const { start, open } = trajectory;
-  if (start === null || open.line === null) throw notStarted(hold.ref);
+  const { settings_in_force: settings, open } = trajectory;
+  if (settings === null || open.line === null) throw notStarted(hold.ref);
   const began = performance.now();
   const answer = await askEnvironment(hold, { ...dependencies, share });
   const ids = await encode(answer.message.content, { hold, dependencies });
   const limited = limitObservation(ids, {
-    semantics: start.settings.semantics,
+    semantics: settings.semantics,
     max_seq_len: lengthLimit(trajectory),
     input_tokens: trajectory.context_ids.length,
     generated_tokens: open.token_ids.length,
@@ -112,8 +112,8 @@ async function encode(
   text: string,
   { hold, dependencies }: { hold: Hold; dependencies: Dependencies },
 ): Promise<number[]> {
-  const settings = hold.journal.trajectory.start?.settings;
-  if (text === '' || settings === undefined) return [];
+  const { settings_in_force: settings } = hold.journal.trajectory;
+  if (text === '' || settings === null) return [];
   const { model } = settings;
   const { signal } = hold;
   return await poolOf(settings, dependencies).request(

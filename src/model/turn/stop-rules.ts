@@ -11,14 +11,14 @@ export type NextStep = 'generate' | 'step' | 'run' | { ended: StopReason };
 
 /** What a rollout that has started does next. A turn that was generated is always answered by its environment. */
 export function nextStep(trajectory: Trajectory): NextStep {
-  const { start, turns, open, agent } = trajectory;
+  const { start, settings_in_force: settings, turns, open, agent } = trajectory;
   if (start?.plays === 'agent') return agent.result === null ? 'run' : { ended: 'terminated' };
   const last = turns.at(-1)?.observation;
   if (last?.terminated) return { ended: 'terminated' };
   if (last?.truncated) return { ended: 'truncated' };
   if (open.line !== null) return 'step';
   if (isBeyondLength(trajectory)) return { ended: 'truncated' };
-  if (start !== null && turns.length >= start.settings.max_rollout_turns)
+  if (settings !== null && turns.length >= settings.max_rollout_turns)
     return { ended: 'max_turns' };
   return 'generate';
 }
@@ -27,9 +27,14 @@ export function nextStep(trajectory: Trajectory): NextStep {
  * Has `max_seq_len` been set to no more than what was played? A log that grows to it is truncated by its last step, and
  * where nothing was played the prompt is what is too long: that is no end but a fault, or one turn without room.
  */
-function isBeyondLength({ start, limits, turns, context_ids }: Trajectory): boolean {
-  if (start === null || turns.length === 0 || limits?.max_seq_len === undefined) return false;
-  return context_ids.length >= start.settings.max_seq_len;
+function isBeyondLength({
+  settings_in_force: settings,
+  limits,
+  turns,
+  context_ids,
+}: Trajectory): boolean {
+  if (settings === null || turns.length === 0 || limits?.max_seq_len === undefined) return false;
+  return context_ids.length >= settings.max_seq_len;
 }
 
 /** The valid end that a trajectory has reached by itself; null while it goes on. */
@@ -40,9 +45,9 @@ export function naturalEnd(trajectory: Trajectory): StopReason | null {
 }
 
 /** Tokens that the next generation may have; 0 or less: it is empty, with finish `length`, and no request is made. */
-export function roomFor({ start, context_ids }: Trajectory): number {
-  if (start === null) return 0;
-  const { generation, max_seq_len } = start.settings;
+export function roomFor({ settings_in_force: settings, context_ids }: Trajectory): number {
+  if (settings === null) return 0;
+  const { generation, max_seq_len } = settings;
   return Math.min(generation.max_new_tokens, max_seq_len - context_ids.length);
 }
 
@@ -59,15 +64,25 @@ export function checkPromptLength(
 }
 
 /** The same before the first generation: `max_seq_len` may have been changed since the start. */
-export function checkPromptStillFits({ start, turns, open, context_ids }: Trajectory): void {
+export function checkPromptStillFits({
+  settings_in_force: settings,
+  turns,
+  open,
+  context_ids,
+}: Trajectory): void {
   const isBegun = turns.length > 0 || open.token_ids.length > 0 || open.finish !== null;
-  if (start === null || isBegun) return;
-  checkPromptLength(context_ids.length, start.settings);
+  if (settings === null || isBegun) return;
+  checkPromptLength(context_ids.length, settings);
 }
 
 /** `max_seq_len` of the turn in progress: one that was set below what is there cuts nothing of it. */
-export function lengthLimit({ start, limits, context_ids, open }: Trajectory): number {
-  const limit = start?.settings.max_seq_len ?? 0;
+export function lengthLimit({
+  settings_in_force: settings,
+  limits,
+  context_ids,
+  open,
+}: Trajectory): number {
+  const limit = settings?.max_seq_len ?? 0;
   if (limits?.max_seq_len === undefined) return limit;
   return Math.max(limit, context_ids.length + open.token_ids.length);
 }
@@ -108,9 +123,9 @@ export function limitObservation(
  * Upstream's flag: its async loop also raises it when the last allowed turn terminated (statement 49);
  * elsewhere only the turn limit itself does.
  */
-export function reachedMaxTurns({ start, turns, end }: Trajectory): boolean {
-  if (start === null || end === null) return false;
-  const { semantics, max_rollout_turns } = start.settings;
+export function reachedMaxTurns({ settings_in_force: settings, turns, end }: Trajectory): boolean {
+  if (settings === null || end === null) return false;
+  const { semantics, max_rollout_turns } = settings;
   if (semantics !== 'nemo-rl-async') return end.stop_reason === 'max_turns';
   return turns.length >= max_rollout_turns;
 }

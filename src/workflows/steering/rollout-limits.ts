@@ -1,5 +1,6 @@
-import { condition, patched, setHandler, workflowInfo } from '@temporalio/workflow';
+import { condition, setHandler, workflowInfo } from '@temporalio/workflow';
 import type { RolloutPlan } from '../../activities/contract.js';
+import { toMs } from '../../model/workflow-safe/durations.js';
 import type { LimitsChange, TurnLimits } from '../../model/workflow-safe/limits.js';
 import { limitsProblem, rolloutTimeoutMs, turnLimitsOf } from '../../model/workflow-safe/limits.js';
 import { failWith } from '../ending.js';
@@ -7,13 +8,13 @@ import { LIMITS_MEMO, limitsSignal, setLimitsUpdate } from './messages.js';
 
 /** Limits of a rollout that change while it runs: by its own update, or by its batch. */
 export interface RolloutLimits {
-  /** A timeout that was changed is told before there is a plan, which brings the request's. */
-  starting(limitTo: (timeout_ms: number) => void): void;
-  /** Has what ended the start been changed since it was told? Then it may be tried again, in the time that is left. */
-  mayStartAgain(fault: string, start: { told: LimitsChange; started_at: number }): boolean;
-  /** From here on updates are answered. The timeout is told now and whenever it changes. */
+  /** Calls back with a timeout that was changed before there is a plan, which brings the request's. */
+  opening(limitTo: (timeout_ms: number) => void): void;
+  /** True if the limit that failed the opening has changed since: then another attempt may succeed, in the time that is left. */
+  mayOpenAgain(fault: string, start: { given: LimitsChange; started_at: number }): boolean;
+  /** From here on updates are answered. Calls back with the timeout now and whenever it changes. */
   planned(plan: RolloutPlan, limitTo: (timeout_ms: number) => void): void;
-  /** Of the rollout, from its first run's start. */
+  /** `rollout_timeout`, from the first run's start. */
   timeoutMs(plan: RolloutPlan): number;
   /** For the next activity of a turn; null: nothing was changed. */
   ofTurns(): TurnLimits | null;
@@ -29,9 +30,10 @@ export function hearLimits(before: LimitsChange | null): RolloutLimits {
   let plan: RolloutPlan | null = null;
   let limitTo: (timeout_ms: number) => void = () => undefined;
   let closed = false;
-  let told_ms: number | null = null;
+  let timer_ms: number | null = null;
 
-  const timeoutMs = (now: RolloutPlan): number => rolloutTimeoutMs(changed) ?? now.timeout_ms;
+  const timeoutMs = (now: RolloutPlan): number =>
+    rolloutTimeoutMs(changed) ?? toMs(now.limits.rollout_timeout);
   const change = (limits: LimitsChange): void => {
     if (closed) return;
     changed = { ...changed, ...limits };
@@ -51,7 +53,7 @@ export function hearLimits(before: LimitsChange | null): RolloutLimits {
       change(limits);
       await condition(() => plan !== null || closed);
       checkOpen();
-      if (plan === null) throw refusal('the rollout was not started');
+      if (plan === null) throw refusal('the rollout was not opened');
       return { ...plan.limits, ...changed };
     },
     {
@@ -62,20 +64,19 @@ export function hearLimits(before: LimitsChange | null): RolloutLimits {
     },
   );
   return {
-    starting: (tell) => {
+    opening: (tell) => {
       limitTo = (timeout_ms) => {
-        if (!patched(WHILE_STARTING)) return;
-        told_ms = timeout_ms;
+        timer_ms = timeout_ms;
         tell(timeout_ms);
       };
       const timeout_ms = rolloutTimeoutMs(changed);
       if (timeout_ms !== null) limitTo(timeout_ms);
     },
-    mayStartAgain: (fault, start) => isWorthStarting(fault, { ...start, changed }),
+    mayOpenAgain: (fault, start) => isWorthOpening(fault, { ...start, changed }),
     planned: (now, tell) => {
       plan = now;
       limitTo = tell;
-      if (told_ms !== timeoutMs(now)) limitTo(timeoutMs(now));
+      if (timer_ms !== timeoutMs(now)) limitTo(timeoutMs(now));
     },
     timeoutMs,
     ofTurns: () => turnLimitsOf(changed),
@@ -86,17 +87,17 @@ export function hearLimits(before: LimitsChange | null): RolloutLimits {
   };
 }
 
-/** Recorded histories in which limits do not reach a rollout that starts still replay. */
-const WHILE_STARTING = 'limits-while-starting';
-
-function isWorthStarting(
+function isWorthOpening(
   fault: string,
-  { told, changed, started_at }: { told: LimitsChange; changed: LimitsChange; started_at: number },
+  {
+    given,
+    changed,
+    started_at,
+  }: { given: LimitsChange; changed: LimitsChange; started_at: number },
 ): boolean {
-  if (changed === told) return false;
+  if (changed === given) return false;
   const deadline = started_at + (rolloutTimeoutMs(changed) ?? 0);
-  const isWorth = fault === 'TimedOut' ? Date.now() < deadline : fault === 'PromptTooLong';
-  return isWorth && patched(WHILE_STARTING);
+  return fault === 'TimedOut' ? Date.now() < deadline : fault === 'PromptTooLong';
 }
 
 /** A batch that was steered before it started this rollout says so in the memo: that costs no event. */

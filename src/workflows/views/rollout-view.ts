@@ -1,10 +1,11 @@
 import { named, plainLine, quoted } from '../../platform/plain.js';
 import { setCurrentDetails, setHandler, upsertSearchAttributes } from '@temporalio/workflow';
 import type {
-  AgentPlan,
+  AgentFacts,
+  FinishedRollout,
+  RolloutFacts,
   RolloutPlan,
   RolloutProgress,
-  RolloutResult,
   TurnProgress,
 } from '../../activities/contract.js';
 import { rolloutProgressQuery, waitingSignal } from '../steering/messages.js';
@@ -22,17 +23,19 @@ import {
 import { isWaiting } from '../steering/signal-checks.js';
 import { heard, waitingLine } from './waiting.js';
 
-/** What a rollout shows while it runs: query `progress`, current details, search attributes. Costs two events. */
+/**
+ * What a rollout shows while it runs: query `progress`, current details, search attributes. These cost an event each
+ * time: a rollout that has ended when it is planned writes them once, any other twice.
+ */
 export interface RolloutView {
   planned(plan: RolloutPlan): void;
   progressed(progress: TurnProgress): void;
   finishing(): void;
-  finished(result: RolloutResult): void;
+  finished(rollout: Pick<FinishedRollout, 'result' | 'facts'>): void;
 }
 
 export function showRollout(): RolloutView {
-  let task = '';
-  let agent: AgentPlan | null = null;
+  let facts: RolloutFacts | null = null;
   let shown: RolloutProgress = {
     state: 'starting',
     turn: 0,
@@ -45,9 +48,7 @@ export function showRollout(): RolloutView {
   };
   const show = (change: Partial<RolloutProgress>): void => {
     shown = { ...shown, ...change };
-    const name = task === '' ? '' : named(task);
-    const what = agent === null ? name : `${name} · ${describeAgent(agent)}`;
-    setCurrentDetails(detailsOf(what, shown));
+    setCurrentDetails(detailsOf(facts, shown));
   };
   setHandler(rolloutProgressQuery, () => shown);
   setHandler(waitingSignal, (waiting) => {
@@ -55,15 +56,8 @@ export function showRollout(): RolloutView {
   });
   return {
     planned: (plan) => {
-      task = plan.task_name;
-      agent = plan.agent ?? null;
-      upsertSearchAttributes([
-        { key: RolloutTask, value: task },
-        ...(plan.policy_version === null
-          ? []
-          : [{ key: RolloutPolicyVersion, value: plainLine(plan.policy_version) }]),
-        ...(plan.agent === undefined ? [] : agentAttributes(plan.agent)),
-      ]);
+      facts = plan;
+      if (plan.progress.ended === null) upsertSearchAttributes(attributesOf(plan));
       show({ state: 'playing', ...plan.progress });
     },
     progressed: (progress) => {
@@ -72,27 +66,36 @@ export function showRollout(): RolloutView {
     finishing: () => {
       show({ state: 'finishing', waiting: null });
     },
-    finished: ({ stop_reason, total_reward, turn_count, total_tokens, attempt }) => {
-      if (agent !== null) agent = { ...agent, attempt: attempt ?? agent.attempt };
+    finished: ({ result, facts: known }) => {
+      facts = known;
+      const { stop_reason, total_reward, turn_count, total_tokens } = result;
       upsertSearchAttributes([
+        ...(facts === null ? [] : attributesOf(facts)),
         { key: RolloutOutcome, value: stop_reason },
         { key: RolloutReward, value: total_reward },
         { key: RolloutTurns, value: turn_count },
-        ...(attempt === undefined ? [] : [{ key: RolloutAttempt, value: attempt }]),
       ]);
       show({ state: 'done', ended: stop_reason, turn: turn_count, total_reward, total_tokens });
     },
   };
 }
 
+const attributesOf = ({ task_name, policy_version, agent }: RolloutFacts) => [
+  { key: RolloutTask, value: task_name },
+  ...(policy_version === null
+    ? []
+    : [{ key: RolloutPolicyVersion, value: plainLine(policy_version) }]),
+  ...(agent === undefined ? [] : agentAttributes(agent)),
+];
+
 /** As NeMo Gym names a row: task and rollout. */
-const keyOf = ({ task_index, rollout_index }: AgentPlan): string =>
+const keyOf = ({ task_index, rollout_index }: AgentFacts): string =>
   `${task_index}-${rollout_index}`;
 
-const describeAgent = (plan: AgentPlan): string =>
+const describeAgent = (plan: AgentFacts): string =>
   `${named(plan.name)} · ${keyOf(plan)}${plan.attempt > 0 ? ` · attempt ${plan.attempt}` : ''}`;
 
-const agentAttributes = (plan: AgentPlan) => [
+const agentAttributes = (plan: AgentFacts) => [
   { key: RolloutAgent, value: plan.name },
   { key: RolloutTaskIndex, value: plan.task_index },
   { key: RolloutAttempt, value: plan.attempt },
@@ -105,11 +108,17 @@ const PHASES: Record<TurnProgress['phase'], (turn: number) => string> = {
   run: () => 'the agent plays',
 };
 
-function detailsOf(what: string, progress: RolloutProgress): string {
+function describe(facts: RolloutFacts | null): string {
+  if (facts === null) return '';
+  const agent = facts.agent === undefined ? '' : ` · ${describeAgent(facts.agent)}`;
+  return ` · ${named(facts.task_name)}${agent}`;
+}
+
+function detailsOf(facts: RolloutFacts | null, progress: RolloutProgress): string {
   const { state, ended, turn, phase, total_reward, total_tokens, preview, waiting } = progress;
   const now = state === 'playing' ? PHASES[phase](turn) : (ended ?? state);
   const lines = [
-    `**${now}**${what === '' ? '' : ` · ${what}`}`,
+    `**${now}**${describe(facts)}`,
     '',
     '| turns | reward | tokens |',
     '|---|---|---|',

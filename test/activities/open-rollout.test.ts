@@ -5,7 +5,7 @@ import type { Bench, Parts } from '../fakes/activity-bench.js';
 import { activityBench } from '../fakes/activity-bench.js';
 import { author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
 import { scriptedEnvironment } from '../fakes/scripted-environment.js';
-import { idsOf, scriptedService } from '../fakes/scripted-service.js';
+import { deltaOf, idsOf, says, scriptedService } from '../fakes/scripted-service.js';
 import { BATCH, REF, requestOf, sampleOf } from '../fakes/temporary-store.js';
 
 async function planned(
@@ -29,15 +29,19 @@ describe('a rollout that starts', () => {
   test('has its prompt rendered into the journal, and its plan says all that the workflow must know', async (t) => {
     const request = { rollout_timeout: '90s', policy_version: 'v1', max_rollout_turns: 7 };
     const bench = await planned(t, { request });
-    const plan = await bench.result('startRollout', REF);
+    const plan = await bench.result('openRollout', REF);
     assert.deepEqual(plan, {
       ...REF,
       task_name: 'task',
-      in_process: true,
-      timeout_ms: 90_000,
-      heartbeat_timeout_ms: 100,
-      queues: { generation: 'rollouts-generation', environment: 'queue-of-task' },
       policy_version: 'v1',
+      plays: 'by_turns',
+      heartbeat_timeout_ms: 100,
+      queues: {
+        playTurns: 'queue-of-task',
+        generateTurn: 'rollouts-generation',
+        stepEnvironment: 'queue-of-task',
+      },
+      is_batch: false,
       limits: {
         max_rollout_turns: 7,
         max_new_tokens: 512,
@@ -69,42 +73,89 @@ describe('a rollout that starts', () => {
 
   test('has a plan under 2 kB however long its prompt is', async (t) => {
     const bench = await planned(t, { sample: sampleOf('word '.repeat(700)) });
-    assert.ok(JSON.stringify(await bench.result('startRollout', REF)).length < 2000);
+    assert.ok(JSON.stringify(await bench.result('openRollout', REF)).length < 2000);
   });
 
   test('brings the environment’s state and the stop strings, a missing column as missing', async (t) => {
     const columns = { extra_env_info: { board: [1] }, stop_strings: ['x'] };
     const bench = await planned(t, { sample: sampleOf('go', columns) });
-    await bench.result('startRollout', REF);
+    await bench.result('openRollout', REF);
     const { start } = await bench.elsewhere().readTrajectory(REF);
     assert.deepEqual([start?.extra_env_info, start?.stop_strings], [{ board: [1] }, ['x']]);
     const bare = await planned(t, {});
-    await bare.result('startRollout', REF);
+    await bare.result('openRollout', REF);
     const line = (await bare.elsewhere().readTrajectory(REF)).start;
     assert.ok(line !== null && !('stop_strings' in line));
     assert.deepEqual(line.extra_env_info, {});
   });
 
-  test('knows from its environment whether turns are played in one activity', async (t) => {
-    const environment = scriptedEnvironment([], { in_process: false });
-    const bench = await planned(t, { environment });
-    assert.equal((await bench.result('startRollout', REF)).in_process, false);
-  });
-
   test('with max_rollout_turns 0 has ended before its first turn', async (t) => {
     const bench = await planned(t, { request: { max_rollout_turns: 0 } });
-    assert.equal((await bench.result('startRollout', REF)).progress.ended, 'max_turns');
+    assert.equal((await bench.result('openRollout', REF)).progress.ended, 'max_turns');
+    const { end } = await bench.elsewhere().readTrajectory(REF);
+    assert.equal(end?.stop_reason, 'max_turns');
+  });
+});
+
+describe('a rollout that can be played where it is opened', () => {
+  const twoTurns = (): Parts => ({
+    plays_on: true,
+    service: scriptedService([says('a b'), says('c')]),
+    environment: scriptedEnvironment([{ reward: 1 }, { reward: 2, terminated: true }]),
+  });
+
+  test('is one activity: it opens the journal, plays, and writes the end', async (t) => {
+    const bench = await planned(t, twoTurns());
+    const { plays, queues, progress } = await bench.result('openRollout', REF);
+    assert.deepEqual([plays, queues.playTurns], ['in_slices', 'rollouts-generation']);
+    assert.deepEqual([progress.ended, progress.turn, progress.total_reward], ['terminated', 2, 3]);
+    const { end, attempts } = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual([end?.stop_reason, end?.failure, attempts], ['terminated', null, 1]);
+    bench.checkPlayed();
+  });
+
+  test('has its plan after the turn slice, and goes on as the next activity', async (t) => {
+    const bench = await planned(t, { ...twoTurns(), deployment: { turn_slice_ms: 0 } });
+    const { progress } = await bench.result('openRollout', REF);
+    assert.deepEqual([progress.ended, progress.turn], [null, 1]);
+    const { ended, turn } = await bench.result('playTurns', { ...REF, turn: 1 });
+    assert.deepEqual([ended, turn], ['terminated', 2]);
+    bench.checkPlayed();
+  });
+
+  test('goes on from the journal where an attempt died, and samples nothing again', async (t) => {
+    const died = new Fault({ type: 'GenerationUnavailable', message: 'reset' });
+    const cut = { deltas: [deltaOf('c ')], then: died };
+    const service = scriptedService([says('a b'), cut, says('d')]);
+    const bench = await planned(t, { ...twoTurns(), service });
+    await bench.failure('openRollout', REF);
+    const { result } = await bench.run('openRollout', { input: REF, number: 2 });
+    assert.deepEqual([result?.progress.ended, result?.progress.turn], ['terminated', 2]);
+    const { turns, attempts, wasted_tokens } = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual(turns[1]?.token_ids, idsOf('c d'));
+    assert.deepEqual([attempts, wasted_tokens], [2, 0]);
+    bench.checkPlayed();
+  });
+
+  test('ends itself at rollout_timeout, which no workflow knows yet, and keeps what it has', async (t) => {
+    const service = scriptedService([{ deltas: [deltaOf('a ')], then: 'silence' }]);
+    const bench = await planned(t, { plays_on: true, service, request: { rollout_timeout: '300ms' } }); // prettier-ignore
+    const { type, message, nonRetryable } = await bench.failure('openRollout', REF);
+    assert.deepEqual([type, nonRetryable], ['TimedOut', true]);
+    assert.equal(message, 'rollout_timeout 300ms passed');
+    const { open, end, faults } = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual([open.token_ids, end, faults], [idsOf('a '), null, {}]);
   });
 });
 
 describe('a rollout that was there before', () => {
   test('is not rendered again, and goes on where it stood', async (t) => {
     const bench = await planned(t, {});
-    await bench.result('startRollout', REF);
+    await bench.result('openRollout', REF);
     const journal = await bench.store.claim(REF, { activity: 'playTurns' });
     for (const line of wholeTurn(author(''), { reward: 2 })) await journal.append(entryOf(line));
     await journal.commit();
-    const { progress } = await bench.result('startRollout', REF);
+    const { progress } = await bench.result('openRollout', REF);
     assert.deepEqual([progress.turn, progress.total_reward, progress.ended], [1, 2, null]);
     assert.equal(bench.service.asked.renderChat, 1);
   });
@@ -112,18 +163,18 @@ describe('a rollout that was there before', () => {
   for (const reason of ['failed', 'timeout', 'stopped', 'cancelled'] as const) {
     test(`and ended as ${reason} is opened again`, async (t) => {
       const bench = await planned(t, {});
-      await bench.result('startRollout', REF);
+      await bench.result('openRollout', REF);
       await bench.result('finishRollout', { rollout: REF, stop_reason: reason, failure: null });
-      assert.equal((await bench.result('startRollout', REF)).progress.ended, null);
+      assert.equal((await bench.result('openRollout', REF)).progress.ended, null);
       assert.equal((await bench.elsewhere().readTrajectory(REF)).attempts, 2);
     });
   }
 
   test('and ended validly stays ended', async (t) => {
     const bench = await planned(t, { request: { max_rollout_turns: 0 } });
-    await bench.result('startRollout', REF);
+    await bench.result('openRollout', REF);
     await bench.result('finishRollout', { rollout: REF, stop_reason: null, failure: null });
-    const { progress } = await bench.result('startRollout', REF);
+    const { progress } = await bench.result('openRollout', REF);
     assert.equal(progress.ended, 'max_turns');
     assert.equal((await bench.elsewhere().readTrajectory(REF)).attempts, 1);
   });
@@ -135,7 +186,7 @@ describe('a rollout in place of one that failed', () => {
   test('names it in the journal, and is a rollout like any other', async (t) => {
     const bench = await planned(t, { request: refill });
     const place = { ...REF, repeat: 4 };
-    const { batch_id, row, repeat, ...plan } = await bench.result('startRollout', { ...place, replaces: 1 }); // prettier-ignore
+    const { batch_id, row, repeat, ...plan } = await bench.result('openRollout', { ...place, replaces: 1 }); // prettier-ignore
     assert.deepEqual({ batch_id, row, repeat }, place);
     assert.ok(!('replaces' in plan));
     const { replaces, start } = await bench.elsewhere().readTrajectory(place);
@@ -146,14 +197,14 @@ describe('a rollout in place of one that failed', () => {
   test('keeps the name that it got first, also of a run in which others failed before', async (t) => {
     const bench = await planned(t, { request: refill });
     const place = { ...REF, repeat: 2 };
-    for (const replaces of [0, 1]) await bench.result('startRollout', { ...place, replaces });
+    for (const replaces of [0, 1]) await bench.result('openRollout', { ...place, replaces });
     assert.equal((await bench.elsewhere().readTrajectory(place)).replaces, 0);
   });
 
   test('names it also where its own prompt is too long to start', async (t) => {
     const bench = await planned(t, { request: { ...refill, max_seq_len: 8 } });
     const place = { ...REF, repeat: 2 };
-    await bench.failure('startRollout', { ...place, replaces: 1 });
+    await bench.failure('openRollout', { ...place, replaces: 1 });
     const rollout = { ...place, replaces: 1 };
     const { result } = await bench.result('finishRollout', { rollout, stop_reason: 'failed', failure: null }); // prettier-ignore
     assert.equal(result.stop_reason, 'failed');
@@ -171,7 +222,7 @@ describe('a rollout in place of one that failed', () => {
   for (const [request, place, message] of refused) {
     test(`with ${JSON.stringify(place)} of ${JSON.stringify(request)} is refused, and has no journal`, async (t) => {
       const bench = await planned(t, { request });
-      const failure = await bench.failure('startRollout', { ...REF, ...place });
+      const failure = await bench.failure('openRollout', { ...REF, ...place });
       assert.equal(failure.type, 'InvalidBatchRequest');
       assert.match(failure.message, message);
       assert.deepEqual(await bench.store.listJournals(BATCH), []);
@@ -182,7 +233,7 @@ describe('a rollout in place of one that failed', () => {
 describe('a rollout that cannot start', () => {
   test('because its prompt fills max_seq_len is PromptTooLong, for good', async (t) => {
     const bench = await planned(t, { request: { max_seq_len: 8 } });
-    const { type, message, nonRetryable } = await bench.failure('startRollout', REF);
+    const { type, message, nonRetryable } = await bench.failure('openRollout', REF);
     assert.deepEqual([type, nonRetryable], ['PromptTooLong', true]);
     assert.match(message, /the prompt has 8 tokens, expected fewer than max_seq_len 8/);
     assert.equal((await bench.elsewhere().readTrajectory(REF)).start, null);
@@ -191,13 +242,13 @@ describe('a rollout that cannot start', () => {
   test('but in upstream’s loops it does, to play one empty turn', async (t) => {
     for (const semantics of ['nemo-rl-sync', 'nemo-rl-async']) {
       const bench = await planned(t, { request: { max_seq_len: 8, semantics } });
-      assert.equal((await bench.result('startRollout', REF)).progress.phase, 'generate');
+      assert.equal((await bench.result('openRollout', REF)).progress.phase, 'generate');
     }
   });
 
   test('because rollout_timeout passed while the engine was away has TimedOut', async (t) => {
     const bench = await planned(t, { request: { rollout_timeout: '2s' } });
-    const { error } = await bench.run('startRollout', {
+    const { error } = await bench.run('openRollout', {
       input: REF,
       waited_ms: 3000,
     });
@@ -209,19 +260,19 @@ describe('a rollout that cannot start', () => {
     const request = { max_seq_len: 8, rollout_timeout: '2s' };
     const bench = await planned(t, { request });
     const limits = { max_seq_len: 20, max_rollout_turns: 3, rollout_timeout: '1m' };
-    const { result } = await bench.run('startRollout', { input: REF, limits, waited_ms: 3000 });
+    const { result } = await bench.run('openRollout', { input: REF, limits, waited_ms: 3000 });
     assert.deepEqual(result?.limits, { ...limits, rollout_timeout: '2s', max_new_tokens: 512 });
-    const { limits: ofTurns, start } = await bench.elsewhere().readTrajectory(REF);
+    const { limits: ofTurns, settings_in_force } = await bench.elsewhere().readTrajectory(REF);
     assert.deepEqual(ofTurns, { max_seq_len: 20, max_rollout_turns: 3 });
-    assert.equal(start?.settings.max_seq_len, 20);
+    assert.equal(settings_in_force?.max_seq_len, 20);
   });
 
   test('under limits that were set since says which', async (t) => {
     const bench = await planned(t, {});
     const start = { input: REF, waited_ms: 3000 };
-    const { error: late } = await bench.run('startRollout', { ...start, limits: { rollout_timeout: '1s' } }); // prettier-ignore
+    const { error: late } = await bench.run('openRollout', { ...start, limits: { rollout_timeout: '1s' } }); // prettier-ignore
     assert.match((late as Error).message, /rollout_timeout 1s passed/);
-    const { error: long } = await bench.run('startRollout', { ...start, limits: { max_seq_len: 5 } }); // prettier-ignore
+    const { error: long } = await bench.run('openRollout', { ...start, limits: { max_seq_len: 5 } }); // prettier-ignore
     assert.match((long as Error).message, /expected fewer than max_seq_len 5/);
   });
 
@@ -235,17 +286,17 @@ describe('a rollout that cannot start', () => {
         away ? Promise.reject(refused) : service.renderChat(...given),
     };
     const bench = await planned(t, { service: absent });
-    const { type, nonRetryable } = await bench.failure('startRollout', REF);
+    const { type, nonRetryable } = await bench.failure('openRollout', REF);
     assert.deepEqual([type, nonRetryable], ['GenerationUnavailable', false]);
     away = false;
-    await bench.result('startRollout', REF);
+    await bench.result('openRollout', REF);
     const { start, faults } = await bench.elsewhere().readTrajectory(REF);
     assert.deepEqual([start !== null, faults], [true, { GenerationUnavailable: 1 }]);
   });
 
   test('because its batch is not there may once the store is', async (t) => {
     const bench = await activityBench(t);
-    const { type, nonRetryable } = await bench.failure('startRollout', REF);
+    const { type, nonRetryable } = await bench.failure('openRollout', REF);
     assert.deepEqual([type, nonRetryable], ['StoreFault', false]);
   });
 
@@ -260,7 +311,7 @@ describe('a rollout that cannot start', () => {
   ] as const) {
     test(`because its input is ${what} is refused with all that is wrong`, async (t) => {
       const bench = await activityBench(t);
-      const { type, message, nonRetryable } = await bench.failure('startRollout', input);
+      const { type, message, nonRetryable } = await bench.failure('openRollout', input);
       assert.deepEqual([type, nonRetryable], ['InvalidBatchRequest', true]);
       assert.match(message, expected);
     });
@@ -272,7 +323,7 @@ describe('a rollout that is started by hand', () => {
 
   test('is planned as a batch of one under its workflow id', async (t) => {
     const bench = await activityBench(t);
-    const { result, error } = await bench.run('startRollout', {
+    const { result, error } = await bench.run('openRollout', {
       input: { sample, max_rollout_turns: 3 },
       workflow_id: 'by-hand',
     });
@@ -286,7 +337,7 @@ describe('a rollout that is started by hand', () => {
 
   test('continues when it is started again, and is refused with other settings', async (t) => {
     const bench = await activityBench(t);
-    const start = (input: unknown) => bench.run('startRollout', { input, workflow_id: 'by-hand' });
+    const start = (input: unknown) => bench.run('openRollout', { input, workflow_id: 'by-hand' });
     await start({ sample });
     assert.equal((await start({ sample })).error, undefined);
     const { error } = await start({ sample, max_rollout_turns: 3 });
@@ -300,7 +351,7 @@ describe('a rollout that is started by hand', () => {
   ] as const) {
     test(`with ${what} is refused`, async (t) => {
       const bench = await activityBench(t);
-      const { error } = await bench.run('startRollout', { input, workflow_id: 'by-hand' });
+      const { error } = await bench.run('openRollout', { input, workflow_id: 'by-hand' });
       assert.match(String(error), expected);
       assert.equal(await bench.store.findRequest('by-hand'), null);
     });

@@ -1,16 +1,13 @@
-import type { RolloutRef } from '../../model/batch-request.js';
-import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
-import { Fault } from '../../model/faults.js';
-import type { RolloutSettings } from '../../model/journal.js';
-import type { Journal } from '../../trajectories/trajectory-store.js';
-import type { Attempt } from '../attempt.js';
-import type { Dependencies, GenerationPool } from '../dependencies.js';
+import type { RolloutRef } from '../model/batch-request.js';
+import { rolloutId } from '../model/workflow-safe/rollout-id.js';
+import { Fault, judged } from '../model/faults.js';
+import type { RolloutSettings } from '../model/journal.js';
+import type { Journal } from '../trajectories/trajectory-store.js';
+import type { Attempt } from './attempt.js';
+import type { Dependencies, GenerationPool } from './dependencies.js';
 
-/** Replies to one turn that break the protocol: the second one is final. */
-const MAX_PROTOCOL_ERRORS = 2;
-
-/** What an attempt at a turn holds while it plays. */
-export interface Hold extends Pick<Attempt, 'signal' | 'sayWaiting'> {
+/** What an attempt holds while it plays a rollout. */
+export interface Hold extends Pick<Attempt, 'signal' | 'sayWaiting' | 'warn'> {
   journal: Journal;
   ref: RolloutRef;
 }
@@ -45,11 +42,7 @@ export async function recordFault(
     ...(status !== null && failureClass !== null && { status }),
     ...(uncounted && { uncounted }),
   });
-  const isFinal =
-    type === 'ProtocolError' && trajectory.open.protocol_errors >= MAX_PROTOCOL_ERRORS;
-  return isFinal
-    ? new Fault({ type, message, retryable: false, cause: error, ...(at !== null && { at }) })
-    : error;
+  return judged(error, { protocol_errors: trajectory.open.protocol_errors });
 }
 
 export const notStarted = (ref: RolloutRef): Fault =>

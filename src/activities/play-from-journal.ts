@@ -1,0 +1,67 @@
+import type { RolloutRef } from '../model/batch-request.js';
+import { naturalEnd } from '../model/turn/stop-rules.js';
+import type { Trajectory } from '../model/trajectory.js';
+import type { Claimant } from '../trajectories/trajectory-store.js';
+import { checkAgentIsThere } from './agent/run-agent.js';
+import type { Attempt } from './attempt.js';
+import { endRollout } from './close/end-rollout.js';
+import type { Activities, TurnProgress, TurnRef } from './contract.js';
+import type { Dependencies } from './dependencies.js';
+import type { Hold } from './hold.js';
+import { notStarted } from './hold.js';
+import { progressOf } from './report.js';
+
+/** The rollout that an attempt plays, and as which activity it claims the journal. */
+export interface Playing extends Pick<Attempt, 'signal' | 'number' | 'sayWaiting' | 'warn'> {
+  ref: RolloutRef;
+  by: Claimant;
+  /** From where the journal is; not called for a rollout that has ended. */
+  play: (hold: Hold) => Promise<void>;
+}
+
+/**
+ * The frame of every activity that plays a rollout: claim the journal, play from where it is, write the end that the
+ * turns have reached, make all of it durable. Returns what the journal says then.
+ */
+export async function playFromJournal(
+  { ref, by, play, number, ...attempt }: Playing,
+  dependencies: Dependencies,
+): Promise<Trajectory> {
+  const journal = await dependencies.store.claim(ref, { attempt: number, ...by });
+  try {
+    const { trajectory } = journal;
+    if (trajectory.end === null) {
+      const hold = { ...attempt, journal, ref };
+      await play(hold);
+      const stop_reason = naturalEnd(trajectory);
+      if (!hasEnded(trajectory) && stop_reason !== null)
+        await endRollout(hold, { ...dependencies, stop_reason, failure: null });
+    }
+    await journal.commit();
+    return trajectory;
+  } finally {
+    journal.release();
+  }
+}
+
+const hasEnded = ({ end }: Trajectory): boolean => end !== null;
+
+/** An activity that goes on with a rollout which has been opened. */
+export function playOpened(
+  dependencies: Dependencies,
+  { activity, play }: { activity: keyof Activities; play: (hold: Hold) => Promise<void> },
+): (at: TurnRef) => Promise<TurnProgress> {
+  return ({ batch_id, row, repeat, limits }) =>
+    dependencies.attempt(async (attempt) => {
+      const ref = { batch_id, row, repeat };
+      await checkAgentIsThere(ref, { ...dependencies, ...attempt });
+      const by = { activity, ...(limits !== undefined && { limits }) };
+      const started = async (hold: Hold): Promise<void> => {
+        if (hold.journal.trajectory.start === null) throw notStarted(ref);
+        await play(hold);
+      };
+      return progressOf(
+        await playFromJournal({ ...attempt, ref, by, play: started }, dependencies),
+      );
+    });
+}

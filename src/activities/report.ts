@@ -1,0 +1,62 @@
+import { AgentSample } from '../model/agent/sample.js';
+import type { RolloutRef } from '../model/batch-request.js';
+import { nextStep } from '../model/turn/stop-rules.js';
+import type { Trajectory } from '../model/trajectory.js';
+import { totalsOf } from '../model/trajectory.js';
+import { rolloutId } from '../model/workflow-safe/rollout-id.js';
+import { plainLine } from '../platform/plain.js';
+import type { RolloutFacts, RolloutResult, TurnProgress } from './contract.js';
+
+const PREVIEW_LENGTH = 120;
+
+/** What a workflow learns of a trajectory: totals, never tokens. */
+export function progressOf(trajectory: Trajectory): TurnProgress {
+  const { end, total_reward } = trajectory;
+  const { turn_count, total_tokens } = totalsOf(trajectory);
+  const next = end === null ? nextStep(trajectory) : 'generate';
+  return {
+    turn: turn_count,
+    total_reward,
+    total_tokens,
+    phase: typeof next === 'object' ? 'generate' : next,
+    ended: end?.stop_reason ?? null,
+    ...attemptOf(trajectory),
+    preview: preview(trajectory),
+  };
+}
+
+/** null: the journal has no start. */
+export function factsOf({ start, end, extra_env_info, agent }: Trajectory): RolloutFacts | null {
+  if (start === null) return null;
+  const { task_name, settings, plays } = start;
+  const facts = { task_name, policy_version: settings.policy_version };
+  if (plays !== 'agent') return facts;
+  const sample = AgentSample.parse(extra_env_info);
+  const { task_index, rollout_index, attempt_index } = sample;
+  const next = attempt_index + agent.attempts;
+  const attempt = end === null ? next : (agent.run?.attempt ?? next);
+  return { ...facts, agent: { name: sample.agent, task_index, rollout_index, attempt } };
+}
+
+/** The result of workflow `rollout`. */
+export function resultOf(ref: RolloutRef, trajectory: Trajectory): RolloutResult {
+  return {
+    rollout_id: rolloutId(ref),
+    stop_reason: trajectory.end?.stop_reason ?? 'failed',
+    ...totalsOf(trajectory),
+    ...attemptOf(trajectory),
+  };
+}
+
+const attemptOf = ({ agent: { run } }: Trajectory): { attempt?: number } =>
+  run === null ? {} : { attempt: run.attempt };
+
+/** The end of what was said last: an action or an answer stands there, not in a thought's beginning. */
+function preview({ open, turns }: Trajectory): string {
+  const text = open.line?.content ?? turns.at(-1)?.observation.message.content ?? '';
+  const end = text
+    .slice(-20 * PREVIEW_LENGTH)
+    .replace(/\s+/g, ' ')
+    .trim();
+  return plainLine(end.slice(-PREVIEW_LENGTH));
+}

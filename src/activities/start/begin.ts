@@ -1,0 +1,82 @@
+import type { BatchRequest } from '../../model/batch-request.js';
+import { referenceImages } from '../../model/content.js';
+import type { LineOf, RolloutSettings } from '../../model/journal.js';
+import type { LogMessage, Sample } from '../../model/sample.js';
+import { checkPromptLength } from '../../model/turn/stop-rules.js';
+import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
+import type { Dependencies } from '../dependencies.js';
+import type { Hold } from '../hold.js';
+import { poolOf, recordFault } from '../hold.js';
+import { openLife } from '../turn/session.js';
+import { renderPrompt } from './render-prompt.js';
+
+/** The rollout's first line: what it plays with, and its prompt as it was rendered, so that it is rendered once. */
+export async function begin(
+  hold: Hold,
+  { request, ...dependencies }: Dependencies & { request: BatchRequest },
+): Promise<void> {
+  const { journal } = hold;
+  const sample = await openLife(hold, dependencies);
+  const max_seq_len = journal.trajectory.limits?.max_seq_len ?? request.max_seq_len;
+  const inForce = { ...request, max_seq_len };
+  const opening = await openingOf({ sample, request: inForce, hold }, dependencies).catch(
+    async (error: unknown) => {
+      throw await recordFault(error, hold);
+    },
+  );
+  await journal.append({
+    kind: 'start',
+    schema_version: 1,
+    task_name: sample.task_name,
+    settings: settingsOf(request),
+    ...opening,
+    extra_env_info: sample.extra_env_info ?? {},
+    ...(sample.stop_strings !== undefined && { stop_strings: sample.stop_strings }),
+    ...(journal.trajectory.start !== null && { over: true as const }),
+  });
+}
+
+interface Opening {
+  sample: Sample;
+  request: BatchRequest;
+  hold: Hold;
+}
+
+/** An agent is given its row, and renders its prompts itself. */
+async function openingOf(
+  opening: Opening,
+  dependencies: Dependencies,
+): Promise<Pick<LineOf<'start'>, 'plays' | 'prompt'>> {
+  const deployed = dependencies.environment(opening.sample.task_name);
+  if (deployed?.environment.agent !== undefined) return { plays: 'agent', prompt: [] };
+  return { prompt: referenceImages(await renderSample(opening, dependencies)) };
+}
+
+async function renderSample(
+  { sample, request, hold: { ref, signal } }: Opening,
+  dependencies: Dependencies,
+): Promise<LogMessage[]> {
+  const { generation } = request;
+  const prompt = await poolOf(request, dependencies).request(
+    { session_id: rolloutId(ref), signal, is_generation: false },
+    (service) => renderPrompt(sample.message_log, { service, generation, signal }),
+  );
+  checkPromptLength(
+    prompt.reduce((total, message) => total + message.token_ids.length, 0),
+    request,
+  );
+  return prompt;
+}
+
+function settingsOf(request: BatchRequest): RolloutSettings {
+  return {
+    generation: request.generation,
+    model: request.generation.model ?? '',
+    num_repeats_add_seed: request.num_repeats_add_seed,
+    max_seq_len: request.max_seq_len,
+    max_rollout_turns: request.max_rollout_turns,
+    semantics: request.semantics,
+    policy_version: request.policy_version,
+    max_version_span: request.max_version_span,
+  };
+}

@@ -1,0 +1,157 @@
+import type { BatchRequest, RolloutInput } from '../../model/batch-request.js';
+import { SingleRollout, isByHand, limitsOf, placeOf } from '../../model/batch-request.js';
+import { toMs } from '../../model/workflow-safe/durations.js';
+import { Fault } from '../../model/faults.js';
+import type { LimitsChange } from '../../model/workflow-safe/limits.js';
+import { turnLimitsOf } from '../../model/workflow-safe/limits.js';
+import { invalidBatchRequest, problemsOf } from '../../model/problems.js';
+import type { Trajectory } from '../../model/trajectory.js';
+import { withController } from '../../platform/abort.js';
+import { checkAgentIsThere } from '../agent/run-agent.js';
+import type { Attempt } from '../attempt.js';
+import type { Activities, RolloutPlan } from '../contract.js';
+import type { Dependencies } from '../dependencies.js';
+import type { Hold } from '../hold.js';
+import { playFromJournal } from '../play-from-journal.js';
+import { factsOf, progressOf } from '../report.js';
+import { requestOf } from '../request-of.js';
+import { playSlice } from '../turn/play-turns.js';
+import { needsStart } from '../turn/session.js';
+import { begin } from './begin.js';
+import { planSingle } from './plan-single.js';
+
+/**
+ * Opens a rollout's journal, or finds it as far as it is, and plays on where it can be played here. Returns the plan:
+ * all that the workflow must know. A rollout that fits into one turn slice is this one activity.
+ */
+export function createOpenRollout(dependencies: Dependencies): Activities['openRollout'] {
+  return (input, limits = {}) =>
+    dependencies.attempt(async (attempt) => {
+      const place = placeOf(input, attempt.workflow_id);
+      const single = isByHand(input) ? parseSingle(input) : null;
+      const request = single ?? (await requestOf(place.batch_id, dependencies.store));
+      const { rollout_timeout = request.rollout_timeout } = limits;
+      return await beforeDeadline({ rollout_timeout, attempt }, async (signal) => {
+        const inTime = { ...attempt, signal };
+        if (single !== null) await planSingle({ single, attempt: inTime }, dependencies);
+        return await open(
+          { place, limits, attempt: inTime, is_batch: single !== null },
+          dependencies,
+        );
+      });
+    });
+}
+
+function parseSingle(input: unknown): SingleRollout {
+  const parsed = SingleRollout.safeParse(input);
+  if (parsed.success) return parsed.data;
+  throw invalidBatchRequest(problemsOf(parsed.error, input));
+}
+
+/** Timers that wait longer end at once; the activity's own timeout is a day. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+/** No workflow knows `rollout_timeout` before there is a plan: until then the activity ends itself. */
+async function beforeDeadline<T>(
+  { rollout_timeout, attempt }: { rollout_timeout: string; attempt: Attempt },
+  body: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const left_ms = toMs(rollout_timeout) - attempt.waited_s * 1000;
+  const timedOut = () =>
+    new Fault({ type: 'TimedOut', message: `rollout_timeout ${rollout_timeout} passed` });
+  if (left_ms < 0) throw timedOut();
+  return await withController(attempt.signal, async (controller) => {
+    const passed = new Error('rollout_timeout passed');
+    const end = (): void => {
+      controller.abort(passed);
+    };
+    const timer = setTimeout(end, Math.min(left_ms, LONGEST_TIMER_MS));
+    try {
+      return await body(controller.signal);
+    } catch (error) {
+      throw controller.signal.reason === passed ? timedOut() : error;
+    } finally {
+      clearTimeout(timer);
+    }
+  });
+}
+
+interface Opening {
+  place: RolloutInput;
+  limits: LimitsChange;
+  attempt: Attempt;
+  is_batch: boolean;
+}
+
+async function open(
+  { place, limits, attempt, is_batch }: Opening,
+  dependencies: Dependencies,
+): Promise<RolloutPlan> {
+  const { replaces, ...ref } = place;
+  const request = await requestOf(ref.batch_id, dependencies.store);
+  checkRepeat(place, request);
+  await checkAgentIsThere(ref, { ...dependencies, ...attempt });
+  const ofTurns = turnLimitsOf(limits);
+  const by = {
+    activity: 'openRollout',
+    reopen: true,
+    ...(ofTurns !== null && { limits: ofTurns }),
+    ...(replaces !== undefined && { replaces }),
+  };
+  const play = async (hold: Hold): Promise<void> => {
+    const { trajectory } = hold.journal;
+    if (needsStart(trajectory)) await begin(hold, { ...dependencies, request });
+    if (deployedFor(trajectory, dependencies)?.plays_on ?? true)
+      await playSlice(hold, dependencies);
+  };
+  const trajectory = await playFromJournal({ ...attempt, ref, by, play }, dependencies);
+  const { queues, plays } = whereIsPlayed(trajectory, dependencies);
+  return {
+    ...ref,
+    task_name: '',
+    policy_version: request.policy_version,
+    ...factsOf(trajectory),
+    plays,
+    heartbeat_timeout_ms: dependencies.deployment.heartbeat_timeout_ms,
+    queues,
+    is_batch,
+    limits: { ...limitsOf(request), ...trajectory.limits },
+    progress: progressOf(trajectory),
+  };
+}
+
+const deployedFor = ({ start }: Trajectory, { environment }: Dependencies) =>
+  environment(start?.task_name ?? '');
+
+/** An environment that this worker does not have fails in its first step. */
+function whereIsPlayed(
+  trajectory: Trajectory,
+  dependencies: Dependencies,
+): Pick<RolloutPlan, 'plays' | 'queues'> {
+  const { plays_on = true, task_queue = '' } = deployedFor(trajectory, dependencies) ?? {};
+  const { generation_queue } = dependencies.deployment;
+  return {
+    plays: plays_on || trajectory.start?.plays === 'agent' ? 'in_slices' : 'by_turns',
+    queues: {
+      playTurns: plays_on ? generation_queue : task_queue,
+      generateTurn: generation_queue,
+      stepEnvironment: task_queue,
+    },
+  };
+}
+
+/** Repeats from `num_repeats` on are replacements, and only completion policy `refill` has them. */
+function checkRepeat(
+  { repeat, replaces }: RolloutInput,
+  { num_repeats, completion }: BatchRequest,
+): void {
+  const more = completion.policy === 'refill' ? completion.max_replacements : 0;
+  if (repeat >= num_repeats + more) {
+    const what = `expected less than ${num_repeats + more} under completion policy ${completion.policy}, got ${repeat}`;
+    throw invalidBatchRequest([{ where: 'repeat', what }]);
+  }
+  if (replaces !== undefined && repeat < num_repeats) {
+    const what = `expected only with a repeat of at least num_repeats ${num_repeats}, got it with ${repeat}`;
+    throw invalidBatchRequest([{ where: 'replaces', what }]);
+  }
+}

@@ -1,0 +1,19 @@
+import type { SingleRollout } from '../../model/batch-request.js';
+import { parseBatchId, toBatchRequest } from '../../model/batch-request.js';
+import type { Attempt } from '../attempt.js';
+import type { Dependencies } from '../dependencies.js';
+import { prepareBatch } from '../plan/prepare-batch.js';
+
+/** A rollout started by hand brings its sample and is planned as a batch of one. */
+export async function planSingle(
+  { single, attempt }: { single: SingleRollout; attempt: Attempt },
+  dependencies: Dependencies,
+): Promise<void> {
+  const batch_id = parseBatchId(attempt.workflow_id);
+  const input = toBatchRequest(single);
+  const batch = await prepareBatch({ input, signal: attempt.signal }, dependencies);
+  const { existed } = await dependencies.store.createBatch({ batch_id, ...batch });
+  // An attempt that was given up meanwhile must not open what another one has closed.
+  attempt.signal.throwIfAborted();
+  if (existed) await dependencies.store.reopenBatch(batch_id);
+}
