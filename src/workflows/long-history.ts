@@ -1,6 +1,6 @@
 import { CancellationScope, allHandlersFinished, workflowInfo } from '@temporalio/workflow';
 
-/** Far below the 5,000 that no history may have; replay stays fast, and the last turns and the end still fit. */
+/** Far below what a history may have: replay stays fast, and the last turns and the end still fit. */
 const MANY_EVENTS = 2000;
 
 export interface HistoryWatch {

@@ -45,8 +45,10 @@ export async function rollout(
     // 1. Open the journal; the same activity plays on, where it can, for one turn slice.
     if (reached === null) limits.opening(limitFromStart);
     const plan = reached?.plan ?? (await open(input, { limits, started_at }));
-    limits.planned(plan, limitFromStart);
-    view.planned(plan);
+    if (plan.progress.ended === null) {
+      limits.planned(plan, limitFromStart);
+      view.planned(plan);
+    }
     // 2. Turns, until the journal has the rollout's end.
     let { progress } = plan;
     while (progress.ended === null) {

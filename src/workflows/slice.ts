@@ -1,7 +1,6 @@
 import {
   CancellationScope,
   getExternalWorkflowHandle,
-  patched,
   setHandler,
   workflowInfo,
 } from '@temporalio/workflow';
@@ -60,10 +59,9 @@ export async function rolloutSlice(input: SliceInput): Promise<Tally> {
     if (maxReplacements !== undefined) run.setMaxReplacements(maxReplacements);
   });
   setHandler(limitsSignal, (change) => {
-    if (limitsProblem(change) !== null) return;
-    // Its batch asked for the room before it sent them. A recorded history in which nobody did still replays.
-    const isFull = run.roomProblem({ limits: change }) !== null;
-    if (!isFull || !patched('room-for-limits')) run.setLimits(change);
+    // Its batch asks for the room before it sends them; others who signal a slice do not.
+    if (limitsProblem(change) === null && run.roomProblem({ limits: change }) === null)
+      run.setLimits(change);
   });
   onStop(() => {
     stopped = true;

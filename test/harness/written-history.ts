@@ -35,8 +35,6 @@ export interface WrittenHistory {
   failActivity: (scheduledEventId: string, fault: string) => void;
   /** Scheduled, and completed before the next task. */
   activity: (type: string, result: unknown) => void;
-  /** The commands of a first `patched(id)`. */
-  patch: (id: string) => void;
   /** Fails where the workflow does otherwise. */
   replay: () => Promise<void>;
 }
@@ -182,13 +180,6 @@ export function writeHistory(
     },
     activity: (name, result) => {
       completeActivity(scheduleActivity(name), result);
-    },
-    patch: (id) => {
-      command('MARKER_RECORDED', {
-        markerName: 'core_patch',
-        details: { 'patch-data': payloads([{ id, deprecated: false }]) },
-      });
-      command('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
     },
     replay: async () => {
       Runtime.install({ logger: new DefaultLogger('ERROR') });

@@ -102,17 +102,9 @@ describe('a signal of no known shape is ignored', () => {
       row: 0,
       repeat: 0,
       task_name: 't',
-      timeout_ms: 1000,
       policy_version: null,
+      limits: { rollout_timeout: '1s' },
       progress: { turn: 0, ended: 'max_turns' },
-    });
-    history.task();
-    history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
-    history.add('TIMER_STARTED', { timerId: '1', startToFireTimeout: '1s' });
-    history.activity('finishRollout', {
-      result: { stop_reason: 'max_turns', total_reward: 0, turn_count: 0, total_tokens: 0 },
-      failure: null,
-      single: false,
     });
     history.task();
     history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
@@ -144,44 +136,21 @@ describe('signals that come again and again', () => {
     };
     return { history, end };
   };
-  const flood = 'more limits than the history has room for';
-
-  test(`${flood}: those that run are not told`, async () => {
+  test('more limits than the history has room for do not reach the rollouts', async () => {
     const { history, end } = slice();
-    for (let n = 0; n < 4800; n++) history.signal('share', 1);
+    for (let n = 0; n < 10_000; n++) history.signal('share', 1);
     history.signal('limits', { max_rollout_turns: 3 });
     history.task();
-    history.patch('room-for-limits');
     await end();
   });
 
-  test(`${flood}: a history in which they were told replays`, async () => {
-    const { history, end } = slice();
-    for (let n = 0; n < 4800; n++) history.signal('share', 1);
-    history.signal('limits', { max_rollout_turns: 3 });
-    history.task();
-    history.signalChild('limits', 'b/0-0');
-    await end();
-  });
-
-  test('a second stop: those that run are not told again', async () => {
+  test('a second stop does not reach the rollouts', async () => {
     const { history, end } = slice();
     history.signal('stop');
     history.task();
     history.signalChild('stop', 'b/0-0');
     history.signal('stop');
     history.task();
-    history.patch('stop-told-once');
-    await end();
-  });
-
-  test('a second stop: a history in which they were told again replays', async () => {
-    const { history, end } = slice();
-    for (let n = 0; n < 2; n++) {
-      history.signal('stop');
-      history.task();
-      history.signalChild('stop', 'b/0-0');
-    }
     await end();
   });
 });

@@ -1,18 +1,14 @@
 import type { ChildWorkflowHandle } from '@temporalio/workflow';
-import { patched } from '@temporalio/workflow';
 import type { BatchPlan, Tally } from '../../activities/contract.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
-import type { EventBudget, SliceEvents } from '../steering/event-budget.js';
 import {
   EVENTS_OF_NEWS,
-  EVENTS_OF_SIGNAL,
-  EVENTS_OF_UPDATE,
   eventsOfLimits,
-  eventsToCome,
+  eventsOfSlice,
+  historyProblem,
   roomProblem,
-  sliceRoom,
 } from '../steering/event-budget.js';
-import { limitsSignal, shareSignal } from '../steering/messages.js';
+import { limitsSignal, shareSignal, tell } from '../steering/messages.js';
 import { MOST_CHILDREN } from './refill.js';
 import type { Steering } from './run-rollouts.js';
 import type { rolloutSlice } from '../slice.js';
@@ -26,39 +22,32 @@ export interface Share {
 /** A slice while it runs, and its handle once it has started. */
 export interface OpenSlice {
   share: Share;
+  /** Without replacements. */
+  rollouts: number;
+  /** The most that it starts. */
+  children: number;
   /** Its last report. */
   heard: Tally | null;
-  /** Reports that it has yet to send. */
-  tallies: number;
-  /** Of its own history. */
-  events: SliceEvents;
+  /** Events of its own history, at most. */
+  events: number;
   handle: ChildWorkflowHandle<typeof rolloutSlice> | null;
-  tell: EventBudget['tell'];
 }
 
 export type OpenSlices = Map<number, OpenSlice>;
 
 /** By their first rows, none started. */
-export function openSlices(
-  { slices, num_repeats, max_in_flight, refill, tallies }: BatchPlan,
-  { tell }: EventBudget,
-): OpenSlices {
+export function openSlices({ slices, num_repeats, max_in_flight, refill }: BatchPlan): OpenSlices {
   const inFlight = sharesOf(max_in_flight, slices.length);
   const replacements = refill && sharesOf(refill.max_replacements, slices.length);
   return new Map(
     slices.map(({ first, last }, i) => {
       const share = { in_flight: inFlight[i] ?? 0, replacements: replacements?.[i] ?? null };
       const rollouts = (last - first + 1) * num_repeats;
-      const events = { rollouts, ...mostOf(share, rollouts), spent: 0 };
-      return [first, { share, heard: null, tallies, events, handle: null, tell }];
+      const children = refill === null ? rollouts : MOST_CHILDREN;
+      const events = eventsOfSlice(children);
+      return [first, { share, rollouts, children, heard: null, events, handle: null }];
     }),
   );
-}
-
-/** A slice starts no more children than these, whatever its share. */
-function mostOf(share: Share, rollouts: number): Pick<SliceEvents, 'in_flight' | 'replacements'> {
-  const replacements = Math.min(share.replacements ?? 0, MOST_CHILDREN - rollouts);
-  return { in_flight: share.in_flight, replacements: Math.max(0, replacements) };
 }
 
 /** To one slice: one signal for each slice that ends, however many there are. */
@@ -68,10 +57,7 @@ export function passOn(
 ): void {
   const slices = [...open.values()];
   const wanting = slices.filter((slice) => rolloutsToStart(slice) > 0);
-  const best = leastOf(wanting) ?? leastOf(slices);
-  const least = leastOf(slices);
-  // A recorded history in which it went to the least, whatever that had to start, still replays.
-  const to = best === least || patched('pass-on-where-wanted') ? best : least;
+  const to = leastOf(wanting) ?? leastOf(slices);
   if (to === null) return;
   const { share } = to;
   setShare(to, {
@@ -81,8 +67,8 @@ export function passOn(
 }
 
 /** As far as the batch has heard. */
-const rolloutsToStart = ({ events, heard }: OpenSlice): number =>
-  events.rollouts + (heard?.replacements ?? 0) - (heard === null ? 0 : heard.done + heard.running);
+const rolloutsToStart = ({ rollouts, heard }: OpenSlice): number =>
+  rollouts + (heard?.replacements ?? 0) - (heard === null ? 0 : heard.done + heard.running);
 
 function leastOf([first, ...others]: OpenSlice[]): OpenSlice | null {
   if (first === undefined) return null;
@@ -92,24 +78,20 @@ function leastOf([first, ...others]: OpenSlice[]): OpenSlice | null {
 export function setShare(slice: OpenSlice, share: Share): void {
   const { in_flight, replacements } = slice.share;
   if (share.in_flight === in_flight && share.replacements === replacements) return;
-  // A slice that is still being started is told once it has.
   slice.share = share;
-  const { events } = slice;
-  const most = mostOf(share, events.rollouts);
-  events.in_flight = Math.max(events.in_flight, most.in_flight);
-  events.replacements = Math.max(events.replacements, most.replacements);
-  events.spent += EVENTS_OF_NEWS;
+  slice.events += EVENTS_OF_NEWS;
   tellShare(slice);
 }
 
-export function tellShare({ handle, share, tell }: OpenSlice): void {
+/** A slice that is still being started hears of it once it has. */
+export function tellShare({ handle, share }: OpenSlice): void {
   tell(handle?.signal(shareSignal, ...valuesOf(share)));
 }
 
-/** Its history is charged also where it is still being started: then it is told later. */
-export function tellLimits({ handle, events, tell }: OpenSlice, change: LimitsChange): void {
-  events.spent += eventsOfLimits(events);
-  tell(handle?.signal(limitsSignal, change));
+/** Counts also for a slice that is still being started and hears of it later. */
+export function tellLimits(slice: OpenSlice, change: LimitsChange): void {
+  slice.events += eventsOfLimits(slice.children);
+  tell(slice.handle?.signal(limitsSignal, change));
 }
 
 const valuesOf = ({ in_flight, replacements }: Share): [number, number?] =>
@@ -122,36 +104,16 @@ export function sharesOf(whole: number, slices: number): number[] {
   return Array.from({ length: slices }, (_, i) => base + (i < rest ? 1 : 0));
 }
 
-/** What keeps an update from being taken: the batch's own history has no room for it, or that of a slice. */
+/** Why an update is rejected: the batch's own history has no room for it, or that of a slice. null: it is accepted. */
 export function slicesProblem(
-  {
-    open,
-    has,
-    plan,
-  }: { open: OpenSlices; has: number; plan: Pick<BatchPlan, 'batch_id' | 'min_k'> },
-  { limits, max_in_flight }: Steering,
+  open: OpenSlices,
+  { limits, batch }: Steering & { batch: Parameters<typeof roomProblem>[0] },
 ): string | null {
-  const slices = [...open.values()];
-  const running = slices.filter(({ handle }) => handle !== null).length;
-  const news = slices.reduce(
-    (sum, { tallies }) => sum + tallies + (plan.min_k === null ? 0 : 1),
-    0,
-  );
-  const toCome = eventsToCome({ starting: slices.length - running, running });
-  const shares = max_in_flight === undefined ? null : sharesOf(max_in_flight, slices.length);
-  const told = slices.filter(
-    ({ share }, i) => limits !== undefined || (shares !== null && shares[i] !== share.in_flight),
-  );
-  const problem = roomProblem({
-    where: plan.batch_id,
-    has,
-    toCome: toCome + news * EVENTS_OF_NEWS,
-    costs: EVENTS_OF_UPDATE + told.length * EVENTS_OF_SIGNAL,
-  });
+  const problem = roomProblem(batch, open.size);
   if (problem !== null || limits === undefined) return problem;
-  for (const [first, { events }] of open) {
-    const room = sliceRoom(`the slice from row ${first} on`, events);
-    const full = roomProblem({ ...room, costs: eventsOfLimits(events) });
+  for (const [first, { events, children }] of open) {
+    const where = `the slice from row ${first} on`;
+    const full = historyProblem(where, { has: events, costs: eventsOfLimits(children) });
     if (full !== null) return full;
   }
   return null;

@@ -20,7 +20,7 @@ export interface LineUp {
   allow: (replacements: number) => void;
 }
 
-/** More children, at 14 events each with stop or cancel, could bring a history above 5,000. */
+/** At 14 events each, stop or cancel included, half of what a history may have: the rest is for changes of limits. */
 export const MOST_CHILDREN = 340;
 
 /** Replacements are numbered on from `num_repeats`, each group on its own: started again, a batch finds their journals. */
@@ -28,14 +28,11 @@ export function lineUp({
   rows,
   num_repeats,
   max_replacements,
-  hasRoom = () => true,
 }: {
   rows: Part;
   num_repeats: number;
   /** 0: nobody is replaced. */
   max_replacements: number;
-  /** Is there room for one more in the parent's history? */
-  hasRoom?: () => boolean;
 }): LineUp {
   const members = (rows.last - rows.first + 1) * num_repeats;
   const failed: Member[] = [];
@@ -45,7 +42,7 @@ export function lineUp({
   let most = max_replacements;
 
   const mayReplace = (): boolean =>
-    failed.length > 0 && replaced < most && members + replaced < MOST_CHILDREN && hasRoom();
+    failed.length > 0 && replaced < most && members + replaced < MOST_CHILDREN;
 
   const replacement = (): Member | null => {
     const member = mayReplace() ? failed.shift() : undefined;

@@ -16,19 +16,11 @@ import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { VALID_STOP_REASONS } from '../../model/workflow-safe/stop-reasons.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import type { Part } from '../../model/workflow-safe/slices.js';
-import type { EventBudget } from '../steering/event-budget.js';
-import {
-  EVENTS_OF_CHILD,
-  EVENTS_OF_SIGNAL,
-  EVENTS_OF_UPDATE,
-  createEventBudget,
-  eventsToCome,
-  roomProblem,
-} from '../steering/event-budget.js';
-import { LIMITS_MEMO, limitsSignal, stopSignal } from '../steering/messages.js';
+import { roomProblem } from '../steering/event-budget.js';
+import { LIMITS_MEMO, limitsSignal, stopSignal, tell } from '../steering/messages.js';
 import type { rollout } from '../rollout.js';
 import { countGroups } from './min-k.js';
-import type { LineUp, Member } from './refill.js';
+import type { Member } from './refill.js';
 import { lineUp } from './refill.js';
 import { createStartInTurn } from './start-in-turn.js';
 
@@ -80,9 +72,7 @@ export function runRollouts({ onChange, ...run }: Run): RowsRunner {
   let stopped = false;
   const countValid = countGroups(run);
   const startInTurn = createStartInTurn(() => stopped);
-  const events = createEventBudget();
-  const problemOf = (costs: number) => childrenProblem({ line, tally, running }, { events, costs });
-  const line = lineUp({ ...run, hasRoom: () => problemOf(EVENTS_OF_CHILD) === null });
+  const line = lineUp(run);
 
   const play = async (member: Member): Promise<void> => {
     const ref = { batch_id: run.batch_id, ...member };
@@ -97,9 +87,8 @@ export function runRollouts({ onChange, ...run }: Run): RowsRunner {
       });
       child = started.handle;
       running.add(child);
-      if (stopped) events.tell(child.signal(stopSignal));
-      else if (limits !== null && limits !== started.told)
-        events.tell(child.signal(limitsSignal, limits));
+      if (stopped) tell(child.signal(stopSignal));
+      else if (limits !== null && limits !== started.told) tell(child.signal(limitsSignal, limits));
       if (count(tally, (await child.result()) as RolloutResult)) countValid(ref.row);
     } catch (error) {
       // Whatever ended it is in its journal; a child that could not even start is closed without one.
@@ -124,7 +113,7 @@ export function runRollouts({ onChange, ...run }: Run): RowsRunner {
     finished: playAll({ next, play, isIdle: () => tally.running === 0 }),
     stop: () => {
       stopped = true;
-      for (const child of running) events.tell(child.signal(stopSignal));
+      for (const child of running) tell(child.signal(stopSignal));
     },
     setMaxInFlight: (now) => {
       max_in_flight = now;
@@ -132,24 +121,11 @@ export function runRollouts({ onChange, ...run }: Run): RowsRunner {
     setMaxReplacements: line.allow,
     setLimits: (change) => {
       limits = { ...limits, ...change };
-      for (const child of running) events.tell(child.signal(limitsSignal, change));
+      for (const child of running) tell(child.signal(limitsSignal, change));
     },
-    roomProblem: ({ limits: change }) => problemOf(eventsOf(change, tally.running)),
+    // Running rollouts hear of limits; how many may run concerns none of them.
+    roomProblem: (update) => roomProblem(workflowInfo(), update.limits === undefined ? 0 : tally.running),
   };
-}
-
-/** Of an update: those that run are told limits, and nobody how many may run. */
-const eventsOf = (limits: LimitsChange | undefined, running: number): number =>
-  EVENTS_OF_UPDATE + (limits === undefined ? 0 : running * EVENTS_OF_SIGNAL);
-
-/** What keeps the history of these children's parent from having room for `costs` events; null: nothing. */
-function childrenProblem(
-  { line, tally, running }: { line: LineUp; tally: Tally; running: ReadonlySet<RolloutHandle> },
-  { events, costs }: { events: EventBudget; costs: number },
-): string | null {
-  const starting = line.waiting() + tally.running - running.size;
-  const toCome = eventsToCome({ starting, running: running.size });
-  return roomProblem({ where: workflowInfo().workflowId, has: events.has(), toCome, costs });
 }
 
 /** One after the other, as they may start. A cancellation ends the starting; those that run are waited for all the same. */

@@ -4,12 +4,12 @@ import {
   WorkflowIdReusePolicy,
   setHandler,
   startChild,
+  workflowInfo,
 } from '@temporalio/workflow';
 import type { BatchPlan, Tally } from '../../activities/contract.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import type { Part } from '../../model/workflow-safe/slices.js';
-import { createEventBudget } from '../steering/event-budget.js';
-import { satisfiedSignal, stopSignal, tallySignal } from '../steering/messages.js';
+import { satisfiedSignal, stopSignal, tallySignal, tell } from '../steering/messages.js';
 import type { OpenSlices, Share } from './open-slices.js';
 import {
   openSlices,
@@ -40,10 +40,8 @@ export function runSlices({
   onSatisfied: () => void;
 }): RolloutRunner {
   const { slices } = plan;
-  const events = createEventBudget();
-  const { tell } = events;
   let limits: LimitsChange | null = null;
-  const open = openSlices(plan, events);
+  const open = openSlices(plan);
   let stopped = false;
   const startInTurn = createStartInTurn(() => stopped);
   const counted = hearTallies({ slices, open, onResult });
@@ -90,7 +88,7 @@ export function runSlices({
       limits = { ...limits, ...change };
       for (const slice of open.values()) tellLimits(slice, change);
     },
-    roomProblem: (update) => slicesProblem({ open, has: events.has(), plan }, update),
+    roomProblem: (update) => slicesProblem(open, { ...update, batch: workflowInfo() }),
   };
 }
 
@@ -112,10 +110,7 @@ function hearTallies({
   setHandler(tallySignal, (news) => {
     if (!isTallyOf(news) || !isSlice(slices, news.first)) return;
     const slice = open.get(news.first);
-    if (slice !== undefined) {
-      slice.tallies = Math.max(0, slice.tallies - 1);
-      slice.heard = news.tally;
-    }
+    if (slice !== undefined) slice.heard = news.tally;
     counted(news.first, news.tally);
   });
   return counted;

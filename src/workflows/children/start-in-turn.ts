@@ -1,4 +1,4 @@
-import { ApplicationFailure, patched, sleep } from '@temporalio/workflow';
+import { ApplicationFailure, sleep } from '@temporalio/workflow';
 
 /** A child of an earlier run may still be ending: a minute of seconds. */
 const MAX_REFUSALS = 60;
@@ -20,8 +20,8 @@ export function createStartInTurn(isStopped: () => boolean): StartInTurn {
 
   const retry = async <T>(start: () => Promise<T>): Promise<T> => {
     for (let refusals = 1; ; refusals++) {
-      // A hundred in line would each wait their second. A recorded history in which they do still replays.
-      if (isStopped() && patched('no-wait-after-stop')) checkGoing();
+      // A hundred in line would each wait their second.
+      checkGoing();
       await sleep('1s');
       checkGoing();
       try {

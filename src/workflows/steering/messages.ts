@@ -1,4 +1,4 @@
-import { defineQuery, defineSignal, defineUpdate, patched, setHandler } from '@temporalio/workflow';
+import { defineQuery, defineSignal, defineUpdate, setHandler } from '@temporalio/workflow';
 import type { BatchProgress, RolloutProgress, Tally, Waiting } from '../../activities/contract.js';
 import type { Limits, LimitsChange } from '../../model/workflow-safe/limits.js';
 
@@ -36,12 +36,12 @@ export const batchProgressQuery = defineQuery<BatchProgress>('progress');
 export const sliceProgressQuery = defineQuery<Tally>('progress');
 export const rolloutProgressQuery = defineQuery<RolloutProgress>('progress');
 
-/** Of a batch or a slice: who runs is told once, however often it comes. A recorded history in which they are told again still replays. */
+/** For a batch or a slice: calls back once, however often the signal comes. */
 export function onStop(stop: () => void): void {
-  let isTold = false;
+  let isStopped = false;
   setHandler(stopSignal, () => {
-    if (isTold && patched('stop-told-once')) return;
-    isTold = true;
+    if (isStopped) return;
+    isStopped = true;
     stop();
   });
 }

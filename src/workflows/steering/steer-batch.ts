@@ -1,4 +1,4 @@
-import { condition, patched, setHandler } from '@temporalio/workflow';
+import { condition, setHandler } from '@temporalio/workflow';
 import type { BatchPlan } from '../../activities/contract.js';
 import type { Limits, LimitsChange } from '../../model/workflow-safe/limits.js';
 import { limitsProblem, maxInFlightProblem } from '../../model/workflow-safe/limits.js';
@@ -25,8 +25,8 @@ export function steerBatch(): BatchSteering {
     await condition(() => (run !== null && limits !== null) || closed);
     checkOpen();
     if (run === null || limits === null) throw refusal('the batch was not planned');
-    // The validator could not know. A recorded history in which nothing was asked then still replays.
-    if (isPlanning && patched('budget-after-planning')) refuse(run.roomProblem(update));
+    // The validator could not know.
+    if (isPlanning) refuse(run.roomProblem(update));
     return { run, limits };
   };
 

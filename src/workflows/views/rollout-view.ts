@@ -25,7 +25,7 @@ import { heard, waitingLine } from './waiting.js';
 
 /**
  * What a rollout shows while it runs: query `progress`, current details, search attributes. These cost an event each
- * time: a rollout that has ended when it is planned writes them once, any other twice.
+ * time: they are written when a rollout goes on behind its first activity, and at its end.
  */
 export interface RolloutView {
   planned(plan: RolloutPlan): void;
@@ -57,7 +57,7 @@ export function showRollout(): RolloutView {
   return {
     planned: (plan) => {
       facts = plan;
-      if (plan.progress.ended === null) upsertSearchAttributes(attributesOf(plan));
+      upsertSearchAttributes(attributesOf(plan));
       show({ state: 'playing', ...plan.progress });
     },
     progressed: (progress) => {
