@@ -1,8 +1,8 @@
 import type { ChildProcessWithoutNullStreams } from 'node:child_process';
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
+import { LATE, orAborted, within } from '../../platform/abort.js';
 import type { Launch } from './levels.js';
 import type { LineReader } from './line-reader.js';
 import { readLines } from './line-reader.js';
@@ -41,7 +41,7 @@ const Reply = z.object({ id: z.string(), outcomes: Outcomes });
 
 /** Throws what kept it from starting. */
 export async function startInterpreter(options: StartOptions): Promise<Interpreter> {
-  const { launch, limits, signal, release } = options;
+  const { launch, limits, release } = options;
   const { child, root, ended, errors } = await start(launch);
   // Six bytes for a character that JSON escapes; a reply beyond that is no reply of the runner.
   const bound = 16 * 6 * limits.max_output + 65_536;
@@ -61,7 +61,7 @@ export async function startInterpreter(options: StartOptions): Promise<Interpret
     if (alive) killBelow({ root, group });
     const late = setTimeout(signalGroup, END_MS, root, 'SIGKILL');
     // A process in the kernel's hands may outlive its own kill; nobody waits for it.
-    await Promise.race([whenEnded, sleep(2 * END_MS, undefined, { ref: false })]);
+    await within(2 * END_MS, whenEnded);
     clearTimeout(late);
     watch?.end();
   };
@@ -69,7 +69,6 @@ export async function startInterpreter(options: StartOptions): Promise<Interpret
   try {
     const begun = await greet(options, { child, replies });
     if (begun === null) {
-      signal.throwIfAborted();
       throw new Error(`the interpreter did not start: ${errors() || 'it gave no reason'}`);
     }
     if (launch.own_group) group = begun.ready;
@@ -138,8 +137,9 @@ function createRun(
         resolve(excess);
       });
     });
-    const answers = [replyTo(id, replies), excessive];
-    const answer = await firstOf(answers, { signal, timeout_ms });
+    const first = orAborted(Promise.race([replyTo(id, replies), excessive]), signal);
+    const timely = await within(timeout_ms, first).catch(() => 'ended' as const);
+    const answer = timely === LATE ? 'timeout' : timely;
     signalGroup(group, 'SIGSTOP');
     const rested = typeof answer === 'string' ? answer : await watch.rest();
     listen(null);
@@ -159,7 +159,7 @@ async function greet(
   { child, replies }: { child: ChildProcessWithoutNullStreams; replies: LineReader },
 ): Promise<z.infer<typeof Ready> | null> {
   child.stdin.write(`${JSON.stringify({ modules, ...launch.hello })}\n`);
-  const line = await within(START_MS, { signal, wait: replies.next() });
+  const line = await within(START_MS, orAborted(replies.next(), signal));
   return Ready.safeParse(line).data ?? null;
 }
 
@@ -191,26 +191,6 @@ function bounded(
           stdout: cut(outcome.stdout),
         },
   );
-}
-
-/** The first answer, or why there will be none: too late, or not wanted any more. */
-function firstOf(
-  answers: Promise<Excess | Outcomes>[],
-  { signal, timeout_ms }: { signal: AbortSignal; timeout_ms: number },
-): Promise<Excess | Outcomes> {
-  return new Promise((resolve) => {
-    const settle = (answer: Excess | Outcomes): void => {
-      clearTimeout(deadline);
-      signal.removeEventListener('abort', onAbort);
-      resolve(answer);
-    };
-    const onAbort = (): void => {
-      settle('ended');
-    };
-    const deadline = setTimeout(settle, timeout_ms, 'timeout');
-    signal.addEventListener('abort', onAbort, { once: true });
-    for (const answer of answers) void answer.then(settle);
-  });
 }
 
 const MAX_ERRORS = 4000;
@@ -249,27 +229,4 @@ function killBelow({ root, group }: { root: number; group: number }): void {
   if (below.length === 0) signalGroup(root, 'SIGKILL');
   for (const pid of below) signalTo(pid, 'SIGKILL');
   signalGroup(root, 'SIGCONT');
-}
-
-async function within<T>(
-  milliseconds: number,
-  { signal, wait }: { signal: AbortSignal; wait: Promise<T> },
-): Promise<T | null> {
-  let release = (): void => undefined;
-  const late = new Promise<null>((resolve) => {
-    const end = (): void => {
-      resolve(null);
-    };
-    const timer = setTimeout(end, milliseconds);
-    signal.addEventListener('abort', end, { once: true });
-    release = () => {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', end);
-    };
-  });
-  try {
-    return await Promise.race([wait, late]);
-  } finally {
-    release();
-  }
 }

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Fault } from '../../model/faults.js';
+import { createWaitingLine } from '../../platform/waiting-line.js';
 import type { Interpreter } from './interpreter.js';
 import type { Blocks, Ran, RunRequest } from './outcomes.js';
 
@@ -152,32 +153,32 @@ interface Shelf {
 function createShelf({ max_sandboxes, idle_timeout_ms }: SandboxesOptions): Shelf {
   /** The one unused for longest first. */
   const resting = new Map<string, Session>();
-  const waiting = new Set<() => void>();
   let occupied = 0;
+  let ending = 0;
   let closed = false;
+  const line = createWaitingLine(() => (occupied < max_sandboxes ? ++occupied : null));
 
-  const wakeAll = (): void => {
-    for (const wake of [...waiting]) wake();
-  };
   const leave = (): void => {
     occupied -= 1;
-    wakeAll();
+    line.serve();
   };
-  const end = (it: Session): Promise<void> => it.interpreter.close().finally(leave);
+  const end = async (it: Session): Promise<void> => {
+    ending += 1;
+    await it.interpreter.close();
+    ending -= 1;
+    leave();
+  };
   const take = (session: string): Session | null => {
     const found = resting.get(session) ?? null;
     if (found?.idle != null) clearTimeout(found.idle);
     resting.delete(session);
     return found;
   };
-  const makeRoom = async (signal: AbortSignal): Promise<void> => {
-    while (occupied >= max_sandboxes) {
-      const found = take([...resting.keys()][0] ?? '');
-      if (found !== null) await end(found);
-      else await wakeUp(waiting, signal);
-    }
-    occupied += 1;
+  const endOldest = async (count: number): Promise<void> => {
+    const found = [...resting.keys()].slice(0, Math.max(0, count)).map(take);
+    await Promise.all(found.filter((it) => it !== null).map(end));
   };
+  const makeRoom = (): void => void endOldest(line.length() - ending);
 
   return {
     look: (session) => resting.get(session),
@@ -193,11 +194,13 @@ function createShelf({ max_sandboxes, idle_timeout_ms }: SandboxesOptions): Shel
         if (take(session) === it) void end(it);
       }, idle_timeout_ms).unref();
       resting.set(session, it);
-      wakeAll();
+      makeRoom();
     },
 
     async begin(session, { signal, start }) {
-      await makeRoom(signal);
+      const place = line.join(undefined, signal);
+      makeRoom();
+      await place;
       try {
         const interpreter = await start(session, signal);
         return { interpreter, state: digestOf([]), last: null, idle: null };
@@ -209,22 +212,7 @@ function createShelf({ max_sandboxes, idle_timeout_ms }: SandboxesOptions): Shel
 
     async close() {
       closed = true;
-      const left = [...resting.keys()].map(take).filter((it) => it !== null);
-      await Promise.all(left.map(end));
+      await endOldest(resting.size);
     },
   };
-}
-
-/** Until a place may be free; rejects with the signal's reason. */
-function wakeUp(waiting: Set<() => void>, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const settle = (): void => {
-      waiting.delete(settle);
-      signal.removeEventListener('abort', settle);
-      if (signal.aborted) reject(signal.reason as Error);
-      else resolve();
-    };
-    waiting.add(settle);
-    signal.addEventListener('abort', settle, { once: true });
-  });
 }

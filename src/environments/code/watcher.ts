@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { Fault } from '../../model/faults.js';
+import { LATE, within } from '../../platform/abort.js';
 import { describeError } from '../../platform/errors.js';
 import type { Excess } from './outcomes.js';
 import type { Finding, Order, Tree } from './tree-watch.js';
@@ -90,8 +90,7 @@ function startThread(): Thread {
         async rest() {
           order({ id, order: 'rest' });
           const looked = new Promise<Excess | null>((resolve) => (one.rested = resolve));
-          const late = sleep(REST_MS, LATE, { ref: false });
-          const excess = await Promise.race([looked, late]);
+          const excess = await within(REST_MS, looked);
           one.rested = null;
           if (excess === LATE) throw away(`no look came back within ${REST_MS / 1000} s`);
           if (lost !== null) throw away(lost);
@@ -109,8 +108,6 @@ function startThread(): Thread {
     },
   };
 }
-
-const LATE = Symbol('late');
 
 const away = (why: string): Fault => {
   const message = `code: what interpreters use is not looked at any more: ${why}`;
