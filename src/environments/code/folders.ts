@@ -6,9 +6,9 @@ import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { z } from 'zod';
 import { describeError } from '../../platform/errors.js';
+import { spawned } from '../../platform/process/spawned.js';
 import type { Program } from './python.js';
 import { BOOTSTRAP } from './python.js';
-import { spawned } from './spawned.js';
 
 /**
  * Where code writes on this machine's disk. A folder's guard removes it with its interpreter; what it could not remove, and

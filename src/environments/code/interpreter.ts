@@ -3,15 +3,14 @@ import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { LATE, orAborted, within } from '../../platform/abort.js';
+import { spawned } from '../../platform/process/spawned.js';
 import type { Launch } from './levels.js';
 import type { LineReader } from './line-reader.js';
 import { readLines } from './line-reader.js';
 import type { Blocks, Excess, Ran } from './outcomes.js';
 import { Outcomes } from './outcomes.js';
-import { childrenOf } from './process-tree.js';
+import { childrenOf, signalGroup, signalTo } from './process-tree.js';
 import type { Limits } from './settings.js';
-import { signalGroup, signalTo } from './signals.js';
-import { spawned } from './spawned.js';
 import type { Watch, Watcher } from './watcher.js';
 
 /** One interpreter, one process group: started, asked, stopped between questions, ended whole. */

@@ -4,11 +4,10 @@ import type { Disk } from './disk-use.js';
 import { diskUseOf } from './disk-use.js';
 import type { Excess } from './outcomes.js';
 import type { Process } from './process-tree.js';
-import { memoryOf, processesBelow } from './process-tree.js';
+import { memoryOf, processesBelow, signalGroup } from './process-tree.js';
 import type { ProcessorTime } from './processor-time.js';
 import { countTime, NO_TIME } from './processor-time.js';
 import type { Limits } from './settings.js';
-import { signalGroup } from './signals.js';
 
 /**
  * Looks at interpreters and all below them, in a thread of its own: how long a look takes is up to the code that is looked

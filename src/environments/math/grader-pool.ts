@@ -2,14 +2,14 @@ import { availableParallelism } from 'node:os';
 import { Fault } from '../../model/faults.js';
 import { orAborted } from '../../platform/abort.js';
 import { createWaitingLine } from '../../platform/waiting-line.js';
-import { graderCommand, PYTHON_VARIABLE, type GraderCommand } from './grader-install.js';
+import { graderCommand, type GraderCommand, PYTHON_VARIABLE } from './grader-install.js';
 import {
-  startGraderProcess,
   type Comparison,
   type GraderLimits,
   type GraderProcess,
   type Outcome,
   type Pair,
+  startGraderProcess,
 } from './grader-process.js';
 
 /**

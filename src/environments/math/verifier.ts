@@ -1,3 +1,6 @@
+import { preview } from '../../model/problems.js';
+import { rejected } from '../rejections.js';
+
 /** A verifier compares the answer that a response holds with the ground truth (upstream's `math_verify_impl`). */
 
 export interface VerifierInput {
@@ -19,3 +22,10 @@ export type PureVerifier = (input: VerifierInput) => Verdict;
 
 /** Throws also the faults of what it runs on (a process). */
 export type Verifier = (input: VerifierInput, signal: AbortSignal) => Promise<Verdict>;
+
+/** The ground truth of a verifier that compares texts; any other is rejected, upstream's score for it being 0. */
+export function groundTruthText(ground_truth: unknown, verifier: string): string {
+  if (typeof ground_truth === 'string') return ground_truth;
+  const what = `expected a string, got ${preview(ground_truth)}`;
+  throw rejected({ subject: verifier, problems: [{ where: 'ground_truth', what }] });
+}
