@@ -31,7 +31,7 @@ export const CODE_SETTINGS = {
 };
 
 export type CodeSettings = z.infer<z.ZodObject<typeof CODE_SETTINGS>> & {
-  /** A remote sandbox (`remote.ts`) instead of this machine's. */
+  /** A remote sandbox (`remote-sandbox.ts`) instead of this machine's. */
   url: string | null;
 };
 

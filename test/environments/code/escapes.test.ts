@@ -9,7 +9,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import type { Level } from '../../../src/environments/code/levels.js';
+import type { Level } from '../../../src/environments/code/sandbox/levels.js';
 import type { Attempt, Canaries } from './attempts.js';
 import { attempts } from './attempts.js';
 import type { Excessive } from './excesses.js';

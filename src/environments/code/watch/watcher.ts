@@ -1,8 +1,8 @@
 import { Worker } from 'node:worker_threads';
-import { Fault } from '../../model/faults.js';
-import { LATE, within } from '../../platform/abort.js';
-import { describeError } from '../../platform/errors.js';
-import type { Excess } from './outcomes.js';
+import { Fault } from '../../../model/faults.js';
+import { LATE, within } from '../../../platform/abort.js';
+import { describeError } from '../../../platform/errors.js';
+import type { Excess } from '../outcomes.js';
 import type { Finding, Order, Tree } from './tree-watch.js';
 
 /** Says when interpreters use too much. The thread that looks (`tree-watch.ts`) is started when it is needed. */

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
-import { Fault } from '../../model/faults.js';
-import { createWaitingLine } from '../../platform/waiting-line.js';
+import { Fault } from '../../../model/faults.js';
+import { createWaitingLine } from '../../../platform/waiting-line.js';
 import type { Interpreter } from './interpreter.js';
-import type { Blocks, Ran, RunRequest } from './outcomes.js';
+import type { Blocks, Ran, RunRequest } from '../outcomes.js';
 
 /** Interpreters by rollout: kept between turns while there is room, made again from the rollout's code when they are not there. */
 

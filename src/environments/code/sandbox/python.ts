@@ -3,8 +3,8 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { z } from 'zod';
-import { describeError } from '../../platform/errors.js';
-import { PROJECT_ROOT } from '../../platform/project-root.js';
+import { describeError } from '../../../platform/errors.js';
+import { PROJECT_ROOT } from '../../../platform/project-root.js';
 
 /** The interpreters of this machine, and the program that they run. */
 

@@ -2,12 +2,12 @@ import type { MessagePort } from 'node:worker_threads';
 import { parentPort } from 'node:worker_threads';
 import type { Disk } from './disk-use.js';
 import { diskUseOf } from './disk-use.js';
-import type { Excess } from './outcomes.js';
+import type { Excess } from '../outcomes.js';
 import type { Process } from './process-tree.js';
 import { memoryOf, processesBelow, signalGroup } from './process-tree.js';
 import type { ProcessorTime } from './processor-time.js';
 import { countTime, NO_TIME } from './processor-time.js';
-import type { Limits } from './settings.js';
+import type { Limits } from '../settings.js';
 
 /**
  * Looks at interpreters and all below them, in a thread of its own: how long a look takes is up to the code that is looked

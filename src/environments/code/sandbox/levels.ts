@@ -4,7 +4,7 @@ import type { Folders } from './folders.js';
 import { isRoot, randomUid } from './folders.js';
 import type { Python } from './python.js';
 import { BOOTSTRAP } from './python.js';
-import type { Limits } from './settings.js';
+import type { Limits } from '../settings.js';
 
 /** How an interpreter is started, level by level, from the strongest. */
 

@@ -2,16 +2,16 @@ import type { ChildProcessWithoutNullStreams } from 'node:child_process';
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import { LATE, orAborted, within } from '../../platform/abort.js';
-import { spawned } from '../../platform/process/spawned.js';
-import type { Launch } from './levels.js';
+import { LATE, orAborted, within } from '../../../platform/abort.js';
+import { spawned } from '../../../platform/process/spawned.js';
+import type { Launch } from '../sandbox/levels.js';
 import type { LineReader } from './line-reader.js';
 import { readLines } from './line-reader.js';
-import type { Blocks, Excess, Ran } from './outcomes.js';
-import { Outcomes } from './outcomes.js';
-import { childrenOf, signalGroup, signalTo } from './process-tree.js';
-import type { Limits } from './settings.js';
-import type { Watch, Watcher } from './watcher.js';
+import type { Blocks, Excess, Ran } from '../outcomes.js';
+import { Outcomes } from '../outcomes.js';
+import { childrenOf, signalGroup, signalTo } from '../watch/process-tree.js';
+import type { Limits } from '../settings.js';
+import type { Watch, Watcher } from '../watch/watcher.js';
 
 /** One interpreter, one process group: started, asked, stopped between questions, ended whole. */
 export interface Interpreter {

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { z } from 'zod';
-import { describeError } from '../../platform/errors.js';
-import { spawned } from '../../platform/process/spawned.js';
+import { describeError } from '../../../platform/errors.js';
+import { spawned } from '../../../platform/process/spawned.js';
 import type { Program } from './python.js';
 import { BOOTSTRAP } from './python.js';
 
