@@ -1,12 +1,9 @@
-import type { Retriever } from './retriever/retriever.js';
+import type { Share } from '../platform/allowance.js';
 
 /**
  * An environment answers a turn. Upstream's interface (NeMo RL `environments/interfaces.py`), for one or many
  * samples at once; environments behind a service speak the same shapes over HTTP (`http.ts`).
  */
-
-import type { Allowance, Share } from '../platform/allowance.js';
-import type { GraderPool } from './math/grader-pool.js';
 
 export interface EnvironmentMessage {
   role: string;
@@ -133,23 +130,4 @@ export interface Environment {
   health?(signal: AbortSignal): Promise<void>;
   /** Ends the processes and connections that it holds. */
   close?(): Promise<void>;
-}
-
-/** What making an environment may need beside its settings. */
-export interface EnvironmentContext {
-  /** Its key under `environments`: how messages name it. */
-  name: string;
-  /** Shared by the environments of a worker, which closes it. */
-  grader: GraderPool;
-  /** Shared by them too: large answers that are held at once. */
-  answers: Allowance;
-  /** Tells the operator, once, what they should know of it. */
-  report: (message: string) => void;
-  /** The value of a variable that the settings name, which counts as a secret; undefined where it is not set. */
-  env: (variable: string) => string | undefined;
-  /**
-   * Search as a tool: opens the environment of kind `retriever` of this name. Its index is built once per worker, for
-   * all who ask. Throws where temporal.yaml has none of that name, or its corpus cannot be read.
-   */
-  retriever: (name: string) => Promise<Retriever>;
 }

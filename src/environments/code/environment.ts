@@ -1,11 +1,6 @@
 import { Fault } from '../../model/faults.js';
-import type {
-  Environment,
-  EnvironmentContext,
-  EnvironmentMessage,
-  Metadata,
-  StepInput,
-} from '../environment.js';
+import type { EnvironmentContext } from '../environment-context.js';
+import type { Environment, EnvironmentMessage, Metadata, StepInput } from '../environment.js';
 import { rejected } from '../rejections.js';
 import { bytesOf } from '../../platform/size.js';
 import { codeOf, observationOf } from './format.js';

@@ -1,16 +1,11 @@
-import type {
-  Environment,
-  EnvironmentContext,
-  EnvironmentMessage,
-  Metadata,
-  StepContext,
-} from '../environment.js';
+import type { EnvironmentContext } from '../environment-context.js';
+import type { Environment, EnvironmentMessage, Metadata, StepContext } from '../environment.js';
 
 /** What a module of kind `module` exports: `import type { … } from 'durable-rollouts/environment'`. */
 
+export type { EnvironmentContext } from '../environment-context.js';
 export type {
   Environment,
-  EnvironmentContext,
   EnvironmentMessage,
   EnvironmentReturn,
   FinishedRollout,

@@ -3,7 +3,8 @@ import { z } from 'zod';
 import { describeError } from '../../platform/errors.js';
 import { recordOf } from '../../model/untrusted.js';
 import type { BatchEnvironment, TurnEnvironment } from './authoring.js';
-import type { Environment, EnvironmentContext, StepInput } from '../environment.js';
+import type { EnvironmentContext } from '../environment-context.js';
+import type { Environment, StepInput } from '../environment.js';
 import { rejected, rejectedFields } from '../rejections.js';
 import { parseStepAnswer } from '../step-answer.js';
 
