@@ -7,7 +7,7 @@ import { rejectedFields } from '../rejections.js';
 
 const JaccardMetadata = z.looseObject({ ground_truth: z.string() });
 
-/** Upstream's code_jaccard (statement 80): one turn, rewarded by how alike its words and those of the ground truth are. */
+/** Upstream's code_jaccard (statement 80): one turn, rewarded by the similarity of its words to the ground truth's. */
 export function createCodeJaccard(): Environment {
   return {
     in_process: true,
@@ -35,7 +35,7 @@ function answerTurn({ log, metadata, index }: Turn): TurnAnswer {
   };
 }
 
-/** Of float32 rewards, as upstream's tensors are; none of no rollouts. */
+/** Means of float32 rewards, as in upstream's tensors; null without rollouts. */
 async function alignment(rollouts: FinishedRollouts): Promise<Record<string, number> | null> {
   const aligned = createFloat32Mean();
   const score = createFloat32Mean();
@@ -56,7 +56,7 @@ async function alignment(rollouts: FinishedRollouts): Promise<Record<string, num
 }
 
 /**
- * How alike two texts are, from 0 to 1: shared words over all words, times the shorter length over the longer
+ * The similarity of two texts, from 0 to 1: shared words over all words, times the shorter length over the longer
  * (upstream statement 80). White space around and case make no difference; equal texts score 1, empty ones too.
  */
 function codeSimilarity(response: string, ground_truth: string): number {

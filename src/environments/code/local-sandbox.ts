@@ -17,7 +17,7 @@ import { createWatcher } from './watch/watcher.js';
 interface LocalOptions {
   settings: CodeSettings;
   report: (message: string) => void;
-  /** Levels to try, for tests and measurements; otherwise all that `unsafe` lets it. */
+  /** Levels to try, for tests and measurements; otherwise all that `unsafe` allows. */
   levels?: readonly Level[];
 }
 
@@ -39,7 +39,7 @@ export function createLocalSandbox(options: LocalOptions): Sandbox {
     try {
       return await choosing;
     } catch (error) {
-      // The next one may find what is installed by then.
+      // The next attempt may find what was installed meanwhile.
       choosing = null;
       throw error;
     }

@@ -62,7 +62,7 @@ function onlyMath(line: string): string {
   return close === -1 ? line : `$${line.slice(open + 1, close)}$`;
 }
 
-/** Every `command…}` becomes what stands up to its first brace. */
+/** Every `command…}` becomes its content up to the first closing brace. */
 function unwrap(line: string, command: string): string {
   let done = '';
   let from = 0;
@@ -77,7 +77,7 @@ function unwrap(line: string, command: string): string {
 
 export const BOXED = '\\boxed{';
 
-/** The first box becomes what stands up to the last brace of its line. */
+/** The first box becomes its content up to the last closing brace of its line. */
 function unwrapBoxed(line: string): string {
   const open = line.indexOf(BOXED);
   const close = line.lastIndexOf('}');
@@ -85,7 +85,7 @@ function unwrapBoxed(line: string): string {
   return line.slice(0, open) + line.slice(open + BOXED.length, close) + line.slice(close + 1);
 }
 
-/** The last `\boxed{…}` with the braces in it balanced; null where there is none that ends. */
+/** The last `\boxed{…}` with the braces in it balanced; null if no box ends. */
 export function lastBoxed(text: string): string | null {
   const start = text.lastIndexOf(BOXED);
   if (start === -1) return null;

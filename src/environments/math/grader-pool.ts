@@ -14,7 +14,7 @@ import {
 
 /**
  * The grader processes of this worker: shared by all environments, started when a check finds none free, at most one
- * for each core, one check at a time in each, the others in line. A check that gets no answer in time, or whose
+ * for each core, one check at a time in each; other checks wait in line. A check that gets no answer in time, or whose
  * process dies, goes to the end of the line once; then it is a fault. It is never a score.
  */
 export interface GraderPool {
@@ -67,7 +67,7 @@ export function createGraderPool(options: GraderPoolOptions): GraderPool {
       serve();
       const process = await place;
       if (process instanceof Fault) throw process;
-      // A check that runs goes on to its deadline at most: a new process costs more than most checks.
+      // An abandoned check runs on, to its deadline at most: a new process costs more than most checks.
       const outcome = await orAborted(staff.check(process, pair), signal);
       if ('comparison' in outcome) return outcome.comparison;
       if (closed !== null) throw closed;
@@ -91,20 +91,20 @@ export function createGraderPool(options: GraderPoolOptions): GraderPool {
 }
 
 interface Staff {
-  /** One that is free, which is busy from then on. */
+  /** A free process, which is busy from then on; null: there is none. */
   take(): GraderProcess | null;
-  /** By one that was taken. */
+  /** `process` comes from `take`. */
   check(process: GraderProcess, pair: Pair): Promise<Outcome>;
-  /** Starts processes for so many that wait, as far as there may be more. */
+  /** Starts processes for that many waiting checks, up to the limit. */
   hire(waiting: number): void;
-  /** One is there that has started. */
+  /** At least one process has started. */
   isProven(): boolean;
   dismiss(): Promise<void>;
 }
 
 interface StaffListener {
   onFree: () => void;
-  /** None can be started, and none is there that could serve the line. */
+  /** No process can be started, and none is left to serve the line. */
   onNobody: (fault: Fault) => void;
 }
 

@@ -3,8 +3,8 @@ import { groundTruthText } from './verifier.js';
 import type { PureVerifier } from './verifier.js';
 
 /**
- * Upstream's `math_multi_reward` (statement 51): is what the answer tag holds the ground truth to the letter, is it
- * made of digits, has the response the form asked for; each 0 or 1.
+ * Upstream's `math_multi_reward` (statement 51): whether the answer tag holds exactly the ground truth, whether
+ * it is made of digits, and whether the response is well formed; each 0 or 1.
  */
 export const verifyMultiReward: PureVerifier = ({ ground_truth, response }) => {
   const expected = groundTruthText(ground_truth, 'multi_reward');
@@ -24,7 +24,7 @@ const CLOSE = '</answer>';
 const THINK = '<think>';
 const BETWEEN = `</think>\n${OPEN}`;
 
-/** What stands in the last answer tag, up to where one first closes; without tags the whole text. */
+/** The content of the last answer tag, up to the first closing tag behind it; without tags the whole text. */
 function answerOf(text: string): string {
   const start = text.lastIndexOf(OPEN);
   const rest = start === -1 ? text : text.slice(start + OPEN.length);

@@ -8,7 +8,7 @@ export const verifyEnglishMultichoice: PureVerifier = ({ ground_truth, response 
   return compare(findEnglishLetter(normalizeResponse(response)), expected);
 };
 
-/** Upstream's `multilingual_multichoice` (statement 48): in many languages, the ground truth as it stands. */
+/** Upstream's `multilingual_multichoice` (statement 48): in many languages, the ground truth unchanged. */
 export const verifyMultilingualMultichoice: PureVerifier = ({ ground_truth, response }) => {
   const expected = groundTruthText(ground_truth, 'multilingual_multichoice');
   return compare(findLetter(normalizeResponse(response)), expected);
@@ -19,7 +19,7 @@ function compare(letter: string | null, expected: string): Verdict {
   return { score: Number(extracted_answer === expected), extracted_answer };
 }
 
-/** Decoration that may stand between "Answer:" and its letter, dropped in this order (upstream statement 49). */
+/** Decoration that may appear between "Answer:" and its letter, dropped in this order (upstream statement 49). */
 const DECORATION = [
   '**', '$\\boxed{', '}$', '\\$', '$\\text{', '$', '\\mathrm{', '\\{', '\\text', '\\(', '\\mathbf{', '{', '\\boxed',
 ] as const; // prettier-ignore
@@ -28,7 +28,7 @@ export function normalizeResponse(response: string): string {
   return DECORATION.reduce((text, dropped) => text.replaceAll(dropped, ''), response);
 }
 
-/** The letters that Arabic, Bengali and full-width texts have for A to D. */
+/** Arabic, Bengali and full-width letters for A to D. */
 const LETTERS = [
   ['أ', 'A'], ['ب', 'B'], ['ج', 'C'], ['د', 'D'], ['অ', 'A'], ['ব', 'B'], ['ড', 'C'], ['ঢ', 'D'],
   ['Ａ', 'A'], ['Ｂ', 'B'], ['Ｃ', 'C'], ['Ｄ', 'D'],
@@ -39,7 +39,7 @@ export function normalizeLetter(letter: string): string {
 }
 
 /**
- * "Answer:" as languages write it, in the order in which upstream looks for them. A space before the colon stands for
+ * "Answer:" as languages write it, in the order in which upstream looks for them. A space before the colon means
  * any white space or none. Yoruba's words come in several spellings and compositions; the second one ends with six
  * zero-width spaces.
  */
@@ -52,7 +52,7 @@ const PREFIXES = [
   'A\u0300nu\u0301go\u0323 :', '\xc0\u1e63\xe0y\xe0n :',
 ] as const; // prettier-ignore
 
-/** All that statement 48 takes for a letter; of the Arabic ones, the whole range from alef to dal. */
+/** Every character that statement 48 accepts as a letter, with the whole Arabic range from alef to dal. */
 const ANY_LETTER = '([A-D]|[أ-د]|[অবডঢＡＢＣＤ])';
 
 /** Python ignores more case than JavaScript: to it the dotless and the dotted i are forms of i. */

@@ -17,13 +17,13 @@ export interface Verdict {
   extracted_answer: string | null;
 }
 
-/** Throws `EnvironmentRejected` where the ground truth is none that it can compare with. */
+/** Throws `EnvironmentRejected` for a ground truth that it cannot compare with. */
 export type PureVerifier = (input: VerifierInput) => Verdict;
 
-/** Throws also the faults of what it runs on (a process). */
+/** Also throws the faults of the process that it runs on. */
 export type Verifier = (input: VerifierInput, signal: AbortSignal) => Promise<Verdict>;
 
-/** The ground truth of a verifier that compares texts; any other is rejected, upstream's score for it being 0. */
+/** The ground truth of a verifier that compares texts. Throws for anything else, which upstream scores 0. */
 export function groundTruthText(ground_truth: unknown, verifier: string): string {
   if (typeof ground_truth === 'string') return ground_truth;
   const what = `expected a string, got ${preview(ground_truth)}`;

@@ -17,7 +17,7 @@ const PURE: Record<Exclude<VerifierName, 'hf_math_verify'>, PureVerifier> = {
 export function verifierOf(name: VerifierName, grader: GraderPool): Verifier {
   if (!isPureVerifier(name)) return createHfVerifier(grader);
   const verify = PURE[name];
-  // A throw in here rejects the promise, as a verifier promises.
+  // A throw inside the promise rejects it, as `Verifier` requires.
   return (input) =>
     new Promise((resolve) => {
       resolve(verify(input));

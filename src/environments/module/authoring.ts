@@ -24,12 +24,12 @@ export interface Turn {
 }
 
 export interface TurnAnswer {
-  /** A text is said by the role `environment`. */
+  /** A text has the role `environment`. */
   observation: string | EnvironmentMessage;
   /** A number, or named components, which are added up. */
   reward: number | Record<string, number>;
   terminated: boolean;
-  /** Absent or null keeps what there was. */
+  /** Absent or null keeps the previous metadata. */
   metadata?: Metadata | null;
   next_stop_strings?: string[] | null;
   answer?: string | null;

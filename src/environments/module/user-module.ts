@@ -45,7 +45,7 @@ export async function createModuleEnvironment(
   };
 }
 
-/** As the journal will have it. */
+/** As the journal stores it. */
 const asJson = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
 
 async function load(path: string, { name }: EnvironmentContext): Promise<Record<string, unknown>> {
@@ -95,7 +95,7 @@ async function make(
   return shaped(made, `${subject} returned`);
 }
 
-/** The default export of a file that its package.json makes CommonJS stands one `default` deeper. */
+/** The default export of a file that its package.json makes CommonJS is one `default` deeper. */
 function exportOf(loaded: Record<string, unknown>, name: string): unknown {
   const own = loaded['default'];
   const inner = isObject(own) && own['__esModule'] === true ? own : null;

@@ -12,7 +12,7 @@ export interface Bm25Settings {
 export interface Bm25Index {
   document_count: number;
   term_count: number;
-  /** Of its postings. */
+  /** The size of its postings. */
   bytes: number;
   /** The `count` best, best first; equal scores by id. */
   rank: (query: string, count: number) => Ranked[];
@@ -20,12 +20,12 @@ export interface Bm25Index {
 
 /**
  * BM25 as upstream's retriever computes it (statement 79): a term of `df` among `n` documents is worth
- * ln((n - df + 0.5) / (df + 0.5) + 1), times tf (k1 + 1) / (tf + k1 (1 - b + b length / average)) where it stands `tf`
+ * ln((n - df + 0.5) / (df + 0.5) + 1), times tf (k1 + 1) / (tf + k1 (1 - b + b length / average)) if it occurs `tf`
  * times, times how often the query has it.
  */
 export function createBm25Builder({ tokenize, k1, b }: Bm25Settings) {
   const vocabulary = new Map<string, number>();
-  // Per document: its terms and how often each stands there.
+  // Per document: its terms and how often each occurs.
   const terms = createGrowingList((length) => new Uint32Array(length));
   const counts = createGrowingList((length) => new Uint32Array(length));
   const ends = createGrowingList((length) => new Float64Array(length));
@@ -78,7 +78,7 @@ function idOf(term: string, vocabulary: Map<string, number>): number {
   return id;
 }
 
-/** Per term, its documents in order and what it is worth in each. Term t's stand from `starts[t]` to `starts[t + 1]`. */
+/** Per term, its documents in order and its worth in each. Term t's range is `starts[t]` to `starts[t + 1]`. */
 interface Postings {
   starts: Float64Array;
   documents: Uint32Array;
@@ -125,7 +125,7 @@ function invert({ terms, counts, ends, lengths, term_count, k1, b }: Forward): P
   }
 }
 
-/** A place that is known to be there. */
+/** For places that are known to exist. */
 const at = (values: Uint32Array | Float64Array | Float32Array, place: number): number =>
   values[place] ?? 0;
 

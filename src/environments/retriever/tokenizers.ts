@@ -1,4 +1,4 @@
-/** A text's terms, in order, repeated ones repeated. What a document is found by. */
+/** A text's terms, in order and with repetitions. Documents are found by them. */
 export type Tokenize = (text: string) => string[];
 
 /** Every run of Latin letters and digits, in lower case. */
@@ -16,7 +16,7 @@ export function createWordpiece(vocabulary: ReadonlySet<string>): Tokenize {
   const pieces = { vocabulary, longest };
   return (text) =>
     text.split(SPECIAL).flatMap((part, i) => {
-      // Of a split with one group, every other part is what the group matched.
+      // A split with one group returns the group's matches as every other part.
       if (i % 2 === 1 && vocabulary.has(part)) return [part];
       return wordsOf(part).flatMap((word) => piecesOf(word, pieces));
     });
@@ -54,7 +54,7 @@ function wordsOf(text: string): string[] {
 
 interface Pieces {
   vocabulary: ReadonlySet<string>;
-  /** Of them, in characters, and no fewer. */
+  /** The length of the longest piece, or more. */
   longest: number;
 }
 

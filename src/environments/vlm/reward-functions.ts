@@ -5,7 +5,7 @@ import type { GraderPool } from '../math/grader-pool.js';
 import { BOXED, lastBoxed } from '../math/dapo.js';
 import type { RewardFunction } from './settings.js';
 
-/** Upstream's reward functions (`environments/rewards.py`, statement 65); a malformed answer is worth 0. */
+/** Upstream's reward functions (`environments/rewards.py`, statement 65); a malformed answer scores 0. */
 
 export interface Answered {
   ground_truth: string;
@@ -96,7 +96,7 @@ export async function rewardOf(
   }
 }
 
-/** What stands between `<tag>` and the last `</tag>`, as a greedy regex finds it, in linear time; null without. */
+/** The text between `<tag>` and the last `</tag>`, as a greedy regex finds it, in linear time; null without tags. */
 export function taggedText(text: string, tag: string): string | null {
   const open = `<${tag}>`;
   const start = text.indexOf(open);

@@ -146,7 +146,7 @@ print(repr(value))
   });
 }
 
-/** Processes with this name (`comm`), whoever their parents are and whatever namespace they see. */
+/** Processes with this name (`comm`), whatever their parents and namespaces. */
 export function processesNamed(name: string): number[] {
   return readdirSync('/proc')
     .filter((entry) => /^\d+$/.test(entry))

@@ -16,7 +16,7 @@ import type { Watch, Watcher } from '../watch/watcher.js';
 /** One interpreter, one process group: started, asked, stopped between questions, ended whole. */
 export interface Interpreter {
   readonly alive: boolean;
-  /** Where code was killed the interpreter is gone with it. Rejects with the signal's reason. */
+  /** If code is killed, so is the interpreter. Rejects with the signal's reason. */
   run(blocks: Blocks, limits: { signal: AbortSignal; timeout_ms: number }): Promise<Ran>;
   /** Resolves once it is gone; then nothing of it is left. Never rejects. */
   close(): Promise<void>;
@@ -59,7 +59,7 @@ export async function startInterpreter(options: StartOptions): Promise<Interpret
   const close = async (): Promise<void> => {
     if (alive) killBelow({ root, group });
     const late = setTimeout(signalGroup, END_MS, root, 'SIGKILL');
-    // A process in the kernel's hands may outlive its own kill; nobody waits for it.
+    // A process that the kernel holds may outlive its kill: the wait is bounded.
     await within(2 * END_MS, whenEnded);
     clearTimeout(late);
     watch?.end();
@@ -116,7 +116,7 @@ interface Running extends Watching {
   child: ChildProcessWithoutNullStreams;
   replies: LineReader;
   close: () => Promise<void>;
-  /** The process group that code is in: it stands still between two questions. */
+  /** The process group that code is in: it is stopped between two questions. */
   group: number;
 }
 
@@ -162,7 +162,7 @@ async function greet(
   return Ready.safeParse(line).data ?? null;
 }
 
-/** Lines that are no reply to this question are the code's own doing. */
+/** Skips lines that do not answer this question: the code itself wrote them. */
 async function replyTo(id: string, replies: LineReader): Promise<Excess | Outcomes> {
   replies.reset();
   for (;;) {
@@ -195,7 +195,7 @@ function bounded(
 const MAX_ERRORS = 4000;
 
 async function start({ command, args, env, uid }: Launch) {
-  // Not in its folder: what starts it, and what outlives it, is not to find code there.
+  // Not in its folder: the started program and the guard must not find code there.
   const child = await spawned(
     spawn(command, args, {
       ...{ cwd: '/', env, detached: true, stdio: ['pipe', 'pipe', 'pipe', 'pipe'] },
@@ -217,7 +217,7 @@ async function start({ command, args, env, uid }: Launch) {
   return { child, root: child.pid ?? 0, ended, errors };
 }
 
-/** The started process (a guard, or bubblewrap) is left: it ends when it has seen all others end. */
+/** Spares the started process (a guard, or bubblewrap): it ends once all others have ended. */
 function killBelow({ root, group }: { root: number; group: number }): void {
   if (group !== root) {
     signalGroup(group, 'SIGKILL');

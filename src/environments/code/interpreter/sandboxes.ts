@@ -4,13 +4,13 @@ import { createWaitingLine } from '../../../platform/waiting-line.js';
 import type { Interpreter } from './interpreter.js';
 import type { Blocks, Ran, RunRequest } from '../outcomes.js';
 
-/** Interpreters by rollout: kept between turns while there is room, made again from the rollout's code when they are not there. */
+/** Interpreters by rollout: kept between turns while there is room, otherwise rebuilt from the rollout's code. */
 
 interface Session {
   interpreter: Interpreter;
   /** Digest of all code that ran in it. */
   state: string;
-  /** What the last turn came to, for a step that is asked for again: it must not run twice in one state. */
+  /** The last turn's outcome, for a repeated step: it must not run twice in one state. */
   last: { before: string; ran: Ran } | null;
   idle: NodeJS.Timeout | null;
 }
@@ -64,7 +64,7 @@ export function createSandboxes(options: SandboxesOptions): Sandboxes {
     const isAsked = found?.state === digestOf([...history, blocks]);
     if (isAsked && found.last?.before === digestOf(history)) return found.last.ran;
     const ran = await runOnce(request);
-    // From here a process that somebody killed looks like code that ended itself: only the code does it again.
+    // An interpreter killed from outside looks like code that ended itself: only the code does it again.
     return 'killed' in ran && ran.killed === 'ended' ? await runOnce(request) : ran;
   };
 
@@ -117,10 +117,10 @@ async function sessionAt(
   }
 }
 
-/** An interpreter that somebody kills says nothing of the code. */
+/** An interpreter may be killed from outside, which says nothing about the code. */
 const REPLAYS = 2;
 
-/** false: it ended on the way, and there is another attempt. */
+/** false: the interpreter ended meanwhile, and another attempt follows. */
 async function replay(
   { history, check, signal }: RunRequest,
   { made, is_last, timeout_ms }: { made: Session; is_last: boolean; timeout_ms: number },
@@ -136,11 +136,11 @@ async function replay(
 
 interface Shelf {
   look(session: string): Session | undefined;
-  /** Out of the shelf, if it is there; it keeps its place. */
+  /** Takes it off the shelf, if it is there; it stays counted. */
   take(session: string): Session | null;
   /** Back onto the shelf, until it is wanted, idle for too long, or in the way. */
   rest(session: string, it: Session): Promise<void>;
-  /** A new one, once there is a place for it. */
+  /** A new one, once there is a place for it: waits in line, while the longest unused end. */
   begin(
     session: string,
     how: { signal: AbortSignal; start: SandboxesOptions['start'] },
@@ -149,7 +149,7 @@ interface Shelf {
   close(): Promise<void>;
 }
 
-/** At most `max_sandboxes` interpreters, and those among them that nobody uses. */
+/** At most `max_sandboxes` interpreters; holds the unused ones. */
 function createShelf({ max_sandboxes, idle_timeout_ms }: SandboxesOptions): Shelf {
   /** The one unused for longest first. */
   const resting = new Map<string, Session>();
