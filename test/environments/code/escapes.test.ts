@@ -197,7 +197,7 @@ async function forgeries(bed: Bed): Promise<void> {
 for file in range(3, 40):
     try:
         for _ in range(${times}):
-            if not select.select([], [file], [], 0.01)[1]: break
+            if not select.select([], [file], [], 1)[1]: break
             os.write(file, ${line})
     except OSError:
         pass
