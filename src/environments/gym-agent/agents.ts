@@ -10,7 +10,7 @@ import { classed, createRun, isOfNetwork } from './run.js';
 /** For `GET /`: a server that is busy with runs may take its time. */
 const HEALTH_TIMEOUT_MS = 10_000;
 
-/** Answers to `GET /` of what stands before an agent that is away, or of one that takes no run for now. */
+/** Answers to `GET /` of a proxy whose agent is down, or of an agent that takes no runs for now. */
 const AWAY: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
 export interface AgentsSettings {
@@ -20,12 +20,12 @@ export interface AgentsSettings {
   /** For one run, where it has none of its own. */
   timeout_ms: number;
   max_answer_bytes: number;
-  /** Shared by all agents of a process; absent: of these alone. */
+  /** Shared by all agents of a process; absent: these agents have their own. */
   answers?: Allowance;
 }
 
 export interface Agents extends AgentServers {
-  /** Where the agent's server is, asked of the head server unless it was given; it need not answer. */
+  /** The URL of the agent's server, from the settings or the head server; the server itself need not answer. */
   urlOf: (agent: string, signal: AbortSignal) => Promise<string>;
   close: () => Promise<void>;
 }
@@ -87,7 +87,7 @@ function unknownAgent(agent: string, known: Iterable<string>): Fault {
   return rejected({ subject: 'agents', problems: [{ where: agent, what }] });
 }
 
-/** Whoever answers by itself is there. */
+/** Throws if the server is away; any other answer shows that it is up. */
 async function knock({ send }: HttpCalls, signal: AbortSignal): Promise<void> {
   const timeout_ms = HEALTH_TIMEOUT_MS;
   try {

@@ -7,18 +7,18 @@ import { createHttpCall } from '../http/call.js';
 import { rejected } from '../rejections.js';
 
 const TIMEOUT_MS = 30_000;
-/** Where an earlier answer will do. */
+/** Used if there is an earlier answer to fall back on. */
 const AGAIN_TIMEOUT_MS = 5000;
 /** Servers that are started anew may have other ports, and another's may be where one was. */
 const KEPT_MS = 10_000;
 
 /** NeMo Gym's head server: it knows every server's host and port. */
 export interface HeadServer {
-  /** `http://<host>:<port>` of the server under this top-level name. Throws `EnvironmentRejected` where there is none. */
+  /** `http://<host>:<port>` of the server under this top-level name. Throws `EnvironmentRejected` if there is none. */
   serverUrl(name: string, signal: AbortSignal): Promise<string>;
   /**
-   * What the deployment is configured with, as it was said within the last ten seconds; where the head server has been
-   * silent since, what it said last. Whoever asks meanwhile shares the question.
+   * The deployment's configuration, at most ten seconds old; if the head server is silent, its last answer. Concurrent
+   * callers share one question.
    */
   globalConfig(signal: AbortSignal): Promise<Record<string, unknown>>;
   /** Asks again next time. */
@@ -48,7 +48,7 @@ export function createHeadServer({
     now,
     ask: async ({ timeout_ms }) => {
       const call = { method: 'GET', path: '/global_config_dict_yaml', timeout_ms } as const;
-      // Of none of those who wait for it: each leaves by itself.
+      // Not the signal of any caller: each leaves alone, and the question continues.
       const { signal } = new AbortController();
       const reply = await send({ ...call, signal, retried: [408, 429] });
       return configIn(reply.text, `${reply.request} answered`);
@@ -83,7 +83,7 @@ export function createHeadServer({
   };
 }
 
-/** One question at a time, whose answer is kept for a while, and beyond that where there is no other. */
+/** One question at a time. Its answer is kept for a while, and longer if there is no newer one. */
 function keepAnswer({
   ask,
   now,
@@ -119,7 +119,7 @@ function keepAnswer({
       asking ??= askNow();
       return await orAborted(asking, signal);
     },
-    /** Asks next time, whoever has asked already. */
+    /** Asks again next time. */
     forget: (): void => {
       isKeptUntil = -Infinity;
     },

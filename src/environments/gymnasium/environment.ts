@@ -37,7 +37,7 @@ const RESET_TIMEOUT_MS = 240_000;
 /**
  * A Gym resources server of the Gymnasium style (`/reset`, `/step`, `/close`), played turn by turn as upstream's
  * gymnasium_agent plays it, but with the tokens of our own generation. What names the session (its cookies) is in the
- * journalled metadata, so that any worker goes on with it; when it counts as lost says lost-session.ts.
+ * journalled metadata, so that any worker can continue; lost-session.ts decides when it counts as lost.
  */
 export function createGymnasium(
   { url, timeout, max_answer, max_steps }: GymnasiumSettings,
@@ -73,7 +73,7 @@ export function createGymnasium(
       return true;
     },
 
-    /** Gym's servers have no common path for it: any answer shows that they are there. */
+    /** Gym's servers have no common path for it: any answer shows that they are up. */
     async health(signal) {
       try {
         await send({ method: 'GET', path: '/', signal, timeout_ms: HEALTH_TIMEOUT_MS });

@@ -4,7 +4,7 @@ import type { Folders } from './folders.js';
 import { isRoot, randomUid } from './folders.js';
 import type { Python } from './python.js';
 import { BOOTSTRAP } from './python.js';
-import type { Limits } from './settings.js';
+import type { Limits } from '../settings.js';
 
 /** How an interpreter is started, level by level, from the strongest. */
 
@@ -23,9 +23,9 @@ export interface Launch {
   mounts: string[];
   /** Processes between the one that is started and the interpreter, that one included. */
   levels: number;
-  /** Does the interpreter lead a process group of its own, or is it in that of the started process? */
+  /** True if the interpreter leads a process group of its own; false if it is in the started process's group. */
   own_group: boolean;
-  /** What the runner is told, `modules` apart. */
+  /** What the runner receives besides `modules`. */
   hello: Record<string, unknown>;
 }
 
@@ -55,7 +55,7 @@ const environmentOf = (home: string): Record<string, string> => ({
 });
 
 /**
- * Of the system: the loader, libraries, programs. Not /etc, /home, /var, /proc, /sys, and not all of /usr: an application,
+ * The system's loader, libraries and programs. Not /etc, /home, /var, /proc, /sys, and not all of /usr: an application,
  * and what it keeps, may be in /usr/src or /usr/local.
  */
 const PARTS = ['bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32', 'libexec', 'include'];
@@ -136,7 +136,7 @@ function bubblewrapArgs(python: Python, disk: number): string[] {
   ];
 }
 
-/** For people who start a worker: what a level means that is not the strongest. */
+/** What a level means, for people who start a worker; empty for the strongest. */
 export function meaningOf(level: Level): string {
   if (level === 'bubblewrap+landlock+seccomp') return '';
   if (level === 'unsafe') return '. Nothing is around it: it may do whatever this worker may';
@@ -144,7 +144,7 @@ export function meaningOf(level: Level): string {
   return `. It ${user} and shares this machine's namespaces and disk: Landlock and seccomp alone hold it. With bubblewrap (bwrap on PATH) it has its own`;
 }
 
-/** On the worker's own PATH: the interpreter's is another. */
+/** On the worker's PATH, which differs from the interpreter's. */
 export async function findBubblewrap(): Promise<string | null> {
   for (const folder of (process.env['PATH'] ?? '')
     .split(path.delimiter)

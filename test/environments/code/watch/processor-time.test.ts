@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { countTime, NO_TIME } from '../../../src/environments/code/processor-time.js';
+import { countTime, NO_TIME } from '../../../../src/environments/code/watch/processor-time.js';
 
 /** Processes as the kernel keeps their time: that of a child goes to the parent that waits for it, else it is forgotten. */
 interface Simulated {

@@ -3,8 +3,8 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { z } from 'zod';
-import { describeError } from '../../platform/errors.js';
-import { PROJECT_ROOT } from '../../platform/project-root.js';
+import { describeError } from '../../../platform/errors.js';
+import { PROJECT_ROOT } from '../../../platform/project-root.js';
 
 /** The interpreters of this machine, and the program that they run. */
 
@@ -61,7 +61,7 @@ async function describePython(command: string): Promise<Python> {
 /** In the order in which they import each other. */
 const MODULES = ['syscalls', 'confine', 'limits', 'removal', 'snippets', 'runner'];
 
-/** What runs outside of a sandbox, and by what. */
+/** The sources of the sandbox program, and the Python that runs them. */
 export interface Program {
   python: Python;
   modules: Record<string, string>;
@@ -77,8 +77,8 @@ export async function readProgram(): Promise<Record<string, string>> {
 }
 
 /**
- * Reads the program and its settings from the first line of its input. With `-c` a Python looks for modules where it is, too:
- * that is taken from it before it imports any. (Its option -I does so, but leaves hashes unseeded.)
+ * Reads the program and its settings from the first line of its input. With `-c` a Python also looks for modules
+ * in its working directory: that is removed before any import. (Its option -I does so, but leaves hashes unseeded.)
  */
 export const BOOTSTRAP = `
 import sys

@@ -105,8 +105,22 @@ function entriesOf(folder: string): string[] {
   }
 }
 
-/** Rethrows what says that this process can open nothing more: that is no finding about the one that is looked at. */
+/** Rethrows errors that say that this process can open no more files: they say nothing about the observed process. */
 export function refuseOurs(error: unknown): void {
   const code = error instanceof Error && 'code' in error ? error.code : null;
   if (code === 'EMFILE' || code === 'ENFILE' || code === 'ENOMEM') throw error;
+}
+
+/** Ignores targets that are already gone. */
+export function signalTo(target: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(target, name);
+  } catch {
+    return;
+  }
+}
+
+export function signalGroup(group: number, name: NodeJS.Signals): void {
+  // -0 would be the worker's own group, -1 every process.
+  if (group > 1) signalTo(-group, name);
 }

@@ -1,19 +1,19 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
-import { Fault } from '../../model/faults.js';
-import { describeError } from '../../platform/errors.js';
-import type { Excess } from './outcomes.js';
+import { Fault } from '../../../model/faults.js';
+import { LATE, within } from '../../../platform/abort.js';
+import { describeError } from '../../../platform/errors.js';
+import type { Excess } from '../outcomes.js';
 import type { Finding, Order, Tree } from './tree-watch.js';
 
-/** Says when interpreters use too much. The thread that looks (`tree-watch.ts`) is started when it is needed. */
+/** Reports interpreters that use too much. Starts its thread (`tree-watch.ts`) at the first use. */
 export interface Watcher {
   watch(tree: Tree, tell: (excess: Excess) => void): Watch;
   close(): Promise<void>;
 }
 
-/** Of one interpreter, which rests at first. `run` and `rest` throw `EnvironmentUnavailable` once the thread has ended. */
+/** The watch over one interpreter, which rests at first. `run` and `rest` throw `EnvironmentUnavailable` once the thread has ended. */
 export interface Watch {
-  /** Wakes it: from here on it is looked at as of one turn. */
+  /** Wakes it; what it uses from here on counts for one turn. */
   run(): void;
   /** Stops it; resolves with what was too much until then. `tell` is called with what it uses while it rests, too. */
   rest(): Promise<Excess | null>;
@@ -36,7 +36,7 @@ export function createWatcher(): Watcher {
 }
 
 interface Thread {
-  /** Why it ended; null: it looks. */
+  /** Why it ended; null: it is running. */
   readonly lost: string | null;
   watch: Watcher['watch'];
   close: Watcher['close'];
@@ -90,8 +90,7 @@ function startThread(): Thread {
         async rest() {
           order({ id, order: 'rest' });
           const looked = new Promise<Excess | null>((resolve) => (one.rested = resolve));
-          const late = sleep(REST_MS, LATE, { ref: false });
-          const excess = await Promise.race([looked, late]);
+          const excess = await within(REST_MS, looked);
           one.rested = null;
           if (excess === LATE) throw away(`no look came back within ${REST_MS / 1000} s`);
           if (lost !== null) throw away(lost);
@@ -110,10 +109,8 @@ function startThread(): Thread {
   };
 }
 
-const LATE = Symbol('late');
-
 const away = (why: string): Fault => {
-  const message = `code: what interpreters use is not looked at any more: ${why}`;
+  const message = `code: interpreters are no longer watched: ${why}`;
   return new Fault({ type: 'EnvironmentUnavailable', message });
 };
 
@@ -125,7 +122,7 @@ function startWorker(): Worker {
   const file = new URL(is_source ? './tree-watch.ts' : './tree-watch.js', import.meta.url);
   const options = { resourceLimits: { maxOldGenerationSizeMb: HEAP_MB } };
   if (!is_source) return new Worker(file, options);
-  // Under tsx, whose loader does not come along into threads.
+  // Under tsx: its loader does not extend to threads.
   const text = `import('tsx/esm/api').then(({ register }) => { register(); return import('${file.href}'); })`;
   return new Worker(text, { ...options, eval: true });
 }

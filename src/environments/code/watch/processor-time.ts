@@ -5,11 +5,11 @@ import type { Process } from './process-tree.js';
  * (`SIGCHLD` ignored) the kernel forgets it: then it counts as it was last seen, and as busy from there to the next look.
  */
 export interface ProcessorTime {
-  /** Of all that was ever seen in the tree, in milliseconds. */
+  /** Time of every process ever seen in the tree, in milliseconds. */
   spent_ms: number;
-  /** Of processes that have ended and that no parent waited for. */
+  /** Time of ended processes that no parent waited for. */
   lost_ms: number;
-  /** Of processes that were gone at the last look: the parent that waited for them may have been read before. */
+  /** Time of processes that were gone at the last look: the parent that waited for them may have been read before. */
   pending_ms: number;
   /** What those may have spent unseen. */
   unseen_ms: number;
@@ -49,7 +49,7 @@ export function countTime(
       Math.max(0, one.waited_ms - (before.processes.get(key)?.waited_ms ?? 0)),
     ),
   );
-  // Waited time is first of the processes that were gone at the look before.
+  // Waited time first pays for the processes that were gone at the look before.
   const still_missed_ms = before.pending_ms - before.credit_ms - waited_ms;
   const is_lost = before.pending_ms > 0 && still_missed_ms > 0;
   const lost_ms = before.lost_ms + (is_lost ? still_missed_ms + before.unseen_ms : 0);

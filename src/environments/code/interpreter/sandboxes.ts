@@ -1,15 +1,16 @@
 import { createHash } from 'node:crypto';
-import { Fault } from '../../model/faults.js';
+import { Fault } from '../../../model/faults.js';
+import { createWaitingLine } from '../../../platform/waiting-line.js';
 import type { Interpreter } from './interpreter.js';
-import type { Blocks, Ran, RunRequest } from './outcomes.js';
+import type { Blocks, Ran, RunRequest } from '../outcomes.js';
 
-/** Interpreters by rollout: kept between turns while there is room, made again from the rollout's code when they are not there. */
+/** Interpreters by rollout: kept between turns while there is room, otherwise rebuilt from the rollout's code. */
 
 interface Session {
   interpreter: Interpreter;
   /** Digest of all code that ran in it. */
   state: string;
-  /** What the last turn came to, for a step that is asked for again: it must not run twice in one state. */
+  /** The last turn's outcome, for a repeated step: it must not run twice in one state. */
   last: { before: string; ran: Ran } | null;
   idle: NodeJS.Timeout | null;
 }
@@ -63,7 +64,7 @@ export function createSandboxes(options: SandboxesOptions): Sandboxes {
     const isAsked = found?.state === digestOf([...history, blocks]);
     if (isAsked && found.last?.before === digestOf(history)) return found.last.ran;
     const ran = await runOnce(request);
-    // From here a process that somebody killed looks like code that ended itself: only the code does it again.
+    // An interpreter killed from outside looks like code that ended itself: only the code does it again.
     return 'killed' in ran && ran.killed === 'ended' ? await runOnce(request) : ran;
   };
 
@@ -116,10 +117,10 @@ async function sessionAt(
   }
 }
 
-/** An interpreter that somebody kills says nothing of the code. */
+/** An interpreter may be killed from outside, which says nothing about the code. */
 const REPLAYS = 2;
 
-/** false: it ended on the way, and there is another attempt. */
+/** false: the interpreter ended meanwhile, and another attempt follows. */
 async function replay(
   { history, check, signal }: RunRequest,
   { made, is_last, timeout_ms }: { made: Session; is_last: boolean; timeout_ms: number },
@@ -135,11 +136,11 @@ async function replay(
 
 interface Shelf {
   look(session: string): Session | undefined;
-  /** Out of the shelf, if it is there; it keeps its place. */
+  /** Takes it off the shelf, if it is there; it stays counted. */
   take(session: string): Session | null;
   /** Back onto the shelf, until it is wanted, idle for too long, or in the way. */
   rest(session: string, it: Session): Promise<void>;
-  /** A new one, once there is a place for it. */
+  /** A new one, once there is a place for it: waits in line, while the longest unused end. */
   begin(
     session: string,
     how: { signal: AbortSignal; start: SandboxesOptions['start'] },
@@ -148,36 +149,36 @@ interface Shelf {
   close(): Promise<void>;
 }
 
-/** At most `max_sandboxes` interpreters, and those among them that nobody uses. */
+/** At most `max_sandboxes` interpreters; holds the unused ones. */
 function createShelf({ max_sandboxes, idle_timeout_ms }: SandboxesOptions): Shelf {
   /** The one unused for longest first. */
   const resting = new Map<string, Session>();
-  const waiting = new Set<() => void>();
   let occupied = 0;
+  let ending = 0;
   let closed = false;
+  const line = createWaitingLine(() => (occupied < max_sandboxes ? ++occupied : null));
 
-  const wakeAll = (): void => {
-    for (const wake of [...waiting]) wake();
-  };
   const leave = (): void => {
     occupied -= 1;
-    wakeAll();
+    line.serve();
   };
-  const end = (it: Session): Promise<void> => it.interpreter.close().finally(leave);
+  const end = async (it: Session): Promise<void> => {
+    ending += 1;
+    await it.interpreter.close();
+    ending -= 1;
+    leave();
+  };
   const take = (session: string): Session | null => {
     const found = resting.get(session) ?? null;
     if (found?.idle != null) clearTimeout(found.idle);
     resting.delete(session);
     return found;
   };
-  const makeRoom = async (signal: AbortSignal): Promise<void> => {
-    while (occupied >= max_sandboxes) {
-      const found = take([...resting.keys()][0] ?? '');
-      if (found !== null) await end(found);
-      else await wakeUp(waiting, signal);
-    }
-    occupied += 1;
+  const endOldest = async (count: number): Promise<void> => {
+    const found = [...resting.keys()].slice(0, Math.max(0, count)).map(take);
+    await Promise.all(found.filter((it) => it !== null).map(end));
   };
+  const makeRoom = (): void => void endOldest(line.length() - ending);
 
   return {
     look: (session) => resting.get(session),
@@ -193,11 +194,13 @@ function createShelf({ max_sandboxes, idle_timeout_ms }: SandboxesOptions): Shel
         if (take(session) === it) void end(it);
       }, idle_timeout_ms).unref();
       resting.set(session, it);
-      wakeAll();
+      makeRoom();
     },
 
     async begin(session, { signal, start }) {
-      await makeRoom(signal);
+      const place = line.join(undefined, signal);
+      makeRoom();
+      await place;
       try {
         const interpreter = await start(session, signal);
         return { interpreter, state: digestOf([]), last: null, idle: null };
@@ -209,22 +212,7 @@ function createShelf({ max_sandboxes, idle_timeout_ms }: SandboxesOptions): Shel
 
     async close() {
       closed = true;
-      const left = [...resting.keys()].map(take).filter((it) => it !== null);
-      await Promise.all(left.map(end));
+      await endOldest(resting.size);
     },
   };
-}
-
-/** Until a place may be free; rejects with the signal's reason. */
-function wakeUp(waiting: Set<() => void>, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const settle = (): void => {
-      waiting.delete(settle);
-      signal.removeEventListener('abort', settle);
-      if (signal.aborted) reject(signal.reason as Error);
-      else resolve();
-    };
-    waiting.add(settle);
-    signal.addEventListener('abort', settle, { once: true });
-  });
 }

@@ -14,12 +14,12 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, beforeEach, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createFolders } from '../../../src/environments/code/folders.js';
-import type { Level } from '../../../src/environments/code/levels.js';
-import { findPythons, readProgram } from '../../../src/environments/code/python.js';
-import { eventually } from '../../harness/waiting.js';
-import { codeBed, LEVELS_HERE, processesNamed } from './code-bed.js';
-import { startWorkerProcess } from './worker-process.js';
+import { createFolders } from '../../../../src/environments/code/sandbox/folders.js';
+import type { Level } from '../../../../src/environments/code/sandbox/levels.js';
+import { findPythons, readProgram } from '../../../../src/environments/code/sandbox/python.js';
+import { eventually } from '../../../harness/waiting.js';
+import { codeBed, LEVELS_HERE, processesNamed } from '../code-bed.js';
+import { startWorkerProcess } from '../worker-process.js';
 
 /** Hostile code against what starts it and cleans up behind it: the worker, the guard, whatever removes folders. */
 

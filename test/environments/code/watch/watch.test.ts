@@ -4,10 +4,10 @@ import { readFileSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { signalTo } from '../../../src/environments/code/signals.js';
-import { eventually } from '../../harness/waiting.js';
-import type { Bed } from './code-bed.js';
-import { codeBed, LEVELS_HERE, processesNamed } from './code-bed.js';
+import { signalTo } from '../../../../src/environments/code/watch/process-tree.js';
+import { eventually } from '../../../harness/waiting.js';
+import type { Bed } from '../code-bed.js';
+import { codeBed, LEVELS_HERE, processesNamed } from '../code-bed.js';
 
 /** Hostile code against the looks at what it uses, and against the worker's time. */
 

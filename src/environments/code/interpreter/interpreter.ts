@@ -1,23 +1,22 @@
 import type { ChildProcessWithoutNullStreams } from 'node:child_process';
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
-import type { Launch } from './levels.js';
+import { LATE, orAborted, within } from '../../../platform/abort.js';
+import { spawned } from '../../../platform/process/spawned.js';
+import type { Launch } from '../sandbox/levels.js';
 import type { LineReader } from './line-reader.js';
 import { readLines } from './line-reader.js';
-import type { Blocks, Excess, Ran } from './outcomes.js';
-import { Outcomes } from './outcomes.js';
-import { childrenOf } from './process-tree.js';
-import type { Limits } from './settings.js';
-import { signalGroup, signalTo } from './signals.js';
-import { spawned } from './spawned.js';
-import type { Watch, Watcher } from './watcher.js';
+import type { Blocks, Excess, Ran } from '../outcomes.js';
+import { Outcomes } from '../outcomes.js';
+import { childrenOf, signalGroup, signalTo } from '../watch/process-tree.js';
+import type { Limits } from '../settings.js';
+import type { Watch, Watcher } from '../watch/watcher.js';
 
 /** One interpreter, one process group: started, asked, stopped between questions, ended whole. */
 export interface Interpreter {
   readonly alive: boolean;
-  /** Where code was killed the interpreter is gone with it. Rejects with the signal's reason. */
+  /** If code is killed, so is the interpreter. Rejects with the signal's reason. */
   run(blocks: Blocks, limits: { signal: AbortSignal; timeout_ms: number }): Promise<Ran>;
   /** Resolves once it is gone; then nothing of it is left. Never rejects. */
   close(): Promise<void>;
@@ -41,7 +40,7 @@ const Reply = z.object({ id: z.string(), outcomes: Outcomes });
 
 /** Throws what kept it from starting. */
 export async function startInterpreter(options: StartOptions): Promise<Interpreter> {
-  const { launch, limits, signal, release } = options;
+  const { launch, limits, release } = options;
   const { child, root, ended, errors } = await start(launch);
   // Six bytes for a character that JSON escapes; a reply beyond that is no reply of the runner.
   const bound = 16 * 6 * limits.max_output + 65_536;
@@ -60,8 +59,8 @@ export async function startInterpreter(options: StartOptions): Promise<Interpret
   const close = async (): Promise<void> => {
     if (alive) killBelow({ root, group });
     const late = setTimeout(signalGroup, END_MS, root, 'SIGKILL');
-    // A process in the kernel's hands may outlive its own kill; nobody waits for it.
-    await Promise.race([whenEnded, sleep(2 * END_MS, undefined, { ref: false })]);
+    // A process that the kernel holds may outlive its kill: the wait is bounded.
+    await within(2 * END_MS, whenEnded);
     clearTimeout(late);
     watch?.end();
   };
@@ -69,7 +68,6 @@ export async function startInterpreter(options: StartOptions): Promise<Interpret
   try {
     const begun = await greet(options, { child, replies });
     if (begun === null) {
-      signal.throwIfAborted();
       throw new Error(`the interpreter did not start: ${errors() || 'it gave no reason'}`);
     }
     if (launch.own_group) group = begun.ready;
@@ -118,7 +116,7 @@ interface Running extends Watching {
   child: ChildProcessWithoutNullStreams;
   replies: LineReader;
   close: () => Promise<void>;
-  /** The process group that code is in: it stands still between two questions. */
+  /** The process group that code is in: it is stopped between two questions. */
   group: number;
 }
 
@@ -138,8 +136,9 @@ function createRun(
         resolve(excess);
       });
     });
-    const answers = [replyTo(id, replies), excessive];
-    const answer = await firstOf(answers, { signal, timeout_ms });
+    const first = orAborted(Promise.race([replyTo(id, replies), excessive]), signal);
+    const timely = await within(timeout_ms, first).catch(() => 'ended' as const);
+    const answer = timely === LATE ? 'timeout' : timely;
     signalGroup(group, 'SIGSTOP');
     const rested = typeof answer === 'string' ? answer : await watch.rest();
     listen(null);
@@ -159,11 +158,11 @@ async function greet(
   { child, replies }: { child: ChildProcessWithoutNullStreams; replies: LineReader },
 ): Promise<z.infer<typeof Ready> | null> {
   child.stdin.write(`${JSON.stringify({ modules, ...launch.hello })}\n`);
-  const line = await within(START_MS, { signal, wait: replies.next() });
+  const line = await within(START_MS, orAborted(replies.next(), signal));
   return Ready.safeParse(line).data ?? null;
 }
 
-/** Lines that are no reply to this question are the code's own doing. */
+/** Skips lines that do not answer this question: the code itself wrote them. */
 async function replyTo(id: string, replies: LineReader): Promise<Excess | Outcomes> {
   replies.reset();
   for (;;) {
@@ -193,30 +192,10 @@ function bounded(
   );
 }
 
-/** The first answer, or why there will be none: too late, or not wanted any more. */
-function firstOf(
-  answers: Promise<Excess | Outcomes>[],
-  { signal, timeout_ms }: { signal: AbortSignal; timeout_ms: number },
-): Promise<Excess | Outcomes> {
-  return new Promise((resolve) => {
-    const settle = (answer: Excess | Outcomes): void => {
-      clearTimeout(deadline);
-      signal.removeEventListener('abort', onAbort);
-      resolve(answer);
-    };
-    const onAbort = (): void => {
-      settle('ended');
-    };
-    const deadline = setTimeout(settle, timeout_ms, 'timeout');
-    signal.addEventListener('abort', onAbort, { once: true });
-    for (const answer of answers) void answer.then(settle);
-  });
-}
-
 const MAX_ERRORS = 4000;
 
 async function start({ command, args, env, uid }: Launch) {
-  // Not in its folder: what starts it, and what outlives it, is not to find code there.
+  // Not in its folder: the started program and the guard must not find code there.
   const child = await spawned(
     spawn(command, args, {
       ...{ cwd: '/', env, detached: true, stdio: ['pipe', 'pipe', 'pipe', 'pipe'] },
@@ -238,7 +217,7 @@ async function start({ command, args, env, uid }: Launch) {
   return { child, root: child.pid ?? 0, ended, errors };
 }
 
-/** The started process (a guard, or bubblewrap) is left: it ends when it has seen all others end. */
+/** Spares the started process (a guard, or bubblewrap): it ends once all others have ended. */
 function killBelow({ root, group }: { root: number; group: number }): void {
   if (group !== root) {
     signalGroup(group, 'SIGKILL');
@@ -249,27 +228,4 @@ function killBelow({ root, group }: { root: number; group: number }): void {
   if (below.length === 0) signalGroup(root, 'SIGKILL');
   for (const pid of below) signalTo(pid, 'SIGKILL');
   signalGroup(root, 'SIGCONT');
-}
-
-async function within<T>(
-  milliseconds: number,
-  { signal, wait }: { signal: AbortSignal; wait: Promise<T> },
-): Promise<T | null> {
-  let release = (): void => undefined;
-  const late = new Promise<null>((resolve) => {
-    const end = (): void => {
-      resolve(null);
-    };
-    const timer = setTimeout(end, milliseconds);
-    signal.addEventListener('abort', end, { once: true });
-    release = () => {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', end);
-    };
-  });
-  try {
-    return await Promise.race([wait, late]);
-  } finally {
-    release();
-  }
 }

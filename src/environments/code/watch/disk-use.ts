@@ -95,14 +95,14 @@ function deletedFiles(folder: string, { processes, disk_bound }: Held): number {
 const livingTask = ({ pid, has_ended }: Process): number =>
   has_ended ? (tasksOf(pid).find((task) => task !== pid) ?? pid) : pid;
 
-/** Of the file that a process holds: 0 bytes where it is none on disk, or is not deleted. */
+/** The file that a process holds; 0 bytes if it is not on disk or not deleted. */
 function deletedAt(link: string): { ino: number; bytes: number } {
   const status = statSync(link);
   const is_deleted = status.isFile() && status.nlink === 0 && !isInMemory(link);
   return { ino: status.ino, bytes: is_deleted ? status.blocks * 512 : 0 };
 }
 
-/** The runner's own: code can make none. A path that is too long to be read is of a file on disk. */
+/** The runner's own: code can make none. A path that is too long to read belongs to a file on disk. */
 function isInMemory(link: string): boolean {
   try {
     return readlinkSync(link).startsWith('/memfd:');

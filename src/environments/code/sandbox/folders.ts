@@ -5,14 +5,14 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { z } from 'zod';
-import { describeError } from '../../platform/errors.js';
+import { describeError } from '../../../platform/errors.js';
+import { spawned } from '../../../platform/process/spawned.js';
 import type { Program } from './python.js';
 import { BOOTSTRAP } from './python.js';
-import { spawned } from './spawned.js';
 
 /**
  * Where code writes on this machine's disk. A folder's guard removes it with its interpreter; what it could not remove, and
- * what guards left that were killed, is removed from here, by a process that has no rights but to that folder.
+ * what killed guards left behind, is removed from here, by a process with rights to that folder alone.
  */
 
 export interface Claim {
@@ -25,7 +25,7 @@ export interface Folders {
   claim(has_own_uid: boolean): Promise<Claim>;
   /** For a folder that no code uses any more. Never rejects: one that cannot be removed is reported, and tried again. */
   release(folder: string): Promise<void>;
-  /** Removes what workers that are gone have left. Never rejects. */
+  /** Removes folders that ended workers left behind. Never rejects. */
   sweep(): Promise<void>;
 }
 
@@ -51,7 +51,7 @@ export const randomUid = (): number => FIRST_UID + Math.floor(Math.random() * UI
 
 export function createFolders(options: FoldersOptions): Folders {
   const { report, sweep_after_ms = SWEEP_AFTER_MS } = options;
-  /** When each may be tried again, and how long it was let alone before. */
+  /** When each may be tried again, and how long the pause before that is. */
   const left = new Map<string, { at: number; pause_ms: number }>();
 
   const keep = (folder: string, why: string): void => {

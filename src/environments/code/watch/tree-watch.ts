@@ -2,17 +2,16 @@ import type { MessagePort } from 'node:worker_threads';
 import { parentPort } from 'node:worker_threads';
 import type { Disk } from './disk-use.js';
 import { diskUseOf } from './disk-use.js';
-import type { Excess } from './outcomes.js';
+import type { Excess } from '../outcomes.js';
 import type { Process } from './process-tree.js';
-import { memoryOf, processesBelow } from './process-tree.js';
+import { memoryOf, processesBelow, signalGroup } from './process-tree.js';
 import type { ProcessorTime } from './processor-time.js';
 import { countTime, NO_TIME } from './processor-time.js';
-import type { Limits } from './settings.js';
-import { signalGroup } from './signals.js';
+import type { Limits } from '../settings.js';
 
 /**
- * Looks at interpreters and all below them, in a thread of its own: how long a look takes is up to the code that is looked
- * at. It alone wakes them, so that none goes on once it is to rest.
+ * Looks at interpreters and all below them, in a thread of its own: the observed code determines how long a look
+ * takes. Only this thread wakes them, so that none runs on after `rest`.
  */
 
 export interface Tree extends Disk {
@@ -27,7 +26,7 @@ export interface Tree extends Disk {
 /** To the thread. */
 export type Order =
   | { id: number; order: 'watch'; tree: Tree }
-  /** Wakes it; what it uses from here on is of one turn. */
+  /** Wakes it; what it uses from here on counts for one turn. */
   | { id: number; order: 'run' }
   /** Stops it, and has a last look. */
   | { id: number; order: 'rest' }
@@ -43,7 +42,7 @@ export interface Finding {
 /** Between two looks. */
 const POLL_MS = 40;
 const REST_POLL_MS = 1000;
-/** Of all looks together, half of the thread's time at most. */
+/** All looks together take at most half of the thread's time. */
 const SHARE = 4;
 /** What may still end after it was stopped. */
 const REST_CPU_MS = 200;
@@ -145,7 +144,7 @@ function lookAtProcesses(one: Watched): Excess | null {
   return one.time.spent_ms - before_ms > limits.cpu_ms ? 'cpu' : null;
 }
 
-/** What was stopped uses nothing; what was woken all the same is stopped again. */
+/** Stopped code uses nothing; code that something else has woken is stopped again. */
 function lookAtRest(one: Watched): Excess | null {
   const excess = lookAtProcesses(one);
   if (excess !== null) return excess;

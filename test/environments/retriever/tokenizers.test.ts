@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
 import { createRetrievers } from '../../../src/environments/retriever/open-retriever.js';
-import { createWordpiece } from '../../../src/environments/retriever/wordpiece.js';
+import { createWordpiece } from '../../../src/environments/retriever/tokenizers.js';
 import { corpusFile, linesOf } from './corpus-file.js';
 
 const PIECES = [
