@@ -1,4 +1,7 @@
+import { isLosslessNumber } from 'lossless-json';
+import type { z } from 'zod';
 import type { Command } from '../../src/platform/command.js';
+import type { Flags } from '../config/flags.js';
 import { AGGREGATE_FLAGS, PROFILE_FLAGS, RUN_FLAGS } from '../config/flags.js';
 import {
   E2ERolloutCollectionConfig,
@@ -6,7 +9,6 @@ import {
   RolloutAggregationConfig,
   RolloutCollectionConfig,
 } from '../config/schemas.js';
-import { fieldsUsage } from './fields-usage.js';
 
 const FIELDS =
   'Fields, as +field=value, in a YAML file of +config_paths=[FILE], or by flags of Gym:';
@@ -87,3 +89,30 @@ ${fieldsUsage(RewardProfileConfig, PROFILE_FLAGS)}`,
     load: async () => (await import('./profile.js')).profileCommand,
   },
 };
+
+/** A line for each field of a configuration: its override, its flags, its default and what it means. */
+function fieldsUsage(schema: z.ZodObject<Record<string, z.ZodType>>, flags: Flags): string {
+  const fields = Object.entries(schema.shape);
+  const names = fields.map(([field]) => [`+${field}`, ...flagsOf(field, flags)].join(', '));
+  const width = Math.max(...names.map(({ length }) => length));
+  return fields
+    .map(([field, own], index) => {
+      const name = (names[index] ?? field).padEnd(width);
+      return `${name}  ${own.description ?? ''} (${defaultOf(own)})`;
+    })
+    .join('\n');
+}
+
+function flagsOf(field: string, flags: Flags): string[] {
+  return Object.keys(flags).filter((name) => {
+    const flag = flags[name];
+    return flag !== undefined && 'field' in flag && flag.field === field;
+  });
+}
+
+function defaultOf(schema: z.ZodType): string {
+  const parsed = schema.safeParse(undefined);
+  if (!parsed.success) return 'required';
+  const { data } = parsed;
+  return `default ${isLosslessNumber(data) ? data.value : JSON.stringify(data)}`;
+}

@@ -1,7 +1,6 @@
 import { describeError } from '../../src/platform/errors.js';
 import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
 import { isObject, jsonNumber, numberOf, parseJson } from '../../src/platform/json/lossless.js';
-import { fitsRow } from './fits-row.js';
 import { AGENT_REF, ATTEMPT_INDEX, FAILURE_TERMINAL, ROLLOUT_INDEX, TASK_INDEX } from '../keys.js';
 import { membersOf, objectText } from '../json-members.js';
 import { isTruthy } from '../rows/prompt.js';
@@ -178,6 +177,32 @@ function otherCollection(
   const name = rolloutName(key);
   if (row === undefined) return `a failure of ${name}, which is no row of this collection`;
   return fitsRow(failure, row) ? null : `a failure of ${name} with another agent or input`;
+}
+
+/**
+ * Whether a failure with a row's key is this row's. An agent echoes parameters in its own form (a text becomes a message, defaults are filled in),
+ * so only the agent's name and the first user message are compared, each where both have one.
+ */
+function fitsRow(failure: JsonObject, { agent, row }: GymRow): boolean {
+  const ref = failure[AGENT_REF];
+  const name = isObject(ref) ? ref['name'] : undefined;
+  if (typeof name === 'string' && name !== agent) return false;
+  const failed = firstUserText(failure['responses_create_params']);
+  const ours = firstUserText(row['responses_create_params']);
+  return failed === null || ours === null || failed === ours;
+}
+
+/** Null: there is none, or not as text. */
+function firstUserText(params: Json | undefined): string | null {
+  const input = isObject(params) ? params['input'] : undefined;
+  if (typeof input === 'string') return input;
+  if (!Array.isArray(input)) return null;
+  const first = input.find((item) => isObject(item) && item['role'] === 'user');
+  const content = isObject(first) ? first['content'] : undefined;
+  if (typeof content === 'string') return content;
+  if (!Array.isArray(content)) return null;
+  const texts = content.map((part) => (isObject(part) ? part['text'] : undefined));
+  return texts.every((text) => typeof text === 'string') ? texts.join('') : null;
 }
 
 function withAttempts(row: GymRow, attempts: number): GymRow {

@@ -3,7 +3,7 @@ import { readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { aggregate, type AggregateOptions } from '../metrics/aggregate.js';
-import { expandGlobs } from '../metrics/glob.js';
+import { expandGlobs } from '../metrics/shards.js';
 import {
   formatJson,
   isObject,

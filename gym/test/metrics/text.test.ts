@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdir, readFile, readdir, stat, writeFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { expandGlobs } from '../../metrics/glob.js';
+import { expandGlobs } from '../../metrics/shards.js';
 import { indentedJson } from '../../metrics/indented-json.js';
 import { membersOf, objectText } from '../../json-members.js';
 import { writeNewFile } from '../../new-file.js';
