@@ -4,7 +4,7 @@ import { replaceFile } from '../src/platform/files.js';
 /** Characters that are gathered before they are written. */
 const PIECE = 1 << 20;
 
-/** A file that nobody sees until it is whole. */
+/** A file that is not visible until it is whole. */
 export interface NewFile {
   write(text: string): Promise<void>;
 }

@@ -67,8 +67,8 @@ ${fieldsUsage(E2ERolloutCollectionConfig, RUN_FLAGS)}`,
                            [--answer-key FIELD] [--subset-key FIELD]
 
 NeMo Gym's \`ng_aggregate_rollouts\`: reads the result files (JSONL) that match, and writes them as one, FILE, sorted by task
-and rollout, and their metrics beside it, <FILE's stem>_aggregate_metrics.json. A result that stands there twice is
-reported, and the first one kept; so is a line that is no result. The metrics of an agent are what its server's
+and rollout, and their metrics beside it, <FILE's stem>_aggregate_metrics.json. Of a result that is there twice the
+first is kept and the second reported; so is a line that is no result. The metrics of an agent are what its server's
 /aggregate_metrics answers, found by the head server (default 127.0.0.1:11000, +head_server.port=N); where no server
 answers they are computed here, with pass@k of the reward beside upstream's default metrics: with majority@k of the
 answers that the results have as --answer-key, and once more for each value of --subset-key. No Temporal server is needed.

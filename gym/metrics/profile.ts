@@ -1,11 +1,8 @@
 import { objectText } from '../json-members.js';
 import { AGENT_REF, ROLLOUT_INDEX, TASK_INDEX } from '../keys.js';
-import { columnsOf, createDescriber, type Described, type Rows } from './statistics/describe.js';
+import { columnsOf, createDescriber, type Entries, type Rows } from './statistics/describe.js';
 import { floatJson } from '../../src/platform/python/numbers.js';
 import { SHOWN, USAGE, WHOLE, type RolloutTable } from './table/rollout-table.js';
-
-/** Of an object: a name and the JSON text of its value. */
-export type Entries = Described;
 
 export interface ProfileInput {
   /** The JSON text of a group's `sample`. */
@@ -62,7 +59,7 @@ function groupEntries(
     described,
     sampleOf,
     expectedOf,
-  }: ProfileInput & { table: RolloutTable; described: Described },
+  }: ProfileInput & { table: RolloutTable; described: Entries },
 ): Entries {
   const task = taskAt(table, group[0]);
   const found = group.length;

@@ -2,7 +2,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { reprOf } from '../../src/platform/python/repr.js';
 
-/** What stands beside a collection's results and is named after them. */
+/** Files beside a collection's results that are named after them. */
 const BESIDE = /_(?:materialized_inputs|failures|reward_profiling)\.jsonl$/;
 
 /**
@@ -16,7 +16,7 @@ export function shardsOf(
   const named = input_glob.split(',').map((pattern) => pattern.trim());
   const shards = expandGlobs(input_glob, cwd).filter((file) => {
     const isBeside = BESIDE.test(file) && !named.includes(file);
-    if (isBeside) report(`${file} is no shard: it stands beside one`);
+    if (isBeside) report(`${file} is not a shard: it is named after one`);
     return !isBeside;
   });
   if (shards.length > 0) return shards;
@@ -64,7 +64,7 @@ function namesIn(folder: string, part: string): string[] {
   }
 }
 
-/** `*`, `?`, `[a-z]`, `[!a-z]`; a bracket that does not close stands for itself. */
+/** `*`, `?`, `[a-z]`, `[!a-z]`; a bracket that does not close means itself. */
 function expressionOf(part: string): RegExp {
   const tokens = part.match(/\[!?\]?[^\]]*\]|[^]/gu) ?? [];
   const source = tokens.map((token) => {

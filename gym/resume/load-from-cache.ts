@@ -15,7 +15,7 @@ export interface Cache {
   rows: GymRow[];
   main: Lines | null;
   failures: Lines | null;
-  /** Of `maxAttempts`. */
+  /** From `maxAttempts`. */
   max_attempts: number;
   /** Called for each usable line of the main file, in order: results are not kept here. */
   onResult?: (result: { key: RowKey; text: string }) => void;
@@ -124,7 +124,7 @@ async function readMain(
   return done;
 }
 
-/** What the failures of one row say. */
+/** The failures of one row. */
 interface Failed {
   lines: number;
   /** The largest `_ng_attempt_index`. */
@@ -133,7 +133,7 @@ interface Failed {
 }
 
 /**
- * A line stands for a collection that failed the row, as in upstream's files: that is what `max_attempts` counts here.
+ * Each line is one collection that failed the row, as in upstream's files: that is what `max_attempts` counts here.
  * This project tries a row several times before it writes one, whose index counts those tries: no id is given twice.
  */
 const nextAttempt = ({ lines, last }: Failed = NEVER_FAILED): number =>
@@ -230,7 +230,7 @@ const OF_FAILURES = [
   'responses_create_params',
 ];
 
-/** The lines that are JSON objects, of which only some fields may be asked for; of the others, what is wrong. */
+/** Yields the lines that are JSON objects, with the wanted fields alone; reports the others. */
 async function* parsed(
   lines: Lines,
   { file, fields, problems }: { file: string; fields: string[] | null; problems: string[] },
@@ -249,7 +249,7 @@ async function* parsed(
   }
 }
 
-/** A text: what is wrong. What is not asked for is checked and never taken apart: it may be large, and deep. */
+/** Returns a text where something is wrong. Unwanted fields are checked and never parsed: they may be large, and deep. */
 function parseLine(text: string, fields: string[] | null): JsonObject | string {
   let value: Json;
   try {

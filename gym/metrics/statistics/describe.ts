@@ -12,7 +12,7 @@ export interface Columns {
   whole: boolean;
 }
 
-/** Of all rows that are profiled together: a group has its columns from its siblings too. */
+/** The columns of rows that are profiled together: each group has those of all. */
 export function columnsOf(table: RolloutTable, rows: Rows): Columns {
   const counts = new Map<number, number>();
   const floats = new Set<number>();
@@ -30,8 +30,8 @@ export function columnsOf(table: RolloutTable, rows: Rows): Columns {
   return { order: [...counts.keys()], whole: floats.size === 0 && isFull };
 }
 
-/** Statistics of a name and the JSON text of a number. */
-export type Described = [name: string, text: string][];
+/** Members of an object: a name and the JSON text of its value. */
+export type Entries = [name: string, text: string][];
 
 const STATISTICS = ['mean', 'max', 'min', 'median', 'std'] as const;
 
@@ -39,7 +39,7 @@ const STATISTICS = ['mean', 'max', 'min', 'median', 'std'] as const;
 export function createDescriber(
   table: RolloutTable,
   { order, whole }: Columns,
-): (rows: Rows) => Described {
+): (rows: Rows) => Entries {
   const names = STATISTICS.map((statistic) =>
     order.map((column) => `${statistic}/${table.names[column] ?? ''}`),
   );
@@ -49,7 +49,7 @@ export function createDescriber(
     const found = order.map((column) => columns(column));
     // A spread of single values is more readable as 0: only where no column has one, and only where every row has the column.
     const isSingle = found.every((own) => (own?.std ?? null) === null);
-    const described: Described = [];
+    const described: Entries = [];
     for (const [index, statistic] of STATISTICS.entries()) {
       const isInt = whole && (statistic === 'max' || statistic === 'min');
       for (const [place, own] of found.entries()) {
@@ -64,10 +64,10 @@ export function createDescriber(
   };
 }
 
-/** Of a column of the rows that were gathered; null: none of them has it. */
+/** Statistics of a column of the gathered rows; null: none of them has it. */
 type Gathered = (column: number) => Statistics | null;
 
-/** Its room is used again for the next rows. */
+/** Gathers rows by columns, in arrays that the next rows reuse. */
 function createGatherer(table: RolloutTable): (rows: Rows) => Gathered {
   let counts = new Uint32Array(0);
   let ends = new Uint32Array(0);
@@ -126,7 +126,7 @@ interface Statistics {
   max: number;
   min: number;
   median: number;
-  /** With n - 1 in the denominator; null: of a single value. */
+  /** With n - 1 in the denominator; null for a single value. */
   std: number | null;
 }
 

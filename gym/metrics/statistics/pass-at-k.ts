@@ -1,13 +1,13 @@
-/** What became of one score in one task: a value per rollout, in order; null where the rollout has no such score. */
+/** One score in one task: a value per rollout, in order; null where the rollout has no such score. */
 export type Scores = readonly (number | null)[];
 
 /** An extracted answer; null: none. */
-export type Answer = string | number | boolean | null;
+export type ExtractedAnswer = string | number | boolean | null;
 
 /** Running sums of one score over tasks; k counts from 1. */
 export interface PassCounts {
   /** One task; with its answers there is a majority too. */
-  add(scores: Scores, answers?: readonly Answer[]): void;
+  add(scores: Scores, answers?: readonly ExtractedAnswer[]): void;
   /** Means over tasks, times 100, at index k - 1; null: no task has a value there. */
   percentages(max_k: number): PassPercentages;
 }
@@ -17,7 +17,7 @@ export interface PassPercentages {
   pass: (number | null)[];
   /** The mean of the first k. */
   average: (number | null)[];
-  /** Of the most frequent (answer, score) among the first k that have an answer, ties averaged, 0 where there is none. */
+  /** The score of the most frequent (answer, score) among the first k with an answer: ties averaged, 0 without answers. */
   majority: (number | null)[];
   /** The mean of rollout i over tasks, at index i: those that have a value, so that gaps close up. */
   runs: number[];
@@ -131,7 +131,7 @@ function prefixes(scores: Scores): { mean: number | null; std: number | null }[]
   });
 }
 
-function majorities(scores: Scores, answers: readonly Answer[]): number[] {
+function majorities(scores: Scores, answers: readonly ExtractedAnswer[]): number[] {
   const votes = new Map<string, number>();
   let [most, sum, tied] = [0, 0, 0];
   return scores.map((score, index) => {

@@ -1,11 +1,11 @@
-import type { Rows } from './describe.js';
+import type { Entries, Rows } from './describe.js';
 import type { Labels } from '../table/labels.js';
 import { createPassCounts, passMetrics, type PassCounts, type PassMetrics } from './pass-at-k.js';
-import { groupsOf, type Entries } from '../profile.js';
+import { groupsOf } from '../profile.js';
 import { floatJson } from '../../../src/platform/python/numbers.js';
 import { COUNTS, type RolloutTable } from '../table/rollout-table.js';
 
-/** Of more rollouts per task than this, only the first k are told. */
+/** The largest k that is reported. */
 const MAX_K = 1024;
 
 export interface PassInput {
@@ -19,13 +19,13 @@ export interface PassInput {
 /** pass@k of `reward` and its relatives: where a task has more than one rollout, or where answers or subsets are asked for. */
 export function rewardPasses(input: PassInput, rows: Rows): { all: Entries; key: Entries } {
   const { table, answers, subsets } = input;
-  const whole = createTally(input);
-  const parts = new Map<number, Tally>();
+  const whole = createTaskTally(input);
+  const parts = new Map<number, TaskTally>();
   for (const group of groupsOf(table, rows)) {
     whole.add(group);
     const subset = subsets?.of(group[0] ?? 0) ?? null;
     if (subset === null) continue;
-    const part = parts.get(subset) ?? createTally(input);
+    const part = parts.get(subset) ?? createTaskTally(input);
     parts.set(subset, part);
     part.add(group);
   }
@@ -49,7 +49,7 @@ export function rewardPasses(input: PassInput, rows: Rows): { all: Entries; key:
 
 type Metrics = PassMetrics['metrics'];
 
-interface Tally {
+interface TaskTally {
   /** One task. */
   add: (group: Rows) => void;
   /** The rollouts of the largest task. */
@@ -57,7 +57,7 @@ interface Tally {
   result: () => PassMetrics;
 }
 
-function createTally({ table, answers }: PassInput): Tally {
+function createTaskTally({ table, answers }: PassInput): TaskTally {
   const column = table.names.indexOf('reward');
   // By name, as upstream sorts them.
   const counts = new Map<string, PassCounts>();

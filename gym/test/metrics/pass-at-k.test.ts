@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import {
   createPassCounts,
   passMetrics,
-  type Answer,
+  type ExtractedAnswer,
   type PassMetrics,
 } from '../../metrics/statistics/pass-at-k.js';
 import { highestK } from '../../metrics/statistics/reward-passes.js';
@@ -51,7 +51,7 @@ function counted(
   tasks: readonly (readonly Verified[])[],
   { scores, answer_key }: { scores: ScoreFunction; answer_key: string | null },
 ): Counted {
-  const answerOf = (rollout: Verified) => (rollout[answer_key ?? ''] ?? null) as Answer;
+  const answerOf = (rollout: Verified) => (rollout[answer_key ?? ''] ?? null) as ExtractedAnswer;
   const scored = tasks.map((rollouts) =>
     rollouts.map((rollout) => ({
       ...scores(rollout),

@@ -50,7 +50,7 @@ describe('JSON one level deep', () => {
     );
   });
 
-  test('floats are told from ints', () => {
+  test('floats are written unlike ints', () => {
     assert.deepEqual([1, 0.5, -0, 1e21, Infinity, NaN, 123456789012345680].map(floatJson), [
       '1.0',
       '0.5',
