@@ -19,8 +19,8 @@ export interface RunSettings {
   /** For one run, where it has none of its own. */
   timeout_ms: number;
   answers: Allowance;
-  /** A connection was refused, cut or silent. */
-  broken: () => void;
+  /** A connection to this URL was refused, cut or silent. */
+  broken: (url: string) => void;
 }
 
 /** `POST /run`. A fault of a run has NeMo Gym's failure class. */
@@ -52,7 +52,7 @@ async function ask(
     return usable(readAnswer(text), { subject: `${request} answered`, at: url });
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    if (isOfNetwork(error)) broken();
+    if (isOfNetwork(error)) broken(url);
     throw classed(error);
   }
 }

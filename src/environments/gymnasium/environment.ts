@@ -50,7 +50,7 @@ export function createGymnasium(
     max_answer_bytes: bytesOf(max_answer),
     ...(answers && { answers }),
     // On a connection that is kept, a server that closes it for its age looks like one that died with the step.
-    keep_alive: false,
+    keep_alive_ms: 0,
   });
   const reset_timeout_ms = Math.min(toMs(timeout), RESET_TIMEOUT_MS);
   const server: Server = { at, send, max_steps, reset_timeout_ms };

@@ -64,8 +64,8 @@ export interface HttpCallSettings {
   max_answer_bytes?: number;
   /** The room that the large answers of a process share. */
   answers?: Allowance;
-  /** false: a new connection for each call, so that a connection that the server has just closed does not look like a broken one. */
-  keep_alive?: boolean;
+  /** As the client's. */
+  keep_alive_ms?: number;
 }
 
 export type HttpCalls = ReturnType<typeof createHttpCall>;
@@ -76,11 +76,11 @@ export function createHttpCall({
   timeout_ms,
   max_answer_bytes = MAX_ANSWER_BYTES,
   answers = createAllowance(0),
-  keep_alive = true,
+  keep_alive_ms,
 }: HttpCallSettings) {
   const client = createHttpClient({
     connect_timeout_ms: Math.min(CONNECT_TIMEOUT_MS, timeout_ms),
-    ...(!keep_alive && { keep_alive_ms: 0 }),
+    ...(keep_alive_ms !== undefined && { keep_alive_ms }),
   });
 
   const ask = async (call: HttpCall & { share: Share }): Promise<Reply> => {

@@ -226,10 +226,12 @@ describe('the server of an agent', () => {
       answer(200, JSON.stringify(yaml))(_, response);
     });
     let moved = first;
-    const agents = agentsOf(t, { head_server: head.url });
+    let now = 0;
+    const agents = agentsOf(t, { head_server: head.url, now: () => now });
     assert.equal(await agents.health('a', signal), first.url);
     await first.close();
     moved = await serve(t);
+    now = 1000;
     await faultOf(agents.health('a', signal));
     assert.equal(await agents.health('a', signal), moved.url);
   });
