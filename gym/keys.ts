@@ -7,9 +7,9 @@ export const ATTEMPT_INDEX = '_ng_attempt_index';
 export const ROLLOUT_ID = '_ng_rollout_id';
 export const AGENT_REF = 'agent_ref';
 export const SKILLS_REF = 'skills_ref';
-/** Of a result: it is a failure of this class, and its reward does not count. */
+/** Marks a result as a failure of this class, whose reward does not count. */
 export const FAILURE_CLASS = '_ng_failure_class';
-/** Of a result: it is written nowhere, and its row is played again. */
+/** Marks a result that is written nowhere, and whose row is played again. */
 export const NO_PERSIST = '_ng_no_persist';
-/** Of a failure: its row is not played again. */
+/** Marks a failure whose row is not played again. */
 export const FAILURE_TERMINAL = '_ng_failure_terminal';

@@ -1,54 +1,48 @@
-import { open, rename, rm, stat } from 'node:fs/promises';
-import { randomUUID } from 'node:crypto';
+import { stat } from 'node:fs/promises';
+import { replaceFile } from '../src/platform/files.js';
 
 /** Characters that are gathered before they are written. */
 const PIECE = 1 << 20;
 
-/** A file that is there whole or not at all. */
+/** A file that is not visible until it is whole. */
 export interface NewFile {
   write(text: string): Promise<void>;
 }
 
 /**
- * What `fill` writes is put in place of `file` when it is done; on an error nothing is left of it. What is no file stays
- * where it is: `/dev/null` would be one from then on.
+ * Puts what `fill` writes in place of `file`, whole or, on an error, not at all. Throws where `file` is a device or a
+ * folder: `/dev/null` would be a file from then on.
  */
 export async function writeNewFile(
   file: string,
   fill: (out: NewFile) => Promise<void>,
 ): Promise<void> {
-  const there = await stat(file).catch(() => null);
-  if (there !== null && !there.isFile())
+  const found = await stat(file).catch(() => null);
+  if (found !== null && !found.isFile())
     throw new Error(`expected the path of a file to write, got '${file}', which is none`);
-  const temporary = `${file}.${randomUUID()}.tmp`;
-  const handle = await open(temporary, 'wx');
-  const pieces: string[] = [];
-  let held = 0;
-  const flush = async (): Promise<void> => {
-    await handle.appendFile(pieces.join(''));
-    pieces.length = 0;
-    held = 0;
-  };
-  try {
-    await fill({
-      write: async (text) => {
-        pieces.push(text);
-        held += text.length;
-        if (held >= PIECE) await flush();
-      },
-    });
-    await flush();
-    await handle.sync();
-    await handle.close();
-    await rename(temporary, file);
-  } catch (error) {
-    await handle.close().catch(() => undefined);
-    await rm(temporary, { force: true });
-    throw error;
-  }
+  await replaceFile(file, {
+    content: async (handle) => {
+      let pieces: string[] = [];
+      let held = 0;
+      const flush = async (): Promise<void> => {
+        const text = pieces.join('');
+        pieces = [];
+        held = 0;
+        await handle.writeFile(text);
+      };
+      await fill({
+        write: async (text) => {
+          pieces.push(text);
+          held += text.length;
+          if (held >= PIECE) await flush();
+        },
+      });
+      await flush();
+    },
+  });
 }
 
-/** A line each. */
+/** Writes each text as a line. */
 export const writeNewLines = (
   file: string,
   lines: Iterable<string> | AsyncIterable<string>,

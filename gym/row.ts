@@ -19,7 +19,7 @@ export interface RowKey {
   rollout: number;
 }
 
-/** Of a row, a result or a failure; null: it has none. */
+/** The key of a row, a result or a failure; null: it has none. */
 export function rowKeyOf(value: JsonObject): RowKey | null {
   const task = numberOf(value[TASK_INDEX]);
   const rollout = numberOf(value[ROLLOUT_INDEX]);

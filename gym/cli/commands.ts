@@ -1,4 +1,7 @@
+import { isLosslessNumber } from 'lossless-json';
+import type { z } from 'zod';
 import type { Command } from '../../src/platform/command.js';
+import type { Flags } from '../config/flags.js';
 import { AGGREGATE_FLAGS, PROFILE_FLAGS, RUN_FLAGS } from '../config/flags.js';
 import {
   E2ERolloutCollectionConfig,
@@ -6,7 +9,6 @@ import {
   RolloutAggregationConfig,
   RolloutCollectionConfig,
 } from '../config/schemas.js';
-import { fieldsUsage } from './fields-usage.js';
 
 const FIELDS =
   'Fields, as +field=value, in a YAML file of +config_paths=[FILE], or by flags of Gym:';
@@ -65,8 +67,8 @@ ${fieldsUsage(E2ERolloutCollectionConfig, RUN_FLAGS)}`,
                            [--answer-key FIELD] [--subset-key FIELD]
 
 NeMo Gym's \`ng_aggregate_rollouts\`: reads the result files (JSONL) that match, and writes them as one, FILE, sorted by task
-and rollout, and their metrics beside it, <FILE's stem>_aggregate_metrics.json. A result that stands there twice is
-reported, and the first one kept; so is a line that is no result. The metrics of an agent are what its server's
+and rollout, and their metrics beside it, <FILE's stem>_aggregate_metrics.json. Of a result that is there twice the
+first is kept and the second reported; so is a line that is no result. The metrics of an agent are what its server's
 /aggregate_metrics answers, found by the head server (default 127.0.0.1:11000, +head_server.port=N); where no server
 answers they are computed here, with pass@k of the reward beside upstream's default metrics: with majority@k of the
 answers that the results have as --answer-key, and once more for each value of --subset-key. No Temporal server is needed.
@@ -87,3 +89,30 @@ ${fieldsUsage(RewardProfileConfig, PROFILE_FLAGS)}`,
     load: async () => (await import('./profile.js')).profileCommand,
   },
 };
+
+/** A line for each field of a configuration: its override, its flags, its default and what it means. */
+function fieldsUsage(schema: z.ZodObject<Record<string, z.ZodType>>, flags: Flags): string {
+  const fields = Object.entries(schema.shape);
+  const names = fields.map(([field]) => [`+${field}`, ...flagsOf(field, flags)].join(', '));
+  const width = Math.max(...names.map(({ length }) => length));
+  return fields
+    .map(([field, own], index) => {
+      const name = (names[index] ?? field).padEnd(width);
+      return `${name}  ${own.description ?? ''} (${defaultOf(own)})`;
+    })
+    .join('\n');
+}
+
+function flagsOf(field: string, flags: Flags): string[] {
+  return Object.keys(flags).filter((name) => {
+    const flag = flags[name];
+    return flag !== undefined && 'field' in flag && flag.field === field;
+  });
+}
+
+function defaultOf(schema: z.ZodType): string {
+  const parsed = schema.safeParse(undefined);
+  if (!parsed.success) return 'required';
+  const { data } = parsed;
+  return `default ${isLosslessNumber(data) ? data.value : JSON.stringify(data)}`;
+}

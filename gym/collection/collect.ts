@@ -26,7 +26,7 @@ import type {
 } from './request.js';
 import { collectedResults } from './results/results.js';
 import { collectionFiles } from './files.js';
-import { maxAttempts } from '../resume/max-attempts.js';
+import { reprOf } from '../../src/platform/python/repr.js';
 
 /** Collects the rollouts of a configuration: the whole of `temporal-rollout collect` but for its command line. */
 export async function collectRollouts(
@@ -177,4 +177,30 @@ async function collectOn(
   } finally {
     await client.close();
   }
+}
+
+const DEFAULT_MAX_ATTEMPTS = 3;
+
+interface MaxAttempts {
+  max_attempts: number;
+  /** What to say of a value that is no positive integer. */
+  warning: string | null;
+}
+
+/** How many collections may fail a row, and how often each of them tries it: `NEMO_GYM_MAX_ROLLOUT_ATTEMPTS`, 3 where it is unset, empty or no positive integer. */
+export function maxAttempts(env: Partial<Record<string, string>>): MaxAttempts {
+  const raw = env['NEMO_GYM_MAX_ROLLOUT_ATTEMPTS'] ?? '';
+  if (raw === '') return { max_attempts: DEFAULT_MAX_ATTEMPTS, warning: null };
+  // Python's int(): blanks around, a sign, underscores between digits.
+  const digits = /^\s*[+-]?\d+(?:_\d+)*\s*$/.test(raw) ? raw.replaceAll('_', '') : null;
+  const count = digits === null ? null : Number(digits);
+  if (count !== null && count >= 1) return { max_attempts: count, warning: null };
+  const reason =
+    count === null
+      ? `invalid literal for int() with base 10: ${reprOf(raw)}`
+      : `must be >= 1, got ${count}`;
+  const warning =
+    `WARNING: could not parse NEMO_GYM_MAX_ROLLOUT_ATTEMPTS=${reprOf(raw)} (${reason}); ` +
+    `falling back to default ${DEFAULT_MAX_ATTEMPTS}.`;
+  return { max_attempts: DEFAULT_MAX_ATTEMPTS, warning };
 }

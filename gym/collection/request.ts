@@ -7,15 +7,15 @@ import type { CollectionFiles } from './files.js';
 export interface CollectionSettings {
   /** A deployment's temporal.yaml; null: a Temporal server and a worker for this collection alone. */
   config: string | null;
-  /** Of the deployment; null: its only one of kind `gym_agent`. */
+  /** Name of the deployment's environment; null: its only one of kind `gym_agent`. */
   environment: string | null;
-  /** Where the stack of our own keeps its files; null: in a folder of the output's below `.rollouts`. */
+  /** Where the local stack keeps its files; null: in a folder below `.rollouts`, named after the output file. */
   folder: string | null;
-  /** Of a new batch; null: named after the output file and the time. */
+  /** Id of a new batch; null: named after the output file and the time. */
   batch_id: string | null;
-  /** Of one `/run`; null: the environment's. */
+  /** Limit of one `/run`; null: the environment's. */
   run_timeout: string | null;
-  /** Of a row, from its start to its end, all attempts and waits included. */
+  /** Limit of a row, from its start to its end, all attempts and waits included. */
   rollout_timeout: string;
   /** Cancels the batch that still plays an earlier collection into the same file. */
   replace: boolean;
@@ -34,7 +34,7 @@ export interface CollectionContext {
   screen: Screen;
   /** Aborted: the batch stays, and this command ends. */
   signal: AbortSignal;
-  /** Called once when the stack of our own cannot go on. */
+  /** Called once when the local stack cannot go on. */
   giveUp: (reason: Error) => void;
 }
 
@@ -46,7 +46,7 @@ export interface CollectionOutcome {
   results: () => Promise<JsonObject[]>;
 }
 
-/** Of one process on one collection. */
+/** What one process needs to collect one collection. */
 export interface Collecting extends CollectionContext {
   request: CollectionRequest;
   files: CollectionFiles;

@@ -11,17 +11,17 @@ export const CollectionState = z.object({
   schema_version: z.literal(1),
   batch_id: BatchId,
   task_queue: z.string(),
-  /** Of the batch; another store knows nothing of it. */
+  /** Root of the store that has the batch. */
   store_root: z.string(),
-  /** Of the stack that plays it and nothing else; null: a deployment. */
+  /** Folder of the local stack that plays it; null: a deployment does. */
   folder: z.string().nullable().default(null),
-  /** Of the collection's rows: of others this state says nothing. */
+  /** Hash of the collection's rows: this state is about no others. */
   rows_sha256: z.string(),
   /** As the batch was started with: it is started again with the same. */
   request: z.record(z.string(), z.unknown()),
   /** The batch's rows, in order: task, rollout, and how often it had failed before. */
   rows: z.array(z.tuple([z.int(), z.int(), z.int()])),
-  /** Of each row, within the batch. */
+  /** Attempts of each row within the batch. */
   max_attempts: z.int().positive(),
   /** Bytes of the failures file that are older than the batch. */
   failures_from: z.int().nonnegative(),

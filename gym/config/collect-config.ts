@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
+import path from 'node:path';
 import type { z } from 'zod';
 import type { JsonObject } from '../../src/platform/json/lossless.js';
 import { isObject, numberOf } from '../../src/platform/json/lossless.js';
-import { assetConfig } from './assets.js';
 import {
   E2ERolloutCollectionConfig,
   RewardProfileConfig,
@@ -23,7 +23,7 @@ import { EFFECTIVE_KEYS, hasNoEffect, isServer } from './known-keys.js';
 import { pickFields } from './pick-fields.js';
 import { reprOf } from '../../src/platform/python/repr.js';
 import type { Places } from './search-roots.js';
-import { resolveUnderRoots } from './search-roots.js';
+import { exists, resolveUnderRoots, searchRoots } from './search-roots.js';
 import { parseYaml } from './yaml-text.js';
 
 export interface CommandArguments extends Places {
@@ -163,4 +163,41 @@ function headServerOf(gym: JsonObject): { host: string; port: number } {
     throw new Error(`head_server.port: expected an integer, got ${reprOf(given['port'] ?? null)}`);
   }
   return { host, port };
+}
+
+interface AssetKind {
+  folder: string;
+  configs: string;
+  /** The file's name where none is given; null: the component's own. */
+  flavor: string | null;
+}
+
+const ASSET_KINDS: Partial<Record<string, AssetKind>> = {
+  benchmark: { folder: 'benchmarks', configs: '', flavor: 'config' },
+  environment: { folder: 'environments', configs: '', flavor: 'config' },
+  'resources-server': { folder: 'resources_servers', configs: 'configs', flavor: null },
+  'model-type': { folder: 'responses_api_models', configs: 'configs', flavor: null },
+};
+
+/** The configuration file of a component that is given by name (`aime24`, `vllm_model/vllm_model_for_training`). */
+async function assetConfig(
+  [kind, name]: [kind: string, name: string],
+  places: Places,
+): Promise<string> {
+  const { folder = '', configs = '', flavor = null } = ASSET_KINDS[kind] ?? {};
+  const [component = '', given = ''] = name.split(/\/(.*)/s);
+  const file = `${given || (flavor ?? component)}.yaml`;
+  const relative = path.join(folder, component, configs, file);
+  const candidates = searchRoots(places).flatMap((root) => [
+    ...(flavor === 'config' && given !== '' ? [path.join(root, folder, name, 'config.yaml')] : []),
+    path.join(root, relative),
+  ]);
+  for (const candidate of candidates) if (await exists(candidate)) return candidate;
+  throw new Error(
+    `--${kind} ${name} was specified which implies config ${relative}, which does not exist. Looked in:\n` +
+      searchRoots(places)
+        .map((root) => `  - ${root}`)
+        .join('\n') +
+      '\nConfigs that come with Gym are found from its checkout, or with its directory as --search-dir.',
+  );
 }

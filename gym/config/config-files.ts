@@ -39,7 +39,7 @@ export async function loadConfigFiles(entries: string[], places: Places): Promis
     const config = await loadEntry(entry, places);
     return { entry, config, includes: configPathsOf(config).filter((path) => !known.has(path)) };
   };
-  // Breadth first decides who pulled a file in; depth first is the order of merging.
+  // Breadth first decides which file pulled another in; depth first is the order of merging.
   const loaded = new Map<string, ConfigFile & { includes: string[] }>();
   let wave = [...known];
   while (wave.length > 0) {

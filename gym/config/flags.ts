@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { didYouMean } from './nearest.js';
 
-/** What a flag of Gym's command line stands for. */
+/** The meaning of a flag of Gym's command line. */
 type Flag =
   /** A field that takes the text as it is, or (`value`) as an override would be read. */
   | { field: string; takes: 'text' | 'value' }

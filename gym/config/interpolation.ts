@@ -6,7 +6,7 @@ import { strOf } from '../../src/platform/python/repr.js';
 
 /** An interpolation that cannot be resolved. The text in its place stays as it was written. */
 export interface Unresolved {
-  /** Where it stands, such as `policy_model.responses_api_models.vllm_model.base_url`. */
+  /** Its place, such as `policy_model.responses_api_models.vllm_model.base_url`. */
   where: string;
   what: string;
 }
@@ -23,12 +23,12 @@ interface Scope {
   env: Env;
   /** Keys being resolved: one that comes up again is a circle. */
   open: string[];
-  /** The keys that lead to the mapping or list that the text stands in. */
+  /** The keys that lead to the mapping or list that contains the text. */
   parents: string[];
 }
 
 /**
- * OmegaConf's interpolations: `${a.b}` and `${a.0}` from the root, `${.b}` and `${..b}` from where it stands,
+ * OmegaConf's interpolations: `${a.b}` and `${a.0}` from the root, `${.b}` and `${..b}` from its own place,
  * `${oc.env:NAME,default}`, `${oc.select:a.b,default}`, one inside another, `\${` for the text itself. A text that is one
  * interpolation has the value's type, others its text.
  */

@@ -19,8 +19,8 @@ interface Picking<T extends z.ZodObject> {
 
 /**
  * A command's own fields out of the global configuration. A key that nothing knows is an error that names it and the nearest field;
- * one that a configuration file has is
- * taken for a variable, unless it is a field with one letter wrong.
+ * one that a configuration
+ * file has is taken for a variable, unless it is a field with one letter wrong.
  */
 export function pickFields<T extends z.ZodObject>(
   gym: GymConfig,

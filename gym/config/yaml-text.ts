@@ -41,7 +41,7 @@ function jsonOf(node: unknown, document: Document): Json {
     const name = keyOf(key as Node, document);
     const problem = nameProblem(name);
     if (problem !== null) throw new Error(problem);
-    // `<<: *base`: what the mapping says itself stands.
+    // `<<: *base`: the mapping's own keys win.
     if (name === '<<') mergeInto(object, jsonOf(value, document));
     else object[name] = jsonOf(value, document);
   }

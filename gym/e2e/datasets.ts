@@ -16,7 +16,7 @@ const Settings = z.object({
     (value) => value ?? '1',
     Whole.refine((count) => count >= 1, 'expected 1 or more'),
   ),
-  /** Of a benchmark: rows have no input, and this template makes it. */
+  /** A benchmark's template: its rows have no input, and the template makes it. */
   prompt_config: Text.nullish().transform((file) => file ?? null),
   prepare_script: Text.nullish().transform((file) => file ?? null),
 });
@@ -44,7 +44,7 @@ export function datasetsOf(gym: JsonObject, split: Split): Dataset[] {
   );
 }
 
-/** Of the one implementation of an agent. */
+/** The `datasets` of an agent's only implementation. */
 function entriesOf(instance: Json): Json[] {
   const kinds = isObject(instance) ? instance['responses_api_agents'] : undefined;
   const [agent] = isObject(kinds) ? Object.values(kinds) : [];

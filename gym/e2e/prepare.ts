@@ -19,7 +19,7 @@ export const E2E_OPTIONS = ['serve-command', 'serve-timeout'];
 const SERVE_TIMEOUT = '30m';
 
 export interface PreparedE2E {
-  /** Of the collection to run. */
+  /** The configuration of the collection to run. */
   config: RolloutCollectionConfig;
   /** Ends the servers that were started; nothing where none were. */
   stop: () => Promise<void>;

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { within } from '../../src/platform/abort.js';
 import type { Child } from '../../src/platform/process/child.js';
 import { describeExit, logTail, startChild } from '../../src/platform/process/child.js';
 import type { Places } from '../config/search-roots.js';
@@ -91,11 +92,6 @@ async function stopServers(child: Child): Promise<void> {
   } catch {
     // It is gone already.
   }
-  const late = new AbortController();
-  await Promise.race([
-    child.exited,
-    sleep(INTERRUPT_GRACE_MS, undefined, { signal: late.signal }).catch(() => undefined),
-  ]);
-  late.abort();
+  await within(INTERRUPT_GRACE_MS, child.exited);
   await child.stop();
 }

@@ -4,8 +4,8 @@ import { createHttpClient } from '../../src/platform/http/client.js';
 import { membersOf, objectText, type Members } from '../json-members.js';
 import { usageOf } from './table/rollout-cells.js';
 
-/** What an agent server makes of its results; each the JSON text of its part. */
-export interface AgentAnswer {
+/** The metrics that an agent server computes of its results; each the JSON text of its part. */
+export interface AgentMetrics {
   agent_metrics: string;
   key_metrics: string;
   /** A list. */
@@ -15,7 +15,7 @@ export interface AgentAnswer {
 export interface AnswerLimits {
   /** For the whole call. */
   timeout_ms: number;
-  /** Of the answer, which is held in memory. */
+  /** Bytes of the answer, which is held in memory. */
   max_bytes: number;
 }
 
@@ -24,7 +24,7 @@ export const ANSWER_LIMITS: AnswerLimits = { timeout_ms: 600_000, max_bytes: 64 
 const CONNECT_TIMEOUT_MS = 10_000;
 
 export interface AgentQuestion {
-  /** Of the agent server. */
+  /** The agent server's. */
   url: string;
   /** The lines of its results, in the order of their keys; the request is made of them as it is sent. */
   lines: Iterable<string>;
@@ -38,7 +38,7 @@ export async function askAgent({
   lines,
   limits: { timeout_ms, max_bytes },
   signal,
-}: AgentQuestion): Promise<AgentAnswer> {
+}: AgentQuestion): Promise<AgentMetrics> {
   const client = createHttpClient({ connect_timeout_ms: CONNECT_TIMEOUT_MS });
   try {
     const { status, text } = await client.exchange({
@@ -91,7 +91,7 @@ export function strippedLine(line: string): string {
 }
 
 /** Upstream's `AggregateMetrics`, whose parts are each optional; at least one is expected here. */
-function answerOf(text: string): AgentAnswer {
+function answerOf(text: string): AgentMetrics {
   let members: Members | null;
   try {
     JSON.parse(text);
@@ -99,7 +99,7 @@ function answerOf(text: string): AgentAnswer {
   } catch (error) {
     throw new Error(`its answer is no JSON (${describeError(error)})`, { cause: error });
   }
-  const part = (name: keyof AgentAnswer, { empty, start }: { empty: string; start: string }) => {
+  const part = (name: keyof AgentMetrics, { empty, start }: { empty: string; start: string }) => {
     const value = members?.get(name) ?? empty;
     if (value.startsWith(start)) return value;
     throw new Error(`its answer has ${value.slice(0, 40)} as ${name}`);

@@ -5,24 +5,24 @@ import type { ReadRows } from './table/read-rows.js';
 
 /** The rows of one agent, sorted by key, each key once. */
 export interface AgentRows {
-  /** null: of rows that name none. */
+  /** null: the rows name none. */
   agent: string | null;
   rows: Rows;
 }
 
-/** In the order in which agents come when rows are sorted. Of rows of one agent with the same key the first stays, and the others are reported. */
+/** Rows by agent, in the order of each agent's first row. Where an agent has a key twice, the first row counts, and the others are reported. */
 export function agentRows(
   { table, index }: ReadRows,
   report: (line: string) => void,
 ): { agents: AgentRows[]; rows: Rows } {
   const sorted = sortedRows(table);
-  const problems = createProblemList('results stand there again and are skipped', report);
+  const problems = createProblemList('results are duplicates and are skipped', report);
   const dropped = new Set<number>();
   const agents = splitByAgent(sorted, (row) => index.agentOf(row)).map(({ agent, rows }) => {
     for (const { first, again } of duplicatesIn(table, rows)) {
       const { task, rollout } = table.keyOf(again);
       problems.add(
-        `${index.placeOf(again)} is skipped: ${task}-${rollout} stands in ${index.placeOf(first)} already`,
+        `${index.placeOf(again)} is skipped: ${task}-${rollout} is in ${index.placeOf(first)} already`,
       );
       dropped.add(again);
     }

@@ -20,16 +20,16 @@ export interface AggregateOptions {
   only?: ReadonlySet<string>;
   /** Writes the results there too, sorted by key. */
   merge?: boolean;
-  /** Of metrics that are computed here: the field of the extracted answer, for majority@k. */
+  /** The field of the extracted answer, for majority@k of metrics that are computed here. */
   answer_key?: string | null;
   /** The field that tells tasks apart, for pass@k of each subset. */
   subset_key?: string | null;
-  /** Where the agent's server is; null: nobody knows. */
+  /** Where the agent's server is; null: unknown. */
   urlOf: (agent: string) => Promise<string | null>;
-  /** Of an agent server's answer. */
+  /** Limits of an agent server's answer. */
   limits?: AnswerLimits;
   signal: AbortSignal;
-  /** What was skipped, who answered, the key metrics. */
+  /** Called with what was skipped, which servers did not answer, and the key metrics. */
   report: (line: string) => void;
   /** Called when all results are read, with their number. */
   onLoaded?: (results: number) => void;
@@ -136,7 +136,7 @@ async function entryOf(
   return computedEntry(aggregation, rows);
 }
 
-/** What a server with default hooks answers, and pass@k. */
+/** The metrics of a server with default hooks, and pass@k. */
 function computedEntry(
   { read: { table, labels }, answer_key = null, subset_key = null }: Omit<Aggregation, 'agents'>,
   rows: AgentRows['rows'],

@@ -1,11 +1,8 @@
-import { AGENT_REF, TASK_INDEX } from '../keys.js';
-import { columnsOf, createDescriber, type Described, type Rows } from './statistics/describe.js';
+import { objectText } from '../json-members.js';
+import { AGENT_REF, ROLLOUT_INDEX, TASK_INDEX } from '../keys.js';
+import { columnsOf, createDescriber, type Entries, type Rows } from './statistics/describe.js';
 import { floatJson } from '../../src/platform/python/numbers.js';
-import { rolloutInfo } from './table/rollout-info.js';
-import type { RolloutTable } from './table/rollout-table.js';
-
-/** Of an object: a name and the JSON text of its value. */
-export type Entries = Described;
+import { SHOWN, USAGE, WHOLE, type RolloutTable } from './table/rollout-table.js';
 
 export interface ProfileInput {
   /** The JSON text of a group's `sample`. */
@@ -62,7 +59,7 @@ function groupEntries(
     described,
     sampleOf,
     expectedOf,
-  }: ProfileInput & { table: RolloutTable; described: Described },
+  }: ProfileInput & { table: RolloutTable; described: Entries },
 ): Entries {
   const task = taskAt(table, group[0]);
   const found = group.length;
@@ -79,4 +76,30 @@ function groupEntries(
     ['reward_profile_completion_pct', floatJson(percent)],
     ['rollout_infos', `[${infos.join(',')}]`],
   ];
+}
+
+/** An entry of `rollout_infos`: the key, the reward as it came, the usage, then the result's other numbers. */
+function rolloutInfo(table: RolloutTable, row: number): string {
+  const { task, rollout } = table.keyOf(row);
+  const reward: [string, string][] = [];
+  const usage: [string, string][] = [];
+  const others: [string, string][] = [];
+  const end = table.firstCell(row + 1);
+  for (let cell = table.firstCell(row); cell < end; cell++) {
+    const flags = table.flagsOf(cell);
+    if ((flags & SHOWN) === 0) continue;
+    const name = table.names[table.columnOf(cell)] ?? '';
+    const value = table.valueOf(cell);
+    const text = table.textOf(cell) ?? ((flags & WHOLE) === 0 ? floatJson(value) : String(value));
+    const isUsage = (flags & USAGE) !== 0;
+    (isUsage ? usage : name === 'reward' ? reward : others).push([name, text]);
+  }
+  return objectText([
+    ['rollout_id', `"${task}:${rollout}"`],
+    [TASK_INDEX, String(task)],
+    [ROLLOUT_INDEX, String(rollout)],
+    ...reward,
+    ...usage,
+    ...others,
+  ]);
 }

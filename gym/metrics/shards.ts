@@ -1,7 +1,8 @@
-import { expandGlobs } from './glob.js';
+import { existsSync, readdirSync } from 'node:fs';
+import path from 'node:path';
 import { reprOf } from '../../src/platform/python/repr.js';
 
-/** What stands beside a collection's results and is named after them. */
+/** Files beside a collection's results that are named after them. */
 const BESIDE = /_(?:materialized_inputs|failures|reward_profiling)\.jsonl$/;
 
 /**
@@ -15,9 +16,67 @@ export function shardsOf(
   const named = input_glob.split(',').map((pattern) => pattern.trim());
   const shards = expandGlobs(input_glob, cwd).filter((file) => {
     const isBeside = BESIDE.test(file) && !named.includes(file);
-    if (isBeside) report(`${file} is no shard: it stands beside one`);
+    if (isBeside) report(`${file} is not a shard: it is named after one`);
     return !isBeside;
   });
   if (shards.length > 0) return shards;
   throw new Error(`No shards matched input_glob=${reprOf(input_glob)}`);
 }
+
+/** Glob patterns with commas between, as Python's `glob` reads them: the matches of each sorted, each file once. */
+export function expandGlobs(patterns: string, cwd: string): string[] {
+  const list = patterns
+    .split(',')
+    .map((pattern) => pattern.trim())
+    .filter((pattern) => pattern !== '');
+  return [...new Set(list.flatMap((pattern) => matches(pattern, cwd)))];
+}
+
+const MAGIC = /[*?[]/;
+
+const isPattern = (text: string): boolean => MAGIC.test(text);
+
+function matches(pattern: string, cwd: string): string[] {
+  const { root } = path.parse(pattern);
+  const parts = pattern.slice(root.length).split('/');
+  let found = [root];
+  for (const [index, part] of parts.entries()) {
+    const isLast = index === parts.length - 1;
+    found = found.flatMap((folder) => {
+      const names = isPattern(part) ? namesIn(path.resolve(cwd, folder), part) : [part];
+      return names
+        .map((name) => `${folder}${name}${isLast ? '' : '/'}`)
+        .filter((file) => existsSync(path.resolve(cwd, file)));
+    });
+  }
+  return found.sort(byCodePoint);
+}
+
+function namesIn(folder: string, part: string): string[] {
+  const wanted = expressionOf(part);
+  try {
+    return readdirSync(folder).filter(
+      (name) => wanted.test(name) && (part.startsWith('.') || !name.startsWith('.')),
+    );
+  } catch {
+    // A file where the pattern has a folder, or a folder that may not be read: nothing is found there.
+    return [];
+  }
+}
+
+/** `*`, `?`, `[a-z]`, `[!a-z]`; a bracket that does not close means itself. */
+function expressionOf(part: string): RegExp {
+  const tokens = part.match(/\[!?\]?[^\]]*\]|[^]/gu) ?? [];
+  const source = tokens.map((token) => {
+    if (token === '*') return '[^]*';
+    if (token === '?') return '[^]';
+    if (token.length < 3 || !token.startsWith('['))
+      return token.replace(/[\\^$.*+?()[\]{}|/]/, '\\$&');
+    const set = token.slice(1, -1).replace(/[\\[\]]/g, '\\$&');
+    return set.startsWith('!') ? `[^${set.slice(1)}]` : `[${set.replace(/^\^/, '\\^')}]`;
+  });
+  return new RegExp(`^${source.join('')}$`, 'u');
+}
+
+const byCodePoint = (a: string, b: string): number =>
+  Buffer.compare(Buffer.from(a), Buffer.from(b));

@@ -22,9 +22,9 @@ export interface Inputs {
 const IS_NEW = 'is new';
 const IS_GONE = 'is gone';
 
-/** What changed of some rows: the same field, or that they are new or gone. */
+/** One change of some rows: the same field, or that they are new or gone. */
 interface Change {
-  /** Of the first row. */
+  /** What changed in the first row. */
   text: string;
   first: RowKey;
   rows: number;

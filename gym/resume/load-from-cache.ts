@@ -1,7 +1,6 @@
 import { describeError } from '../../src/platform/errors.js';
 import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
 import { isObject, jsonNumber, numberOf, parseJson } from '../../src/platform/json/lossless.js';
-import { fitsRow } from './fits-row.js';
 import { AGENT_REF, ATTEMPT_INDEX, FAILURE_TERMINAL, ROLLOUT_INDEX, TASK_INDEX } from '../keys.js';
 import { membersOf, objectText } from '../json-members.js';
 import { isTruthy } from '../rows/prompt.js';
@@ -16,7 +15,7 @@ export interface Cache {
   rows: GymRow[];
   main: Lines | null;
   failures: Lines | null;
-  /** Of `maxAttempts`. */
+  /** From `maxAttempts`. */
   max_attempts: number;
   /** Called for each usable line of the main file, in order: results are not kept here. */
   onResult?: (result: { key: RowKey; text: string }) => void;
@@ -125,7 +124,7 @@ async function readMain(
   return done;
 }
 
-/** What the failures of one row say. */
+/** The failures of one row. */
 interface Failed {
   lines: number;
   /** The largest `_ng_attempt_index`. */
@@ -134,7 +133,7 @@ interface Failed {
 }
 
 /**
- * A line stands for a collection that failed the row, as in upstream's files: that is what `max_attempts` counts here.
+ * Each line is one collection that failed the row, as in upstream's files: that is what `max_attempts` counts here.
  * This project tries a row several times before it writes one, whose index counts those tries: no id is given twice.
  */
 const nextAttempt = ({ lines, last }: Failed = NEVER_FAILED): number =>
@@ -180,6 +179,32 @@ function otherCollection(
   return fitsRow(failure, row) ? null : `a failure of ${name} with another agent or input`;
 }
 
+/**
+ * Whether a failure with a row's key is this row's. An agent echoes parameters in its own form (a text becomes a message, defaults are filled in),
+ * so only the agent's name and the first user message are compared, each where both have one.
+ */
+function fitsRow(failure: JsonObject, { agent, row }: GymRow): boolean {
+  const ref = failure[AGENT_REF];
+  const name = isObject(ref) ? ref['name'] : undefined;
+  if (typeof name === 'string' && name !== agent) return false;
+  const failed = firstUserText(failure['responses_create_params']);
+  const ours = firstUserText(row['responses_create_params']);
+  return failed === null || ours === null || failed === ours;
+}
+
+/** Null: there is none, or not as text. */
+function firstUserText(params: Json | undefined): string | null {
+  const input = isObject(params) ? params['input'] : undefined;
+  if (typeof input === 'string') return input;
+  if (!Array.isArray(input)) return null;
+  const first = input.find((item) => isObject(item) && item['role'] === 'user');
+  const content = isObject(first) ? first['content'] : undefined;
+  if (typeof content === 'string') return content;
+  if (!Array.isArray(content)) return null;
+  const texts = content.map((part) => (isObject(part) ? part['text'] : undefined));
+  return texts.every((text) => typeof text === 'string') ? texts.join('') : null;
+}
+
 function withAttempts(row: GymRow, attempts: number): GymRow {
   if (attempts === 0) return row;
   return {
@@ -205,7 +230,7 @@ const OF_FAILURES = [
   'responses_create_params',
 ];
 
-/** The lines that are JSON objects, of which only some fields may be asked for; of the others, what is wrong. */
+/** Yields the lines that are JSON objects, with the wanted fields alone; reports the others. */
 async function* parsed(
   lines: Lines,
   { file, fields, problems }: { file: string; fields: string[] | null; problems: string[] },
@@ -224,7 +249,7 @@ async function* parsed(
   }
 }
 
-/** A text: what is wrong. What is not asked for is checked and never taken apart: it may be large, and deep. */
+/** Returns a text where something is wrong. Unwanted fields are checked and never parsed: they may be large, and deep. */
 function parseLine(text: string, fields: string[] | null): JsonObject | string {
   let value: Json;
   try {

@@ -6,7 +6,7 @@ import { ATTEMPT_INDEX } from '../keys.js';
 import type { GymRow } from '../row.js';
 import { byKey } from '../row.js';
 
-/** Of what rows say: their order, that of their keys, blanks, how a number is written and earlier attempts do not count. */
+/** Hash of the rows' content. The order of rows and keys, blanks, the writing of numbers and earlier attempts do not count. */
 export function rowsSha256(rows: readonly GymRow[]): string {
   const hash = createHash('sha256');
   for (const { row } of rows.toSorted(byKey)) {

@@ -1,17 +1,22 @@
+import { describeError } from '../../src/platform/errors.js';
 import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
-import { formatJson, isObject, jsonNumber, numberOf } from '../../src/platform/json/lossless.js';
+import {
+  formatJson,
+  isObject,
+  jsonNumber,
+  numberOf,
+  parseJson,
+} from '../../src/platform/json/lossless.js';
 import { textsOf } from '../../src/platform/lines.js';
 import type { RolloutCollectionConfig } from '../config/schemas.js';
 import { AGENT_REF, ATTEMPT_INDEX, ROLLOUT_INDEX, SKILLS_REF, TASK_INDEX } from '../keys.js';
 import { parseInputRow } from './input-row.js';
 import { applyPrompt, checkPromptFits, loadPrompt } from './prompt.js';
+import { dumpJson } from '../../src/platform/python/json.js';
 import { reprOf } from '../../src/platform/python/repr.js';
-import type { Repeats } from './repeats.js';
-import { createRepeats } from './repeats.js';
 import type { GymRow } from '../row.js';
 import { exists, resolveUnderRoots } from '../config/search-roots.js';
 import type { Places } from '../config/search-roots.js';
-import { withSeed } from './seed.js';
 import { skillsRef, usingSkills } from './skills.js';
 
 export interface MaterializeDependencies extends Places {
@@ -221,4 +226,67 @@ function indexOf(row: JsonObject, { key, where }: { key: string; where: string }
   throw new Error(
     `Malformed row ${where}: ${key}: expected an integer from 0, got ${reprOf(row[key] ?? null)}`,
   );
+}
+
+/** How often each agent's rows are played, and what is amiss once all rows were seen. */
+interface Repeats {
+  /** Null: the agent has no entry and there is no `_default`; `check` will say so. */
+  of(agent: string): number | null;
+  /** Throws for agents without a number; returns a warning for numbers without rows. */
+  check(): string | null;
+}
+
+/** `num_repeats`: one number, or one an agent with `_default` for the rest. */
+function createRepeats(num_repeats: number | Record<string, number>): Repeats {
+  if (typeof num_repeats === 'number') return { of: () => num_repeats, check: () => null };
+  const { _default: fallback, ...named } = num_repeats;
+  const seen = new Set<string>();
+  const missing = new Set<string>();
+  return {
+    of: (agent) => {
+      seen.add(agent);
+      const count = Object.hasOwn(named, agent) ? named[agent] : fallback;
+      if (count === undefined) missing.add(agent);
+      return count ?? null;
+    },
+    check: () => {
+      if (missing.size > 0) {
+        throw new Error(
+          `num_repeats dict has no entry for agents ${listOf(missing)} ` +
+            `and no '_default' fallback. Listed agents: ${listOf(Object.keys(named))}`,
+        );
+      }
+      const unused = Object.keys(named).filter((agent) => !seen.has(agent));
+      if (unused.length === 0) return null;
+      return `num_repeats dict contains agent names that never appeared in input rows (possible typo?): ${listOf(unused)}`;
+    },
+  };
+}
+
+const listOf = (names: Iterable<string>): string => reprOf([...names].sort());
+
+/** The row whose `metadata.extra_body`, a JSON text, has the seed; what else the text says stays. Nothing of `row` changes. */
+function withSeed(row: JsonObject, { seed, where }: { seed: number; where: string }): JsonObject {
+  const params = row['responses_create_params'];
+  const base = isObject(params) ? params : {};
+  const metadata = base['metadata'] === undefined ? {} : base['metadata'];
+  const bad = (what: string, got: Json): Error =>
+    new Error(
+      `Malformed row ${where}: num_repeats_add_seed: responses_create_params.${what}, got ${reprOf(got)}`,
+    );
+  if (!isObject(metadata)) throw bad('metadata: expected an object', metadata);
+  const text = metadata['extra_body'] ?? '{}';
+  if (typeof text !== 'string') throw bad('metadata.extra_body: expected JSON as text', text);
+  let body: Json;
+  try {
+    body = parseJson(text);
+  } catch (error) {
+    throw bad(`metadata.extra_body: expected JSON as text (${describeError(error)})`, text);
+  }
+  if (!isObject(body)) throw bad('metadata.extra_body: expected a JSON object as text', text);
+  const extra_body = dumpJson({ ...body, seed: jsonNumber(seed) });
+  return {
+    ...row,
+    responses_create_params: { ...base, metadata: { ...metadata, extra_body } },
+  };
 }

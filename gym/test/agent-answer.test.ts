@@ -139,7 +139,7 @@ describe('the agent server’s own metrics', () => {
     assert.match(written, /"mean\/reward"/);
   });
 
-  test('who stops it gets no metrics computed here', async (t) => {
+  test('an interrupt gets no metrics computed here', async (t) => {
     const stop = new AbortController();
     const url = await agentServer(t, () => {
       stop.abort(new Error('interrupted'));

@@ -3,7 +3,7 @@ import { readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { aggregate, type AggregateOptions } from '../metrics/aggregate.js';
-import { expandGlobs } from '../metrics/glob.js';
+import { expandGlobs } from '../metrics/shards.js';
 import {
   formatJson,
   isObject,
@@ -137,7 +137,7 @@ describe('the aggregate metrics of shards', () => {
     assert.deepEqual((await readdir(folder)).sort(), ['a.jsonl', 'out_aggregate_metrics.json']);
   });
 
-  test('a result that stands there twice is reported with both places, and the first counts', async (t) => {
+  test('a result that is there twice is reported with both places, and the first counts', async (t) => {
     const { at, write, said, metrics, ...own } = await bed(t);
     await write('a.jsonl', [result('0-1'), result('0-0', { reward: 0 })]);
     await write('b.jsonl', [result('0-0', { reward: 1 }), result('0-2')]);
@@ -145,7 +145,7 @@ describe('the aggregate metrics of shards', () => {
     await own.aggregate({ inputs, merge: true });
     assert.equal(
       said[0],
-      `${at('b.jsonl')}, line 1 is skipped: 0-0 stands in ${at('a.jsonl')}, line 2 already`,
+      `${at('b.jsonl')}, line 1 is skipped: 0-0 is in ${at('a.jsonl')}, line 2 already`,
     );
     const merged = (await readFile(at('out.jsonl'), 'utf8')).trim().split('\n');
     assert.deepEqual(merged, [result('0-0', { reward: 0 }), result('0-1'), result('0-2')]);

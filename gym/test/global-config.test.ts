@@ -141,7 +141,7 @@ describe('the global configuration', () => {
     await load(files, { args: ['+a=1', '+b.c=2', '+b.l=[]'] });
   });
 
-  test('_inherit_from moves, _copy copies, _delete_key drops, and what stands beside is laid over', async () => {
+  test('_inherit_from moves, _copy copies, _delete_key drops, and what is beside is laid over', async () => {
     const files = {
       'env.yaml': `
 base: {agents: {simple: {port: 1, data: [1], server: {name: s}}}}

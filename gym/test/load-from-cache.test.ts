@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { changedInputs } from '../resume/changed-inputs.js';
-import { maxAttempts } from '../resume/max-attempts.js';
+import { maxAttempts } from '../collection/collect.js';
 import type { Resumed } from '../resume/load-from-cache.js';
 import { loadFromCache, readMaterialized } from '../resume/load-from-cache.js';
 import type { GymRow } from '../row.js';

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
 import { formatJson, parseJson } from '../../src/platform/json/lossless.js';
-import { maxAttempts } from '../resume/max-attempts.js';
+import { maxAttempts } from '../collection/collect.js';
 import type { Resumed } from '../resume/load-from-cache.js';
 import { loadFromCache, readMaterialized } from '../resume/load-from-cache.js';
 import { comparable } from './golden-values.js';

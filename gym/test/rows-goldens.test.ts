@@ -8,7 +8,6 @@ import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
 import { parseJson } from '../../src/platform/json/lossless.js';
 import { collectionFiles } from '../collection/files.js';
 import { RolloutCollectionConfig } from '../config/schemas.js';
-import { debugSummary } from '../rows/debug-summary.js';
 import { materialize, materializedLine } from '../rows/materialize.js';
 import type { GymRow } from '../row.js';
 import { makeTemporaryDirectory } from '../../test/harness/temporary-directory.js';
@@ -28,10 +27,6 @@ interface PreprocessCase {
     warnings?: string[];
     error?: { type: string; message: string };
   };
-}
-interface SummaryCase {
-  kind: 'rollout_request_debug_summary';
-  cases: { row: JsonObject; summary: JsonObject }[];
 }
 
 interface Outcome {
@@ -84,15 +79,7 @@ function expectedText(message: string, type: string): string {
 describe('every recorded case of row materialisation', () => {
   for (const name of readdirSync(FOLDER).filter((file) => file.endsWith('.json'))) {
     const text = readFileSync(path.join(FOLDER, name), 'utf8');
-    const golden = parseJson(text) as unknown as PreprocessCase | SummaryCase;
-    if (golden.kind === 'rollout_request_debug_summary') {
-      test(`${name}: a request is summed up as recorded`, () => {
-        for (const { row, summary } of golden.cases) {
-          assert.deepEqual(comparable(debugSummary(row)), comparable(summary));
-        }
-      });
-      continue;
-    }
+    const golden = parseJson(text) as unknown as PreprocessCase;
     const { expected } = golden;
     if (expected.error !== undefined) {
       const { message, type } = expected.error;

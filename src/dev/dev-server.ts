@@ -1,9 +1,9 @@
 import { LOOPBACK_CHANNEL } from '../client/loopback.js';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
 import { msToTs } from '@temporalio/common/lib/time.js';
+import { within } from '../platform/abort.js';
 import { describeError } from '../platform/errors.js';
 import { SEARCH_ATTRIBUTES } from '../model/workflow-safe/search-attributes.js';
 import type { Child } from '../platform/process/child.js';
@@ -160,7 +160,7 @@ async function untilHealthy(
       if (performance.now() > deadline) {
         throw new Error(`it is not healthy after ${HEALTHY_WITHIN_MS / 1000} s: ${problem}`);
       }
-      await Promise.race([sleep(100), ended]);
+      await within(100, ended);
     }
   } finally {
     // A call that is still retried throws out of nowhere when its connection is gone.

@@ -1,6 +1,7 @@
-import { mkdir, rename, writeFile } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { stringify } from 'yaml';
+import { replaceFile } from '../platform/files.js';
 import type { Config, GenerationServiceSettings } from '../workers/config.js';
 import { loadConfig } from '../workers/config.js';
 
@@ -39,11 +40,8 @@ export async function writeLocalConfig(options: LocalConfigOptions): Promise<Con
   };
   await mkdir(path.dirname(target), { recursive: true, mode: 0o700 });
   // A worker that starts again reads the old file or the new one.
-  await writeFile(
-    `${target}.new`,
-    `# Written by each start of the local stack, from ${path.resolve(source)}\n${stringify(local)}`,
-  );
-  await rename(`${target}.new`, target);
+  const origin = `# Written by each start of the local stack, from ${path.resolve(source)}`;
+  await replaceFile(target, { content: `${origin}\n${stringify(local)}` });
   return local;
 }
 

@@ -11,7 +11,7 @@ import { rejected } from './rejections.js';
 export interface Turn {
   log: EnvironmentMessage[];
   metadata: Metadata;
-  /** Its place in the step's batch: how messages name it. */
+  /** Its place in the step's batch, used in messages. */
   index: number;
 }
 
@@ -20,26 +20,26 @@ export interface TurnAnswer {
   content: string;
   reward: number;
   terminated: boolean;
-  /** null keeps what there was. */
+  /** null keeps the previous metadata. */
   metadata: Metadata | null;
   stop_strings: string[] | null;
   answer: string | null;
 }
 
-/** The step of an environment that answers each sample by itself, without waiting for anything. */
+/** The step of an environment that answers each sample alone and without waiting. */
 export function stepEach(
   subject: string,
   answerTurn: (turn: Turn) => TurnAnswer,
 ): Environment['step'] {
   return (input) =>
-    // A throw in here rejects the promise, as the interface promises.
+    // A throw inside the promise rejects it, as the interface requires.
     new Promise((resolve) => {
       const turns = turnsOf(subject, input);
       resolve(returnOf(turns.map(answerTurn)));
     });
 }
 
-/** Metadata and logs, sample by sample; throws where they are not equally many. */
+/** Metadata and logs, sample by sample; throws if their numbers differ. */
 export function turnsOf(subject: string, { message_log_batch, metadata }: StepInput): Turn[] {
   if (message_log_batch.length !== metadata.length) {
     const what = `expected ${message_log_batch.length}, one per message log, got ${metadata.length}`;
@@ -63,7 +63,7 @@ export function returnOf(answers: readonly TurnAnswer[]): EnvironmentReturn {
   };
 }
 
-/** All that the policy said, the prompt's assistant messages included, without a separator (upstream statement 42). */
+/** All assistant messages, those of the prompt included, without a separator (upstream statement 42). */
 export function assistantText(log: readonly EnvironmentMessage[]): string {
   return log
     .filter(({ role }) => role === 'assistant')

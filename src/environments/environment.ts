@@ -1,12 +1,9 @@
-import type { Retriever } from './retriever/retriever.js';
+import type { Share } from '../platform/allowance.js';
 
 /**
  * An environment answers a turn. Upstream's interface (NeMo RL `environments/interfaces.py`), for one or many
- * samples at once; environments behind a service speak the same shapes over HTTP (`http.ts`).
+ * samples at once; environments behind a service speak the same shapes over HTTP (`http/environment.ts`).
  */
-
-import type { Allowance, Share } from '../platform/allowance.js';
-import type { GraderPool } from './math/grader-pool.js';
 
 export interface EnvironmentMessage {
   role: string;
@@ -26,9 +23,9 @@ export interface StepContext {
   /** `<rollout_id>/<turn>`: the same for every attempt at a turn. */
   idempotency_key: string;
   signal: AbortSignal;
-  /** An environment with sessions was sent this step before, and what became of that is not known. */
+  /** This step was sent before to an environment with sessions, with an unknown outcome. */
   was_asked?: boolean;
-  /** Where a large answer takes its room from, which is given back when it is journalled. */
+  /** The share that a large answer takes its room from; it is given back once the answer is journalled. */
   share?: Share;
 }
 
@@ -36,7 +33,7 @@ export interface StepContext {
 export interface Beginning {
   /** Appended to the sample's prompt, before it is rendered. */
   messages: EnvironmentMessage[];
-  /** The first state, in the place of the sample's: what names the session stands under `SESSION_KEY`. */
+  /** The first state, in place of the sample's. `SESSION_KEY` holds what identifies the session. */
   metadata: Metadata;
 }
 
@@ -49,7 +46,7 @@ export interface EnvironmentReturn {
   /** One number per sample, or named components, each one number per sample. */
   rewards: number[] | Record<string, number[]>;
   terminateds: (boolean | 0 | 1)[];
-  /** Ended by a limit of the environment's own; absent: none has one. */
+  /** Ended by a limit of the environment; absent: the environment has none. */
   truncateds?: (boolean | 0 | 1)[];
   answers?: (string | null)[] | null;
 }
@@ -62,44 +59,44 @@ export interface FinishedRollout {
   extra_env_info: Metadata;
 }
 
-/** One after the other, as their rows are read: a batch's logs need not fit into memory. */
+/** One by one, as their rows are read: a batch's logs need not fit into memory. */
 export type FinishedRollouts = Iterable<FinishedRollout> | AsyncIterable<FinishedRollout>;
 
 /** One request to an agent. */
 export interface AgentRequest {
-  /** Where its server is, as `health` said. */
+  /** The server's URL, as returned by `health`. */
   url: string;
   /** The row as JSON text. */
   body: string;
-  /** How often the row was played before, which the agent is told. */
+  /** How often the row was played before; sent to the agent. */
   attempt: number;
-  /** Instead of the environment's own. */
+  /** Overrides the environment's timeout. */
   timeout_ms?: number;
-  /** Given the answer while there is room for it: it may be large, and others wait. */
+  /** Receives the answer while it holds its room: answers may be large, and others wait for room. */
   keep: (answer: AgentAnswer) => Promise<void>;
   signal: AbortSignal;
 }
 
-/** What an agent said. */
+/** An agent's answer. */
 export interface AgentAnswer {
-  /** As it came. */
+  /** Unchanged. */
   text: string;
-  /** null: none, of an answer that says that it failed. */
+  /** null: the answer reports a failure. */
   reward: number | null;
-  /** How it failed, where it says that it did. */
+  /** The kind of failure that the answer reports; null: it reports none. */
   failure_class: string | null;
-  /** It would fail again. */
+  /** Another attempt would fail too. */
   terminal: boolean;
-  /** false: nobody is to keep it. */
+  /** false: it must not be stored. */
   persist: boolean;
   usage: { output_tokens: number; total_tokens: number } | null;
 }
 
 /** Servers that play whole rollouts. */
 export interface AgentServers {
-  /** Where the agent's server is, which is there; throws the faults of a step. */
+  /** The URL of the agent's server, which is reachable; throws the faults of a step. */
   health: (agent: string, signal: AbortSignal) => Promise<string>;
-  /** Plays a rollout, and has its answer kept. Faults have a failure class, but for those of `keep`. Aborting `signal` closes the connection. */
+  /** Plays a rollout and hands its answer to `keep`. Faults other than those of `keep` have a failure class. Aborting `signal` closes the connection. */
   run: (request: AgentRequest) => Promise<void>;
 }
 
@@ -115,41 +112,22 @@ export interface Environment {
   step(input: StepInput, context: StepContext): Promise<EnvironmentReturn>;
   /**
    * Opens a session for one rollout; absent: it needs none. `idempotency_key` is `<rollout_id>/begin-<life>`: a step
-   * that throws `EnvironmentStateLost` ends a life, and the rollout starts over with a new session. Of the faults of its
-   * steps, `EnvironmentUnavailable` promises that the same step may be sent again.
+   * that throws `EnvironmentStateLost` ends a life, and the rollout starts over with a new session. If a step
+   * throws `EnvironmentUnavailable`, the same step may be sent again.
    */
   begin?(
     sample: { message_log: EnvironmentMessage[]; metadata: Metadata },
     context: StepContext,
   ): Promise<Beginning>;
-  /** Ends the session, where that is something to do: then true. May be called more than once. */
+  /** Ends the session; true if there was something to end. May be called more than once. */
   end?(metadata: Metadata, signal: AbortSignal): Promise<boolean>;
   /** Metrics over the finished rollouts of this environment, in input order; absent or null: none. */
   globalPostProcessAndMetrics?(
     rollouts: FinishedRollouts,
     signal: AbortSignal,
   ): Promise<Record<string, number> | null>;
-  /** Resolves when a step would find what it needs; throws the same faults as a step. */
+  /** Resolves if steps can be played; throws the same faults as a step. */
   health?(signal: AbortSignal): Promise<void>;
   /** Ends the processes and connections that it holds. */
   close?(): Promise<void>;
-}
-
-/** What making an environment may need beside its settings. */
-export interface EnvironmentContext {
-  /** Its key under `environments`: how messages name it. */
-  name: string;
-  /** Shared by the environments of a worker, which closes it. */
-  grader: GraderPool;
-  /** Shared by them too: large answers that are held at once. */
-  answers: Allowance;
-  /** Tells the operator, once, what they should know of it. */
-  report: (message: string) => void;
-  /** The value of a variable that the settings name, which counts as a secret; undefined where it is not set. */
-  env: (variable: string) => string | undefined;
-  /**
-   * Search as a tool: opens the environment of kind `retriever` of this name. Its index is built once per worker, for
-   * all who ask. Throws where temporal.yaml has none of that name, or its corpus cannot be read.
-   */
-  retriever: (name: string) => Promise<Retriever>;
 }

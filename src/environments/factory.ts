@@ -8,18 +8,18 @@ import { createRetrievers } from './retriever/open-retriever.js';
 import type { EnvironmentSettings } from './settings.js';
 
 export interface EnvironmentFactoryOptions {
-  /** By name, as temporal.yaml has them. */
+  /** By name, as in temporal.yaml. */
   settings: Record<string, EnvironmentSettings>;
   env: NodeJS.ProcessEnv;
-  /** Large answers that are held at once. */
+  /** The room that large answers share. */
   answers?: Allowance;
-  /** Something that the operator should know. */
+  /** Tells the operator something. */
   report: (message: string, environment: string | null) => void;
 }
 
 export interface EnvironmentFactory {
   create(name: string): Promise<Environment>;
-  /** Ends all that were created, and what they share. */
+  /** Closes all created environments and what they share. */
   close(): Promise<void>;
 }
 

@@ -3,7 +3,8 @@ import { readSecret } from '../platform/secrets.js';
 import { createCalculator } from './calculator/environment.js';
 import { createCodeJaccard } from './code-jaccard/environment.js';
 import { createCode } from './code/environment.js';
-import type { Environment, EnvironmentContext } from './environment.js';
+import type { EnvironmentContext } from './environment-context.js';
+import type { Environment } from './environment.js';
 import { createGymAgent } from './gym-agent/environment.js';
 import { createGymnasium } from './gymnasium/environment.js';
 import { createHttpEnvironment } from './http/environment.js';
@@ -17,7 +18,7 @@ import { bytesOf } from '../platform/size.js';
 import { createSlidingPuzzle } from './sliding-puzzle/environment.js';
 import { createVlmEnvironment } from './vlm/environment.js';
 
-/** What temporal.yaml names, made. Throws an error that names the environment and what is wrong with its settings. */
+/** Makes an environment of temporal.yaml. Throws an error that names it and what is wrong with its settings. */
 export async function createEnvironment(
   settings: EnvironmentSettings,
   context: EnvironmentContext,
@@ -71,14 +72,14 @@ export async function createEnvironment(
   }
 }
 
-/** What needs the grader is healthy when that is; it belongs to the worker, which closes it. */
+/** An environment that needs the grader is healthy if the grader is. The worker closes the grader. */
 const graderHealth = (
   settings: EnvironmentSettings,
   { grader }: EnvironmentContext,
 ): Pick<Environment, 'health'> =>
   isInProcess(settings) ? {} : { health: (signal) => grader.health(signal) };
 
-/** Secrets are named in the settings, never written: not there, and so not in history, journal or log. */
+/** Settings name secrets and never hold them, so none reaches history, journal or log. */
 const apiKeyOf = (
   { api_key_env }: { api_key_env: string | null },
   { name, env }: Pick<EnvironmentContext, 'name' | 'env'>,

@@ -6,7 +6,7 @@ const MAX_PROBLEMS = 5;
 
 /** What was wrong with data that crossed the boundary to an environment, either way. */
 export interface BadData {
-  /** Whose data it is: begins the message. */
+  /** The source of the data: begins the message. */
   subject: string;
   /** The environment's URL, if it has one. */
   at?: string;

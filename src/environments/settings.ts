@@ -28,7 +28,7 @@ const CodeSettings = z.strictObject({
   ...CODE_SETTINGS,
   /** A sandbox service instead of this machine. */
   url: BaseUrl.nullable().default(null),
-  /** Of one answer of that service. */
+  /** Size limit of one answer of that service. */
   max_answer: MaxAnswer.default(MAX_ANSWER),
   ...STEP_QUEUE,
 });
@@ -38,7 +38,7 @@ const HttpSettings = z.strictObject({
   url: BaseUrl,
   /** For one step, from connecting to the last byte of the answer. */
   timeout: Duration.default('5m'),
-  /** Of one answer. */
+  /** Size limit of one answer. */
   max_answer: MaxAnswer.default(MAX_ANSWER),
   ...STEP_QUEUE,
 });
@@ -48,7 +48,7 @@ const ModuleSettings = z.strictObject({
   /** A TypeScript or JavaScript file. Relative to temporal.yaml. */
   path: z.string().min(1),
   export: z.string().min(1).default('default'),
-  /** Given to the export where that is a function. */
+  /** The argument of the export if that is a function. */
   settings: z.record(z.string(), z.unknown()).default({}),
   /** false: it waits for something (a service, a process), and its steps are activities of their own. */
   in_process: z.boolean().default(true),
@@ -75,7 +75,7 @@ export const EnvironmentSettings = z.discriminatedUnion('kind', KINDS, {
 });
 export type EnvironmentSettings = z.infer<typeof EnvironmentSettings>;
 
-/** undefined leaves zod's own text, for settings that are no object. */
+/** undefined keeps zod's own message, for settings that are not an object. */
 function describeKind(settings: unknown): string | undefined {
   if (typeof settings !== 'object' || settings === null || Array.isArray(settings))
     return undefined;
@@ -87,7 +87,7 @@ function describeKind(settings: unknown): string | undefined {
 
 const knownKinds = (): string => KINDS.map(({ shape }) => shape.kind.value).join(', ');
 
-/** Are its turns played beside the generation? What `in_process` of the environment will say. */
+/** True if its turns are played next to the generation: the value of the environment's `in_process`. */
 export function isInProcess(settings: EnvironmentSettings): boolean {
   switch (settings.kind) {
     case 'sliding_puzzle':
@@ -110,7 +110,7 @@ export function isInProcess(settings: EnvironmentSettings): boolean {
   }
 }
 
-/** Is what it needs a service, that answers every worker alike? Else it is a process on the machine that plays its steps. */
+/** True if it needs a service, which every worker reaches alike; false if it needs only the worker's machine. */
 export function isRemote(settings: EnvironmentSettings): boolean {
   return (
     settings.kind === 'http' ||

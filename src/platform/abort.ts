@@ -1,6 +1,6 @@
-/** Waits that a signal ends. A wait that is over leaves no listener behind: signals outlive what they end. */
+/** Waits that a signal or a clock ends. A wait that is over leaves no listener and no timer behind. */
 
-/** Settles as the promise does or, if the signal aborts first, rejects with its reason. The promise itself goes on. */
+/** Settles as the promise does or, if the signal aborts first, rejects with its reason. The promise itself continues. */
 export function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const leave = (): void => {
@@ -11,6 +11,18 @@ export function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<
     void promise.then(resolve, reject).finally(() => {
       signal.removeEventListener('abort', leave);
     });
+  });
+}
+
+/** What `within` resolves with when the promise takes too long. */
+export const LATE = Symbol('late');
+
+/** Settles as the promise does or, after so many milliseconds, resolves with `LATE`. The promise itself continues. */
+export async function within<T>(ms: number, promise: Promise<T>): Promise<T | typeof LATE> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<typeof LATE>((resolve) => (timer = setTimeout(resolve, ms, LATE)));
+  return await Promise.race([promise, late]).finally(() => {
+    clearTimeout(timer);
   });
 }
 

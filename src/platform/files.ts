@@ -43,7 +43,21 @@ export type Readers = (typeof READERS)[number];
 const FILE_MODES: Record<Readers, number> = { owner: 0o600, group: 0o640, everyone: 0o644 };
 const DIRECTORY_MODES: Record<Readers, number> = { owner: 0o700, group: 0o750, everyone: 0o755 };
 
+/** What a file is to hold, or what writes it: to the handle alone, in order. */
 type Content = string | Buffer | ((handle: FileHandle) => Promise<void>);
+
+/** Rights of a file of the user's own: the umask takes from them. */
+const USERS_FILE_MODE = 0o666;
+
+/**
+ * Replaces a file at once: readers see the old one or the new one, also after a power cut. An error leaves the old one,
+ * and nothing beside it.
+ */
+export const replaceFile = (
+  file: string,
+  { content, file_mode = USERS_FILE_MODE }: { content: Content; file_mode?: number },
+): Promise<void> =>
+  writeThrough(file, { content, file_mode, place: (temporary) => rename(temporary, file) });
 
 /** What is made on it is its owner's to write, and for these to read. What is there already stays as it is. */
 export interface Disk {
@@ -51,7 +65,7 @@ export interface Disk {
   readonly file_mode: number;
   /** Creates a directory and makes its entry, and those of the parents that it needed, survive a power cut. */
   makeDirectory(directory: string): Promise<void>;
-  /** Replaces a file at once: readers see the old one or the new one. */
+  /** As the function of this name, with these rights. */
   replaceFile(file: string, content: Content): Promise<void>;
   /** Puts a file that may never change: true if it stands there with this content, by whoever's hand. */
   putOnce(file: string, content: Content): Promise<boolean>;
@@ -69,8 +83,7 @@ export function createDisk(readers: Readers): Disk {
         if (made === created) return;
       }
     },
-    replaceFile: (file, content) =>
-      writeThrough(file, { content, file_mode, place: (temporary) => rename(temporary, file) }),
+    replaceFile: (file, content) => replaceFile(file, { content, file_mode }),
     putOnce: async (file, content) => {
       let same = true;
       await writeThrough(file, {

@@ -1,5 +1,5 @@
 export interface WaitingLine<Wish, Place> {
-  /** Waits for a place; rejects with the signal's reason. Whoever gets a place gives it back in its own way, then calls `serve`. */
+  /** Waits for a place; rejects with the signal's reason. The caller gives its place back in its own way, then calls `serve`. */
   join: (wish: Wish, signal: AbortSignal) => Promise<Place>;
   /** There may be room now. */
   serve: () => void;
@@ -9,7 +9,7 @@ export interface WaitingLine<Wish, Place> {
 
 /**
  * First come, first served. `admit` takes a place for the first in line and returns it; null: there is no room for it,
- * and so for none behind it.
+ * nor for any behind it.
  */
 export function createWaitingLine<Wish, Place>(
   admit: (wish: Wish) => Place | null,
@@ -34,7 +34,7 @@ export function createWaitingLine<Wish, Place>(
         const leave = (): void => {
           waiting.delete(waiter);
           reject(signal.reason as Error);
-          // What has no room for the first may have room for the next.
+          // There may be room for the next, where there was none for the first.
           serve();
         };
         const waiter = {

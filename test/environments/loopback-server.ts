@@ -13,10 +13,15 @@ export interface Received {
 
 export type Handler = (request: Received, response: http.ServerResponse) => void;
 
+export interface LoopbackServer {
+  url: string;
+  received: Received[];
+  /** How many connections it has accepted, and how many of them are open. */
+  connections: { accepted: number; open: number };
+}
+
 /** A server on loopback that records what it received; closed when the suite (or test) that started it ends. */
-export async function startServer(
-  handler: Handler,
-): Promise<{ url: string; received: Received[] }> {
+export async function startServer(handler: Handler): Promise<LoopbackServer> {
   const received: Received[] = [];
   const server = http.createServer((request, response) => {
     const chunks: Buffer[] = [];
@@ -29,13 +34,22 @@ export async function startServer(
       handler({ method, url, headers, body }, response);
     });
   });
+  const connections = { accepted: 0, open: 0 };
+  server.on('connection', (socket) => {
+    connections.accepted += 1;
+    connections.open += 1;
+    socket.on('close', () => (connections.open -= 1));
+  });
+  // For longer than a client keeps a connection.
+  server.keepAliveTimeout = 60_000;
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   after(() => {
     server.close();
     server.closeAllConnections();
   });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, received };
+  const { port } = server.address() as AddressInfo;
+  return { url: `http://127.0.0.1:${port}`, received, connections };
 }
 
 /** Answers with a status and JSON; a string is sent as it is. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createAllowance } from '../../src/platform/allowance.js';
-import type { EnvironmentContext } from '../../src/environments/environment.js';
+import type { EnvironmentContext } from '../../src/environments/environment-context.js';
 
 /** What making an environment is given where it should need nothing: whatever it asks for fails. */
 export function bareContext(given: Partial<EnvironmentContext> = {}): EnvironmentContext {

@@ -26,7 +26,7 @@ describe('an allowance', () => {
       await settled();
       return shares.map(({ has }) => has);
     };
-    assert.deepEqual(await have(), [true, true, false, false], 'nobody overtakes');
+    assert.deepEqual(await have(), [true, true, false, false], 'none overtakes');
     shares[1]?.share.giveBack();
     assert.deepEqual(await have(), [true, true, false, false]);
     shares[0]?.share.giveBack();
@@ -44,7 +44,7 @@ describe('an allowance', () => {
     assert.equal(second.has, true);
   });
 
-  test('is waited for by nobody who has left', async () => {
+  test('is not held for a waiter that has left', async () => {
     const allowance = createAllowance(10);
     const leaver = new AbortController();
     const [first, second, third] = [
@@ -81,7 +81,7 @@ describe('an allowance', () => {
     assert.equal(next.has, true);
   });
 
-  test('is never exceeded by two, whoever takes, leaves and gives back in which order', async () => {
+  test('is never exceeded by two holders, in whatever order they take, leave and give back', async () => {
     const steps = fc.array(
       fc.record({ who: fc.nat(5), what: fc.constantFrom('take', 'leave', 'giveBack'), bytes: fc.nat(12) }), // prettier-ignore
       { maxLength: 40 },
@@ -112,7 +112,7 @@ describe('an allowance', () => {
           const held = holding.reduce((sum, one) => sum + one, 0);
           const counted = holding.filter((one) => one > 0).length;
           assert.ok(held <= 10 || counted === 1, holding.join(' + '));
-          assert.ok(visits.size === 0 || holding.length > 0, 'somebody waits for nobody');
+          assert.ok(visits.size === 0 || holding.length > 0, 'one waits although none holds any');
         }
       }),
       { numRuns: 200 },

@@ -2,12 +2,12 @@ import { AgentSample } from '../../../src/model/agent/sample.js';
 import { VALID_STOP_REASONS } from '../../../src/model/workflow-safe/stop-reasons.js';
 import type { Trajectory } from '../../../src/model/trajectory.js';
 
-/** What became of a row that an agent played: what its collection writes of it. */
+/** How a rollout that an agent played ended, as far as the collection's files need it. */
 export type AgentOutcome =
   | { kind: 'result'; at: number; attempt: number; text: string }
   | {
       kind: 'failure';
-      /** Of the end, in seconds since the epoch. */
+      /** When it ended, in seconds since the epoch. */
       at: number;
       /** `_ng_attempt_index` of the run that failed. */
       attempt: number;
@@ -17,12 +17,12 @@ export type AgentOutcome =
       terminal: boolean;
       /** false: nothing is to be written of it. */
       persist: boolean;
-      /** What the agent answered, where it did; a failure of its own naming. */
+      /** The agent's answer, if it named the failure itself. */
       text: string | null;
-      /** The fault's. */
+      /** The fault's type. */
       type: string;
       message: string;
-      /** Of the answer, where the agent answered with an error. */
+      /** HTTP status, where the agent answered with an error. */
       status: number | null;
     }
   /** Stopped or cancelled: no failure of the row's, nothing is written, and it is played again. */

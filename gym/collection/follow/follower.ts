@@ -16,19 +16,22 @@ export interface FollowerOptions {
   rows: readonly GymRow[];
   main: ResultFile;
   failures: ResultFile;
-  /** Told of each result, in completion order, after it is written. */
+  /** Called with each result, in completion order, after it is written. */
   onRouted: (routed: Routed) => void;
 }
 
-/** The one that writes a collection's results: reads journals, appends what ended, once. */
+/** Reads a batch's journals and appends each row that ended to the collection's files, once. */
 export interface Follower {
-  /** Looks at the journals that grew since the last time; returns how many results it wrote. Aborted, it leaves the rest to the next. Throws what kept it from reading some, when it has written the others. */
+  /**
+   * Reads the journals that grew since the last sweep; returns how many results it wrote. An aborted sweep leaves the rest
+   * to the next one. Throws why some journals cannot be read, after it has written the others.
+   */
   sweep: (signal?: AbortSignal) => Promise<number>;
   /** Rows that play, the longest first. */
   running: () => RunningRow[];
   /** Rows without a line in either file. */
   missing: () => GymRow[];
-  /** Of a row that the batch has sent to its agent: the next attempt's index. */
+  /** Index of a row's next attempt. */
   nextAttempt: (row: GymRow) => number;
   /** Has every row ended, with a result or a failure? */
   isWhole: () => boolean;
@@ -43,12 +46,12 @@ export interface RunningRow {
   waiting: string | null;
 }
 
-/** Of answers that a sweep holds at once; the others are read a second time. */
+/** Characters of answers that a sweep holds at once; further answers are read a second time. */
 const HELD_CHARACTERS = 32 * 1024 * 1024;
 
 type Ended = Exclude<AgentOutcome, { kind: 'unfinished' }>;
 
-/** What a journal of this size says. */
+/** A row's outcome, as a journal of this size has it. */
 interface News {
   index: number;
   row: GymRow;
@@ -100,13 +103,13 @@ export function createFollower(options: FollowerOptions): Follower {
   };
 }
 
-/** What journals say, each read when it grew. */
+/** Reads journals that grew, and remembers what they say. */
 function createLooks({ store, batch_id }: Pick<FollowerOptions, 'store' | 'batch_id'>) {
-  /** Of journals of which all is written. */
+  /** Sizes of the journals of which all is written, by row. */
   const sizes = new Map<number, number>();
   const running = new Map<number, RunningRow>();
   const ended = new Set<number>();
-  /** Rows' last attempts, by name. */
+  /** The last attempt of each row, by name. */
   const tried = new Map<string, number>();
   const outcomeOf = async (index: number, row: GymRow): Promise<AgentOutcome | null> => {
     const trajectory = await store.readTrajectory({ batch_id, row: index, repeat: 0 });

@@ -34,14 +34,14 @@ interface Playing extends Pick<CollectionContext, 'screen' | 'signal'> {
   agents: ReadonlyMap<string, string>;
 }
 
-/** What is played: a batch that runs, and its rows. */
-interface Batch {
+/** A batch that runs, and its rows. */
+interface RunningBatch {
   rows: Chosen['rows'];
   running: NonNullable<Chosen['running']>;
 }
 
 /** Follows a batch to its end and writes what ends, as it ends. */
-export async function playBatch(played: Batch, playing: Playing): Promise<Played> {
+export async function playBatch(played: RunningBatch, playing: Playing): Promise<Played> {
   const { files, screen } = playing;
   const { failures_from } = played.running.state;
   return await withResultFiles({ files, failures_from }, async (opened) => {
@@ -54,7 +54,7 @@ export async function playBatch(played: Batch, playing: Playing): Promise<Played
 }
 
 async function follow(
-  { rows, running: { state, batch } }: Batch,
+  { rows, running: { state, batch } }: RunningBatch,
   { main, failures, deployment: { store }, screen, signal, title, agents }: Playing & ResultFiles,
 ): Promise<Played> {
   const done = new Set(main.held.map(({ key }) => rolloutName(key)));

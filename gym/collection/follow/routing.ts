@@ -1,11 +1,5 @@
 import type { Json } from '../../../src/platform/json/lossless.js';
-import {
-  formatJson,
-  isObject,
-  jsonNumber,
-  numberOf,
-  parseJson,
-} from '../../../src/platform/json/lossless.js';
+import { formatJson, jsonNumber, parseJson } from '../../../src/platform/json/lossless.js';
 import type { Members } from '../../json-members.js';
 import { membersOf, objectText } from '../../json-members.js';
 import {
@@ -20,8 +14,9 @@ import {
   TASK_INDEX,
 } from '../../keys.js';
 import type { GymRow } from '../../row.js';
+import { isTruthy } from '../../rows/prompt.js';
 
-/** Where a row's result goes, as upstream routes it (reference: nemo.md 4.4, items 11 and 12). */
+/** Where a row's result goes, as upstream routes it. */
 export interface Routed {
   /** `nowhere`: the agent asked for it (`_ng_no_persist`); its row is played again by a resume. */
   to: 'main' | 'failures' | 'nowhere';
@@ -44,13 +39,13 @@ export interface RunFailure {
   status: number | null;
 }
 
-interface Played {
+interface RowAttempt {
   row: GymRow;
   attempt: number;
 }
 
 /** An agent's answer, which is known to be JSON, stamped with what its row says. Throws where it is no object. */
-export function routeAnswer({ row, attempt, text }: Played & { text: string }): Routed {
+export function routeAnswer({ row, attempt, text }: RowAttempt & { text: string }): Routed {
   const result = membersOf(text);
   if (result === null) throw new Error('expected a JSON object');
   const to = isTruthy(parseJson(result.get(NO_PERSIST) ?? 'null'))
@@ -65,7 +60,11 @@ export function routeAnswer({ row, attempt, text }: Played & { text: string }): 
  * A failed `/run` is a row of the failures file: its class and what is needed to look into it, no reward and no
  * response (Gym PR #2017). A reader that only counts rows by their keys, as upstream's resume does, finds what it needs.
  */
-export function routeFailure({ row, attempt, failure }: Played & { failure: RunFailure }): Routed {
+export function routeFailure({
+  row,
+  attempt,
+  failure,
+}: RowAttempt & { failure: RunFailure }): Routed {
   const { failure_class, terminal, type, message, status } = failure;
   const error = { type, message, status: status === null ? null : jsonNumber(status) };
   const result: Members = new Map([
@@ -81,7 +80,7 @@ export const routedLine = ({ result }: Routed): string =>
   objectText(result).replaceAll(/[\r\n]+/g, '');
 
 /** In upstream's order. A key that the agent answered keeps its place and loses its value, as in Python. */
-function stamped(result: Members, { row: { row }, attempt }: Played): Members {
+function stamped(result: Members, { row: { row }, attempt }: RowAttempt): Members {
   const stamps: [string, Json | undefined][] = [
     [TASK_INDEX, row[TASK_INDEX]],
     [ROLLOUT_INDEX, row[ROLLOUT_INDEX]],
@@ -94,12 +93,4 @@ function stamped(result: Members, { row: { row }, attempt }: Played): Members {
     if (value !== undefined) result.set(key, formatJson(value));
   }
   return result;
-}
-
-/** As Python's `bool`. */
-function isTruthy(value: Json): boolean {
-  if (value === null || value === false || value === '') return false;
-  if (Array.isArray(value)) return value.length > 0;
-  if (isObject(value)) return Object.keys(value).length > 0;
-  return numberOf(value) !== 0;
 }

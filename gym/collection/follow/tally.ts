@@ -7,9 +7,9 @@ import type { Routed } from './routing.js';
 export interface Tally {
   /** Rows that this run plays. */
   total: number;
-  /** Of these: with a result, a failure, or an answer that is written nowhere. */
+  /** How many of them have a result, a failure, or an answer that is written nowhere. */
   done: number;
-  /** Of these: whose last word is a failure. */
+  /** How many of them failed last. */
   failed: number;
   unpersisted: number;
   /** Rows that had a result before. */
@@ -35,10 +35,10 @@ export function createTally({
   cached,
   failed = new Set(),
 }: {
-  /** That are played. */
+  /** The rows that this run plays. */
   rows: readonly GymRow[];
   cached: number;
-  /** Names of those whose batch has failed them before, and may play them again. */
+  /** Names of rows that this batch has failed before, and may play again. */
   failed?: ReadonlySet<string>;
 }): Tallying {
   const agents = new Map<string, AgentTally>();

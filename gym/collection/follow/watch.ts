@@ -7,10 +7,10 @@ export interface WatchOptions {
   batch: Pick<BatchHandle, 'look'>;
   /** Writes what ended, until it is aborted; returns how many results it wrote. */
   sweep: (signal: AbortSignal) => Promise<number>;
-  /** Shows how things stand, with what is waited for. */
+  /** Shows the collection's status, with what it waits for. */
   draw: (notes: string[]) => void;
   signal: AbortSignal;
-  /** Of a service that the batch waits for, as people know it. */
+  /** The name, for people, of a service that the batch waits for. */
   nameOf?: (service: string) => string;
   lookEveryMs?: number;
 }
@@ -19,18 +19,18 @@ export interface WatchOptions {
 const SWEEP_EVERY_MS = 250;
 const SWEEP_SHARE = 10;
 const LOOK_EVERY_MS = 1000;
-/** After one that failed. */
+/** Pause after a sweep that failed. */
 const SWEEP_AGAIN_MS = 1000;
-/** Of who wants to leave. */
+/** Limit of the last sweep after an interrupt. */
 const LAST_SWEEP_MS = 2000;
 const DRAW_EVERY_MS = 500;
 /** A hiccup shorter than this is not shown. */
 const TROUBLE_AFTER_MS = 3000;
 
 /**
- * Until the batch's workflow has ended, however, or the signal aborts. What ended before the end is written when it
- * resolves: journals are read, and Temporal need not answer for that. A sweep that fails is tried again, visibly. Who
- * interrupts it waits two seconds for it.
+ * Resolves when the batch's workflow has ended, in whatever way, or when the signal aborts. All rows that ended by then
+ * are written: sweeps read journals and need no Temporal server. A sweep that fails is tried again, visibly. After an
+ * interrupt the last sweep has two seconds.
  */
 export async function watchBatch(options: WatchOptions): Promise<'closed' | 'aborted'> {
   const { sweep, draw, signal, nameOf = (service: string) => service } = options;
@@ -52,7 +52,7 @@ export async function watchBatch(options: WatchOptions): Promise<'closed' | 'abo
         if (count > 0) show();
         return true;
       } catch (error) {
-        // A disk that is full or away; what plays meanwhile is not to be lost for it.
+        // The disk may be full or away: rows that play meanwhile must not be lost for it.
         notes.takeFault(error);
         show();
         return false;
@@ -93,7 +93,7 @@ async function lookOn(
 
 interface Notes {
   take: (look: Look) => void;
-  /** Of the last sweep; null: it had none. */
+  /** Sets the last sweep's fault; null: it succeeded. */
   takeFault: (fault: unknown) => void;
   texts: () => string[];
 }

@@ -14,7 +14,7 @@ const NAMED = 5;
 
 const rowsText = (count: number): string => (count === 1 ? '1 row' : `${formatNumber(count)} rows`);
 
-/** What is said when the batch is started. */
+/** The text for a batch that is started. */
 export function introduction(
   { batch_id }: CollectionState,
   { deployment, rows }: { deployment: Deployment; rows: number },
@@ -30,7 +30,7 @@ export function introduction(
   );
 }
 
-/** What is said when it is left before its end. */
+/** The text for a batch that is left before its end. */
 export function howToContinue(
   { batch_id }: CollectionState,
   { deployment: { folder } }: { deployment: Pick<Deployment, 'folder'> },
@@ -41,7 +41,7 @@ export function howToContinue(
 }
 
 interface Ending {
-  /** Of the collection. */
+  /** The collection's rows. */
   rows: readonly GymRow[];
   collecting: Pick<
     Collecting,
@@ -88,7 +88,7 @@ export async function finish(played: Played | null, ending: Ending): Promise<num
   return problems.length === 0 ? 0 : 1;
 }
 
-/** Of these rows' results alone; null: none. */
+/** Writes the metrics of these rows' results, and returns the file; null: there are none. */
 async function metricsOf(
   names: ReadonlySet<string>,
   { collecting, agents, results }: Ending & { results: number },
@@ -150,7 +150,7 @@ function problemsOf(played: Played | null, { results }: { results: number }): st
   ];
 }
 
-/** Of these rows, those that have one. */
+/** How many of these rows have a result. */
 async function countResults(file: string, names: ReadonlySet<string>): Promise<number> {
   const found = new Set<string>();
   for await (const line of textsOf(file)) {

@@ -9,7 +9,7 @@ import type { CollectionState } from '../state.js';
 
 /** A JSONL file of results that only this process writes. */
 export interface ResultFile {
-  /** Of the lines that were there when it was opened, from `from` on. */
+  /** Keys of the lines that it held when it was opened, from byte `from` on. */
   held: HeldKey[];
   /** One line, one write: a reader never sees half of it unless this process dies in the middle, or the disk is full. The next line is whole then. */
   append: (line: string) => Promise<void>;
@@ -23,7 +23,7 @@ export interface HeldKey {
 
 /**
  * Opens a file to append to, and reads which rows it holds beyond byte `from`. A torn last line (its writer was killed
- * in the middle) gets a line of its own: what follows is whole. Lines without keys are nobody's.
+ * in the middle) gets a line of its own: what follows is whole. Lines without keys are passed over.
  */
 export async function openResultFile(file: string, from = 0): Promise<ResultFile> {
   const handle = await open(file, 'a+');
@@ -50,7 +50,7 @@ export async function openResultFile(file: string, from = 0): Promise<ResultFile
   }
 }
 
-/** A collection's two. */
+/** A collection's two files of results. */
 export interface ResultFiles {
   main: ResultFile;
   failures: ResultFile;
@@ -93,7 +93,7 @@ async function readHeld(file: string, from: number): Promise<HeldKey[]> {
   return held;
 }
 
-/** null: torn, blank, or nobody's. */
+/** null: torn, blank, or without keys. */
 export function heldKeyOf(line: string): HeldKey | null {
   let value: unknown;
   try {

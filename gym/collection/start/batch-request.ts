@@ -14,9 +14,9 @@ const IN_FLIGHT = 256;
 export interface SampleSettings {
   /** Name of the environment of kind `gym_agent`. */
   environment: string;
-  /** Within the batch, whatever failed before. */
+  /** Attempts of each row within this batch. */
   max_attempts: number;
-  /** Of one `/run`; null: the environment's. */
+  /** Limit of one `/run`; null: the environment's. */
   run_timeout: string | null;
 }
 
@@ -84,7 +84,7 @@ export function requestOf({
 export const inFlight = (parallel: number | null): number =>
   parallel === null || parallel === 0 ? IN_FLIGHT : parallel;
 
-/** Of one batch. Throws what to do with a larger collection. */
+/** Throws for more rows than one batch can have, and says what to do instead. */
 export function checkSize(rows: number): void {
   const most = mostSamples({ num_repeats: 1 });
   if (rows <= most) return;
@@ -102,8 +102,8 @@ export function newBatchId(named: string): string {
 }
 
 /**
- * Of the stack of our own: `before`, where it was, wherever its output has gone; else one for each output file, so that
- * collections run beside each other.
+ * The local stack's folder: `before`, its earlier one, even if the output file has moved; else one for each output file,
+ * so that collections run beside each other.
  */
 export function folderFor(
   before: string | null,

@@ -16,7 +16,7 @@ import { samplesFile } from './batch-request.js';
 import { clearFiles, continueBatch, startNewBatch, writeMaterialized } from './start-batch.js';
 import type { CollectionState } from '../state.js';
 
-/** What is followed: a batch that runs, or (null) nothing but what is in the files. */
+/** The batch to follow; `running` is null where the files already hold all that there is. */
 export interface Chosen {
   /** Rows of the batch, in its order. */
   rows: GymRow[];
@@ -29,8 +29,9 @@ export interface Choosing extends Omit<Starting, 'rows_sha256'> {
 }
 
 /**
- * Continues the batch that plays these rows where this deployment has it and it did not end by itself; else starts one
- * of the rows that remain, by upstream's rules; else a fresh one. A batch that still writes for these files is never left behind.
+ * Continues the batch that plays these rows, if this deployment has it and it was cut; else starts a batch of the rows
+ * that remain by upstream's rules; else a fresh one. A batch that still plays for these files is continued, cancelled or
+ * an error, never ignored.
  */
 export async function chooseBatch(choosing: Choosing): Promise<Chosen> {
   const { prepared, files } = choosing;
@@ -53,8 +54,8 @@ const startNew = (rows: readonly GymRow[], choosing: Choosing) =>
   startNewBatch(rows, { ...choosing, rows_sha256: choosing.prepared.rows_sha256 });
 
 /**
- * The state of a batch of these very rows that this deployment's store has, or that runs and is still being planned.
- * Of a store that was lost, the files say more than the samples: those would all be played again.
+ * The state of a batch of exactly these rows that this deployment's store has, or that runs and is still being planned.
+ * Null where the store was lost: the files then know more than the samples, which would all be played again.
  */
 async function continuable({
   prepared: { kind, is_ours, earlier },
@@ -70,7 +71,7 @@ async function continuable({
   }
   if ((await deployment.store.findRequest(batch_id)) !== null) return earlier;
   if ((await client.status(batch_id)) === 'running') return earlier;
-  say(`Batch ${batch_id} of these files is not in the store: what remains is told by the files.`);
+  say(`Batch ${batch_id} of these files is not in the store: the files say what remains.`);
   return null;
 }
 
@@ -84,13 +85,13 @@ async function continueOwn(state: CollectionState, choosing: Choosing): Promise<
     if (isOther) say(`It gives each row ${attemptsText(state.max_attempts)}, as it was started: ${max_attempts} count when it is over.`); // prettier-ignore
     return { rows, running: { state, batch: await continueBatch(state, choosing) } };
   }
-  // What ended after the last process that followed it did.
+  // Rows may have ended after the last process that followed the batch.
   const { isWhole, nextAttempt } = await writeEnded({ state, rows }, choosing);
   const left = await remaining(choosing);
   if (left.length === 0) return { rows, running: null };
   if (isWhole || isOther) {
-    // Rows that failed, or asked to be written nowhere: a batch of theirs is shorter than one that finds all others done.
-    // Of one that was cut and would go on with other attempts, what was in flight has had its own.
+    // A batch of the failed and unwritten rows alone is shorter than one that finds all others done.
+    // If the batch was cut and the number of attempts changed, rows in flight have used one.
     const again = isWhole ? left : left.map((row) => ({ ...row, attempt_index: nextAttempt(row) }));
     const next = { rows: again, running: await startNew(again, choosing) };
     await rm(samplesFile(choosing.deployment, batch_id), { force: true });
@@ -155,7 +156,7 @@ async function refuseWhileRunning({
   if (earlier === null) return;
   const { batch_id } = earlier;
   if ((await client.status(batch_id)) !== 'running') return;
-  // In a stack of our own nobody plays it but this command's worker: what it has is removed, as upstream does.
+  // In a local stack only this command's worker plays it: its results are removed, as upstream does.
   if (settings.replace || deployment.folder !== null) {
     say(`Cancelling batch ${batch_id}, which was played for ${config.output_jsonl_fpath}`);
     await client.cancel(batch_id);
@@ -169,7 +170,7 @@ async function refuseWhileRunning({
   );
 }
 
-/** Upstream removes the results then, which are all that it has; here a batch has them, and could go on. */
+/** Upstream removes the results then; here the batch still has them, and could be continued. */
 async function refuseToForget({
   prepared: { kind, earlier },
   request: { config },

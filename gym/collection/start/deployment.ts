@@ -28,9 +28,9 @@ export interface Deployment {
   /** Name of the environment. */
   environment: string;
   agents: AgentSettings;
-  /** null: where it is, nobody said. */
+  /** null: unknown. */
   ui_url: string | null;
-  /** Of a stack that is there for this command alone; null: others use it. */
+  /** Folder of a stack that serves this command alone; null: others use the deployment, too. */
   folder: string | null;
   /** Ends what was started for it. */
   close: () => Promise<void>;
@@ -38,7 +38,7 @@ export interface Deployment {
 
 type AgentSettings = Extract<Config['environments'][string], { kind: 'gym_agent' }>;
 
-/** Name of the environment of a stack of our own. */
+/** Name of a local stack's environment. */
 const ENVIRONMENT = 'nemo_gym';
 
 /** A deployment whose workers run somewhere. Throws what is wrong with its settings. */
@@ -108,7 +108,7 @@ function partsOf(
 }
 
 export interface LocalOptions {
-  /** Of its database, its trajectories and its logs. */
+  /** Holds its database, its trajectories and its logs. */
   folder: string;
   /** URL of Gym's head server. */
   head_server: string;
@@ -118,7 +118,7 @@ export interface LocalOptions {
   giveUp: (reason: Error) => void;
 }
 
-/** Of a stack of our own in this folder. */
+/** The store of a local stack in this folder. */
 export const localStore = (folder: string): string => path.join(folder, 'trajectories');
 
 const FIRST_PORT = 20_000;
@@ -134,10 +134,10 @@ export function portsFor(folder: string): { server: number; ui: number } {
   return { server, ui: server + 1 };
 }
 
-/** Its settings, by which a folder is known to have been one of ours. */
+/** A local stack's settings: a folder without this file never held one. */
 const settingsIn = (folder: string): string => path.join(folder, 'collect.yaml');
 
-/** Was there a stack of our own in this folder? What only a file says of it is not enough: it will be written to. */
+/** Has this folder held a local stack? The state file's word for it is not enough: the folder will be written to. */
 export const hasStack = (folder: string): Promise<boolean> => exists(settingsIn(folder));
 
 /** A Temporal server with its Web UI and a worker, for this command alone: they end with it, however it ends. */
@@ -172,7 +172,7 @@ export async function startLocalDeployment(options: LocalOptions): Promise<Deplo
   }
 }
 
-/** Temporal.yaml of a stack of our own. */
+/** Writes a local stack's temporal.yaml. */
 async function writeSettings(
   target: string,
   { folder, head_server, task_queue, server }: LocalOptions & { server: PlannedServer },

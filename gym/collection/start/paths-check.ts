@@ -46,7 +46,7 @@ export async function checkPaths({
   }
 }
 
-/** A fresh start removes what stands there: of a device, that would be the machine's own. */
+/** A fresh start removes these files, and must not remove a device of the machine. */
 async function refuseOthers(
   files: CollectionFiles,
   { expected, output }: { expected: string; output: string },

@@ -15,10 +15,10 @@ export interface Prepared {
   /** `resumed`: rows are those of the materialised inputs that are there. */
   kind: 'fresh' | 'resumed';
   rows: GymRow[];
-  /** Of whatever was collected into these files before. */
+  /** The state that an earlier collection into these files left. */
   earlier: CollectionState | null;
   rows_sha256: string;
-  /** Does it say of which batch these rows are? */
+  /** Is `earlier` about exactly these rows? */
   is_ours: boolean;
   /** A line of the materialised inputs could not be read: `rows` has its row, and is to be written. */
   is_mended: boolean;

@@ -27,11 +27,11 @@ export interface Starting {
   deployment: Deployment;
   client: BatchClient;
   max_attempts: number;
-  /** Of the collection's rows. */
+  /** Hash of the collection's rows. */
   rows_sha256: string;
 }
 
-/** A fresh collection: what an earlier one left under these names goes. */
+/** Before a fresh collection: removes what an earlier one left under these names. */
 export async function clearFiles(
   rows: readonly GymRow[],
   {
@@ -104,7 +104,7 @@ export async function startNewBatch(
   return { state, batch };
 }
 
-/** The one that was asked for; the second batch of a collection that is resumed is named after it. */
+/** The id that was asked for; where a resumed collection's first batch has it, an id named after it. */
 async function batchIdFor({
   request: { settings, config },
   files,
@@ -124,7 +124,7 @@ const sizeOf = (file: string): Promise<number> =>
   );
 
 /**
- * The batch of a state, which runs or is started again under its id: what it was asked for ever, but for its width, and
+ * Attaches to a state's batch, or starts it again under its id: with its first request except for the rows at once, and
  * on the task queue that this deployment's workers serve.
  */
 export async function continueBatch(

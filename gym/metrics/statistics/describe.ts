@@ -1,6 +1,5 @@
 import { floatJson } from '../../../src/platform/python/numbers.js';
 import { COUNTS, WHOLE, type RolloutTable } from '../table/rollout-table.js';
-import { statisticsOf, type Statistics } from './statistics.js';
 
 /** Some rows of a table, in this order. */
 export type Rows = Uint32Array;
@@ -13,7 +12,7 @@ export interface Columns {
   whole: boolean;
 }
 
-/** Of all rows that are profiled together: a group has its columns from its siblings too. */
+/** The columns of rows that are profiled together: each group has those of all. */
 export function columnsOf(table: RolloutTable, rows: Rows): Columns {
   const counts = new Map<number, number>();
   const floats = new Set<number>();
@@ -31,8 +30,8 @@ export function columnsOf(table: RolloutTable, rows: Rows): Columns {
   return { order: [...counts.keys()], whole: floats.size === 0 && isFull };
 }
 
-/** Statistics of a name and the JSON text of a number. */
-export type Described = [name: string, text: string][];
+/** Members of an object: a name and the JSON text of its value. */
+export type Entries = [name: string, text: string][];
 
 const STATISTICS = ['mean', 'max', 'min', 'median', 'std'] as const;
 
@@ -40,7 +39,7 @@ const STATISTICS = ['mean', 'max', 'min', 'median', 'std'] as const;
 export function createDescriber(
   table: RolloutTable,
   { order, whole }: Columns,
-): (rows: Rows) => Described {
+): (rows: Rows) => Entries {
   const names = STATISTICS.map((statistic) =>
     order.map((column) => `${statistic}/${table.names[column] ?? ''}`),
   );
@@ -50,7 +49,7 @@ export function createDescriber(
     const found = order.map((column) => columns(column));
     // A spread of single values is more readable as 0: only where no column has one, and only where every row has the column.
     const isSingle = found.every((own) => (own?.std ?? null) === null);
-    const described: Described = [];
+    const described: Entries = [];
     for (const [index, statistic] of STATISTICS.entries()) {
       const isInt = whole && (statistic === 'max' || statistic === 'min');
       for (const [place, own] of found.entries()) {
@@ -65,10 +64,10 @@ export function createDescriber(
   };
 }
 
-/** Of a column of the rows that were gathered; null: none of them has it. */
+/** Statistics of a column of the gathered rows; null: none of them has it. */
 type Gathered = (column: number) => Statistics | null;
 
-/** Its room is used again for the next rows. */
+/** Gathers rows by columns, in arrays that the next rows reuse. */
 function createGatherer(table: RolloutTable): (rows: Rows) => Gathered {
   let counts = new Uint32Array(0);
   let ends = new Uint32Array(0);
@@ -118,4 +117,45 @@ function createGatherer(table: RolloutTable): (rows: Rows) => Gathered {
       return own === 0 ? null : statisticsOf(values.subarray(end - own, end));
     };
   };
+}
+
+/** What pandas' `describe`-like reductions make of a column, missing values left out. */
+interface Statistics {
+  count: number;
+  mean: number;
+  max: number;
+  min: number;
+  median: number;
+  /** With n - 1 in the denominator; null for a single value. */
+  std: number | null;
+}
+
+/** Sorts `values` in place, so that the result does not depend on their order. At least one value. */
+function statisticsOf(values: Float64Array): Statistics {
+  values.sort();
+  const count = values.length;
+  const at = (index: number): number => values[index] ?? Number.NaN;
+  const middle = count >>> 1;
+  const mean = sumOf(values, (value) => value) / count;
+  return {
+    count,
+    mean,
+    max: at(count - 1),
+    min: at(0),
+    median: count % 2 === 1 ? at(middle) : (at(middle - 1) + at(middle)) / 2,
+    std: count < 2 ? null : Math.sqrt(sumOf(values, (value) => (value - mean) ** 2) / (count - 1)),
+  };
+}
+
+/** Neumaier's sum: a million values lose nothing by their number. */
+function sumOf(values: Float64Array, term: (value: number) => number): number {
+  let sum = 0;
+  let lost = 0;
+  for (const value of values) {
+    const next = term(value);
+    const total = sum + next;
+    lost += Math.abs(sum) >= Math.abs(next) ? sum - total + next : next - total + sum;
+    sum = total;
+  }
+  return sum + lost;
 }

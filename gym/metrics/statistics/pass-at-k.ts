@@ -1,13 +1,13 @@
-/** What became of one score in one task: a value per rollout, in order; null where the rollout has no such score. */
+/** One score in one task: a value per rollout, in order; null where the rollout has no such score. */
 export type Scores = readonly (number | null)[];
 
 /** An extracted answer; null: none. */
-export type Answer = string | number | boolean | null;
+export type ExtractedAnswer = string | number | boolean | null;
 
 /** Running sums of one score over tasks; k counts from 1. */
 export interface PassCounts {
   /** One task; with its answers there is a majority too. */
-  add(scores: Scores, answers?: readonly Answer[]): void;
+  add(scores: Scores, answers?: readonly ExtractedAnswer[]): void;
   /** Means over tasks, times 100, at index k - 1; null: no task has a value there. */
   percentages(max_k: number): PassPercentages;
 }
@@ -17,12 +17,20 @@ export interface PassPercentages {
   pass: (number | null)[];
   /** The mean of the first k. */
   average: (number | null)[];
-  /** Of the most frequent (answer, score) among the first k that have an answer, ties averaged, 0 where there is none. */
+  /** The score of the most frequent (answer, score) among the first k with an answer: ties averaged, 0 without answers. */
   majority: (number | null)[];
   /** The mean of rollout i over tasks, at index i: those that have a value, so that gaps close up. */
   runs: number[];
   /** The mean over tasks of the spread (n - 1) of the first k; not times 100. */
   sample_std_dev: (number | null)[];
+}
+
+/** What upstream's `compute_pass_majority_metrics` returns, all but spreads in percent. */
+export interface PassMetrics {
+  /** Flat, in upstream's order; `per_sample_aggregate` has a list per score. */
+  metrics: Record<string, number | Record<string, number[]>>;
+  /** `pass@1[avg-of-k]/<score>/avg_sample_std_dev`, which upstream adds on request. */
+  sample_std_dev: Record<string, number>;
 }
 
 export function createPassCounts(): PassCounts {
@@ -123,7 +131,7 @@ function prefixes(scores: Scores): { mean: number | null; std: number | null }[]
   });
 }
 
-function majorities(scores: Scores, answers: readonly Answer[]): number[] {
+function majorities(scores: Scores, answers: readonly ExtractedAnswer[]): number[] {
   const votes = new Map<string, number>();
   let [most, sum, tied] = [0, 0, 0];
   return scores.map((score, index) => {
@@ -142,3 +150,41 @@ function majorities(scores: Scores, answers: readonly Answer[]): number[] {
 /** As Python compares them: `True` is 1, `"1"` is not. */
 const voteOf = (answer: string | number | boolean): string =>
   typeof answer === 'string' ? JSON.stringify(answer) : String(Number(answer));
+
+/** The metrics of scores, by name, whose tasks have been counted. */
+export function passMetrics(counts: ReadonlyMap<string, PassCounts>, max_k: number): PassMetrics {
+  const scores = [...counts].map(([name, count]) => ({ name, ...count.percentages(max_k) }));
+  const metrics: PassMetrics['metrics'] = {};
+  const sample_std_dev: Record<string, number> = {};
+  const put = (into: Record<string, unknown>, [name, value]: [string, number | null]): void => {
+    if (value !== null) into[name] = value;
+  };
+  for (let k = 1; k <= max_k; k++) {
+    for (const { name, pass, average, majority } of scores) {
+      put(metrics, [`pass@${k}/${name}`, pass[k - 1] ?? null]);
+      put(metrics, [`pass@1[avg-of-${k}]/${name}`, average[k - 1] ?? null]);
+      put(metrics, [`majority@${k}/${name}`, majority[k - 1] ?? null]);
+    }
+  }
+  metrics['per_sample_aggregate'] = Object.fromEntries(
+    scores.flatMap(({ name, runs }) => (runs.length === 0 ? [] : [[name, runs]])),
+  );
+  for (let k = 2; k <= max_k; k++) {
+    for (const { name, runs, sample_std_dev: spreads } of scores) {
+      const spread = acrossRuns(runs.slice(0, k));
+      put(metrics, [`pass@1[avg-of-${k}]/${name}/std_dev_across_runs`, spread?.std_dev ?? null]);
+      put(metrics, [`pass@1[avg-of-${k}]/${name}/std_err_across_runs`, spread?.std_err ?? null]);
+      const own = spreads[k - 1] ?? null;
+      put(sample_std_dev, [`pass@1[avg-of-${k}]/${name}/avg_sample_std_dev`, own]);
+    }
+  }
+  return { metrics, sample_std_dev };
+}
+
+function acrossRuns(runs: number[]): { std_dev: number; std_err: number } | null {
+  if (runs.length < 2) return null;
+  const mean = runs.reduce((sum, run) => sum + run, 0) / runs.length;
+  const squares = runs.reduce((sum, run) => sum + (run - mean) ** 2, 0);
+  const std_dev = Math.sqrt(squares / (runs.length - 1));
+  return { std_dev, std_err: std_dev / Math.sqrt(runs.length) };
+}

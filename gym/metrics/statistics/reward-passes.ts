@@ -1,13 +1,11 @@
-import type { Rows } from './describe.js';
-import { highestK } from './highest-k.js';
+import type { Entries, Rows } from './describe.js';
 import type { Labels } from '../table/labels.js';
-import { createPassCounts, type PassCounts } from './pass-at-k.js';
-import { passResult } from './pass-metrics.js';
-import { groupsOf, type Entries } from '../profile.js';
+import { createPassCounts, passMetrics, type PassCounts, type PassMetrics } from './pass-at-k.js';
+import { groupsOf } from '../profile.js';
 import { floatJson } from '../../../src/platform/python/numbers.js';
 import { COUNTS, type RolloutTable } from '../table/rollout-table.js';
 
-/** Of more rollouts per task than this, only the first k are told. */
+/** The largest k that is reported. */
 const MAX_K = 1024;
 
 export interface PassInput {
@@ -21,13 +19,13 @@ export interface PassInput {
 /** pass@k of `reward` and its relatives: where a task has more than one rollout, or where answers or subsets are asked for. */
 export function rewardPasses(input: PassInput, rows: Rows): { all: Entries; key: Entries } {
   const { table, answers, subsets } = input;
-  const whole = createTally(input);
-  const parts = new Map<number, Tally>();
+  const whole = createTaskTally(input);
+  const parts = new Map<number, TaskTally>();
   for (const group of groupsOf(table, rows)) {
     whole.add(group);
     const subset = subsets?.of(group[0] ?? 0) ?? null;
     if (subset === null) continue;
-    const part = parts.get(subset) ?? createTally(input);
+    const part = parts.get(subset) ?? createTaskTally(input);
     parts.set(subset, part);
     part.add(group);
   }
@@ -36,9 +34,9 @@ export function rewardPasses(input: PassInput, rows: Rows): { all: Entries; key:
   const { metrics, sample_std_dev } = whole.result();
   const all: Metrics = { ...metrics, ...sample_std_dev };
   const key = {
-    ...highestK(all, { pattern: 'pass@{k}' }),
-    ...highestK(all, { pattern: 'pass@1[avg-of-{k}]' }),
-    ...highestK(all, { pattern: 'majority@{k}' }),
+    ...highestK(all, 'pass@{k}'),
+    ...highestK(all, 'pass@1[avg-of-{k}]'),
+    ...highestK(all, 'majority@{k}'),
   };
   for (const [subset, part] of parts) {
     const name = subsets?.nameOf(subset) ?? '';
@@ -49,17 +47,17 @@ export function rewardPasses(input: PassInput, rows: Rows): { all: Entries; key:
   return { all: entriesOf(all), key: entriesOf(key) };
 }
 
-type Metrics = Record<string, number | Record<string, number[]>>;
+type Metrics = PassMetrics['metrics'];
 
-interface Tally {
+interface TaskTally {
   /** One task. */
   add: (group: Rows) => void;
   /** The rollouts of the largest task. */
   most: () => number;
-  result: () => ReturnType<typeof passResult>;
+  result: () => PassMetrics;
 }
 
-function createTally({ table, answers }: PassInput): Tally {
+function createTaskTally({ table, answers }: PassInput): TaskTally {
   const column = table.names.indexOf('reward');
   // By name, as upstream sorts them.
   const counts = new Map<string, PassCounts>();
@@ -84,7 +82,7 @@ function createTally({ table, answers }: PassInput): Tally {
       );
     },
     most: () => most,
-    result: () => passResult(counts, Math.min(most, MAX_K)),
+    result: () => passMetrics(counts, Math.min(most, MAX_K)),
   };
 }
 
@@ -113,3 +111,22 @@ const runsText = (lists: Record<string, number[]>): string => {
   );
   return `{${parts.join(',')}}`;
 };
+
+const SPREADS = ['std_dev_across_runs', 'std_err_across_runs', 'avg_sample_std_dev'];
+
+/** The metrics named `<pattern>/<score>`, where `{k}` is a number: those of the largest k, without spreads. */
+export function highestK(metrics: Metrics, pattern: string): Metrics {
+  const [before = '', after = ''] = pattern.split('{k}').map(escaped);
+  const named = new RegExp(`^${before}(\\d+)${after}/(.+)$`);
+  const found = Object.entries(metrics).flatMap(([name, value]) => {
+    const [, k, score] = named.exec(name) ?? [];
+    if (score === undefined || SPREADS.some((spread) => score.endsWith(spread))) return [];
+    return [{ k: Number(k), name, value }];
+  });
+  const most = found.reduce((max, { k }) => Math.max(max, k), 0);
+  return Object.fromEntries(
+    found.filter(({ k }) => k === most).map(({ name, value }) => [name, value]),
+  );
+}
+
+const escaped = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');

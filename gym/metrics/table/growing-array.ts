@@ -7,7 +7,7 @@ type Numbers = Float64Array | Uint32Array | Uint8Array;
 export interface GrowingArray {
   readonly length: number;
   push(value: number): void;
-  /** Of an index below `length`. */
+  /** The value at an index below `length`. */
   at(index: number): number;
 }
 

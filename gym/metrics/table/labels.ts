@@ -6,7 +6,7 @@ const KEPT = 200;
 
 /** A field of each row that is compared, never computed with: an answer, a difficulty. */
 export interface Labels {
-  /** Of the next row: the JSON text of the field; undefined: it has none. */
+  /** Adds the next row's label: the JSON text of the field; undefined: it has none. */
   add(text: string | undefined): void;
   /** The label's number; null: the row has none. */
   of(row: number): number | null;

@@ -2,7 +2,7 @@ import { closeSync, openSync, readSync } from 'node:fs';
 import type { FileLine } from '../../../src/platform/lines.js';
 import { growingDoubles, growingIntegers } from './growing-array.js';
 
-/** Where lines stand, about 24 bytes each, so that they can be read again in any order. */
+/** Places of lines, about 24 bytes each, so that they can be read again in any order. */
 export interface LineIndex {
   readonly size: number;
   add(line: Omit<FileLine, 'text'> & { file: number; agent: string | null }): void;
@@ -15,7 +15,7 @@ export interface LineIndex {
   close(): void;
 }
 
-/** Of lines of these files. */
+/** An index of lines of these files. */
 export function createLineIndex(files: readonly string[]): LineIndex {
   const fileOf = growingIntegers();
   const offsets = growingDoubles();

@@ -1,9 +1,9 @@
-/** Problems said in full; the rest are counted. */
+/** Problems that are reported in full; the rest are counted. */
 const SAID = 10;
 
 export interface ProblemList {
   add(text: string): void;
-  /** Says how many were not said. */
+  /** Reports how many more there were. */
   end(): void;
 }
 

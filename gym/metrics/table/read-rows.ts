@@ -23,7 +23,7 @@ export interface ReadRowsOptions {
   signal: AbortSignal;
   /** Lines that are skipped, and why. */
   report: (line: string) => void;
-  /** Of results: their numbers are kept, and failures, which are none, are skipped. */
+  /** True where the lines are results: their numbers are kept, and failures are skipped. */
   results: boolean;
   /** Names of the rows that are kept; others are skipped. */
   only?: ReadonlySet<string>;

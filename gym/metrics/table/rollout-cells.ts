@@ -9,10 +9,10 @@ export interface RolloutCells {
   cells: Cell[];
 }
 
-/** A number in one of its places: most stand in both, the column of their name and the row's `rollout_infos`. */
+/** A number of a result. Most are in both places: the column of their name and the row's `rollout_infos`. */
 export interface Cell {
   name: string;
-  /** It stands in `response.usage`. */
+  /** It comes from `response.usage`. */
   usage: boolean;
   /** NaN: no number, which only `info` shows. */
   value: number;

@@ -8,13 +8,13 @@ import type { Cell, RolloutCells } from './rollout-cells.js';
  */
 export interface RolloutTable {
   readonly size: number;
-  /** Of columns, by number. */
+  /** Names of columns, by number. */
   readonly names: readonly string[];
   /** Returns the row's number. */
   add(row: RolloutCells): number;
   keyOf(row: number): RowKey;
   taskOf(row: number): number;
-  /** A row's cells go up to the next row's first one, which the last row's end stands for too. */
+  /** A row's cells end where the next row's begin; `size` as row gives the last row's end. */
   firstCell(row: number): number;
   columnOf(cell: number): number;
   /** NaN: no number. */

@@ -87,7 +87,7 @@ test('a batch is named after its output file, whatever that is called', () => {
   assert.match(newBatchId('out/results.jsonl'), /^results-\d{8}T\d{6}Z-[0-9a-f]{4}$/);
 });
 
-test('each output file has a queue of its own in a stack of our own', () => {
+test('each output file has a queue of its own in a local stack', () => {
   const queue = (output: string) =>
     queueFor({ earlier: null, is_ours: false }, { output, store_root: '/s' });
   assert.equal(queue('/a/out.jsonl'), queue('/a/../a/out.jsonl'));

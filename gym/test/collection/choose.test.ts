@@ -15,7 +15,7 @@ describe('a collection that is resumed', () => {
     assert.deepEqual(asked, ['attach ID']);
     await go({ ...RESUME, num_samples_in_parallel: 8 });
     assert.deepEqual(asked, ['attach ID', 'width ID 8']);
-    // Nobody is there who could make it wider: it is followed all the same.
+    // No worker can make it wider: it is followed all the same.
     assert.deepEqual(await go({ ...RESUME, num_samples_in_parallel: 13 }), { rows: [0, 1, 2], running: true }); // prettier-ignore
     assert.match(said.join('\n'), /goes on as wide as it was, not 13 rows at once: no worker/);
   });
@@ -182,7 +182,7 @@ describe('a fresh collection', () => {
     assert.ok(!existsSync(files.main));
   });
 
-  test('clears the failures of the one before: they count for nobody', async (t) => {
+  test('clears the failures of the one before: they count for no row', async (t) => {
     const { go, files } = await bed(t);
     await writeFile(files.failures, '{"_ng_task_index":0,"_ng_rollout_index":0,"_ng_failure_class":"x"}\n'); // prettier-ignore
     await writeFile(files.aggregate, '[]');

@@ -15,7 +15,7 @@ test('a folder that only a file names is no stack of a collection, and is not wr
   assert.equal(await hasStack(folder), true);
 });
 
-test('a stack removes its own logs from the folder that it is given, and nobody else’s', async (t) => {
+test('a stack removes its own logs from the folder that it is given, and no others', async (t) => {
   const folder = await temporaryFolder(t);
   const logs = path.join(folder, 'logs');
   await mkdir(path.join(logs, 'deep'), { recursive: true });

@@ -230,7 +230,7 @@ test('what a full disk kept from being written is written by the next sweep', as
   await file.close();
 });
 
-test('a sweep ends between two rows when it is told to, and the next one writes the rest', async (t) => {
+test('a sweep ends between two rows when it is aborted, and the next one writes the rest', async (t) => {
   const { play, store, main } = await bed(t);
   for (const row of [0, 1, 2]) await play(row, good(1));
   const controller = new AbortController();
@@ -256,7 +256,7 @@ test('an answer that nests deeper than a parser follows is written as it came', 
   assert.equal(await readFile(main, 'utf8'), line);
 });
 
-test('an answer that is to be written nowhere is told once, however its journal grows', async (t) => {
+test('an answer that is to be written nowhere is reported once, however its journal grows', async (t) => {
   const { play, store, follow } = await bed(t);
   await play(0, { text: '{"_ng_no_persist":true}' });
   const follower = await follow();

@@ -18,7 +18,7 @@ test('a result file is made where there is none, and holds what is appended', as
   await file.close();
 });
 
-test('the rows of its lines are known; torn, blank and foreign lines are nobody’s', async (t) => {
+test('the rows of its lines are known; torn, blank and foreign lines have none', async (t) => {
   const name = path.join(await temporaryFolder(t), 'out.jsonl');
   const lines = [line(0), '', '{"_ng_task_in', '[1]', '{"reward":1}', line(7, ',"_ng_attempt_index":1')]; // prettier-ignore
   await writeFile(name, `${lines.join('\n')}\n`);

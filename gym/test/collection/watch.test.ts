@@ -38,7 +38,7 @@ test('a batch is watched until it has ended, and what ended last is written, too
   assert.ok(sweeps > closedAt, 'a sweep after the end');
 });
 
-test('who interrupts it leaves at once, with what ended so far written', async () => {
+test('an interrupt ends it at once, with what ended so far written', async () => {
   const controller = new AbortController();
   let sweeps = 0;
   const watching = watchBatch({
@@ -80,7 +80,7 @@ test('a sweep that fails is tried again, visibly, until what ended is written', 
   assert.ok(shown.has('results cannot be written yet: ENOSPC'));
 });
 
-test('who interrupts it does not wait for a disk', async () => {
+test('an interrupt does not wait for a disk', async () => {
   const watching = watchBatch({
     batch: scripted([look(true)]),
     sweep: () => Promise.reject(new Error('EIO')),
@@ -107,5 +107,5 @@ test('a sweep that takes long ends soon after an interrupt', async () => {
     lookEveryMs: 60_000,
   });
   assert.equal(await watching, 'aborted');
-  assert.deepEqual(aborted, [true, false], 'the first was told, the last had some time');
+  assert.deepEqual(aborted, [true, false], 'the first was aborted, the last had some time');
 });

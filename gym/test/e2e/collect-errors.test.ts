@@ -62,7 +62,7 @@ describe('temporal-rollout collect refuses, and touches nothing', () => {
     assert.match(output, /Some rows have responses_create_params\.input but prompt_config is also specified/); // prettier-ignore
   });
 
-  test('a field that nobody knows', async (t) => {
+  test('an unknown field', async (t) => {
     const output = await refused(t, { args: ['+num_sampels_in_parallel=4'] });
     assert.match(output, /num_sampels_in_parallel/);
     assert.match(output, /num_samples_in_parallel/, 'and says which was meant');

@@ -78,7 +78,7 @@ test('a command that is killed, and one that is interrupted, lose and double not
   });
   await reach(collecting, reached(4));
 
-  // Who comes second is told who was first.
+  // The second command names the first one's process.
   const second = await collect(options({ args: [...args, '--folder', 'elsewhere'] }));
   assert.equal(second.code, 1);
   assert.match(second.output, new RegExp(`process ${collecting.pid} is collecting into`));

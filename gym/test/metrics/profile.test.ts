@@ -5,7 +5,8 @@ import { align, mismatchOf, type Alignment } from '../../metrics/statistics/alig
 import { completionSummary, countByTask } from '../../metrics/completion-summary.js';
 import { membersOf, objectText } from '../../json-members.js';
 import { sortedRows, type Keyed } from '../../metrics/statistics/key-order.js';
-import { createProfiler, keyMetrics, type Entries } from '../../metrics/profile.js';
+import type { Entries } from '../../metrics/statistics/describe.js';
+import { createProfiler, keyMetrics } from '../../metrics/profile.js';
 import { cellsOf, rowKeyOf } from '../../metrics/table/rollout-cells.js';
 import { createRolloutTable, type RolloutTable } from '../../metrics/table/rollout-table.js';
 import {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdir, readFile, readdir, stat, writeFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { expandGlobs } from '../../metrics/glob.js';
+import { expandGlobs } from '../../metrics/shards.js';
 import { indentedJson } from '../../metrics/indented-json.js';
 import { membersOf, objectText } from '../../json-members.js';
 import { writeNewFile } from '../../new-file.js';
@@ -50,7 +50,7 @@ describe('JSON one level deep', () => {
     );
   });
 
-  test('floats are told from ints', () => {
+  test('floats are written unlike ints', () => {
     assert.deepEqual([1, 0.5, -0, 1e21, Infinity, NaN, 123456789012345680].map(floatJson), [
       '1.0',
       '0.5',

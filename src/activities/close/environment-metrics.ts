@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Environment, FinishedRollout } from '../../environments/environment.js';
 import { textLog } from '../../model/content.js';
 import { Fault } from '../../model/faults.js';
@@ -107,7 +108,7 @@ async function tryAgainAndAgain(
     } catch (error) {
       if (reading.failed !== null) throw reading.failed;
       if (signal.aborted || !(error instanceof Fault) || !error.retryable) throw error;
-      await orAborted(new Promise((resolve) => setTimeout(resolve, pause_ms)), signal).catch(() => {
+      await sleep(pause_ms, undefined, { signal }).catch(() => {
         throw error;
       });
     }

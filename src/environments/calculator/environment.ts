@@ -46,7 +46,7 @@ function answerTurn({ log, metadata, index }: Turn): TurnAnswer {
   };
 }
 
-/** The mean reward in float32, as upstream's; 0 of none. */
+/** The mean reward in float32, as upstream's; 0 without rollouts. */
 async function successRate(rollouts: FinishedRollouts): Promise<number> {
   const reward = createFloat32Mean();
   for await (const { total_reward } of rollouts) reward.add(total_reward);

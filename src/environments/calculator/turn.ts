@@ -1,7 +1,7 @@
 import { formatFixed, parseFloatText } from '../../platform/python/numbers.js';
 import { strip } from '../../platform/python/text.js';
 
-/** What the policy may say to the calculator, and what it is answered (upstream statement 82). */
+/** What the policy may say to the calculator, and the answers (upstream statement 82). */
 
 /** Ends a tool call: `[5, 3, sum]<call: calculator>`. */
 const CALL = '<call: calculator>';
@@ -19,7 +19,7 @@ export interface Problem {
 export interface Reply {
   content: string;
   reward: number;
-  /** Has the calculation gone one step on? Everything else ends the rollout. */
+  /** True if the calculation has advanced one step; otherwise the rollout ends. */
   goes_on: boolean;
   /** null only where no more steps are allowed. */
   stop_strings: string[] | null;

@@ -1,14 +1,13 @@
 import { z } from 'zod';
+import { createFloat32Mean, formatFixed } from '../../platform/python/numbers.js';
+import { countCodePoints, splitWords, strip } from '../../platform/python/text.js';
 import { assistantText, stepEach, type Turn, type TurnAnswer } from '../each-sample.js';
 import type { Environment, FinishedRollouts } from '../environment.js';
-import { createFloat32Mean, formatFixed } from '../../platform/python/numbers.js';
-import { strip } from '../../platform/python/text.js';
 import { rejectedFields } from '../rejections.js';
-import { codeSimilarity } from './similarity.js';
 
 const JaccardMetadata = z.looseObject({ ground_truth: z.string() });
 
-/** Upstream's code_jaccard (statement 80): one turn, rewarded by how alike its words and those of the ground truth are. */
+/** Upstream's code_jaccard (statement 80): one turn, rewarded by the similarity of its words to the ground truth's. */
 export function createCodeJaccard(): Environment {
   return {
     in_process: true,
@@ -36,7 +35,7 @@ function answerTurn({ log, metadata, index }: Turn): TurnAnswer {
   };
 }
 
-/** Of float32 rewards, as upstream's tensors are; none of no rollouts. */
+/** Means of float32 rewards, as in upstream's tensors; null without rollouts. */
 async function alignment(rollouts: FinishedRollouts): Promise<Record<string, number> | null> {
   const aligned = createFloat32Mean();
   const score = createFloat32Mean();
@@ -54,4 +53,21 @@ async function alignment(rollouts: FinishedRollouts): Promise<Record<string, num
     average_preference_score: score.mean(),
     high_alignment_rate: high.mean(),
   };
+}
+
+/**
+ * The similarity of two texts, from 0 to 1: shared words over all words, times the shorter length over the longer
+ * (upstream statement 80). White space around and case make no difference; equal texts score 1, empty ones too.
+ */
+function codeSimilarity(response: string, ground_truth: string): number {
+  const said = strip(response).toLowerCase();
+  const expected = strip(ground_truth).toLowerCase();
+  if (said === expected) return 1;
+  const saidWords = new Set(splitWords(said));
+  const expectedWords = new Set(splitWords(expected));
+  if (expectedWords.size === 0) return 0;
+  const shared = [...saidWords].filter((word) => expectedWords.has(word)).length;
+  const all = saidWords.size + expectedWords.size - shared;
+  const [shorter = 0, longer = 0] = [said, expected].map(countCodePoints).sort((a, b) => a - b);
+  return (shared / all) * (shorter / longer);
 }

@@ -1,11 +1,6 @@
 import { Fault } from '../../model/faults.js';
-import type {
-  Environment,
-  EnvironmentContext,
-  EnvironmentMessage,
-  Metadata,
-  StepInput,
-} from '../environment.js';
+import type { EnvironmentContext } from '../environment-context.js';
+import type { Environment, EnvironmentMessage, Metadata, StepInput } from '../environment.js';
 import { rejected } from '../rejections.js';
 import { bytesOf } from '../../platform/size.js';
 import { codeOf, observationOf } from './format.js';
@@ -91,7 +86,7 @@ interface StepOf {
 interface Answer {
   content: string;
   terminated: boolean;
-  /** null keeps what there was. */
+  /** null keeps the previous metadata. */
   metadata: Metadata | null;
 }
 
@@ -121,7 +116,7 @@ async function answer(sample: Sample, step: StepOf): Promise<Answer> {
   return { content, terminated, metadata: { ...metadata, executed_messages: messages } };
 }
 
-/** Where upstream's step raises, the rollout fails. */
+/** The rollout fails if upstream's step would raise. */
 function refuseRaised(ran: Ran): void {
   const last = 'outcomes' in ran ? ran.outcomes.at(-1) : undefined;
   if (last?.status !== 'raises') return;
@@ -138,7 +133,7 @@ const comparable = (text: string): string =>
     .replaceAll(/[^\s'"]+/g, withoutFolder)
     .replaceAll(/\btmp[a-z0-9_]{8}\b/g, 'tmp…');
 
-/** Of a run of text without spaces and quotes: a path that ends with such a folder. */
+/** Replaces a path that ends with such a folder; `run` has no spaces or quotes. */
 function withoutFolder(run: string): string {
   const [begin, name] = [run.indexOf('/'), run.lastIndexOf(FOLDER)];
   if (begin === -1 || name < begin) return run;

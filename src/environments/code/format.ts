@@ -13,7 +13,7 @@ const [BEGIN, END] = ['<code>', '</code>'];
 
 /**
  * null: no code in it. `nemo-rl`: from the first `<code>` to the last `</code>`, whatever is between. In one pass, since a
- * policy may write nothing but beginnings.
+ * policy may write only beginnings.
  */
 export function codeOf(
   message: string,
@@ -39,7 +39,7 @@ export interface Result {
   lookahead: string;
 }
 
-/** On lines of its own where code or text have several. */
+/** On lines of its own if code or text has several. */
 export function formatResult({ text, code, lookahead }: Result): string {
   if (text === null) return '';
   const isLong = code.includes('\n') || text.includes('\n');
@@ -53,7 +53,7 @@ export interface Shown {
   evaluated: boolean;
 }
 
-/** The observation: of each block its output (`standard`), then its value or exception. */
+/** The observation: each block's output (`standard`), then its value or exception. */
 export function observationOf(
   ran: Ran,
   { code, settings, limits }: { code: MessageCode; settings: CodeSettings; limits: Limits },

@@ -1,23 +1,23 @@
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
-import { createFolders } from './folders.js';
-import type { Interpreter } from './interpreter.js';
-import { startInterpreter } from './interpreter.js';
-import type { Launcher, Level } from './levels.js';
-import { findBubblewrap, LEVELS, meaningOf, prepareLaunch } from './levels.js';
+import { createFolders } from './sandbox/folders.js';
+import type { Interpreter } from './interpreter/interpreter.js';
+import { startInterpreter } from './interpreter/interpreter.js';
+import type { Launcher, Level } from './sandbox/levels.js';
+import { findBubblewrap, LEVELS, meaningOf, prepareLaunch } from './sandbox/levels.js';
 import type { Sandbox } from './outcomes.js';
-import { findPythons, readProgram } from './python.js';
-import { createSandboxes } from './sandboxes.js';
+import { findPythons, readProgram } from './sandbox/python.js';
+import { createSandboxes } from './interpreter/sandboxes.js';
 import type { CodeSettings, Limits } from './settings.js';
 import { limitsOf } from './settings.js';
-import type { Watcher } from './watcher.js';
-import { createWatcher } from './watcher.js';
+import type { Watcher } from './watch/watcher.js';
+import { createWatcher } from './watch/watcher.js';
 
 interface LocalOptions {
   settings: CodeSettings;
   report: (message: string) => void;
-  /** Levels to try, for tests and measurements; otherwise all that `unsafe` lets it. */
+  /** Levels to try, for tests and measurements; otherwise all that `unsafe` allows. */
   levels?: readonly Level[];
 }
 
@@ -39,7 +39,7 @@ export function createLocalSandbox(options: LocalOptions): Sandbox {
     try {
       return await choosing;
     } catch (error) {
-      // The next one may find what is installed by then.
+      // The next attempt may find what was installed meanwhile.
       choosing = null;
       throw error;
     }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** What came of one block of code. It is written by the process that ran the code: text to show, nothing to trust. */
+/** The outcome of one block of code. The process that ran the code wrote it: text to show, nothing to trust. */
 
 /** A lone surrogate is no text that a tokenizer could be sent. */
 const Text = z.string().transform((text) => Buffer.from(text).toString());
@@ -44,13 +44,13 @@ export interface RunRequest {
   /** What ran before, turn by turn: together with `blocks` it defines what comes out. */
   history: Blocks[];
   blocks: Blocks;
-  /** Told what came of each turn of the history that had to run again; throws when it is not what it was. */
+  /** Called with the outcome of each turn that had to run again; throws if it differs from the first time. */
   check: (turn: number, ran: Ran) => void;
   signal: AbortSignal;
 }
 
 export interface Sandbox {
-  /** How it confines code, by name. Throws `EnvironmentUnavailable` where it could run none. */
+  /** How it confines code, by name. Throws `EnvironmentUnavailable` if it cannot run code. */
   level(signal: AbortSignal): Promise<string>;
   run(request: RunRequest): Promise<Ran>;
   close(): Promise<void>;

@@ -27,7 +27,7 @@ export interface ExecutedTurn {
   observation: string;
 }
 
-/** Throws `EnvironmentRejected` for metadata that the log does not bear out. `index`: of the sample in the step. */
+/** Throws `EnvironmentRejected` for metadata that the log does not bear out. `index`: the sample's place in the step. */
 export function executedTurns(
   { log, metadata }: { log: EnvironmentMessage[]; metadata: Metadata },
   { index, settings }: { index: number; settings: CodeSettings },

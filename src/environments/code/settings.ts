@@ -3,16 +3,16 @@ import { Duration } from '../../model/durations.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { bytesOf, Size } from '../../platform/size.js';
 
-/** Of kind `code`, beside `kind`, `url` and the queue. Limits are of one turn's code and all that it starts. */
+/** Settings of kind `code` besides `kind`, `url` and the queue. Limits apply to one turn's code and all that it starts. */
 export const CODE_SETTINGS = {
   semantics: z.enum(['standard', 'nemo-rl']).default('standard'),
   /** Code that ends with an expression ends the rollout. */
   terminate_on_evaluation: z.boolean().default(true),
-  /** On the clock. */
+  /** Wall-clock time. */
   timeout: Duration.default('10s'),
   /** Processor time, of all processes together. */
   cpu: Duration.default('10s'),
-  /** Of all processes together. */
+  /** For all processes together. */
   memory: Size.default('512MiB'),
   /** Processes and threads at once, the interpreter's own included. */
   processes: z.int().positive().default(32),
@@ -24,14 +24,14 @@ export const CODE_SETTINGS = {
   max_sandboxes: z.int().positive().default(64),
   /** An interpreter that is not used for so long ends; it is made again when it is needed. */
   idle_timeout: Duration.default('60s'),
-  /** Runs code even where this machine offers no sandbox, with nothing around it. */
+  /** Runs code without confinement if this machine offers no sandbox. */
   unsafe: z.boolean().default(false),
   /** The interpreter: a path, or a name on PATH. null: the first `python3` that the sandbox can use. */
   python: z.string().min(1).nullable().default(null),
 };
 
 export type CodeSettings = z.infer<z.ZodObject<typeof CODE_SETTINGS>> & {
-  /** A remote sandbox (`remote.ts`) instead of this machine's. */
+  /** A remote sandbox (`remote-sandbox.ts`) instead of this machine's. */
   url: string | null;
 };
 

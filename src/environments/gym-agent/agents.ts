@@ -2,15 +2,20 @@ import { Fault, faultWith } from '../../model/faults.js';
 import type { AgentServers } from '../environment.js';
 import type { Allowance } from '../../platform/allowance.js';
 import { createAllowance } from '../../platform/allowance.js';
-import { createHttpCall, type HttpCalls } from '../http/call.js';
+import { createHttpCall, type HttpCalls, type HttpCallSettings } from '../http/call.js';
 import { rejected } from '../rejections.js';
 import { createHeadServer } from './head-server.js';
+import { createKeptAnswer, type KeptAnswer } from './kept-answer.js';
 import { classed, createRun, isOfNetwork } from './run.js';
 
 /** For `GET /`: a server that is busy with runs may take its time. */
 const HEALTH_TIMEOUT_MS = 10_000;
+/** Rows that start together ask once whether their agent's server answers. */
+const KNOCK_KEPT_MS = 1000;
+/** Shorter than servers keep idle connections: uvicorn 5 s, gunicorn 2 s. */
+const KEEP_ALIVE_MS = 1000;
 
-/** Answers to `GET /` of what stands before an agent that is away, or of one that takes no run for now. */
+/** Answers to `GET /` of a proxy whose agent is away, or of an agent that takes no run for now. */
 const AWAY: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
 export interface AgentsSettings {
@@ -20,12 +25,14 @@ export interface AgentsSettings {
   /** For one run, where it has none of its own. */
   timeout_ms: number;
   max_answer_bytes: number;
-  /** Shared by all agents of a process; absent: of these alone. */
+  /** Shared by all agents of a process; absent: these agents have their own. */
   answers?: Allowance;
+  /** Monotonic, in milliseconds: for how long answers are kept. */
+  now?: () => number;
 }
 
 export interface Agents extends AgentServers {
-  /** Where the agent's server is, asked of the head server unless it was given; it need not answer. */
+  /** The URL of the agent's server, from the settings or the head server; the server itself need not answer. */
   urlOf: (agent: string, signal: AbortSignal) => Promise<string>;
   close: () => Promise<void>;
 }
@@ -33,18 +40,17 @@ export interface Agents extends AgentServers {
 /** Agent servers over HTTP. A fault of a run has NeMo Gym's failure class. */
 export function createAgents(settings: AgentsSettings): Agents {
   const { timeout_ms, max_answer_bytes, answers = createAllowance(0) } = settings;
+  const { now = () => performance.now() } = settings;
   const given = new Map(Object.entries(settings.agents));
   const head =
-    settings.head_server === null ? null : createHeadServer({ url: settings.head_server });
-  const calls = new Map<string, HttpCalls>();
+    settings.head_server === null ? null : createHeadServer({ url: settings.head_server, now });
+  const servers = new Map<string, Server>();
 
-  const callsTo = (url: string): HttpCalls => {
+  const serverAt = (url: string): Server => {
     const at = url.replace(/\/+$/, '');
-    // A connection of its own for each request: on one that a server is just closing, a run would be lost.
     const found =
-      calls.get(at) ??
-      createHttpCall({ url: at, timeout_ms, max_answer_bytes, answers, keep_alive: false });
-    calls.set(at, found);
+      servers.get(at) ?? createServer(at, { timeout_ms, max_answer_bytes, answers, now });
+    servers.set(at, found);
     return found;
   };
   const urlOf = async (agent: string, signal: AbortSignal): Promise<string> => {
@@ -58,7 +64,7 @@ export function createAgents(settings: AgentsSettings): Agents {
       throw isRejection(error) ? classed(error) : error;
     });
     try {
-      await knock(callsTo(url), signal);
+      await serverAt(url).knock.latest(signal);
     } catch (error) {
       if (!isOfNetwork(error) || head === null || given.has(agent)) throw error;
       head.forget();
@@ -67,17 +73,20 @@ export function createAgents(settings: AgentsSettings): Agents {
     return url;
   };
   const run = createRun({
-    callsTo,
+    callsTo: serverAt,
     timeout_ms,
     answers,
-    broken: () => head?.forget(),
+    broken: (url) => {
+      serverAt(url).knock.forget();
+      head?.forget();
+    },
   });
   return {
     urlOf,
     health,
     run,
     close: async () => {
-      await Promise.all([head?.close(), ...[...calls.values()].map(({ close }) => close())]);
+      await Promise.all([head?.close(), ...[...servers.values()].map(({ close }) => close())]);
     },
   };
 }
@@ -87,9 +96,27 @@ function unknownAgent(agent: string, known: Iterable<string>): Fault {
   return rejected({ subject: 'agents', problems: [{ where: agent, what }] });
 }
 
-/** Whoever answers by itself is there. */
-async function knock({ send }: HttpCalls, signal: AbortSignal): Promise<void> {
+interface Server extends HttpCalls {
+  /** Resolves where the server answers; the answer is remembered for `KNOCK_KEPT_MS`. */
+  knock: KeptAnswer<void>;
+}
+
+function createServer(
+  url: string,
+  { now, ...settings }: Omit<HttpCallSettings, 'url'> & { now: () => number },
+): Server {
+  const calls = createHttpCall({ url, keep_alive_ms: KEEP_ALIVE_MS, ...settings });
+  return {
+    ...calls,
+    knock: createKeptAnswer({ ask: () => knock(calls), kept_ms: KNOCK_KEPT_MS, now }),
+  };
+}
+
+/** A refusal counts as an answer, unless it says that the agent is away. */
+async function knock({ send }: HttpCalls): Promise<void> {
   const timeout_ms = HEALTH_TIMEOUT_MS;
+  // The request is shared: no caller's signal ends it.
+  const { signal } = new AbortController();
   try {
     await send({ method: 'GET', path: '/', signal, timeout_ms, retried: [429] });
   } catch (error) {

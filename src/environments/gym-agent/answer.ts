@@ -17,7 +17,7 @@ const Usage = z.object({
   response: z.object({ usage: z.object({ output_tokens: z.int(), total_tokens: z.int() }) }),
 });
 
-/** What an agent's answer says, or what is wrong with it. One that says itself that it failed needs no reward. */
+/** What an agent's answer says, or what is wrong with it. An answer that reports a failure needs no reward. */
 export function readAnswer(text: string): AgentAnswer | Problem[] {
   if (isDeeperThan(MAX_LEVELS, text)) {
     return [{ where: '(body)', what: `expected at most ${MAX_LEVELS} levels, got more` }];

@@ -1,6 +1,7 @@
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { Fault } from '../../model/faults.js';
-import type { Environment, EnvironmentContext } from '../environment.js';
+import type { EnvironmentContext } from '../environment-context.js';
+import type { Environment } from '../environment.js';
 import { bytesOf } from '../../platform/size.js';
 import { createAgents } from './agents.js';
 import type { GymAgentSettings } from './settings.js';

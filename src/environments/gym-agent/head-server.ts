@@ -1,24 +1,24 @@
 import { parse } from 'yaml';
 import { z } from 'zod';
 import { describeError } from '../../platform/errors.js';
-import { orAborted } from '../../platform/abort.js';
 import { recordOf } from '../../model/untrusted.js';
 import { createHttpCall } from '../http/call.js';
 import { rejected } from '../rejections.js';
+import { createKeptAnswer } from './kept-answer.js';
 
 const TIMEOUT_MS = 30_000;
-/** Where an earlier answer will do. */
+/** Used if there is an earlier answer to fall back on. */
 const AGAIN_TIMEOUT_MS = 5000;
 /** Servers that are started anew may have other ports, and another's may be where one was. */
 const KEPT_MS = 10_000;
 
 /** NeMo Gym's head server: it knows every server's host and port. */
 export interface HeadServer {
-  /** `http://<host>:<port>` of the server under this top-level name. Throws `EnvironmentRejected` where there is none. */
+  /** `http://<host>:<port>` of the server under this top-level name. Throws `EnvironmentRejected` if there is none. */
   serverUrl(name: string, signal: AbortSignal): Promise<string>;
   /**
    * What the deployment is configured with, as it was said within the last ten seconds; where the head server has been
-   * silent since, what it said last. Whoever asks meanwhile shares the question.
+   * silent since, what it said last. Callers that ask meanwhile share the request.
    */
   globalConfig(signal: AbortSignal): Promise<Record<string, unknown>>;
   /** Asks again next time. */
@@ -43,12 +43,12 @@ export function createHeadServer({
   now?: () => number;
 }): HeadServer {
   const at = url.replace(/\/+$/, '');
-  const { send, close } = createHttpCall({ url: at, timeout_ms: TIMEOUT_MS, keep_alive: false });
-  const answer = keepAnswer({
+  const { send, close } = createHttpCall({ url: at, timeout_ms: TIMEOUT_MS, keep_alive_ms: 0 });
+  const answer = createLatestConfig({
     now,
     ask: async ({ timeout_ms }) => {
       const call = { method: 'GET', path: '/global_config_dict_yaml', timeout_ms } as const;
-      // Of none of those who wait for it: each leaves by itself.
+      // The request is shared: no caller's signal ends it.
       const { signal } = new AbortController();
       const reply = await send({ ...call, signal, retried: [408, 429] });
       return configIn(reply.text, `${reply.request} answered`);
@@ -83,8 +83,8 @@ export function createHeadServer({
   };
 }
 
-/** One question at a time, whose answer is kept for a while, and beyond that where there is no other. */
-function keepAnswer({
+/** What the head server said last, asked for again when it is old; where there is no other answer, the old one. */
+function createLatestConfig({
   ask,
   now,
 }: {
@@ -93,36 +93,26 @@ function keepAnswer({
 }) {
   let last: { config: Config; at: number } | null = null;
   let failure: Error | null = null;
-  let asking: Promise<Config> | null = null;
-  let isKeptUntil = -Infinity;
-
-  const askNow = async (): Promise<Config> => {
-    const at = now();
-    isKeptUntil = at + KEPT_MS;
-    try {
-      const config = await ask({ timeout_ms: last === null ? TIMEOUT_MS : AGAIN_TIMEOUT_MS });
-      last = { config, at };
-      failure = null;
-      return config;
-    } catch (error) {
-      if (last === null) throw error;
-      failure = error instanceof Error ? error : new Error(String(error));
-      return last.config;
-    } finally {
-      asking = null;
-    }
-  };
+  const { latest, forget } = createKeptAnswer({
+    kept_ms: KEPT_MS,
+    now,
+    ask: async () => {
+      const at = now();
+      try {
+        const config = await ask({ timeout_ms: last === null ? TIMEOUT_MS : AGAIN_TIMEOUT_MS });
+        last = { config, at };
+        failure = null;
+        return config;
+      } catch (error) {
+        if (last === null) throw error;
+        failure = error instanceof Error ? error : new Error(String(error));
+        return last.config;
+      }
+    },
+  });
   return {
-    latest: async (signal: AbortSignal): Promise<Config> => {
-      signal.throwIfAborted();
-      if (asking === null && last !== null && now() < isKeptUntil) return last.config;
-      asking ??= askNow();
-      return await orAborted(asking, signal);
-    },
-    /** Asks next time, whoever has asked already. */
-    forget: (): void => {
-      isKeptUntil = -Infinity;
-    },
+    latest,
+    forget,
     /** With when it was asked for. */
     last: () => last,
     /** Why there was no answer to the latest question. */

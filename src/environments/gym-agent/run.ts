@@ -8,7 +8,7 @@ import { neverSent, type HttpCalls } from '../http/call.js';
 import { rejected } from '../rejections.js';
 import { readAnswer } from './answer.js';
 
-/** Answers of whatever stands before the agent, or of an agent that has no room: the run itself did not fail. */
+/** Answers of a proxy before the agent, or of an agent without room: the run itself did not fail. */
 const NOT_OF_THE_RUN: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
 
 /** Answers that say that the run was not played. */
@@ -19,8 +19,8 @@ export interface RunSettings {
   /** For one run, where it has none of its own. */
   timeout_ms: number;
   answers: Allowance;
-  /** A connection was refused, cut or silent. */
-  broken: () => void;
+  /** A connection to this URL was refused, cut or silent. */
+  broken: (url: string) => void;
 }
 
 /** `POST /run`. A fault of a run has NeMo Gym's failure class. */
@@ -47,12 +47,12 @@ async function ask(
       share,
       retried: [408, 429],
     });
-    // Heartbeats have their turn between the long steps of a large answer.
+    // Lets heartbeats run between the long steps of a large answer.
     await setImmediate();
     return usable(readAnswer(text), { subject: `${request} answered`, at: url });
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    if (isOfNetwork(error)) broken();
+    if (isOfNetwork(error)) broken(url);
     throw classed(error);
   }
 }
@@ -71,11 +71,11 @@ function usable(
   return answer;
 }
 
-/** Refused, reset or late: a server that answers, whatever it is, is where it was. */
+/** Refused, reset or late. A server that answers, whatever it says, has not moved. */
 export const isOfNetwork = (error: unknown): error is Fault =>
   error instanceof Fault && error.type === 'EnvironmentUnavailable' && error.status === null;
 
-/** The same fault with its failure class (Gym PR 2017): did the agent fail, or was there no answer of it? */
+/** The same fault with its failure class (Gym PR 2017): the agent failed, or it gave no answer. */
 export function classed(fault: Fault): Fault {
   const { type, status } = fault;
   const isOfTheRun =

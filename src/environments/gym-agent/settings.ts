@@ -14,7 +14,7 @@ export const GymAgentSettings = z
     agents: z.record(z.string(), BaseUrl).default({}),
     /** For one run, from connecting to the last byte of the answer, where the sample has no timeout of its own. */
     timeout: Duration.default('4h'),
-    /** Of one answer. */
+    /** Size limit of one answer. */
     max_answer: MaxAnswer.default('64MiB'),
     ...STEP_QUEUE,
   })

@@ -48,7 +48,7 @@ export function cookieHeader(cookies: Cookies): { cookie?: string } {
   return pairs.length === 0 ? {} : { cookie: pairs.join('; ') };
 }
 
-/** Gym's session id, which stands readable in the signed cookie (Starlette's: JSON in base64, time, signature); null: not one of those. */
+/** Gym's session id, readable in the signed cookie (Starlette's: JSON in base64, time, signature); null: not such a cookie. */
 export function sessionIdIn(cookie: string): string | null {
   const [payload = ''] = cookie.split('.');
   try {
@@ -60,7 +60,7 @@ export function sessionIdIn(cookie: string): string | null {
   }
 }
 
-/** Did the server take the rollout for a new one? A cookie that it cannot read any more gets another session's id. */
+/** True if the server took the rollout for a new one: a cookie that it can no longer read gets another session's id. */
 export function isOtherSession(before: Cookies, after: Cookies): boolean {
   return Object.entries(before).some(([name, cookie]) => {
     const ids = [cookie, after[name] ?? ''].map(sessionIdIn);

@@ -37,7 +37,7 @@ const RESET_TIMEOUT_MS = 240_000;
 /**
  * A Gym resources server of the Gymnasium style (`/reset`, `/step`, `/close`), played turn by turn as upstream's
  * gymnasium_agent plays it, but with the tokens of our own generation. What names the session (its cookies) is in the
- * journalled metadata, so that any worker goes on with it; when it counts as lost says lost-session.ts.
+ * journalled metadata, so that any worker can continue; lost-session.ts decides when it counts as lost.
  */
 export function createGymnasium(
   { url, timeout, max_answer, max_steps }: GymnasiumSettings,
@@ -50,7 +50,7 @@ export function createGymnasium(
     max_answer_bytes: bytesOf(max_answer),
     ...(answers && { answers }),
     // On a connection that is kept, a server that closes it for its age looks like one that died with the step.
-    keep_alive: false,
+    keep_alive_ms: 0,
   });
   const reset_timeout_ms = Math.min(toMs(timeout), RESET_TIMEOUT_MS);
   const server: Server = { at, send, max_steps, reset_timeout_ms };
@@ -73,7 +73,7 @@ export function createGymnasium(
       return true;
     },
 
-    /** Gym's servers have no common path for it: any answer shows that they are there. */
+    /** Gym's servers have no common path for it: any answer shows that they are up. */
     async health(signal) {
       try {
         await send({ method: 'GET', path: '/', signal, timeout_ms: HEALTH_TIMEOUT_MS });

@@ -15,11 +15,11 @@ import type { StepAnswer } from './wire.js';
  * | other 4xx | | `EnvironmentRejected` |
  * | 429, 503 | overloaded: the step was not played | `EnvironmentUnavailable` |
  *
- * What is left (other 5xx, no answer, a broken connection, nobody who listens) is retried with the same
+ * What is left (other 5xx, no answer, a broken connection, no listener) is retried with the same
  * `_ng_step_request_id` where the server says `supports_step_idempotency`. Where it does not, the step may have been
- * played, or its session has gone with the process that held it: `EnvironmentStateLost` too, but for a connection that
- * was never made to a host that may well be there. Some servers (blackjack, example_multi_turn_gymnasium) answer an
- * unknown session as if it were one of their own; of a restart that nobody noticed they cannot be told apart.
+ * played, or its session has gone with the process that held it: `EnvironmentStateLost` too, except for a connection that
+ * was never made to a host that may be up. Some servers (blackjack, example_multi_turn_gymnasium) answer an
+ * unknown session as if it were one of their own; an unnoticed restart looks the same.
  */
 
 const KEY_ERROR = /^KeyError\('[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'\)$/;
@@ -57,7 +57,7 @@ export function stepFault(error: unknown, { step_idempotency }: { step_idempoten
   if (step_idempotency || error.type !== 'EnvironmentUnavailable') return error;
   if (refusal?.status === 503 || refusal?.status === 429) return error;
   const code = neverSent(error);
-  // Who refuses is the host itself: the process that held the session is gone.
+  // The host itself refuses: the process that held the session is gone.
   if (code !== null && code !== 'ECONNREFUSED') return error;
   return lost(error, 'its session is in doubt, since the server does not say supports_step_idempotency'); // prettier-ignore
 }

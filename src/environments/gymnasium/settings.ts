@@ -6,11 +6,11 @@ import { STEP_QUEUE } from '../step-queue.js';
 
 export const GymnasiumSettings = z.strictObject({
   kind: z.literal('gymnasium'),
-  /** Of a Gym resources server: `/reset`, `/step` and `/close` are appended. */
+  /** The base URL of a Gym resources server: `/reset`, `/step` and `/close` are appended. */
   url: BaseUrl,
   /** For one call, from connecting to the last byte of the answer. */
   timeout: Duration.default('5m'),
-  /** Of one answer. */
+  /** Size limit of one answer. */
   max_answer: MaxAnswer.default(MAX_ANSWER),
   /** Steps of one rollout: the last of them truncates it (upstream: the agent's `max_steps`). */
   max_steps: z.int().positive().default(10),

@@ -11,7 +11,7 @@ export const SessionState = z.strictObject({
   /** `<rollout_id>/begin-<life>` */
   id: z.string(),
   cookies: recordOf(z.string()),
-  /** Messages of the sample's own prompt: what stands behind them is the session's. */
+  /** Messages of the sample's own prompt: later messages belong to the session. */
   prompt_messages: z.int(),
   /** Steps so far. */
   steps: z.int(),

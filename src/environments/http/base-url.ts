@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
 /**
- * Of a service. Paths are appended to the URL, and messages show it: hence no query and no credentials. The texts that
+ * A service's base URL. Paths are appended to it, and messages show it: hence no query and no credentials. The texts that
  * say "got" themselves keep the report from quoting a value that may be secret.
  */
 export const BaseUrl = z.string().superRefine((text, context) => {

@@ -18,23 +18,23 @@ export interface HttpCall {
   method: 'GET' | 'POST';
   path: string;
   headers?: Record<string, string>;
-  /** Sent as JSON; of a stream, the pieces of it as they come. */
+  /** Sent as JSON; a stream is sent piece by piece. */
   body?: unknown;
-  /** JSON text that is sent as it is, in place of `body`. */
+  /** JSON text, sent unchanged in place of `body`. */
   json?: string;
-  /** Instead of the environment's own. */
+  /** Overrides the environment's timeout. */
   timeout_ms?: number;
   signal: AbortSignal;
   /** Statuses beside 2xx that are answers. */
   accept?: number[];
   /** Statuses beside 5xx that say the service is unavailable, not that it rejects the input. */
   retried?: number[];
-  /** Of the large answers' allowance, given back when nothing of the answer is held any more; absent: with its text. */
+  /** A share of the allowance for large answers, which the caller gives back; absent: it is given back with the text. */
   share?: Share | undefined;
 }
 
 export interface Reply {
-  /** `POST http://…/step`: how messages name the call. */
+  /** `POST http://…/step`: the call's name in messages. */
   request: string;
   status: number;
   text: string;
@@ -42,7 +42,7 @@ export interface Reply {
   set_cookies: string[];
 }
 
-/** What was answered, where a fault is an answer: its cause. */
+/** The cause of a fault that comes from an answer. */
 export interface RefusalFacts {
   status: number;
   text: string;
@@ -54,7 +54,7 @@ export function refusalIn({ cause }: Fault): RefusalFacts | null {
   return typeof status === 'number' && typeof text === 'string' ? { status, text } : null;
 }
 
-/** Of a fault of `send`: the code of a connection that was never made; null where something may have been sent. */
+/** For a fault of `send`: the error code if no connection was ever made; null if something may have been sent. */
 export const neverSent = ({ cause }: Fault): string | null => neverConnected(cause);
 
 export interface HttpCallSettings {
@@ -62,10 +62,10 @@ export interface HttpCallSettings {
   timeout_ms: number;
   /** Bytes of an answer; a longer one is refused, and not read to its end. */
   max_answer_bytes?: number;
-  /** What the large answers of a process share. */
+  /** The room that the large answers of a process share. */
   answers?: Allowance;
-  /** false: a connection for each call, where one that the server has just closed must not be mistaken for one that broke. */
-  keep_alive?: boolean;
+  /** As the client's. */
+  keep_alive_ms?: number;
 }
 
 export type HttpCalls = ReturnType<typeof createHttpCall>;
@@ -76,11 +76,11 @@ export function createHttpCall({
   timeout_ms,
   max_answer_bytes = MAX_ANSWER_BYTES,
   answers = createAllowance(0),
-  keep_alive = true,
+  keep_alive_ms,
 }: HttpCallSettings) {
   const client = createHttpClient({
     connect_timeout_ms: Math.min(CONNECT_TIMEOUT_MS, timeout_ms),
-    ...(!keep_alive && { keep_alive_ms: 0 }),
+    ...(keep_alive_ms !== undefined && { keep_alive_ms }),
   });
 
   const ask = async (call: HttpCall & { share: Share }): Promise<Reply> => {
@@ -130,7 +130,7 @@ interface Asked {
   at: string;
 }
 
-/** An answer that is too large or cannot be read would be the same again. */
+/** An answer that is too large or unreadable would be the same on the next attempt. */
 function failed(failure: HttpFailure, { request, at }: Asked): Fault {
   const { kind, message } = failure;
   const isAnswer = kind === 'too_large' || kind === 'unreadable';
@@ -160,7 +160,7 @@ function refusal(
 
 const ErrorBody = z.object({ error: z.object({ type: z.string(), message: z.string() }) });
 
-/** The protocol's `{"error": {"type", "message"}}`; of anything else (a proxy's page, a framework's own) its text. */
+/** The protocol's `{"error": {"type", "message"}}`; for anything else (a proxy's page, a framework's error) its text. */
 function errorText(text: string): string {
   const { success, data } = ErrorBody.safeParse(jsonOrNull(text));
   const said = success ? `${data.error.type}: ${data.error.message}` : text.trim();

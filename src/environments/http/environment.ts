@@ -8,7 +8,7 @@ import { rejected } from '../rejections.js';
 import { parseStepAnswer } from '../step-answer.js';
 
 const HEALTH_TIMEOUT_MS = 5000;
-/** Of which the first by name are kept (environment-metrics.ts). */
+/** Only the first by name are kept (environment-metrics.ts). */
 const MAX_METRICS = 4096;
 
 export interface HttpEnvironment extends Environment {

@@ -1,6 +1,5 @@
-import { lastCodePoints, PYTHON_SPACE } from '../../platform/python/text.js';
-import { normalizeFinalAnswer } from './dapo-answer.js';
-import { groundTruthText } from './ground-truth.js';
+import { isDigits, lastCodePoints, PYTHON_SPACE, strip } from '../../platform/python/text.js';
+import { groundTruthText } from './verifier.js';
 import type { PureVerifier } from './verifier.js';
 
 /** Code points at the end of a response in which its answer is looked for. */
@@ -17,3 +16,84 @@ export const verifyDapo: PureVerifier = ({ ground_truth, response }) => {
   const extracted_answer = normalizeFinalAnswer(last?.[1] ?? '[INVALID]');
   return { score: Number(extracted_answer === expected), extracted_answer };
 };
+
+/** Texts that are replaced, in this order. */
+const REPLACED: readonly (readonly [text: string, by: string])[] = [
+  ['an ', ''], ['a ', ''], ['.$', '$'], ['\\$', ''], ['\\ ', ''], [' ', ''], ['mbox', 'text'],
+  [',\\text{and}', ','], ['\\text{and}', ','], ['\\text{m}', '\\text{}'],
+]; // prettier-ignore
+
+/** Units and the like: texts that are dropped, in this order. */
+const DROPPED = [
+  'square', 'ways', 'integers', 'dollars', 'mph', 'inches', 'hours', 'km', 'units', '\\ldots', 'sue', 'points', 'feet',
+  'minutes', 'digits', 'cents', 'degrees', 'cm', 'gm', 'pounds', 'meters', 'meals', 'edges', 'students',
+  'childrentickets', 'multiples', '\\text{s}', '\\text{.}', '\\text{\ns}', '\\text{}^2', '\\text{}^3', '\\text{\n}',
+  '\\text{}', '\\mathrm{th}', '^\\circ', '^{\\circ}', '\\;', ',\\!', '{,}', '"', '\\dots',
+]; // prettier-ignore
+
+/**
+ * Brings an answer into the form in which answers are compared (upstream statement 50): what follows its last `=`,
+ * without units, spaces and LaTeX's decoration. Every pass over the text is linear, also for a ground truth of a
+ * megabyte.
+ */
+export function normalizeFinalAnswer(answer: string): string {
+  let text = answer.slice(answer.lastIndexOf('=') + 1);
+  for (const [replaced, by] of REPLACED) text = text.replaceAll(replaced, () => by);
+  for (const dropped of DROPPED) text = text.replaceAll(dropped, '');
+  text = eachLine(text, onlyMath);
+  for (const command of ['\\text{', '\\textbf{', '\\overline{'])
+    text = eachLine(text, (line) => unwrap(line, command));
+  text = eachLine(text, unwrapBoxed)
+    .replace(/frac([^{])([^\n])/gu, 'frac{$1}{$2}')
+    .replace(/sqrt([^{])/gu, 'sqrt{$1}')
+    .replaceAll('$', '');
+  const plain = text.replaceAll(',', '');
+  return strip(isDigits(plain) ? plain : text);
+}
+
+/** Upstream's patterns end at a newline, as `.` does there. */
+const eachLine = (text: string, change: (line: string) => string): string =>
+  text.split('\n').map(change).join('\n');
+
+/** A line with a formula in `$` is that formula. */
+function onlyMath(line: string): string {
+  const open = line.indexOf('$');
+  const close = open === -1 ? -1 : line.indexOf('$', open + 1);
+  return close === -1 ? line : `$${line.slice(open + 1, close)}$`;
+}
+
+/** Every `command…}` becomes its content up to the first closing brace. */
+function unwrap(line: string, command: string): string {
+  let done = '';
+  let from = 0;
+  for (;;) {
+    const open = line.indexOf(command, from);
+    const close = open === -1 ? -1 : line.indexOf('}', open + command.length);
+    if (close === -1) return done + line.slice(from);
+    done += line.slice(from, open) + line.slice(open + command.length, close);
+    from = close + 1;
+  }
+}
+
+export const BOXED = '\\boxed{';
+
+/** The first box becomes its content up to the last closing brace of its line. */
+function unwrapBoxed(line: string): string {
+  const open = line.indexOf(BOXED);
+  const close = line.lastIndexOf('}');
+  if (open === -1 || close < open + BOXED.length) return line;
+  return line.slice(0, open) + line.slice(open + BOXED.length, close) + line.slice(close + 1);
+}
+
+/** The last `\boxed{…}` with the braces in it balanced; null if no box ends. */
+export function lastBoxed(text: string): string | null {
+  const start = text.lastIndexOf(BOXED);
+  if (start === -1) return null;
+  let depth = 0;
+  for (let i = start; i < text.length; i++) {
+    if (text[i] === '{') depth += 1;
+    if (text[i] === '}') depth -= 1;
+    if (text[i] === '}' && depth === 0) return text.slice(start, i + 1);
+  }
+  return null;
+}

@@ -40,13 +40,13 @@ export function createMathEnvironment({
   };
 }
 
-/** Of several components the observation speaks of correctness (statement 51). */
+/** With several components, the observation reports correctness (statement 51). */
 const CORRECTNESS = 'reward/correctness';
 
 const isCorrect = ({ score }: Verdict): boolean =>
   (typeof score === 'number' ? score : (score[CORRECTNESS] ?? 0)) !== 0;
 
-/** One verifier's verdicts have one form: all a number, or all the same components. */
+/** All verdicts of a verifier have the same form: a number, or the same components. */
 function rewardsOf(verdicts: Verdict[]): EnvironmentReturn['rewards'] {
   const components = new Map<string, number[]>();
   const plain: number[] = [];

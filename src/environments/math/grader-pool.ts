@@ -1,18 +1,20 @@
 import { availableParallelism } from 'node:os';
 import { Fault } from '../../model/faults.js';
-import { graderCommand, PYTHON_VARIABLE, type GraderCommand } from './grader-install.js';
+import { orAborted } from '../../platform/abort.js';
+import { createWaitingLine } from '../../platform/waiting-line.js';
+import { graderCommand, type GraderCommand, PYTHON_VARIABLE } from './grader-install.js';
 import {
-  startGraderProcess,
   type Comparison,
   type GraderLimits,
   type GraderProcess,
   type Outcome,
   type Pair,
+  startGraderProcess,
 } from './grader-process.js';
 
 /**
  * The grader processes of this worker: shared by all environments, started when a check finds none free, at most one
- * for each core, one check at a time in each, the others in line. A check that gets no answer in time, or whose
+ * for each core, one check at a time in each; other checks wait in line. A check that gets no answer in time, or whose
  * process dies, goes to the end of the line once; then it is a fault. It is never a score.
  */
 export interface GraderPool {
@@ -43,61 +45,35 @@ export const installedGrader = (env: NodeJS.ProcessEnv): GraderPoolOptions => ({
   start_timeout_ms: 60_000,
 });
 
-interface Job {
-  pair: Pair;
-  failures: string[];
-  /** Answered, refused or given up by its caller. */
-  settled: boolean;
-  resolve: (comparison: Comparison) => void;
-  reject: (reason: unknown) => void;
-}
-
 export function createGraderPool(options: GraderPoolOptions): GraderPool {
-  const running = new Set<Job>();
-  let line: Job[] = [];
-  let closed = false;
-
+  let closed: Fault | null = null;
+  let refusal: Fault | null = null;
+  const line = createWaitingLine(() => closed ?? refusal ?? staff.take());
+  const serve = (): void => {
+    line.serve();
+    staff.hire(line.length());
+  };
   const refuseLine = (fault: Fault): void => {
-    const refused = line;
-    line = [];
-    for (const job of refused) job.reject(fault);
+    refusal = fault;
+    line.serve();
+    refusal = null;
   };
   const staff = createStaff(options, { onFree: serve, onNobody: refuseLine });
 
-  function serve(): void {
-    if (closed) return;
-    for (let free = staff.free(); free !== undefined; free = staff.free()) {
-      const job = line.shift();
-      if (job === undefined) return;
-      void run(job, free);
-    }
-    staff.hire(line.length);
-  }
-
-  const run = async (job: Job, process: GraderProcess): Promise<void> => {
-    running.add(job);
-    const outcome = await staff.check(process, job.pair);
-    running.delete(job);
-    if ('comparison' in outcome) job.resolve(outcome.comparison);
-    else if (!job.settled && !closed) {
-      job.failures.push(outcome.failed);
-      if (job.failures.length < MAX_ATTEMPTS) line.push(job);
-      else job.reject(noAnswer(job.failures));
-    }
-    serve();
-  };
-
   const compare = async (pair: Pair, signal: AbortSignal): Promise<Comparison> => {
-    signal.throwIfAborted();
-    if (closed) throw closing();
-    return new Promise((resolve, reject) => {
-      // A check that runs goes on to its deadline at most: a new process costs more than most checks.
-      const leave = (job: Job): void => {
-        line = line.filter((other) => other !== job);
-      };
-      line.push(createJob(pair, { resolve, reject, signal, leave }));
+    const failures: string[] = [];
+    while (failures.length < MAX_ATTEMPTS) {
+      const place = line.join(undefined, signal);
       serve();
-    });
+      const process = await place;
+      if (process instanceof Fault) throw process;
+      // An abandoned check runs on, to its deadline at most: a new process costs more than most checks.
+      const outcome = await orAborted(staff.check(process, pair), signal);
+      if ('comparison' in outcome) return outcome.comparison;
+      if (closed !== null) throw closed;
+      failures.push(outcome.failed);
+    }
+    throw noAnswer(failures);
   };
 
   return {
@@ -107,56 +83,28 @@ export function createGraderPool(options: GraderPoolOptions): GraderPool {
       if (!staff.isProven()) await compare(HEALTH_CHECK, signal);
     },
     close: async () => {
-      closed = true;
-      refuseLine(closing());
-      for (const job of running) job.reject(closing());
+      closed = closing();
+      line.serve();
       await staff.dismiss();
     },
   };
 }
 
-interface JobCaller extends Pick<Job, 'resolve' | 'reject'> {
-  signal: AbortSignal;
-  leave: (job: Job) => void;
-}
-
-/** Settles once: answered, refused, or given up by its caller, for whom it leaves the line. */
-function createJob(pair: Pair, { resolve, reject, signal, leave }: JobCaller): Job {
-  const settle =
-    <T>(finish: (value: T) => void) =>
-    (value: T): void => {
-      job.settled = true;
-      signal.removeEventListener('abort', giveUp);
-      finish(value);
-    };
-  const job: Job = {
-    pair,
-    failures: [],
-    settled: false,
-    resolve: settle(resolve),
-    reject: settle(reject),
-  };
-  const giveUp = (): void => {
-    leave(job);
-    job.reject(signal.reason);
-  };
-  signal.addEventListener('abort', giveUp, { once: true });
-  return job;
-}
-
 interface Staff {
-  free(): GraderProcess | undefined;
+  /** A free process, which is busy from then on; null: there is none. */
+  take(): GraderProcess | null;
+  /** `process` comes from `take`. */
   check(process: GraderProcess, pair: Pair): Promise<Outcome>;
-  /** Starts processes for so many that wait, as far as there may be more. */
+  /** Starts processes for that many waiting checks, up to the limit. */
   hire(waiting: number): void;
-  /** One is there that has started. */
+  /** At least one process has started. */
   isProven(): boolean;
   dismiss(): Promise<void>;
 }
 
 interface StaffListener {
   onFree: () => void;
-  /** None can be started, and none is there that could serve the line. */
+  /** No process can be started, and none is left to serve the line. */
   onNobody: (fault: Fault) => void;
 }
 
@@ -185,13 +133,19 @@ function createStaff(options: GraderPoolOptions, { onFree, onNobody }: StaffList
 
   return {
     isProven,
-    free: () => [...live].find(([, state]) => state === 'idle')?.[0],
+    take: () => {
+      const process = [...live].find(([, state]) => state === 'idle')?.[0] ?? null;
+      if (process !== null) live.set(process, 'busy');
+      return process;
+    },
     check: async (process, pair) => {
-      live.set(process, 'busy');
       const outcome = await process.check(pair);
       if (!('comparison' in outcome)) return outcome;
       if (outcome.last) process.kill();
-      else live.set(process, 'idle');
+      else {
+        live.set(process, 'idle');
+        onFree();
+      }
       return outcome;
     },
     hire: (waiting) => {

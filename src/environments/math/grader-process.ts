@@ -18,7 +18,7 @@ export interface Comparison {
   extracted_answer: string | null;
 }
 
-/** What became of a pair; a process whose check failed is gone, or on its way. */
+/** The result of a check; after a failed check the process has ended or is about to. */
 export type Outcome = { comparison: Comparison; last: boolean } | { failed: string };
 
 export interface GraderProcess {
@@ -57,7 +57,7 @@ export function startGraderProcess(
   { deadline_ms, start_timeout_ms }: GraderLimits,
 ): GraderProcess {
   const { promise: ready, resolve: becomeReady, reject: failToStart } = withResolvers();
-  // Whoever waits for it hears of it; a rejection that nobody waits for is no crash.
+  // Callers that wait for it see the rejection; without a caller it must not crash the process.
   ready.catch(() => undefined);
   let over: string | null = null;
   let isReady = false;
@@ -116,7 +116,7 @@ export function startGraderProcess(
   };
 }
 
-/** What a line says of the check that is being made. */
+/** What a line says about the current check. */
 function outcomeOf(line: string, asked: number | undefined): Outcome {
   const { data: reply } = Reply.safeParse(json(line));
   if (reply === undefined) return { failed: `answered ${shown(line)}` };
@@ -128,7 +128,7 @@ function outcomeOf(line: string, asked: number | undefined): Outcome {
 
 interface Listener {
   receive: (line: string) => void;
-  /** However it ended, perhaps more than once; the first is the reason. */
+  /** May be called more than once; the first call gives the reason. */
   end: (why: string) => void;
 }
 
@@ -149,7 +149,7 @@ function spawnGrader(
   child.stderr.on('data', (data: Buffer) => {
     errors = (errors + data.toString()).slice(-KEPT_ERROR_BYTES);
   });
-  // What it could not read any more shows in how it ended.
+  // The way the process ended explains what it could no longer read.
   child.stdin.on('error', () => undefined);
   child.on('close', (code, signal) => {
     const how = signal === null ? `exit code ${code ?? 'unknown'}` : `ended by ${signal}`;

@@ -28,14 +28,14 @@ export async function answerMetrics(rollouts: FinishedRollouts): Promise<Record<
   };
 }
 
-/** Of several components upstream counts correctness alone. */
+/** With several components, upstream counts correctness alone. */
 const correctnessOf = ({
   rewards,
   total_reward,
 }: Pick<FinishedRollout, 'rewards' | 'total_reward'>): number =>
   rewards['reward/correctness'] ?? total_reward;
 
-/** What stands before the answer: a rollout ends with its first step, so that is the last of the assistant's messages. */
+/** The messages before the answer. A rollout ends with its first step, so the answer is the assistant's last message. */
 function promptOf(log: EnvironmentMessage[]): string {
   const answer = log.findLastIndex(({ role }) => role === 'assistant');
   const prompt = log.slice(0, Math.max(answer, 0)).map(({ role, content }) => [role, content]);

@@ -1,11 +1,10 @@
-import { isDigits } from '../../platform/python/text.js';
-import { groundTruthText } from './ground-truth.js';
-import { answerOf, isWellFormed } from './multi-reward-text.js';
+import { isDigits, strip } from '../../platform/python/text.js';
+import { groundTruthText } from './verifier.js';
 import type { PureVerifier } from './verifier.js';
 
 /**
- * Upstream's `math_multi_reward` (statement 51): is what the answer tag holds the ground truth to the letter, is it
- * made of digits, has the response the form asked for; each 0 or 1.
+ * Upstream's `math_multi_reward` (statement 51): whether the answer tag holds exactly the ground truth, whether
+ * it is made of digits, and whether the response is well formed; each 0 or 1.
  */
 export const verifyMultiReward: PureVerifier = ({ ground_truth, response }) => {
   const expected = groundTruthText(ground_truth, 'multi_reward');
@@ -19,3 +18,27 @@ export const verifyMultiReward: PureVerifier = ({ ground_truth, response }) => {
     extracted_answer,
   };
 };
+
+const OPEN = '<answer>';
+const CLOSE = '</answer>';
+const THINK = '<think>';
+const BETWEEN = `</think>\n${OPEN}`;
+
+/** The content of the last answer tag, up to the first closing tag behind it; without tags the whole text. */
+function answerOf(text: string): string {
+  const start = text.lastIndexOf(OPEN);
+  const rest = start === -1 ? text : text.slice(start + OPEN.length);
+  const end = rest.indexOf(CLOSE);
+  return strip(end === -1 ? rest : rest.slice(0, end));
+}
+
+/** `<think>…</think>`, a newline, `<answer>…</answer>` and nothing else but a last newline; one answer alone. */
+function isWellFormed(text: string): boolean {
+  const isSingle = (tag: string): boolean =>
+    text.includes(tag) && text.indexOf(tag) === text.lastIndexOf(tag);
+  if (!isSingle(OPEN) || !isSingle(CLOSE) || !text.startsWith(THINK)) return false;
+  const between = text.indexOf(BETWEEN, THINK.length);
+  const end = text.endsWith('\n') ? text.length - 1 : text.length;
+  const close = end - CLOSE.length;
+  return between !== -1 && close >= between + BETWEEN.length && text.startsWith(CLOSE, close);
+}

@@ -1,3 +1,6 @@
+import { preview } from '../../model/problems.js';
+import { rejected } from '../rejections.js';
+
 /** A verifier compares the answer that a response holds with the ground truth (upstream's `math_verify_impl`). */
 
 export interface VerifierInput {
@@ -14,8 +17,15 @@ export interface Verdict {
   extracted_answer: string | null;
 }
 
-/** Throws `EnvironmentRejected` where the ground truth is none that it can compare with. */
+/** Throws `EnvironmentRejected` for a ground truth that it cannot compare with. */
 export type PureVerifier = (input: VerifierInput) => Verdict;
 
-/** Throws also the faults of what it runs on (a process). */
+/** Also throws the faults of the process that it runs on. */
 export type Verifier = (input: VerifierInput, signal: AbortSignal) => Promise<Verdict>;
+
+/** The ground truth of a verifier that compares texts. Throws for anything else, which upstream scores 0. */
+export function groundTruthText(ground_truth: unknown, verifier: string): string {
+  if (typeof ground_truth === 'string') return ground_truth;
+  const what = `expected a string, got ${preview(ground_truth)}`;
+  throw rejected({ subject: verifier, problems: [{ where: 'ground_truth', what }] });
+}

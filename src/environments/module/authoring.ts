@@ -1,16 +1,11 @@
-import type {
-  Environment,
-  EnvironmentContext,
-  EnvironmentMessage,
-  Metadata,
-  StepContext,
-} from '../environment.js';
+import type { EnvironmentContext } from '../environment-context.js';
+import type { Environment, EnvironmentMessage, Metadata, StepContext } from '../environment.js';
 
 /** What a module of kind `module` exports: `import type { … } from 'durable-rollouts/environment'`. */
 
+export type { EnvironmentContext } from '../environment-context.js';
 export type {
   Environment,
-  EnvironmentContext,
   EnvironmentMessage,
   EnvironmentReturn,
   FinishedRollout,
@@ -29,12 +24,12 @@ export interface Turn {
 }
 
 export interface TurnAnswer {
-  /** A text is said by the role `environment`. */
+  /** A text has the role `environment`. */
   observation: string | EnvironmentMessage;
   /** A number, or named components, which are added up. */
   reward: number | Record<string, number>;
   terminated: boolean;
-  /** Absent or null keeps what there was. */
+  /** Absent or null keeps the previous metadata. */
   metadata?: Metadata | null;
   next_stop_strings?: string[] | null;
   answer?: string | null;

@@ -3,7 +3,8 @@ import { z } from 'zod';
 import { describeError } from '../../platform/errors.js';
 import { recordOf } from '../../model/untrusted.js';
 import type { BatchEnvironment, TurnEnvironment } from './authoring.js';
-import type { Environment, EnvironmentContext, StepInput } from '../environment.js';
+import type { EnvironmentContext } from '../environment-context.js';
+import type { Environment, StepInput } from '../environment.js';
 import { rejected, rejectedFields } from '../rejections.js';
 import { parseStepAnswer } from '../step-answer.js';
 
@@ -44,7 +45,7 @@ export async function createModuleEnvironment(
   };
 }
 
-/** As the journal will have it. */
+/** As the journal stores it. */
 const asJson = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
 
 async function load(path: string, { name }: EnvironmentContext): Promise<Record<string, unknown>> {
@@ -94,7 +95,7 @@ async function make(
   return shaped(made, `${subject} returned`);
 }
 
-/** The default export of a file that its package.json makes CommonJS stands one `default` deeper. */
+/** The default export of a file that its package.json makes CommonJS is one `default` deeper. */
 function exportOf(loaded: Record<string, unknown>, name: string): unknown {
   const own = loaded['default'];
   const inner = isObject(own) && own['__esModule'] === true ? own : null;

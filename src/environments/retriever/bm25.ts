@@ -1,4 +1,3 @@
-import { bestOf, type Ranked } from './best-of.js';
 import { createGrowingList } from './growing-list.js';
 import type { Tokenize } from './tokenizers.js';
 
@@ -13,7 +12,7 @@ export interface Bm25Settings {
 export interface Bm25Index {
   document_count: number;
   term_count: number;
-  /** Of its postings. */
+  /** The size of its postings. */
   bytes: number;
   /** The `count` best, best first; equal scores by id. */
   rank: (query: string, count: number) => Ranked[];
@@ -21,12 +20,12 @@ export interface Bm25Index {
 
 /**
  * BM25 as upstream's retriever computes it (statement 79): a term of `df` among `n` documents is worth
- * ln((n - df + 0.5) / (df + 0.5) + 1), times tf (k1 + 1) / (tf + k1 (1 - b + b length / average)) where it stands `tf`
+ * ln((n - df + 0.5) / (df + 0.5) + 1), times tf (k1 + 1) / (tf + k1 (1 - b + b length / average)) if it occurs `tf`
  * times, times how often the query has it.
  */
 export function createBm25Builder({ tokenize, k1, b }: Bm25Settings) {
   const vocabulary = new Map<string, number>();
-  // Per document: its terms and how often each stands there.
+  // Per document: its terms and how often each occurs.
   const terms = createGrowingList((length) => new Uint32Array(length));
   const counts = createGrowingList((length) => new Uint32Array(length));
   const ends = createGrowingList((length) => new Float64Array(length));
@@ -79,7 +78,7 @@ function idOf(term: string, vocabulary: Map<string, number>): number {
   return id;
 }
 
-/** Per term, its documents in order and what it is worth in each. Term t's stand from `starts[t]` to `starts[t + 1]`. */
+/** Per term, its documents in order and its worth in each. Term t's range is `starts[t]` to `starts[t + 1]`. */
 interface Postings {
   starts: Float64Array;
   documents: Uint32Array;
@@ -126,7 +125,7 @@ function invert({ terms, counts, ends, lengths, term_count, k1, b }: Forward): P
   }
 }
 
-/** A place that is known to be there. */
+/** For places that are known to exist. */
 const at = (values: Uint32Array | Float64Array | Float32Array, place: number): number =>
   values[place] ?? 0;
 
@@ -159,4 +158,58 @@ function createRank({ tokenize, vocabulary, postings, document_count }: Searchab
     for (const id of touched) scores[id] = 0;
     return best;
   };
+}
+
+export interface Ranked {
+  /** The document's position, from 0. */
+  id: number;
+  score: number;
+}
+
+interface Selection {
+  scores: Float64Array;
+  count: number;
+}
+
+/** Keeps the `count` best in a heap whose root is the worst of them, so that most documents cost one comparison. */
+function bestOf(ids: readonly number[], { scores, count }: Selection): Ranked[] {
+  const heap: Ranked[] = [];
+  if (count <= 0) return heap;
+  for (const id of ids) {
+    const score = scores[id] ?? 0;
+    const [worst] = heap;
+    if (worst === undefined || heap.length < count) pushUp(heap, { id, score });
+    else if (score >= worst.score && isWorse(worst, { id, score })) sinkDown(heap, { id, score });
+  }
+  return heap.sort((a, b) => b.score - a.score || a.id - b.id);
+}
+
+const isWorse = (a: Ranked, b: Ranked): boolean =>
+  a.score < b.score || (a.score === b.score && a.id > b.id);
+
+function pushUp(heap: Ranked[], added: Ranked): void {
+  let place = heap.length;
+  while (place > 0) {
+    const above = (place - 1) >> 1;
+    const parent = heap[above];
+    if (parent === undefined || !isWorse(added, parent)) break;
+    heap[place] = parent;
+    place = above;
+  }
+  heap[place] = added;
+}
+
+/** Puts it in the root's place. */
+function sinkDown(heap: Ranked[], added: Ranked): void {
+  let place = 0;
+  for (;;) {
+    const left = heap[2 * place + 1];
+    const right = heap[2 * place + 2];
+    const isRight = left !== undefined && right !== undefined && isWorse(right, left);
+    const child = isRight ? right : left;
+    if (child === undefined || !isWorse(child, added)) break;
+    heap[place] = child;
+    place = 2 * place + (isRight ? 2 : 1);
+  }
+  heap[place] = added;
 }

@@ -1,12 +1,11 @@
 import { readFile } from 'node:fs/promises';
 import { describeError } from '../../platform/errors.js';
-import { createBm25Builder, type Bm25Index } from './bm25.js';
+import { type Bm25Index, createBm25Builder } from './bm25.js';
 import { readCorpus } from './corpus.js';
 import type { Retriever } from './retriever.js';
 import type { RetrieverSettings } from './settings.js';
 import { createTextStore } from './text-store.js';
-import { tokenizeAlphanumeric, type Tokenize } from './tokenizers.js';
-import { createWordpiece } from './wordpiece.js';
+import { createWordpiece, type Tokenize, tokenizeAlphanumeric } from './tokenizers.js';
 
 /** The settings that make an index; the others only say how it is asked. */
 type IndexSettings = Pick<

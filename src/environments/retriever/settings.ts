@@ -6,7 +6,7 @@ export const RetrieverSettings = z
     kind: z.literal('retriever'),
     /** A JSONL file, one document per line. Relative to temporal.yaml. */
     corpus: z.string().min(1),
-    /** Where a line has its text. */
+    /** The field of a line that holds its text. */
     text_column: z.string().min(1).default('text'),
     /** Documents per search. */
     num_results: z.int().positive().default(10),
@@ -14,7 +14,7 @@ export const RetrieverSettings = z
     k1: z.number().nonnegative().default(1.5),
     b: z.number().min(0).max(1).default(0.75),
     tokenizer: z.enum(['alphanumeric', 'wordpiece']).default('alphanumeric'),
-    /** Of `wordpiece`: its vocab.txt. Relative to temporal.yaml. */
+    /** The vocab.txt of `wordpiece`. Relative to temporal.yaml. */
     vocabulary: z.string().min(1).optional(),
   })
   .superRefine(({ tokenizer, vocabulary }, context) => {

@@ -6,7 +6,7 @@ const CHUNK_BYTES = 4 * 2 ** 20;
 export function createTextStore() {
   const chunks: Buffer[] = [];
   const list = () => createGrowingList((length) => new Uint32Array(length));
-  // Of each text: its chunk, its first byte there and how many it has.
+  // For each text: its chunk, its first byte there and its size.
   const [chunkOf, startOf, sizeOf] = [list(), list(), list()];
   let used = CHUNK_BYTES;
   return {

@@ -9,7 +9,7 @@ import type { RewardModelSettings } from './settings.js';
 
 /**
  * A reward model behind HTTP (upstream statement 81): one turn, rewarded by its score of the whole conversation.
- * Upstream's observation has torch's print of a tensor; here the number itself stands. The idempotency key of a
+ * Upstream's observation has torch's print of a tensor; here it has the number itself. The idempotency key of a
  * request is the step's, since scoring again what was scored before must give the same row.
  */
 export function createRewardModel(
@@ -56,7 +56,7 @@ export function createRewardModel(
   };
 }
 
-/** Of float32 rewards, as upstream's tensors are; none of no rollouts, no deviation of a single one. */
+/** Over float32 rewards, as in upstream's tensors; null without rollouts, no deviation for a single one. */
 async function rewardStatistics(
   rollouts: FinishedRollouts,
 ): Promise<Record<string, number> | null> {

@@ -53,7 +53,7 @@ const Classified = z.looseObject({
 
 /**
  * vLLM's `POST <url>/classify`, one conversation per request, rendered by the chat template of the model.
- * `use_activation: false` asks for the score itself: the sigmoid of it would be all but flat where scores are large.
+ * `use_activation: false` asks for the score itself: its sigmoid is almost flat for large scores.
  */
 export function createVllmScore({ call, at, model }: Wire & { model: string | null }): Score {
   return (conversations, { headers, signal, share }) =>

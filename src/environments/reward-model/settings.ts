@@ -6,16 +6,16 @@ import { STEP_QUEUE } from '../step-queue.js';
 
 export const RewardModelSettings = z.strictObject({
   kind: z.literal('reward_model'),
-  /** Of `scores`, where requests go as it stands; of `vllm`, the server's base: `/classify` is appended. */
+  /** With `scores`, the URL of each request; with `vllm`, the server's base, to which `/classify` is appended. */
   url: BaseUrl,
   protocol: z.enum(['scores', 'vllm']).default('scores'),
-  /** Of `vllm`: the served name; null: the server's own. */
+  /** For `vllm`: the served name; null: the server's default. */
   model: z.string().min(1).nullable().default(null),
   /** For one request, from connecting to the last byte of the answer. */
   timeout: Duration.default('5m'),
-  /** Of one answer. */
+  /** Size limit of one answer. */
   max_answer: MaxAnswer.default(MAX_ANSWER),
-  /** Secrets are named, never written: the variable of the bearer token. */
+  /** The variable that holds the bearer token: secrets are named, never written. */
   api_key_env: z.string().min(1).nullable().default(null),
   ...STEP_QUEUE,
 });

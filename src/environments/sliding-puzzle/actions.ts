@@ -85,7 +85,7 @@ function parsePythonInt(text: string): number {
   return Number(text.replace(/\p{Nd}/gu, digitValue).replaceAll('_', ''));
 }
 
-/** Each script's digits 0 to 9 stand in a row, so a digit's value is its distance from where digits begin. */
+/** Each script's digits 0 to 9 are consecutive, so a digit's value is its distance from the first. */
 function digitValue(digit: string): string {
   const code = digit.codePointAt(0) ?? 0;
   let first = code;

@@ -8,7 +8,7 @@ const Tiles = z.array(z.array(z.int().nonnegative()));
 const Position = z.tuple([z.int().nonnegative(), z.int().nonnegative()]);
 type Position = z.infer<typeof Position>;
 
-/** Unknown keys are kept: the state goes back to whoever made the sample. */
+/** Unknown keys are kept: the state is part of the rollout's row. */
 export const GameState = z
   .looseObject({ size: z.int().positive(), grid: Tiles, solution: Tiles, empty_pos: Position })
   .superRefine((state, context) => {
@@ -90,7 +90,7 @@ export interface Slid {
   state: GameState;
 }
 
-/** Slides the tile at `from` into the empty space; null when no tile beside the empty space is there. */
+/** Slides the tile at `from` into the empty space; null if no tile there is next to the empty space. */
 export function slide(state: GameState, from: Position): Slid | null {
   const [row, column] = from;
   const [emptyRow, emptyColumn] = state.empty_pos;

@@ -26,7 +26,7 @@ export function createSlidingPuzzle(): Environment {
   return {
     in_process: true,
     step: (input) =>
-      // A throw in here rejects the promise, as the interface promises.
+      // A throw inside the promise rejects it, as the interface requires.
       new Promise((resolve) => {
         resolve(stepBatch(input));
       }),
@@ -61,7 +61,7 @@ interface Answer {
   reward: number;
   terminated: boolean;
   stop_strings: string[] | null;
-  /** null keeps what there was. */
+  /** null keeps the previous metadata. */
   metadata: PuzzleMetadata | null;
 }
 
@@ -96,7 +96,7 @@ function board(state: GameState, remark: string): string {
   return `<environment>\n${render(state)}\n\n${remark}</environment>\n`;
 }
 
-/** A float32 mean, as upstream's; 0 of none. */
+/** A float32 mean, as upstream's; 0 without rollouts. */
 async function successRate(rollouts: FinishedRollouts): Promise<number> {
   let played = 0;
   let solved = 0;

@@ -2,11 +2,11 @@ import { assistantText, turnsOf } from '../each-sample.js';
 import type { Environment } from '../environment.js';
 import { observationOf } from '../math/answers.js';
 import type { GraderPool } from '../math/grader-pool.js';
-import { groundTruthText } from '../math/ground-truth.js';
+import { groundTruthText } from '../math/verifier.js';
 import { answerMetrics } from '../math/metrics.js';
 import { rejected } from '../rejections.js';
-import { rewardOf, type Answered } from './reward-functions.js';
-import { needsGrader, sumOfWeights, type RewardFunction } from './settings.js';
+import { type Answered, rewardOf } from './reward-functions.js';
+import { needsGrader, type RewardFunction, sumOfWeights } from './settings.js';
 
 export interface VlmOptions {
   reward_functions: RewardFunction[];

@@ -1,10 +1,11 @@
+import { strip } from '../../platform/python/text.js';
+import { parseFloatText } from '../../platform/python/numbers.js';
 import { compareBounded } from '../math/answers.js';
 import type { GraderPool } from '../math/grader-pool.js';
-import { generalisedIou, parseBox } from './bounding-box.js';
+import { BOXED, lastBoxed } from '../math/dapo.js';
 import type { RewardFunction } from './settings.js';
-import { boxedText, taggedText } from './tags.js';
 
-/** Upstream's reward functions (`environments/rewards.py`, statement 65); a malformed answer is worth 0. */
+/** Upstream's reward functions (`environments/rewards.py`, statement 65); a malformed answer scores 0. */
 
 export interface Answered {
   ground_truth: string;
@@ -93,4 +94,52 @@ export async function rewardOf(
     case 'geo3k':
       return geo3k(answered, { ...chosen.kwargs, equal });
   }
+}
+
+/** The text between `<tag>` and the last `</tag>`, as a greedy regex finds it, in linear time; null without tags. */
+export function taggedText(text: string, tag: string): string | null {
+  const open = `<${tag}>`;
+  const start = text.indexOf(open);
+  const end = text.lastIndexOf(`</${tag}>`);
+  return start >= 0 && end >= start + open.length ? text.slice(start + open.length, end) : null;
+}
+
+/** The content of the last `\boxed{…}` up to its own closing brace; null without one. */
+export function boxedText(text: string): string | null {
+  const box = lastBoxed(text);
+  return box === null ? null : strip(box.slice(BOXED.length, -1));
+}
+
+/** x1, y1, x2, y2. */
+type Box = [number, number, number, number];
+
+/**
+ * Four numbers between commas, brackets anywhere; null for all else. Upstream takes `nan`, and its `max` then pays a
+ * reward of 1000 for four of them: here they are no numbers.
+ */
+function parseBox(text: string): Box | null {
+  const numbers = text.replaceAll(/[[\]]/g, '').split(',').map(parseFloatText);
+  const [x1, y1, x2, y2] = numbers;
+  const all = [x1, y1, x2, y2].every((value) => typeof value === 'number' && !Number.isNaN(value));
+  return all && numbers.length === 4 ? ([x1, y1, x2, y2] as Box) : null;
+}
+
+/** Python's: a NaN is never greater, so the first stays. */
+const max = (a: number, b: number): number => (b > a ? b : a);
+const min = (a: number, b: number): number => (b < a ? b : a);
+
+const SMALLEST_AREA = 1e-3;
+
+/** Intersection over union; below the threshold less the part of the hull that neither covers (statement 65). */
+function generalisedIou([g, r]: [Box, Box], penalty_threshold: number): number {
+  const area = ([x1, y1, x2, y2]: Box): number => (x2 - x1) * (y2 - y1);
+  const width = max(0, min(g[2], r[2]) - max(g[0], r[0]));
+  const height = max(0, min(g[3], r[3]) - max(g[1], r[1]));
+  const both = width * height;
+  const either = max(SMALLEST_AREA, area(g) + area(r) - both);
+  const iou = both / either;
+  if (!(iou < penalty_threshold)) return iou;
+  const hull = area([min(g[0], r[0]), min(g[1], r[1]), max(g[2], r[2]), max(g[3], r[3])]);
+  const hull_area = max(SMALLEST_AREA, hull);
+  return iou - (hull_area - either) / hull_area;
 }

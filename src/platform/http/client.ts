@@ -27,8 +27,8 @@ export const MAX_ANSWER_BYTES = 16 * 2 ** 20;
 export interface HttpClientOptions {
   connect_timeout_ms: number;
   /**
-   * How long an idle connection is kept. 0: one for each exchange, where a connection that the server has just closed
-   * must not be mistaken for one that broke.
+   * How long an idle connection is kept, whatever the server announces: shorter than the server keeps it, since an
+   * exchange on a connection that the server is just closing fails as if it had broken. 0: one for each exchange.
    */
   keep_alive_ms?: number;
   /** At most so many connections to one origin; null: any number. */
@@ -76,7 +76,8 @@ export function createHttpClient({ pace, ...options }: HttpClientOptions): HttpC
     bodyTimeout: 0,
     connections,
     pipelining: keep_alive_ms === 0 ? 0 : 1,
-    ...(keep_alive_ms !== undefined && keep_alive_ms > 0 && { keepAliveTimeout: keep_alive_ms }),
+    ...(keep_alive_ms !== undefined &&
+      keep_alive_ms > 0 && { keepAliveTimeout: keep_alive_ms, keepAliveMaxTimeout: keep_alive_ms }),
     connect: { timeout: connect_timeout_ms },
   });
   return {

@@ -3,6 +3,7 @@ import { mkdir, open, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describeError } from '../errors.js';
 import { lastLines, runCommand } from './run-command.js';
+import { spawned } from './spawned.js';
 
 export interface Exit {
   code: number | null;
@@ -65,13 +66,8 @@ export async function startChild({
         resolve({ code, signal });
       });
     });
-    const pid = await new Promise<number>((resolve, reject) => {
-      child.once('error', reject);
-      child.once('spawn', () => {
-        if (child.pid === undefined) reject(new Error(`${command} has no process id`));
-        else resolve(child.pid);
-      });
-    });
+    const { pid } = await spawned(child);
+    if (pid === undefined) throw new Error('it has no process id');
     return toChild(pid, exited);
   } catch (error) {
     throw new Error(`${command} cannot be started: ${describeError(error)}`);

@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+
 export interface Interrupts {
   /** Aborted by the first Ctrl-C (reason: the signal's name) or by `abort` (reason: its error). */
   signal: AbortSignal;
@@ -38,13 +40,6 @@ export function listenForInterrupts(env: NodeJS.ProcessEnv, again: () => void): 
 }
 
 /** Resolves when the signal is aborted; keeps the process alive until then. */
-export function untilAborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve();
-  return new Promise((resolve) => {
-    const alive = setInterval(() => undefined, 60_000);
-    signal.addEventListener('abort', () => {
-      clearInterval(alive);
-      resolve();
-    });
-  });
+export async function untilAborted(signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) await sleep(60_000, undefined, { signal }).catch(() => undefined);
 }

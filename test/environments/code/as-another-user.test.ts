@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 
 /** A worker that is not root shares its user with the code that it runs: the same attacks, as a user without rights. */
 
-const FILES = ['escapes.test.ts', 'folders.test.ts', 'watch.test.ts'].map((name) =>
+const FILES = ['escapes.test.ts', 'sandbox/folders.test.ts', 'watch/watch.test.ts'].map((name) =>
   fileURLToPath(new URL(name, import.meta.url)),
 );
 

@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { createCode } from '../../../src/environments/code/environment.js';
 import { createLocalSandbox } from '../../../src/environments/code/local-sandbox.js';
-import type { Level } from '../../../src/environments/code/levels.js';
+import type { Level } from '../../../src/environments/code/sandbox/levels.js';
 import type { Sandbox } from '../../../src/environments/code/outcomes.js';
 import type { CodeSettings } from '../../../src/environments/code/settings.js';
 import type {
@@ -146,7 +146,7 @@ print(repr(value))
   });
 }
 
-/** Processes with this name (`comm`), whoever their parents are and whatever namespace they see. */
+/** Processes with this name (`comm`), whatever their parents and namespaces. */
 export function processesNamed(name: string): number[] {
   return readdirSync('/proc')
     .filter((entry) => /^\d+$/.test(entry))

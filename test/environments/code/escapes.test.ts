@@ -9,7 +9,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import type { Level } from '../../../src/environments/code/levels.js';
+import type { Level } from '../../../src/environments/code/sandbox/levels.js';
 import type { Attempt, Canaries } from './attempts.js';
 import { attempts } from './attempts.js';
 import type { Excessive } from './excesses.js';
@@ -197,7 +197,7 @@ async function forgeries(bed: Bed): Promise<void> {
 for file in range(3, 40):
     try:
         for _ in range(${times}):
-            if not select.select([], [file], [], 0.01)[1]: break
+            if not select.select([], [file], [], 1)[1]: break
             os.write(file, ${line})
     except OSError:
         pass

@@ -63,7 +63,7 @@ test('tags are paired as upstream pairs them, in one pass', () => {
   }
 });
 
-test('output stands before the value, and an empty one is nothing', () => {
+test('output comes before the value, and empty output is omitted', () => {
   const table: [string, Outcome, string][] = [
     ['<code>print(1)</code>', ok({ stdout: '1\n' }), '<result>1</result>'],
     ['<code>f()</code>', ok({ stdout: 'a\n', value: '2' }), '\n\n<result>\na\n2\n</result>'],
@@ -95,7 +95,7 @@ test('two blocks answer one after the other; the rollout ends only when the last
   assert.equal(observe(message, [value]).evaluated, false, 'the second never ran');
 });
 
-test('code that was ended is told as an exception with the limit that it broke', () => {
+test('code that was ended reads as an exception with the limit that it broke', () => {
   const code = { blocks: ['x'], lookahead: '' };
   const said = (killed: 'memory' | 'cpu' | 'disk'): string =>
     observationOf({ killed }, { code, settings, limits }).content;

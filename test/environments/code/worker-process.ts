@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import type { Level } from '../../../src/environments/code/levels.js';
+import type { Level } from '../../../src/environments/code/sandbox/levels.js';
 
 const PROGRAM = fileURLToPath(new URL('short-lived-worker.ts', import.meta.url));
 

@@ -88,7 +88,7 @@ describe('the run of an agent', () => {
     );
   });
 
-  test('that is another attempt is told so in the row, whose numbers keep their digits', async (t) => {
+  test('that is another attempt has the attempt in its row, whose numbers keep their digits', async (t) => {
     const server = await serve(t);
     const agents = agentsOf(t, {});
     const body = '{"_ng_task_index":3,"_ng_rollout_index":1,"big":9007199254740993,"f":1.0}';
@@ -106,7 +106,7 @@ describe('the run of an agent', () => {
     );
   });
 
-  test('that nobody is to keep says so', async (t) => {
+  test('that must not be stored says so', async (t) => {
     const { run } = await acting(t, { kind: 'answer', with: { _ng_no_persist: true } });
     assert.equal((await run()).persist, false);
   });
@@ -188,7 +188,7 @@ describe('the server of an agent', () => {
   }
 
   for (const status of [429, 502, 503, 504]) {
-    test(`is away when it answers ${status}, or what stands before it does`, async (t) => {
+    test(`is away when it answers ${status}, or a proxy before it does`, async (t) => {
       const { url } = await startServer((_, response) => {
         response.writeHead(status, { 'retry-after': '3' }).end();
       });
@@ -226,10 +226,12 @@ describe('the server of an agent', () => {
       answer(200, JSON.stringify(yaml))(_, response);
     });
     let moved = first;
-    const agents = agentsOf(t, { head_server: head.url });
+    let now = 0;
+    const agents = agentsOf(t, { head_server: head.url, now: () => now });
     assert.equal(await agents.health('a', signal), first.url);
     await first.close();
     moved = await serve(t);
+    now = 1000;
     await faultOf(agents.health('a', signal));
     assert.equal(await agents.health('a', signal), moved.url);
   });

@@ -177,7 +177,7 @@ describe('a gymnasium environment', () => {
     assert.match(fault.message, /needs the session that \/reset opened/);
   });
 
-  test('is there where anything answers, and not where nobody listens', async (t) => {
+  test('is up if anything answers, and not without a listener', async (t) => {
     const { server, environment } = await played(t);
     await environment.health!(signal);
     await server.stop();

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { createMathEnvironment } from '../../../src/environments/math/environment.js';
 import type { GraderPool } from '../../../src/environments/math/grader-pool.js';
 import type { Pair } from '../../../src/environments/math/grader-process.js';
-import { createHfVerifier } from '../../../src/environments/math/hf-verifier.js';
+import { createHfVerifier } from '../../../src/environments/math/verifiers.js';
 import type { Verdict } from '../../../src/environments/math/verifier.js';
 import { createEnvironment } from '../../../src/environments/registry.js';
 import { EnvironmentSettings } from '../../../src/environments/settings.js';

@@ -4,7 +4,7 @@ import { after, describe, test } from 'node:test';
 import type { EnvironmentMessage, Metadata } from '../../../src/environments/environment.js';
 import { createMathEnvironment } from '../../../src/environments/math/environment.js';
 import { createGraderPool, installedGrader } from '../../../src/environments/math/grader-pool.js';
-import { createHfVerifier } from '../../../src/environments/math/hf-verifier.js';
+import { createHfVerifier } from '../../../src/environments/math/verifiers.js';
 import { context, stepOnce } from '../step-once.js';
 import { skip } from './grader-fixture.js';
 

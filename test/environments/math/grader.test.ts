@@ -20,7 +20,7 @@ const REPEATED = 'a tower of powers';
 
 describe('the grader', { skip }, () => {
   for (const [name, answer] of Object.entries(PATHOLOGICAL)) {
-    test(`has no verdict on ${name}, and delays nobody else by more than its deadline`, async (t) => {
+    test(`has no verdict on ${name}, and delays no other check by more than its deadline`, async (t) => {
       const pool = poolFor(t, { max_processes: 1 });
       await pool.health(signal);
       const startedAt = performance.now();

@@ -1,16 +1,17 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { verifyDapo } from '../../../src/environments/math/dapo.js';
-import { lastBoxed, normalizeFinalAnswer } from '../../../src/environments/math/dapo-answer.js';
-import { verifyMultiReward } from '../../../src/environments/math/multi-reward.js';
 import {
-  verifyEnglishMultichoice,
-  verifyMultilingualMultichoice,
-} from '../../../src/environments/math/multichoice.js';
+  lastBoxed,
+  normalizeFinalAnswer,
+  verifyDapo,
+} from '../../../src/environments/math/dapo.js';
+import { verifyMultiReward } from '../../../src/environments/math/multi-reward.js';
 import {
   normalizeLetter,
   normalizeResponse,
-} from '../../../src/environments/math/multichoice-text.js';
+  verifyEnglishMultichoice,
+  verifyMultilingualMultichoice,
+} from '../../../src/environments/math/multichoice.js';
 import type { PureVerifier, Verdict } from '../../../src/environments/math/verifier.js';
 import { rejectionOf } from '../../fakes/environment-steps.js';
 import { readGolden, readGoldens } from '../goldens.js';

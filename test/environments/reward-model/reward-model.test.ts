@@ -70,7 +70,7 @@ describe('a reward model', () => {
     }
   });
 
-  test('is asked at its URL as it stands, with the key as a bearer token', async () => {
+  test('is asked at exactly its URL, with the key as a bearer token', async () => {
     const { url, received } = await startServer(answer(200, { scores: [1] }));
     const settings = RewardModelSettings.parse({ kind: 'reward_model', url: `${url}/rm/score/` });
     await stepOne(createRewardModel(settings, { api_key: 'k3y' }), { log });

@@ -9,6 +9,7 @@ import { createHttpClient } from '../../../src/platform/http/client.js';
 import { HttpFailure, type HttpFailureKind } from '../../../src/platform/http/failure.js';
 import { retryAfterMs } from '../../../src/platform/http/retry-after.js';
 import { keepSecret } from '../../../src/platform/secrets.js';
+import { eventually } from '../../harness/waiting.js';
 import { answer, startServer, type Handler } from '../../environments/loopback-server.js';
 
 const signal = new AbortController().signal;
@@ -183,6 +184,26 @@ describe('an exchange', () => {
     await closed;
     assert.equal(getEventListeners(controller.signal, 'abort').length, 0);
     await assert.rejects(clientOf(t)({ url, signal: controller.signal }), (e) => e === reason);
+  });
+
+  test('goes over a connection of those before, which are closed when they have been idle', async (t) => {
+    const { url, connections } = await startServer(answer(200, 'x'));
+    const exchange = clientOf(t, { keep_alive_ms: 200 });
+    for (let n = 0; n < 10; n++) await exchange({ url });
+    // The second, where the first is not free yet when the next exchange begins.
+    const { accepted } = connections;
+    assert.ok(accepted <= 2, `${accepted} connections`);
+    // The server announces a minute.
+    await eventually({ what: 'their end', timeout_ms: 5000 }, () => connections.open === 0);
+    await exchange({ url });
+    assert.equal(connections.accepted, accepted + 1);
+  });
+
+  test('has a connection of its own where none is kept', async (t) => {
+    const { url, connections } = await startServer(answer(200, 'x'));
+    const exchange = clientOf(t, { keep_alive_ms: 0 });
+    for (let n = 0; n < 3; n++) await exchange({ url });
+    assert.equal(connections.accepted, 3);
   });
 
   test('that is refused says so by its code', async (t) => {

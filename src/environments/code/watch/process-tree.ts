@@ -1,0 +1,126 @@
+import { readdirSync, readFileSync } from 'node:fs';
+
+/**
+ * A process and all below it, from /proc. Read in one go: between two reads a process could hide in the gap. Linux only;
+ * elsewhere there is none.
+ */
+
+export interface Process {
+  pid: number;
+  /** With the pid: this one, and no later one of the same number. */
+  start: string;
+  /** How far below the root it is. */
+  level: number;
+  /** Its threads, the ones that have ended included. */
+  own_ms: number;
+  /** Processes below it that have ended and that it, or one of those, waited for. */
+  waited_ms: number;
+  tasks: number;
+  is_running: boolean;
+  has_ended: boolean;
+}
+
+/** Parents come before their children. With more than `max_tasks` processes and threads, only so many. */
+export function processesBelow(root: number, max_tasks = Infinity): Process[] {
+  const found: Process[] = [];
+  let tasks = 0;
+  let generation = [root];
+  for (let level = 0; generation.length > 0; level++) {
+    const below: number[] = [];
+    for (const pid of generation) {
+      const one = processOf(pid, level);
+      if (one === null) continue;
+      found.push(one);
+      tasks += one.tasks;
+      if (tasks > max_tasks) return found;
+      below.push(...(one.tasks > 1 ? childrenOf(pid) : childrenOfTask(pid, pid)));
+    }
+    generation = below;
+  }
+  return found;
+}
+
+export function childrenOf(pid: number): number[] {
+  return tasksOf(pid).flatMap((task) => childrenOfTask(pid, task));
+}
+
+export const tasksOf = (pid: number): number[] => entriesOf(`/proc/${pid}/task`).map(Number);
+
+const childrenOfTask = (pid: number, task: number): number[] =>
+  contentsOf(`/proc/${pid}/task/${task}/children`).split(' ').filter(Boolean).map(Number);
+
+const TICK_MS = 10;
+
+/** null: gone. */
+function processOf(pid: number, level: number): Process | null {
+  const stat = contentsOf(`/proc/${pid}/stat`);
+  // The name, in parentheses, may hold anything; field 3 of the whole is the first behind it.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  const ms = (field: number): number => Number(fields[field - 3]) * TICK_MS;
+  const [state, start] = [fields[0], fields[22 - 3]];
+  if (state === undefined || start === undefined) return null;
+  return {
+    ...{ pid, level, start },
+    own_ms: Math.max(ms(14) + ms(15), ofMainThread_ms(pid)),
+    waited_ms: ms(16) + ms(17),
+    tasks: Number(fields[20 - 3]),
+    is_running: state === 'R',
+    has_ended: state === 'Z' || state === 'X',
+  };
+}
+
+/** More exact than ticks, where the kernel says it: some processes live shorter than a tick. */
+const ofMainThread_ms = (pid: number): number =>
+  Number(contentsOf(`/proc/${pid}/schedstat`).split(' ', 1)[0]) / 1e6;
+
+/** Resident and swapped memory that is no file's, in bytes. What forks share counts for each. */
+export function memoryOf({ pid, tasks, has_ended }: Process): number {
+  let status = '';
+  // A main thread that has ended shows no memory: the others do.
+  for (const task of has_ended && tasks > 1 ? tasksOf(pid) : [pid]) {
+    status = contentsOf(`/proc/${pid}/task/${task}/status`);
+    if (status.includes('RssAnon')) break;
+  }
+  const number = (name: string): number =>
+    Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(status)?.[1] ?? 0);
+  return (number('RssAnon') + number('RssShmem') + number('VmSwap')) * 1024;
+}
+
+/** A process may be gone at any moment. */
+function contentsOf(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    refuseOurs(error);
+    return '';
+  }
+}
+
+function entriesOf(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch (error) {
+    refuseOurs(error);
+    return [];
+  }
+}
+
+/** Rethrows errors that say that this process can open no more files: they say nothing about the observed process. */
+export function refuseOurs(error: unknown): void {
+  const code = error instanceof Error && 'code' in error ? error.code : null;
+  if (code === 'EMFILE' || code === 'ENFILE' || code === 'ENOMEM') throw error;
+}
+
+/** Ignores targets that are already gone. */
+export function signalTo(target: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(target, name);
+  } catch {
+    return;
+  }
+}
+
+export function signalGroup(group: number, name: NodeJS.Signals): void {
+  // -0 would be the worker's own group, -1 every process.
+  if (group > 1) signalTo(-group, name);
+}

@@ -1,0 +1,184 @@
+import type { MessagePort } from 'node:worker_threads';
+import { parentPort } from 'node:worker_threads';
+import type { Disk } from './disk-use.js';
+import { diskUseOf } from './disk-use.js';
+import type { Excess } from '../outcomes.js';
+import type { Process } from './process-tree.js';
+import { memoryOf, processesBelow, signalGroup } from './process-tree.js';
+import type { ProcessorTime } from './processor-time.js';
+import { countTime, NO_TIME } from './processor-time.js';
+import type { Limits } from '../settings.js';
+
+/**
+ * Looks at interpreters and all below them, in a thread of its own: the observed code determines how long a look
+ * takes. Only this thread wakes them, so that none runs on after `rest`.
+ */
+
+export interface Tree extends Disk {
+  root: number;
+  /** So many levels from the root down are ours: only their processor time counts. */
+  levels: number;
+  /** The process group that code is in. */
+  group: number;
+  limits: Limits;
+}
+
+/** To the thread. */
+export type Order =
+  | { id: number; order: 'watch'; tree: Tree }
+  /** Wakes it; what it uses from here on counts for one turn. */
+  | { id: number; order: 'run' }
+  /** Stops it, and has a last look. */
+  | { id: number; order: 'rest' }
+  | { id: number; order: 'forget' };
+
+/** From the thread: what was found too much, at any time; `rested` answers `rest`. */
+export interface Finding {
+  id: number;
+  excess: Excess | null;
+  rested: boolean;
+}
+
+/** Between two looks. */
+const POLL_MS = 40;
+const REST_POLL_MS = 1000;
+/** All looks together take at most half of the thread's time. */
+const SHARE = 4;
+/** What may still end after it was stopped. */
+const REST_CPU_MS = 200;
+
+interface Watched {
+  tree: Tree;
+  time: ProcessorTime;
+  looked_at: number;
+  /** Time that was spent before this turn, or before this rest. */
+  before_ms: number;
+  running: boolean;
+  timers: NodeJS.Timeout[];
+}
+
+function watchTrees(port: MessagePort): void {
+  const all = new Map<number, Watched>();
+  const say = (finding: Finding): void => {
+    port.postMessage(finding);
+  };
+
+  const every = (id: number, { at_least_ms, look }: Look): void => {
+    const one = all.get(id);
+    if (one === undefined) return;
+    const slot = one.timers.length;
+    const next = (took_ms: number): void => {
+      const pause_ms = Math.max(at_least_ms, SHARE * took_ms * countRunning(all));
+      one.timers[slot] = setTimeout(again, pause_ms);
+    };
+    const again = (): void => {
+      const began = performance.now();
+      const excess = look(one);
+      if (excess === null) next(performance.now() - began);
+      else say({ id, excess, rested: false });
+    };
+    next(0);
+  };
+
+  const obey: { [Name in Order['order']]: (order: Extract<Order, { order: Name }>) => void } = {
+    watch: ({ id, tree }) => {
+      const time = countTime(NO_TIME, { processes: processesOf(tree), elapsed_ms: 0 });
+      const now = { time, before_ms: time.spent_ms, looked_at: performance.now() };
+      all.set(id, { tree, ...now, running: false, timers: [] });
+    },
+    run: ({ id }) => {
+      const one = halt(all.get(id));
+      if (one === undefined) return;
+      one.running = true;
+      signalGroup(one.tree.group, 'SIGCONT');
+      every(id, { at_least_ms: POLL_MS, look: lookAtProcesses });
+      every(id, { at_least_ms: POLL_MS, look: lookAtDisk });
+    },
+    rest: ({ id }) => {
+      const one = halt(all.get(id));
+      if (one === undefined) return;
+      one.running = false;
+      signalGroup(one.tree.group, 'SIGSTOP');
+      const excess = lookAtProcesses(one) ?? lookAtDisk(one);
+      one.before_ms = one.time.spent_ms;
+      say({ id, excess, rested: true });
+      if (excess === null) every(id, { at_least_ms: REST_POLL_MS, look: lookAtRest });
+    },
+    forget: ({ id }) => {
+      halt(all.get(id));
+      all.delete(id);
+    },
+  };
+  port.on('message', (order: Order) => {
+    obey[order.order](order as never);
+  });
+}
+
+interface Look {
+  at_least_ms: number;
+  look: (one: Watched) => Excess | null;
+}
+
+function halt(one: Watched | undefined): Watched | undefined {
+  for (const timer of one?.timers ?? []) clearTimeout(timer);
+  if (one !== undefined) one.timers = [];
+  return one;
+}
+
+const countRunning = (all: Map<number, Watched>): number =>
+  [...all.values()].filter(({ running }) => running).length;
+
+/** Memory, tasks and processor time: quickly, and as often as can be. */
+function lookAtProcesses(one: Watched): Excess | null {
+  const { tree, before_ms } = one;
+  const { limits, levels } = tree;
+  const processes = processesOf(tree);
+  const looked_at = performance.now();
+  one.time = countTime(one.time, { processes, elapsed_ms: looked_at - one.looked_at });
+  one.looked_at = looked_at;
+  const code = processes.filter(({ level }) => level >= levels);
+  const tasks = code.reduce((total, process) => total + process.tasks, 0);
+  if (tasks > limits.processes) return 'processes';
+  const memory = code.reduce((total, process) => total + memoryOf(process), 0);
+  if (memory > limits.memory) return 'memory';
+  return one.time.spent_ms - before_ms > limits.cpu_ms ? 'cpu' : null;
+}
+
+/** Stopped code uses nothing; code that something else has woken is stopped again. */
+function lookAtRest(one: Watched): Excess | null {
+  const excess = lookAtProcesses(one);
+  if (excess !== null) return excess;
+  if (one.time.spent_ms - one.before_ms > REST_CPU_MS) return 'cpu';
+  if (one.time.processes.size > one.tree.levels) signalGroup(one.tree.group, 'SIGSTOP');
+  return null;
+}
+
+const processesOf = ({ root, levels, limits }: Tree): Process[] =>
+  // A process above the code has one task: a guard, or bubblewrap.
+  processesBelow(root, limits.processes + levels);
+
+const STILL_TRIES = 20;
+const STILL_MS = 5;
+
+/**
+ * What slipped away from a look (renamed, handed from process to process) is looked at again while the code is stopped.
+ * What cannot be looked at then is too much.
+ */
+function lookAtDisk({ tree, running }: Watched): Excess | null {
+  for (let tries = 0; tries < STILL_TRIES; tries++) {
+    const code = processesOf(tree).filter(({ level }) => level >= tree.levels);
+    if (code.length === 0) return null;
+    const bytes = diskUseOf(tree, code);
+    if (bytes !== null) {
+      if (running && tries > 0) signalGroup(tree.group, 'SIGCONT');
+      return bytes > tree.limits.disk ? 'disk' : null;
+    }
+    signalGroup(tree.group, 'SIGSTOP');
+    Atomics.wait(NOTHING, 0, 0, STILL_MS);
+  }
+  return 'disk';
+}
+
+const NOTHING = new Int32Array(new SharedArrayBuffer(4));
+
+if (parentPort !== null) watchTrees(parentPort);

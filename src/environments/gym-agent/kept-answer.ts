@@ -1,0 +1,50 @@
+import { orAborted } from '../../platform/abort.js';
+
+/** The answer to a question that many ask: one request at a time, and none while the last answer is young enough. */
+export interface KeptAnswer<T> {
+  /** Callers that ask meanwhile share the request and its error; aborting `signal` ends one caller's wait alone. */
+  latest: (signal: AbortSignal) => Promise<T>;
+  /** The next call asks, unless a request is under way. */
+  forget: () => void;
+}
+
+/** An answer is kept for `kept_ms` from when it was asked for; an error is not kept. */
+export function createKeptAnswer<T>({
+  ask,
+  kept_ms,
+  now,
+}: {
+  ask: () => Promise<T>;
+  kept_ms: number;
+  /** Monotonic, in milliseconds. */
+  now: () => number;
+}): KeptAnswer<T> {
+  let last: { answer: T } | null = null;
+  let asking: Promise<T> | null = null;
+  let keptUntil = -Infinity;
+
+  const askNow = async (): Promise<T> => {
+    keptUntil = now() + kept_ms;
+    try {
+      const answer = await ask();
+      last = { answer };
+      return answer;
+    } catch (error) {
+      keptUntil = -Infinity;
+      throw error;
+    } finally {
+      asking = null;
+    }
+  };
+  return {
+    latest: async (signal) => {
+      signal.throwIfAborted();
+      if (asking === null && last !== null && now() < keptUntil) return last.answer;
+      asking ??= askNow();
+      return await orAborted(asking, signal);
+    },
+    forget: () => {
+      keptUntil = -Infinity;
+    },
+  };
+}
