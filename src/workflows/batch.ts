@@ -22,6 +22,8 @@ export async function rolloutBatch(input: unknown): Promise<BatchResult> {
   view.planned(plan);
 
   // 2. Run the rollouts; updates steer them; stop, cancellation or the policy ends them, and what they have stays.
+  //    One that fails never fails its siblings: it becomes a row of failures.jsonl, and under `refill` another repeat of
+  //    its sample is played in its place. A slice that fails leaves its rows to the closing pass.
   const { batch_id, num_repeats, max_in_flight, slices } = plan;
   const early = endEarly(plan);
   const [rows, ...more] = slices;

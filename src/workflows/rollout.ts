@@ -39,14 +39,13 @@ export async function rollout(
   const started_at = reached?.started_at ?? workflowInfo().startTime.getTime();
 
   const ending = await untilEnd(async (limitTo) => {
-    const limitFromStart = (timeout_ms: number): void => {
+    limits.limiting((timeout_ms) => {
       limitTo(started_at + timeout_ms);
-    };
+    });
     // 1. Open the journal; the same activity plays on, where it can, for one turn slice.
-    if (reached === null) limits.opening(limitFromStart);
     const plan = reached?.plan ?? (await open(input, { limits, started_at }));
     if (plan.progress.ended === null) {
-      limits.planned(plan, limitFromStart);
+      limits.planned(plan);
       view.planned(plan);
     }
     // 2. Turns, until the journal has the rollout's end.

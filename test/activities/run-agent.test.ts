@@ -80,7 +80,16 @@ describe('a run of an agent', () => {
       assert.ok(error !== undefined);
     }
     assert.equal((await result('playTurns', AT)).ended, 'terminated');
-    assert.deepEqual(await kinds(), ['start', 'run', 'fault', 'run', 'fault', 'run', 'result', 'end']);
+    assert.deepEqual(await kinds(), [
+      'start',
+      'run',
+      'fault',
+      'run',
+      'fault',
+      'run',
+      'result',
+      'end',
+    ]);
     assert.deepEqual(agent.requests.map(({ attempt }) => attempt), [0, 0, 0]); // prettier-ignore
   });
 });
@@ -120,7 +129,15 @@ describe('a server that is not there', () => {
     });
     assert.equal(result?.ended, 'terminated');
     assert.deepEqual(waiting, [null]);
-    assert.deepEqual(await bench.kinds(), ['start', 'fault', 'fault', 'fault', 'run', 'result', 'end']);
+    assert.deepEqual(await bench.kinds(), [
+      'start',
+      'fault',
+      'fault',
+      'fault',
+      'run',
+      'result',
+      'end',
+    ]);
     assert.equal(bench.agent.requests[0]?.attempt, 0);
   });
 

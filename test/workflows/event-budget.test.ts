@@ -3,9 +3,9 @@ import { describe, test } from 'node:test';
 import { roomProblem } from '../../src/workflows/steering/event-budget.js';
 import {
   openSlices,
+  sendLimits,
   setShare,
   slicesProblem,
-  tellLimits,
 } from '../../src/workflows/children/open-slices.js';
 import { slicesOf, talliesOf } from '../../src/model/workflow-safe/slices.js';
 
@@ -37,7 +37,7 @@ describe('the histories of slices', () => {
     // Of 128 rollouts: 30 + 14 × 128 events alone, and 4 + 5 × 128 for each change.
     for (let taken = 0; taken < 12; taken++) {
       assert.equal(slicesProblem(open, { batch, limits: CHANGE }), null);
-      for (const slice of open.values()) tellLimits(slice, CHANGE);
+      for (const slice of open.values()) void sendLimits(slice, CHANGE);
     }
     assert.match(
       slicesProblem(open, { batch, limits: CHANGE }) ?? '',

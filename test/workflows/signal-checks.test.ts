@@ -104,7 +104,7 @@ describe('a signal of no known shape is ignored', () => {
       task_name: 't',
       policy_version: null,
       limits: { rollout_timeout: '1s' },
-      progress: { turn: 0, ended: 'max_turns' },
+      progress: { turn: 0, ended: 'max_turns', total_reward: 0, total_tokens: 0 },
     });
     history.task();
     history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});

@@ -89,10 +89,13 @@ export function tellShare({ handle, share }: OpenSlice): void {
 }
 
 /** Counts also for a slice that is still being started and hears of it later. */
-export function tellLimits(slice: OpenSlice, change: LimitsChange): void {
+export function sendLimits(slice: OpenSlice, change: LimitsChange): Promise<void> | undefined {
   slice.events += eventsOfLimits(slice.children);
-  tell(slice.handle?.signal(limitsSignal, change));
+  return slice.handle?.signal(limitsSignal, change);
 }
+
+export const limitsTo = (open: OpenSlices) => (change: LimitsChange) =>
+  [...open.values()].map((slice) => sendLimits(slice, change));
 
 const valuesOf = ({ in_flight, replacements }: Share): [number, number?] =>
   replacements === null ? [in_flight] : [in_flight, replacements];

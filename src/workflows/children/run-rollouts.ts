@@ -17,7 +17,7 @@ import { VALID_STOP_REASONS } from '../../model/workflow-safe/stop-reasons.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import type { Part } from '../../model/workflow-safe/slices.js';
 import { roomProblem } from '../steering/event-budget.js';
-import { LIMITS_MEMO, limitsSignal, stopSignal, tell } from '../steering/messages.js';
+import { LIMITS_MEMO, inRounds, limitsSignal, stopSignal, tell } from '../steering/messages.js';
 import type { rollout } from '../rollout.js';
 import { countGroups } from './min-k.js';
 import type { Member } from './refill.js';
@@ -73,6 +73,7 @@ export function runRollouts({ onChange, ...run }: Run): RowsRunner {
   const countValid = countGroups(run);
   const startInTurn = createStartInTurn(() => stopped);
   const line = lineUp(run);
+  const announce = inRounds(limitsTo(running));
 
   const play = async (member: Member): Promise<void> => {
     const ref = { batch_id: run.batch_id, ...member };
@@ -91,7 +92,7 @@ export function runRollouts({ onChange, ...run }: Run): RowsRunner {
       else if (limits !== null && limits !== started.told) tell(child.signal(limitsSignal, limits));
       if (count(tally, (await child.result()) as RolloutResult)) countValid(ref.row);
     } catch (error) {
-      // Whatever ended it is in its journal; a child that could not even start is closed without one.
+      // What ended it is in its journal; a child that could not even start is closed without one.
       if (hasFailed(error)) line.failed(member);
     } finally {
       if (child !== null) running.delete(child);
@@ -101,7 +102,7 @@ export function runRollouts({ onChange, ...run }: Run): RowsRunner {
     }
   };
 
-  // Whoever runs may fail and have to be replaced.
+  // A running rollout may fail and have to be replaced.
   const next = async (): Promise<Member | null> => {
     await condition(
       () => stopped || (line.isEmpty() ? tally.running === 0 : tally.running < max_in_flight),
@@ -121,12 +122,16 @@ export function runRollouts({ onChange, ...run }: Run): RowsRunner {
     setMaxReplacements: line.allow,
     setLimits: (change) => {
       limits = { ...limits, ...change };
-      for (const child of running) tell(child.signal(limitsSignal, change));
+      announce(change);
     },
     // Running rollouts hear of limits; how many may run concerns none of them.
-    roomProblem: (update) => roomProblem(workflowInfo(), update.limits === undefined ? 0 : tally.running),
+    roomProblem: (update) =>
+      roomProblem(workflowInfo(), update.limits === undefined ? 0 : tally.running),
   };
 }
+
+const limitsTo = (children: Iterable<RolloutHandle>) => (change: LimitsChange) =>
+  [...children].map((child) => child.signal(limitsSignal, change));
 
 /** One after the other, as they may start. A cancellation ends the starting; those that run are waited for all the same. */
 async function playAll({

@@ -9,15 +9,16 @@ import {
 import type { BatchPlan, Tally } from '../../activities/contract.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import type { Part } from '../../model/workflow-safe/slices.js';
-import { satisfiedSignal, stopSignal, tallySignal, tell } from '../steering/messages.js';
+import { inRounds, satisfiedSignal, stopSignal, tallySignal, tell } from '../steering/messages.js';
 import type { OpenSlices, Share } from './open-slices.js';
 import {
   openSlices,
   passOn,
+  limitsTo,
+  sendLimits,
   setShare,
   sharesOf,
   slicesProblem,
-  tellLimits,
   tellShare,
 } from './open-slices.js';
 import type { RolloutRunner } from './run-rollouts.js';
@@ -42,6 +43,7 @@ export function runSlices({
   const { slices } = plan;
   let limits: LimitsChange | null = null;
   const open = openSlices(plan);
+  const announce = inRounds(limitsTo(open));
   let stopped = false;
   const startInTurn = createStartInTurn(() => stopped);
   const counted = hearTallies({ slices, open, onResult });
@@ -62,7 +64,7 @@ export function runSlices({
       if (stopped) tell(handle.signal(stopSignal));
       else {
         if (slice.share !== share) tellShare(slice);
-        if (limits !== null && limits !== told) tellLimits(slice, limits);
+        if (limits !== null && limits !== told) tell(sendLimits(slice, limits));
       }
       const tally = await handle.result();
       unused = (slice.share.replacements ?? 0) - (tally.replacements ?? 0);
@@ -86,7 +88,7 @@ export function runSlices({
     },
     setLimits: (change) => {
       limits = { ...limits, ...change };
-      for (const slice of open.values()) tellLimits(slice, change);
+      announce(change);
     },
     roomProblem: (update) => slicesProblem(open, { ...update, batch: workflowInfo() }),
   };

@@ -50,3 +50,32 @@ export function onStop(stop: () => void): void {
 export function tell(sent: Promise<void> | null | undefined): void {
   sent?.catch(() => undefined);
 }
+
+/**
+ * Sends news to many children in rounds: while one is on its way, what comes later waits and goes out as one. A workflow
+ * may have 2,000 signals on their way.
+ */
+export function inRounds<T extends object>(
+  send: (news: T) => (Promise<void> | undefined)[],
+): (news: T) => void {
+  let onTheirWay = 0;
+  let waiting: T | null = null;
+  const arrived = (): void => {
+    onTheirWay -= 1;
+    if (onTheirWay > 0 || waiting === null) return;
+    const news = waiting;
+    waiting = null;
+    round(news);
+  };
+  const round = (news: T): void => {
+    for (const sent of send(news)) {
+      if (sent === undefined) continue;
+      onTheirWay += 1;
+      sent.then(arrived, arrived);
+    }
+  };
+  return (news) => {
+    if (onTheirWay > 0) waiting = { ...waiting, ...news };
+    else round(news);
+  };
+}

@@ -8,12 +8,12 @@ import { LIMITS_MEMO, limitsSignal, setLimitsUpdate } from './messages.js';
 
 /** Limits of a rollout that change while it runs: by its own update, or by its batch. */
 export interface RolloutLimits {
-  /** Calls back with a timeout that was changed before there is a plan, which brings the request's. */
-  opening(limitTo: (timeout_ms: number) => void): void;
+  /** Calls back with the timeout, now where it is known before there is a plan, and whenever it changes. */
+  limiting(limitTo: (timeout_ms: number) => void): void;
   /** True if the limit that failed the opening has changed since: then another attempt may succeed, in the time that is left. */
   mayOpenAgain(fault: string, start: { given: LimitsChange; started_at: number }): boolean;
-  /** From here on updates are answered. Calls back with the timeout now and whenever it changes. */
-  planned(plan: RolloutPlan, limitTo: (timeout_ms: number) => void): void;
+  /** From here on updates are answered, and the timeout is known. */
+  planned(plan: RolloutPlan): void;
   /** `rollout_timeout`, from the first run's start. */
   timeoutMs(plan: RolloutPlan): number;
   /** For the next activity of a turn; null: nothing was changed. */
@@ -32,13 +32,17 @@ export function hearLimits(before: LimitsChange | null): RolloutLimits {
   let closed = false;
   let timer_ms: number | null = null;
 
+  const moveTimer = (timeout_ms: number | null): void => {
+    if (timeout_ms === null || timeout_ms === timer_ms) return;
+    timer_ms = timeout_ms;
+    limitTo(timeout_ms);
+  };
   const timeoutMs = (now: RolloutPlan): number =>
     rolloutTimeoutMs(changed) ?? toMs(now.limits.rollout_timeout);
   const change = (limits: LimitsChange): void => {
     if (closed) return;
     changed = { ...changed, ...limits };
-    const timeout_ms = rolloutTimeoutMs(limits);
-    if (timeout_ms !== null) limitTo(timeout_ms);
+    moveTimer(rolloutTimeoutMs(limits));
   };
   const checkOpen = (): void => {
     if (closed) throw refusal('the rollout is being finished');
@@ -64,19 +68,15 @@ export function hearLimits(before: LimitsChange | null): RolloutLimits {
     },
   );
   return {
-    opening: (tell) => {
-      limitTo = (timeout_ms) => {
-        timer_ms = timeout_ms;
-        tell(timeout_ms);
-      };
-      const timeout_ms = rolloutTimeoutMs(changed);
-      if (timeout_ms !== null) limitTo(timeout_ms);
+    limiting: (callback) => {
+      limitTo = callback;
+      timer_ms = null;
+      moveTimer(rolloutTimeoutMs(changed));
     },
     mayOpenAgain: (fault, start) => isWorthOpening(fault, { ...start, changed }),
-    planned: (now, tell) => {
+    planned: (now) => {
       plan = now;
-      limitTo = tell;
-      if (timer_ms !== timeoutMs(now)) limitTo(timeoutMs(now));
+      moveTimer(timeoutMs(now));
     },
     timeoutMs,
     ofTurns: () => turnLimitsOf(changed),
