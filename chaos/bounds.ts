@@ -18,7 +18,7 @@ export type Interrupts =
 
 /** A streamed token is in the journal when 64 wait, or 250 ms after it arrived. */
 const UNJOURNALLED_TOKENS = 64;
-const UNJOURNALLED_S = 0.25;
+export const UNJOURNALLED_S = 0.25;
 /** The longest wait between two attempts of an activity. */
 const RETRY_S = 15;
 

@@ -1,5 +1,6 @@
 import type { Interrupts } from './bounds.js';
 import { HTTP_FAULTS } from './http-faults.js';
+import { OPENING_KILL } from './opening-kill.js';
 import { STORE_FAULTS } from './store-faults.js';
 import type { Target } from './target.js';
 
@@ -7,6 +8,8 @@ export interface ChaosFault {
   name: string;
   /** How often it strikes. */
   hits: number;
+  /** Resolves when the next hit is due; absent: at the schedule's moment, when a stream is open. */
+  isDue?: (target: Target) => Promise<void>;
   apply: (target: Target) => Promise<void> | void;
   /** From `apply` to `lift`. */
   hold_ms: number;
@@ -119,4 +122,9 @@ const PROCESS_FAULTS: readonly ChaosFault[] = [
 ];
 
 /** Everything that is done to a run, one fault at a time. */
-export const FAULTS: readonly ChaosFault[] = [...PROCESS_FAULTS, ...HTTP_FAULTS, ...STORE_FAULTS];
+export const FAULTS: readonly ChaosFault[] = [
+  ...PROCESS_FAULTS,
+  OPENING_KILL,
+  ...HTTP_FAULTS,
+  ...STORE_FAULTS,
+];

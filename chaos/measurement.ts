@@ -1,6 +1,7 @@
 import type { JournalLine } from '../src/model/journal.js';
 import { applyLine, emptyTrajectory } from '../src/model/trajectory.js';
 import type { Interrupted, Interrupts } from './bounds.js';
+import { UNJOURNALLED_S } from './bounds.js';
 import type { Stream } from './request-streams.js';
 import { openBetween, sentAfter } from './request-streams.js';
 
@@ -83,7 +84,11 @@ function interruptions({ streams, hits, interrupts }: Evidence): Interruption[] 
     case 'open_streams':
     case 'stopped_worker':
       return hits.flatMap(({ at }) =>
-        openBetween(streams, { from: at, to: at }).map((stream) => ({ stream, from: at })),
+        // A stream that has just ended may have its last tokens on their way to the journal.
+        openBetween(streams, { from: at - 1000 * UNJOURNALLED_S, to: at }).map((stream) => ({
+          stream,
+          from: at,
+        })),
       );
     case 'streams_while_held':
       return hits.flatMap(({ at, lifted_at }) =>

@@ -26,9 +26,11 @@ export async function strike({ fault, moments, log, target }: Strikes): Promise<
   const hits: Hit[] = [];
   for (const [index, { after_turns, delay_ms }] of moments.entries()) {
     const wait = { what: `${after_turns} turns`, timeout_ms: MOMENT_WITHIN_MS };
-    await eventually(wait, async () => (await log.generations()) >= after_turns);
-    await sleep(delay_ms);
-    await eventually(OPEN, async () => streamsOf(await log.read()).some(isOpen));
+    if (fault.isDue === undefined) {
+      await eventually(wait, async () => (await log.generations()) >= after_turns);
+      await sleep(delay_ms);
+      await eventually(OPEN, async () => streamsOf(await log.read()).some(isOpen));
+    } else await fault.isDue({ ...target, index });
     const at = Date.now();
     await fault.apply({ ...target, index });
     try {

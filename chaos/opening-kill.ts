@@ -1,0 +1,42 @@
+import { readFile, readdir } from 'node:fs/promises';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ChaosFault } from './faults.js';
+
+/** What the journal of a rollout that is being opened has and lacks, phase by phase. */
+const PHASES = [
+  { has: 'claim', lacks: 'start' },
+  { has: 'start', lacks: 'chunk' },
+  { has: 'generation', lacks: 'observation' },
+] as const;
+
+const WITHIN_MS = 60_000;
+
+/** The worker dies inside `openRollout`: before the prompt is rendered, before the first token, before the first step. */
+export const OPENING_KILL: ChaosFault = {
+  name: 'opening-kill',
+  hits: PHASES.length,
+  isDue: async ({ index, journals }) => {
+    const { has, lacks } = PHASES[index % PHASES.length] ?? PHASES[0];
+    for (const end = Date.now() + WITHIN_MS; Date.now() < end;) {
+      await sleep(1);
+      const kinds = await Promise.all((await namesIn(journals)).map(kindsOf));
+      if (kinds.some((lines) => lines.has(has) && !lines.has(lacks))) return;
+    }
+    throw new Error(`no journal had a ${has} without a ${lacks} within ${WITHIN_MS / 1000} s`);
+  },
+  apply: ({ player }) => player.kill(),
+  hold_ms: 0,
+  lift: () => undefined,
+  interrupts: 'open_streams',
+  part: 'store',
+  short: null,
+};
+
+const namesIn = async (folder: string): Promise<string[]> =>
+  (await readdir(folder).catch(() => [])).map((name) => path.join(folder, name));
+
+async function kindsOf(file: string): Promise<Set<string>> {
+  const text = await readFile(file, 'utf8');
+  return new Set([...text.matchAll(/^\{"kind":"(\w+)"/gm)].map(([, kind = '']) => kind));
+}
