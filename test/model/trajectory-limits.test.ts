@@ -20,9 +20,10 @@ const turns = (count: number, semantics: Semantics = 'standard'): JournalLine[] 
 
 describe('limits that a claim brings', () => {
   test('stand in the place of the settings of the start, and what they do not name stays', () => {
-    const { start, limits } = foldOf([...turns(1), b.claim({ limits: { max_seq_len: 50, max_new_tokens: 9 } })]); // prettier-ignore
+    const { start, settings_in_force, limits } = foldOf([...turns(1), b.claim({ limits: { max_seq_len: 50, max_new_tokens: 9 } })]); // prettier-ignore
     assert.deepEqual(limits, { max_seq_len: 50, max_new_tokens: 9 });
-    assert.deepEqual(start?.settings, {
+    assert.deepEqual(start?.settings, SETTINGS);
+    assert.deepEqual(settings_in_force, {
       ...SETTINGS,
       max_seq_len: 50,
       generation: { ...SETTINGS.generation, max_new_tokens: 9 },
@@ -31,10 +32,10 @@ describe('limits that a claim brings', () => {
 
   test('stay in force under later claims, which may change them again', () => {
     const lines = [...turns(1), b.claim({ limits: { max_seq_len: 50 } }), a.claim()];
-    assert.equal(foldOf(lines).start?.settings.max_seq_len, 50);
+    assert.equal(foldOf(lines).settings_in_force?.max_seq_len, 50);
     lines.push(b.claim({ limits: { max_rollout_turns: 4 } }), a.claim({ limits: { max_seq_len: 70 } })); // prettier-ignore
     assert.deepEqual(foldOf(lines).limits, { max_seq_len: 70, max_rollout_turns: 4 });
-    assert.equal(foldOf(lines).start?.settings.max_rollout_turns, 4);
+    assert.equal(foldOf(lines).settings_in_force?.max_rollout_turns, 4);
   });
 
   test('that comes before the start are in force from the start on', () => {
@@ -51,8 +52,8 @@ describe('limits that a claim brings', () => {
   test('change nothing of a rollout that has ended', () => {
     const lines = [...turns(1), a.end()];
     const before = foldOf(lines);
-    const { start, limits } = foldOf([...lines, b.claim({ limits: { max_seq_len: 1 } })]);
-    assert.deepEqual([start, limits], [before.start, before.limits]);
+    const { settings_in_force, limits } = foldOf([...lines, b.claim({ limits: { max_seq_len: 1 } })]); // prettier-ignore
+    assert.deepEqual([settings_in_force, limits], [before.settings_in_force, before.limits]);
   });
 });
 
