@@ -184,7 +184,7 @@ async function writeSettings(
     inputs_dir: path.join(folder, 'inputs'),
     generation: {},
     environments: { [ENVIRONMENT]: { kind: 'gym_agent', head_server } },
-    worker: { roles: ['workflow', 'environment'] },
+    worker: { roles: ['workflow', 'generation'] },
   };
   await writeNewLines(target, [
     '# Written by each start of `temporal-rollout collect` without --config',
