@@ -128,7 +128,7 @@ describe('a batch of completion policy refill', { timeout: 300_000 }, () => {
 
   /** By place and turn. */
   const untilStep = (id: string, name: string): Promise<EnvironmentStep> =>
-    eventually({ what: `step ${name}`, timeout_ms: 60_000 }, () =>
+    eventually({ what: `step ${name}`, timeout_ms: 150_000 }, () =>
       bed.environment.steps(id).find(({ key }) => key === `${id}/${name}`),
     );
 
