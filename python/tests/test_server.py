@@ -118,9 +118,9 @@ class Steps(Served):
         self.assertEqual(status, 200)
         self.assertEqual((answer["rewards"], answer["terminateds"], answer["answers"]), ([1.0], [1], ["hi"]))
 
-    def test_what_an_environment_raises_rejects_the_input(self):
+    def test_what_an_environment_raises_is_its_failure(self):
         status, answer = self.step("broken")
-        self.assertEqual((status, answer["error"]["type"]), (422, "KeyError"))
+        self.assertEqual((status, answer["error"]["type"]), (500, "KeyError"))
 
     def test_unavailable_is_for_trying_again_and_is_not_kept(self):
         self.assertEqual(self.step("away", "k")[0], 503)
@@ -133,7 +133,8 @@ class Steps(Served):
         self.assertEqual(self.object.steps, 2)
 
     def test_nan_is_no_answer(self):
-        self.assertEqual(self.step("nan")[0], 422)
+        status, answer = self.step("nan")
+        self.assertEqual((status, answer["error"]["type"]), (422, "BadAnswer"))
 
     def test_bad_input_is_named(self):
         for body, text in (

@@ -108,7 +108,7 @@ export interface Environment {
   readonly in_process: boolean;
   /** Plays whole rollouts; `step` is never called then. */
   readonly agent?: AgentServers;
-  /** Throws `EnvironmentUnavailable` or `EnvironmentRejected` faults; anything else thrown is a rejection. */
+  /** Throws `EnvironmentUnavailable` or `EnvironmentRejected` faults; anything else thrown is `EnvironmentFailed`. */
   step(input: StepInput, context: StepContext): Promise<EnvironmentReturn>;
   /**
    * Opens a session for one rollout; absent: it needs none. `idempotency_key` is `<rollout_id>/begin-<life>`: a step

@@ -44,6 +44,14 @@ export type GenerationSettings = z.infer<typeof GenerationSettings>;
 export const Semantics = z.enum(['standard', 'nemo-rl-sync', 'nemo-rl-async']);
 export type Semantics = z.infer<typeof Semantics>;
 
+/** How often a turn may fail in one way before its rollout does. */
+export const AttemptSettings = z
+  .strictObject({
+    /** Exceptions of the environment. */
+    environment: z.int().min(1).max(100).default(3),
+  })
+  .prefault({});
+
 const METADATA_LIMIT = 4096;
 const MOST_REPLACEMENTS = 10_000;
 const INLINE_LIMIT = 256 * 1024;
@@ -59,6 +67,7 @@ const rolloutSettings = {
   /** 0: no generation at all. */
   max_rollout_turns: z.int().nonnegative().default(100),
   rollout_timeout: Duration.default('1h'),
+  attempts: AttemptSettings,
   num_repeats_add_seed: z.boolean().default(false),
   semantics: Semantics.default('standard'),
   /** The label of the weights that the service is expected to serve. */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { GenerationSettings, Semantics } from './batch-request.js';
+import { AttemptSettings, GenerationSettings, Semantics } from './batch-request.js';
 import { Content } from './content.js';
 import { FAILURE_CLASSES } from './faults.js';
 import { STOP_REASONS } from './workflow-safe/stop-reasons.js';
@@ -37,6 +37,7 @@ export const RolloutSettings = z.object({
   policy_version: z.string().nullable(),
   /** How many versions one turn may span; null: any number. */
   max_version_span: z.number().nullable().default(null),
+  attempts: AttemptSettings,
 });
 export type RolloutSettings = z.infer<typeof RolloutSettings>;
 

@@ -66,8 +66,8 @@ describe('the Python package', { skip }, () => {
       answers: ['x'],
     });
     await assert.rejects(say('bad'), {
-      name: 'EnvironmentRejected',
-      message: /ValueError: no ground truth/,
+      name: 'EnvironmentFailed',
+      message: /500: ValueError: no ground truth/,
     });
     const rollout = { message_log: [], total_reward: 0.5, rewards: {}, extra_env_info: {} };
     const rollouts = Array.from({ length: 2000 }, () => rollout);
