@@ -193,6 +193,12 @@ class Answers(unittest.TestCase):
         self.assertEqual(to_answer(Returned(seen, {"a": Tensor([1])}, [0]))["rewards"], {"a": [1]})
         self.assertEqual(to_answer((seen, [None], None, [1], [0]))["terminateds"], [0])
 
+    def test_what_an_environment_truncated_is_passed_on(self):
+        answer = {"observations": [{"role": "user", "content": "x"}], "rewards": [0], "terminateds": [0]}
+        self.assertEqual(to_answer({**answer, "truncateds": Tensor([1])})["truncateds"], [1])
+        self.assertNotIn("truncateds", to_answer({**answer, "truncateds": None}))
+        self.assertNotIn("truncateds", to_answer(answer))
+
     def test_what_lacks_a_field_or_is_no_json_is_refused(self):
         for returned in (None, {"observations": []}, {"observations": [object()]}):
             with self.assertRaises(TypeError):
