@@ -81,10 +81,12 @@ export interface AgentRequest {
 export interface AgentAnswer {
   /** Unchanged. */
   text: string;
-  /** null: the answer reports a failure. */
+  /** null: the answer reports a failure, or that its reward means nothing. */
   reward: number | null;
   /** The kind of failure that the answer reports; null: it reports none. */
   failure_class: string | null;
+  /** The field by which it says that its reward means nothing; absent: it says no such thing. */
+  masked?: string;
   /** Another attempt would fail too. */
   terminal: boolean;
   /** false: it must not be stored. */

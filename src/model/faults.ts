@@ -20,7 +20,7 @@ const RETRYABLE = {
   EnvironmentRejected: false,
   /** It raised an exception for this turn: retried as often as the request's `attempts.environment` says. */
   EnvironmentFailed: true,
-  /** An agent gave a result that says that it failed: it has a class of its own, and no reward. */
+  /** An agent gave a result that says that it failed, or that its reward means nothing. */
   AgentFailed: false,
   /** An environment's state could not be made again as the journal has it. */
   StateLost: false,

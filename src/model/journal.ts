@@ -200,10 +200,12 @@ const ResultLine = z.object({
   ...written,
   attempt: z.int(),
   text: z.string(),
-  /** null: none that counts, which only an answer that says that it failed may have. */
+  /** null: none that counts, which only an answer that says that it failed, or that is masked, may have. */
   reward: Reward.nullable(),
   /** `_ng_failure_class` */
   failure_class: z.string().nullable(),
+  /** The field by which the answer says that its reward means nothing. */
+  masked: z.string().exactOptional(),
   /** `_ng_failure_terminal`: the row is not to be played again. */
   terminal: z.boolean(),
   /** Not `_ng_no_persist`. */
