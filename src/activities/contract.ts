@@ -39,7 +39,7 @@ export interface BatchPlan {
   max_in_flight: number;
   /** Of the request. */
   limits: Limits;
-  /** Stops the rest once every group has `k` valid rollouts, or after the deadline; null: all are played. */
+  /** Stops the rest of a group that has `k` valid rollouts, and of all after the deadline; null: all are played. */
   min_k: { k: number; deadline_ms: number | null } | null;
   /** Replaces failed rollouts by new repeats; null: they stay failed. */
   refill: { max_replacements: number } | null;

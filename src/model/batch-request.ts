@@ -88,14 +88,14 @@ const InlineSamples = z
     error: `expected at most 256 kB of inline samples; write them to a JSONL file and give {"path": …}`,
   });
 
-/** When a batch is done: with all its rollouts, as soon as each group has enough valid ones, or with failed ones replaced. */
+/** When a group is done: with all its rollouts, as soon as it has enough valid ones, or with failed ones replaced. */
 export const Completion = z.discriminatedUnion(
   'policy',
   [
     z.strictObject({ policy: z.literal('complete') }),
     z.strictObject({
       policy: z.literal('min_k'),
-      /** Valid rollouts that each group needs; once every group has them, the rest is stopped. */
+      /** Valid rollouts that each group needs; one that has them stops the rest of its own. */
       k: z.int().positive(),
       /** From the batch's start: then the rest is stopped however far it is. null: never. */
       deadline: Duration.nullable().default(null),

@@ -4,7 +4,8 @@ import { rolloutId } from './workflow-safe/rollout-id.js';
 import { restoreImages } from './content.js';
 import type { Failure } from './journal.js';
 import type { StopReason } from './workflow-safe/stop-reasons.js';
-import { VALID_STOP_REASONS } from './workflow-safe/stop-reasons.js';
+import type { Outcome } from './outcome.js';
+import { isRow } from './outcome.js';
 import type { LogMessage, Sample } from './sample.js';
 import { withoutSession } from './session.js';
 import { reachedMaxTurns } from './turn/stop-rules.js';
@@ -60,27 +61,18 @@ export interface Timing {
   wall_s: number;
 }
 
-/** How a rollout without a standing `end` is closed. */
-export interface ClosingReason {
-  stop_reason: 'stopped' | 'cancelled';
-}
-
-const FAILURE_TYPES = { timeout: 'TimedOut', stopped: 'Stopped', cancelled: 'Cancelled' } as const;
-
 export interface RowInput {
   sample: Sample;
   ref: RolloutRef;
   semantics: Semantics;
   trajectory: Trajectory;
-  /** For a journal whose workflow was terminated, or never started. */
-  otherwise: ClosingReason;
+  outcome: Outcome;
 }
 
 export function toRow(input: RowInput): Row {
-  const { sample, ref, trajectory, otherwise } = input;
-  const { turns, start, end } = trajectory;
-  const stopReason = end?.stop_reason ?? otherwise.stop_reason;
-  const valid = VALID_STOP_REASONS.has(stopReason);
+  const { sample, ref, trajectory, outcome } = input;
+  const { turns, start } = trajectory;
+  const { stop_reason, failure } = outcome;
   const answered = trajectory.agent.result ?? trajectory.agent.failure;
   const last = turns.at(-1)?.observation;
   const answer = turns.findLast(({ observation }) => observation.answer !== undefined)?.observation
@@ -95,15 +87,15 @@ export function toRow(input: RowInput): Row {
     message_log:
       start === null
         ? unrendered(sample)
-        : restoreImages(withPartial(trajectory, { valid }), sample.message_log),
+        : restoreImages(withPartial(trajectory, { valid: isRow(outcome) }), sample.message_log),
     extra_env_info: withoutSession(
       start === null ? (sample.extra_env_info ?? {}) : trajectory.extra_env_info,
     ),
     total_reward: trajectory.total_reward,
     rewards: trajectory.rewards,
-    stop_reason: stopReason,
+    stop_reason,
     terminated: last?.terminated ?? trajectory.agent.result !== null,
-    truncated: last?.truncated === true || stopReason === 'truncated',
+    truncated: last?.truncated === true || stop_reason === 'truncated',
     max_turns_reached: reachedMaxTurns(trajectory),
     turn_count: turns.length,
     total_tokens: trajectory.assistant_tokens + trajectory.env_tokens,
@@ -115,7 +107,7 @@ export function toRow(input: RowInput): Row {
     timing: timingOf(trajectory),
     ...(answer !== undefined && { extracted_answer: answer }),
     ...(answered !== null && { agent_result: JSON.parse(answered.text) as unknown }),
-    ...(!valid && { failure: failureOf(trajectory, stopReason) }),
+    ...(failure !== null && { failure }),
   };
 }
 
@@ -154,22 +146,6 @@ function withPartial(trajectory: Trajectory, { valid }: { valid: boolean }): Row
   };
   return [...log, partial];
 }
-
-function failureOf({ end, turns }: Trajectory, stopReason: StopReason): Failure {
-  if (end?.failure) return end.failure;
-  const type =
-    stopReason in FAILURE_TYPES
-      ? FAILURE_TYPES[stopReason as keyof typeof FAILURE_TYPES]
-      : 'Failed';
-  return { type, message: MESSAGES[type], turn: turns.length };
-}
-
-const MESSAGES = {
-  TimedOut: 'rollout_timeout passed',
-  Stopped: 'the batch was stopped',
-  Cancelled: 'the rollout was cancelled, terminated or never started',
-  Failed: 'the rollout failed',
-};
 
 function policyVersions({ turns }: Trajectory): Row['policy_versions'] {
   const runs: Row['policy_versions'] = [];

@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import { agentOutcomeOf } from '../../gym/collection/follow/agent-outcome.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
+import { outcomeOf } from '../../src/model/outcome.js';
 import { toRow, toSummary } from '../../src/model/row.js';
 import { Sample } from '../../src/model/sample.js';
 import { naturalEnd, nextStep } from '../../src/model/turn/stop-rules.js';
@@ -202,7 +203,7 @@ describe('the row of a rollout that an agent played', () => {
       ref: { batch_id: 'batch', row: 0, repeat: 0 },
       semantics: 'standard',
       trajectory,
-      otherwise: { stop_reason: 'cancelled' },
+      outcome: outcomeOf(trajectory, { stop_reason: 'cancelled' }),
     });
 
   test('has its result, reward, tokens and time', () => {
