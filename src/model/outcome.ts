@@ -1,5 +1,6 @@
 import type { Failure } from './journal.js';
 import type { Trajectory } from './trajectory.js';
+import { naturalEnd } from './turn/stop-rules.js';
 import type { StopReason } from './workflow-safe/stop-reasons.js';
 import { VALID_STOP_REASONS } from './workflow-safe/stop-reasons.js';
 
@@ -24,10 +25,10 @@ const MESSAGES = {
   Failed: 'the rollout failed',
 };
 
-/** As its journal says. */
+/** As its journal says. Turns that have reached a valid end have it, also where the store was away when it was to be written. */
 export function outcomeOf(trajectory: Trajectory, otherwise: ClosingReason): Outcome {
   const { end } = trajectory;
-  const stop_reason = end?.stop_reason ?? otherwise.stop_reason;
+  const stop_reason = end?.stop_reason ?? naturalEnd(trajectory) ?? otherwise.stop_reason;
   if (VALID_STOP_REASONS.has(stop_reason)) return { stop_reason, failure: null };
   if (end?.failure) return { stop_reason, failure: end.failure };
   const type =

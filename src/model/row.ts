@@ -50,7 +50,7 @@ export interface Row {
 }
 
 /**
- * Seconds. `wall_s` spans the rollout's first and last journal line; the others are sums over its whole turns. The run
+ * Seconds. `wall_s` spans the rollout's start and its end, or what was played of it last; the others are sums over its whole turns. The run
  * of an agent is one step.
  */
 export interface Timing {
@@ -180,13 +180,14 @@ function* numbered(
 }
 
 function timingOf({ turns, start, end, agent }: Trajectory): Timing {
+  const ended = end ?? turns.at(-1)?.observation ?? agent.result;
   const sum = (seconds: (turn: Trajectory['turns'][number]) => number): number =>
     turns.reduce((total, turn) => total + seconds(turn), 0);
   return {
     queue_s: sum(({ generation }) => generation.queue_s),
     generate_s: sum(({ generation }) => generation.generate_s),
     step_s: sum(({ observation }) => observation.step_s) + (agent.result?.run_s ?? 0),
-    wall_s: start !== null && end !== null ? Math.max(0, end.at - start.at) : 0,
+    wall_s: start !== null && ended !== null ? Math.max(0, ended.at - start.at) : 0,
   };
 }
 
@@ -221,7 +222,7 @@ export type Summary = z.infer<typeof Summary>;
 
 export function toSummary(
   row: Row,
-  { turns, start, end, faults, inherited_tokens, wasted_tokens }: Trajectory,
+  { turns, start, faults, inherited_tokens, wasted_tokens }: Trajectory,
 ): Summary {
   return {
     row: row.row,
@@ -240,7 +241,7 @@ export function toSummary(
     max_gen_tokens: turns.reduce((most, turn) => Math.max(most, turn.token_ids.length), 0),
     ...row.timing,
     started_at: start?.at ?? 0,
-    ended_at: end?.at ?? 0,
+    ended_at: (start?.at ?? 0) + row.timing.wall_s,
     attempts: row.attempts,
     inherited_tokens,
     wasted_tokens,
