@@ -119,10 +119,10 @@ describe('closing a batch', () => {
     assert.ok(!(await readdir(path.join(bench.root, BATCH))).includes('parts'));
   });
 
-  test('without a valid rollout has empty metrics, and all the same its files', async (t) => {
+  test('without a valid rollout has metrics of what went wrong, and all the same its files', async (t) => {
     const bench = await batchOf(t, { ends: [['failed', undefined]] });
     const { metrics, counts, files } = await bench.result('closeBatch', CLOSE);
-    assert.deepEqual(metrics, {});
+    assert.deepEqual(metrics, { 'attempts/mean': 1, 'attempts/max': 1 });
     assert.deepEqual([counts.requested, counts.failed, counts.cancelled], [2, 1, 1]);
     assert.deepEqual(await rowsOf(files.rollouts), []);
   });
