@@ -94,6 +94,8 @@ export interface TurnProgress {
   ended: StopReason | null;
   /** `_ng_attempt_index` of an agent's last run. */
   attempt?: number;
+  /** Truncated, and the request drops such rollouts: it gives no row. */
+  dropped?: true;
   /** The end of what the policy or the environment said last, at most 120 characters. */
   preview: string;
 }
@@ -130,6 +132,8 @@ export interface RolloutResult {
   total_tokens: number;
   /** `_ng_attempt_index` of an agent's last run. */
   attempt?: number;
+  /** Truncated, and the request drops such rollouts: it gives no row. */
+  dropped?: true;
 }
 
 export interface CloseBatch {

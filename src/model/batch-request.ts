@@ -52,6 +52,8 @@ export const AttemptSettings = z
   })
   .prefault({});
 
+export const Overlong = z.enum(['keep', 'mask', 'drop']);
+
 const METADATA_LIMIT = 4096;
 const MOST_REPLACEMENTS = 10_000;
 const INLINE_LIMIT = 256 * 1024;
@@ -70,6 +72,8 @@ const rolloutSettings = {
   attempts: AttemptSettings,
   num_repeats_add_seed: z.boolean().default(false),
   semantics: Semantics.default('standard'),
+  /** What becomes of a valid rollout that is truncated: kept, kept with `loss_multiplier` 0, or a failure row. */
+  overlong: Overlong.default('keep'),
   /** The label of the weights that the service is expected to serve. */
   policy_version: z.string().min(1).max(255).nullable().default(null),
   max_version_span: z.int().positive().nullable().default(null),

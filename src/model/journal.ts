@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { AttemptSettings, GenerationSettings, Semantics } from './batch-request.js';
+import { AttemptSettings, GenerationSettings, Overlong, Semantics } from './batch-request.js';
 import { Content } from './content.js';
 import { FAILURE_CLASSES } from './faults.js';
 import { STOP_REASONS } from './workflow-safe/stop-reasons.js';
@@ -38,6 +38,7 @@ export const RolloutSettings = z.object({
   /** How many versions one turn may span; null: any number. */
   max_version_span: z.number().nullable().default(null),
   attempts: AttemptSettings,
+  overlong: Overlong.default('keep'),
 });
 export type RolloutSettings = z.infer<typeof RolloutSettings>;
 

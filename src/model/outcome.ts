@@ -1,4 +1,4 @@
-import type { Failure } from './journal.js';
+import type { Failure, RolloutSettings } from './journal.js';
 import type { Trajectory } from './trajectory.js';
 import { naturalEnd } from './turn/stop-rules.js';
 import type { StopReason } from './workflow-safe/stop-reasons.js';
@@ -29,7 +29,9 @@ const MESSAGES = {
 export function outcomeOf(trajectory: Trajectory, otherwise: ClosingReason): Outcome {
   const { end } = trajectory;
   const stop_reason = end?.stop_reason ?? naturalEnd(trajectory) ?? otherwise.stop_reason;
-  if (VALID_STOP_REASONS.has(stop_reason)) return { stop_reason, failure: null };
+  if (VALID_STOP_REASONS.has(stop_reason)) {
+    return overlongOf(trajectory) === 'drop' ? dropped(trajectory) : { stop_reason, failure: null };
+  }
   if (end?.failure) return { stop_reason, failure: end.failure };
   const type =
     stop_reason in FAILURE_TYPES
@@ -37,6 +39,26 @@ export function outcomeOf(trajectory: Trajectory, otherwise: ClosingReason): Out
       : 'Failed';
   return { stop_reason, failure: failureOf(trajectory, { type, message: MESSAGES[type] }) };
 }
+
+/** What becomes of a truncated rollout; null: it is none. */
+export function overlongOf(trajectory: Trajectory): RolloutSettings['overlong'] | null {
+  if (!isTruncated(trajectory)) return null;
+  return trajectory.settings_in_force?.overlong ?? null;
+}
+
+/** By a limit, whatever else ended it: an environment may have graded what was cut. */
+export function isTruncated(trajectory: Trajectory): boolean {
+  const stop_reason = trajectory.end?.stop_reason ?? naturalEnd(trajectory);
+  return trajectory.turns.at(-1)?.observation.truncated === true || stop_reason === 'truncated';
+}
+
+const dropped = (trajectory: Trajectory): Outcome => ({
+  stop_reason: 'failed',
+  failure: failureOf(trajectory, {
+    type: 'Overlong',
+    message: 'it was truncated, and the request drops such rollouts (overlong)',
+  }),
+});
 
 export const isRow = ({ failure }: Outcome): boolean => failure === null;
 

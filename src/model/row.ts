@@ -5,7 +5,8 @@ import { restoreImages } from './content.js';
 import type { Failure } from './journal.js';
 import type { StopReason } from './workflow-safe/stop-reasons.js';
 import type { Outcome } from './outcome.js';
-import { isRow } from './outcome.js';
+import { isRow, isTruncated, overlongOf } from './outcome.js';
+import type { Finish } from './journal.js';
 import type { LogMessage, Sample } from './sample.js';
 import { withoutSession } from './session.js';
 import { reachedMaxTurns } from './turn/stop-rules.js';
@@ -26,9 +27,14 @@ export interface Row {
   replaces?: number;
   message_log: (LogMessage & { partial?: true })[];
   extra_env_info: Record<string, unknown>;
+  /** How many ids of the log stand before the first generated one. */
+  prompt_tokens: number;
   total_reward: number;
   /** Sums by component, where the environment names them. */
   rewards: Record<string, number>;
+  /** Of each whole turn: what its environment gave for it, and how the engine ended it. */
+  turn_rewards: number[];
+  finish_reasons: Finish['finish_reason'][];
   stop_reason: StopReason;
   terminated: boolean;
   truncated: boolean;
@@ -80,6 +86,7 @@ export function toRow(input: RowInput): Row {
   return {
     ...sample,
     ...semanticColumns(input),
+    ...(overlongOf(trajectory) === 'mask' && { loss_multiplier: 0 }),
     schema_version: 1,
     rollout_id: rolloutId(ref),
     ...ref,
@@ -91,11 +98,14 @@ export function toRow(input: RowInput): Row {
     extra_env_info: withoutSession(
       start === null ? (sample.extra_env_info ?? {}) : trajectory.extra_env_info,
     ),
+    prompt_tokens: (start?.prompt ?? []).reduce((sum, { token_ids }) => sum + token_ids.length, 0),
     total_reward: trajectory.total_reward,
     rewards: trajectory.rewards,
+    turn_rewards: turns.map(({ observation }) => observation.reward),
+    finish_reasons: turns.map(({ generation }) => generation.finish_reason),
     stop_reason,
     terminated: last?.terminated ?? trajectory.agent.result !== null,
-    truncated: last?.truncated === true || stop_reason === 'truncated',
+    truncated: isTruncated(trajectory),
     max_turns_reached: reachedMaxTurns(trajectory),
     turn_count: turns.length,
     total_tokens: trajectory.assistant_tokens + trajectory.env_tokens,
@@ -217,13 +227,13 @@ export const Summary = z.object({
   inherited_tokens: z.number(),
   wasted_tokens: z.number(),
   faults: z.record(z.string(), z.number()),
+  /** Truncated, and masked or dropped for it. */
+  overlong: z.boolean().default(false),
 });
 export type Summary = z.infer<typeof Summary>;
 
-export function toSummary(
-  row: Row,
-  { turns, start, faults, inherited_tokens, wasted_tokens }: Trajectory,
-): Summary {
+export function toSummary(row: Row, trajectory: Trajectory): Summary {
+  const { turns, start, faults, inherited_tokens, wasted_tokens } = trajectory;
   return {
     row: row.row,
     repeat: row.repeat,
@@ -246,5 +256,8 @@ export function toSummary(
     inherited_tokens,
     wasted_tokens,
     faults,
+    overlong:
+      (row.failure === undefined && overlongOf(trajectory) === 'mask') ||
+      row.failure?.type === 'Overlong',
   };
 }

@@ -8,7 +8,7 @@ import type { Row } from '../../src/model/row.js';
 import type { StopReason } from '../../src/model/workflow-safe/stop-reasons.js';
 import type { Bench } from '../fakes/activity-bench.js';
 import { activityBench } from '../fakes/activity-bench.js';
-import { author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
+import { SETTINGS, author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
 import { BATCH, requestOf, sampleOf } from '../fakes/temporary-store.js';
 
 const a = author('');
@@ -16,12 +16,15 @@ const a = author('');
 /** null: it never started. */
 type End = StopReason | null;
 
-async function batchOf(t: TestContext, { ends, k }: { ends: End[][]; k: number }): Promise<Bench> {
+async function batchOf(
+  t: TestContext,
+  { ends, k, overlong = 'keep' }: { ends: End[][]; k: number; overlong?: 'keep' | 'drop' },
+): Promise<Bench> {
   const bench = await activityBench(t);
   const completion = { policy: 'min_k', k };
   await bench.store.createBatch({
     batch_id: BATCH,
-    request: requestOf({ num_repeats: ends[0]?.length, completion }),
+    request: requestOf({ num_repeats: ends[0]?.length, completion, overlong }),
     samples: ends.map((_, row) => sampleOf(`prompt ${row}`)),
   });
   for (const [row, repeats] of ends.entries())
@@ -29,7 +32,7 @@ async function batchOf(t: TestContext, { ends, k }: { ends: End[][]; k: number }
       if (end === null) continue;
       const journal = await bench.store.claim({ batch_id: BATCH, row, repeat }, { activity: 'x' });
       const lines = [
-        a.start(),
+        a.start({ settings: { ...SETTINGS, overlong } }),
         ...wholeTurn(a, { terminated: end === 'terminated' }),
         a.end({ stop_reason: end }),
       ];
@@ -63,6 +66,15 @@ describe('closing a batch of min_k', () => {
     assert.ok(surplus.every(({ stop_reason }) => stop_reason === 'stopped'));
     assert.match(surplus[0]?.failure?.message ?? '', /2 earlier repeats of its group/);
     assert.deepEqual(counts, { requested: 15, completed: 5, failed: 3, timed_out: 1, stopped: 6, cancelled: 0 }); // prettier-ignore
+  });
+
+  test('counts no rollout that the request drops as overlong, and says how many there are', async (t) => {
+    const bench = await batchOf(t, { ends, k: 2, overlong: 'drop' });
+    const { files, metrics, counts } = await bench.result('closeBatch', CLOSE);
+    const names = (await rowsOf(files.rollouts)).map(nameOf);
+    assert.deepEqual(names, ['0-1', '0-3', '1-0', '1-2', '2-1']);
+    assert.equal(metrics['overlong/count'], 1);
+    assert.deepEqual([counts.completed, counts.failed], [5, 4]);
   });
 
   test('by an attempt that goes on within a group gives the same', async (t) => {

@@ -69,6 +69,7 @@ describe('a rollout that starts', () => {
       policy_version: 'v1',
       max_version_span: null,
       attempts: { environment: 3 },
+      overlong: 'keep',
     });
   });
 

@@ -52,6 +52,7 @@ describe('a batch request', () => {
       policy_version: null,
       max_version_span: null,
       attempts: { environment: 3 },
+      overlong: 'keep',
       metadata: {},
     });
   });

@@ -31,7 +31,13 @@ describe('under min_k', () => {
     const fourth = start('1-1');
     started(fourth, '1-1');
     history.task();
-    history.childCompleted(fourth, VALID);
+    // It gives no row.
+    history.childCompleted(fourth, { ...VALID, stop_reason: 'truncated', dropped: true });
+    history.task();
+    const fifth = start('1-2');
+    started(fifth, '1-2');
+    history.task();
+    history.childCompleted(fifth, VALID);
     history.task();
     history.signalChild('stop', 'b/1-0');
     history.childCompleted(third, STOPPED);

@@ -45,6 +45,9 @@ export async function closeWhole(
     counts: countsOf(summaries),
     metrics: {
       ...computeMetrics(summaries, request.semantics),
+      ...(request.overlong !== 'keep' && {
+        'overlong/count': summaries.filter(({ overlong }) => overlong).length,
+      }),
       ...(request.completion.policy !== 'complete' && computeLengths(summaries)),
       ...(await environmentMetrics({ summaries, outputs, attempt, environment })),
     },

@@ -80,5 +80,6 @@ function settingsOf(request: BatchRequest): RolloutSettings {
     policy_version: request.policy_version,
     max_version_span: request.max_version_span,
     attempts: request.attempts,
+    overlong: request.overlong,
   };
 }

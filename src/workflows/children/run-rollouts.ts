@@ -208,11 +208,11 @@ const hasFailed = (error: unknown): boolean =>
 /** Returns whether it was valid. */
 function count(
   tally: Tally,
-  { stop_reason, total_reward, turn_count, total_tokens }: RolloutResult,
+  { stop_reason, dropped, total_reward, turn_count, total_tokens }: RolloutResult,
 ): boolean {
   tally.turns += turn_count;
   tally.tokens += total_tokens;
-  if (!VALID_STOP_REASONS.has(stop_reason)) return false;
+  if (!VALID_STOP_REASONS.has(stop_reason) || dropped === true) return false;
   tally.valid += 1;
   tally.reward_sum += total_reward;
   return true;
