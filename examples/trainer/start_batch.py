@@ -25,13 +25,13 @@ async def run_batch(address: str, batch_id: str, request: dict) -> dict:
 
 
 def to_arrays(row: dict) -> dict[str, np.ndarray]:
-    """One rollout as training sees it: all ids, which of them the policy sampled, and their logprobs (0 elsewhere)."""
+    """One rollout as training sees it: all ids, which of them are trained on, and their logprobs (0 elsewhere)."""
     ids, mask, logprobs = [], [], []
     for message in row["message_log"]:
         tokens = message["token_ids"]
-        sampled = message.get("generation_logprobs")
+        sampled = message.get("generation_logprobs") if len(ids) >= row["prompt_tokens"] else None
         ids += tokens
-        mask += [sampled is not None] * len(tokens)
+        mask += [sampled is not None and row.get("loss_multiplier", 1) > 0] * len(tokens)
         logprobs += sampled if sampled is not None else [0.0] * len(tokens)
     return {"ids": np.array(ids), "loss_mask": np.array(mask), "logprobs": np.array(logprobs, np.float32)}
 

@@ -2,7 +2,8 @@
 
 import dataclasses
 
-FIELDS = ("observations", "metadata", "next_stop_strings", "rewards", "terminateds", "answers")
+# In the order of upstream's EnvironmentReturn, which has no truncateds.
+FIELDS = ("observations", "metadata", "next_stop_strings", "rewards", "terminateds", "answers", "truncateds")
 
 
 class Unavailable(Exception):
@@ -37,6 +38,8 @@ def to_answer(returned):
     missing = [name for name in ("observations", "rewards", "terminateds") if name not in answer]
     if missing:
         raise TypeError(f"step: the returned value lacks {', '.join(missing)}")
+    if answer.get("truncateds") is None:
+        answer.pop("truncateds", None)
     answer.setdefault("metadata", None)
     if answer["metadata"] is None:
         answer["metadata"] = [None] * len(answer["observations"])

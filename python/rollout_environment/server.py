@@ -17,6 +17,17 @@ class BadRequest(Exception):
     pass
 
 
+class BadAnswer(Exception):
+    """The environment returned what the protocol cannot say: the same on the next attempt, unlike an exception."""
+
+
+def _checked(make, *arguments):
+    try:
+        return make(*arguments)
+    except (TypeError, ValueError) as error:
+        raise BadAnswer(error) from error
+
+
 async def _wait(awaitable):
     return await awaitable
 
@@ -46,7 +57,7 @@ class _Service:
                 raise BadRequest(f"message_log_batch.{i}: expected messages with role and content")
         # A key that comes with another body is another request: of another store, or of a batch that was deleted.
         known = (key, hashlib.sha256(json.dumps([logs, metadata]).encode()).digest()) if key else None
-        return self._once(known, lambda: to_answer(self._locked(self.environment.step, logs, metadata)))
+        return self._once(known, lambda: _checked(to_answer, self._locked(self.environment.step, logs, metadata)))
 
     def metrics(self, body):
         """Upstream's returns (batch, metrics); the metrics alone are taken, too."""
@@ -54,7 +65,7 @@ class _Service:
         if not isinstance(rollouts, list):
             raise BadRequest(f"rollouts: expected a list, got {type(rollouts).__name__}")
         result = self._locked(self.environment.global_post_process_and_metrics, rollouts)
-        return to_json(result[1] if isinstance(result, tuple) else result)
+        return _checked(to_json, result[1] if isinstance(result, tuple) else result)
 
     def _locked(self, method, *arguments):
         with self.turn:
@@ -120,13 +131,15 @@ class _Handler(BaseHTTPRequestHandler):
             if answer is None:
                 return self._send(404, _error("NotFound", f"there is no {self.path}"))
             # NaN and Infinity are no JSON: a ValueError here, which is an answer of the environment that is refused.
-            self._send(200, json.dumps(answer, allow_nan=False))
+            self._send(200, _checked(_dumped, answer))
         except BadRequest as error:
             self._send(400, _error("BadRequest", error))
         except (Unavailable, ConnectionError, TimeoutError, asyncio.TimeoutError) as error:
             self._send(503, _error(type(error).__name__, error))
+        except BadAnswer as error:
+            self._send(422, _error("BadAnswer", error))
         except Exception as error:
-            self._send(422, _error(type(error).__name__, error))
+            self._send(500, _error(type(error).__name__, error))
 
     def _raw(self):
         """The body as it comes: whole, or in chunks (metrics are sent so)."""
@@ -165,6 +178,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *arguments):
         pass
+
+
+def _dumped(answer):
+    return json.dumps(answer, allow_nan=False)
 
 
 def _error(kind, message):

@@ -118,9 +118,9 @@ class Steps(Served):
         self.assertEqual(status, 200)
         self.assertEqual((answer["rewards"], answer["terminateds"], answer["answers"]), ([1.0], [1], ["hi"]))
 
-    def test_what_an_environment_raises_rejects_the_input(self):
+    def test_what_an_environment_raises_is_its_failure(self):
         status, answer = self.step("broken")
-        self.assertEqual((status, answer["error"]["type"]), (422, "KeyError"))
+        self.assertEqual((status, answer["error"]["type"]), (500, "KeyError"))
 
     def test_unavailable_is_for_trying_again_and_is_not_kept(self):
         self.assertEqual(self.step("away", "k")[0], 503)
@@ -133,7 +133,8 @@ class Steps(Served):
         self.assertEqual(self.object.steps, 2)
 
     def test_nan_is_no_answer(self):
-        self.assertEqual(self.step("nan")[0], 422)
+        status, answer = self.step("nan")
+        self.assertEqual((status, answer["error"]["type"]), (422, "BadAnswer"))
 
     def test_bad_input_is_named(self):
         for body, text in (
@@ -191,6 +192,12 @@ class Answers(unittest.TestCase):
         seen = [{"role": "user", "content": "x"}]
         self.assertEqual(to_answer(Returned(seen, {"a": Tensor([1])}, [0]))["rewards"], {"a": [1]})
         self.assertEqual(to_answer((seen, [None], None, [1], [0]))["terminateds"], [0])
+
+    def test_what_an_environment_truncated_is_passed_on(self):
+        answer = {"observations": [{"role": "user", "content": "x"}], "rewards": [0], "terminateds": [0]}
+        self.assertEqual(to_answer({**answer, "truncateds": Tensor([1])})["truncateds"], [1])
+        self.assertNotIn("truncateds", to_answer({**answer, "truncateds": None}))
+        self.assertNotIn("truncateds", to_answer(answer))
 
     def test_what_lacks_a_field_or_is_no_json_is_refused(self):
         for returned in (None, {"observations": []}, {"observations": [object()]}):

@@ -1,5 +1,6 @@
 import { ApplicationFailure, Context } from '@temporalio/activity';
 import { TemporalFailure } from '@temporalio/common';
+import type { FaultType } from '../model/faults.js';
 import { Fault } from '../model/faults.js';
 import type { Waiting } from './contract.js';
 import { describeError } from '../platform/errors.js';
@@ -104,10 +105,14 @@ export function createRunAttempt({ signalWaiting }: AttemptDependencies): RunAtt
   };
 }
 
+const WAITED_FOR: ReadonlySet<FaultType> = new Set([
+  'GenerationUnavailable',
+  'EnvironmentUnavailable',
+  'EnvironmentFailed',
+]);
+
 function waitingFor(error: unknown): Waiting | null {
-  if (!(error instanceof Fault)) return null;
-  if (error.type !== 'GenerationUnavailable' && error.type !== 'EnvironmentUnavailable')
-    return null;
+  if (!(error instanceof Fault) || !error.retryable || !WAITED_FOR.has(error.type)) return null;
   return { service: (error.at ?? error.type).slice(0, 300), message: error.message.slice(0, 300) };
 }
 

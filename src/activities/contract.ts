@@ -39,7 +39,7 @@ export interface BatchPlan {
   max_in_flight: number;
   /** Of the request. */
   limits: Limits;
-  /** Stops the rest once every group has `k` valid rollouts, or after the deadline; null: all are played. */
+  /** Stops the rest of a group that has `k` valid rollouts, and of all after the deadline; null: all are played. */
   min_k: { k: number; deadline_ms: number | null } | null;
   /** Replaces failed rollouts by new repeats; null: they stay failed. */
   refill: { max_replacements: number } | null;
@@ -94,6 +94,8 @@ export interface TurnProgress {
   ended: StopReason | null;
   /** `_ng_attempt_index` of an agent's last run. */
   attempt?: number;
+  /** Truncated, and the request drops such rollouts: it gives no row. */
+  dropped?: true;
   /** The end of what the policy or the environment said last, at most 120 characters. */
   preview: string;
 }
@@ -130,6 +132,8 @@ export interface RolloutResult {
   total_tokens: number;
   /** `_ng_attempt_index` of an agent's last run. */
   attempt?: number;
+  /** Truncated, and the request drops such rollouts: it gives no row. */
+  dropped?: true;
 }
 
 export interface CloseBatch {

@@ -1,5 +1,6 @@
 import type { RolloutRef } from '../model/batch-request.js';
 import { rolloutId } from '../model/workflow-safe/rollout-id.js';
+import type { Attempts } from '../model/faults.js';
 import { Fault, judged } from '../model/faults.js';
 import type { RolloutSettings } from '../model/journal.js';
 import type { Journal } from '../trajectories/trajectory-store.js';
@@ -24,10 +25,10 @@ export function poolOf(
   });
 }
 
-/** Counts a fault in the journal, where it outlives the attempt; returns what to throw. */
+/** Counts a fault in the journal, where it outlives the attempt; returns what to throw. `attempts`: while there is no start. */
 export async function recordFault(
   error: unknown,
-  { journal }: Pick<Hold, 'journal'>,
+  { journal, attempts }: Pick<Hold, 'journal'> & { attempts?: Attempts },
 ): Promise<unknown> {
   if (!(error instanceof Fault) || error.type === 'StoreFault') return error;
   const { trajectory } = journal;
@@ -42,7 +43,8 @@ export async function recordFault(
     ...(status !== null && failureClass !== null && { status }),
     ...(uncounted && { uncounted }),
   });
-  return judged(error, { protocol_errors: trajectory.open.protocol_errors });
+  const allowed = trajectory.settings_in_force?.attempts ?? attempts;
+  return judged(error, { of_turn: trajectory.open.faults, ...(allowed && { attempts: allowed }) });
 }
 
 export const notStarted = (ref: RolloutRef): Fault =>

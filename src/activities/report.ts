@@ -1,5 +1,6 @@
 import { AgentSample } from '../model/agent/sample.js';
 import type { RolloutRef } from '../model/batch-request.js';
+import { overlongOf } from '../model/outcome.js';
 import { nextStep } from '../model/turn/stop-rules.js';
 import type { Trajectory } from '../model/trajectory.js';
 import { totalsOf } from '../model/trajectory.js';
@@ -21,6 +22,7 @@ export function progressOf(trajectory: Trajectory): TurnProgress {
     phase: typeof next === 'object' ? 'generate' : next,
     ended: end?.stop_reason ?? null,
     ...attemptOf(trajectory),
+    ...(end !== null && droppedOf(trajectory)),
     preview: preview(trajectory),
   };
 }
@@ -45,11 +47,15 @@ export function resultOf(ref: RolloutRef, trajectory: Trajectory): RolloutResult
     stop_reason: trajectory.end?.stop_reason ?? 'failed',
     ...totalsOf(trajectory),
     ...attemptOf(trajectory),
+    ...droppedOf(trajectory),
   };
 }
 
 const attemptOf = ({ agent: { run } }: Trajectory): { attempt?: number } =>
   run === null ? {} : { attempt: run.attempt };
+
+const droppedOf = (trajectory: Trajectory): { dropped?: true } =>
+  overlongOf(trajectory) === 'drop' ? { dropped: true } : {};
 
 /** The end of what was said last: an action or an answer stands there, not in a thought's beginning. */
 function preview({ open, turns }: Trajectory): string {

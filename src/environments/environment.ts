@@ -81,10 +81,12 @@ export interface AgentRequest {
 export interface AgentAnswer {
   /** Unchanged. */
   text: string;
-  /** null: the answer reports a failure. */
+  /** null: the answer reports a failure, or that its reward means nothing. */
   reward: number | null;
   /** The kind of failure that the answer reports; null: it reports none. */
   failure_class: string | null;
+  /** The field by which it says that its reward means nothing; absent: it says no such thing. */
+  masked?: string;
   /** Another attempt would fail too. */
   terminal: boolean;
   /** false: it must not be stored. */
@@ -108,7 +110,7 @@ export interface Environment {
   readonly in_process: boolean;
   /** Plays whole rollouts; `step` is never called then. */
   readonly agent?: AgentServers;
-  /** Throws `EnvironmentUnavailable` or `EnvironmentRejected` faults; anything else thrown is a rejection. */
+  /** Throws `EnvironmentUnavailable` or `EnvironmentRejected` faults; anything else thrown is `EnvironmentFailed`. */
   step(input: StepInput, context: StepContext): Promise<EnvironmentReturn>;
   /**
    * Opens a session for one rollout; absent: it needs none. `idempotency_key` is `<rollout_id>/begin-<life>`: a step

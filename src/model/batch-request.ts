@@ -44,6 +44,16 @@ export type GenerationSettings = z.infer<typeof GenerationSettings>;
 export const Semantics = z.enum(['standard', 'nemo-rl-sync', 'nemo-rl-async']);
 export type Semantics = z.infer<typeof Semantics>;
 
+/** How often a turn may fail in one way before its rollout does. */
+export const AttemptSettings = z
+  .strictObject({
+    /** Exceptions of the environment. */
+    environment: z.int().min(1).max(100).default(3),
+  })
+  .prefault({});
+
+export const Overlong = z.enum(['keep', 'mask', 'drop']);
+
 const METADATA_LIMIT = 4096;
 const MOST_REPLACEMENTS = 10_000;
 const INLINE_LIMIT = 256 * 1024;
@@ -59,8 +69,11 @@ const rolloutSettings = {
   /** 0: no generation at all. */
   max_rollout_turns: z.int().nonnegative().default(100),
   rollout_timeout: Duration.default('1h'),
+  attempts: AttemptSettings,
   num_repeats_add_seed: z.boolean().default(false),
   semantics: Semantics.default('standard'),
+  /** What becomes of a valid rollout that is truncated: kept, kept with `loss_multiplier` 0, or a failure row. */
+  overlong: Overlong.default('keep'),
   /** The label of the weights that the service is expected to serve. */
   policy_version: z.string().min(1).max(255).nullable().default(null),
   max_version_span: z.int().positive().nullable().default(null),
@@ -79,14 +92,14 @@ const InlineSamples = z
     error: `expected at most 256 kB of inline samples; write them to a JSONL file and give {"path": …}`,
   });
 
-/** When a batch is done: with all its rollouts, as soon as each group has enough valid ones, or with failed ones replaced. */
+/** When a group is done: with all its rollouts, as soon as it has enough valid ones, or with failed ones replaced. */
 export const Completion = z.discriminatedUnion(
   'policy',
   [
     z.strictObject({ policy: z.literal('complete') }),
     z.strictObject({
       policy: z.literal('min_k'),
-      /** Valid rollouts that each group needs; once every group has them, the rest is stopped. */
+      /** Valid rollouts that each group needs; one that has them stops the rest of its own. */
       k: z.int().positive(),
       /** From the batch's start: then the rest is stopped however far it is. null: never. */
       deadline: Duration.nullable().default(null),

@@ -11,14 +11,16 @@ import { shortened } from '../platform/errors.js';
 /** Messages live in history and in rows; the longest are those of `invalidBatchRequest`. */
 const MAX_MESSAGE = 4000;
 
-/** Retryable or not, by type. `ProtocolError` is retried until the journal holds two of them for the turn. */
+/** Retryable or not, by type; `judged` counts those that are retried only so often in a turn. */
 const RETRYABLE = {
   GenerationUnavailable: true,
   GenerationRejected: false,
   ProtocolError: true,
   EnvironmentUnavailable: true,
   EnvironmentRejected: false,
-  /** An agent gave a result that says that it failed: it has a class of its own, and no reward. */
+  /** It raised an exception for this turn: retried as often as the request's `attempts.environment` says. */
+  EnvironmentFailed: true,
+  /** An agent gave a result that says that it failed, or that its reward means nothing. */
   AgentFailed: false,
   /** An environment's state could not be made again as the journal has it. */
   StateLost: false,
@@ -98,13 +100,21 @@ export function faultWith(fault: Fault, facts: Partial<FaultFacts>): Fault {
   });
 }
 
+/** How often a turn may meet what the same turn is likely to meet again. */
+export interface Attempts {
+  /** Exceptions of the environment. */
+  environment: number;
+}
+
 /** Replies to one turn that break the protocol: the second one is final. */
 const MOST_PROTOCOL_ERRORS = 2;
 
 /** What decides, beside its type, whether a fault is retried. */
 export interface Past {
-  /** Protocol errors of the turn, this one included. */
-  protocol_errors?: number;
+  /** Faults of the turn by type, this one included. */
+  of_turn?: Record<string, number>;
+  /** The request's. */
+  attempts?: Attempts;
   /** Of an agent's row, this one not included. */
   attempts_left?: number;
   /** No journal counts while a batch is planned, so that its first protocol error is final. */
@@ -114,10 +124,13 @@ export interface Past {
 /** The fault as it is thrown: final where its type is, or where what came before makes it so. */
 export function judged(
   fault: Fault,
-  { protocol_errors = 0, attempts_left = Infinity, is_planned = true }: Past,
+  { of_turn = {}, attempts, attempts_left = Infinity, is_planned = true }: Past,
 ): Fault {
-  const isLastReply =
-    fault.type === 'ProtocolError' && (!is_planned || protocol_errors >= MOST_PROTOCOL_ERRORS);
-  const isFinal = isLastReply || attempts_left <= 0;
+  const most: Partial<Record<FaultType, number>> = {
+    ProtocolError: is_planned ? MOST_PROTOCOL_ERRORS : 0,
+    ...(attempts && { EnvironmentFailed: attempts.environment }),
+  };
+  const isFinal =
+    attempts_left <= 0 || (of_turn[fault.type] ?? 0) >= (most[fault.type] ?? Infinity);
   return isFinal && fault.retryable ? faultWith(fault, { retryable: false }) : fault;
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { GenerationSettings, Semantics } from './batch-request.js';
+import { AttemptSettings, GenerationSettings, Overlong, Semantics } from './batch-request.js';
 import { Content } from './content.js';
 import { FAILURE_CLASSES } from './faults.js';
 import { STOP_REASONS } from './workflow-safe/stop-reasons.js';
@@ -37,6 +37,8 @@ export const RolloutSettings = z.object({
   policy_version: z.string().nullable(),
   /** How many versions one turn may span; null: any number. */
   max_version_span: z.number().nullable().default(null),
+  attempts: AttemptSettings,
+  overlong: Overlong.default('keep'),
 });
 export type RolloutSettings = z.infer<typeof RolloutSettings>;
 
@@ -199,10 +201,12 @@ const ResultLine = z.object({
   ...written,
   attempt: z.int(),
   text: z.string(),
-  /** null: none that counts, which only an answer that says that it failed may have. */
+  /** null: none that counts, which only an answer that says that it failed, or that is masked, may have. */
   reward: Reward.nullable(),
   /** `_ng_failure_class` */
   failure_class: z.string().nullable(),
+  /** The field by which the answer says that its reward means nothing. */
+  masked: z.string().exactOptional(),
   /** `_ng_failure_terminal`: the row is not to be played again. */
   terminal: z.boolean(),
   /** Not `_ng_no_persist`. */

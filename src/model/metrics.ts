@@ -2,16 +2,20 @@ import type { Semantics } from './batch-request.js';
 import type { StopReason } from './workflow-safe/stop-reasons.js';
 import { VALID_STOP_REASONS } from './workflow-safe/stop-reasons.js';
 import type { Summary } from './row.js';
-import { cutToBytes } from '../platform/utf8.js';
+import { greatest, least, mean, percentiles, rate, standardDeviation, sum, upstreamPercentile } from './statistics.js'; // prettier-ignore
+import { cutToBytes, utf8Length } from '../platform/utf8.js';
 
 /**
  * Metrics of a batch over its valid rollouts, as one flat object: upstream's names and numbers first
- * (NeMo RL `experience/rollouts.py`), then what its users ask for beside them. Empty when no rollout is valid.
+ * (NeMo RL `experience/rollouts.py`), then what its users ask for beside them. Faults and attempts are of all rollouts,
+ * also where none is valid: what fails a batch is to be seen in it.
  */
 export type Metrics = Record<string, number>;
 
 /** Environments name components as they like, and the result has to stay under 16 kB: rows have them all. */
-const MAX_COMPONENTS = 40;
+const MAX_COMPONENTS = 24;
+/** Of tasks that have metrics of their own: the first by name, as far as they fit. */
+const MAX_TASK_BYTES = 3072;
 const MAX_NAME_BYTES = 80;
 
 export const isValid = (summary: { stop_reason: string }): boolean =>
@@ -19,13 +23,15 @@ export const isValid = (summary: { stop_reason: string }): boolean =>
 
 export function computeMetrics(all: readonly Summary[], semantics: Semantics): Metrics {
   const valid = all.filter(isValid);
-  if (valid.length === 0) return {};
+  if (valid.length === 0) return troubleMetrics(all);
   return {
     ...upstreamMetrics(valid, semantics),
     ...rewardMetrics(valid),
     ...groupMetrics(valid),
     ...stopMetrics(valid),
+    ...troubleMetrics(all),
     ...timeMetrics(valid),
+    ...taskMetrics(all, valid),
   };
 }
 
@@ -127,7 +133,6 @@ function componentMetrics(valid: readonly Summary[]): Metrics {
 /** A group is the valid rollouts of one sample. Solved: reward above 0. */
 function groupMetrics(valid: readonly Summary[]): Metrics {
   const groups = rewardsByGroup(valid);
-  const largest = greatest(groups.map((group) => group.length));
   return {
     'group/count': groups.length,
     'group/solve_all_rate': rate(groups, (rewards) => rewards.every((reward) => reward > 0)),
@@ -135,16 +140,29 @@ function groupMetrics(valid: readonly Summary[]): Metrics {
     'group/zero_variance_rate': rate(groups, (rewards) =>
       rewards.every((reward) => reward === rewards[0]),
     ),
-    ...Object.fromEntries(
-      powersOfTwoTo(largest).flatMap((k) => {
-        const enough = groups.filter((group) => group.length >= k);
-        return [
-          [`pass@${k}`, mean(enough.map((rewards) => passAtK(rewards, k)))],
-          [`avg@${k}`, mean(enough.map((rewards) => mean(rewards.slice(0, k))))],
-        ];
-      }),
-    ),
+    ...passMetrics(groups),
+    ...ofEachK(groups, {
+      name: 'avg',
+      value: (rewards, k) => mean(rewards.slice(0, k)),
+    }),
   };
+}
+
+const passMetrics = (groups: readonly number[][]): Metrics =>
+  ofEachK(groups, { name: 'pass', value: passAtK });
+
+/** The mean over the groups that have k rewards, for powers of two and the largest group's size. */
+function ofEachK(
+  groups: readonly number[][],
+  { name, value }: { name: string; value: (rewards: readonly number[], k: number) => number },
+): Metrics {
+  const largest = greatest(groups.map((group) => group.length));
+  return Object.fromEntries(
+    powersOfTwoTo(largest).map((k) => {
+      const enough = groups.filter((group) => group.length >= k);
+      return [`${name}@${k}`, mean(enough.map((rewards) => value(rewards, k)))];
+    }),
+  );
 }
 
 /** Rewards of each group, in the order of repeats. */
@@ -174,8 +192,56 @@ function powersOfTwoTo(largest: number): number[] {
   return [...ks, largest];
 }
 
+/** For each task of a batch that has several: rewards, pass@k, turns and tokens of its own valid rollouts. */
+function taskMetrics(all: readonly Summary[], valid: readonly Summary[]): Metrics {
+  const tasks = [...new Set(all.map(({ task_name }) => task_name))].sort();
+  if (tasks.length < 2) return {};
+  const metrics: Metrics = {};
+  let bytes = 0;
+  for (const task of tasks) {
+    const own = metricsOfTask(valid.filter(({ task_name }) => task_name === task));
+    const named = Object.entries(own).map(([name, value]) => [`task/${task}/${name}`, value]);
+    bytes += utf8Length(JSON.stringify(named));
+    if (bytes > MAX_TASK_BYTES) break;
+    Object.assign(metrics, Object.fromEntries(named));
+  }
+  return metrics;
+}
+
+function metricsOfTask(valid: readonly Summary[]): Metrics {
+  if (valid.length === 0) return {};
+  const rewards = valid.map(({ reward }) => reward);
+  return {
+    'total_reward/mean': mean(rewards),
+    'total_reward/std': standardDeviation(rewards),
+    ...passMetrics(rewardsByGroup(valid)),
+    avg_turns_per_sample: mean(valid.map(({ turns }) => turns)),
+    mean_total_tokens_per_sample: mean(
+      valid.map(({ gen_tokens, env_tokens }) => gen_tokens + env_tokens),
+    ),
+    mean_gen_tokens_per_sample: mean(valid.map(({ gen_tokens }) => gen_tokens)),
+  };
+}
+
+/** What went wrong on the way, in all rollouts that were begun. */
+function troubleMetrics(all: readonly Summary[]): Metrics {
+  const attempts = all.map((rollout) => rollout.attempts).filter((count) => count > 0);
+  const types = new Set(all.flatMap((rollout) => Object.keys(rollout.faults)));
+  return {
+    ...Object.fromEntries(
+      [...types].map((type) => [
+        `faults/${type}`,
+        sum(all.map((rollout) => rollout.faults[type] ?? 0)),
+      ]),
+    ),
+    ...(attempts.length > 0 && {
+      'attempts/mean': mean(attempts),
+      'attempts/max': greatest(attempts),
+    }),
+  };
+}
+
 function stopMetrics(valid: readonly Summary[]): Metrics {
-  const faults = new Set(valid.flatMap((rollout) => Object.keys(rollout.faults)));
   return {
     ...Object.fromEntries(
       [...VALID_STOP_REASONS].map((reason) => [
@@ -183,13 +249,6 @@ function stopMetrics(valid: readonly Summary[]): Metrics {
         valid.filter((rollout) => rollout.stop_reason === reason).length,
       ]),
     ),
-    ...Object.fromEntries(
-      [...faults].map((type) => [
-        `faults/${type}`,
-        sum(valid.map((rollout) => rollout.faults[type] ?? 0)),
-      ]),
-    ),
-    'attempts/mean': mean(valid.map((rollout) => rollout.attempts)),
     inherited_tokens: sum(valid.map((rollout) => rollout.inherited_tokens)),
     wasted_tokens: sum(valid.map((rollout) => rollout.wasted_tokens)),
   };
@@ -215,44 +274,4 @@ function timeMetrics(valid: readonly Summary[]): Metrics {
     turns_per_s: perSecond(sum(valid.map((rollout) => rollout.turns))),
     gen_tokens_per_s: perSecond(sum(valid.map((rollout) => rollout.gen_tokens))),
   };
-}
-
-const sum = (values: readonly number[]): number =>
-  values.reduce((total, value) => total + value, 0);
-// Not `Math.max(...values)`: a batch may have more rollouts than a call has arguments.
-const greatest = (values: readonly number[]): number => values.reduce((a, b) => Math.max(a, b));
-const least = (values: readonly number[]): number => values.reduce((a, b) => Math.min(a, b));
-const mean = (values: readonly number[]): number => sum(values) / values.length;
-
-function rate<T>(values: readonly T[], holds: (value: T) => boolean): number {
-  return values.filter(holds).length / values.length;
-}
-
-/** Of a sample (n - 1); 0 for one value. */
-function standardDeviation(values: readonly number[]): number {
-  if (values.length < 2) return 0;
-  const centre = mean(values);
-  return Math.sqrt(sum(values.map((value) => (value - centre) ** 2)) / (values.length - 1));
-}
-
-/** Linear interpolation between order statistics, as numpy's default. */
-function percentiles(
-  values: readonly number[],
-  { name, of }: { name: string; of: readonly number[] },
-): Metrics {
-  const sorted = values.toSorted((a, b) => a - b);
-  return Object.fromEntries(
-    of.map((p) => {
-      const at = (p / 100) * (sorted.length - 1);
-      const low = sorted[Math.floor(at)] ?? 0;
-      const high = sorted[Math.ceil(at)] ?? 0;
-      return [`${name}/p${p}`, low + (high - low) * (at - Math.floor(at))];
-    }),
-  );
-}
-
-/** Upstream's `pct` (metric_utils.py): not interpolated. */
-function upstreamPercentile(values: readonly number[], p: number): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  return sorted[Math.min(Math.floor((sorted.length * p) / 100), sorted.length - 1)] ?? 0;
 }

@@ -4,7 +4,9 @@ import { rolloutId } from './workflow-safe/rollout-id.js';
 import { restoreImages } from './content.js';
 import type { Failure } from './journal.js';
 import type { StopReason } from './workflow-safe/stop-reasons.js';
-import { VALID_STOP_REASONS } from './workflow-safe/stop-reasons.js';
+import type { Outcome } from './outcome.js';
+import { isRow, isTruncated, overlongOf } from './outcome.js';
+import type { Finish } from './journal.js';
 import type { LogMessage, Sample } from './sample.js';
 import { withoutSession } from './session.js';
 import { reachedMaxTurns } from './turn/stop-rules.js';
@@ -25,9 +27,14 @@ export interface Row {
   replaces?: number;
   message_log: (LogMessage & { partial?: true })[];
   extra_env_info: Record<string, unknown>;
+  /** How many ids of the log stand before the first generated one. */
+  prompt_tokens: number;
   total_reward: number;
   /** Sums by component, where the environment names them. */
   rewards: Record<string, number>;
+  /** Of each whole turn: what its environment gave for it, and how the engine ended it. */
+  turn_rewards: number[];
+  finish_reasons: Finish['finish_reason'][];
   stop_reason: StopReason;
   terminated: boolean;
   truncated: boolean;
@@ -49,7 +56,7 @@ export interface Row {
 }
 
 /**
- * Seconds. `wall_s` spans the rollout's first and last journal line; the others are sums over its whole turns. The run
+ * Seconds. `wall_s` spans the rollout's start and its end, or what was played of it last; the others are sums over its whole turns. The run
  * of an agent is one step.
  */
 export interface Timing {
@@ -60,27 +67,18 @@ export interface Timing {
   wall_s: number;
 }
 
-/** How a rollout without a standing `end` is closed. */
-export interface ClosingReason {
-  stop_reason: 'stopped' | 'cancelled';
-}
-
-const FAILURE_TYPES = { timeout: 'TimedOut', stopped: 'Stopped', cancelled: 'Cancelled' } as const;
-
 export interface RowInput {
   sample: Sample;
   ref: RolloutRef;
   semantics: Semantics;
   trajectory: Trajectory;
-  /** For a journal whose workflow was terminated, or never started. */
-  otherwise: ClosingReason;
+  outcome: Outcome;
 }
 
 export function toRow(input: RowInput): Row {
-  const { sample, ref, trajectory, otherwise } = input;
-  const { turns, start, end } = trajectory;
-  const stopReason = end?.stop_reason ?? otherwise.stop_reason;
-  const valid = VALID_STOP_REASONS.has(stopReason);
+  const { sample, ref, trajectory, outcome } = input;
+  const { turns, start } = trajectory;
+  const { stop_reason, failure } = outcome;
   const answered = trajectory.agent.result ?? trajectory.agent.failure;
   const last = turns.at(-1)?.observation;
   const answer = turns.findLast(({ observation }) => observation.answer !== undefined)?.observation
@@ -88,6 +86,7 @@ export function toRow(input: RowInput): Row {
   return {
     ...sample,
     ...semanticColumns(input),
+    ...(overlongOf(trajectory) === 'mask' && { loss_multiplier: 0 }),
     schema_version: 1,
     rollout_id: rolloutId(ref),
     ...ref,
@@ -95,15 +94,18 @@ export function toRow(input: RowInput): Row {
     message_log:
       start === null
         ? unrendered(sample)
-        : restoreImages(withPartial(trajectory, { valid }), sample.message_log),
+        : restoreImages(withPartial(trajectory, { valid: isRow(outcome) }), sample.message_log),
     extra_env_info: withoutSession(
       start === null ? (sample.extra_env_info ?? {}) : trajectory.extra_env_info,
     ),
+    prompt_tokens: (start?.prompt ?? []).reduce((sum, { token_ids }) => sum + token_ids.length, 0),
     total_reward: trajectory.total_reward,
     rewards: trajectory.rewards,
-    stop_reason: stopReason,
+    turn_rewards: turns.map(({ observation }) => observation.reward),
+    finish_reasons: turns.map(({ generation }) => generation.finish_reason),
+    stop_reason,
     terminated: last?.terminated ?? trajectory.agent.result !== null,
-    truncated: last?.truncated === true || stopReason === 'truncated',
+    truncated: isTruncated(trajectory),
     max_turns_reached: reachedMaxTurns(trajectory),
     turn_count: turns.length,
     total_tokens: trajectory.assistant_tokens + trajectory.env_tokens,
@@ -115,7 +117,7 @@ export function toRow(input: RowInput): Row {
     timing: timingOf(trajectory),
     ...(answer !== undefined && { extracted_answer: answer }),
     ...(answered !== null && { agent_result: JSON.parse(answered.text) as unknown }),
-    ...(!valid && { failure: failureOf(trajectory, stopReason) }),
+    ...(failure !== null && { failure }),
   };
 }
 
@@ -155,22 +157,6 @@ function withPartial(trajectory: Trajectory, { valid }: { valid: boolean }): Row
   return [...log, partial];
 }
 
-function failureOf({ end, turns }: Trajectory, stopReason: StopReason): Failure {
-  if (end?.failure) return end.failure;
-  const type =
-    stopReason in FAILURE_TYPES
-      ? FAILURE_TYPES[stopReason as keyof typeof FAILURE_TYPES]
-      : 'Failed';
-  return { type, message: MESSAGES[type], turn: turns.length };
-}
-
-const MESSAGES = {
-  TimedOut: 'rollout_timeout passed',
-  Stopped: 'the batch was stopped',
-  Cancelled: 'the rollout was cancelled, terminated or never started',
-  Failed: 'the rollout failed',
-};
-
 function policyVersions({ turns }: Trajectory): Row['policy_versions'] {
   const runs: Row['policy_versions'] = [];
   for (const { start, end, segment } of numbered(turns)) {
@@ -204,13 +190,14 @@ function* numbered(
 }
 
 function timingOf({ turns, start, end, agent }: Trajectory): Timing {
+  const ended = end ?? turns.at(-1)?.observation ?? agent.result;
   const sum = (seconds: (turn: Trajectory['turns'][number]) => number): number =>
     turns.reduce((total, turn) => total + seconds(turn), 0);
   return {
     queue_s: sum(({ generation }) => generation.queue_s),
     generate_s: sum(({ generation }) => generation.generate_s),
     step_s: sum(({ observation }) => observation.step_s) + (agent.result?.run_s ?? 0),
-    wall_s: start !== null && end !== null ? Math.max(0, end.at - start.at) : 0,
+    wall_s: start !== null && ended !== null ? Math.max(0, ended.at - start.at) : 0,
   };
 }
 
@@ -240,13 +227,13 @@ export const Summary = z.object({
   inherited_tokens: z.number(),
   wasted_tokens: z.number(),
   faults: z.record(z.string(), z.number()),
+  /** Truncated, and masked or dropped for it. */
+  overlong: z.boolean().default(false),
 });
 export type Summary = z.infer<typeof Summary>;
 
-export function toSummary(
-  row: Row,
-  { turns, start, end, faults, inherited_tokens, wasted_tokens }: Trajectory,
-): Summary {
+export function toSummary(row: Row, trajectory: Trajectory): Summary {
+  const { turns, start, faults, inherited_tokens, wasted_tokens } = trajectory;
   return {
     row: row.row,
     repeat: row.repeat,
@@ -264,10 +251,13 @@ export function toSummary(
     max_gen_tokens: turns.reduce((most, turn) => Math.max(most, turn.token_ids.length), 0),
     ...row.timing,
     started_at: start?.at ?? 0,
-    ended_at: end?.at ?? 0,
+    ended_at: (start?.at ?? 0) + row.timing.wall_s,
     attempts: row.attempts,
     inherited_tokens,
     wasted_tokens,
     faults,
+    overlong:
+      (row.failure === undefined && overlongOf(trajectory) === 'mask') ||
+      row.failure?.type === 'Overlong',
   };
 }

@@ -70,8 +70,8 @@ export interface OpenTurn {
   /** How the engine ended it, where it did. */
   finish: Finish | null;
   line: LineOf<'generation'> | null;
-  /** Replies that broke the protocol since the last reopening: two are the limit. */
-  protocol_errors: number;
+  /** Fault lines by type since the last reopening: some types have a limit. */
+  faults: Record<string, number>;
   /** How many of the tokens an earlier attempt sampled. */
   inherited: number;
 }
@@ -118,7 +118,7 @@ function emptyTurn(): OpenTurn {
     segments: [],
     finish: null,
     line: null,
-    protocol_errors: 0,
+    faults: {},
     inherited: 0,
   };
 }
@@ -150,8 +150,8 @@ export function applyLine(trajectory: Trajectory, line: JournalLine): void {
       break;
     case 'fault':
       applyToSession(trajectory.session, { line, turn: trajectory.turns.length });
-      trajectory.faults[line.type] = (trajectory.faults[line.type] ?? 0) + 1;
-      if (line.type === 'ProtocolError') trajectory.open.protocol_errors += 1;
+      for (const counts of [trajectory.faults, trajectory.open.faults])
+        counts[line.type] = (counts[line.type] ?? 0) + 1;
       applyToRuns(trajectory.agent, line);
       break;
     case 'run':
@@ -174,7 +174,7 @@ function applyClaim(trajectory: Trajectory, claim: LineOf<'claim'>): void {
     // Attempts that only find a valid end do not count: a batch that is continued keeps its rows as they are.
     if (!claim.reopen || VALID_STOP_REASONS.has(end.stop_reason)) return;
     trajectory.end = null;
-    open.protocol_errors = 0;
+    open.faults = {};
     trajectory.session.losses = 0;
   }
   if (trajectory.attempts === 0 || claim.attempt > 1 || claim.reopen) trajectory.attempts += 1;

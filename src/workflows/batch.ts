@@ -4,7 +4,7 @@ import { closeBatch, planBatch } from './activity-options.js';
 import type { BatchView } from './views/batch-view.js';
 import { showBatch } from './views/batch-view.js';
 import { failWith, failureOf } from './ending.js';
-import { endEarly } from './children/min-k.js';
+import { awaitDeadline, leavesStopped } from './children/min-k.js';
 import { runRollouts } from './children/run-rollouts.js';
 import { runSlices } from './children/run-slices.js';
 import { steerBatch } from './steering/steer-batch.js';
@@ -25,7 +25,8 @@ export async function rolloutBatch(input: unknown): Promise<BatchResult> {
   //    One that fails never fails its siblings: it becomes a row of failures.jsonl, and under `refill` another repeat of
   //    its sample is played in its place. A slice that fails leaves its rows to the closing pass.
   const { batch_id, num_repeats, max_in_flight, slices } = plan;
-  const early = endEarly(plan);
+  const k = plan.min_k?.k ?? null;
+  const deadline = awaitDeadline(plan);
   const [rows, ...more] = slices;
   const run =
     rows !== undefined && more.length === 0
@@ -35,23 +36,21 @@ export async function rolloutBatch(input: unknown): Promise<BatchResult> {
           num_repeats,
           max_in_flight,
           onChange: view.counted,
-          k: plan.min_k?.k ?? null,
-          onSatisfied: early.satisfied,
+          k,
           max_replacements: plan.refill?.max_replacements ?? 0,
         })
-      : runSlices({ plan, onResult: view.counted, onSatisfied: early.satisfied });
+      : runSlices({ plan, onResult: view.counted });
   view.onStop(run.stop);
-  early.onEnd(run.stop);
+  deadline.onPassed(run.stop);
   steering.running({ plan, run });
   await run.finished;
-  early.over();
+  deadline.over();
 
   // 3. Close: rows in input order, failures apart, metrics last.
   steering.closing();
   view.closing();
-  const result = await CancellationScope.nonCancellable(() =>
-    closeBatch({ batch_id, stopped: view.stopped() || early.ended() }),
-  );
+  const close = { batch_id, stopped: view.stopped() || leavesStopped(k) };
+  const result = await CancellationScope.nonCancellable(() => closeBatch(close));
   view.closed(result);
   if (CancellationScope.current().consideredCancelled)
     throw new CancelledFailure('the batch was cancelled; its files are written');

@@ -139,7 +139,14 @@ function startOver(again: () => Promise<RolloutPlan>): (error: unknown) => Promi
 
 const endedAs = (
   plan: RolloutPlan,
-  { turn, total_reward, total_tokens, attempt, ended }: TurnProgress & { ended: StopReason },
+  {
+    turn,
+    total_reward,
+    total_tokens,
+    attempt,
+    dropped,
+    ended,
+  }: TurnProgress & { ended: StopReason },
 ): Pick<FinishedRollout, 'result' | 'facts'> => ({
   result: {
     rollout_id: rolloutId(plan),
@@ -148,6 +155,7 @@ const endedAs = (
     turn_count: turn,
     total_tokens,
     ...(attempt !== undefined && { attempt }),
+    ...(dropped !== undefined && { dropped }),
   },
   facts: plan,
 });

@@ -10,12 +10,12 @@ import { limitsProblem } from '../model/workflow-safe/limits.js';
 import {
   limitsSignal,
   onStop,
-  satisfiedSignal,
   shareSignal,
   sliceProgressQuery,
   tallySignal,
   tell,
 } from './steering/messages.js';
+import { leavesStopped } from './children/min-k.js';
 import { runRollouts } from './children/run-rollouts.js';
 import { isShare } from './steering/signal-checks.js';
 import { checkSliceInput } from './children/started-by-hand.js';
@@ -46,9 +46,6 @@ export async function rolloutSlice(input: SliceInput): Promise<Tally> {
     max_in_flight,
     onChange: report,
     k,
-    onSatisfied: () => {
-      tell(batch?.signal(satisfiedSignal, first));
-    },
     max_replacements,
   });
   if (limits !== undefined) run.setLimits(limits);
@@ -70,7 +67,10 @@ export async function rolloutSlice(input: SliceInput): Promise<Tally> {
   try {
     await run.finished;
   } finally {
-    await CancellationScope.nonCancellable(() => closeSlice({ batch_id, first, last, stopped }));
+    const left = leavesStopped(k);
+    await CancellationScope.nonCancellable(() =>
+      closeSlice({ batch_id, first, last, stopped: stopped || left }),
+    );
   }
   return tally;
 }

@@ -89,6 +89,24 @@ describe('closing a batch', () => {
     assert.deepEqual(['1-1', '2-0', '3-0'].map((place) => byPlace.get(place)), ['Stopped', 'Stopped', 'Cancelled']); // prettier-ignore
   });
 
+  test('takes turns that have reached an end for it, though the end was never written', async (t) => {
+    const bench = await batchOf(t, { ends: [[undefined, undefined, undefined]] });
+    for (const [repeat, observed] of [{ terminated: true }, { truncated: true }, {}].entries()) {
+      const journal = await bench.store.claim(
+        { batch_id: BATCH, row: 0, repeat },
+        { activity: 'x' },
+      );
+      for (const line of [a.start(), ...wholeTurn(a, observed)])
+        await journal.append(entryOf(line));
+      await journal.commit();
+    }
+    const { files } = await bench.result('closeBatch', CLOSE);
+    const rows = await rowsOf(files.rollouts);
+    assert.deepEqual(rows.map(({ stop_reason }) => stop_reason), ['terminated', 'truncated']); // prettier-ignore
+    assert.ok(rows.every(({ timing, failure }) => timing.wall_s >= 0 && failure === undefined));
+    assert.deepEqual(places(await rowsOf(files.failures)), ['0-2']);
+  });
+
   test('writes its result as metrics.json, last, and returns it', async (t) => {
     const bench = await batchOf(t, { ends, request: { metadata: { step: 17 } } });
     const result = await bench.result('closeBatch', CLOSE);
@@ -101,10 +119,10 @@ describe('closing a batch', () => {
     assert.ok(!(await readdir(path.join(bench.root, BATCH))).includes('parts'));
   });
 
-  test('without a valid rollout has empty metrics, and all the same its files', async (t) => {
+  test('without a valid rollout has metrics of what went wrong, and all the same its files', async (t) => {
     const bench = await batchOf(t, { ends: [['failed', undefined]] });
     const { metrics, counts, files } = await bench.result('closeBatch', CLOSE);
-    assert.deepEqual(metrics, {});
+    assert.deepEqual(metrics, { 'attempts/mean': 1, 'attempts/max': 1 });
     assert.deepEqual([counts.requested, counts.failed, counts.cancelled], [2, 1, 1]);
     assert.deepEqual(await rowsOf(files.rollouts), []);
   });

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import { readSamples } from '../../src/activities/plan/read-samples.js';
+import { outcomeOf } from '../../src/model/outcome.js';
 import { toRow } from '../../src/model/row.js';
 import { Sample } from '../../src/model/sample.js';
 import { activityBench } from '../fakes/activity-bench.js';
@@ -44,12 +45,13 @@ describe('a prompt with an image', () => {
     const request = requestOf({ generation, max_seq_len: 16_384 });
     await bench.store.createBatch({ batch_id: BATCH, request, samples: [json] });
     await bench.result('openRollout', REF);
+    const trajectory = await bench.elsewhere().readTrajectory(REF);
     const row = toRow({
       sample: Sample.parse(SAMPLE),
       ref: REF,
       semantics: 'standard',
-      trajectory: await bench.elsewhere().readTrajectory(REF),
-      otherwise: { stop_reason: 'stopped' },
+      trajectory,
+      outcome: outcomeOf(trajectory, { stop_reason: 'stopped' }),
     });
     assert.deepEqual(row.message_log[0]?.content, SAMPLE.message_log[0]?.content);
   });

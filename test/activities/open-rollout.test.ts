@@ -68,6 +68,8 @@ describe('a rollout that starts', () => {
       semantics: 'standard',
       policy_version: 'v1',
       max_version_span: null,
+      attempts: { environment: 3 },
+      overlong: 'keep',
     });
   });
 

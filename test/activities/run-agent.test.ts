@@ -218,20 +218,21 @@ describe('a run that failed', () => {
     assert.equal(bench.agent.requests.length, 0);
   });
 
-  test('as the agent itself says is AgentFailed, journalled whole, and played again by a batch that goes on', async (t) => {
-    const text = '{"_ng_failure_class":"judge"}';
-    const runs = [{ text, reward: null, failure_class: 'judge' }, {}];
-    const { failure, result, journalLines } = await playing(t, { runs });
-    assert.deepEqual(await failure('playTurns', AT), {
-      type: 'AgentFailed',
-      message: 'simple_agent answered attempt 0 with _ng_failure_class "judge"',
-      nonRetryable: true,
+  for (const [said, answer] of [
+    ['_ng_failure_class "judge"', { reward: null, failure_class: 'judge' }],
+    ['judge_failed: its reward means nothing', { reward: 0, masked: 'judge_failed' }],
+  ] as const) {
+    test(`with ${said} is AgentFailed, journalled whole, and played again by a batch that goes on`, async (t) => {
+      const text = JSON.stringify(answer);
+      const { failure, result, journalLines } = await playing(t, { runs: [{ text, ...answer }, {}] }); // prettier-ignore
+      const message = `simple_agent answered attempt 0 with ${said}`;
+      assert.deepEqual(await failure('playTurns', AT), { type: 'AgentFailed', message, nonRetryable: true }); // prettier-ignore
+      const last = (await journalLines()).at(-1);
+      assert.ok(last?.kind === 'result');
+      assert.equal(last.text, text);
+      assert.equal((await result('playTurns', AT)).ended, 'terminated');
     });
-    const last = (await journalLines()).at(-1);
-    assert.ok(last?.kind === 'result');
-    assert.equal(last.text, text);
-    assert.equal((await result('playTurns', AT)).ended, 'terminated');
-  });
+  }
 
   test('for good is not played again', async (t) => {
     const runs = [{ reward: null, failure_class: 'judge', terminal: true }];

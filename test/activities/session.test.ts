@@ -112,6 +112,14 @@ describe('a rollout that starts in an environment with sessions', () => {
     assert.deepEqual((await read(bench)).faults, { EnvironmentUnavailable: 1 });
   });
 
+  test('fails with its rollout once it has failed as often as the request allows', async (t) => {
+    const raised = () => new Fault({ type: 'EnvironmentFailed', message: 'answered 500' });
+    const request = { attempts: { environment: 2 } };
+    const bench = await planned(t, { begin: [raised(), raised()], request });
+    assert.equal((await bench.failure('openRollout', REF)).nonRetryable, false);
+    assert.equal((await bench.failure('openRollout', REF)).nonRetryable, true);
+  });
+
   test('cannot have a prompt of token ids continued by a text', async (t) => {
     const message_log = [{ role: 'user', content: 'go', token_ids: [1] }];
     const bench = await planned(t, { sample: sampleOf('', { message_log }) });

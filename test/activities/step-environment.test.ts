@@ -136,12 +136,39 @@ describe('a step that fails', () => {
     assert.deepEqual(faults, { EnvironmentUnavailable: 1 });
   });
 
-  test('by an exception is a rejection that carries the exception’s text', async (t) => {
+  test('by an exception is retried as often as the request says, with the exception’s text', async (t) => {
     const cause = new RangeError('row 9 of 3');
-    const bench = await generated(t, answers(new Error('no such move', { cause })));
-    const { type, message, nonRetryable } = await bench.failure('stepEnvironment', AT);
-    assert.deepEqual([type, nonRetryable], ['EnvironmentRejected', true]);
-    assert.match(message, /task threw: no such move: row 9 of 3/);
+    const raised = () => new Error('no such move', { cause });
+    const settings = { attempts: { environment: 2 } };
+    const bench = await generated(t, { ...answers(raised(), raised()), settings });
+    const seen = [
+      await bench.failure('stepEnvironment', AT),
+      await bench.failure('stepEnvironment', AT),
+    ];
+    assert.deepEqual(
+      seen.map(({ type, nonRetryable }) => [type, nonRetryable]),
+      [
+        ['EnvironmentFailed', false],
+        ['EnvironmentFailed', true],
+      ],
+    );
+    assert.match(seen[1]!.message, /task threw: no such move: row 9 of 3/);
+    const { faults, end } = await bench.elsewhere().readTrajectory(REF);
+    assert.deepEqual([faults, end], [{ EnvironmentFailed: 2 }, null]);
+  });
+
+  test('by an exception has the attempts of its turn, not of the rollout', async (t) => {
+    const settings = { attempts: { environment: 2 } };
+    const script = [new Error('once'), {}, new Error('again'), { terminated: true }];
+    const bench = await generated(t, { ...answers(...script), settings });
+    assert.equal((await bench.failure('stepEnvironment', AT)).nonRetryable, false);
+    await bench.result('stepEnvironment', AT);
+    const journal = await bench.store.claim(REF, { activity: 'generateTurn' });
+    await journal.append(entryOf(a.chunk({ turn: 1, token_ids: idsOf('hello') })));
+    await journal.append(entryOf(a.generation({ turn: 1, token_count: 5 })));
+    await journal.commit();
+    assert.equal((await bench.failure('stepEnvironment', AT)).nonRetryable, false);
+    assert.equal((await bench.result('stepEnvironment', AT)).ended, 'terminated');
   });
 
   test('with a rejection is final, with its own text', async (t) => {

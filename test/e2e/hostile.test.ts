@@ -161,7 +161,7 @@ describe('a deployment holds against', { timeout: 400_000 }, () => {
       return (progress?.running ?? 0) > 0;
     });
     const rubbish = [undefined, null, 0, -1, 1e300, 'x', TEXT, [], [[]], {}, { first: 0 }, { plan: 1 }, { max_rollout_turns: 'x' }, JSON.parse('{"__proto__": {"a": 1}}')]; // prettier-ignore
-    const signals = ['waiting', 'tally', 'share', 'satisfied', 'limits', 'nonsense', '__stop'];
+    const signals = ['waiting', 'tally', 'share', 'limits', 'nonsense', '__stop'];
     let refused = 0;
     const send = async (n: number): Promise<void> => {
       const input: unknown = rubbish[n % rubbish.length];

@@ -107,8 +107,12 @@ describe('an error status', () => {
     [400, 'EnvironmentRejected'],
     [404, 'EnvironmentRejected'],
     [422, 'EnvironmentRejected'],
-    [500, 'EnvironmentUnavailable'],
+    [500, 'EnvironmentFailed'],
+    [408, 'EnvironmentUnavailable'],
+    [429, 'EnvironmentUnavailable'],
+    [502, 'EnvironmentUnavailable'],
     [503, 'EnvironmentUnavailable'],
+    [504, 'EnvironmentUnavailable'],
   ] as const) {
     test(`${status} is ${type} with the environment's type and message`, async () => {
       const { environment, url } = await serve(answer(status, { error }));
@@ -139,7 +143,7 @@ describe('an error status', () => {
   test('hands on when to try again, at most a minute', async () => {
     const wait = async (after: string): Promise<number | null> => {
       const { environment } = await serve((_request, response) => {
-        response.writeHead(503, { 'retry-after': after }).end();
+        response.writeHead(429, { 'retry-after': after }).end();
       });
       return (await faultOf(environment.step(input, context))).retryAfterMs;
     };

@@ -21,7 +21,7 @@ class Echo:
         seen = [{"role": "environment", "content": log[-1]["content"]} for log in message_log_batch]
         n = len(seen)
         return {"observations": seen, "metadata": metadata, "next_stop_strings": None,
-                "rewards": {"a": [1.0] * n, "b": [0.5] * n}, "terminateds": [1] * n, "answers": ["x"] * n}
+                "rewards": {"a": [1.0] * n, "b": [0.5] * n}, "terminateds": [1] * n, "truncateds": [1] * n, "answers": ["x"] * n}
 
     def global_post_process_and_metrics(self, batch):
         return batch, {"rollouts": len(batch), "reward": sum(r["total_reward"] for r in batch)}
@@ -63,11 +63,12 @@ describe('the Python package', { skip }, () => {
       next_stop_strings: null,
       rewards: { a: [1], b: [0.5] },
       terminateds: [1],
+      truncateds: [1],
       answers: ['x'],
     });
     await assert.rejects(say('bad'), {
-      name: 'EnvironmentRejected',
-      message: /ValueError: no ground truth/,
+      name: 'EnvironmentFailed',
+      message: /500: ValueError: no ground truth/,
     });
     const rollout = { message_log: [], total_reward: 0.5, rewards: {}, extra_env_info: {} };
     const rollouts = Array.from({ length: 2000 }, () => rollout);

@@ -46,6 +46,7 @@ describe('an environment of kind module', () => {
       next_stop_strings: [null],
       rewards: [1],
       terminateds: [true],
+      truncateds: [false],
       answers: [null],
     });
     assert.equal(Reflect.get(process, 'sourceMapsEnabled'), before);
@@ -57,6 +58,12 @@ describe('an environment of kind module', () => {
     const environment = await make(t, { source, file: 'mine.mjs', more });
     assert.equal(environment.in_process, false);
     assert.deepEqual((await step(environment)).rewards, { a: [0.5] });
+  });
+
+  test('says that a limit of its own ended the rollout', async (t) => {
+    const source = `export default { stepOne: () => ({ ...${ANSWER}, terminated: false, truncated: true }) };`;
+    const { terminateds, truncateds } = await step(await make(t, { source, file: 'mine.mjs' }));
+    assert.deepEqual([terminateds, truncateds], [[false], [true]]);
   });
 
   test('cannot change the metadata that it was given', async (t) => {

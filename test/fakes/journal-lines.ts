@@ -31,6 +31,8 @@ export const SETTINGS: RolloutSettings = {
   semantics: 'standard',
   policy_version: null,
   max_version_span: null,
+  attempts: { environment: 3 },
+  overlong: 'keep',
 };
 
 type Given<K extends JournalLine['kind']> = Partial<Omit<LineOf<K>, 'kind' | 'writer'>>;

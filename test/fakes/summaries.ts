@@ -27,6 +27,7 @@ export const summaryOf = (given: Partial<Summary> = {}): Summary => ({
   inherited_tokens: 0,
   wasted_tokens: 0,
   faults: {},
+  overlong: false,
   ...given,
 });
 

@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import { agentOutcomeOf } from '../../gym/collection/follow/agent-outcome.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
+import { outcomeOf } from '../../src/model/outcome.js';
 import { toRow, toSummary } from '../../src/model/row.js';
 import { Sample } from '../../src/model/sample.js';
 import { naturalEnd, nextStep } from '../../src/model/turn/stop-rules.js';
@@ -95,6 +96,24 @@ describe('a rollout that an agent plays', () => {
   });
 });
 
+describe('an answer whose reward means nothing', () => {
+  const text = '{"reward":0,"judge_failed":true}';
+  const masked = a.result({ attempt: 1, reward: 0, masked: 'judge_failed', text });
+  const trajectory = fold(a.run({ attempt: 1 }), masked, failed);
+
+  test('is how the run failed, and no valid end', () => {
+    const { agent, total_reward } = trajectory;
+    assert.deepEqual([agent.result, agent.failure, total_reward], [null, masked, 0]);
+    assert.equal(naturalEnd(fold(a.run({ attempt: 1 }), masked)), null);
+  });
+
+  test('is a result of its collection', () => {
+    assert.deepEqual(agentOutcomeOf(trajectory), { kind: 'result', at: 9, attempt: 1, text });
+    const both = fold(a.run({ attempt: 1 }), { ...masked, failure_class: 'judge' }, failed);
+    assert.equal(agentOutcomeOf(both)?.kind, 'failure');
+  });
+});
+
 describe('the lines of an agent', () => {
   for (const line of [start, a.run(), a.result(), judged, refused, a.fault({ uncounted: true })]) {
     test(`of kind ${line.kind} are read as they were written`, () => {
@@ -184,7 +203,7 @@ describe('the row of a rollout that an agent played', () => {
       ref: { batch_id: 'batch', row: 0, repeat: 0 },
       semantics: 'standard',
       trajectory,
-      otherwise: { stop_reason: 'cancelled' },
+      outcome: outcomeOf(trajectory, { stop_reason: 'cancelled' }),
     });
 
   test('has its result, reward, tokens and time', () => {

@@ -51,6 +51,8 @@ describe('a batch request', () => {
       completion: { policy: 'complete' },
       policy_version: null,
       max_version_span: null,
+      attempts: { environment: 3 },
+      overlong: 'keep',
       metadata: {},
     });
   });
@@ -103,6 +105,7 @@ describe('a batch request', () => {
     [{ max_seq_len: 0 }, /^max_seq_len: .*got 0$/],
     [{ max_rollout_turns: -1 }, /^max_rollout_turns: .*got -1$/],
     [{ max_in_flight: 0 }, /^max_in_flight: .*got 0$/],
+    [{ attempts: { environment: 0 } }, /^attempts\.environment: .*got 0$/],
     [{ max_version_span: 0 }, /^max_version_span: .*got 0$/],
     [{ rollout_timeout: 3600 }, /^rollout_timeout: expected string, got 3600$/],
     [{ rollout_timeout: '1 hour and a bit' }, /^rollout_timeout: expected a duration such as "30s"/],

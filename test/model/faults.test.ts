@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { FaultType } from '../../src/model/faults.js';
-import { Fault } from '../../src/model/faults.js';
+import { Fault, judged } from '../../src/model/faults.js';
 import { describeError } from '../../src/platform/errors.js';
 
 describe('Fault', () => {
@@ -11,6 +11,7 @@ describe('Fault', () => {
     ProtocolError: true,
     EnvironmentUnavailable: true,
     EnvironmentRejected: false,
+    EnvironmentFailed: true,
     AgentFailed: false,
     StateLost: false,
     EnvironmentStateLost: false,
@@ -36,6 +37,25 @@ describe('Fault', () => {
   test('one that is otherwise retried can be final', () => {
     const fault = new Fault({ type: 'ProtocolError', message: 'm', retryable: false });
     assert.equal(fault.retryable, false);
+  });
+
+  test('an environment that failed is final at the number of its attempts, an absent one never', () => {
+    const finality = (type: FaultType, failed: number) =>
+      !judged(new Fault({ type, message: 'm' }), {
+        of_turn: { [type]: failed },
+        attempts: { environment: 3 },
+      }).retryable;
+    assert.deepEqual(
+      [1, 2, 3, 4].map((failed) => finality('EnvironmentFailed', failed)),
+      [false, false, true, true],
+    );
+    assert.equal(finality('EnvironmentUnavailable', 1000), false);
+    assert.deepEqual([finality('ProtocolError', 1), finality('ProtocolError', 2)], [false, true]);
+  });
+
+  test('a reply that breaks the protocol is final where no journal counts', () => {
+    const fault = new Fault({ type: 'ProtocolError', message: 'm' });
+    assert.equal(judged(fault, { is_planned: false }).retryable, false);
   });
 
   test('what is not given is null', () => {

@@ -57,6 +57,7 @@ describe('metrics of a small batch', () => {
     'faults/GenerationUnavailable': 3,
     'faults/ProtocolError': 1,
     'attempts/mean': 1.5,
+    'attempts/max': 3,
     inherited_tokens: 5,
     wasted_tokens: 7,
     'wall_s/mean': 2.5,
@@ -84,16 +85,65 @@ describe('metrics of a small batch', () => {
 });
 
 describe('metrics', () => {
-  test('of no valid rollout are empty', () => {
+  test('of no valid rollout are what went wrong in all that were begun', () => {
     assert.deepEqual(computeMetrics([], 'standard'), {});
-    const failed = ['failed', 'timeout', 'stopped', 'cancelled'].map((stop_reason) =>
-      summaryOf({ stop_reason, reward: 5 }),
+    const failed = ['failed', 'timeout', 'stopped', 'cancelled'].map((stop_reason, i) =>
+      summaryOf({ stop_reason, reward: 5, attempts: i, faults: { EnvironmentFailed: i } }),
     );
-    assert.deepEqual(computeMetrics(failed, 'standard'), {});
+    assert.deepEqual(computeMetrics(failed, 'standard'), {
+      'faults/EnvironmentFailed': 6,
+      'attempts/mean': 2,
+      'attempts/max': 3,
+    });
+    assert.deepEqual(computeMetrics([summaryOf({ stop_reason: 'stopped', attempts: 0 })], 'standard'), {}); // prettier-ignore
+  });
+
+  test('count the faults and attempts of rollouts that failed', () => {
+    const failed = summaryOf({ stop_reason: 'failed', row: 9, attempts: 9, faults: { ProtocolError: 2 } }); // prettier-ignore
+    const metrics = computeMetrics([...BATCH, failed], 'standard');
+    assert.deepEqual([metrics['faults/ProtocolError'], metrics['attempts/mean'], metrics['attempts/max']], [3, 3, 9]); // prettier-ignore
+  });
+
+  test('of several tasks are there for each, too, of its own valid rollouts', () => {
+    const of = (task_name: string, given: Parameters<typeof summaryOf>[0]) => summaryOf({ task_name, ...given }); // prettier-ignore
+    const metrics = computeMetrics(
+      [
+        of('maths', { row: 0, repeat: 0, reward: 1, turns: 1 }),
+        of('maths', { row: 0, repeat: 1, reward: 0, turns: 3 }),
+        of('maths', { row: 0, repeat: 2, reward: 99, stop_reason: 'failed' }),
+        of('code', { row: 1, repeat: 0, reward: 4, gen_tokens: 10, env_tokens: 5 }),
+        of('none', { row: 2, repeat: 0, stop_reason: 'timeout' }),
+      ],
+      'standard',
+    );
+    const own = Object.entries(metrics).filter(([name]) => name.startsWith('task/'));
+    assert.deepEqual(Object.fromEntries(own), {
+      'task/code/total_reward/mean': 4,
+      'task/code/total_reward/std': 0,
+      'task/code/pass@1': 4,
+      'task/code/avg_turns_per_sample': 1,
+      'task/code/mean_total_tokens_per_sample': 15,
+      'task/code/mean_gen_tokens_per_sample': 10,
+      'task/maths/total_reward/mean': 0.5,
+      'task/maths/total_reward/std': Math.sqrt(0.5),
+      'task/maths/pass@1': 0.5,
+      'task/maths/pass@2': 1,
+      'task/maths/avg_turns_per_sample': 2,
+      'task/maths/mean_total_tokens_per_sample': 2,
+      'task/maths/mean_gen_tokens_per_sample': 1,
+    });
+  });
+
+  test('of very many tasks stay small', () => {
+    const rewards = Object.fromEntries(Array.from({ length: 99 }, (_, i) => [`${i}${'x'.repeat(99)}`, 1])); // prettier-ignore
+    const all = Array.from({ length: 500 }, (_, row) => summaryOf({ row, rewards, task_name: `task-${row}` })); // prettier-ignore
+    const text = JSON.stringify(computeMetrics(all, 'standard'));
+    assert.ok(text.length < 8000, `${text.length} bytes`);
+    assert.match(text, /"task\/task-0\/pass@1"/);
   });
 
   test('leave out what did not end validly: a fault is never a reward', () => {
-    const failed = summaryOf({ stop_reason: 'failed', row: 9, reward: -100, turns: 50 });
+    const failed = summaryOf({ stop_reason: 'failed', row: 9, reward: -100, turns: 50, attempts: 0 }); // prettier-ignore
     for (const semantics of ['standard', 'nemo-rl-sync', 'nemo-rl-async'] as const)
       assert.deepEqual(
         computeMetrics([...BATCH, failed], semantics),

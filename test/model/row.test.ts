@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import type { Semantics } from '../../src/model/batch-request.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import type { Row } from '../../src/model/row.js';
+import { outcomeOf } from '../../src/model/outcome.js';
 import { Summary, toRow, toSummary } from '../../src/model/row.js';
 import { ROW_COLUMNS, Sample } from '../../src/model/sample.js';
 import { SETTINGS, author, foldOf, logprobOf, wholeTurn } from '../fakes/journal-lines.js';
@@ -27,7 +28,9 @@ function rowOf(
   }: { sample?: Sample; semantics?: Semantics; stopped?: boolean } = {},
 ): Row {
   const otherwise = { stop_reason: stopped ? ('stopped' as const) : ('cancelled' as const) };
-  return toRow({ sample, ref: REF, semantics, trajectory: foldOf(lines), otherwise });
+  const trajectory = foldOf(lines);
+  const outcome = outcomeOf(trajectory, otherwise);
+  return toRow({ sample, ref: REF, semantics, trajectory, outcome });
 }
 
 const started = (settings: Partial<typeof SETTINGS> = {}) => [

@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import type { Semantics } from '../../src/model/batch-request.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
+import { outcomeOf } from '../../src/model/outcome.js';
 import { toRow } from '../../src/model/row.js';
 import { checkPromptStillFits, lengthLimit, limitObservation, naturalEnd, nextStep, roomFor } from '../../src/model/turn/stop-rules.js'; // prettier-ignore
 import { SETTINGS, author, foldOf, wholeTurn } from '../fakes/journal-lines.js';
@@ -130,7 +131,7 @@ describe('a limit below what is already played', () => {
       ref: { batch_id: 'batch', row: 0, repeat: 0 },
       semantics: 'standard',
       trajectory,
-      otherwise: { stop_reason: 'cancelled' },
+      outcome: outcomeOf(trajectory, { stop_reason: 'cancelled' }),
     });
     assert.deepEqual([row.stop_reason, row.truncated, row.turn_count], ['truncated', true, 3]);
     assert.ok(!('failure' in row));

@@ -168,14 +168,14 @@ describe('faults', () => {
     assert.equal(turns.length, 1);
   });
 
-  test('protocol errors count per turn, over attempts, until a reopening', () => {
+  test('faults of a turn are counted, over attempts, until a reopening', () => {
     const broken = { type: 'ProtocolError' };
     const twice = [a.claim(), a.start(), a.fault(broken), b.claim(), b.fault(broken)];
-    assert.equal(foldOf(twice).open.protocol_errors, 2);
+    assert.equal(foldOf(twice).open.faults['ProtocolError'], 2);
     const next = foldOf([...twice, ...wholeTurn(b)]);
-    assert.equal(next.open.protocol_errors, 0);
+    assert.deepEqual(next.open.faults, {});
     assert.deepEqual(next.faults, { ProtocolError: 2 });
     const failed = [...twice, b.end({ stop_reason: 'failed' }), a.claim({ reopen: true })];
-    assert.equal(foldOf(failed).open.protocol_errors, 0);
+    assert.deepEqual(foldOf(failed).open.faults, {});
   });
 });

@@ -29,8 +29,6 @@ describe('a child that cannot be told what changed while it was being started', 
     const result = { stop_reason: 'max_turns', total_reward: 0, turn_count: 3, total_tokens: 9 };
     history.childCompleted(child, result);
     history.task();
-    // Its group is complete.
-    history.signalOther('satisfied', 'b');
     history.activity('closeSlice', null);
     history.task();
     history.add('WORKFLOW_EXECUTION_COMPLETED', {});

@@ -63,6 +63,19 @@ describe('the line-up of some rows', () => {
     assert.deepEqual(drain(line), ['4-2 for 0']);
   });
 
+  test('passes over what has not begun of groups that need no more', () => {
+    const over = new Set<number>();
+    const rows = { first: 3, last: 5 };
+    const line = lineUp({ rows, num_repeats: 2, max_replacements: 0, isOver: (row) => over.has(row) }); // prettier-ignore
+    assert.deepEqual(names([line.next()!]), ['3-0']);
+    over.add(3).add(4);
+    assert.ok(!line.isEmpty());
+    assert.deepEqual(names([line.next()!]), ['5-0']);
+    over.add(5);
+    assert.ok(line.isEmpty());
+    assert.equal(line.next(), null);
+  });
+
   test('never starts so many children that the history of their parent grows too long', () => {
     const rows = { first: 0, last: 0 };
     const line = lineUp({ rows, num_repeats: 300, max_replacements: 10_000 });

@@ -135,10 +135,14 @@ function outOfAttempts({ fault, failure }: AgentRuns, sample: AgentSample): Faul
 }
 
 function agentFailed(
-  { failure_class, persist, attempt }: LineOf<'result'>,
+  { failure_class, masked, persist, attempt }: LineOf<'result'>,
   { agent }: AgentSample,
 ): Fault {
-  const said = failure_class === null ? '' : ` _ng_failure_class ${JSON.stringify(failure_class)}`;
-  const message = `${agent} answered attempt ${attempt} with${said}${persist ? '' : ' _ng_no_persist'}`;
+  const said = [
+    ...(failure_class === null ? [] : [`_ng_failure_class ${JSON.stringify(failure_class)}`]),
+    ...(persist ? [] : ['_ng_no_persist']),
+    ...(masked === undefined ? [] : [`${masked}: its reward means nothing`]),
+  ];
+  const message = `${agent} answered attempt ${attempt} with ${said.join(' ')}`;
   return new Fault({ type: 'AgentFailed', message });
 }

@@ -2,9 +2,11 @@ import { z } from 'zod';
 import type { BatchRequest } from '../../model/batch-request.js';
 import type { StopReason } from '../../model/workflow-safe/stop-reasons.js';
 import { computeLengths, computeMetrics, isValid } from '../../model/metrics.js';
-import type { ClosingReason } from '../../model/row.js';
+import type { ClosingReason, Outcome } from '../../model/outcome.js';
+import { isRow, outcomeOf, surplusOf } from '../../model/outcome.js';
 import { Summary, toRow, toSummary } from '../../model/row.js';
 import type { Sample } from '../../model/sample.js';
+import type { Trajectory } from '../../model/trajectory.js';
 import type { Part } from '../../model/workflow-safe/slices.js';
 import { slicesOf } from '../../model/workflow-safe/slices.js';
 import type { BatchOutputs, TrajectoryStore } from '../../trajectories/trajectory-store.js';
@@ -43,6 +45,9 @@ export async function closeWhole(
     counts: countsOf(summaries),
     metrics: {
       ...computeMetrics(summaries, request.semantics),
+      ...(request.overlong !== 'keep' && {
+        'overlong/count': summaries.filter(({ overlong }) => overlong).length,
+      }),
       ...(request.completion.policy !== 'complete' && computeLengths(summaries)),
       ...(await environmentMetrics({ summaries, outputs, attempt, environment })),
     },
@@ -136,13 +141,21 @@ async function closePart(part: Part, closing: Closing): Promise<void> {
   const written = writer.position.written > 0 ? before?.at : undefined;
   let sample: Sample | null = null;
   try {
+    const { semantics } = request;
+    const members = membersOf(request.completion);
     for (const place of rolloutsOf(part, closing)) {
-      if (written !== undefined && !isBehind(place, written)) continue;
+      const isWritten = written !== undefined && !isBehind(place, written);
+      if (isWritten && !members.isNeeded(place, written)) continue;
       attempt.signal.throwIfAborted();
       const ref = { batch_id: input.batch_id, ...place };
-      if (sample === null || ref.repeat === 0) sample = await store.readSample(ref);
       const trajectory = await store.readTrajectory(ref);
-      const row = toRow({ sample, ref, semantics: request.semantics, trajectory, otherwise });
+      const outcome = members.judged(place, {
+        trajectory,
+        outcome: outcomeOf(trajectory, otherwise),
+      });
+      if (isWritten) continue;
+      if (sample === null || ref.repeat === 0) sample = await store.readSample(ref);
+      const row = toRow({ sample, ref, semantics, trajectory, outcome });
       const summary = toSummary(row, trajectory);
       await writer.write({
         row: JSON.stringify(row),
@@ -155,6 +168,32 @@ async function closePart(part: Part, closing: Closing): Promise<void> {
   } finally {
     await writer.abandon();
   }
+}
+
+interface Judged {
+  trajectory: Trajectory;
+  outcome: Outcome;
+}
+
+/** Under `min_k` the first valid members of a group, by repeat, are its rows: what comes behind them is surplus. */
+function membersOf(completion: BatchRequest['completion']): {
+  /** Must a rollout whose row is written be counted all the same? */
+  isNeeded: (place: Place, written: Place) => boolean;
+  judged: (place: Place, judged: Judged) => Outcome;
+} {
+  const k = completion.policy === 'min_k' ? completion.k : Infinity;
+  let group = -1;
+  let rows = 0;
+  return {
+    isNeeded: ({ row }, written) => k !== Infinity && row === written.row,
+    judged: ({ row }, { trajectory, outcome }) => {
+      if (row !== group) rows = 0;
+      group = row;
+      if (!isRow(outcome)) return outcome;
+      rows += 1;
+      return rows > k ? surplusOf(trajectory, k) : outcome;
+    },
+  };
 }
 
 /** Where a predecessor stood, if it was in this part. */

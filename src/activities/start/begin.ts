@@ -16,12 +16,13 @@ export async function begin(
   { request, ...dependencies }: Dependencies & { request: BatchRequest },
 ): Promise<void> {
   const { journal } = hold;
-  const sample = await openLife(hold, dependencies);
+  const { attempts } = request;
+  const sample = await openLife(hold, { ...dependencies, attempts });
   const max_seq_len = journal.trajectory.limits?.max_seq_len ?? request.max_seq_len;
   const inForce = { ...request, max_seq_len };
   const opening = await openingOf({ sample, request: inForce, hold }, dependencies).catch(
     async (error: unknown) => {
-      throw await recordFault(error, hold);
+      throw await recordFault(error, { ...hold, attempts });
     },
   );
   await journal.append({
@@ -78,5 +79,7 @@ function settingsOf(request: BatchRequest): RolloutSettings {
     semantics: request.semantics,
     policy_version: request.policy_version,
     max_version_span: request.max_version_span,
+    attempts: request.attempts,
+    overlong: request.overlong,
   };
 }

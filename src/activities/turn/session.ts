@@ -1,6 +1,7 @@
 import type { Environment, EnvironmentMessage, Metadata } from '../../environments/environment.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { textLog } from '../../model/content.js';
+import type { Attempts } from '../../model/faults.js';
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import type { Sample } from '../../model/sample.js';
@@ -31,7 +32,7 @@ export const needsStart = ({ start, session, end }: Trajectory): boolean =>
  */
 export async function openLife(
   hold: Hold,
-  { store, answers, environment: find }: Dependencies,
+  { store, answers, environment: find, attempts }: Dependencies & { attempts: Attempts },
 ): Promise<Sample> {
   const { journal, ref } = hold;
   const { session } = journal.trajectory;
@@ -47,7 +48,7 @@ export async function openLife(
     const message_log = [...sample.message_log, ...unrendered(messages, sample)];
     return { ...sample, message_log, extra_env_info: metadata };
   } catch (error) {
-    throw await recordFault(error, hold);
+    throw await recordFault(error, { ...hold, attempts });
   }
 }
 

@@ -100,7 +100,7 @@ async function askEnvironment(
   } catch (error) {
     if (error instanceof Fault || signal.aborted) throw error;
     throw new Fault({
-      type: 'EnvironmentRejected',
+      type: 'EnvironmentFailed',
       message: `environment ${task} threw: ${describeError(error)}`,
       cause: error,
     });

@@ -118,7 +118,7 @@ async function knock({ send }: HttpCalls): Promise<void> {
   // The request is shared: no caller's signal ends it.
   const { signal } = new AbortController();
   try {
-    await send({ method: 'GET', path: '/', signal, timeout_ms, retried: [429] });
+    await send({ method: 'GET', path: '/', signal, timeout_ms });
   } catch (error) {
     const status = error instanceof Fault ? error.status : null;
     if (status === null || AWAY.has(status)) throw error;

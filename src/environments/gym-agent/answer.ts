@@ -12,12 +12,27 @@ const Routing = z.object({
   _ng_no_persist: z.unknown().optional(),
   _ng_failure_terminal: z.unknown().optional(),
 });
+/** A judge that is away, or a sample that the agent takes out of training: upstream gives it a reward all the same. */
+const MASKS = ['judge_failed', 'mask_sample'] as const;
+const Masks = z.object({
+  judge_failed: z.unknown().optional(),
+  mask_sample: z.unknown().optional(),
+  instance_config: z.object({ mask_sample: z.unknown().optional() }).catch({}),
+});
+
+function maskOf(value: unknown): string | undefined {
+  const { data } = Masks.safeParse(value);
+  if (data === undefined) return undefined;
+  const own = MASKS.find((name) => Boolean(data[name]));
+  return own ?? (data.instance_config.mask_sample ? 'instance_config.mask_sample' : undefined);
+}
+
 const Rewarded = z.object({ reward: Reward });
 const Usage = z.object({
   response: z.object({ usage: z.object({ output_tokens: z.int(), total_tokens: z.int() }) }),
 });
 
-/** What an agent's answer says, or what is wrong with it. An answer that reports a failure needs no reward. */
+/** What an agent's answer says, or what is wrong with it. One that reports a failure needs no reward. */
 export function readAnswer(text: string): AgentAnswer | Problem[] {
   if (isDeeperThan(MAX_LEVELS, text)) {
     return [{ where: '(body)', what: `expected at most ${MAX_LEVELS} levels, got more` }];
@@ -33,11 +48,14 @@ export function readAnswer(text: string): AgentAnswer | Problem[] {
   const failure = routing.data._ng_failure_class ?? null;
   const persist = !routing.data._ng_no_persist;
   const reward = Rewarded.safeParse(value);
-  if (!reward.success && failure === null && persist) return problemsOf(reward.error, value);
+  const masked = maskOf(value);
+  if (!reward.success && failure === null && persist && masked === undefined)
+    return problemsOf(reward.error, value);
   return {
     text,
     reward: reward.data?.reward ?? null,
     failure_class: failure === null || typeof failure === 'string' ? failure : preview(failure),
+    ...(masked !== undefined && { masked }),
     terminal: Boolean(routing.data._ng_failure_terminal),
     persist,
     usage: Usage.safeParse(value).data?.response.usage ?? null,

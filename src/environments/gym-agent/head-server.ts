@@ -50,7 +50,7 @@ export function createHeadServer({
       const call = { method: 'GET', path: '/global_config_dict_yaml', timeout_ms } as const;
       // The request is shared: no caller's signal ends it.
       const { signal } = new AbortController();
-      const reply = await send({ ...call, signal, retried: [408, 429] });
+      const reply = await send({ ...call, signal });
       return configIn(reply.text, `${reply.request} answered`);
     },
   });

@@ -45,7 +45,6 @@ async function ask(
       signal,
       timeout_ms: own.timeout_ms ?? timeout_ms,
       share,
-      retried: [408, 429],
     });
     // Lets heartbeats run between the long steps of a large answer.
     await setImmediate();
@@ -82,6 +81,8 @@ export function classed(fault: Fault): Fault {
     type === 'EnvironmentRejected' || (status !== null && !NOT_OF_THE_RUN.has(status));
   const isPlayed = status === null ? neverSent(fault) === null : !NOT_PLAYED.has(status);
   return faultWith(fault, {
+    // The row's own attempts are its budget.
+    ...(type === 'EnvironmentFailed' && { type: 'EnvironmentUnavailable' }),
     failureClass: isOfTheRun ? 'agent_run_error' : 'agent_request_failed',
     ...(!isPlayed && { uncounted: true }),
   });

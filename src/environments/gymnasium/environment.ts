@@ -110,7 +110,6 @@ async function reset(
     path: '/reset',
     body,
     timeout_ms,
-    retried: [429],
     signal,
     share,
   };
@@ -158,7 +157,6 @@ async function stepOne(
       response: responseOf(log.at(-1)?.content ?? '', { id, row }),
       ...(session.step_idempotency && { _ng_step_request_id: id }),
     },
-    retried: [429],
     signal: context.signal,
     share: context.share,
   }).catch((error: unknown) => {

@@ -14,6 +14,7 @@ import type { StepAnswer } from './wire.js';
  * | 200 with the cookie of another session id | a server whose cookies are signed with another key | `EnvironmentStateLost` |
  * | other 4xx | | `EnvironmentRejected` |
  * | 429, 503 | overloaded: the step was not played | `EnvironmentUnavailable` |
+ * | 500 of a server that says `supports_step_idempotency` | it raised an exception | `EnvironmentFailed` |
  *
  * What is left (other 5xx, no answer, a broken connection, no listener) is retried with the same
  * `_ng_step_request_id` where the server says `supports_step_idempotency`. Where it does not, the step may have been
@@ -54,7 +55,7 @@ export function stepFault(error: unknown, { step_idempotency }: { step_idempoten
   if (!(error instanceof Fault)) return error;
   const refusal = refusalIn(error);
   if (refusal !== null && saysLost(refusal)) return lost(error, 'its session is lost');
-  if (step_idempotency || error.type !== 'EnvironmentUnavailable') return error;
+  if (step_idempotency || error.type === 'EnvironmentRejected') return error;
   if (refusal?.status === 503 || refusal?.status === 429) return error;
   const code = neverSent(error);
   // The host itself refuses: the process that held the session is gone.

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import { z } from 'zod';
+import type { FaultType } from '../../model/faults.js';
 import { Fault } from '../../model/faults.js';
 import type { Allowance, Share } from '../../platform/allowance.js';
 import { createAllowance, withShare } from '../../platform/allowance.js';
@@ -27,8 +28,6 @@ export interface HttpCall {
   signal: AbortSignal;
   /** Statuses beside 2xx that are answers. */
   accept?: number[];
-  /** Statuses beside 5xx that say the service is unavailable, not that it rejects the input. */
-  retried?: number[];
   /** A share of the allowance for large answers, which the caller gives back; absent: it is given back with the text. */
   share?: Share | undefined;
 }
@@ -107,7 +106,7 @@ export function createHttpCall({
       });
     const { status, text, set_cookies } = answer;
     const good = (status >= 200 && status < 300) || call.accept?.includes(status) === true;
-    if (!good) throw refusal(answer, { request, at: url, retried: call.retried ?? [] });
+    if (!good) throw refusal(answer, { request, at: url, method });
     return { request, status, text, set_cookies };
   };
   const send = (call: HttpCall): Promise<Reply> =>
@@ -144,18 +143,26 @@ function failed(failure: HttpFailure, { request, at }: Asked): Fault {
 
 function refusal(
   { status, text, header }: Answer,
-  { request, at, retried }: Asked & { retried: number[] },
+  { request, at, method }: Asked & Pick<HttpCall, 'method'>,
 ): Fault {
-  const isUnavailable = status >= 500 || retried.includes(status);
   const wait = retryAfterMs(header);
   return new Fault({
-    type: isUnavailable ? 'EnvironmentUnavailable' : 'EnvironmentRejected',
+    type: refusalType(status, method),
     message: `${request} answered ${status}: ${errorText(text)}`,
     at,
     status,
     cause: { status, text } satisfies RefusalFacts,
     ...(wait !== null && { retryAfterMs: wait }),
   });
+}
+
+/** A busy server or a proxy before it, not the input: another attempt may be answered. */
+const BUSY: ReadonlySet<number> = new Set([408, 429]);
+
+/** 500 is an exception that the input met; one of a probe, which has no input, says that the service is not well. */
+function refusalType(status: number, method: HttpCall['method']): FaultType {
+  if (status === 500 && method === 'POST') return 'EnvironmentFailed';
+  return status >= 500 || BUSY.has(status) ? 'EnvironmentUnavailable' : 'EnvironmentRejected';
 }
 
 const ErrorBody = z.object({ error: z.object({ type: z.string(), message: z.string() }) });

@@ -22,8 +22,9 @@ export interface HttpEnvironment extends Environment {
 }
 
 /**
- * An environment behind HTTP. 4xx and answers that break the protocol are `EnvironmentRejected`; 5xx, no
- * connection, a broken one and no answer in time are `EnvironmentUnavailable`. Aborting a call's signal closes its
+ * An environment behind HTTP. 500 is `EnvironmentFailed`: it raised an exception for this turn. 408, 429, other 5xx, no
+ * connection, a broken one and no answer in time are `EnvironmentUnavailable`; other 4xx and answers that break the
+ * protocol are `EnvironmentRejected`. Aborting a call's signal closes its
  * connection and throws the signal's reason.
  */
 export function createHttpEnvironment(settings: HttpCallSettings): HttpEnvironment {

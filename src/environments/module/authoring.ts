@@ -29,6 +29,8 @@ export interface TurnAnswer {
   /** A number, or named components, which are added up. */
   reward: number | Record<string, number>;
   terminated: boolean;
+  /** Ended by a limit of the environment; absent: it was not. */
+  truncated?: boolean;
   /** Absent or null keeps the previous metadata. */
   metadata?: Metadata | null;
   next_stop_strings?: string[] | null;

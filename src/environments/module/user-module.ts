@@ -121,6 +121,10 @@ function shaped(value: unknown, subject: string): TurnEnvironment | BatchEnviron
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null;
 
+const Flag = z.union([z.boolean(), z.literal(0), z.literal(1)], {
+  error: 'expected true, false, 0 or 1',
+});
+
 const TurnAnswer = z.strictObject({
   observation: z.union([z.string(), z.strictObject({ role: z.string(), content: z.string() })], {
     error: 'expected a text, or an object with role and content',
@@ -128,9 +132,8 @@ const TurnAnswer = z.strictObject({
   reward: z.union([z.number(), recordOf(z.number())], {
     error: 'expected a finite number, or named ones',
   }),
-  terminated: z.union([z.boolean(), z.literal(0), z.literal(1)], {
-    error: 'expected true, false, 0 or 1',
-  }),
+  terminated: Flag,
+  truncated: Flag.default(false),
   metadata: recordOf(z.unknown()).nullable().default(null),
   next_stop_strings: z.array(z.string().min(1)).nullable().default(null),
   answer: z.string().nullable().default(null),
@@ -166,6 +169,7 @@ async function stepEach(
       subject,
     ),
     terminateds: answers.map(({ terminated }) => terminated),
+    truncateds: answers.map(({ truncated }) => truncated),
     answers: answers.map(({ answer }) => answer),
   };
 }

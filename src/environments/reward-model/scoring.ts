@@ -17,16 +17,13 @@ interface Wire {
   at: string;
 }
 
-/** A busy server or a proxy before it, not the conversation: another attempt may be answered. */
-const BUSY = [408, 429];
-
 const Scores = z.strictObject({ scores: FiniteNumbers });
 
 /** `POST <url>` with `{"message_logs": [[{role, content}]]}`, answered by `{"scores": [number]}`, one per log. */
 export function createPlainScore({ call, at }: Wire): Score {
   return async (message_logs, { headers, signal, share }) => {
     const body = { message_logs };
-    const request = { body, headers, signal, share, retried: BUSY };
+    const request = { body, headers, signal, share };
     const reply = await call({ method: 'POST', path: '', ...request });
     const { scores } = readReply(reply, { schema: Scores, at });
     const expected = message_logs.length;
@@ -60,7 +57,7 @@ export function createVllmScore({ call, at, model }: Wire & { model: string | nu
     Promise.all(
       conversations.map(async (messages) => {
         const body = { ...(model !== null && { model }), messages, use_activation: false };
-        const request = { body, headers, signal, share, retried: BUSY };
+        const request = { body, headers, signal, share };
         const reply = await call({ method: 'POST', path: '/classify', ...request });
         return readReply(reply, { schema: Classified, at }).data[0].probs[0];
       }),

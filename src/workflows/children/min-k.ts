@@ -1,64 +1,62 @@
 import { CancellationScope, sleep, workflowInfo } from '@temporalio/workflow';
 import type { BatchPlan } from '../../activities/contract.js';
 
+/** Valid rollouts by group: under `min_k` a group that has enough needs its other members no more. */
+export interface Groups {
+  /** One more is valid. Returns whether the group has enough since now. */
+  count: (row: number) => boolean;
+  hasEnough: (row: number) => boolean;
+}
+
+/** `k`: how many are enough; null: no number is. */
+export function countGroups(k: number | null): Groups {
+  const valid = new Map<number, number>();
+  const of = (row: number): number => valid.get(row) ?? 0;
+  return {
+    count: (row) => {
+      valid.set(row, of(row) + 1);
+      return of(row) === k;
+    },
+    hasEnough: (row) => k !== null && of(row) >= k,
+  };
+}
+
 /**
- * Ends a batch before all its rollouts have ended: once every group has enough valid ones, or at the policy's deadline,
- * which counts from the batch's start.
+ * Members that a group's end or the deadline kept from being started have no journal that says so; after a cancellation
+ * they count as cancelled.
  */
-export interface EarlyEnd {
-  /** Every group has enough. */
-  satisfied: () => void;
-  /** What is to be done then. */
-  onEnd(stop: () => void): void;
-  ended(): boolean;
+export const leavesStopped = (k: number | null): boolean =>
+  k !== null && !CancellationScope.current().consideredCancelled;
+
+/** The policy's deadline, which counts from the batch's start. */
+export interface Deadline {
+  /** What is to be done when it has passed. */
+  onPassed(stop: () => void): void;
   /** All rollouts have ended: nothing is waited for any more. */
   over(): void;
 }
 
-export function endEarly({ min_k }: Pick<BatchPlan, 'min_k'>): EarlyEnd {
-  let ended = false;
+export function awaitDeadline({ min_k }: Pick<BatchPlan, 'min_k'>): Deadline {
+  let passed = false;
   let stop = (): void => undefined;
-  const end = (): void => {
-    ended = true;
-    stop();
-  };
   const waiting = new CancellationScope();
   if (min_k?.deadline_ms != null) {
     const deadline = workflowInfo().startTime.getTime() + min_k.deadline_ms;
     const wait = (): Promise<void> =>
       sleep(Math.max(1, deadline - Date.now()), { summary: 'completion.deadline' });
-    waiting.run(wait).then(end, () => undefined);
+    const pass = (): void => {
+      passed = true;
+      stop();
+    };
+    waiting.run(wait).then(pass, () => undefined);
   }
   return {
-    satisfied: end,
-    onEnd: (callback) => {
+    onPassed: (callback) => {
       stop = callback;
-      if (ended) stop();
+      if (passed) stop();
     },
-    ended: () => ended,
     over: () => {
       waiting.cancel();
     },
-  };
-}
-
-/** Counts valid rollouts by group, and calls back once when every group of these rows has `k`. */
-export function countGroups({
-  rows,
-  k,
-  onSatisfied,
-}: {
-  rows: { first: number; last: number };
-  k: number | null;
-  onSatisfied: () => void;
-}): (row: number) => void {
-  const valid = new Map<number, number>();
-  let complete = 0;
-  return (row) => {
-    const count = (valid.get(row) ?? 0) + 1;
-    valid.set(row, count);
-    if (count !== k) return;
-    complete += 1;
-    if (complete === rows.last - rows.first + 1) onSatisfied();
   };
 }

@@ -28,11 +28,14 @@ export function lineUp({
   rows,
   num_repeats,
   max_replacements,
+  isOver = () => false,
 }: {
   rows: Part;
   num_repeats: number;
   /** 0: nobody is replaced. */
   max_replacements: number;
+  /** Does the group of this row need no more members? Once it does not, it never will. */
+  isOver?: (row: number) => boolean;
 }): LineUp {
   const members = (rows.last - rows.first + 1) * num_repeats;
   const failed: Member[] = [];
@@ -54,14 +57,23 @@ export function lineUp({
     return { row, repeat: num_repeats + earlier, replaces };
   };
 
+  const rowAt = (at: number): number => rows.first + Math.floor(at / num_repeats);
+
+  /** The first of those that have not begun and are needed. */
+  const upcoming = (): number => {
+    while (begun < members && isOver(rowAt(begun))) begun += 1;
+    return begun;
+  };
+
   const original = (): Member | null => {
-    if (begun === members) return null;
-    const at = begun++;
-    return { row: rows.first + Math.floor(at / num_repeats), repeat: at % num_repeats };
+    const at = upcoming();
+    if (at === members) return null;
+    begun += 1;
+    return { row: rowAt(at), repeat: at % num_repeats };
   };
 
   return {
-    isEmpty: () => begun === members && !mayReplace(),
+    isEmpty: () => upcoming() === members && !mayReplace(),
     next: () => replacement() ?? original(),
     waiting: () => members - begun,
     failed: (member) => {

@@ -33,16 +33,14 @@ export interface Run {
   /** How many may run at once, to begin with. */
   max_in_flight: number;
   onChange: (tally: Tally) => void;
-  /** Valid rollouts that make a group complete; null: nobody asks. */
+  /** A group with so many valid rollouts stops the rest of its own; null: it never does. */
   k: number | null;
-  /** Every group is complete. */
-  onSatisfied: () => void;
   /** How many failed rollouts are replaced by new repeats, to begin with. */
   max_replacements: number;
 }
 
 export interface RolloutRunner {
-  /** Starts rollouts in input order, replacements first; resolves when none runs any more, whatever ended them. */
+  /** Starts rollouts in input order, replacements first, and of a group that has enough no more; resolves when none runs any more, whatever ended them. */
   finished: Promise<void>;
   /** No rollout starts any more, and those that run are told to stop. */
   stop: () => void;
@@ -65,37 +63,37 @@ export interface RowsRunner extends RolloutRunner {
 
 /** Runs the rollouts of some rows as child workflows. A failed child is data: it never fails its siblings. */
 export function runRollouts({ onChange, ...run }: Run): RowsRunner {
-  const running = new Set<RolloutHandle>();
+  const running = runningRollouts();
   const tally: Tally = { done: 0, running: 0, valid: 0, turns: 0, tokens: 0, reward_sum: 0 };
   let { max_in_flight } = run;
   let limits: LimitsChange | null = null;
   let stopped = false;
-  const countValid = countGroups(run);
-  const startInTurn = createStartInTurn(() => stopped);
-  const line = lineUp(run);
-  const announce = inRounds(limitsTo(running));
+  const groups = countGroups(run.k);
+  const startInTurn = createStartInTurn();
+  const line = lineUp({ ...run, isOver: groups.hasEnough });
+  const announce = inRounds(running.limit);
 
   const play = async (member: Member): Promise<void> => {
     const ref = { batch_id: run.batch_id, ...member };
+    const { row } = member;
+    const isOver = (): boolean => stopped || groups.hasEnough(row);
     tally.running += 1;
     if (member.replaces !== undefined) tally.replacements = (tally.replacements ?? 0) + 1;
     onChange({ ...tally });
-    let child: RolloutHandle | null = null;
     try {
-      const started = await startInTurn(async () => {
-        const told = limits;
-        return { told, handle: await startRollout({ ref, num_repeats: run.num_repeats, told }) };
-      });
-      child = started.handle;
-      running.add(child);
-      if (stopped) tell(child.signal(stopSignal));
-      else if (limits !== null && limits !== started.told) tell(child.signal(limitsSignal, limits));
-      if (count(tally, (await child.result()) as RolloutResult)) countValid(ref.row);
+      const { told, handle } = await startInTurn(async () => {
+        const now = limits;
+        const child = await startRollout({ ref, num_repeats: run.num_repeats, told: now });
+        return { told: now, handle: child };
+      }, isOver);
+      if (isOver()) tell(handle.signal(stopSignal));
+      else if (limits !== null && limits !== told) tell(handle.signal(limitsSignal, limits));
+      const result = await running.resultOf(handle, row);
+      if (count(tally, result) && groups.count(row)) running.stop(row);
     } catch (error) {
       // What ended it is in its journal; a child that could not even start is closed without one.
       if (hasFailed(error)) line.failed(member);
     } finally {
-      if (child !== null) running.delete(child);
       tally.running -= 1;
       tally.done += 1;
       onChange({ ...tally });
@@ -114,7 +112,7 @@ export function runRollouts({ onChange, ...run }: Run): RowsRunner {
     finished: playAll({ next, play, isIdle: () => tally.running === 0 }),
     stop: () => {
       stopped = true;
-      for (const child of running) tell(child.signal(stopSignal));
+      running.stop();
     },
     setMaxInFlight: (now) => {
       max_in_flight = now;
@@ -130,8 +128,33 @@ export function runRollouts({ onChange, ...run }: Run): RowsRunner {
   };
 }
 
-const limitsTo = (children: Iterable<RolloutHandle>) => (change: LimitsChange) =>
-  [...children].map((child) => child.signal(limitsSignal, change));
+interface Running {
+  /** Until it has ended, it is one of those that run. */
+  resultOf: (child: RolloutHandle, row: number) => Promise<RolloutResult>;
+  /** Of one row; absent: all. */
+  stop: (row?: number) => void;
+  limit: (change: LimitsChange) => Promise<void>[];
+}
+
+function runningRollouts(): Running {
+  /** With the row of each. */
+  const rows = new Map<RolloutHandle, number>();
+  return {
+    resultOf: async (child, row) => {
+      rows.set(child, row);
+      try {
+        return (await child.result()) as RolloutResult;
+      } finally {
+        rows.delete(child);
+      }
+    },
+    stop: (row) => {
+      for (const [child, own] of rows)
+        if (row === undefined || row === own) tell(child.signal(stopSignal));
+    },
+    limit: (change) => [...rows.keys()].map((child) => child.signal(limitsSignal, change)),
+  };
+}
 
 /** One after the other, as they may start. A cancellation ends the starting; those that run are waited for all the same. */
 async function playAll({
@@ -185,11 +208,11 @@ const hasFailed = (error: unknown): boolean =>
 /** Returns whether it was valid. */
 function count(
   tally: Tally,
-  { stop_reason, total_reward, turn_count, total_tokens }: RolloutResult,
+  { stop_reason, dropped, total_reward, turn_count, total_tokens }: RolloutResult,
 ): boolean {
   tally.turns += turn_count;
   tally.tokens += total_tokens;
-  if (!VALID_STOP_REASONS.has(stop_reason)) return false;
+  if (!VALID_STOP_REASONS.has(stop_reason) || dropped === true) return false;
   tally.valid += 1;
   tally.reward_sum += total_reward;
   return true;

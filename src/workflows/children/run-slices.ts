@@ -9,7 +9,7 @@ import {
 import type { BatchPlan, Tally } from '../../activities/contract.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import type { Part } from '../../model/workflow-safe/slices.js';
-import { inRounds, satisfiedSignal, stopSignal, tallySignal, tell } from '../steering/messages.js';
+import { inRounds, stopSignal, tallySignal, tell } from '../steering/messages.js';
 import type { OpenSlices, Share } from './open-slices.js';
 import {
   openSlices,
@@ -33,21 +33,17 @@ import { createStartInTurn } from './start-in-turn.js';
 export function runSlices({
   plan,
   onResult,
-  onSatisfied,
 }: {
   plan: BatchPlan;
   onResult: (tally: Tally) => void;
-  /** Every group of every slice is complete. */
-  onSatisfied: () => void;
 }): RolloutRunner {
   const { slices } = plan;
   let limits: LimitsChange | null = null;
   const open = openSlices(plan);
   const announce = inRounds(limitsTo(open));
   let stopped = false;
-  const startInTurn = createStartInTurn(() => stopped);
+  const startInTurn = createStartInTurn();
   const counted = hearTallies({ slices, open, onResult });
-  hearSatisfied({ slices, onSatisfied });
 
   const play = async (part: Part): Promise<void> => {
     const slice = open.get(part.first);
@@ -56,10 +52,13 @@ export function runSlices({
     let unused = 0;
     try {
       const { share } = slice;
-      const { told, handle } = await startInTurn(async () => {
-        const now = limits;
-        return { told: now, handle: await startSlice({ plan, part, share, limits: now }) };
-      });
+      const { told, handle } = await startInTurn(
+        async () => {
+          const now = limits;
+          return { told: now, handle: await startSlice({ plan, part, share, limits: now }) };
+        },
+        () => stopped,
+      );
       slice.handle = handle;
       if (stopped) tell(handle.signal(stopSignal));
       else {
@@ -116,16 +115,6 @@ function hearTallies({
     counted(news.first, news.tally);
   });
   return counted;
-}
-
-/** Each slice says once that its groups are complete. */
-function hearSatisfied({ slices, onSatisfied }: { slices: Part[]; onSatisfied: () => void }): void {
-  const satisfied = new Set<number>();
-  setHandler(satisfiedSignal, (first) => {
-    if (!isSlice(slices, first)) return;
-    satisfied.add(first);
-    if (satisfied.size === slices.length) onSatisfied();
-  });
 }
 
 const isSlice = (slices: Part[], row: number): boolean => slices.some(({ first }) => first === row);

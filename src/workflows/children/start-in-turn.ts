@@ -3,27 +3,26 @@ import { ApplicationFailure, sleep } from '@temporalio/workflow';
 /** A child of an earlier run may still be ending: a minute of seconds. */
 const MAX_REFUSALS = 60;
 
-export type StartInTurn = <T>(start: () => Promise<T>) => Promise<T>;
+export type StartInTurn = <T>(start: () => Promise<T>, isOver: () => boolean) => Promise<T>;
 
 /**
  * Starts children; a start that is refused, since a child of the same id is still ending, is tried again, one child
- * at a time: a refusal costs events, and a hundred children that each insist would fill the history. None starts after
- * a stop.
+ * at a time: a refusal costs events, and a hundred children that each insist would fill the history. None is tried again
+ * once it is over.
  */
-export function createStartInTurn(isStopped: () => boolean): StartInTurn {
+export function createStartInTurn(): StartInTurn {
   let line: Promise<unknown> = Promise.resolve();
 
-  const checkGoing = (): void => {
-    if (isStopped())
-      throw ApplicationFailure.nonRetryable('stopped before it was started', 'Stopped');
+  const checkGoing = (isOver: () => boolean): void => {
+    if (isOver()) throw ApplicationFailure.nonRetryable('stopped before it was started', 'Stopped');
   };
 
-  const retry = async <T>(start: () => Promise<T>): Promise<T> => {
+  const retry: StartInTurn = async (start, isOver) => {
     for (let refusals = 1; ; refusals++) {
       // A hundred in line would each wait their second.
-      checkGoing();
+      checkGoing(isOver);
       await sleep('1s');
-      checkGoing();
+      checkGoing(isOver);
       try {
         return await start();
       } catch (error) {
@@ -32,13 +31,13 @@ export function createStartInTurn(isStopped: () => boolean): StartInTurn {
     }
   };
 
-  return async (start) => {
+  return async (start, isOver) => {
     try {
       return await start();
     } catch (error) {
       if (!isRefusal(error)) throw error;
     }
-    const turn = line.then(() => retry(start));
+    const turn = line.then(() => retry(start, isOver));
     line = turn.catch(() => undefined);
     return await turn;
   };

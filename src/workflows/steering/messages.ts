@@ -14,9 +14,6 @@ export const shareSignal = defineSignal<[number, number?]>('share');
 /** From a slice (by its first row) to its batch, a few times while it runs. */
 export const tallySignal = defineSignal<[{ first: number; tally: Tally }]>('tally');
 
-/** From a slice (by its first row) to its batch: each of its groups has enough valid rollouts. */
-export const satisfiedSignal = defineSignal<[number]>('satisfied');
-
 /** Of a batch: how many rollouts may run at once. Those that run stay; returns what is in force. */
 export const setMaxInFlightUpdate = defineUpdate<
   { max_in_flight: number },

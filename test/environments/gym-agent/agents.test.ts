@@ -106,6 +106,19 @@ describe('the run of an agent', () => {
     );
   });
 
+  for (const [field, more] of [
+    ['judge_failed', { judge_failed: true }],
+    ['mask_sample', { mask_sample: true }],
+    ['instance_config.mask_sample', { instance_config: { mask_sample: true } }],
+    [undefined, { judge_failed: false, mask_sample: null, instance_config: 'none' }],
+  ] as const) {
+    test(`that has ${JSON.stringify(more)} is masked by ${field ?? 'nothing'}`, async (t) => {
+      const { run } = await acting(t, { kind: 'answer', with: { reward: 0, ...more } });
+      const { masked, reward, failure_class } = await run();
+      assert.deepEqual([masked, reward, failure_class], [field, 0, null]);
+    });
+  }
+
   test('that must not be stored says so', async (t) => {
     const { run } = await acting(t, { kind: 'answer', with: { _ng_no_persist: true } });
     assert.equal((await run()).persist, false);

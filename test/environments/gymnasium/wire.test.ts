@@ -135,8 +135,7 @@ describe('an answer to a step', () => {
 });
 
 describe('a step that was not answered well', () => {
-  const by = (cause: unknown, type: 'EnvironmentUnavailable' | 'EnvironmentRejected') =>
-    new Fault({ type, message: 'm', cause });
+  const by = (cause: unknown, type: Fault['type']) => new Fault({ type, message: 'm', cause });
   const unavailable = (cause: unknown) => by(cause, 'EnvironmentUnavailable');
   const coded = (code: string) => unavailable(Object.assign(new Error(code), { code }));
   const status = (code: number) => unavailable({ status: code, text: '' });
@@ -147,7 +146,6 @@ describe('a step that was not answered well', () => {
     'a broken connection': coded('ECONNRESET'),
     'nobody who listens': coded('ECONNREFUSED'),
     'no answer in time': unavailable(undefined),
-    '500': status(500),
     '502': status(502),
     '504': status(504),
   })) {
@@ -166,6 +164,11 @@ describe('a step that was not answered well', () => {
       assert.equal(typeOf(fault, false), 'EnvironmentUnavailable');
     });
   }
+  test('by 500 has raised an exception where the server knows it again', () => {
+    const raised = by({ status: 500, text: '' }, 'EnvironmentFailed');
+    assert.equal(typeOf(raised, true), 'EnvironmentFailed');
+    assert.equal(typeOf(raised, false), 'EnvironmentStateLost');
+  });
   test('because it is wrong stays a rejection', () => {
     assert.equal(typeOf(by({ status: 422, text: '' }, 'EnvironmentRejected'), false), 'EnvironmentRejected'); // prettier-ignore
   });

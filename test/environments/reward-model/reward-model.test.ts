@@ -106,12 +106,13 @@ describe('a reward model', () => {
 
   test('that is busy or broken is unavailable, one that refuses the input rejects it', async () => {
     const body = { error: { type: 'TooLong', message: 'too many tokens' } };
-    for (const status of [408, 429, 500, 503])
+    for (const status of [408, 429, 502, 503, 504])
       assert.deepEqual(await faultOf({ status, body }), [
         'EnvironmentUnavailable',
         `POST URL answered ${status}: TooLong: too many tokens`,
         true,
       ]);
+    assert.deepEqual((await faultOf({ status: 500, body })).slice(0, 1), ['EnvironmentFailed']);
     for (const status of [400, 401, 404, 422])
       assert.deepEqual(await faultOf({ status, body }), [
         'EnvironmentRejected',

@@ -1,0 +1,77 @@
+import type { Failure, RolloutSettings } from './journal.js';
+import type { Trajectory } from './trajectory.js';
+import { naturalEnd } from './turn/stop-rules.js';
+import type { StopReason } from './workflow-safe/stop-reasons.js';
+import { VALID_STOP_REASONS } from './workflow-safe/stop-reasons.js';
+
+/** How a rollout counts once its batch is closed. */
+export interface Outcome {
+  stop_reason: StopReason;
+  /** null: it is valid. */
+  failure: Failure | null;
+}
+
+/** How a rollout without a standing `end` is closed, unless its turns have reached one. */
+export interface ClosingReason {
+  stop_reason: 'stopped' | 'cancelled';
+}
+
+const FAILURE_TYPES = { timeout: 'TimedOut', stopped: 'Stopped', cancelled: 'Cancelled' } as const;
+
+const MESSAGES = {
+  TimedOut: 'rollout_timeout passed',
+  Stopped: 'the batch was stopped',
+  Cancelled: 'the rollout was cancelled, terminated or never started',
+  Failed: 'the rollout failed',
+};
+
+/** As its journal says. Turns that have reached a valid end have it, also where the store was away when it was to be written. */
+export function outcomeOf(trajectory: Trajectory, otherwise: ClosingReason): Outcome {
+  const { end } = trajectory;
+  const stop_reason = end?.stop_reason ?? naturalEnd(trajectory) ?? otherwise.stop_reason;
+  if (VALID_STOP_REASONS.has(stop_reason)) {
+    return overlongOf(trajectory) === 'drop' ? dropped(trajectory) : { stop_reason, failure: null };
+  }
+  if (end?.failure) return { stop_reason, failure: end.failure };
+  const type =
+    stop_reason in FAILURE_TYPES
+      ? FAILURE_TYPES[stop_reason as keyof typeof FAILURE_TYPES]
+      : 'Failed';
+  return { stop_reason, failure: failureOf(trajectory, { type, message: MESSAGES[type] }) };
+}
+
+/** What becomes of a truncated rollout; null: it is none. */
+export function overlongOf(trajectory: Trajectory): RolloutSettings['overlong'] | null {
+  if (!isTruncated(trajectory)) return null;
+  return trajectory.settings_in_force?.overlong ?? null;
+}
+
+/** By a limit, whatever else ended it: an environment may have graded what was cut. */
+export function isTruncated(trajectory: Trajectory): boolean {
+  const stop_reason = trajectory.end?.stop_reason ?? naturalEnd(trajectory);
+  return trajectory.turns.at(-1)?.observation.truncated === true || stop_reason === 'truncated';
+}
+
+const dropped = (trajectory: Trajectory): Outcome => ({
+  stop_reason: 'failed',
+  failure: failureOf(trajectory, {
+    type: 'Overlong',
+    message: 'it was truncated, and the request drops such rollouts (overlong)',
+  }),
+});
+
+export const isRow = ({ failure }: Outcome): boolean => failure === null;
+
+/** Valid, and more than its group was asked for: groups of a batch have the same size. */
+export const surplusOf = (trajectory: Trajectory, k: number): Outcome => ({
+  stop_reason: 'stopped',
+  failure: failureOf(trajectory, {
+    type: 'Surplus',
+    message: `it is valid, and ${k} earlier repeats of its group are its rows`,
+  }),
+});
+
+const failureOf = ({ turns }: Trajectory, why: Omit<Failure, 'turn'>): Failure => ({
+  ...why,
+  turn: turns.length,
+});
