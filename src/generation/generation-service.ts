@@ -70,7 +70,10 @@ export interface GenerationService {
   readonly replica: string;
   /** Resolves when the engine is ready to generate; checks health, then asks for models and version. */
   describe(signal: AbortSignal): Promise<ServiceDescription>;
-  /** A prompt that leaves no room (the engine's context overflow) is an empty generation, finish `length`. */
+  /**
+   * A prompt that alone fills the engine's context is an empty generation, finish `length`; one that leaves less than
+   * `max_tokens` has what is left.
+   */
   generate(request: GenerationRequest, context: GenerateContext): Promise<GenerationEnd>;
   /** Ids of the rendered conversation (the server's chat template). */
   renderChat(

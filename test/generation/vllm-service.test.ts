@@ -54,17 +54,6 @@ describe('a generation', () => {
     assert.deepEqual([end.finish_reason, end.stop_reason], ['stop', 0]);
   });
 
-  for (const number of ['035', '036', '037']) {
-    test(`is empty and ends by length when the prompt leaves no room (capture ${number})`, async (t) => {
-      const { service } = await fakeVllm(t, { [COMPLETIONS]: replay(number) });
-      const { got, onDelta } = collector();
-      const end = await service.generate(REQUEST, { signal: untilAborted(), onDelta });
-      assert.deepEqual([end.finish_reason, end.stop_reason], ['length', null]);
-      assert.equal(end.generate_s, 0);
-      assert.deepEqual(got.token_ids, []);
-    });
-  }
-
   test('tells the wait for the first token from the time of generating', async (t) => {
     const { service } = await fakeVllm(t, {
       [COMPLETIONS]: async (exchange) => {

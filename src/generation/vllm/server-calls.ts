@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Fault } from '../../model/faults.js';
 import { problemsOf } from '../../model/problems.js';
 import { TokenIds } from '../../model/untrusted.js';
 import type { GenerationService, ServiceDescription } from '../generation-service.js';
@@ -17,7 +18,7 @@ const DetokenizeReply = z.object({ prompt: z.string() });
 /** Adapters count. */
 const MAX_MODELS = 10_000;
 
-/** Captures 102 and 227: an adapter has no `max_model_len`. */
+/** Captures 102 and 227: an adapter has no `max_model_len`, and names the model that it belongs to. */
 const ModelsReply = z.object({
   data: z
     .custom<unknown[]>(
@@ -26,7 +27,13 @@ const ModelsReply = z.object({
     )
     .pipe(
       z
-        .array(z.object({ id: z.string(), max_model_len: z.number().nullish() }))
+        .array(
+          z.object({
+            id: z.string(),
+            parent: z.string().nullish(),
+            max_model_len: z.number().nullish(),
+          }),
+        )
         .min(1, 'expected at least one model'),
     ),
 });
@@ -45,7 +52,10 @@ interface ServerCallsDeps {
 type ServerCalls = Pick<
   GenerationService,
   'describe' | 'renderChat' | 'tokenize' | 'detokenize' | 'weightVersion' | 'isPaused'
->;
+> & {
+  /** Of a model as the list has it now; null where it has none. Throws `GenerationUnavailable`, or the signal's reason. */
+  contextLength: (model: string, signal: AbortSignal) => Promise<number | null>;
+};
 
 /** The small requests beside generation. */
 export function createServerCalls(deps: ServerCallsDeps): ServerCalls {
@@ -55,6 +65,7 @@ export function createServerCalls(deps: ServerCallsDeps): ServerCalls {
   };
   return {
     describe: (signal) => describe(deps, signal),
+    contextLength: (model, signal) => contextLength(deps, { model, signal }),
     renderChat: ({ model, messages, add_generation_prompt, chat_template_kwargs }, signal) =>
       encode({ model, messages, add_generation_prompt, chat_template_kwargs }, signal),
     tokenize: ({ model, text, add_special_tokens }, signal) =>
@@ -76,25 +87,47 @@ const post = (
   { path, body, signal }: { path: string; body: object; signal: AbortSignal },
 ): Promise<HttpReply> => call({ method: 'POST', path, body, timeout_ms: call_timeout_ms, signal });
 
+const get = (
+  { call }: ServerCallsDeps,
+  { path, signal }: { path: string; signal: AbortSignal },
+): Promise<HttpReply> => call({ method: 'GET', path, timeout_ms: CONTROL_TIMEOUT_MS, signal });
+
 async function describe(deps: ServerCallsDeps, signal: AbortSignal): Promise<ServiceDescription> {
-  const get = (path: string): Promise<HttpReply> =>
-    deps.call({ method: 'GET', path, timeout_ms: CONTROL_TIMEOUT_MS, signal });
-  const health = await get('/health');
+  const health = await get(deps, { path: '/health', signal });
   if (health.status !== 200) {
     throw unavailableFault(`expected 200, got ${health.status}`, siteOf(deps, 'GET /health'));
   }
-  const models = read(ModelsReply, {
-    reply: await get('/v1/models'),
-    site: siteOf(deps, 'GET /v1/models'),
-  });
-  const version = VersionReply.safeParse(jsonOf(await get('/version')));
-  return {
-    models: models.data.map(({ id, max_model_len }) => ({
-      id,
-      max_model_len: max_model_len ?? null,
-    })),
-    version: version.success ? version.data.version : null,
-  };
+  const models = await servedModels(deps, signal);
+  const version = VersionReply.safeParse(jsonOf(await get(deps, { path: '/version', signal })));
+  return { models, version: version.success ? version.data.version : null };
+}
+
+/** An adapter is given to its parent's engine: what limits that limits it. */
+async function servedModels(
+  deps: ServerCallsDeps,
+  signal: AbortSignal,
+): Promise<ServiceDescription['models']> {
+  const reply = await get(deps, { path: '/v1/models', signal });
+  const { data } = read(ModelsReply, { reply, site: siteOf(deps, 'GET /v1/models') });
+  const limits = new Map(data.map(({ id, max_model_len }) => [id, max_model_len ?? null]));
+  return data.map(({ id, parent, max_model_len }) => ({
+    id,
+    max_model_len: max_model_len ?? (parent == null ? null : (limits.get(parent) ?? null)),
+  }));
+}
+
+/** A list that is refused or malformed says nothing. */
+async function contextLength(
+  deps: ServerCallsDeps,
+  { model, signal }: { model: string; signal: AbortSignal },
+): Promise<number | null> {
+  try {
+    const models = await servedModels(deps, signal);
+    return models.find(({ id }) => id === model)?.max_model_len ?? null;
+  } catch (error) {
+    if (error instanceof Fault && error.type !== 'GenerationUnavailable') return null;
+    throw error;
+  }
 }
 
 /** A server that can't say answers 404 (capture 194). */

@@ -17,7 +17,7 @@ export interface VllmServiceOptions extends HttpOptions {
 export function createVllmService(options: VllmServiceOptions): GenerationService {
   const replica = options.base_url;
   const http = createHttp(options);
-  const { isPaused, ...calls } = createServerCalls({
+  const { isPaused, contextLength, ...calls } = createServerCalls({
     replica,
     call: http.call,
     call_timeout_ms: options.call_timeout_ms ?? CALL_TIMEOUT_MS,
@@ -25,6 +25,7 @@ export function createVllmService(options: VllmServiceOptions): GenerationServic
   const generate = createGenerate({
     replica,
     openCompletion: http.openCompletion,
+    contextLength,
     isPaused,
     first_token_timeout_ms: options.first_token_timeout_ms,
     idle_timeout_ms: options.idle_timeout_ms,
