@@ -93,7 +93,7 @@ export interface GenerationService {
     input: { model: string; token_ids: readonly number[] },
     signal: AbortSignal,
   ): Promise<string>;
-  /** The label of the weights that the server samples from now; null where no server of its kind could say. */
+  /** The label of the weights that the server samples from now; null where it does not say. */
   weightVersion(signal: AbortSignal): Promise<string | null>;
   /** While it is, requests are accepted and hang. False where the server can't say, or does not answer. Never throws. */
   isPaused(): Promise<boolean>;
@@ -134,4 +134,9 @@ export interface Replicas {
   ) => Promise<T>;
   /** Asks each replica. At least one description, of those that are there; throws the first one's fault where none is. */
   describe: (signal: AbortSignal) => Promise<DescribedReplica[]>;
+  /** The same with a question to each that is sent while a batch is planned. */
+  askEach: <T>(
+    question: (service: GenerationService) => Promise<T>,
+    signal: AbortSignal,
+  ) => Promise<{ replica: string; answer: T }[]>;
 }

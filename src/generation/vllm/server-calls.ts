@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { Fault } from '../../model/faults.js';
 import { problemsOf } from '../../model/problems.js';
 import { TokenIds } from '../../model/untrusted.js';
+import { orAborted } from '../../platform/abort.js';
 import type { GenerationService, ServiceDescription } from '../generation-service.js';
 import type { Http, HttpReply } from './http.js';
 import { protocolFault, readServerError, refusalFault, unavailableFault } from './wire-faults.js';
@@ -47,6 +48,8 @@ interface ServerCallsDeps {
   call: Http['call'];
   /** For one rendering, encoding or decoding. */
   call_timeout_ms: number;
+  /** Milliseconds of a monotonic clock. */
+  now: () => number;
 }
 
 type ServerCalls = Pick<
@@ -63,8 +66,13 @@ export function createServerCalls(deps: ServerCallsDeps): ServerCalls {
     const reply = await post(deps, { path: '/tokenize', body, signal });
     return read(TokenizeReply, { reply, site: siteOf(deps, 'POST /tokenize') }).tokens;
   };
+  const weights = createWeightVersion(deps);
   return {
-    describe: (signal) => describe(deps, signal),
+    describe: async (signal) => {
+      const description = await describe(deps, signal);
+      weights.forget();
+      return description;
+    },
     contextLength: (model, signal) => contextLength(deps, { model, signal }),
     renderChat: ({ model, messages, add_generation_prompt, chat_template_kwargs }, signal) =>
       encode({ model, messages, add_generation_prompt, chat_template_kwargs }, signal),
@@ -75,7 +83,7 @@ export function createServerCalls(deps: ServerCallsDeps): ServerCalls {
       const reply = await post(deps, { path: '/detokenize', body, signal });
       return read(DetokenizeReply, { reply, site: siteOf(deps, 'POST /detokenize') }).prompt;
     },
-    weightVersion: createWeightVersion(deps),
+    weightVersion: weights.weightVersion,
     isPaused: shared(() => isPaused(deps)),
   };
 }
@@ -146,31 +154,40 @@ async function isPaused({ call }: ServerCallsDeps): Promise<boolean> {
   }
 }
 
-/** A gateway in front of the engine may answer 403 for what it does not let through. */
-const NO_SUCH_ROUTE: ReadonlySet<number> = new Set([403, 404, 405, 501]);
+/** A server that does not say its weights is asked again after this long, or once it is described: it may be another one. */
+const SAYS_NOTHING_MS = 30_000;
 
-/** A server that has no such route is asked once. One that fails does not say that it has none. */
-function createWeightVersion(deps: ServerCallsDeps): GenerationService['weightVersion'] {
-  let isKnown = true;
-  return async (signal) => {
-    if (!isKnown) return null;
-    const reply = await deps.call({
-      method: 'GET',
-      path: '/weight_info',
-      timeout_ms: CONTROL_TIMEOUT_MS,
-      signal,
-    });
-    isKnown = !NO_SUCH_ROUTE.has(reply.status);
-    if (isKnown && reply.status !== 200)
+/**
+ * Is this how a server answers that has no such route, or a gateway that does not let it through? One that is overloaded
+ * or fails does not say that it has none.
+ */
+const saysNothing = (status: number): boolean =>
+  status === 501 || (status >= 400 && status < 500 && status !== 408 && status !== 429);
+
+/** The question for the weights, and how what is remembered of its answers is forgotten. */
+function createWeightVersion(deps: ServerCallsDeps) {
+  let silent_until = -Infinity;
+  const ask = shared(() =>
+    get(deps, { path: '/weight_info', signal: new AbortController().signal }),
+  );
+  const weightVersion: GenerationService['weightVersion'] = async (signal) => {
+    if (deps.now() < silent_until) return null;
+    const reply = await orAborted(ask(), signal);
+    if (reply.status !== 200 && !saysNothing(reply.status))
       throw refusalFault(refusalOf(reply), siteOf(deps, 'GET /weight_info'));
     const answer = WeightReply.safeParse(jsonOf(reply));
+    if (!answer.success) silent_until = deps.now() + SAYS_NOTHING_MS;
     return answer.success ? answer.data.weight_version : null;
   };
+  const forget = (): void => {
+    silent_until = -Infinity;
+  };
+  return { weightVersion, forget };
 }
 
 /**
- * One question at a time: when an engine is paused, all its streams ask at once. Whoever asks while one is on its way
- * shares the next: what was sent before may say how things were before.
+ * One question at a time: when an engine is paused or updated, all its streams ask at once. One that comes while another
+ * is on its way shares the next: what was sent before may say how things were before.
  */
 function shared<T>(ask: () => Promise<T>): () => Promise<T> {
   let asking: Promise<T> | null = null;

@@ -11,6 +11,8 @@ export interface VllmServiceOptions extends HttpOptions {
   idle_timeout_ms: number;
   /** For one `renderChat`, `tokenize` or `detokenize`; default 60 s. */
   call_timeout_ms?: number;
+  /** Milliseconds of a monotonic clock. */
+  now?: () => number;
 }
 
 /** One replica that speaks vLLM's wire: `/v1/completions` with token ids both ways, and the tokeniser beside it. */
@@ -21,6 +23,7 @@ export function createVllmService(options: VllmServiceOptions): GenerationServic
     replica,
     call: http.call,
     call_timeout_ms: options.call_timeout_ms ?? CALL_TIMEOUT_MS,
+    now: options.now ?? (() => performance.now()),
   });
   const generate = createGenerate({
     replica,
