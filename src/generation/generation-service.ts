@@ -1,5 +1,6 @@
 import type { Content } from '../model/content.js';
-import type { Finish } from '../model/journal.js';
+import type { GenerationSettings } from '../model/batch-request.js';
+import type { Finish, TopLogprobs } from '../model/journal.js';
 
 /**
  * The generation service as rollouts see it: token ids in, token ids and logprobs out.
@@ -18,11 +19,20 @@ export interface GenerationRequest {
   /** -1 switches it off. */
   top_k: number;
   min_p: number;
+  repetition_penalty: number;
+  presence_penalty: number;
+  frequency_penalty: number;
+  /** At most `max_tokens`. */
+  min_tokens: number;
+  ignore_eos: boolean;
+  structured_outputs: GenerationSettings['structured_outputs'];
   /** 32-bit; null sends none. */
   seed: number | null;
   stop_strings: readonly string[];
   stop_token_ids: readonly number[];
   logprobs: boolean;
+  /** How many of the likeliest ids to name at each place; only with `logprobs`. */
+  top_logprobs: number;
   /** Unique per attempt: `<rollout_id>.<turn>.<writer>`. */
   request_id: string;
   /** The rollout id: affinity for routers, and how a server's log is read. */
@@ -33,6 +43,8 @@ export interface GenerationRequest {
 export interface Delta {
   token_ids: number[];
   logprobs: number[];
+  /** One entry for each token, where they were asked for. */
+  top_logprobs?: TopLogprobs;
   /** Text lags ids: held back for stop strings and unfinished UTF-8. */
   text: string;
   /** The engine ended the generation with these tokens; what is still to come can only object. */

@@ -76,16 +76,7 @@ export function createReplicas(
         }
       }
     },
-    describe: (signal) =>
-      askAll(members, async ({ service, describe }) => ({
-        replica: service.replica,
-        ...(await describe(signal)),
-      })),
-    askEach: (question, signal) =>
-      askAll(members, async ({ service, watch }) => ({
-        replica: service.replica,
-        answer: await watch({ signal, is_generation: false }, () => question(service)),
-      })),
+    ...questionsTo(members),
     close: async () => {
       for (const { watched } of members) watched.close();
       await Promise.all(services.map((service) => service.close()));
@@ -108,6 +99,21 @@ function withoutWait(error: unknown): unknown {
   if (!isUnavailable(error) || error.retryAfterMs === null) return error;
   const { type, message, at } = error;
   return new Fault({ type, message, cause: error, ...(at !== null && { at }) });
+}
+
+function questionsTo(members: readonly Member[]): Pick<Replicas, 'describe' | 'askEach'> {
+  return {
+    describe: (signal) =>
+      askAll(members, async ({ service, describe }) => ({
+        replica: service.replica,
+        ...(await describe(signal)),
+      })),
+    askEach: (question, signal) =>
+      askAll(members, async ({ service, watch }) => ({
+        replica: service.replica,
+        answer: await watch({ signal, is_generation: false }, () => question(service)),
+      })),
+  };
 }
 
 /** Of those that answer; one that is away is set aside, and the service is away only where all are. */

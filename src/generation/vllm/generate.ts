@@ -114,6 +114,7 @@ async function roomAfter(
 const shortened = (request: GenerationRequest, max_tokens: number): GenerationRequest => ({
   ...request,
   max_tokens,
+  min_tokens: Math.min(request.min_tokens, max_tokens),
 });
 
 function emptyGeneration(sentAt: number): GenerationEnd {
@@ -135,6 +136,7 @@ async function receive(chunks: AsyncIterator<unknown>, attempt: Attempt): Promis
     prompt_ids: request.prompt_ids,
     max_tokens: request.max_tokens,
     logprobs: request.logprobs,
+    top_logprobs: request.top_logprobs,
   });
   for (;;) {
     const next = await nextChunk(chunks, { site: attempt.site, state });
