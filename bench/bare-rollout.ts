@@ -102,7 +102,7 @@ interface Turn {
 
 async function generate(of: Turn): Promise<LogMessage> {
   const { log, stop_strings, turn, rollout, service, request } = of;
-  const { temperature, top_p, top_k, min_p, max_new_tokens, stop_token_ids } = request.generation;
+  const { max_new_tokens, ...sampling } = request.generation;
   const token_ids: number[] = [];
   const logprobs: number[] = [];
   let content = '';
@@ -116,9 +116,10 @@ async function generate(of: Turn): Promise<LogMessage> {
   await service.generate(
     {
       prompt_ids,
-      model: MODEL,
       max_tokens: Math.min(max_new_tokens, request.max_seq_len - prompt_ids.length),
-      ...{ temperature, top_p, top_k, min_p, stop_strings, stop_token_ids },
+      ...sampling,
+      model: MODEL,
+      stop_strings,
       seed: seedOf(request, { row, repeat, turn, inherited: 0 }),
       logprobs: true,
       request_id: rollout.request_id(turn),

@@ -1,5 +1,6 @@
 import type { Content } from '../model/content.js';
-import type { Finish } from '../model/journal.js';
+import type { GenerationSettings } from '../model/batch-request.js';
+import type { Finish, TopLogprobs } from '../model/journal.js';
 
 /**
  * The generation service as rollouts see it: token ids in, token ids and logprobs out.
@@ -18,11 +19,20 @@ export interface GenerationRequest {
   /** -1 switches it off. */
   top_k: number;
   min_p: number;
+  repetition_penalty: number;
+  presence_penalty: number;
+  frequency_penalty: number;
+  /** At most `max_tokens`. */
+  min_tokens: number;
+  ignore_eos: boolean;
+  structured_outputs: GenerationSettings['structured_outputs'];
   /** 32-bit; null sends none. */
   seed: number | null;
   stop_strings: readonly string[];
   stop_token_ids: readonly number[];
   logprobs: boolean;
+  /** How many of the likeliest ids to name at each place; only with `logprobs`. */
+  top_logprobs: number;
   /** Unique per attempt: `<rollout_id>.<turn>.<writer>`. */
   request_id: string;
   /** The rollout id: affinity for routers, and how a server's log is read. */
@@ -33,6 +43,8 @@ export interface GenerationRequest {
 export interface Delta {
   token_ids: number[];
   logprobs: number[];
+  /** One entry for each token, where they were asked for. */
+  top_logprobs?: TopLogprobs;
   /** Text lags ids: held back for stop strings and unfinished UTF-8. */
   text: string;
   /** The engine ended the generation with these tokens; what is still to come can only object. */
@@ -70,7 +82,10 @@ export interface GenerationService {
   readonly replica: string;
   /** Resolves when the engine is ready to generate; checks health, then asks for models and version. */
   describe(signal: AbortSignal): Promise<ServiceDescription>;
-  /** A prompt that leaves no room (the engine's context overflow) is an empty generation, finish `length`. */
+  /**
+   * A prompt that alone fills the engine's context is an empty generation, finish `length`; one that leaves less than
+   * `max_tokens` has what is left.
+   */
   generate(request: GenerationRequest, context: GenerateContext): Promise<GenerationEnd>;
   /** Ids of the rendered conversation (the server's chat template). */
   renderChat(
@@ -90,7 +105,7 @@ export interface GenerationService {
     input: { model: string; token_ids: readonly number[] },
     signal: AbortSignal,
   ): Promise<string>;
-  /** The label of the weights that the server samples from now; null where no server of its kind could say. */
+  /** The label of the weights that the server samples from now; null where it does not say. */
   weightVersion(signal: AbortSignal): Promise<string | null>;
   /** While it is, requests are accepted and hang. False where the server can't say, or does not answer. Never throws. */
   isPaused(): Promise<boolean>;
@@ -131,4 +146,9 @@ export interface Replicas {
   ) => Promise<T>;
   /** Asks each replica. At least one description, of those that are there; throws the first one's fault where none is. */
   describe: (signal: AbortSignal) => Promise<DescribedReplica[]>;
+  /** The same with a question to each that is sent while a batch is planned. */
+  askEach: <T>(
+    question: (service: GenerationService) => Promise<T>,
+    signal: AbortSignal,
+  ) => Promise<{ replica: string; answer: T }[]>;
 }

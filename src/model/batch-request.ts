@@ -15,6 +15,33 @@ export const BatchId = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:-]{0,119}$/, {
     `expected a batch id of letters, digits and ._:- (at most 120, beginning with a letter or digit), got ${JSON.stringify(issue.input)}`,
 });
 
+const bytesOf = (value: unknown): number => utf8Length(JSON.stringify(value));
+
+/** vLLM's kinds of a structure; exactly one is given. */
+const STRUCTURES = ['json', 'regex', 'choice', 'grammar', 'json_object', 'structural_tag'] as const;
+/** It stands in the journal of each rollout. */
+const STRUCTURE_LIMIT = 64 * 1024;
+
+/** A grammar that replies follow, in vLLM's words (`structured_outputs` of its completions). */
+const StructuredOutputs = z
+  .strictObject({
+    json: z.union([z.string().min(1), recordOf(z.unknown())]).exactOptional(),
+    regex: z.string().min(1).exactOptional(),
+    choice: z.array(z.string().min(1)).min(1).exactOptional(),
+    grammar: z.string().min(1).exactOptional(),
+    json_object: z.literal(true).exactOptional(),
+    structural_tag: z.string().min(1).exactOptional(),
+    disable_any_whitespace: z.boolean().exactOptional(),
+    disable_additional_properties: z.boolean().exactOptional(),
+    whitespace_pattern: z.string().exactOptional(),
+  })
+  .refine((given) => STRUCTURES.filter((kind) => given[kind] !== undefined).length === 1, {
+    error: `expected exactly one of ${STRUCTURES.join(', ')}`,
+  })
+  .refine((given) => bytesOf(given) <= STRUCTURE_LIMIT, {
+    error: 'expected at most 64 kB, got more',
+  });
+
 /** How a policy's replies are sampled. Always sent explicitly, so that no server default changes a distribution. */
 export const GenerationSettings = z
   .strictObject({
@@ -33,8 +60,18 @@ export const GenerationSettings = z
     stop_token_ids: z.array(TokenId).default([]),
     /** Sent as temperature 0. */
     greedy: z.boolean().default(false),
+    /** No end and no stop string counts before so many tokens. */
+    min_tokens: z.int().nonnegative().default(0),
+    /** Goes on behind the end of sequence, up to `max_new_tokens`. */
+    ignore_eos: z.boolean().default(false),
+    repetition_penalty: z.number().gt(0).default(1),
+    presence_penalty: z.number().min(-2).max(2).default(0),
+    frequency_penalty: z.number().min(-2).max(2).default(0),
+    structured_outputs: StructuredOutputs.nullable().default(null),
     seed: z.int().nullable().default(null),
     include_logprobs: z.boolean().default(true),
+    /** Of each sampled token's place, so many of the likeliest ids, with their logprobs. */
+    top_logprobs: z.int().min(0).max(20).default(0),
     prompt_format: z.enum(['chat', 'raw']).default('chat'),
     chat_template_kwargs: recordOf(z.unknown()).default({}),
   })
@@ -57,8 +94,6 @@ export const Overlong = z.enum(['keep', 'mask', 'drop']);
 const METADATA_LIMIT = 4096;
 const MOST_REPLACEMENTS = 10_000;
 const INLINE_LIMIT = 256 * 1024;
-
-const bytesOf = (value: unknown): number => utf8Length(JSON.stringify(value));
 
 /** What a batch and a rollout started by hand have in common. */
 const rolloutSettings = {
@@ -139,13 +174,15 @@ export const BatchRequest = z
     completion: Completion.default({ policy: 'complete' }),
   })
   .superRefine(checkSeeds)
+  .superRefine(checkTokens)
   .superRefine(checkCompletion);
 export type BatchRequest = z.infer<typeof BatchRequest>;
 
 /** The input of a `rollout` that is started by hand: a batch of one. */
 export const SingleRollout = z
   .strictObject({ sample: Sample, ...rolloutSettings })
-  .superRefine(checkSeeds);
+  .superRefine(checkSeeds)
+  .superRefine(checkTokens);
 export type SingleRollout = z.infer<typeof SingleRollout>;
 
 export function toBatchRequest({ sample, ...settings }: SingleRollout): BatchRequest {
@@ -222,6 +259,20 @@ function checkSeeds(
       message: `expected null with num_repeats_add_seed (repeat r has seed r), got ${request.generation.seed}`,
     });
   }
+}
+
+function checkTokens(
+  { generation }: { generation: GenerationSettings },
+  context: z.RefinementCtx,
+): void {
+  const { min_tokens, max_new_tokens, top_logprobs, include_logprobs } = generation;
+  const refuse = (field: string, message: string): void => {
+    context.addIssue({ code: 'custom', path: ['generation', field], message });
+  };
+  if (min_tokens > max_new_tokens)
+    refuse('min_tokens', `expected at most max_new_tokens ${max_new_tokens}, got ${min_tokens}`);
+  if (top_logprobs > 0 && !include_logprobs)
+    refuse('top_logprobs', `expected 0 without include_logprobs, got ${top_logprobs}`);
 }
 
 function checkCompletion(

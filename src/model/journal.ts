@@ -101,6 +101,10 @@ const Finish = z.object({
 });
 export type Finish = z.infer<typeof Finish>;
 
+/** Of each token's place: some of the likeliest ids and their logprobs, the likeliest first. */
+const TopLogprobs = z.array(z.array(z.tuple([z.int(), z.number()])));
+export type TopLogprobs = z.infer<typeof TopLogprobs>;
+
 /** Tokens of a generation as they streamed in. What stood at `offset` or beyond in the turn is dropped. */
 const ChunkLine = z.object({
   kind: z.literal('chunk'),
@@ -109,6 +113,8 @@ const ChunkLine = z.object({
   offset: z.int(),
   token_ids: tokenIds,
   logprobs: z.array(z.number()),
+  /** Where they were asked for: one entry for each token. */
+  top_logprobs: TopLogprobs.exactOptional(),
   text: z.string(),
   replica: z.string(),
   request_id: z.string(),

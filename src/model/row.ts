@@ -11,7 +11,7 @@ import type { LogMessage, Sample } from './sample.js';
 import { withoutSession } from './session.js';
 import { reachedMaxTurns } from './turn/stop-rules.js';
 import type { Segment, Trajectory } from './trajectory.js';
-import { messageLog } from './trajectory.js';
+import { messageLog, sampledOf } from './trajectory.js';
 
 /** A run of generated tokens; offsets count the rollout's generated tokens from 0. */
 type Run<T> = T & { start: number; end: number };
@@ -46,6 +46,8 @@ export interface Row {
   policy_versions: Run<{ version: string | null }>[];
   segments: Run<{ turn: number; replica: string; request_id: string }>[];
   attempts: number;
+  /** Turns that were cut and sampled again from their beginning: the settings let no turn go on, or its weights had changed. */
+  restarted_turns: number[];
   timing: Timing;
   /** The last one that an environment gave. */
   extracted_answer?: string;
@@ -114,6 +116,7 @@ export function toRow(input: RowInput): Row {
     policy_versions: policyVersions(trajectory),
     segments: segments(trajectory),
     attempts: trajectory.attempts,
+    restarted_turns: trajectory.restarted_turns,
     timing: timingOf(trajectory),
     ...(answer !== undefined && { extracted_answer: answer }),
     ...(answered !== null && { agent_result: JSON.parse(answered.text) as unknown }),
@@ -150,8 +153,7 @@ function withPartial(trajectory: Trajectory, { valid }: { valid: boolean }): Row
   const partial = {
     role: 'assistant',
     content: open.line?.content ?? open.text,
-    token_ids: open.token_ids,
-    ...(start?.settings.generation.include_logprobs && { generation_logprobs: open.logprobs }),
+    ...(start === null ? { token_ids: open.token_ids } : sampledOf(open, start)),
     partial: true as const,
   };
   return [...log, partial];

@@ -1,6 +1,6 @@
 import type { AgentRuns } from './agent/runs.js';
 import { applyToRuns, noRuns } from './agent/runs.js';
-import type { Finish, LineOf, JournalLine, RolloutSettings } from './journal.js';
+import type { Finish, LineOf, JournalLine, RolloutSettings, TopLogprobs } from './journal.js';
 import { VALID_STOP_REASONS } from './workflow-safe/stop-reasons.js';
 import type { TurnLimits } from './workflow-safe/limits.js';
 import { addReward } from './reward-sum.js';
@@ -48,6 +48,8 @@ export interface Trajectory {
   inherited_tokens: number;
   /** Tokens that were sampled and then dropped. */
   wasted_tokens: number;
+  /** Turns whose tokens were dropped and sampled again from their beginning. */
+  restarted_turns: number[];
   /** Of a rollout that an agent plays. */
   agent: AgentRuns;
 }
@@ -65,6 +67,8 @@ export interface Segment {
 export interface OpenTurn {
   token_ids: number[];
   logprobs: number[];
+  /** As long as `token_ids`, or empty where none were asked for. */
+  top_logprobs: TopLogprobs;
   text: string;
   segments: Segment[];
   /** How the engine ended it, where it did. */
@@ -80,6 +84,7 @@ export interface Turn {
   generation: LineOf<'generation'>;
   token_ids: number[];
   logprobs: number[];
+  top_logprobs: TopLogprobs;
   segments: Segment[];
   observation: LineOf<'observation'>;
 }
@@ -106,6 +111,7 @@ export function emptyTrajectory(): Trajectory {
     faults: {},
     inherited_tokens: 0,
     wasted_tokens: 0,
+    restarted_turns: [],
     agent: noRuns(),
   };
 }
@@ -114,6 +120,7 @@ function emptyTurn(): OpenTurn {
   return {
     token_ids: [],
     logprobs: [],
+    top_logprobs: [],
     text: '',
     segments: [],
     finish: null,
@@ -216,19 +223,23 @@ function dropLife(trajectory: Trajectory): void {
   const { rewards, total_reward, assistant_tokens, env_tokens } = emptyTrajectory();
   Object.assign(trajectory, { rewards, total_reward, assistant_tokens, env_tokens });
   trajectory.turns = [];
+  trajectory.restarted_turns = [];
   trajectory.open = emptyTurn();
 }
 
 function applyChunk(trajectory: Trajectory, chunk: LineOf<'chunk'>): void {
-  const { open } = trajectory;
+  const { open, restarted_turns } = trajectory;
   const isNext = chunk.turn === trajectory.turns.length && open.line === null;
   if (!isNext || chunk.offset > open.token_ids.length) return;
   const { replica, request_id, policy_version, token_ids, logprobs } = chunk;
   // A request that writes its tokens again gives them another version.
   const again = open.segments.at(-1)?.request_id === request_id ? token_ids.length : 0;
+  const isOver = chunk.offset === 0 && open.token_ids.length > 0 && again === 0;
+  if (isOver && restarted_turns.at(-1) !== chunk.turn) restarted_turns.push(chunk.turn);
   dropFrom(trajectory, { offset: chunk.offset, again });
   for (const id of token_ids) open.token_ids.push(id);
   for (const logprob of logprobs) open.logprobs.push(logprob);
+  for (const top of chunk.top_logprobs ?? []) open.top_logprobs.push(top);
   open.text += chunk.text;
   open.finish = chunk.finish ?? null;
   const end = open.token_ids.length;
@@ -252,6 +263,7 @@ function dropFrom(
   open.inherited -= uninherited;
   open.token_ids.length = offset;
   open.logprobs.length = Math.min(open.logprobs.length, offset);
+  open.top_logprobs.length = Math.min(open.top_logprobs.length, offset);
   // Text lags ids, so a prefix of ids has no exact text; whoever resumes takes it from /detokenize.
   if (offset === 0) open.text = '';
   open.segments = open.segments
@@ -268,9 +280,9 @@ function applyGeneration(trajectory: Trajectory, line: LineOf<'generation'>): vo
 function applyObservation(trajectory: Trajectory, line: LineOf<'observation'>): void {
   const { open, turns, start } = trajectory;
   if (line.turn !== turns.length || open.line === null || start === null) return;
-  const { token_ids, logprobs, segments } = open;
+  const { token_ids, logprobs, top_logprobs, segments, line: generation } = open;
   dropState(turns);
-  turns.push({ generation: open.line, token_ids, logprobs, segments, observation: line });
+  turns.push({ generation, token_ids, logprobs, top_logprobs, segments, observation: line });
   trajectory.open = emptyTurn();
   trajectory.session.asked = null;
   for (const id of token_ids) trajectory.context_ids.push(id);
@@ -317,17 +329,23 @@ export const totalsOf = ({
 /** Prompt and whole turns, as trainers read them. */
 export function messageLog({ start, turns }: Trajectory): LogMessage[] {
   if (start === null) return [];
-  const withLogprobs = start.settings.generation.include_logprobs;
   return [
     ...start.prompt,
-    ...turns.flatMap(({ generation, token_ids, logprobs, observation }): LogMessage[] => [
-      {
-        role: 'assistant',
-        content: generation.content,
-        token_ids,
-        ...(withLogprobs && { generation_logprobs: logprobs }),
-      },
+    ...turns.flatMap(({ generation, observation, ...sampled }): LogMessage[] => [
+      { role: 'assistant', content: generation.content, ...sampledOf(sampled, start) },
       { ...observation.message, token_ids: observation.token_ids },
     ]),
   ];
+}
+
+/** A message's tokens, with what the request asked to know of them. */
+export function sampledOf(
+  { token_ids, logprobs, top_logprobs }: Pick<Turn, 'token_ids' | 'logprobs' | 'top_logprobs'>,
+  { settings: { generation } }: LineOf<'start'>,
+): Pick<LogMessage, 'token_ids' | 'generation_logprobs' | 'generation_top_logprobs'> {
+  return {
+    token_ids,
+    ...(generation.include_logprobs && { generation_logprobs: logprobs }),
+    ...(generation.top_logprobs > 0 && { generation_top_logprobs: top_logprobs }),
+  };
 }

@@ -169,6 +169,40 @@ describe('the model', () => {
   });
 });
 
+describe('the policy version that a batch expects', () => {
+  const serving = (url: string, version: string | null) =>
+    scriptedService([], { replica: url, weightVersion: () => version });
+  const input = { samples: [SAMPLE], policy_version: '17' };
+
+  test('is that of every replica, or the batch is refused: each other one with its label', async (t) => {
+    const replicas = [serving('http://a', '17'), serving('http://b', '16'), serving('http://c', 'default')];
+    const bench = await activityBench(t, { replicas });
+    assert.equal(
+      await refusal(bench, { input }),
+      'policy_version: expected that http://b serves "17", got "16"\npolicy_version: expected that http://c serves "17", got "default"',
+    );
+  }); // prettier-ignore
+
+  test('is taken where replicas serve it or do not say, which is said in the log', async (t) => {
+    const replicas = [serving('http://a', '17'), serving('http://b', null)];
+    const bench = await activityBench(t, { replicas });
+    const { error, warnings } = await bench.run('planBatch', { input, workflow_id: BATCH });
+    assert.equal(error, undefined);
+    assert.equal(warnings.length, 1);
+    assert.match(warnings[0]!, /^http:\/\/b does not say which weights it serves, expected policy_version "17"/); // prettier-ignore
+  });
+
+  test('is not asked for where the batch expects none', async (t) => {
+    const failing = (): never => {
+      throw new Error('not to be asked');
+    };
+    const bench = await activityBench(t, {
+      replicas: [scriptedService([], { weightVersion: failing })],
+    });
+    await plan(bench, { samples: [SAMPLE] });
+  });
+});
+
 describe('a request that is refused', () => {
   for (const [what, input, expected] of [
     ['nothing', undefined, /^\(input\): expected object, got nothing$/],

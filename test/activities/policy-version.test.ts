@@ -200,6 +200,40 @@ describe('weights that change while a generation streams', () => {
   });
 });
 
+describe('a version that is not known is null', () => {
+  const asking = (weightVersion: () => string | null) =>
+    scriptedService([says('x')], { weightVersion });
+
+  test('where the replica does not say: never the label that the batch expects', async (t) => {
+    const trajectory = await played(t, { service: asking(() => null), settings: SETTINGS });
+    assert.deepEqual(versionsOf(trajectory), [[1, null]]);
+  });
+
+  test('and one that the replica says is recorded also where the batch expects none', async (t) => {
+    const settings = { policy_version: null };
+    const trajectory = await played(t, { service: asking(() => 'v3'), settings });
+    assert.deepEqual(versionsOf(trajectory), [[1, 'v3']]);
+  });
+
+  test('where the batch expects none and the replica fails to say: that is no fault', async (t) => {
+    const away = new Fault({ type: 'GenerationUnavailable', message: '503 busy' });
+    const service = asking(() => {
+      throw away;
+    });
+    const trajectory = await played(t, { service, settings: { policy_version: null } });
+    assert.deepEqual([versionsOf(trajectory), trajectory.faults], [[[1, null]], {}]);
+  });
+
+  test('but weights that change in its stream without a silence are seen at its end', async (t) => {
+    const { service, asked } = changingService([
+      [{ text: 'a' }, { text: 'b', version: 'v2', ms: 50 }],
+    ]);
+    const trajectory = await played(t, { service, settings: { policy_version: null } });
+    assert.deepEqual(versionsOf(trajectory), [[1, 'v1'], [2, 'v2']]); // prettier-ignore
+    assert.deepEqual(asked, ['v1', 'v2']);
+  });
+});
+
 test('a whole generation that mixes too many versions is not taken, whoever finds it', async (t) => {
   const service = scriptedService([says('new')], { weightVersion: () => 'v2' });
   const bench = await started(t, { service, settings: ONE });

@@ -1,53 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
-import type { GenerationSettings } from '../../src/model/batch-request.js';
 import { Fault } from '../../src/model/faults.js';
-import type { RolloutSettings } from '../../src/model/journal.js';
-import type { Trajectory } from '../../src/model/trajectory.js';
-import type { Bench, Parts } from '../fakes/activity-bench.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';
-import { GENERATION } from '../fakes/journal-lines.js';
-import type { ScriptedReply, ScriptedService } from '../fakes/scripted-service.js';
+import type { ScriptedReply } from '../fakes/scripted-service.js';
 import { deltaOf, idsOf, says, scriptedService } from '../fakes/scripted-service.js';
+import { CUT, cutAfter, resumed } from '../fakes/resumed-turn.js';
 import { REF } from '../fakes/temporary-store.js';
-
-const CUT = new Fault({ type: 'GenerationUnavailable', message: 'the stream was cut' });
-const cutAfter = (text: string): ScriptedReply => ({ deltas: [deltaOf(text)], then: CUT });
-
-interface Played {
-  bench: Bench;
-  service: ScriptedService;
-  open: Trajectory['open'];
-}
-
-/** A turn whose first attempt streams `begun` and is cut; the next one is given the replies. */
-async function resumed(
-  t: TestContext,
-  {
-    begun,
-    then,
-    generation = {},
-    settings = {},
-    stop_strings = null,
-    ...parts
-  }: {
-    begun: string;
-    then: readonly ScriptedReply[];
-    generation?: Partial<GenerationSettings>;
-    settings?: Partial<RolloutSettings>;
-    stop_strings?: string[] | null;
-  } & Pick<Parts, 'special_tokens'>,
-): Promise<Played> {
-  const service = scriptedService([cutAfter(begun), ...then]);
-  const bench = await activityBench(t, { service, ...parts });
-  const all = { ...settings, generation: { ...GENERATION, ...generation } };
-  await bench.started({ settings: all, stop_strings });
-  await bench.failure('generateTurn', AT);
-  assert.equal((await bench.result('generateTurn', AT)).phase, 'step');
-  bench.checkPlayed();
-  return { bench, service, open: (await bench.elsewhere().readTrajectory(REF)).open };
-}
 
 describe('a generation that was cut', () => {
   test('goes on behind its last token, with what is left of its room and another seed', async (t) => {

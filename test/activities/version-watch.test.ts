@@ -5,7 +5,7 @@ import { watchVersion } from '../../src/activities/generate/version-watch.js';
 import { settled } from '../fakes/manual-clock.js';
 
 /** A stream that begins at token 10 under v1, in time that passes when the test says so. */
-function watched() {
+function watched({ at_silences = true } = {}) {
   let time = 0;
   let asked = 0;
   const changes: VersionChange[] = [];
@@ -18,6 +18,7 @@ function watched() {
       const { version } = weights;
       return version instanceof Error ? Promise.reject(version) : Promise.resolve(version);
     },
+    at_silences,
     changed: (change) => Promise.resolve(void changes.push(change)),
     now: () => time,
   });
@@ -53,6 +54,16 @@ describe('the weights of a stream', () => {
     await after(20);
     await ended();
     assert.deepEqual([asked(), changes.length], [2, 1]);
+  });
+
+  test('are asked for at its end alone where its batch does not depend on them', async () => {
+    const { weights, after, ended, asked, changes } = watched({ at_silences: false });
+    await after(20, 3);
+    weights.version = 'v2';
+    await after(700, 2);
+    assert.deepEqual([asked(), changes], [0, []]);
+    await ended();
+    assert.deepEqual([asked(), changes], [1, [{ version: 'v2', from: 13, is_certain: true }]]);
   });
 
   test('that changed while the request hung are those of all its tokens', async () => {

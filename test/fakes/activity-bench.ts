@@ -64,6 +64,8 @@ export interface AttemptResult<T> {
   error: unknown;
   heartbeats: unknown[];
   waiting: (Waiting | null)[];
+  /** What went into the worker's log. */
+  warnings: string[];
 }
 
 type Name = keyof Activities;
@@ -151,7 +153,8 @@ export async function activityBench(
     { input, ...options }: { input: Parameters<Activities[N]>[0] } & AttemptOptions,
   ) => {
     const { heartbeat_timeout_ms } = deployment;
-    const attempt = mockAttempt({ heartbeat_timeout_ms, ...options });
+    const warnings: string[] = [];
+    const attempt = mockAttempt({ heartbeat_timeout_ms, warnings, ...options });
     const heartbeats: unknown[] = [];
     (attempt as EventEmitter).on('heartbeat', (details) =>
       heartbeats.push(structuredClone(details)),
@@ -170,7 +173,7 @@ export async function activityBench(
     } catch (thrown) {
       error = thrown;
     }
-    return { result, error, heartbeats, waiting: waiting.slice(before) };
+    return { result, error, heartbeats, waiting: waiting.slice(before), warnings };
   };
   return {
     ...files,
@@ -210,8 +213,10 @@ export async function activityBench(
 
 const SERVER_TIME_MS = Date.UTC(2001, 0, 1);
 
-export function mockAttempt(options: AttemptOptions): MockActivityEnvironment {
-  const { workflow_id = `${BATCH}/0-0`, number = 1, heartbeatDetails } = options;
+export function mockAttempt(
+  options: AttemptOptions & { warnings?: string[] },
+): MockActivityEnvironment {
+  const { workflow_id = `${BATCH}/0-0`, number = 1, heartbeatDetails, warnings = [] } = options;
   const info: Partial<Info> = {
     workflowExecution: { workflowId: workflow_id, runId: 'run' },
     attempt: number,
@@ -220,5 +225,8 @@ export function mockAttempt(options: AttemptOptions): MockActivityEnvironment {
     scheduledTimestampMs: SERVER_TIME_MS,
     currentAttemptScheduledTimestampMs: SERVER_TIME_MS + (options.waited_ms ?? 0),
   };
-  return new MockActivityEnvironment(info, { logger: new DefaultLogger('ERROR') });
+  const logger = new DefaultLogger('WARN', ({ level, message }) => {
+    if (level === 'WARN') warnings.push(message);
+  });
+  return new MockActivityEnvironment(info, { logger });
 }

@@ -1,26 +1,11 @@
-import type { GenerationSettings } from '../../src/model/batch-request.js';
+import { GenerationSettings } from '../../src/model/batch-request.js';
 import type { Entry, JournalLine, LineOf, RolloutSettings } from '../../src/model/journal.js';
 import type { Trajectory } from '../../src/model/trajectory.js';
 import { applyLine, emptyTrajectory } from '../../src/model/trajectory.js';
 
 /** Journal lines by one writer, with defaults for all that a test does not say. */
 
-export const GENERATION: GenerationSettings = {
-  service: 'default',
-  model: 'policy',
-  temperature: 1,
-  top_p: 1,
-  top_k: -1,
-  min_p: 0,
-  max_new_tokens: 512,
-  stop_strings: [],
-  stop_token_ids: [],
-  greedy: false,
-  seed: null,
-  include_logprobs: true,
-  prompt_format: 'chat',
-  chat_template_kwargs: {},
-};
+export const GENERATION = GenerationSettings.parse({ model: 'policy' });
 
 export const SETTINGS: RolloutSettings = {
   generation: GENERATION,

@@ -137,7 +137,7 @@ export function scriptedService(
       asked.detokenize += 1;
       return Promise.resolve(String.fromCodePoint(...token_ids));
     },
-    weightVersion: () => Promise.resolve(weightVersion()),
+    weightVersion: () => Promise.resolve().then(weightVersion),
     isPaused: () => Promise.resolve(isPaused()),
     close: () => Promise.resolve(),
   };

@@ -41,6 +41,7 @@ const sentFor = ({ prompt, max_tokens, logprobs }: Capture): SentRequest => ({
   prompt_ids: prompt,
   max_tokens,
   logprobs,
+  top_logprobs: 0,
 });
 
 /** The whole stream through the reducer. */

@@ -14,6 +14,7 @@ const SENT: SentRequest = {
   prompt_ids: [7, 8, 9],
   max_tokens: 4,
   logprobs: true,
+  top_logprobs: 0,
 };
 
 const choice = (fields: object = {}) => ({
@@ -187,4 +188,39 @@ describe('a reply that is whole', () => {
       text: 'ab',
     });
   });
+});
+
+describe('the likeliest ids', () => {
+  const asked = { ...SENT, top_logprobs: 2 };
+  const sent = (top_logprobs: unknown) =>
+    assemble(startStream(asked), chunk({ logprobs: { token_logprobs: [-0.5, -1], top_logprobs } }))
+      .delta;
+
+  test('are given by id, the likeliest first, as many as were asked for', () => {
+    const top = [
+      { 'token_id:1': -0.5, 'token_id:9': -2, 'token_id:4': -1 },
+      { 'token_id:7': 1e-7, 'token_id:2': -1, 'token_id:3': -9999 },
+    ];
+    assert.deepEqual(sent(top)?.top_logprobs, [
+      [[1, -0.5], [4, -1]],
+      [[7, 0], [2, -1]],
+    ]);
+  }); // prettier-ignore
+
+  test('are not there where none were asked for', () => {
+    assert.equal(assemble(startStream(SENT), FIRST).delta?.top_logprobs, undefined);
+  });
+
+  for (const [what, top] of [
+    ['none', undefined],
+    ['too few', [{ 'token_id:1': -0.5 }]],
+    ['texts in place of ids', [{ a: -0.5 }, { b: -1 }]],
+    ['no numbers', [{ 'token_id:1': null }, { 'token_id:2': -1 }]],
+    ['numbers above 0', [{ 'token_id:1': 3 }, { 'token_id:2': -1 }]],
+    ['an empty one', [{}, { 'token_id:2': -1 }]],
+  ] as const) {
+    test(`are a violation where they are ${what}`, () => {
+      assert.throws(() => sent(top), /top_logprobs/);
+    });
+  }
 });

@@ -16,7 +16,7 @@ const healthy = { 'GET /health': reply(200, ''), 'GET /v1/models': replay('102')
 const TOKENIZE = 'POST /tokenize';
 
 describe('describing a service', () => {
-  test('gives the models, the default first, their context and the version', async (t) => {
+  test('gives the models, the default first, their context (an adapter’s is its parent’s) and the version', async (t) => {
     const { service, base_url } = await fakeVllm(t, {
       'GET /health': reply(200, ''),
       'GET /v1/models': replay('227'),
@@ -25,8 +25,8 @@ describe('describing a service', () => {
     assert.deepEqual(await service.describe(untilAborted()), {
       models: [
         { id: 'tiny', max_model_len: 512 },
-        { id: 'actor-v1', max_model_len: null },
-        { id: 'actor-v2', max_model_len: null },
+        { id: 'actor-v1', max_model_len: 512 },
+        { id: 'actor-v2', max_model_len: 512 },
       ],
       version: '0.32.0',
     });

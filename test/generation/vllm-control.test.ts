@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { assertFault, fakeVllm, reply, untilAborted } from './fake-vllm.js';
+import { assertFault, fakeVllm, replay, reply, untilAborted } from './fake-vllm.js';
 
 const WEIGHTS = 'GET /weight_info';
 
@@ -11,12 +11,45 @@ describe('the weights of a server', () => {
     assert.equal(await service.weightVersion(untilAborted()), '17');
   });
 
-  test('have none where it has no such route, and it is asked once', async (t) => {
-    for (const status of [403, 404, 405, 501]) {
-      const { service, exchanges } = await fakeVllm(t, { [WEIGHTS]: reply(status, '') });
+  for (const status of [400, 401, 403, 404, 405, 422, 501]) {
+    test(`have none where it answers ${status}: that is no fault, and is asked again after half a minute`, async (t) => {
+      let now = 0;
+      let answer = reply(status, '{"detail":"Not Found"}');
+      const { service, exchanges } = await fakeVllm(t, {
+        [WEIGHTS]: (exchange) => answer(exchange),
+        options: { now: () => now },
+      });
       for (let i = 0; i < 3; i++) assert.equal(await service.weightVersion(untilAborted()), null);
       assert.equal(exchanges.length, 1);
-    }
+      answer = reply(200, '{"weight_version":"17"}');
+      now += 29_000;
+      assert.equal(await service.weightVersion(untilAborted()), null);
+      now += 2000;
+      assert.equal(await service.weightVersion(untilAborted()), '17');
+    });
+  }
+
+  test('are asked for again once the server is described: another one may be there', async (t) => {
+    let answer = reply(404, '');
+    const { service } = await fakeVllm(t, {
+      [WEIGHTS]: (exchange) => answer(exchange),
+      'GET /health': reply(200, ''),
+      'GET /v1/models': replay('102'),
+      'GET /version': replay('105'),
+    });
+    assert.equal(await service.weightVersion(untilAborted()), null);
+    answer = reply(200, '{"weight_version":"17"}');
+    await service.describe(untilAborted());
+    assert.equal(await service.weightVersion(untilAborted()), '17');
+  });
+
+  test('are one question for all streams that ask while one is on its way', async (t) => {
+    const { service, exchanges } = await fakeVllm(t, {
+      [WEIGHTS]: reply(200, '{"weight_version":"17"}'),
+    });
+    const asking = Array.from({ length: 50 }, () => service.weightVersion(untilAborted()));
+    assert.deepEqual(new Set(await Promise.all(asking)), new Set(['17']));
+    assert.equal(exchanges.length, 2);
   });
 
   test('are not taken for unnamed where it fails for a moment', async (t) => {

@@ -230,6 +230,7 @@ describe('an engine that answers without end', () => {
         response.writeHead(400, { 'content-encoding': 'gzip' });
         response.end(bomb);
       },
+      'GET /v1/models': replay('102'),
     });
     const before = process.memoryUsage().rss;
     await assertFault(service.generate(REQUEST, { signal: untilAborted(), ...collector() }), {

@@ -113,7 +113,10 @@ describe('a refusal', () => {
   ];
   for (const { name, answer, ...expected } of cases) {
     test(`${name} is ${expected.type} with the server's words`, async (t) => {
-      const { service, base_url } = await fakeVllm(t, { [COMPLETIONS]: answer });
+      const { service, base_url } = await fakeVllm(t, {
+        [COMPLETIONS]: answer,
+        'GET /v1/models': replay('102'),
+      });
       const generation = service.generate(REQUEST, { signal: untilAborted(), ...collector() });
       await assertFault(generation, { ...expected, at: base_url });
     });

@@ -7,6 +7,7 @@ import {
   collector,
   fakeVllm,
   replay,
+  reply,
   REQUEST,
   startStream,
   streaming,
@@ -54,17 +55,6 @@ describe('a generation', () => {
     assert.deepEqual([end.finish_reason, end.stop_reason], ['stop', 0]);
   });
 
-  for (const number of ['035', '036', '037']) {
-    test(`is empty and ends by length when the prompt leaves no room (capture ${number})`, async (t) => {
-      const { service } = await fakeVllm(t, { [COMPLETIONS]: replay(number) });
-      const { got, onDelta } = collector();
-      const end = await service.generate(REQUEST, { signal: untilAborted(), onDelta });
-      assert.deepEqual([end.finish_reason, end.stop_reason], ['length', null]);
-      assert.equal(end.generate_s, 0);
-      assert.deepEqual(got.token_ids, []);
-    });
-  }
-
   test('tells the wait for the first token from the time of generating', async (t) => {
     const { service } = await fakeVllm(t, {
       [COMPLETIONS]: async (exchange) => {
@@ -94,9 +84,11 @@ describe('a request', () => {
       top_p: 0.9,
       top_k: 40,
       min_p: 0.05,
-      repetition_penalty: 1,
-      presence_penalty: 0,
-      frequency_penalty: 0,
+      repetition_penalty: 1.25,
+      presence_penalty: 0.5,
+      frequency_penalty: -0.5,
+      min_tokens: 3,
+      ignore_eos: false,
       seed: 7,
       stop: ['</s>'],
       stop_token_ids: [2],
@@ -107,6 +99,18 @@ describe('a request', () => {
       return_token_ids: true,
       logprobs: 0,
     });
+  });
+
+  test('asks for the likeliest ids by id, and for a structure, where the request has them', async (t) => {
+    const { service, exchanges } = await fakeVllm(t, { [COMPLETIONS]: reply(503, '') });
+    const more = { top_logprobs: 3, structured_outputs: { choice: ['left', 'right'] } };
+    const generation = service.generate({ ...REQUEST, ...more }, { signal: untilAborted(), ...collector() }); // prettier-ignore
+    await assert.rejects(generation, /503/);
+    const sent = exchanges[0]?.body as Record<string, unknown>;
+    assert.deepEqual(
+      [sent['logprobs'], sent['return_tokens_as_token_ids'], sent['structured_outputs']],
+      [3, true, { choice: ['left', 'right'] }],
+    );
   });
 
   test('leaves out logprobs, stops and seed when there are none', async (t) => {

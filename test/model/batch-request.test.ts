@@ -38,8 +38,15 @@ describe('a batch request', () => {
         stop_strings: [],
         stop_token_ids: [],
         greedy: false,
+        min_tokens: 0,
+        ignore_eos: false,
+        repetition_penalty: 1,
+        presence_penalty: 0,
+        frequency_penalty: 0,
+        structured_outputs: null,
         seed: null,
         include_logprobs: true,
+        top_logprobs: 0,
         prompt_format: 'chat',
         chat_template_kwargs: {},
       },
@@ -55,6 +62,37 @@ describe('a batch request', () => {
       overlong: 'keep',
       metadata: {},
     });
+  });
+
+  const wrong: [generation: object, problem: RegExp][] = [
+    [{ min_tokens: 513 }, /^generation\.min_tokens: expected at most max_new_tokens 512, got 513$/],
+    [{ top_logprobs: 1, include_logprobs: false }, /^generation\.top_logprobs: expected 0 without include_logprobs, got 1$/],
+    [{ top_logprobs: 21 }, /^generation\.top_logprobs: .*20.*got 21/],
+    [{ repetition_penalty: 0 }, /^generation\.repetition_penalty: .*got 0/],
+    [{ presence_penalty: 2.5 }, /^generation\.presence_penalty: .*2.*got 2\.5/],
+    [{ frequency_penalty: -3 }, /^generation\.frequency_penalty: .*-2.*got -3/],
+    [{ structured_outputs: {} }, /^generation\.structured_outputs: expected exactly one of json, regex, choice/],
+    [{ structured_outputs: { regex: 'a', json_object: true } }, /^generation\.structured_outputs: expected exactly one of/],
+    [{ structured_outputs: { guided_json: {} } }, /^generation\.structured_outputs\.guided_json: unknown field/],
+    [{ structured_outputs: { regex: 'a'.repeat(70_000) } }, /^generation\.structured_outputs: expected at most 64 kB/],
+  ]; // prettier-ignore
+  for (const [generation, problem] of wrong) {
+    test(`with ${JSON.stringify(generation).slice(0, 60)} is told what is wrong`, () => {
+      assert.match(problems({ samples, generation })[0] ?? 'nothing', problem);
+    });
+  }
+
+  test('takes each kind of structure', () => {
+    for (const structured_outputs of [
+      { json: { type: 'object' } },
+      { json: '{"type":"object"}', disable_any_whitespace: true },
+      { regex: '[0-9]+' },
+      { choice: ['a', 'b'] },
+      { grammar: 'root ::= "a"' },
+      { json_object: true },
+      { structural_tag: '{}' },
+    ])
+      assert.deepEqual(problems({ samples, generation: { structured_outputs } }), []);
   });
 
   test('one default does not replace its siblings', () => {

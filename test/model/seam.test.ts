@@ -59,11 +59,20 @@ describe('the end of sequence', () => {
 });
 
 describe('a stop string', () => {
+  const findIn = (text: string, stop_strings: string[]) => findStop(text, { stop_strings });
+
+  test('that ends before any end may count is passed over, one that ends behind is found', () => {
+    const stop_strings = ['</a>'];
+    assert.deepEqual(findStop('</a></a>', { stop_strings, behind: 4 }), { stop: '</a>', end: 8 });
+    assert.deepEqual(findStop('</a>', { stop_strings, behind: 3 }), { stop: '</a>', end: 4 });
+    assert.equal(findStop('</a>', { stop_strings, behind: 4 }), null);
+  });
+
   test('is found with its end; of several the first in the request’s order', () => {
-    assert.deepEqual(findStop('left</a> right', ['</b>', '</a>']), { stop: '</a>', end: 8 });
-    assert.deepEqual(findStop('ab', ['b', 'ab']), { stop: 'b', end: 2 });
-    assert.equal(findStop('left', ['</a>']), null);
-    assert.equal(findStop('left', []), null);
+    assert.deepEqual(findIn('left</a> right', ['</b>', '</a>']), { stop: '</a>', end: 8 });
+    assert.deepEqual(findIn('ab', ['b', 'ab']), { stop: 'b', end: 2 });
+    assert.equal(findIn('left', ['</a>']), null);
+    assert.equal(findIn('left', []), null);
   });
 
   test('is cut at the token that completes it, however the text is cut into tokens', async () => {
@@ -72,7 +81,8 @@ describe('a stop string', () => {
     await fc.assert(
       fc.asyncProperty(fc.array(piece, { maxLength: 40 }), stops, async (tokens, stop_strings) => {
         const textOf = (count: number): string => tokens.slice(0, count).join('');
-        const holds = (count: number): boolean => findStop(textOf(count), stop_strings) !== null;
+        const holds = (count: number): boolean =>
+          findStop(textOf(count), { stop_strings }) !== null;
         const one_piece = tokens.findIndex((_, i) => holds(i + 1)) + 1;
         fc.pre(one_piece > 0);
         const cut = await firstCountThat((count) => Promise.resolve(holds(count)), {

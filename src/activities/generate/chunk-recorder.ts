@@ -69,9 +69,10 @@ export function recordChunks(
       });
       await flush();
     },
-    add: ({ token_ids, logprobs, text, finish }) => {
+    add: ({ token_ids, logprobs, top_logprobs, text, finish }) => {
       for (const id of token_ids) waiting.token_ids.push(id);
       for (const logprob of logprobs) waiting.logprobs.push(logprob);
+      if (top_logprobs !== undefined) (waiting.top_logprobs ??= []).push(...top_logprobs);
       waiting.text += text;
       if (finish !== undefined) waiting.finish = finish;
       if (waiting.token_ids.length >= MAX_WAITING) write();
@@ -82,12 +83,13 @@ export function recordChunks(
 
 /** What a chunk says that takes the place of all from this offset on. */
 function tailOf(
-  { token_ids, logprobs, text, finish }: OpenTurn,
+  { token_ids, logprobs, top_logprobs, text, finish }: OpenTurn,
   from: number,
-): Pick<LineOf<'chunk'>, 'token_ids' | 'logprobs' | 'text' | 'finish'> {
+): Pick<LineOf<'chunk'>, 'token_ids' | 'logprobs' | 'top_logprobs' | 'text' | 'finish'> {
   return {
     token_ids: token_ids.slice(from),
     logprobs: logprobs.slice(from),
+    ...(top_logprobs.length > 0 && { top_logprobs: top_logprobs.slice(from) }),
     // The turn's text goes only with its first token.
     text: from === 0 ? text : '',
     ...(finish !== null && { finish }),

@@ -7,7 +7,7 @@ import type {
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { Fault } from '../../model/faults.js';
 import type { RolloutSettings } from '../../model/journal.js';
-import { knownEos, spansTooManyVersions } from '../../model/turn/seam.js';
+import { goesOn, knownEos, spansTooManyVersions } from '../../model/turn/seam.js';
 import { seedOf } from '../../model/turn/seeds.js';
 import { checkPromptStillFits, nextStep, roomFor } from '../../model/turn/stop-rules.js';
 import type { RequestFacts } from './chunk-recorder.js';
@@ -117,7 +117,8 @@ async function generateToEnd(
     replica: service.replica,
     request_id: `${rolloutId(ref)}.${turn}.${journal.writer}`,
   };
-  if (spansTooManyVersions(open, { settings, next: [] }))
+  const isCut = open.token_ids.length > 0 && open.finish === null;
+  if (spansTooManyVersions(open, { settings, next: [] }) || (isCut && !goesOn(settings.generation)))
     await dropTokens(journal, { facts, from: 0 });
   const inherited = [...open.token_ids];
   const request = requestFor(hold, { settings, facts });
@@ -160,18 +161,26 @@ function requestFor(
   const { generation, model } = settings;
   const { turn, request_id } = facts;
   const inherited = trajectory.open.token_ids.length;
+  const room = roomFor(trajectory);
   return {
     prompt_ids: trajectory.context_ids,
     model,
-    max_tokens: roomFor(trajectory),
+    max_tokens: room,
+    min_tokens: Math.min(generation.min_tokens, Math.max(0, room)),
     temperature: generation.greedy ? 0 : generation.temperature,
     top_p: generation.top_p,
     top_k: generation.top_k,
     min_p: generation.min_p,
+    repetition_penalty: generation.repetition_penalty,
+    presence_penalty: generation.presence_penalty,
+    frequency_penalty: generation.frequency_penalty,
+    ignore_eos: generation.ignore_eos,
+    structured_outputs: generation.structured_outputs,
     seed: seedOf(settings, { ...ref, turn, inherited }),
     stop_strings: [...new Set([...generation.stop_strings, ...(trajectory.stop_strings ?? [])])],
     stop_token_ids: generation.stop_token_ids,
     logprobs: generation.include_logprobs,
+    top_logprobs: generation.top_logprobs,
     request_id,
     session_id: rolloutId(ref),
   };

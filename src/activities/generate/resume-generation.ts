@@ -53,27 +53,39 @@ export async function resumeGeneration(seam: Seam, context: ResumeContext): Prom
     return withoutSpecials(await context.service.detokenize(given, context.signal), special_tokens);
   };
   const textOf: TextOf = (count) => shownText(decode, count);
+  const stopIn = stopFinder(request, textOf);
 
   // 1. It may have been over already, and only the last line is missing, or the end was lost with the stream.
   const decoded = await decode(ids.length);
   const isClean = endsInCharacter(decoded);
   const text = isClean ? decoded : await textOf(ids.length);
-  const { stop_strings, stop_token_ids, max_tokens: room } = request;
-  if (findStop(text, stop_strings) !== null)
-    return await cutAtStop(NO_TIME, { textOf, stop_strings, from: 0, count: ids.length });
+  const { stop_token_ids, max_tokens: room } = request;
+  if ((await stopIn(text, ids.length)) !== null)
+    return await cutAtStop(NO_TIME, { textOf, stopIn, from: 0, count: ids.length });
   const over = finish ?? endOfTokens(ids, { stop_token_ids, eos_ids, room });
   if (over !== null) return await whole({ ...over, ...NO_TIME }, { ids, textOf });
 
   // 2. Go on, until the engine ends it or what has come holds a stop string.
-  const { end, stopped_at } = await goOn(seam, { ...context, ids, textOf, isClean });
+  const { end, stopped_at } = await goOn(seam, { ...context, ids, textOf, stopIn, isClean });
   if (stopped_at === null) return await whole(end, { ids, textOf });
-  return await cutAtStop(end, { textOf, stop_strings, from: inherited.length, count: stopped_at });
+  return await cutAtStop(end, { textOf, stopIn, from: inherited.length, count: stopped_at });
 }
 
 const NO_TIME = { queue_s: 0, generate_s: 0 };
 
 /** The text of the turn's first tokens, as an engine shows it. */
 type TextOf = (count: number) => Promise<string>;
+
+/** The stop string that the text of the first `count` tokens holds. */
+type StopIn = (text: string, count: number) => Promise<ReturnType<typeof findStop>>;
+
+const stopFinder =
+  ({ stop_strings, min_tokens }: GenerationRequest, textOf: TextOf): StopIn =>
+  async (text, count) => {
+    if (stop_strings.length === 0 || count <= min_tokens) return null;
+    const behind = min_tokens === 0 ? 0 : (await textOf(min_tokens)).length;
+    return findStop(text, { stop_strings, behind });
+  };
 
 /** Content is the text of all tokens but an end of sequence; a stop token stays (capture 023). */
 async function whole(
@@ -88,19 +100,14 @@ async function whole(
 /** As one request would have ended: with the token that completes the stop string, its text right behind it. */
 async function cutAtStop(
   { queue_s, generate_s }: Pick<GenerationEnd, 'queue_s' | 'generate_s'>,
-  {
-    textOf,
-    stop_strings,
-    from,
-    count,
-  }: { textOf: TextOf; stop_strings: readonly string[]; from: number; count: number },
+  { textOf, stopIn, from, count }: { textOf: TextOf; stopIn: StopIn; from: number; count: number },
 ): Promise<Resumed> {
   const token_count = await firstCountThat(
-    async (n) => findStop(await textOf(n), stop_strings) !== null,
+    async (n) => (await stopIn(await textOf(n), n)) !== null,
     { from, count },
   );
   const text = await textOf(token_count);
-  const { stop, end } = findStop(text, stop_strings) ?? { stop: null, end: text.length };
+  const { stop, end } = (await stopIn(text, token_count)) ?? { stop: null, end: text.length };
   const content = text.slice(0, end);
   return { finish_reason: 'stop', stop_reason: stop, queue_s, generate_s, content, token_count };
 }
@@ -109,6 +116,7 @@ interface GoingOn extends ResumeContext {
   /** Grows with what comes. */
   ids: number[];
   textOf: TextOf;
+  stopIn: StopIn;
   /** The inherited tokens end with a character: a stream that begins inside one brings the prompt's text with it. */
   isClean: boolean;
 }
@@ -121,9 +129,9 @@ interface Streamed {
 
 async function goOn(
   { request, inherited }: Seam,
-  { sample, signal, ids, textOf, isClean }: GoingOn,
+  { sample, signal, ids, textOf, stopIn, isClean }: GoingOn,
 ): Promise<Streamed> {
-  const watch = watchForStop({ ids, textOf, stop_strings: request.stop_strings });
+  const watch = watchForStop({ ids, textOf, stopIn, looks: request.stop_strings.length > 0 });
   const sent_at = performance.now();
   let first_at = Infinity;
   try {
@@ -132,6 +140,7 @@ async function goOn(
         ...request,
         prompt_ids: [...request.prompt_ids, ...inherited],
         max_tokens: request.max_tokens - inherited.length,
+        min_tokens: Math.max(0, request.min_tokens - inherited.length),
         stop_strings: [],
       },
       {
@@ -159,11 +168,14 @@ async function goOn(
 function watchForStop({
   ids,
   textOf,
-  stop_strings,
+  stopIn,
+  looks,
 }: {
   ids: readonly number[];
   textOf: TextOf;
-  stop_strings: readonly string[];
+  stopIn: StopIn;
+  /** Are there stop strings? Else no text is asked for. */
+  looks: boolean;
 }) {
   const ended = new AbortController();
   let looked = ids.length;
@@ -171,9 +183,9 @@ function watchForStop({
   let looking: Promise<void> = Promise.resolve();
   const lookOn = async (): Promise<void> => {
     const count = ids.length;
-    if (stop_strings.length === 0 || found !== null || looked === count) return;
+    if (!looks || found !== null || looked === count) return;
     looked = count;
-    if (findStop(await textOf(count), stop_strings) !== null) found = count;
+    if ((await stopIn(await textOf(count), count)) !== null) found = count;
   };
   const look = (): void => {
     looking = looking.then(lookOn);

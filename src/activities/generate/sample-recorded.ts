@@ -62,8 +62,7 @@ async function stream(
   const { open } = journal.trajectory;
   const isTooMixed = (...next: (string | null)[]): boolean =>
     spansTooManyVersions(open, { settings, next });
-  const ask = () => versionOf(settings, { service, signal: hold.signal });
-  const version = await ask();
+  const version = await versionOf(settings, { service, signal: hold.signal });
   if (isTooMixed(version)) throw STARTS_OVER;
 
   const offset = open.token_ids.length;
@@ -75,7 +74,8 @@ async function stream(
   const watch = watchVersion({
     version,
     offset,
-    ask,
+    ask: () => service.weightVersion(hold.signal),
+    at_silences: wantsVersion(settings),
     changed: async ({ version: next, from, is_certain }) => {
       await recorder.flush();
       // Where it is not known which tokens are whose, any of them may be of either.
@@ -101,15 +101,19 @@ async function stream(
   return end.value;
 }
 
-/** Whether the batch wants to know which weights a token is from. */
+/** Does the batch depend on which weights a token is from? Others have the labels that cost nothing. */
 export const wantsVersion = ({ policy_version, max_version_span }: RolloutSettings): boolean =>
   policy_version !== null || max_version_span !== null;
 
-/** The weights that the replica serves now, where the batch cares and the replica says; else the batch's own label. */
+/** What the replica says of its weights. Where the batch does not ask for labels, one that fails to say costs it nothing. */
 async function versionOf(
   settings: RolloutSettings,
   { service, signal }: { service: GenerationService; signal: AbortSignal },
 ): Promise<string | null> {
-  if (!wantsVersion(settings)) return null;
-  return (await service.weightVersion(signal)) ?? settings.policy_version;
+  try {
+    return await service.weightVersion(signal);
+  } catch (error) {
+    if (wantsVersion(settings) || signal.aborted) throw error;
+    return null;
+  }
 }

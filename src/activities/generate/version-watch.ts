@@ -30,6 +30,7 @@ export function watchVersion({
   version,
   offset,
   ask,
+  at_silences,
   changed,
   now = () => performance.now(),
 }: {
@@ -38,6 +39,8 @@ export function watchVersion({
   /** Of the first token to come, in its turn. */
   offset: number;
   ask: () => Promise<string | null>;
+  /** Else at the end alone. */
+  at_silences: boolean;
   changed: (change: VersionChange) => Promise<void>;
   now?: () => number;
 }): VersionWatch {
@@ -67,7 +70,7 @@ export function watchVersion({
       last_at = at;
       if (ms >= longest.ms) longest = { from: count, ms };
       count += tokens;
-      if (ms >= SILENCE_MS) asking = asking.then(look);
+      if (at_silences && ms >= SILENCE_MS) asking = asking.then(look);
     },
     ended: async () => {
       await asking;

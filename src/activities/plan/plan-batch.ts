@@ -14,9 +14,9 @@ import { prepareBatch } from './prepare-batch.js';
 export function createPlanBatch(dependencies: Dependencies): Activities['planBatch'] {
   const { attempt, store, countOpenRollouts } = dependencies;
   return (input) =>
-    attempt(async ({ workflow_id, signal }) => {
+    attempt(async ({ workflow_id, signal, warn }) => {
       const batch_id = parseBatchId(workflow_id);
-      const { request, samples } = await prepareBatch({ input, signal }, dependencies);
+      const { request, samples } = await prepareBatch({ input, signal, warn }, dependencies);
       const { existed } = await store.createBatch({ batch_id, request, samples });
       if (existed) {
         await waitForEarlierRun(batch_id, { countOpenRollouts, signal });

@@ -1,7 +1,7 @@
-import type { DescribedReplica } from '../../generation/generation-service.js';
 import { BatchRequest } from '../../model/batch-request.js';
 import { Fault, judged } from '../../model/faults.js';
 import { invalidBatchRequest, preview, problemsOf } from '../../model/problems.js';
+import type { Attempt } from '../attempt.js';
 import type { Dependencies, GenerationPool } from '../dependencies.js';
 import { askEnvironments } from './ask-environments.js';
 import type { Tasks } from './read-samples.js';
@@ -9,7 +9,7 @@ import { readSamples } from './read-samples.js';
 
 /** The normalised request, its model resolved, and the raw JSON of its samples; or everything that is wrong with it. */
 export async function prepareBatch(
-  { input, signal }: { input: unknown; signal: AbortSignal },
+  { input, ...attempt }: { input: unknown } & Pick<Attempt, 'signal' | 'warn'>,
   dependencies: Dependencies,
 ): Promise<{ request: BatchRequest; samples: string[] }> {
   const parsed = BatchRequest.safeParse(input);
@@ -17,9 +17,10 @@ export async function prepareBatch(
   const request = parsed.data;
   const { samples, tasks } = await readSamples(request, dependencies);
   const pool = asksPolicy(tasks, dependencies) ? poolFor(request, dependencies) : null;
-  await askEnvironments(tasks, { dependencies, signal });
+  await askEnvironments(tasks, { dependencies, signal: attempt.signal });
   if (pool === null) return { request, samples };
-  const model = await resolveModel({ request, pool, signal });
+  const model = await resolveModel({ request, pool, signal: attempt.signal });
+  await checkVersions({ request, pool, ...attempt });
   return { request: { ...request, generation: { ...request.generation, model } }, samples };
 }
 
@@ -49,7 +50,7 @@ async function resolveModel({
   pool: GenerationPool;
   signal: AbortSignal;
 }): Promise<string> {
-  const described = await describe(pool, signal);
+  const described = await askedOnce(() => pool.describe(signal));
   const first = described[0]?.models[0]?.id;
   const model = request.generation.model ?? pool.model ?? first ?? '';
   for (const { replica, models } of described) {
@@ -66,10 +67,41 @@ async function resolveModel({
   return model;
 }
 
+/** What is sampled from other weights than the batch expects is not what its trainer asked for. */
+async function checkVersions({
+  request: { policy_version },
+  pool,
+  signal,
+  warn,
+}: { request: BatchRequest; pool: GenerationPool } & Pick<
+  Attempt,
+  'signal' | 'warn'
+>): Promise<void> {
+  if (policy_version === null) return;
+  const served = await askedOnce(() =>
+    pool.askEach((service) => service.weightVersion(signal), signal),
+  );
+  const others = served.filter(({ answer }) => answer !== null && answer !== policy_version);
+  if (others.length > 0) {
+    throw invalidBatchRequest(
+      others.map(({ replica, answer }) => ({
+        where: 'policy_version',
+        what: `expected that ${replica} serves ${preview(policy_version)}, got ${preview(answer)}`,
+      })),
+    );
+  }
+  for (const { replica, answer } of served) {
+    if (answer === null)
+      warn(
+        `${replica} does not say which weights it serves, expected policy_version ${preview(policy_version)}: what it samples has no version (vLLM says it with VLLM_SERVER_DEV_MODE=1)`,
+      );
+  }
+}
+
 /** A server that is not what it should be is not asked again. */
-async function describe(pool: GenerationPool, signal: AbortSignal): Promise<DescribedReplica[]> {
+async function askedOnce<T>(ask: () => Promise<T>): Promise<T> {
   try {
-    return await pool.describe(signal);
+    return await ask();
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     throw judged(error, { is_planned: false });

@@ -10,10 +10,11 @@ export async function planSingle(
   dependencies: Dependencies,
 ): Promise<void> {
   const batch_id = parseBatchId(attempt.workflow_id);
+  const { signal, warn } = attempt;
   const input = toBatchRequest(single);
-  const batch = await prepareBatch({ input, signal: attempt.signal }, dependencies);
+  const batch = await prepareBatch({ input, signal, warn }, dependencies);
   const { existed } = await dependencies.store.createBatch({ batch_id, ...batch });
   // An attempt that was given up meanwhile must not open what another one has closed.
-  attempt.signal.throwIfAborted();
+  signal.throwIfAborted();
   if (existed) await dependencies.store.reopenBatch(batch_id);
 }

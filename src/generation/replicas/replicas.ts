@@ -2,7 +2,7 @@ import { Fault } from '../../model/faults.js';
 import { createWaitingLine } from '../../platform/waiting-line.js';
 import type { Clock } from '../../platform/clock.js';
 import { SYSTEM_CLOCK } from '../../platform/clock.js';
-import type { DescribedReplica, GenerationService, Replicas } from '../generation-service.js';
+import type { GenerationService, Replicas } from '../generation-service.js';
 import { chooseReplica } from './replica-choice.js';
 import type { WatchedReplica } from './watched-replica.js';
 import { isUnavailable, watchReplica } from './watched-replica.js';
@@ -76,7 +76,7 @@ export function createReplicas(
         }
       }
     },
-    describe: (signal) => describeAll(members, signal),
+    ...questionsTo(members),
     close: async () => {
       for (const { watched } of members) watched.close();
       await Promise.all(services.map((service) => service.close()));
@@ -101,17 +101,27 @@ function withoutWait(error: unknown): unknown {
   return new Fault({ type, message, cause: error, ...(at !== null && { at }) });
 }
 
+function questionsTo(members: readonly Member[]): Pick<Replicas, 'describe' | 'askEach'> {
+  return {
+    describe: (signal) =>
+      askAll(members, async ({ service, describe }) => ({
+        replica: service.replica,
+        ...(await describe(signal)),
+      })),
+    askEach: (question, signal) =>
+      askAll(members, async ({ service, watch }) => ({
+        replica: service.replica,
+        answer: await watch({ signal, is_generation: false }, () => question(service)),
+      })),
+  };
+}
+
 /** Of those that answer; one that is away is set aside, and the service is away only where all are. */
-async function describeAll(
+async function askAll<T>(
   members: readonly Member[],
-  signal: AbortSignal,
-): Promise<DescribedReplica[]> {
-  const asked = await Promise.allSettled(
-    members.map(async ({ watched }) => ({
-      replica: watched.service.replica,
-      ...(await watched.describe(signal)),
-    })),
-  );
+  ask: (replica: WatchedReplica) => Promise<T>,
+): Promise<T[]> {
+  const asked = await Promise.allSettled(members.map(({ watched }) => ask(watched)));
   const answers = asked.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
   const problems = asked.flatMap((one) => (one.status === 'rejected' ? [one.reason as Error] : []));
   const [wrong] = problems.filter((problem) => !isUnavailable(problem));

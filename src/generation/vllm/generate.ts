@@ -1,13 +1,16 @@
 import type { GenerateContext, GenerationEnd, GenerationRequest } from '../generation-service.js';
 import { withController } from '../../platform/abort.js';
+import { limitNamed, roomIn } from './context-limit.js';
 import type { Http } from './http.js';
 import { assemble, finishStream, startStream, type StreamState } from './stream-assembler.js';
 import { startWatchdog, type Watchdog } from './watchdog.js';
-import { isContextOverflow, unavailableFault, wireFault, type CallSite } from './wire-faults.js';
+import { badRequestOf, unavailableFault, wireFault, type CallSite } from './wire-faults.js';
 
 interface GenerateDeps {
   replica: string;
   openCompletion: Http['openCompletion'];
+  /** Of a model, as the server's list has it; null where that says none. */
+  contextLength: (model: string, signal: AbortSignal) => Promise<number | null>;
   isPaused: () => Promise<boolean>;
   first_token_timeout_ms: number;
   idle_timeout_ms: number;
@@ -38,9 +41,16 @@ export function createGenerate(deps: GenerateDeps) {
       });
       const sent_at = performance.now();
       try {
-        const chunks = await open(deps, { site, request, controller });
-        if (chunks === null) return emptyGeneration(sent_at);
-        return await receive(chunks, { site, request, context, controller, watchdog, sent_at });
+        const opened = await open(deps, { site, request, controller });
+        if (opened === null) return emptyGeneration(sent_at);
+        return await receive(opened.chunks, {
+          site,
+          request: opened.request,
+          context,
+          controller,
+          watchdog,
+          sent_at,
+        });
       } catch (error) {
         // What the caller or the watchdog aborted with says more than how the connection reported it.
         controller.signal.throwIfAborted();
@@ -52,19 +62,60 @@ export function createGenerate(deps: GenerateDeps) {
     });
 }
 
-/** Null where the prompt leaves no room: an empty generation, as upstream's engines give. */
+interface Opened {
+  chunks: AsyncIterator<unknown>;
+  /** As the engine took it. */
+  request: GenerationRequest;
+}
+
+/**
+ * Null where the prompt alone fills the context: an empty generation, as upstream's engines give. Where it fits and
+ * `max_tokens` does not, it is sent once more with what is left.
+ */
 async function open(
   deps: GenerateDeps,
-  { site, request, controller }: Pick<Attempt, 'site' | 'request' | 'controller'>,
-): Promise<AsyncIterator<unknown> | null> {
+  { site, request, controller: { signal } }: Pick<Attempt, 'site' | 'request' | 'controller'>,
+): Promise<Opened | null> {
+  const send = async (request: GenerationRequest): Promise<Opened> => {
+    const stream = await deps.openCompletion(request, signal);
+    return { chunks: stream[Symbol.asyncIterator](), request };
+  };
   try {
-    const stream = await deps.openCompletion(request, controller.signal);
-    return stream[Symbol.asyncIterator]();
+    return await send(request);
   } catch (error) {
-    if (isContextOverflow(error)) return null;
-    throw wireFault(error, site);
+    const room = await roomAfter(error, { deps, request, signal });
+    if (room === null) throw wireFault(error, site);
+    if (room === 0) return null;
+    return await send(shortened(request, room)).catch((again: unknown) => {
+      throw wireFault(again, site);
+    });
   }
 }
+
+/**
+ * What the engine's context leaves for tokens, where that is why it refused: told by the numbers of prompt and limit
+ * alone, since any refusal may have any words. Null: it refused for another reason, or the limit is not known.
+ */
+async function roomAfter(
+  error: unknown,
+  {
+    deps,
+    request,
+    signal,
+  }: { deps: GenerateDeps; request: GenerationRequest; signal: AbortSignal },
+): Promise<number | null> {
+  const said = badRequestOf(error);
+  if (said === null) return null;
+  const sent = { prompt_tokens: request.prompt_ids.length, max_tokens: request.max_tokens };
+  const limit = limitNamed(said, sent) ?? (await deps.contextLength(request.model, signal));
+  return limit === null ? null : roomIn(limit, sent);
+}
+
+const shortened = (request: GenerationRequest, max_tokens: number): GenerationRequest => ({
+  ...request,
+  max_tokens,
+  min_tokens: Math.min(request.min_tokens, max_tokens),
+});
 
 function emptyGeneration(sentAt: number): GenerationEnd {
   return {
@@ -85,6 +136,7 @@ async function receive(chunks: AsyncIterator<unknown>, attempt: Attempt): Promis
     prompt_ids: request.prompt_ids,
     max_tokens: request.max_tokens,
     logprobs: request.logprobs,
+    top_logprobs: request.top_logprobs,
   });
   for (;;) {
     const next = await nextChunk(chunks, { site: attempt.site, state });

@@ -1,6 +1,8 @@
 import { z } from 'zod';
+import { Fault } from '../../model/faults.js';
 import { problemsOf } from '../../model/problems.js';
 import { TokenIds } from '../../model/untrusted.js';
+import { orAborted } from '../../platform/abort.js';
 import type { GenerationService, ServiceDescription } from '../generation-service.js';
 import type { Http, HttpReply } from './http.js';
 import { protocolFault, readServerError, refusalFault, unavailableFault } from './wire-faults.js';
@@ -17,7 +19,7 @@ const DetokenizeReply = z.object({ prompt: z.string() });
 /** Adapters count. */
 const MAX_MODELS = 10_000;
 
-/** Captures 102 and 227: an adapter has no `max_model_len`. */
+/** Captures 102 and 227: an adapter has no `max_model_len`, and names the model that it belongs to. */
 const ModelsReply = z.object({
   data: z
     .custom<unknown[]>(
@@ -26,7 +28,13 @@ const ModelsReply = z.object({
     )
     .pipe(
       z
-        .array(z.object({ id: z.string(), max_model_len: z.number().nullish() }))
+        .array(
+          z.object({
+            id: z.string(),
+            parent: z.string().nullish(),
+            max_model_len: z.number().nullish(),
+          }),
+        )
         .min(1, 'expected at least one model'),
     ),
 });
@@ -40,12 +48,17 @@ interface ServerCallsDeps {
   call: Http['call'];
   /** For one rendering, encoding or decoding. */
   call_timeout_ms: number;
+  /** Milliseconds of a monotonic clock. */
+  now: () => number;
 }
 
 type ServerCalls = Pick<
   GenerationService,
   'describe' | 'renderChat' | 'tokenize' | 'detokenize' | 'weightVersion' | 'isPaused'
->;
+> & {
+  /** Of a model as the list has it now; null where it has none. Throws `GenerationUnavailable`, or the signal's reason. */
+  contextLength: (model: string, signal: AbortSignal) => Promise<number | null>;
+};
 
 /** The small requests beside generation. */
 export function createServerCalls(deps: ServerCallsDeps): ServerCalls {
@@ -53,8 +66,14 @@ export function createServerCalls(deps: ServerCallsDeps): ServerCalls {
     const reply = await post(deps, { path: '/tokenize', body, signal });
     return read(TokenizeReply, { reply, site: siteOf(deps, 'POST /tokenize') }).tokens;
   };
+  const weights = createWeightVersion(deps);
   return {
-    describe: (signal) => describe(deps, signal),
+    describe: async (signal) => {
+      const description = await describe(deps, signal);
+      weights.forget();
+      return description;
+    },
+    contextLength: (model, signal) => contextLength(deps, { model, signal }),
     renderChat: ({ model, messages, add_generation_prompt, chat_template_kwargs }, signal) =>
       encode({ model, messages, add_generation_prompt, chat_template_kwargs }, signal),
     tokenize: ({ model, text, add_special_tokens }, signal) =>
@@ -64,7 +83,7 @@ export function createServerCalls(deps: ServerCallsDeps): ServerCalls {
       const reply = await post(deps, { path: '/detokenize', body, signal });
       return read(DetokenizeReply, { reply, site: siteOf(deps, 'POST /detokenize') }).prompt;
     },
-    weightVersion: createWeightVersion(deps),
+    weightVersion: weights.weightVersion,
     isPaused: shared(() => isPaused(deps)),
   };
 }
@@ -76,25 +95,47 @@ const post = (
   { path, body, signal }: { path: string; body: object; signal: AbortSignal },
 ): Promise<HttpReply> => call({ method: 'POST', path, body, timeout_ms: call_timeout_ms, signal });
 
+const get = (
+  { call }: ServerCallsDeps,
+  { path, signal }: { path: string; signal: AbortSignal },
+): Promise<HttpReply> => call({ method: 'GET', path, timeout_ms: CONTROL_TIMEOUT_MS, signal });
+
 async function describe(deps: ServerCallsDeps, signal: AbortSignal): Promise<ServiceDescription> {
-  const get = (path: string): Promise<HttpReply> =>
-    deps.call({ method: 'GET', path, timeout_ms: CONTROL_TIMEOUT_MS, signal });
-  const health = await get('/health');
+  const health = await get(deps, { path: '/health', signal });
   if (health.status !== 200) {
     throw unavailableFault(`expected 200, got ${health.status}`, siteOf(deps, 'GET /health'));
   }
-  const models = read(ModelsReply, {
-    reply: await get('/v1/models'),
-    site: siteOf(deps, 'GET /v1/models'),
-  });
-  const version = VersionReply.safeParse(jsonOf(await get('/version')));
-  return {
-    models: models.data.map(({ id, max_model_len }) => ({
-      id,
-      max_model_len: max_model_len ?? null,
-    })),
-    version: version.success ? version.data.version : null,
-  };
+  const models = await servedModels(deps, signal);
+  const version = VersionReply.safeParse(jsonOf(await get(deps, { path: '/version', signal })));
+  return { models, version: version.success ? version.data.version : null };
+}
+
+/** An adapter is given to its parent's engine: what limits that limits it. */
+async function servedModels(
+  deps: ServerCallsDeps,
+  signal: AbortSignal,
+): Promise<ServiceDescription['models']> {
+  const reply = await get(deps, { path: '/v1/models', signal });
+  const { data } = read(ModelsReply, { reply, site: siteOf(deps, 'GET /v1/models') });
+  const limits = new Map(data.map(({ id, max_model_len }) => [id, max_model_len ?? null]));
+  return data.map(({ id, parent, max_model_len }) => ({
+    id,
+    max_model_len: max_model_len ?? (parent == null ? null : (limits.get(parent) ?? null)),
+  }));
+}
+
+/** A list that is refused or malformed says nothing. */
+async function contextLength(
+  deps: ServerCallsDeps,
+  { model, signal }: { model: string; signal: AbortSignal },
+): Promise<number | null> {
+  try {
+    const models = await servedModels(deps, signal);
+    return models.find(({ id }) => id === model)?.max_model_len ?? null;
+  } catch (error) {
+    if (error instanceof Fault && error.type !== 'GenerationUnavailable') return null;
+    throw error;
+  }
 }
 
 /** A server that can't say answers 404 (capture 194). */
@@ -113,31 +154,40 @@ async function isPaused({ call }: ServerCallsDeps): Promise<boolean> {
   }
 }
 
-/** A gateway in front of the engine may answer 403 for what it does not let through. */
-const NO_SUCH_ROUTE: ReadonlySet<number> = new Set([403, 404, 405, 501]);
+/** A server that does not say its weights is asked again after this long, or once it is described: it may be another one. */
+const SAYS_NOTHING_MS = 30_000;
 
-/** A server that has no such route is asked once. One that fails does not say that it has none. */
-function createWeightVersion(deps: ServerCallsDeps): GenerationService['weightVersion'] {
-  let isKnown = true;
-  return async (signal) => {
-    if (!isKnown) return null;
-    const reply = await deps.call({
-      method: 'GET',
-      path: '/weight_info',
-      timeout_ms: CONTROL_TIMEOUT_MS,
-      signal,
-    });
-    isKnown = !NO_SUCH_ROUTE.has(reply.status);
-    if (isKnown && reply.status !== 200)
+/**
+ * Is this how a server answers that has no such route, or a gateway that does not let it through? One that is overloaded
+ * or fails does not say that it has none.
+ */
+const saysNothing = (status: number): boolean =>
+  status === 501 || (status >= 400 && status < 500 && status !== 408 && status !== 429);
+
+/** The question for the weights, and how what is remembered of its answers is forgotten. */
+function createWeightVersion(deps: ServerCallsDeps) {
+  let silent_until = -Infinity;
+  const ask = shared(() =>
+    get(deps, { path: '/weight_info', signal: new AbortController().signal }),
+  );
+  const weightVersion: GenerationService['weightVersion'] = async (signal) => {
+    if (deps.now() < silent_until) return null;
+    const reply = await orAborted(ask(), signal);
+    if (reply.status !== 200 && !saysNothing(reply.status))
       throw refusalFault(refusalOf(reply), siteOf(deps, 'GET /weight_info'));
     const answer = WeightReply.safeParse(jsonOf(reply));
+    if (!answer.success) silent_until = deps.now() + SAYS_NOTHING_MS;
     return answer.success ? answer.data.weight_version : null;
   };
+  const forget = (): void => {
+    silent_until = -Infinity;
+  };
+  return { weightVersion, forget };
 }
 
 /**
- * One question at a time: when an engine is paused, all its streams ask at once. Whoever asks while one is on its way
- * shares the next: what was sent before may say how things were before.
+ * One question at a time: when an engine is paused or updated, all its streams ask at once. One that comes while another
+ * is on its way shares the next: what was sent before may say how things were before.
  */
 function shared<T>(ask: () => Promise<T>): () => Promise<T> {
   let asking: Promise<T> | null = null;

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { Fault } from '../../model/faults.js';
 import { preview, problemsOf } from '../../model/problems.js';
-import type { Finish } from '../../model/journal.js';
+import type { Finish, TopLogprobs } from '../../model/journal.js';
 import { TokenIds } from '../../model/untrusted.js';
 import type { Delta } from '../generation-service.js';
 
@@ -30,6 +30,7 @@ const CompletionChunk = z.object({
       logprobs: z
         .object({
           token_logprobs: z.custom<readonly unknown[]>(Array.isArray, 'expected an array'),
+          top_logprobs: z.custom<readonly unknown[]>(Array.isArray, 'expected an array').nullish(),
         })
         .nullish(),
       finish_reason: z.string().nullish(),
@@ -48,6 +49,7 @@ export interface SentRequest {
   prompt_ids: readonly number[];
   max_tokens: number;
   logprobs: boolean;
+  top_logprobs: number;
 }
 
 /** What is known after some chunks. Tokens are not kept: each chunk costs what it brings. */
@@ -130,13 +132,17 @@ function takeChoice(
       stop_reason: choice.stop_reason ?? null,
       usage,
     },
-    delta: deltaOf(choice, { token_ids, logprobs }),
+    delta: deltaOf(choice, {
+      token_ids,
+      logprobs,
+      ...(sent.top_logprobs > 0 && { top_logprobs: checkedTops(state, choice) }),
+    }),
   };
 }
 
 function deltaOf(
   { text, finish_reason, stop_reason }: Choice,
-  tokens: Pick<Delta, 'token_ids' | 'logprobs'>,
+  tokens: Pick<Delta, 'token_ids' | 'logprobs' | 'top_logprobs'>,
 ): Delta | null {
   if (finish_reason === 'stop' || finish_reason === 'length')
     return { ...tokens, text, finish: { finish_reason, stop_reason: stop_reason ?? null } };
@@ -151,15 +157,46 @@ function checkedLogprobs(state: StreamState, choice: Choice): number[] {
     throw violation(state.sent, `expected ${count} logprobs for ${count} ids, got ${what}`);
   }
   return got.map((logprob, i) => {
-    if (typeof logprob === 'number' && logprob <= LOGPROB_NOISE && logprob > MINUS_INFINITY) {
-      return logprob < 0 ? logprob : 0;
-    }
+    if (isLogprob(logprob)) return withoutNoise(logprob);
     throw violation(
       state.sent,
       `logprob of token ${state.token_count + i}: expected a number from ${MINUS_INFINITY} (excluded) to 0, got ${preview(logprob)}`,
     );
   });
 }
+
+const isLogprob = (value: unknown): value is number =>
+  typeof value === 'number' && value <= LOGPROB_NOISE && value > MINUS_INFINITY;
+
+const withoutNoise = (logprob: number): number => (logprob < 0 ? logprob : 0);
+
+/** The likeliest ids at each place. What has no probability is left out; the sampled token may stand behind the others. */
+function checkedTops(state: StreamState, choice: Choice): TopLogprobs {
+  const { sent, token_count } = state;
+  const got = choice.logprobs?.top_logprobs ?? [];
+  const count = choice.token_ids?.length ?? 0;
+  if (got.length !== count)
+    throw violation(sent, `expected ${count} top_logprobs for ${count} ids, got ${got.length}`);
+  return got.map((top, i) => {
+    const named = Object.entries(Object(top) as Record<string, unknown>).map(
+      ([name, logprob]): [unknown, unknown] => [/^token_id:(\d+)$/.exec(name)?.[1], logprob],
+    );
+    const likely = named.filter(([, logprob]) => logprob !== MINUS_INFINITY);
+    if (likely.length === 0 || !likely.every(isTop)) {
+      throw violation(
+        sent,
+        `top_logprobs of token ${token_count + i}: expected {"token_id:<id>": logprob, …}, got ${preview(top)}`,
+      );
+    }
+    return likely
+      .map(([id, logprob]): [number, number] => [Number(id), withoutNoise(Number(logprob))])
+      .sort(([, a], [, b]) => b - a)
+      .slice(0, sent.top_logprobs);
+  });
+}
+
+const isTop = ([id, logprob]: [unknown, unknown]): boolean =>
+  id !== undefined && isLogprob(logprob);
 
 /** Another prompt than the one sent: a truncating server, or a router that tokenises again. */
 function checkEcho(sent: SentRequest, echo: readonly unknown[]): void {

@@ -65,16 +65,10 @@ function refusalOf(error: unknown): Refusal | null {
   return { status, message, param: param ?? null, header: (name) => headers?.get(name) ?? null };
 }
 
-/**
- * A prompt that leaves no room for a token. Versions word it differently (captures 035, 037 and older ones);
- * what they share is status 400 and one of these names.
- */
-export function isContextOverflow(error: unknown): boolean {
+/** The server's own text of a 400; null for whatever else was thrown. Which status the package puts in front is known. */
+export function badRequestOf(error: unknown): string | null {
   const refusal = refusalOf(error);
-  return (
-    refusal?.status === 400 &&
-    /context length|max_tokens|input_tokens/.test(`${refusal.message} ${refusal.param ?? ''}`)
-  );
+  return refusal?.status === 400 ? refusal.message.replace(/^400 /, '') : null;
 }
 
 /** 408, 429 and 5xx pass; any other refusal stays the same however often it is asked. */

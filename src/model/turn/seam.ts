@@ -1,3 +1,4 @@
+import type { GenerationSettings } from '../batch-request.js';
 import type { Finish, RolloutSettings } from '../journal.js';
 import type { OpenTurn, Trajectory } from '../trajectory.js';
 
@@ -5,6 +6,17 @@ import type { OpenTurn, Trajectory } from '../trajectory.js';
  * A generation that was cut goes on from its journalled tokens in another request. The engine sees those tokens as
  * prompt: whatever it would have found in them, an end or a stop string, the client has to find.
  */
+
+/**
+ * Whether a cut turn can go on in another request. What an engine counts or follows within one answer begins anew
+ * there: penalties on what was generated, and a structure. (A repetition penalty counts the prompt, too.)
+ */
+export const goesOn = ({
+  presence_penalty,
+  frequency_penalty,
+  structured_outputs,
+}: GenerationSettings): boolean =>
+  presence_penalty === 0 && frequency_penalty === 0 && structured_outputs === null;
 
 /** Whether the last of these tokens had ended the generation; the end was lost with the stream. */
 export function endOfTokens(
@@ -30,13 +42,16 @@ export function knownEos({ turns }: Trajectory): Set<number> {
   return new Set(ended.flatMap(({ token_ids }) => token_ids.slice(-1)));
 }
 
-/** The first of the stop strings, in the request's order, that the text holds, and where the text ends with it. */
+/**
+ * The first of the stop strings, in the request's order, that the text holds, and where the text ends with it. Those
+ * that end within the first `behind` characters do not count: there is no end before `min_tokens`.
+ */
 export function findStop(
   text: string,
-  stop_strings: readonly string[],
+  { stop_strings, behind = 0 }: { stop_strings: readonly string[]; behind?: number },
 ): { stop: string; end: number } | null {
   for (const stop of stop_strings) {
-    const at = text.indexOf(stop);
+    const at = text.indexOf(stop, Math.max(0, behind - stop.length + 1));
     if (at !== -1) return { stop, end: at + stop.length };
   }
   return null;
