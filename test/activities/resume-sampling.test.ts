@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Delta } from '../../src/generation/generation-service.js';
+import { outcomeOf } from '../../src/model/outcome.js';
 import { toRow } from '../../src/model/row.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';
 import { GENERATION } from '../fakes/journal-lines.js';
@@ -53,8 +54,8 @@ describe('a generation that was cut', () => {
       const { wasted_tokens, inherited_tokens, restarted_turns } = trajectory;
       assert.deepEqual([wasted_tokens, inherited_tokens, restarted_turns], [7, 0, [0]]);
       const sample = await bench.store.readSample({ batch_id: 'batch', row: 0 });
-      const otherwise = { stop_reason: 'stopped' } as const;
-      const row = toRow({ sample, ref: REF, semantics: 'standard', trajectory, otherwise });
+      const outcome = outcomeOf(trajectory, { stop_reason: 'stopped' });
+      const row = toRow({ sample, ref: REF, semantics: 'standard', trajectory, outcome });
       assert.deepEqual(row.restarted_turns, [0]);
     });
   }
@@ -87,8 +88,8 @@ describe('a generation that was cut', () => {
     assert.deepEqual(service.requests.map(({ top_logprobs }) => top_logprobs), [1, 1]); // prettier-ignore
     const trajectory = await bench.elsewhere().readTrajectory(REF);
     const sample = await bench.store.readSample({ batch_id: 'batch', row: 0 });
-    const otherwise = { stop_reason: 'stopped' } as const;
-    const row = toRow({ sample, ref: REF, semantics: 'standard', trajectory, otherwise });
+    const outcome = outcomeOf(trajectory, { stop_reason: 'stopped' });
+    const row = toRow({ sample, ref: REF, semantics: 'standard', trajectory, outcome });
     const said = row.message_log.at(-1);
     assert.deepEqual(
       said?.generation_top_logprobs,
