@@ -52,6 +52,8 @@ const ModuleSettings = z.strictObject({
   settings: z.record(z.string(), z.unknown()).default({}),
   /** false: it waits for something (a service, a process), and its steps are activities of their own. */
   in_process: z.boolean().default(true),
+  /** For one call, from when the module's thread begins with it. */
+  timeout: Duration.default('1m'),
   ...STEP_QUEUE,
 });
 

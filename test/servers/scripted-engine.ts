@@ -130,6 +130,10 @@ async function answer(exchange: Exchange, context: Context): Promise<void> {
     case 'GET /v1/models':
       sendJson(response, { body: { object: 'list', data: [{ id: MODEL, max_model_len }] } });
       break;
+    case 'GET /weight_info':
+      // As of a server that is not in development mode.
+      sendJson(response, { status: 404, body: { detail: 'Not Found' } });
+      break;
     default:
       throw new ScriptError('no such route');
   }

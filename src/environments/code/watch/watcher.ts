@@ -1,7 +1,8 @@
-import { Worker } from 'node:worker_threads';
+import type { Worker } from 'node:worker_threads';
 import { Fault } from '../../../model/faults.js';
 import { LATE, within } from '../../../platform/abort.js';
 import { describeError } from '../../../platform/errors.js';
+import { startThread } from '../../../platform/threads.js';
 import type { Excess } from '../outcomes.js';
 import type { Finding, Order, Tree } from './tree-watch.js';
 
@@ -26,7 +27,7 @@ export function createWatcher(): Watcher {
   let thread: Thread | null = null;
   return {
     watch(tree, tell) {
-      if (thread?.lost !== null) thread = startThread();
+      if (thread?.lost !== null) thread = newThread();
       return thread.watch(tree, tell);
     },
     async close() {
@@ -48,7 +49,7 @@ interface Watched {
   rested: ((excess: Excess | null) => void) | null;
 }
 
-function startThread(): Thread {
+function newThread(): Thread {
   const worker = startWorker();
   worker.unref();
   const all = new Map<number, Watched>();
@@ -117,12 +118,8 @@ const away = (why: string): Fault => {
 /** In MB. A tree is at most some thousand small files of /proc. */
 const HEAP_MB = 256;
 
-function startWorker(): Worker {
-  const is_source = import.meta.url.endsWith('.ts');
-  const file = new URL(is_source ? './tree-watch.ts' : './tree-watch.js', import.meta.url);
-  const options = { resourceLimits: { maxOldGenerationSizeMb: HEAP_MB } };
-  if (!is_source) return new Worker(file, options);
-  // Under tsx: its loader does not extend to threads.
-  const text = `import('tsx/esm/api').then(({ register }) => { register(); return import('${file.href}'); })`;
-  return new Worker(text, { ...options, eval: true });
-}
+const startWorker = (): Worker =>
+  startThread(
+    { beside: import.meta.url, name: 'tree-watch' },
+    { resourceLimits: { maxOldGenerationSizeMb: HEAP_MB } },
+  );

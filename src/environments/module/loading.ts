@@ -1,0 +1,96 @@
+import { pathToFileURL } from 'node:url';
+import { describeError } from '../../platform/errors.js';
+import type { BatchEnvironment, TurnEnvironment } from './authoring.js';
+import type { EnvironmentContext } from '../environment-context.js';
+import type { ThreadStart } from './wire.js';
+import { OPTIONAL } from './wire.js';
+
+/** What a module's export gives. Throws an error that names file and export. */
+export async function loadModule(
+  { path, export: name, settings }: ThreadStart,
+  context: EnvironmentContext,
+): Promise<TurnEnvironment | BatchEnvironment> {
+  const subject = subjectOf({ path, export: name, name: context.name });
+  return await make(await load(path, context), { subject, name, settings, context });
+}
+
+/** The export, as messages name it. */
+export const subjectOf = ({
+  path,
+  export: name,
+  name: environment,
+}: Pick<ThreadStart, 'path' | 'export' | 'name'>): string =>
+  `environment ${environment}: export ${name} of ${path}`;
+
+async function load(path: string, { name }: EnvironmentContext): Promise<Record<string, unknown>> {
+  const url = pathToFileURL(path).href;
+  try {
+    if (!/\.[cm]?tsx?$/.test(path)) return (await import(url)) as Record<string, unknown>;
+    return await loadTypeScript(url);
+  } catch (error) {
+    const message = `environment ${name}: cannot load ${path}: ${describeError(error)}`;
+    throw new Error(message, { cause: error });
+  }
+}
+
+/** Node.js 20 strips no types. The loader switches source maps on for the process, which costs a worker 60 ms per workflow. */
+async function loadTypeScript(url: string): Promise<Record<string, unknown>> {
+  const { tsImport } = await import('tsx/esm/api');
+  const before = process.sourceMapsEnabled;
+  try {
+    return (await tsImport(url, import.meta.url)) as Record<string, unknown>;
+  } finally {
+    process.setSourceMapsEnabled(before);
+  }
+}
+
+interface Making {
+  subject: string;
+  name: string;
+  settings: Record<string, unknown>;
+  context: EnvironmentContext;
+}
+
+async function make(
+  loaded: Record<string, unknown>,
+  { subject, name, settings, context }: Making,
+): Promise<TurnEnvironment | BatchEnvironment> {
+  const exported = exportOf(loaded, name);
+  if (exported === undefined) {
+    throw new Error(`${subject}: there is none, only ${Object.keys(loaded).join(', ')}`);
+  }
+  if (typeof exported !== 'function') return shaped(exported, subject);
+  let made: unknown;
+  try {
+    made = await (exported as (...given: unknown[]) => unknown)(settings, context);
+  } catch (error) {
+    throw new Error(`${subject} threw: ${describeError(error)}`, { cause: error });
+  }
+  return shaped(made, `${subject} returned`);
+}
+
+/** The default export of a file that its package.json makes CommonJS is one `default` deeper. */
+function exportOf(loaded: Record<string, unknown>, name: string): unknown {
+  const own = loaded['default'];
+  const inner = isObject(own) && own['__esModule'] === true ? own : null;
+  return inner?.[name] ?? loaded[name];
+}
+
+function shaped(value: unknown, subject: string): TurnEnvironment | BatchEnvironment {
+  if (isObject(value)) {
+    for (const name of OPTIONAL) {
+      if (value[name] !== undefined && typeof value[name] !== 'function')
+        throw new Error(`${subject}: ${name}: expected a function, got ${typeof value[name]}`);
+    }
+    const [one, batch] = [typeof value['stepOne'], typeof value['step']];
+    if (one === 'function' && batch === 'undefined') return value as unknown as TurnEnvironment;
+    if (batch === 'function' && one === 'undefined') return value as unknown as BatchEnvironment;
+  }
+  const got = isObject(value) ? `one with ${Object.keys(value).join(', ')}` : typeof value;
+  throw new Error(
+    `${subject}: expected an object with a function step or stepOne (or a function that makes one), got ${got}`,
+  );
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null;

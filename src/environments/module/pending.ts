@@ -1,0 +1,143 @@
+import type { FinishedRollout, FinishedRollouts } from '../environment.js';
+import type { CallBody } from './wire.js';
+import { errorOf, type Outcome } from './wire.js';
+
+/** Of `signal`, only whether anyone still waits for the call; of `rollouts`, what a call for metrics reads. */
+export interface CallOptions {
+  signal?: AbortSignal;
+  rollouts?: FinishedRollouts;
+}
+
+/** A call that was not answered yet. */
+export interface PendingCall {
+  id: number;
+  body: CallBody;
+  /** The thread has begun with it. */
+  begun: boolean;
+  /** Its deadline has passed. */
+  late: boolean;
+  nextRollout: () => Promise<FinishedRollout | null>;
+}
+
+export interface PendingCalls {
+  /** Resolves with the answer; rejects with the module's error, what `fail` says, or the signal's reason. */
+  add: (body: CallBody, options: CallOptions & { aborted: (id: number) => void }) => { one: PendingCall; answer: Promise<unknown> }; // prettier-ignore
+  get: (id: number) => PendingCall | undefined;
+  /** In the order in which the thread began with them; behind them those that it did not begin with. */
+  all: () => PendingCall[];
+  /** From now on its deadline runs. */
+  begin: (id: number) => void;
+  settle: (id: number, outcome: Outcome) => void;
+  fail: (id: number, error: Error) => void;
+}
+
+interface Waiting {
+  one: PendingCall;
+  resolve: (value: unknown) => void;
+  reject: (error: Error) => void;
+  timer: NodeJS.Timeout | null;
+}
+
+/** `passed`: the deadline of a call has passed. `changed`: with how many there are. */
+export function pendingCalls({
+  timeout_ms,
+  passed,
+  changed,
+}: {
+  timeout_ms: number;
+  passed: (one: PendingCall) => void;
+  changed: (count: number) => void;
+}): PendingCalls {
+  const waiting = new Map<number, Waiting>();
+  let calls = 0;
+  const take = (id: number): Waiting | undefined => {
+    const found = waiting.get(id);
+    if (found?.timer != null) clearTimeout(found.timer);
+    waiting.delete(id);
+    if (found !== undefined) changed(waiting.size);
+    return found;
+  };
+  return {
+    add: (body, { signal, rollouts, aborted }) => {
+      const id = calls++;
+      const one = { id, body, begun: false, late: false, nextRollout: readerOf(rollouts) };
+      const { answer, ...settling } = settlingOf(signal, () => {
+        aborted(id);
+      });
+      waiting.set(id, { one, timer: null, ...settling });
+      changed(waiting.size);
+      return { one, answer };
+    },
+    get: (id) => waiting.get(id)?.one,
+    all: () => {
+      const all = [...waiting.values()].map(({ one }) => one);
+      return [...all.filter(({ begun }) => begun), ...all.filter(({ begun }) => !begun)];
+    },
+    begin: (id) => {
+      const found = waiting.get(id);
+      if (found === undefined) return;
+      waiting.delete(id);
+      waiting.set(id, found);
+      found.one.begun = true;
+      found.timer = setTimeout(() => {
+        found.one.late = true;
+        passed(found.one);
+      }, timeout_ms);
+    },
+    settle: (id, outcome) => {
+      const found = take(id);
+      if ('error' in outcome) found?.reject(errorOf(outcome.error));
+      else found?.resolve(outcome.value);
+    },
+    fail: (id, error) => take(id)?.reject(error),
+  };
+}
+
+/** Nobody waits once the signal aborts; the call stays, and so does its deadline: a loop is ended all the same. */
+function settlingOf(
+  signal: AbortSignal | undefined,
+  aborted: () => void,
+): Pick<Waiting, 'resolve' | 'reject'> & { answer: Promise<unknown> } {
+  const { promise: answer, resolve, reject } = deferred();
+  const stop = (): void => {
+    aborted();
+    reject(signal?.reason as Error);
+  };
+  signal?.addEventListener('abort', stop, { once: true });
+  const done = (): void => {
+    signal?.removeEventListener('abort', stop);
+  };
+  return {
+    answer,
+    resolve: (value) => {
+      done();
+      resolve(value);
+    },
+    reject: (error) => {
+      done();
+      reject(error);
+    },
+  };
+}
+
+function deferred(): Pick<Waiting, 'resolve' | 'reject'> & { promise: Promise<unknown> } {
+  let resolve: Waiting['resolve'] = () => undefined;
+  let reject: Waiting['reject'] = () => undefined;
+  const promise = new Promise<unknown>((yes, no) => {
+    resolve = yes;
+    reject = no;
+  });
+  return { promise, resolve, reject };
+}
+
+function readerOf(rollouts: FinishedRollouts | undefined): PendingCall['nextRollout'] {
+  if (rollouts === undefined) return () => Promise.resolve(null);
+  const iterator =
+    Symbol.asyncIterator in rollouts
+      ? rollouts[Symbol.asyncIterator]()
+      : rollouts[Symbol.iterator]();
+  return async () => {
+    const next = await iterator.next();
+    return next.done === true ? null : next.value;
+  };
+}

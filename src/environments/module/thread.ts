@@ -1,0 +1,153 @@
+/** The thread in which a module runs: a loop of its code holds nothing up but this. */
+import { MessageChannel, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
+import { Fault } from '../../model/faults.js';
+import { createAllowance } from '../../platform/allowance.js';
+import { describeError } from '../../platform/errors.js';
+import type { EnvironmentContext } from '../environment-context.js';
+import type { FinishedRollout, StepContext } from '../environment.js';
+import type { RetrievedDocument } from '../retriever/retriever.js';
+import type { BatchEnvironment, TurnEnvironment } from './authoring.js';
+import { loadModule, subjectOf } from './loading.js';
+import { stepEach } from './one-sample.js';
+import type { CallBody, FromThread, Outcome, Question, ThreadStart, ToThread } from './wire.js';
+import { OPTIONAL, errorOf, wireError } from './wire.js';
+
+const start = workerData as ThreadStart;
+const subject = subjectOf(start);
+const running = new Map<number, AbortController>();
+const asked = new Map<number, (answer: Outcome) => void>();
+let asks = 0;
+
+const post = (message: FromThread, transfer: MessageChannel['port1'][] = []): void => {
+  parentPort?.postMessage(message, transfer);
+};
+
+function valueOf(answer: Outcome): unknown {
+  if ('error' in answer) throw errorOf(answer.error);
+  return answer.value;
+}
+
+async function ask(question: Question): Promise<unknown> {
+  const id = asks++;
+  const answer = new Promise<Outcome>((resolve) => asked.set(id, resolve));
+  post({ kind: 'ask', ask: id, question });
+  return valueOf(await answer);
+}
+
+/** For what a module is given at once; the worker's event loop is free to answer. */
+function askNow(question: Question): unknown {
+  const { port1: own, port2: port } = new MessageChannel();
+  const flag = new SharedArrayBuffer(4);
+  post({ kind: 'ask_now', question, port, flag }, [port]);
+  Atomics.wait(new Int32Array(flag), 0, 0);
+  const received = receiveMessageOnPort(own) as { message: Outcome } | undefined;
+  own.close();
+  if (received === undefined) throw new Error('the worker gave no answer');
+  return valueOf(received.message);
+}
+
+const context: EnvironmentContext = {
+  name: start.name,
+  answers: createAllowance(0),
+  env: (variable) => askNow({ about: 'env', variable }) as string | undefined,
+  report: (message) => {
+    askNow({ about: 'report', message });
+  },
+  grader: {
+    compare: async (pair) => (await ask({ about: 'compare', pair })) as never,
+    health: async () => {
+      await ask({ about: 'grader_health' });
+    },
+    // The worker's, which closes it.
+    close: () => Promise.resolve(),
+  },
+  retriever: async (name) => {
+    const document_count = (await ask({ about: 'retriever', name })) as number;
+    return {
+      document_count,
+      search: (query, options) =>
+        askNow({ about: 'search', name, query, options }) as RetrievedDocument[],
+    };
+  },
+};
+
+async function* rolloutsOf(call: number): AsyncGenerator<FinishedRollout> {
+  for (;;) {
+    const next = (await ask({ about: 'next_rollout', call })) as FinishedRollout | null;
+    if (next === null) return;
+    yield next;
+  }
+}
+
+type Made = TurnEnvironment | BatchEnvironment;
+
+async function play(
+  made: Made,
+  { id, body, signal }: { id: number; body: CallBody; signal: AbortSignal },
+): Promise<unknown> {
+  switch (body.call) {
+    case 'step': {
+      const given: StepContext = { ...body.context, signal };
+      if (!('stepOne' in made)) return await made.step(body.input, given);
+      return await stepEach(body.input, { stepOne: (turn) => made.stepOne(turn, given), subject });
+    }
+    case 'globalPostProcessAndMetrics':
+      return await made.globalPostProcessAndMetrics?.(rolloutsOf(id), signal);
+    case 'health':
+      return await made.health?.(signal);
+    case 'close':
+      return await made.close?.();
+  }
+}
+
+/** What cannot be cloned (a function, say) is no answer. */
+function end(id: number, outcome: Outcome): void {
+  try {
+    post({ kind: 'ended', id, outcome });
+  } catch (error) {
+    const message = `${subject} answered what no JSON can hold: ${describeError(error)}`;
+    post({ kind: 'ended', id, outcome: { error: wireError(new Fault({ type: 'EnvironmentRejected', message })) } }); // prettier-ignore
+  }
+}
+
+async function serve(made: Made, { id, body }: { id: number; body: CallBody }): Promise<void> {
+  const controller = new AbortController();
+  running.set(id, controller);
+  post({ kind: 'started', id });
+  const outcome = await play(made, { id, body, signal: controller.signal }).then(
+    (value): Outcome => ({ value }),
+    (error: unknown): Outcome => ({ error: wireError(error) }),
+  );
+  running.delete(id);
+  end(id, outcome);
+}
+
+function hear(message: ToThread, made: Made | null): void {
+  switch (message.kind) {
+    case 'call':
+      if (made !== null) void serve(made, message);
+      break;
+    case 'abort':
+      running.get(message.id)?.abort(new Error('nobody waits for this call any more'));
+      break;
+    case 'ping':
+      post({ kind: 'pong' });
+      break;
+    case 'answered':
+      asked.get(message.ask)?.(message.answer);
+      asked.delete(message.ask);
+      break;
+  }
+}
+
+let made: Made | null = null;
+parentPort?.on('message', (message: ToThread) => {
+  hear(message, made);
+});
+try {
+  made = await loadModule(start, context);
+  const own = made;
+  post({ kind: 'ready', has: OPTIONAL.filter((name) => own[name] !== undefined) });
+} catch (error) {
+  post({ kind: 'failed', error: wireError(error) });
+}

@@ -1,0 +1,75 @@
+import type { MessagePort } from 'node:worker_threads';
+import type { FaultFacts } from '../../model/faults.js';
+import { Fault } from '../../model/faults.js';
+import { describeError } from '../../platform/errors.js';
+import type { StepInput } from '../environment.js';
+import type { Pair } from '../math/grader-process.js';
+
+/** Messages between a worker and the thread of a module: structured clones. */
+
+/** What the thread is started with. */
+export interface ThreadStart {
+  path: string;
+  export: string;
+  settings: Record<string, unknown>;
+  /** The environment's, for messages. */
+  name: string;
+}
+
+/** Optional functions of a module. */
+export const OPTIONAL = ['globalPostProcessAndMetrics', 'health', 'close'] as const;
+export type OptionalFunction = (typeof OPTIONAL)[number];
+
+export type CallBody =
+  | { call: 'step'; input: StepInput; context: { idempotency_key: string; was_asked?: boolean } }
+  /** Its rollouts are asked for one by one: `next_rollout`. */
+  | { call: 'globalPostProcessAndMetrics' }
+  | { call: 'health' }
+  | { call: 'close' };
+
+export type ToThread =
+  | { kind: 'call'; id: number; body: CallBody }
+  | { kind: 'abort'; id: number }
+  | { kind: 'ping' }
+  | { kind: 'answered'; ask: number; answer: Outcome };
+
+/** What the module's context and arguments have that stays in the worker. */
+export type Question =
+  | { about: 'env'; variable: string }
+  | { about: 'report'; message: string }
+  | { about: 'retriever'; name: string }
+  | { about: 'search'; name: string; query: string; options: { num_results?: number } | undefined }
+  | { about: 'compare'; pair: Pair }
+  | { about: 'grader_health' }
+  | { about: 'next_rollout'; call: number };
+
+export type FromThread =
+  | { kind: 'ready'; has: OptionalFunction[] }
+  | { kind: 'failed'; error: WireError }
+  | { kind: 'started'; id: number }
+  | { kind: 'ended'; id: number; outcome: Outcome }
+  | { kind: 'pong' }
+  | { kind: 'ask'; ask: number; question: Question }
+  /** The thread waits for the answer, which comes by the port; the flag wakes it. */
+  | { kind: 'ask_now'; question: Question; port: MessagePort; flag: SharedArrayBuffer };
+
+export type Outcome = { value: unknown } | { error: WireError };
+
+/** An error as a clone: of a fault all that decides, of any other the text. */
+export interface WireError {
+  message: string;
+  fault: Pick<FaultFacts, 'type' | 'at' | 'retryAfterMs'> | null;
+}
+
+export function wireError(error: unknown): WireError {
+  if (!(error instanceof Fault)) return { message: describeError(error), fault: null };
+  const { type, message, at, retryAfterMs } = error;
+  const facts = { ...(at !== null && { at }), ...(retryAfterMs !== null && { retryAfterMs }) };
+  return { message, fault: { type, ...facts } };
+}
+
+export const errorOf = ({ message, fault }: WireError): Error =>
+  fault === null ? new Error(message) : new Fault({ ...fault, message });
+
+/** What a thread says of its calls. */
+export type CallNews = Exclude<FromThread, { kind: 'ready' | 'failed' | 'pong' }>;

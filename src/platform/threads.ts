@@ -1,0 +1,15 @@
+import type { WorkerOptions } from 'node:worker_threads';
+import { Worker } from 'node:worker_threads';
+
+/** Starts a thread with a module of this project. `beside`: the URL of a module in the same folder; `name` has no extension. */
+export function startThread(
+  { beside, name }: { beside: string; name: string },
+  options: WorkerOptions = {},
+): Worker {
+  const isSource = beside.endsWith('.ts');
+  const file = new URL(`./${name}.${isSource ? 'ts' : 'js'}`, beside);
+  if (!isSource) return new Worker(file, options);
+  // Under tsx: its loader does not extend to threads.
+  const text = `import('tsx/esm/api').then(({ register }) => { register(); return import('${file.href}'); })`;
+  return new Worker(text, { ...options, eval: true });
+}

@@ -1,0 +1,213 @@
+/** Modules in threads: what their code holds up, and what it does not. */
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { TestContext } from 'node:test';
+import { describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Environment, EnvironmentReturn } from '../../src/environments/environment.js';
+import type { EnvironmentContext } from '../../src/environments/environment-context.js';
+import { createEnvironment } from '../../src/environments/registry.js';
+import { EnvironmentSettings } from '../../src/environments/settings.js';
+import { Fault } from '../../src/model/faults.js';
+import { bareContext } from '../fakes/environment-context.js';
+
+interface Given {
+  source?: string;
+  timeout?: string;
+  context?: Partial<EnvironmentContext>;
+}
+
+async function make(
+  t: TestContext,
+  { source = SOURCE, timeout = '200ms', context = {} }: Given = {},
+): Promise<Environment> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'module-'));
+  t.after(() => rm(folder, { recursive: true }));
+  const file = path.join(folder, 'mine.mjs');
+  await writeFile(file, source);
+  const settings = EnvironmentSettings.parse({ kind: 'module', path: file, timeout });
+  const environment = await createEnvironment(settings, bareContext({ name: 'mine', ...context }));
+  t.after(() => environment.close?.());
+  return environment;
+}
+
+const { signal } = new AbortController();
+const say = (
+  environment: Environment,
+  said: string | { content: string; signal: AbortSignal },
+): Promise<EnvironmentReturn> => {
+  const { content, signal: asked } = typeof said === 'string' ? { content: said, signal } : said;
+  return environment.step(
+    { message_log_batch: [[{ role: 'assistant', content }]], metadata: [{}] },
+    { idempotency_key: `b/0-0/${content}`, signal: asked },
+  );
+};
+
+async function faultOf(promise: Promise<unknown>): Promise<Fault> {
+  const error: unknown = await promise.then(
+    () => assert.fail('expected a fault, got an answer'),
+    (reason: unknown) => reason,
+  );
+  assert.ok(error instanceof Fault, String(error));
+  return error;
+}
+
+/** `loop`: for ever. `wait`: never answers, and holds nobody up. Anything else is answered. */
+const SOURCE = `
+let made = 0;
+export default () => {
+  made += 1;
+  return {
+    stepOne: async ({ message_log }) => {
+      const said = message_log.at(-1).content;
+      if (said === 'wait') await new Promise(() => undefined);
+      if (said === 'throw') throw new RangeError('no such move');
+      if (said === 'exit') process.exit(3);
+      while (said === 'loop') {}
+      return { observation: said, reward: 1, terminated: true };
+    },
+  };
+};`;
+
+describe('a module whose code does not come back', () => {
+  test('from a loop fails its turn within the deadline, while another environment and this process go on', async (t) => {
+    const [mine, other] = [await make(t), await make(t)];
+    let beats = 0;
+    const beating = setInterval(() => (beats += 1), 20);
+    t.after(() => {
+      clearInterval(beating);
+    });
+    const looping = faultOf(say(mine, 'loop'));
+    assert.deepEqual((await say(other, 'hi')).rewards, [1]);
+    const { type, message } = await looping;
+    assert.equal(type, 'EnvironmentFailed');
+    assert.match(message, /export default of .*mine\.mjs did not answer within 200 ms/);
+    assert.ok(beats > 5, `${beats} beats of the event loop`);
+    assert.deepEqual((await say(mine, 'again')).rewards, [1], 'in a thread that was made again');
+  });
+
+  test('costs calls that had not begun nothing', async (t) => {
+    const mine = await make(t);
+    const looping = faultOf(say(mine, 'loop'));
+    const others = await Promise.all(['a', 'b', 'c'].map((content) => say(mine, content)));
+    assert.deepEqual(others.map(({ observations: [seen] }) => seen?.content), ['a', 'b', 'c']); // prettier-ignore
+    assert.equal((await looping).type, 'EnvironmentFailed');
+  });
+
+  test('costs a call that had begun, and is neither late nor the last that began, no attempt', async (t) => {
+    const mine = await make(t, { timeout: '2s' });
+    const late = faultOf(say(mine, 'wait'));
+    // The thread is given a second to answer a ping: the next deadline comes behind it.
+    await sleep(1500);
+    const innocent = faultOf(say(mine, 'wait'));
+    await sleep(200);
+    const last = faultOf(say(mine, 'loop'));
+    const types = (await Promise.all([late, innocent, last])).map(({ type }) => type);
+    assert.deepEqual(types, ['EnvironmentFailed', 'EnvironmentUnavailable', 'EnvironmentFailed']);
+  });
+
+  test('from a promise fails its own turn alone', async (t) => {
+    const mine = await make(t);
+    const waiting = faultOf(say(mine, 'wait'));
+    assert.deepEqual((await say(mine, 'hi')).rewards, [1]);
+    assert.equal((await waiting).type, 'EnvironmentFailed');
+  });
+
+  test('since it ends the process ends its thread alone', async (t) => {
+    const mine = await make(t);
+    const { type, message } = await faultOf(say(mine, 'exit'));
+    assert.equal(type, 'EnvironmentFailed');
+    assert.match(message, /ended its thread with code 3/);
+    assert.deepEqual((await say(mine, 'hi')).rewards, [1]);
+  });
+
+  test('when nobody waits for it any more is ended all the same', async (t) => {
+    const mine = await make(t);
+    const cancelled = new AbortController();
+    const looping = say(mine, { content: 'loop', signal: cancelled.signal });
+    cancelled.abort(new Error('cancelled'));
+    await assert.rejects(looping, { message: 'cancelled' });
+    assert.deepEqual((await say(mine, 'hi')).rewards, [1]);
+  });
+});
+
+describe('a module in its thread', () => {
+  test('throws with its own text', async (t) => {
+    const mine = await make(t);
+    await assert.rejects(say(mine, 'throw'), { message: 'no such move' });
+  });
+
+  test('that answers what cannot be sent is rejected', async (t) => {
+    const source = `export default { step: () => ({ observations: [() => 1] }) };`;
+    const { type, message } = await faultOf(say(await make(t, { source }), 'hi'));
+    assert.equal(type, 'EnvironmentRejected');
+    assert.match(message, /what no JSON can hold/);
+  });
+
+  test('is given variables, retrievers, the grader and reports as before', async (t) => {
+    const reports: string[] = [];
+    const context: Partial<EnvironmentContext> = {
+      env: (variable) => (variable === 'KEY' ? 'secret' : undefined),
+      report: (message) => void reports.push(message),
+      retriever: () =>
+        Promise.resolve({
+          document_count: 7,
+          search: (text, { num_results = 0 } = {}) => [{ id: num_results, text, score: 1 }],
+        }),
+    };
+    const source = `
+      export default async (settings, context) => {
+        context.report(context.env('KEY') + context.env('NONE'));
+        const wiki = await context.retriever('wiki');
+        return {
+          stepOne: () => {
+            const [{ id, text }] = wiki.search('query', { num_results: 3 });
+            return { observation: text + id + wiki.document_count, reward: 0, terminated: true };
+          },
+        };
+      };`;
+    const { observations } = await say(await make(t, { source, context }), 'hi');
+    assert.deepEqual(observations[0]?.content, 'query37');
+    assert.deepEqual(reports, ['secretundefined']);
+  });
+
+  test('passes on the faults of what it was given', async (t) => {
+    const away = new Fault({ type: 'EnvironmentUnavailable', message: 'no grader', at: 'here' });
+    const grader = { ...bareContext().grader, compare: () => Promise.reject(away) };
+    const source = `
+      export default (settings, { grader }) => ({ stepOne: () => grader.compare({ gold: '1', answer: '1' }) });`;
+    const fault = await faultOf(say(await make(t, { source, context: { grader } }), 'hi'));
+    assert.deepEqual([fault.type, fault.message, fault.at], ['EnvironmentUnavailable', 'no grader', 'here']); // prettier-ignore
+  });
+
+  test('reads the rollouts for its metrics one by one, and has its other functions', async (t) => {
+    const source = `
+      let ended = 0;
+      export default {
+        stepOne: () => ({ observation: '', reward: 0, terminated: true }),
+        globalPostProcessAndMetrics: async (rollouts) => {
+          let sum = 0;
+          for await (const { total_reward } of rollouts) sum += total_reward;
+          return { sum };
+        },
+        health: () => { throw new Error('not well'); },
+        close: () => { ended += 1; },
+      };`;
+    const mine = await make(t, { source });
+    function* rollouts() {
+      for (let total_reward = 1; total_reward <= 4; total_reward++)
+        yield { message_log: [], total_reward, rewards: {}, extra_env_info: {} };
+    }
+    assert.deepEqual(await mine.globalPostProcessAndMetrics?.(rollouts(), signal), { sum: 10 });
+    await assert.rejects(mine.health!(signal), { message: 'not well' });
+    await mine.close?.();
+  });
+
+  test('that loops while it is loaded does not start, and says so', async (t) => {
+    await assert.rejects(make(t, { source: 'while (true) {}' }), {
+      message: /did not load within/,
+    });
+  });
+});
