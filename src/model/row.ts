@@ -3,13 +3,15 @@ import type { RolloutRef, Semantics } from './batch-request.js';
 import { rolloutId } from './workflow-safe/rollout-id.js';
 import { restoreImages } from './content.js';
 import type { Failure } from './journal.js';
+import type { LogprobsMode } from './logprobs-mode.js';
+import { modeOfAll } from './logprobs-mode.js';
 import type { StopReason } from './workflow-safe/stop-reasons.js';
 import { VALID_STOP_REASONS } from './workflow-safe/stop-reasons.js';
 import type { LogMessage, Sample } from './sample.js';
 import { withoutSession } from './session.js';
 import { reachedMaxTurns } from './turn/stop-rules.js';
 import type { Segment, Trajectory } from './trajectory.js';
-import { messageLog, sampledOf } from './trajectory.js';
+import { messageLog, sampledOf } from './message-log.js';
 
 /** A run of generated tokens; offsets count the rollout's generated tokens from 0. */
 type Run<T> = T & { start: number; end: number };
@@ -41,6 +43,8 @@ export interface Row {
   attempts: number;
   /** Turns that were cut and sampled again from their beginning: the settings let no turn go on, or its weights had changed. */
   restarted_turns: number[];
+  /** Of all its logprobs; null where there are none, `unknown` also where replicas differ. */
+  logprobs_mode: LogprobsMode | null;
   timing: Timing;
   /** The last one that an environment gave. */
   extracted_answer?: string;
@@ -115,6 +119,7 @@ export function toRow(input: RowInput): Row {
     segments: segments(trajectory),
     attempts: trajectory.attempts,
     restarted_turns: trajectory.restarted_turns,
+    logprobs_mode: logprobsMode(trajectory),
     timing: timingOf(trajectory),
     ...(answer !== undefined && { extracted_answer: answer }),
     ...(answered !== null && { agent_result: JSON.parse(answered.text) as unknown }),
@@ -181,6 +186,12 @@ function policyVersions({ turns }: Trajectory): Row['policy_versions'] {
     else runs.push({ start, end, version: segment.policy_version });
   }
   return runs;
+}
+
+function logprobsMode({ turns, open, start }: Trajectory): LogprobsMode | null {
+  if (start?.settings.generation.include_logprobs !== true) return null;
+  const sampled = [...turns, open].flatMap(({ segments: parts }) => parts);
+  return modeOfAll(sampled.map(({ logprobs_mode = 'unknown' }) => logprobs_mode));
 }
 
 function segments({ turns }: Trajectory): Row['segments'] {

@@ -18,6 +18,8 @@ export const CompletionBody = z.strictObject({
   repetition_penalty: z.literal(1),
   presence_penalty: z.literal(0),
   frequency_penalty: z.literal(0),
+  min_tokens: z.literal(0),
+  ignore_eos: z.literal(false),
   skip_special_tokens: z.literal(true),
   include_stop_str_in_output: z.literal(true),
   stream: z.literal(true),

@@ -18,6 +18,8 @@ const BODY = {
   repetition_penalty: 1,
   presence_penalty: 0,
   frequency_penalty: 0,
+  min_tokens: 0,
+  ignore_eos: false,
   skip_special_tokens: true,
   include_stop_str_in_output: true,
   stream: true,

@@ -130,6 +130,9 @@ async function answer(exchange: Exchange, context: Context): Promise<void> {
     case 'GET /v1/models':
       sendJson(response, { body: { object: 'list', data: [{ id: MODEL, max_model_len }] } });
       break;
+    case 'GET /weight_info':
+      sendJson(response, { status: 404, body: { detail: 'Not Found' } });
+      break;
     default:
       throw new ScriptError('no such route');
   }
@@ -146,6 +149,10 @@ async function complete(
   { body, header, response }: Exchange,
   { state, replica }: Context,
 ): Promise<void> {
+  if (header('x-session-id') === 'probe') {
+    sendJson(response, { status: 501, body: { detail: 'this engine answers no probes' } });
+    return;
+  }
   const request_id = header('x-request-id') ?? '';
   const address = fromRequestId(request_id, header('x-session-id'));
   const script = state.scripts.get(address.batch_id);
