@@ -131,6 +131,7 @@ async function answer(exchange: Exchange, context: Context): Promise<void> {
       sendJson(response, { body: { object: 'list', data: [{ id: MODEL, max_model_len }] } });
       break;
     case 'GET /weight_info':
+    case 'GET /is_paused':
       sendJson(response, { status: 404, body: { detail: 'Not Found' } });
       break;
     default:
