@@ -1,3 +1,4 @@
+import type { LogprobsMode } from '../model/logprobs-mode.js';
 import type { RolloutRef } from '../model/batch-request.js';
 import type { StopReason } from '../model/workflow-safe/stop-reasons.js';
 import type { Limits, LimitsChange, TurnLimits } from '../model/workflow-safe/limits.js';
@@ -43,6 +44,8 @@ export interface BatchPlan {
   min_k: { k: number; deadline_ms: number | null } | null;
   /** Replaces failed rollouts by new repeats; null: they stay failed. */
   refill: { max_replacements: number } | null;
+  /** What the replicas showed of their logprobs when the batch was planned; null: none are asked for. */
+  logprobs_mode?: LogprobsMode | null;
   /** Was the batch there before? Its journals are continued. */
   continued: boolean;
 }

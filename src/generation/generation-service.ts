@@ -1,3 +1,4 @@
+import type { LogprobsMode } from '../model/logprobs-mode.js';
 import type { Content } from '../model/content.js';
 import type { GenerationSettings } from '../model/batch-request.js';
 import type { Finish, TopLogprobs } from '../model/journal.js';
@@ -128,7 +129,15 @@ export interface Lease {
   waited_s: number;
   /** Resolves once the replica no longer says that it is paused; rejects with the signal's reason. */
   pauseOver: (signal: AbortSignal) => Promise<void>;
+  /** Which distribution its logprobs are of. Never throws but the signal's reason. */
+  logprobsMode: LogprobsModeOf;
 }
+
+/** Asked once of a replica and model, and again when it was away, a while after it did not show it, or on demand. */
+export type LogprobsModeOf = (
+  model: string,
+  options: { signal: AbortSignal; again?: boolean },
+) => Promise<LogprobsMode>;
 
 export interface DescribedReplica extends ServiceDescription {
   replica: string;
@@ -148,7 +157,7 @@ export interface Replicas {
   describe: (signal: AbortSignal) => Promise<DescribedReplica[]>;
   /** The same with a question to each that is sent while a batch is planned. */
   askEach: <T>(
-    question: (service: GenerationService) => Promise<T>,
+    question: (service: GenerationService, lease: Pick<Lease, 'logprobsMode'>) => Promise<T>,
     signal: AbortSignal,
   ) => Promise<{ replica: string; answer: T }[]>;
 }

@@ -70,6 +70,8 @@ export const GenerationSettings = z
     structured_outputs: StructuredOutputs.nullable().default(null),
     seed: z.int().nullable().default(null),
     include_logprobs: z.boolean().default(true),
+    /** Which logprobs are taken: those of the distribution that is sampled from, or the engine's raw ones as well. */
+    logprobs_mode: z.enum(['processed', 'raw']).default('processed'),
     /** Of each sampled token's place, so many of the likeliest ids, with their logprobs. */
     top_logprobs: z.int().min(0).max(20).default(0),
     prompt_format: z.enum(['chat', 'raw']).default('chat'),

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { AttemptSettings, GenerationSettings, Overlong, Semantics } from './batch-request.js';
 import { Content } from './content.js';
 import { FAILURE_CLASSES } from './faults.js';
+import { LOGPROBS_MODES } from './logprobs-mode.js';
 import { STOP_REASONS } from './workflow-safe/stop-reasons.js';
 
 /**
@@ -119,6 +120,8 @@ const ChunkLine = z.object({
   replica: z.string(),
   request_id: z.string(),
   policy_version: z.string().nullable(),
+  /** Of the replica that gave them, where logprobs were asked for. */
+  logprobs_mode: z.enum(LOGPROBS_MODES).exactOptional(),
   /** The engine ended the generation here: whoever finds no `generation` line takes this for its end. */
   finish: Finish.exactOptional(),
 });

@@ -3,6 +3,8 @@ import type { RolloutRef, Semantics } from './batch-request.js';
 import { rolloutId } from './workflow-safe/rollout-id.js';
 import { restoreImages } from './content.js';
 import type { Failure } from './journal.js';
+import type { LogprobsMode } from './logprobs-mode.js';
+import { modeOfAll } from './logprobs-mode.js';
 import type { StopReason } from './workflow-safe/stop-reasons.js';
 import type { Outcome } from './outcome.js';
 import { isRow, isTruncated, overlongOf } from './outcome.js';
@@ -11,7 +13,7 @@ import type { LogMessage, Sample } from './sample.js';
 import { withoutSession } from './session.js';
 import { reachedMaxTurns } from './turn/stop-rules.js';
 import type { Segment, Trajectory } from './trajectory.js';
-import { messageLog, sampledOf } from './trajectory.js';
+import { messageLog, sampledOf } from './message-log.js';
 
 /** A run of generated tokens; offsets count the rollout's generated tokens from 0. */
 type Run<T> = T & { start: number; end: number };
@@ -48,6 +50,8 @@ export interface Row {
   attempts: number;
   /** Turns that were cut and sampled again from their beginning: the settings let no turn go on, or its weights had changed. */
   restarted_turns: number[];
+  /** Of all its logprobs; null where there are none, `unknown` also where replicas differ. */
+  logprobs_mode: LogprobsMode | null;
   timing: Timing;
   /** The last one that an environment gave. */
   extracted_answer?: string;
@@ -117,6 +121,7 @@ export function toRow(input: RowInput): Row {
     segments: segments(trajectory),
     attempts: trajectory.attempts,
     restarted_turns: trajectory.restarted_turns,
+    logprobs_mode: logprobsMode(trajectory),
     timing: timingOf(trajectory),
     ...(answer !== undefined && { extracted_answer: answer }),
     ...(answered !== null && { agent_result: JSON.parse(answered.text) as unknown }),
@@ -167,6 +172,12 @@ function policyVersions({ turns }: Trajectory): Row['policy_versions'] {
     else runs.push({ start, end, version: segment.policy_version });
   }
   return runs;
+}
+
+function logprobsMode({ turns, open, start }: Trajectory): LogprobsMode | null {
+  if (start?.settings.generation.include_logprobs !== true) return null;
+  const sampled = [...turns, open].flatMap(({ segments: parts }) => parts);
+  return modeOfAll(sampled.map(({ logprobs_mode = 'unknown' }) => logprobs_mode));
 }
 
 function segments({ turns }: Trajectory): Row['segments'] {

@@ -30,7 +30,7 @@ export const ROW_COLUMNS = [
   'rollout_id', 'batch_id', 'row', 'repeat', 'total_reward', 'rewards', 'stop_reason', 'terminated', 'truncated',
   'max_turns_reached', 'turn_count', 'total_tokens', 'assistant_tokens', 'env_tokens', 'policy_versions', 'segments',
   'attempts', 'timing', 'failure', 'schema_version', 'replaces', 'extracted_answer',
-  'agent_result', 'turn_rewards', 'finish_reasons', 'prompt_tokens', 'restarted_turns',
+  'agent_result', 'turn_rewards', 'finish_reasons', 'prompt_tokens', 'restarted_turns', 'logprobs_mode',
 ] as const; // prettier-ignore
 
 /**

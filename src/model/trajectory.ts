@@ -1,10 +1,10 @@
 import type { AgentRuns } from './agent/runs.js';
 import { applyToRuns, noRuns } from './agent/runs.js';
 import type { Finish, LineOf, JournalLine, RolloutSettings, TopLogprobs } from './journal.js';
+import type { LogprobsMode } from './logprobs-mode.js';
 import { VALID_STOP_REASONS } from './workflow-safe/stop-reasons.js';
 import type { TurnLimits } from './workflow-safe/limits.js';
 import { addReward } from './reward-sum.js';
-import type { LogMessage } from './sample.js';
 import type { Session } from './session.js';
 import { applyToSession, noSession, startLife } from './session.js';
 
@@ -61,6 +61,7 @@ export interface Segment {
   replica: string;
   request_id: string;
   policy_version: string | null;
+  logprobs_mode?: LogprobsMode;
 }
 
 /** A generation as far as it is journalled; `line` is set when it is whole. */
@@ -231,7 +232,7 @@ function applyChunk(trajectory: Trajectory, chunk: LineOf<'chunk'>): void {
   const { open, restarted_turns } = trajectory;
   const isNext = chunk.turn === trajectory.turns.length && open.line === null;
   if (!isNext || chunk.offset > open.token_ids.length) return;
-  const { replica, request_id, policy_version, token_ids, logprobs } = chunk;
+  const { replica, request_id, policy_version, logprobs_mode, token_ids, logprobs } = chunk;
   // A request that writes its tokens again gives them another version.
   const again = open.segments.at(-1)?.request_id === request_id ? token_ids.length : 0;
   const isOver = chunk.offset === 0 && open.token_ids.length > 0 && again === 0;
@@ -246,7 +247,14 @@ function applyChunk(trajectory: Trajectory, chunk: LineOf<'chunk'>): void {
   const last = open.segments.at(-1);
   if (last?.request_id === request_id && last.policy_version === policy_version) last.end = end;
   else if (end > chunk.offset)
-    open.segments.push({ start: chunk.offset, end, replica, request_id, policy_version });
+    open.segments.push({
+      start: chunk.offset,
+      end,
+      replica,
+      request_id,
+      policy_version,
+      ...(logprobs_mode !== undefined && { logprobs_mode }),
+    });
 }
 
 /** A new attempt starts the turn over (offset 0) or goes on from a prefix of it. */
@@ -325,27 +333,3 @@ export const totalsOf = ({
   total_reward: number;
   total_tokens: number;
 } => ({ turn_count: turns.length, total_reward, total_tokens: assistant_tokens + env_tokens });
-
-/** Prompt and whole turns, as trainers read them. */
-export function messageLog({ start, turns }: Trajectory): LogMessage[] {
-  if (start === null) return [];
-  return [
-    ...start.prompt,
-    ...turns.flatMap(({ generation, observation, ...sampled }): LogMessage[] => [
-      { role: 'assistant', content: generation.content, ...sampledOf(sampled, start) },
-      { ...observation.message, token_ids: observation.token_ids },
-    ]),
-  ];
-}
-
-/** A message's tokens, with what the request asked to know of them. */
-export function sampledOf(
-  { token_ids, logprobs, top_logprobs }: Pick<Turn, 'token_ids' | 'logprobs' | 'top_logprobs'>,
-  { settings: { generation } }: LineOf<'start'>,
-): Pick<LogMessage, 'token_ids' | 'generation_logprobs' | 'generation_top_logprobs'> {
-  return {
-    token_ids,
-    ...(generation.include_logprobs && { generation_logprobs: logprobs }),
-    ...(generation.top_logprobs > 0 && { generation_top_logprobs: top_logprobs }),
-  };
-}

@@ -2,8 +2,10 @@ import assert from 'node:assert/strict';
 import { mkdir, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
+import type { TestContext } from 'node:test';
 import { Fault } from '../../src/model/faults.js';
-import type { Bench, FailureSeen } from '../fakes/activity-bench.js';
+import type { LogprobsMode } from '../../src/model/logprobs-mode.js';
+import type { Bench, FailureSeen, Parts } from '../fakes/activity-bench.js';
 import { activityBench } from '../fakes/activity-bench.js';
 import { scriptedService } from '../fakes/scripted-service.js';
 import { BATCH, sampleOf } from '../fakes/temporary-store.js';
@@ -54,6 +56,7 @@ describe('a batch that is planned', () => {
       },
       min_k: null,
       refill: null,
+      logprobs_mode: 'processed',
       continued: false,
     });
     assert.equal(await bench.store.sampleCount(BATCH), 4);
@@ -201,6 +204,57 @@ describe('the policy version that a batch expects', () => {
     });
     await plan(bench, { samples: [SAMPLE] });
   });
+});
+
+describe('the logprobs of a batch', () => {
+  const modes = (logprobs_modes: Record<string, LogprobsMode>) => ({
+    replicas: Object.keys(logprobs_modes).map((url) => scriptedService([], { replica: url })),
+    logprobs_modes,
+  });
+  const planned = async (
+    t: TestContext,
+    { generation = {}, ...parts }: Parts & { generation?: object },
+  ) => {
+    const bench = await activityBench(t, parts);
+    const input = { samples: [SAMPLE], generation };
+    return await bench.run('planBatch', { input, workflow_id: BATCH });
+  };
+
+  const RAW = modes({ 'http://a': 'processed', 'http://b': 'raw' });
+  for (const [generation, fields] of [
+    [{ temperature: 0.7 }, 'temperature'],
+    [{ top_p: 0.9, top_k: 40, min_p: 0.1 }, 'top_p, top_k, min_p'],
+    [{ repetition_penalty: 1.1, presence_penalty: 1, frequency_penalty: 1 }, 'repetition_penalty, presence_penalty, frequency_penalty'],
+    [{ greedy: true, temperature: 0.7, min_tokens: 3 }, 'min_tokens'],
+  ] as const) {
+    test(`of a raw engine are refused under ${fields}, with what to do`, async (t) => {
+      const bench = await activityBench(t, RAW);
+      assert.equal(
+        await refusal(bench, { input: { samples: [SAMPLE], generation } }),
+        `generation.logprobs_mode: expected processed logprobs, got raw ones from http://b: they are of the distribution before ${fields}; start vLLM with --logprobs-mode processed_logprobs, or ask for "raw"`,
+      );
+    });
+  } // prettier-ignore
+
+  for (const [what, generation] of [
+    ['nothing changes the distribution', {}],
+    ['the batch is greedy: both modes give the same', { greedy: true, temperature: 0.7, top_p: 0.5 }],
+    ['temperature is 0', { temperature: 0, top_k: 5 }],
+    ['the request says raw', { temperature: 0.7, logprobs_mode: 'raw' }],
+    ['no logprobs are asked for', { temperature: 0.7, include_logprobs: false }],
+  ] as const) {
+    test(`of a raw engine are taken where ${what}`, async (t) => {
+      const { error } = await planned(t, { ...RAW, generation });
+      assert.equal(error, undefined);
+    });
+  } // prettier-ignore
+
+  test('that an engine does not show are taken, and said in the log', async (t) => {
+    const parts = modes({ 'http://a': 'unknown' });
+    const { result, warnings } = await planned(t, { ...parts, generation: { temperature: 0.7 } });
+    assert.equal(result?.logprobs_mode, 'unknown');
+    assert.match(warnings[0] ?? '', /^http:\/\/a does not show whether its logprobs are processed or raw/);
+  }); // prettier-ignore
 });
 
 describe('a request that is refused', () => {

@@ -12,6 +12,7 @@ import type { GenerationService } from '../../src/generation/generation-service.
 import { createReplicas } from '../../src/generation/replicas/replicas.js';
 import type { Clock } from '../../src/platform/clock.js';
 import type { LimitsChange } from '../../src/model/workflow-safe/limits.js';
+import type { LogprobsMode } from '../../src/model/logprobs-mode.js';
 import type { LineOf, RolloutSettings } from '../../src/model/journal.js';
 import { createAllowance } from '../../src/platform/allowance.js';
 import { SETTINGS, author, entryOf } from './journal-lines.js';
@@ -30,6 +31,8 @@ export interface Parts {
   environment?: ScriptedEnvironment;
   environments?: Record<string, Environment>;
   replicas?: GenerationService[];
+  /** What probes of the replicas show; others are processed. */
+  logprobs_modes?: Record<string, LogprobsMode>;
   /** Of the replicas. */
   clock?: Clock;
   max_concurrent?: number;
@@ -110,6 +113,8 @@ export async function activityBench(
     max_concurrent: parts.max_concurrent ?? 16,
     // No time passes and nothing is probed: the scripts count what they are asked.
     clock: parts.clock ?? manualClock(),
+    probe: (service) =>
+      Promise.resolve((parts.logprobs_modes ?? {})[service.replica] ?? 'processed'),
   });
   const waiting: (Waiting | null)[] = [];
   const deployment = {

@@ -46,6 +46,7 @@ describe('a batch request', () => {
         structured_outputs: null,
         seed: null,
         include_logprobs: true,
+        logprobs_mode: 'processed',
         top_logprobs: 0,
         prompt_format: 'chat',
         chat_template_kwargs: {},

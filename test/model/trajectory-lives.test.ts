@@ -4,7 +4,7 @@ import { parseLine } from '../../src/model/journal.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { SESSION_KEY, withoutSession } from '../../src/model/session.js';
 import { nextStep } from '../../src/model/turn/stop-rules.js';
-import { messageLog } from '../../src/model/trajectory.js';
+import { messageLog } from '../../src/model/message-log.js';
 import { author, foldOf, wholeTurn } from '../fakes/journal-lines.js';
 
 const a = author('a');

@@ -131,6 +131,7 @@ async function answer(exchange: Exchange, context: Context): Promise<void> {
       sendJson(response, { body: { object: 'list', data: [{ id: MODEL, max_model_len }] } });
       break;
     case 'GET /weight_info':
+    case 'GET /is_paused':
       // As of a server that is not in development mode.
       sendJson(response, { status: 404, body: { detail: 'Not Found' } });
       break;
@@ -150,6 +151,10 @@ async function complete(
   { body, header, response }: Exchange,
   { state, replica }: Context,
 ): Promise<void> {
+  if (header('x-session-id') === 'probe') {
+    sendJson(response, { status: 501, body: { detail: 'this engine answers no probes' } });
+    return;
+  }
   const request_id = header('x-request-id') ?? '';
   const address = fromRequestId(request_id, header('x-session-id'));
   const script = state.scripts.get(address.batch_id);

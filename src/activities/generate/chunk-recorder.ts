@@ -7,7 +7,10 @@ import type { Journal } from '../../trajectories/trajectory-store.js';
 const MAX_WAIT_MS = 200;
 const MAX_WAITING = 64;
 
-export type RequestFacts = Pick<LineOf<'chunk'>, 'turn' | 'replica' | 'request_id'>;
+export type RequestFacts = Pick<
+  LineOf<'chunk'>,
+  'turn' | 'replica' | 'request_id' | 'logprobs_mode'
+>;
 export type ChunkFacts = RequestFacts & Pick<LineOf<'chunk'>, 'policy_version'>;
 
 export interface ChunkRecorder {

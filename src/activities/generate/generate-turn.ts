@@ -7,6 +7,8 @@ import type {
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { Fault } from '../../model/faults.js';
 import type { RolloutSettings } from '../../model/journal.js';
+import type { LogprobsMode } from '../../model/logprobs-mode.js';
+import { refusalOfMode } from '../../model/logprobs-mode.js';
 import { goesOn, knownEos, spansTooManyVersions } from '../../model/turn/seam.js';
 import { seedOf } from '../../model/turn/seeds.js';
 import { checkPromptStillFits, nextStep, roomFor } from '../../model/turn/stop-rules.js';
@@ -74,13 +76,14 @@ async function generateOn(service: GenerationService, placed: Placed): Promise<v
   const { hold, settings, lease } = placed;
   const { open } = hold.journal.trajectory;
   const isPaused = () => orAborted(service.isPaused(), hold.signal);
+  const mode = await modeFor(service, placed);
   let { waited_s } = lease;
   for (;;) {
     try {
       // The weights may change while it lasts: what they are is asked for behind it.
       if (wantsVersion(settings) && open.finish === null && (await isPaused()))
         waited_s += await sitOut(service, placed);
-      await generateToEnd(service, { ...placed, waited_s });
+      await generateToEnd(service, { ...placed, mode, waited_s });
       return;
     } catch (error) {
       if (error === STARTS_OVER) continue;
@@ -89,6 +92,21 @@ async function generateOn(service: GenerationService, placed: Placed): Promise<v
       waited_s += await sitOut(service, placed);
     }
   }
+}
+
+/** Of the logprobs to come; null where none do. Refuses a replica whose logprobs mean something else than was asked for. */
+async function modeFor(
+  { replica }: GenerationService,
+  { hold, settings, lease }: Placed,
+): Promise<LogprobsMode | null> {
+  const { generation, model } = settings;
+  const { trajectory } = hold.journal;
+  if (!generation.include_logprobs || roomFor(trajectory) <= 0) return null;
+  const mode = await lease.logprobsMode(model, { signal: hold.signal });
+  const refusal = refusalOfMode(mode, { generation, replica });
+  if (refusal === null) return mode;
+  const message = `${replica}: generation.logprobs_mode: ${refusal}`;
+  throw await recordFault(new Fault({ type: 'GenerationRejected', message, at: replica }), hold);
 }
 
 /** Waits, visibly, for the end of the engine's pause; returns the seconds that it took. */
@@ -103,10 +121,15 @@ async function sitOut(
   return (performance.now() - began) / 1000;
 }
 
+interface Generating extends Placed {
+  mode: LogprobsMode | null;
+  waited_s: number;
+}
+
 /** From where the journal stands to the turn's `generation` line. */
 async function generateToEnd(
   service: GenerationService,
-  { hold, settings, special_tokens, waited_s }: Placed & { waited_s: number },
+  { hold, settings, special_tokens, mode, waited_s }: Generating,
 ): Promise<void> {
   const { journal, ref, signal } = hold;
   const { trajectory } = journal;
@@ -116,6 +139,7 @@ async function generateToEnd(
     turn,
     replica: service.replica,
     request_id: `${rolloutId(ref)}.${turn}.${journal.writer}`,
+    ...(mode !== null && { logprobs_mode: mode }),
   };
   const isCut = open.token_ids.length > 0 && open.finish === null;
   if (spansTooManyVersions(open, { settings, next: [] }) || (isCut && !goesOn(settings.generation)))

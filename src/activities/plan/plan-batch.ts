@@ -16,8 +16,9 @@ export function createPlanBatch(dependencies: Dependencies): Activities['planBat
   return (input) =>
     attempt(async ({ workflow_id, signal, warn }) => {
       const batch_id = parseBatchId(workflow_id);
-      const { request, samples } = await prepareBatch({ input, signal, warn }, dependencies);
-      const { existed } = await store.createBatch({ batch_id, request, samples });
+      const { logprobs_mode, ...batch } = await prepareBatch({ input, signal, warn }, dependencies);
+      const { request, samples } = batch;
+      const { existed } = await store.createBatch({ batch_id, ...batch });
       if (existed) {
         await waitForEarlierRun(batch_id, { countOpenRollouts, signal });
         await store.reopenBatch(batch_id);
@@ -34,6 +35,7 @@ export function createPlanBatch(dependencies: Dependencies): Activities['planBat
         limits: limitsOf(request),
         min_k: minKOf(request.completion),
         refill: refillOf(request.completion),
+        logprobs_mode,
         continued: existed,
       };
     });

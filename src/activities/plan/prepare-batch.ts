@@ -1,5 +1,7 @@
 import { BatchRequest } from '../../model/batch-request.js';
 import { Fault, judged } from '../../model/faults.js';
+import type { LogprobsMode } from '../../model/logprobs-mode.js';
+import { modeOfAll, refusalOfMode } from '../../model/logprobs-mode.js';
 import { invalidBatchRequest, preview, problemsOf } from '../../model/problems.js';
 import type { Attempt } from '../attempt.js';
 import type { Dependencies, GenerationPool } from '../dependencies.js';
@@ -7,21 +9,30 @@ import { askEnvironments } from './ask-environments.js';
 import type { Tasks } from './read-samples.js';
 import { readSamples } from './read-samples.js';
 
+export interface PreparedBatch {
+  request: BatchRequest;
+  samples: string[];
+  /** Of the replicas' logprobs; null where none are asked for. */
+  logprobs_mode: LogprobsMode | null;
+}
+
 /** The normalised request, its model resolved, and the raw JSON of its samples; or everything that is wrong with it. */
 export async function prepareBatch(
   { input, ...attempt }: { input: unknown } & Pick<Attempt, 'signal' | 'warn'>,
   dependencies: Dependencies,
-): Promise<{ request: BatchRequest; samples: string[] }> {
+): Promise<PreparedBatch> {
   const parsed = BatchRequest.safeParse(input);
   if (!parsed.success) throw invalidBatchRequest(problemsOf(parsed.error, input));
   const request = parsed.data;
   const { samples, tasks } = await readSamples(request, dependencies);
   const pool = asksPolicy(tasks, dependencies) ? poolFor(request, dependencies) : null;
   await askEnvironments(tasks, { dependencies, signal: attempt.signal });
-  if (pool === null) return { request, samples };
+  if (pool === null) return { request, samples, logprobs_mode: null };
   const model = await resolveModel({ request, pool, signal: attempt.signal });
-  await checkVersions({ request, pool, ...attempt });
-  return { request: { ...request, generation: { ...request.generation, model } }, samples };
+  const resolved = { ...request, generation: { ...request.generation, model } };
+  const asked = { request: resolved, pool, ...attempt };
+  await checkVersions(asked);
+  return { request: resolved, samples, logprobs_mode: await checkLogprobs(asked, model) };
 }
 
 /** Agents ask their own policy: a batch of nothing else needs no generation service. */
@@ -67,16 +78,41 @@ async function resolveModel({
   return model;
 }
 
+interface Asked extends Pick<Attempt, 'signal' | 'warn'> {
+  request: BatchRequest;
+  pool: GenerationPool;
+}
+
+/** Logprobs of another distribution than the one that is sampled from make every importance ratio wrong. */
+async function checkLogprobs(
+  { request: { generation }, pool, signal, warn }: Asked,
+  model: string,
+): Promise<LogprobsMode | null> {
+  if (!generation.include_logprobs) return null;
+  const told = await askedOnce(() =>
+    pool.askEach((_, { logprobsMode }) => logprobsMode(model, { signal, again: true }), signal),
+  );
+  const problems = told.flatMap(({ replica, answer }) => {
+    const what = refusalOfMode(answer, { generation, replica });
+    return what === null ? [] : [{ where: 'generation.logprobs_mode', what }];
+  });
+  if (problems.length > 0) throw invalidBatchRequest(problems);
+  for (const { replica, answer } of told) {
+    if (answer === 'unknown')
+      warn(
+        `${replica} does not show whether its logprobs are processed or raw: rows say logprobs_mode "unknown" (vLLM gives those that importance ratios need with --logprobs-mode processed_logprobs)`,
+      );
+  }
+  return modeOfAll(told.map(({ answer }) => answer));
+}
+
 /** What is sampled from other weights than the batch expects is not what its trainer asked for. */
 async function checkVersions({
   request: { policy_version },
   pool,
   signal,
   warn,
-}: { request: BatchRequest; pool: GenerationPool } & Pick<
-  Attempt,
-  'signal' | 'warn'
->): Promise<void> {
+}: Asked): Promise<void> {
   if (policy_version === null) return;
   const served = await askedOnce(() =>
     pool.askEach((service) => service.weightVersion(signal), signal),

@@ -12,8 +12,8 @@ export async function planSingle(
   const batch_id = parseBatchId(attempt.workflow_id);
   const { signal, warn } = attempt;
   const input = toBatchRequest(single);
-  const batch = await prepareBatch({ input, signal, warn }, dependencies);
-  const { existed } = await dependencies.store.createBatch({ batch_id, ...batch });
+  const { request, samples } = await prepareBatch({ input, signal, warn }, dependencies);
+  const { existed } = await dependencies.store.createBatch({ batch_id, request, samples });
   // An attempt that was given up meanwhile must not open what another one has closed.
   signal.throwIfAborted();
   if (existed) await dependencies.store.reopenBatch(batch_id);

@@ -3,7 +3,7 @@ import { textLog } from '../../model/content.js';
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import { lengthLimit, limitObservation, nextStep } from '../../model/turn/stop-rules.js';
-import { messageLog } from '../../model/trajectory.js';
+import { messageLog } from '../../model/message-log.js';
 import type { Share } from '../../platform/allowance.js';
 import { withShare } from '../../platform/allowance.js';
 import { boundedAnswer } from './answer-bounds.js';

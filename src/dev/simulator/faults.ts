@@ -1,3 +1,4 @@
+import { isProbe } from './probe.js';
 import { createRandom } from './random.js';
 import type { FaultSpec } from './settings.js';
 
@@ -64,12 +65,14 @@ function timesOf({ times, probability }: FaultSpec): number {
   return probability === null ? 1 : Infinity;
 }
 
+const isIn = (part: string, session: string | null): boolean => session?.includes(part) ?? false;
+
 function createFilter(spec: FaultSpec): (target: FaultTarget) => boolean {
   const { match, probability } = spec;
   const path = 'path' in spec ? spec.path : '/v1/completions';
   const random = createRandom(spec.seed);
   return (target) =>
     (path === null || path === target.path) &&
-    (match === null || (target.session_id?.includes(match) ?? false)) &&
+    (match === null ? !isProbe(target.session_id) : isIn(match, target.session_id)) &&
     (probability === null || random() < probability);
 }

@@ -1,5 +1,6 @@
 import { appendFileSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
+import { isProbe } from './probe.js';
 import type { SimulatorSettings } from './settings.js';
 
 /** How a completion request ended; `rejected`: an HTTP error, `cut`: no finish reason was sent, `error`: one in the stream. */
@@ -74,6 +75,13 @@ export function createRequestLog({
   return {
     arrive(arrival) {
       const entry = newEntry(arrival);
+      if (isProbe(entry.session_id))
+        return createRecord({
+          entry,
+          counts: { requests: 0, tokens: 0 },
+          append: () => undefined,
+          log_tokens,
+        });
       recent.add(entry);
       for (const oldest of recent) {
         if (recent.size <= log_limit) break;

@@ -9,7 +9,7 @@ const shared = {
   probability: z.number().gt(0).max(1).nullable().default(null),
   /** Of that stream. */
   seed: z.int().default(0),
-  /** Hits only requests whose X-Session-ID contains this. */
+  /** Hits only requests whose X-Session-ID contains this; null: all but those of the session `probe`. */
   match: z.string().nullable().default(null),
 };
 /** These can be had on any endpoint: the one that `path` names, null for all but the simulator's own. */
@@ -84,6 +84,8 @@ export const SimulatorSettings = z.strictObject({
   skill: changeable.skill.default(1),
   seed: changeable.seed.default(null),
   max_num_seqs: changeable.max_num_seqs.default(256),
+  /** As vLLM's `--logprobs-mode`, whose default is `raw`. */
+  logprobs_mode: z.enum(['processed', 'raw']).default('processed'),
   /** The name that requests use. */
   model: z.string().min(1).default('simulator'),
   max_model_len: z.int().min(2).default(8192),
@@ -94,7 +96,7 @@ export const SimulatorSettings = z.strictObject({
   dev_mode: z.boolean().default(false),
   /** Faults from the start. */
   faults: z.array(FaultSpec).default([]),
-  /** Each completion request is appended when it arrives and when it ends, one JSON line each. */
+  /** Each completion request, but for those of the session `probe`, is appended when it arrives and when it ends, one JSON line each. */
   log_file: z.string().min(1).nullable().default(null),
   /** There is a line whenever tokens go out, too: it is known what a process had sent that is killed. */
   log_tokens: z.boolean().default(false),

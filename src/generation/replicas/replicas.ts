@@ -4,7 +4,8 @@ import type { Clock } from '../../platform/clock.js';
 import { SYSTEM_CLOCK } from '../../platform/clock.js';
 import type { GenerationService, Replicas } from '../generation-service.js';
 import { chooseReplica } from './replica-choice.js';
-import type { WatchedReplica } from './watched-replica.js';
+import { probeUnlessPaused } from '../logprobs-probe.js';
+import type { WatchedReplica, WatchOptions } from './watched-replica.js';
 import { isUnavailable, watchReplica } from './watched-replica.js';
 
 export interface ReplicasOptions {
@@ -13,6 +14,8 @@ export interface ReplicasOptions {
   clock?: Clock;
   /** In [0, 1). */
   random?: () => number;
+  /** Tells which distribution a replica's logprobs are of. */
+  probe?: WatchOptions['probe'];
   /** A replica was set aside, or is back. */
   report?: (change: { replica: string; set_aside: boolean; why: string }) => void;
 }
@@ -28,6 +31,7 @@ export function createReplicas(
   options: ReplicasOptions,
 ): Replicas & { close: () => Promise<void> } {
   const { max_concurrent, clock = SYSTEM_CLOCK, random = Math.random, report } = options;
+  const { probe = probeUnlessPaused } = options;
   const line = createWaitingLine((sessionId: string) => {
     const member = choose(sessionId, max_concurrent);
     if (member !== null) member.load += 1;
@@ -37,6 +41,7 @@ export function createReplicas(
     watched: watchReplica(service, {
       clock,
       random,
+      probe,
       changed: ({ aside }, why) => {
         report?.({ replica: service.replica, set_aside: aside !== null, why });
         // One that is back has room; and when the last healthy one goes, the others may be asked again.
@@ -63,8 +68,8 @@ export function createReplicas(
         : choose(session_id, Infinity);
       if (member === null) throw new Error('expected a service with a replica, got one without');
       const { watched } = member;
-      const { service, pauseOver } = watched;
-      const lease = { waited_s: (clock.now() - asked_at) / 1000, pauseOver };
+      const { service, pauseOver, logprobsMode } = watched;
+      const lease = { waited_s: (clock.now() - asked_at) / 1000, pauseOver, logprobsMode };
       try {
         return await watched.watch(request, () => run(service, lease));
       } catch (error) {
@@ -109,9 +114,11 @@ function questionsTo(members: readonly Member[]): Pick<Replicas, 'describe' | 'a
         ...(await describe(signal)),
       })),
     askEach: (question, signal) =>
-      askAll(members, async ({ service, watch }) => ({
+      askAll(members, async ({ service, watch, logprobsMode }) => ({
         replica: service.replica,
-        answer: await watch({ signal, is_generation: false }, () => question(service)),
+        answer: await watch({ signal, is_generation: false }, () =>
+          question(service, { logprobsMode }),
+        ),
       })),
   };
 }

@@ -1,7 +1,13 @@
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import type { Clock } from '../../platform/clock.js';
-import type { GenerationService, ServiceDescription } from '../generation-service.js';
+import type { LogprobsMode } from '../../model/logprobs-mode.js';
+import { orAborted } from '../../platform/abort.js';
+import type {
+  GenerationService,
+  LogprobsModeOf,
+  ServiceDescription,
+} from '../generation-service.js';
 import type { PauseOver } from './pause-watch.js';
 import { createPauseWatch } from './pause-watch.js';
 import type { Health, HealthEvent } from './replica-health.js';
@@ -11,6 +17,7 @@ export interface WatchOptions {
   clock: Clock;
   /** In [0, 1). */
   random: () => number;
+  probe: (service: GenerationService, model: string) => Promise<LogprobsMode>;
   /** It was set aside, or is back; why. */
   changed: (health: Health, why: string) => void;
 }
@@ -23,6 +30,7 @@ export interface WatchedReplica {
   describe: (signal: AbortSignal) => Promise<ServiceDescription>;
   /** Waits until it no longer says that it is paused. */
   pauseOver: PauseOver;
+  logprobsMode: LogprobsModeOf;
   /** No probe after it. */
   close: () => void;
 }
@@ -35,7 +43,14 @@ interface Watched {
 /** One replica and what is known of its health; while it is set aside, it is probed. */
 export function watchReplica(service: GenerationService, options: WatchOptions): WatchedReplica {
   const { clock } = options;
-  const { health, learn, close } = keepHealth(service, options);
+  const { logprobsMode, forget } = rememberMode(service, options);
+  const { health, learn, close } = keepHealth(service, {
+    ...options,
+    changed: (health, why) => {
+      forget();
+      options.changed(health, why);
+    },
+  });
 
   const watch: WatchedReplica['watch'] = async ({ signal, is_generation }, run) => {
     const sent_at = clock.now();
@@ -70,8 +85,40 @@ export function watchReplica(service: GenerationService, options: WatchOptions):
         learn({ kind: 'answered' }, 'it answered');
         return description;
       }),
+    logprobsMode,
     pauseOver: createPauseWatch({ isPaused: () => service.isPaused(), clock }),
     close,
+  };
+}
+
+/** What did not show is asked for again after this long. */
+const UNKNOWN_FOR_MS = 60_000;
+
+/** By model: one that is back may have been started otherwise. */
+function rememberMode(
+  service: GenerationService,
+  { clock, probe }: Pick<WatchOptions, 'clock' | 'probe'>,
+) {
+  const known = new Map<string, { mode: Promise<LogprobsMode>; until: number }>();
+
+  const ask = (model: string): Promise<LogprobsMode> => {
+    const entry = { mode: probe(service, model), until: Infinity };
+    known.set(model, entry);
+    void entry.mode.then((mode) => {
+      if (mode === 'unknown') entry.until = clock.now() + UNKNOWN_FOR_MS;
+    });
+    return entry.mode;
+  };
+  const logprobsMode: LogprobsModeOf = (model, { signal, again = false }) => {
+    const entry = known.get(model);
+    const isKnown = !again && entry !== undefined && clock.now() < entry.until;
+    return orAborted(isKnown ? entry.mode : ask(model), signal);
+  };
+  return {
+    logprobsMode,
+    forget: () => {
+      known.clear();
+    },
   };
 }
 

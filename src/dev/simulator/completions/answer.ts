@@ -1,4 +1,4 @@
-import type { Generation } from '../policy/policy.js';
+import type { Generation, Top } from '../policy/policy.js';
 import { createTextStream, IM_END, logprobStrings, type TextStream } from '../policy/tokenizer.js';
 
 /** The part of a request that decides where an answer ends and what its text is. */
@@ -22,6 +22,8 @@ export interface Answer {
   /** The tokens' names in logprobs, and where each begins, in characters of all names before. */
   names: string[];
   name_offsets: number[];
+  /** Of each token's place, where they were asked for; by name. */
+  tops: [name: string, logprob: number][][];
   text: string;
   /** How much of the text is out once token i is: it lags for stop strings and unfinished characters. */
   text_ends: number[];
@@ -36,6 +38,7 @@ export const NO_ANSWER: Answer = {
   logprobs: [],
   names: [],
   name_offsets: [],
+  tops: [],
   text: '',
   text_ends: [],
   finish_reason: 'length',
@@ -57,14 +60,16 @@ export function assembleAnswer(generation: Generation, options: AnswerOptions): 
     if (ending !== null) break;
   }
   const token_ids = generation.token_ids.slice(0, text_ends.length);
-  const names = options.return_tokens_as_token_ids
-    ? token_ids.map((id) => `token_id:${id}`)
-    : logprobStrings(token_ids);
+  const namesOf = (ids: readonly number[]): string[] =>
+    options.return_tokens_as_token_ids ? ids.map((id) => `token_id:${id}`) : logprobStrings(ids);
+  const topOf = ([id, logprob]: Top): [string, number] => [namesOf([id])[0] ?? '', logprob];
+  const names = namesOf(token_ids);
   return {
     token_ids,
     logprobs: generation.logprobs.slice(0, text_ends.length),
     names,
     name_offsets: offsetsOf(names),
+    tops: (generation.tops ?? []).slice(0, text_ends.length).map((top) => top.map(topOf)),
     text: reader.text(),
     text_ends,
     ...(ending ?? CUT_OFF),

@@ -20,6 +20,8 @@ export interface CompletionRequest extends AnswerOptions {
   sampling: Sampling;
   seed: number | null;
   logprobs: boolean;
+  /** 0: each token has its own logprob alone. */
+  top_logprobs: number;
   return_token_ids: boolean;
   stream: boolean;
   include_usage: boolean;
@@ -101,7 +103,11 @@ export function checkCompletion(body: CompletionBody, limits: Limits): Completio
   };
   checkSampling(request);
   checkVocabulary(prompt);
-  return { ...request, logprobs: request.logprobs !== null };
+  return {
+    ...request,
+    logprobs: request.logprobs !== null,
+    top_logprobs: request.logprobs ?? 0,
+  };
 }
 
 function checkStreaming({ stream, stream_options, logprobs, ...body }: CompletionBody): void {

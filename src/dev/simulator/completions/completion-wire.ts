@@ -139,7 +139,7 @@ function contentOf(
   };
 }
 
-/** Of each token, its own logprob alone, whatever number was asked for. NaN is written as null. */
+/** Of each token its own logprob and, where they were asked for, those of the likeliest. NaN is written as null. */
 function logprobsOf(answer: Answer, { start, end }: Pick<Piece, 'start' | 'end'>) {
   const token_logprobs = answer.logprobs.slice(start, end);
   const tokens = answer.names.slice(start, end);
@@ -147,6 +147,9 @@ function logprobsOf(answer: Answer, { start, end }: Pick<Piece, 'start' | 'end'>
     text_offset: answer.name_offsets.slice(start, end),
     token_logprobs,
     tokens,
-    top_logprobs: tokens.map((token, i) => ({ [token]: token_logprobs[i] })),
+    top_logprobs: tokens.map((token, i) => ({
+      ...Object.fromEntries(answer.tops[start + i] ?? []),
+      [token]: token_logprobs[i],
+    })),
   };
 }

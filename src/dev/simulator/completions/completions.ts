@@ -142,7 +142,7 @@ function generate(
   request: CompletionRequest,
   { fault, parts: { policy, settings, random } }: Pick<Run, 'fault' | 'parts'>,
 ): Answer {
-  const { thinking_tokens: thinking, skill } = settings;
+  const { thinking_tokens: thinking, skill, logprobs_mode } = settings;
   const generation = policy({
     prompt: request.prompt,
     max_tokens: request.max_tokens,
@@ -150,6 +150,8 @@ function generate(
     ignore_eos: request.ignore_eos,
     sampling: request.sampling,
     skill,
+    logprobs_mode,
+    top_logprobs: request.top_logprobs,
     thinking: typeof thinking === 'number' ? [thinking, thinking] : thinking,
     random: request.seed === null ? random : createRandom(request.seed),
   });

@@ -3,10 +3,9 @@ import { createDistances } from './distances.js';
 import {
   createDistribution,
   divisor,
-  filterOptions,
-  isGreedy,
   softmax,
   type Distribution,
+  type LogprobsMode,
   type Option,
   type Sampling,
 } from './distribution.js';
@@ -21,6 +20,7 @@ export interface ActionRequest {
   /** 0: every legal move is as likely as the others. */
   skill: number;
   sampling: Sampling;
+  mode: LogprobsMode;
 }
 
 /**
@@ -30,7 +30,7 @@ export interface ActionRequest {
 export function createActions(): (request: ActionRequest) => Distribution {
   const distanceOf = createDistances();
   const memo = createMemo<Distribution>(500);
-  return ({ board, skill, sampling }) => {
+  return ({ board, skill, sampling, mode }) => {
     const distances = DIRECTIONS.map((direction) => {
       const moved = slide(board, direction);
       return moved === null ? null : distanceOf(moved);
@@ -39,18 +39,17 @@ export function createActions(): (request: ActionRequest) => Distribution {
     const nearest = Math.min(...distances.filter((distance) => distance !== null));
     // Only how much worse a move is than the best one counts, so few boards need a distribution of their own.
     const costs = distances.map((distance) => (distance === null ? null : distance - nearest));
-    const key = JSON.stringify([costs, skill, temperature, top_p, top_k, min_p]);
-    return memo(key, () => {
-      const options = optionsFor(costs, { skill, sampling });
-      return createDistribution(filterOptions(options, sampling), isGreedy(sampling));
-    });
+    const key = JSON.stringify([costs, skill, temperature, top_p, top_k, min_p, mode]);
+    return memo(key, () =>
+      createDistribution((by) => optionsFor(costs, { skill, sampling: by }), { sampling, mode }),
+    );
   };
 }
 
 /** `costs` in the order of DIRECTIONS, null for an illegal move. */
 function optionsFor(
   costs: readonly (number | null)[],
-  { skill, sampling }: Omit<ActionRequest, 'board'>,
+  { skill, sampling }: Omit<ActionRequest, 'board' | 'mode'>,
 ): Option[] {
   const moves = DIRECTIONS.map((direction, i) => ({ direction, cost: costs[i] ?? null }));
   const legal = moves.filter((move): move is Move => move.cost !== null);

@@ -19,7 +19,9 @@ export interface Option {
 export interface Choice {
   bytes: readonly number[];
   probability: number;
-  /** Of each byte, given those before it; they sum to the logarithm of `probability`. */
+  /** What its logprobs are told from: `probability`, or in mode raw that of the unscaled, unfiltered distribution. */
+  reported: number;
+  /** Of each byte, given those before it; they sum to the logarithm of `reported`. */
   logprobs: readonly number[];
 }
 
@@ -28,6 +30,12 @@ export interface Distribution {
   /** The likeliest choice is always taken; the logprobs are those of the unfiltered distribution at temperature 1 (capture 034). */
   greedy: boolean;
 }
+
+/** Which distribution logprobs are of: the one that is sampled from, or the one before temperature and filters. */
+export type LogprobsMode = 'processed' | 'raw';
+
+/** What a request's sampling leaves as it is. */
+const UNSCALED: Sampling = { temperature: 1, top_p: 1, top_k: -1, min_p: 0 };
 
 /** vLLM raises smaller temperatures to this one. */
 const LOWEST_TEMPERATURE = 0.01;
@@ -53,7 +61,7 @@ function normalise(weights: readonly number[]): number[] {
 }
 
 /** What min_p, top_k and top_p leave, in vLLM's order: the others get probability 0, the rest sums to 1 again. */
-export function filterOptions(options: readonly Option[], sampling: Sampling): Option[] {
+function filterOptions(options: readonly Option[], sampling: Sampling): Option[] {
   if (isGreedy(sampling)) return [...options];
   const { min_p, top_k, top_p } = sampling;
   const ranked = [...options].sort((a, b) => b.probability - a.probability);
@@ -81,16 +89,19 @@ function nucleus(ranked: readonly Option[], top_p: number): readonly Option[] {
  * Turns options into bytes with their conditional probabilities: a byte on which all options agree is certain (logprob
  * 0), one that decides between options carries the logarithm of its share.
  */
-export function createDistribution(options: readonly Option[], greedy: boolean): Distribution {
-  const spelled = options.map(({ text, probability }) => ({
+export function createDistribution(
+  optionsFor: (sampling: Sampling) => readonly Option[],
+  { sampling, mode }: { sampling: Sampling; mode: LogprobsMode },
+): Distribution {
+  const greedy = isGreedy(sampling);
+  const told = mode === 'raw' ? optionsFor(UNSCALED) : null;
+  const spelled = filterOptions(optionsFor(sampling), sampling).map(({ text, probability }, i) => ({
     bytes: Array.from(Buffer.from(text)),
     probability,
+    reported: told?.[i]?.probability ?? probability,
   }));
-  const massOf = (prefix: readonly number[]): number =>
-    spelled
-      .filter(({ bytes }) => startsWith(bytes, prefix))
-      .reduce((sum, { probability }) => sum + probability, 0);
-  const choices = spelled.map(({ bytes, probability }) => {
+  const massOf = (prefix: readonly number[]): number => reportedMass({ choices: spelled }, prefix);
+  const choices = spelled.map(({ bytes, probability, reported }) => {
     let before = 1;
     const logprobs = bytes.map((_byte, i) => {
       const mass = massOf(bytes.slice(0, i + 1));
@@ -99,9 +110,33 @@ export function createDistribution(options: readonly Option[], greedy: boolean):
       before = mass;
       return logprob;
     });
-    return { bytes, probability, logprobs };
+    return { bytes, probability, reported, logprobs };
   });
   return { choices, greedy };
+}
+
+function reportedMass(
+  { choices }: { choices: readonly Pick<Choice, 'bytes' | 'reported'>[] },
+  prefix: readonly number[],
+): number {
+  return choices
+    .filter(({ bytes }) => startsWith(bytes, prefix))
+    .reduce((sum, { reported }) => sum + reported, 0);
+}
+
+/** The bytes that may follow a prefix, with their logprobs. */
+export function nextBytes(
+  distribution: Distribution,
+  prefix: readonly number[],
+): [byte: number, logprob: number][] {
+  const open = distribution.choices.filter(
+    ({ bytes }) => bytes.length > prefix.length && startsWith(bytes, prefix),
+  );
+  const all = reportedMass(distribution, prefix);
+  return [...new Set(open.map(({ bytes }) => bytes[prefix.length] ?? 0))]
+    .map((byte): [number, number] => [byte, reportedMass(distribution, [...prefix, byte]) / all])
+    .filter(([, share]) => share > 0)
+    .map(([byte, share]) => [byte, Math.min(0, Math.log(share))]);
 }
 
 function startsWith(bytes: readonly number[], prefix: readonly number[]): boolean {

@@ -1,5 +1,6 @@
 import { createActions } from './actions.js';
-import { choose, isGreedy, type Distribution, type Sampling } from './distribution.js';
+import { choose, isGreedy, nextBytes } from './distribution.js';
+import type { Distribution, LogprobsMode, Sampling } from './distribution.js';
 import type { Random } from '../random.js';
 import { readScene } from './scene.js';
 import type { ScriptedAnswer } from './script.js';
@@ -14,6 +15,10 @@ export interface PolicyRequest {
   /** Goes on after the end of sequence. */
   ignore_eos: boolean;
   sampling: Sampling;
+  /** Default processed. */
+  logprobs_mode?: LogprobsMode;
+  /** How many of the likeliest tokens to tell at each place; default none. */
+  top_logprobs?: number;
   skill: number;
   /** How many tokens are thought before the action, drawn evenly from this range; the last word may go a little over, never beyond the maximum. */
   thinking: readonly [min: number, max: number];
@@ -22,9 +27,16 @@ export interface PolicyRequest {
 
 export interface Generation {
   token_ids: number[];
-  /** Of each token in the distribution that it was drawn from; they sum to the logarithm of the answer's probability. */
+  /**
+   * Of each token in the distribution that it was drawn from; they sum to the logarithm of the answer's probability. In
+   * mode raw of the unscaled and unfiltered one.
+   */
   logprobs: number[];
+  /** Of each token's place, the likeliest first; the token itself is among them. */
+  tops?: Top[][];
 }
+
+export type Top = [id: number, logprob: number];
 
 /** Where an answer stands. `said` is what has been said of the word or action that is not complete. */
 type Place =
@@ -44,12 +56,12 @@ export function createPolicy(): (request: PolicyRequest) => Generation {
   const actionsFor = createActions();
 
   return (request) => {
-    const { sampling, skill, prompt } = request;
+    const { sampling, logprobs_mode: mode = 'processed', skill, prompt } = request;
     const scene = readScene(prompt);
     const actions =
       scene.script !== null
         ? certainly(scene.script.bytes)
-        : scene.board && actionsFor({ board: scene.board, skill, sampling });
+        : scene.board && actionsFor({ board: scene.board, skill, sampling, mode });
     const writer = createWriter(request);
     let place: Place | null =
       scene.script === null ? findPlace(scene.said, actions) : findLine(scene.script);
@@ -101,26 +113,37 @@ function findLine({ bytes, said }: ScriptedAnswer): Place {
 
 /** Nothing else can be said. */
 function certainly(bytes: readonly number[]): Distribution {
-  return { choices: [{ bytes, probability: 1, logprobs: bytes.map(() => 0) }], greedy: true };
+  return {
+    choices: [{ bytes, probability: 1, reported: 1, logprobs: bytes.map(() => 0) }],
+    greedy: true,
+  };
 }
 
 type Writer = ReturnType<typeof createWriter>;
 
 /** Collects tokens up to `max_tokens`. */
-function createWriter({ max_tokens, min_tokens }: PolicyRequest) {
-  const generation: Generation = { token_ids: [], logprobs: [] };
-  const { token_ids, logprobs } = generation;
+function createWriter({ max_tokens, min_tokens, top_logprobs = 0 }: PolicyRequest) {
+  const generation: Required<Generation> = { token_ids: [], logprobs: [], tops: [] };
+  const { token_ids, logprobs, tops } = generation;
   return {
     generation,
     isFull: () => token_ids.length >= max_tokens,
     mayEnd: () => token_ids.length >= min_tokens,
-    write(id: number, logprob: number) {
+    /** `others` may be said in its place. */
+    write([id, logprob]: Top, others: () => readonly Top[]) {
       if (token_ids.length >= max_tokens) return;
       token_ids.push(id);
       // vLLM's logprobs are 32-bit floats.
       logprobs.push(Math.fround(logprob));
+      if (top_logprobs > 0) tops.push(likeliest([id, logprob], others()).slice(0, top_logprobs));
     },
   };
+}
+
+/** The sampled token stands behind the likeliest ones where it is none of them. */
+function likeliest([id, logprob]: Top, others: readonly Top[]): Top[] {
+  const all: Top[] = [[id, logprob], ...others.filter(([other]) => other !== id)];
+  return all.map(([token, of]): Top => [token, Math.fround(of)]).sort(([, a], [, b]) => b - a);
 }
 
 interface Tools {
@@ -136,34 +159,36 @@ function step(place: Place, tools: Tools): Place | null {
     case 'thinking':
       return think(place, tools);
     case 'acting':
-      say(tools.actions, { said: place.said, extra: 0, tools });
+      say(tools.actions, { said: place.said, extra: 0, beside: [], tools });
       return { part: 'ending' };
     case 'ending':
       return tools.writer.mayEnd() ? end(0, tools) : { part: 'overtime', said: [] };
     case 'overtime':
       if (!tools.request.ignore_eos && tools.writer.mayEnd()) return end(0, tools);
-      say(anyWord(tools), { said: place.said, extra: 0, tools });
+      say(anyWord(tools), { said: place.said, extra: 0, beside: [], tools });
       return { part: 'overtime', said: [] };
   }
 }
 
 function think(place: Place & { part: 'thinking' }, tools: Tools): Place | null {
   const { request, writer, actions, wordsFor } = tools;
-  const { random, sampling, thinking } = request;
+  const { random, sampling, logprobs_mode = 'processed', thinking } = request;
   let goOn = 0;
+  let beside: Top[] = [];
   if (place.said.length === 0) {
     const mayStop = actions !== null || writer.mayEnd();
     const stop = mayStop ? stopProbability(place, thinking) : 0;
     if (isGreedy(sampling) ? stop >= 0.5 : random() < stop) {
       if (actions === null) return end(Math.log(stop), tools);
-      writer.write(NEWLINE, Math.log(stop));
+      writer.write([NEWLINE, Math.log(stop)], () => []);
       return { part: 'acting', said: [] };
     }
     goOn = Math.log(1 - stop);
+    if (stop > 0) beside = [[actions === null ? IM_END : NEWLINE, Math.log(stop)]];
   }
   const room = thinking[1] - place.length;
-  const words = room > 0 ? wordsFor({ sampling, room }) : anyWord(tools);
-  const spoken = say(words, { said: place.said, extra: goOn, tools });
+  const words = room > 0 ? wordsFor({ sampling, mode: logprobs_mode, room }) : anyWord(tools);
+  const spoken = say(words, { said: place.said, extra: goOn, beside, tools });
   return {
     part: 'thinking',
     length: place.length + spoken,
@@ -186,12 +211,13 @@ function stopProbability(
 }
 
 function end(logprob: number, { request, writer }: Tools): Place | null {
-  writer.write(IM_END, logprob);
+  writer.write([IM_END, logprob], () => []);
   return request.ignore_eos ? { part: 'overtime', said: [] } : null;
 }
 
 function anyWord({ request, wordsFor }: Tools): Distribution {
-  return wordsFor({ sampling: request.sampling, room: Infinity });
+  const { sampling, logprobs_mode: mode = 'processed' } = request;
+  return wordsFor({ sampling, mode, room: Infinity });
 }
 
 interface Saying {
@@ -199,20 +225,27 @@ interface Saying {
   said: readonly number[];
   /** Added to the first token's logprob. */
   extra: number;
+  /** What may be said in place of the first token. */
+  beside: readonly Top[];
   tools: Tools;
 }
 
 /** Draws one choice and writes what is not said yet. Returns its whole length. */
-function say(distribution: Distribution | null, { said, extra, tools }: Saying): number {
+function say(distribution: Distribution | null, { said, extra, beside, tools }: Saying): number {
   const { random } = tools.request;
   // Where little room is left, what was begun under other settings may be too long: any word will do then.
-  const choice =
-    (distribution === null ? null : choose(distribution, { prefix: said, random })) ??
-    choose(anyWord(tools), { prefix: said, random });
+  const choiceOf = (from: Distribution) => choose(from, { prefix: said, random });
+  const own = distribution === null ? null : choiceOf(distribution);
+  const from = distribution === null || own === null ? anyWord(tools) : distribution;
+  const choice = own ?? choiceOf(from);
   if (choice === null) return said.length;
   for (let i = said.length; i < choice.bytes.length; i++) {
-    const first = i === said.length ? extra : 0;
-    tools.writer.write(choice.bytes[i] ?? 0, (choice.logprobs[i] ?? 0) + first);
+    const isFirst = i === said.length;
+    const more = isFirst ? extra : 0;
+    tools.writer.write([choice.bytes[i] ?? 0, (choice.logprobs[i] ?? 0) + more], () => [
+      ...nextBytes(from, choice.bytes.slice(0, i)).map(([byte, of]): Top => [byte, of + more]),
+      ...(isFirst ? beside : []),
+    ]);
   }
   return choice.bytes.length;
 }

@@ -1,9 +1,9 @@
 import {
   createDistribution,
   divisor,
-  filterOptions,
-  isGreedy,
   type Distribution,
+  type LogprobsMode,
+  type Option,
   type Sampling,
 } from './distribution.js';
 import { createMemo } from './memo.js';
@@ -46,6 +46,7 @@ const LONGEST = Math.max(...WORDS.map(([word]) => Buffer.byteLength(word)));
 
 export interface WordRequest {
   sampling: Sampling;
+  mode: LogprobsMode;
   /** Tokens left for thinking; longer words are out. */
   room: number;
 }
@@ -53,20 +54,21 @@ export interface WordRequest {
 /** The distribution of the next word. */
 export function createWords(): (request: WordRequest) => Distribution {
   const memo = createMemo<Distribution>(500);
-  return ({ sampling, room }) => {
+  return ({ sampling, mode, room }) => {
     const longest = Math.max(1, Math.min(room, LONGEST));
     const { temperature, top_p, top_k, min_p } = sampling;
-    const key = [longest, temperature, top_p, top_k, min_p].join();
-    return memo(key, () => wordsUpTo(longest, sampling));
+    const key = [longest, temperature, top_p, top_k, min_p, mode].join();
+    return memo(key, () => createDistribution(wordsUpTo(longest), { sampling, mode }));
   };
 }
 
-function wordsUpTo(longest: number, sampling: Sampling): Distribution {
+function wordsUpTo(longest: number): (sampling: Sampling) => Option[] {
   const fitting = WORDS.filter(([word]) => Buffer.byteLength(word) <= longest);
-  const powers = fitting.map(([, weight]) => weight ** (1 / divisor(sampling)));
-  const sum = powers.reduce((total, power) => total + power, 0);
-  const options = fitting.map(([text], i) => ({ text, probability: (powers[i] ?? 0) / sum }));
-  return createDistribution(filterOptions(options, sampling), isGreedy(sampling));
+  return (sampling) => {
+    const powers = fitting.map(([, weight]) => weight ** (1 / divisor(sampling)));
+    const sum = powers.reduce((total, power) => total + power, 0);
+    return fitting.map(([text], i) => ({ text, probability: (powers[i] ?? 0) / sum }));
+  };
 }
 
 /** Where a text of words stands: how many of its bytes are whole words, where the last of them began, and what follows. */

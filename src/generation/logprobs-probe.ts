@@ -1,0 +1,93 @@
+import type { LogprobsMode } from '../model/logprobs-mode.js';
+import type { GenerationRequest, GenerationService } from './generation-service.js';
+
+/** Below every vocabulary's size; what they say does not matter. */
+const PROMPT_IDS = [84, 104, 101, 32];
+const TOP = 5;
+/** Logprobs of the distribution that is sampled from lie four times as far apart at the second as at the first. */
+const TEMPERATURES = [1, 0.25] as const;
+const LONGEST_MS = 30_000;
+
+/** Between these no one can tell: an engine's numbers differ a little from one request to the next. */
+const RAW_BELOW = 1.25;
+const PROCESSED_ABOVE = 1.5;
+/** A distribution that is flatter shows nothing. */
+const LEAST_SPREAD = 0.05;
+
+type Logprobs = ReadonlyMap<number, number>;
+
+/**
+ * Tells which distribution a replica's logprobs are of, by one token of one prompt at two temperatures. An engine that
+ * refuses, fails or is silent is `unknown`: that is no fault of the rollouts to come.
+ */
+export async function probeLogprobsMode(
+  service: Pick<GenerationService, 'generate'>,
+  model: string,
+): Promise<LogprobsMode> {
+  try {
+    const [one, quarter] = await Promise.all(
+      TEMPERATURES.map((temperature) => likeliestAt(temperature, { service, model })),
+    );
+    return one === undefined || quarter === undefined ? 'unknown' : modeOf(one, quarter);
+  } catch {
+    return 'unknown';
+  }
+}
+
+/** A replica that is paused answers nothing until it is resumed. */
+export const probeUnlessPaused = async (
+  service: GenerationService,
+  model: string,
+): Promise<LogprobsMode> =>
+  (await service.isPaused()) ? 'unknown' : await probeLogprobsMode(service, model);
+
+async function likeliestAt(
+  temperature: number,
+  { service, model }: { service: Pick<GenerationService, 'generate'>; model: string },
+): Promise<Logprobs> {
+  const found = new Map<number, number>();
+  await service.generate(
+    { ...PROBE, model, temperature, request_id: `probe.${temperature}` },
+    {
+      signal: AbortSignal.timeout(LONGEST_MS),
+      onDelta: ({ top_logprobs = [] }) => {
+        for (const [id, logprob] of top_logprobs.flat()) found.set(id, logprob);
+      },
+    },
+  );
+  return found;
+}
+
+const PROBE: Omit<GenerationRequest, 'model' | 'temperature' | 'request_id'> = {
+  prompt_ids: PROMPT_IDS,
+  max_tokens: 1,
+  top_p: 1,
+  top_k: -1,
+  min_p: 0,
+  repetition_penalty: 1,
+  presence_penalty: 0,
+  frequency_penalty: 0,
+  min_tokens: 0,
+  ignore_eos: false,
+  structured_outputs: null,
+  // A draw of its own: it takes none from requests without a seed.
+  seed: 0,
+  stop_strings: [],
+  stop_token_ids: [],
+  logprobs: true,
+  top_logprobs: TOP,
+  session_id: 'probe',
+};
+
+/** By how far the likeliest ids lie apart: that does not depend on what else there is. */
+function modeOf(one: Logprobs, quarter: Logprobs): LogprobsMode {
+  const both = [...one.keys()].filter((id) => quarter.has(id));
+  const spread = (of: Logprobs): number => {
+    const logprobs = both.map((id) => of.get(id) ?? 0);
+    return Math.max(...logprobs) - Math.min(...logprobs);
+  };
+  if (both.length < 2 || spread(one) < LEAST_SPREAD) return 'unknown';
+  const ratio = spread(quarter) / spread(one);
+  if (ratio < RAW_BELOW) return 'raw';
+  return ratio > PROCESSED_ABOVE ? 'processed' : 'unknown';
+}

@@ -1,0 +1,56 @@
+import type { GenerationSettings } from './batch-request.js';
+
+/**
+ * Which distribution an engine's logprobs are of: `processed`, the one that it samples from; `raw`, the model's own,
+ * before temperature, filters and penalties; `unknown` where the engine does not show it.
+ */
+export const LOGPROBS_MODES = ['processed', 'raw', 'unknown'] as const;
+export type LogprobsMode = (typeof LOGPROBS_MODES)[number];
+
+type Reshaping = Pick<
+  GenerationSettings,
+  | 'greedy'
+  | 'temperature'
+  | 'top_p'
+  | 'top_k'
+  | 'min_p'
+  | 'min_tokens'
+  | 'repetition_penalty'
+  | 'presence_penalty'
+  | 'frequency_penalty'
+>;
+
+/**
+ * The settings by which a policy is sampled from another distribution than the model's own. Greedy sampling has none to
+ * sample from: engines report it at temperature 1 and unfiltered in either mode, so only penalties tell the two apart.
+ */
+function reshapedBy(generation: Reshaping): string[] {
+  const isGreedy = generation.greedy || generation.temperature === 0;
+  const changes: [field: string, isChanged: boolean][] = [
+    ['temperature', !isGreedy && generation.temperature !== 1],
+    ['top_p', !isGreedy && generation.top_p !== 1],
+    ['top_k', !isGreedy && generation.top_k > 0],
+    ['min_p', !isGreedy && generation.min_p !== 0],
+    ['min_tokens', generation.min_tokens !== 0],
+    ['repetition_penalty', generation.repetition_penalty !== 1],
+    ['presence_penalty', generation.presence_penalty !== 0],
+    ['frequency_penalty', generation.frequency_penalty !== 0],
+  ];
+  return changes.filter(([, isChanged]) => isChanged).map(([field]) => field);
+}
+
+/** Why an engine's logprobs cannot be what the request asks for; null: they can. */
+export function refusalOfMode(
+  mode: LogprobsMode,
+  { generation, replica }: { generation: GenerationSettings; replica: string },
+): string | null {
+  const fields = reshapedBy(generation);
+  if (mode !== 'raw' || generation.logprobs_mode === 'raw' || fields.length === 0) return null;
+  return `expected processed logprobs, got raw ones from ${replica}: they are of the distribution before ${fields.join(', ')}; start vLLM with --logprobs-mode processed_logprobs, or ask for "raw"`;
+}
+
+/** Of several parts of one whole; null where there are none. */
+export function modeOfAll(modes: Iterable<LogprobsMode>): LogprobsMode | null {
+  const [first, ...others] = new Set(modes);
+  return others.length > 0 ? 'unknown' : (first ?? null);
+}
