@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { LogprobsMode } from '../../src/model/logprobs-mode.js';
+import { outcomeOf } from '../../src/model/outcome.js';
 import { toRow } from '../../src/model/row.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';
 import { GENERATION } from '../fakes/journal-lines.js';
@@ -37,7 +38,7 @@ async function played(
     ref: REF,
     semantics: 'standard',
     trajectory,
-    otherwise: OTHERWISE,
+    outcome: outcomeOf(trajectory, OTHERWISE),
   } as const;
   return { service, row: toRow(input), error: errors.at(-1) };
 }
