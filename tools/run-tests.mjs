@@ -1,7 +1,9 @@
 /**
  * Runs the tests: `node tools/run-tests.mjs [--node MAJOR] [part of a file name …]`. With `--node`, those that start no
  * Temporal server, on that version of Node.js. Files under e2e start servers and processes,
- * so that fewer of them run beside each other; so do those under interop, where an engine is named. Ends with `N passed, N failed, N skipped`, whatever the reporter.
+ * so that fewer of them run beside each other; so do those under interop, where an engine is named. In CI, on machines
+ * that others share, a file with a failure runs a second time, alone, and is named. Ends with
+ * `N passed, N failed, N skipped`, whatever the reporter.
  */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -15,6 +17,8 @@ import { ensureNode } from './node-version.mjs';
 const root = fileURLToPath(new URL('../', import.meta.url));
 const UNIT_TIMEOUT_MS = 5 * 60_000;
 const E2E_TIMEOUT_MS = 20 * 60_000;
+/** More files than this do not fail by accident. */
+const FAILED_AGAIN = 4;
 
 const {
   positionals: filters,
@@ -56,13 +60,35 @@ const program =
 const total = { passed: 0, failed: 0, skipped: 0 };
 let exitCode = 0;
 for (const run of runs) {
-  const { code, counts } = await runTests(run);
+  const first = await runTests(run);
+  const again = first.code !== 0 && process.env.CI ? await runAgain(first, run) : null;
+  const { code, counts } = again ?? first;
   for (const name of Object.keys(total)) total[name] += counts[name];
   // A runner that was killed has failed, whatever it counted.
   if (code !== 0) exitCode = code ?? 1;
 }
 console.log(`\n${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`);
 process.exitCode = exitCode;
+
+/** The run as it is with the files that failed run alone; null where their number says that it is no accident. */
+async function runAgain(first, { timeoutMs }) {
+  const failed = failedFiles(first.report);
+  if (failed.length === 0 || failed.length > FAILED_AGAIN) return null;
+  console.log(`\nagain, one after the other: ${failed.join(', ')}`);
+  const again = await runTests({ files: failed, concurrency: 1, timeoutMs });
+  if (again.code !== 0) return null;
+  console.log(`\nunstable: failed beside others, passed alone: ${failed.join(', ')}`);
+  const { passed, failed: failures, skipped } = first.counts;
+  return { code: 0, counts: { passed: passed + failures, failed: 0, skipped } };
+}
+
+/** By the places of the tests that failed. */
+function failedFiles(report) {
+  const places = report.matchAll(
+    /^ *not ok [^\n]*\n +---\n(?: +(?!\.\.\.)[^\n]*\n)*? +location: '([^']+):\d+:\d+'/gm,
+  );
+  return [...new Set([...places].map(([, file]) => path.relative(root, file)))];
+}
 
 /** One reporter for people, one (TAP, the same on every version) for the counts. */
 async function runTests({ files, concurrency, timeoutMs }) {
@@ -89,7 +115,8 @@ async function runTests({ files, concurrency, timeoutMs }) {
       child.once('error', reject);
       child.once('close', (exit) => resolve(exit));
     });
-    return { code, counts: countsOf(readFileSync(tap, 'utf8')) };
+    const report = readFileSync(tap, 'utf8');
+    return { code, report, counts: countsOf(report) };
   } finally {
     rmSync(scratch, { recursive: true, force: true });
   }
