@@ -4,6 +4,7 @@ import type { Trajectory } from '../model/trajectory.js';
 import type { Claimant } from '../trajectories/trajectory-store.js';
 import { checkAgentIsThere } from './agent/run-agent.js';
 import type { Attempt } from './attempt.js';
+import type { RolloutEnd } from './close/end-rollout.js';
 import { endRollout } from './close/end-rollout.js';
 import type { Activities, TurnProgress, TurnRef } from './contract.js';
 import type { Dependencies } from './dependencies.js';
@@ -16,15 +17,18 @@ export interface Playing extends Pick<Attempt, 'signal' | 'number' | 'sayWaiting
   ref: RolloutRef;
   by: Claimant;
   /** From where the journal is; not called for a rollout that has ended. */
-  play: (hold: Hold) => Promise<void>;
+  play?: (hold: Hold) => Promise<void>;
+  /** The end of a rollout whose turns have reached none; null: it goes on. */
+  otherwise?: (trajectory: Trajectory) => RolloutEnd | null;
 }
 
 /**
- * The frame of every activity that plays a rollout: claim the journal, play from where it is, write the end that the
- * turns have reached, make all of it durable. Returns what the journal says then.
+ * The frame of every activity that plays or ends a rollout: claim the journal, play from where it is, write the end,
+ * make all of it durable. What the journal says wins: an end that is there, then one that the turns have reached, then
+ * the reason that the caller has. Returns what the journal says then.
  */
 export async function playFromJournal(
-  { ref, by, play, number, ...attempt }: Playing,
+  { ref, by, play, otherwise, number, ...attempt }: Playing,
   dependencies: Dependencies,
 ): Promise<Trajectory> {
   const journal = await dependencies.store.claim(ref, { attempt: number, ...by });
@@ -32,10 +36,13 @@ export async function playFromJournal(
     const { trajectory } = journal;
     if (trajectory.end === null) {
       const hold = { ...attempt, journal, ref };
-      await play(hold);
-      const stop_reason = naturalEnd(trajectory);
-      if (!hasEnded(trajectory) && stop_reason !== null)
-        await endRollout(hold, { ...dependencies, stop_reason, failure: null });
+      await play?.(hold);
+      const reached = naturalEnd(trajectory);
+      const end =
+        reached === null
+          ? (otherwise?.(trajectory) ?? null)
+          : { stop_reason: reached, failure: null };
+      if (end !== null) await endRollout(hold, { ...dependencies, ...end });
     }
     await journal.commit();
     return trajectory;
@@ -43,8 +50,6 @@ export async function playFromJournal(
     journal.release();
   }
 }
-
-const hasEnded = ({ end }: Trajectory): boolean => end !== null;
 
 /** An activity that goes on with a rollout which has been opened. */
 export function playOpened(

@@ -87,11 +87,11 @@ const ClaimLine = z.object({
   activity: z.string(),
   /** The activity's own attempt: above 1, an earlier one did not report. */
   attempt: z.int(),
-  /** Only of `startRollout`: a rollout that ended without a valid result goes on. */
+  /** Only of `openRollout`: a rollout that ended without a valid result goes on. */
   reopen: z.boolean(),
   /** From here on they stand in the place of the settings of `start`. */
   limits: ChangedLimits.exactOptional(),
-  /** Of a replacement's `startRollout`: the repeat that failed. */
+  /** Of a replacement's `openRollout`: the repeat that failed. */
   replaces: z.int().exactOptional(),
 });
 

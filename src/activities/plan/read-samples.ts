@@ -56,7 +56,7 @@ export async function readSamples(
   return { samples: raw, tasks };
 }
 
-/** More would take a batch's history past its 5,000 events. */
+/** More would take a batch's history past what a server takes. */
 const tooMany = (most: number, { num_repeats }: BatchRequest): Fault =>
   invalidBatchRequest([
     {
