@@ -39,7 +39,7 @@ export async function rollout(
   const started_at = reached?.started_at ?? workflowInfo().startTime.getTime();
 
   const ending = await untilEnd(async (limitTo) => {
-    limits.limiting((timeout_ms) => {
+    limits.whenTimeoutChanges((timeout_ms) => {
       limitTo(started_at + timeout_ms);
     });
     // 1. Open the journal; the same activity plays on, where it can, for one turn slice.

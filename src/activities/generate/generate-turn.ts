@@ -22,7 +22,7 @@ import { orAborted } from '../../platform/abort.js';
 import { playOpened } from '../play-from-journal.js';
 import type { ResumeContext, Resumed, Seam } from './resume-generation.js';
 import { resumeGeneration } from './resume-generation.js';
-import { createSample, STARTS_OVER, wantsVersion } from './sample-recorded.js';
+import { createSampler, STARTS_OVER, wantsVersion } from './sample-recorded.js';
 
 /** Generates the turn in progress, unless the journal holds its generation already. */
 export function createGenerateTurn(dependencies: Dependencies): Activities['generateTurn'] {
@@ -49,7 +49,7 @@ export async function generate(hold: Hold, dependencies: Dependencies): Promise<
   const is_generation = roomFor(journal.trajectory) > 0;
   const { special_tokens } = pool;
   await pool.request({ session_id: rolloutId(ref), signal, is_generation }, (service, lease) =>
-    generateOn(service, { hold, settings, special_tokens, lease }),
+    generateThroughPauses(service, { hold, settings, special_tokens, lease }),
   );
 }
 
@@ -72,7 +72,7 @@ interface Placed {
  * An engine that is paused with `mode=abort` cuts off what it runs: that is no fault, and the same attempt goes on when
  * the pause is over. Ends with the generation, a fault, or the signal that cancels a wait.
  */
-async function generateOn(service: GenerationService, placed: Placed): Promise<void> {
+async function generateThroughPauses(service: GenerationService, placed: Placed): Promise<void> {
   const { hold, settings, lease } = placed;
   const { open } = hold.journal.trajectory;
   const isPaused = () => orAborted(service.isPaused(), hold.signal);
@@ -83,7 +83,7 @@ async function generateOn(service: GenerationService, placed: Placed): Promise<v
       // The weights may change while it lasts: what they are is asked for behind it.
       if (wantsVersion(settings) && open.finish === null && (await isPaused()))
         waited_s += await sitOut(service, placed);
-      await generateToEnd(service, { ...placed, mode, waited_s });
+      await generateFromJournal(service, { ...placed, mode, waited_s });
       return;
     } catch (error) {
       if (error === STARTS_OVER) continue;
@@ -127,7 +127,7 @@ interface Generating extends Placed {
 }
 
 /** From where the journal stands to the turn's `generation` line. */
-async function generateToEnd(
+async function generateFromJournal(
   service: GenerationService,
   { hold, settings, special_tokens, mode, waited_s }: Generating,
 ): Promise<void> {
@@ -146,7 +146,7 @@ async function generateToEnd(
     await dropTokens(journal, { facts, from: 0 });
   const inherited = [...open.token_ids];
   const request = requestFor(hold, { settings, facts });
-  const sample = createSample(hold, { service, settings, facts });
+  const sample = createSampler(hold, { service, settings, facts });
   const seam = {
     request,
     inherited,
@@ -154,7 +154,7 @@ async function generateToEnd(
     eos_ids: knownEos(trajectory),
     special_tokens,
   };
-  const end = await endOf(seam, { service, sample, signal });
+  const end = await sampleOrResume(seam, { service, sample, signal });
   const text = { content: open.text, token_count: open.token_ids.length };
   const generated = { ...text, ...end, queue_s: waited_s + end.queue_s };
   if (generated.token_count < open.token_ids.length)
@@ -162,7 +162,10 @@ async function generateToEnd(
   await journal.append({ kind: 'generation', turn, ...generated });
 }
 
-async function endOf(seam: Seam, context: ResumeContext): Promise<GenerationEnd | Resumed> {
+async function sampleOrResume(
+  seam: Seam,
+  context: ResumeContext,
+): Promise<GenerationEnd | Resumed> {
   const { request, inherited, finish } = seam;
   if (request.max_tokens <= 0) return EMPTY;
   if (inherited.length > 0 || finish !== null) return await resumeGeneration(seam, context);

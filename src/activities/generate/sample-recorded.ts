@@ -13,7 +13,7 @@ import type { Hold } from '../hold.js';
 import { watchVersion } from './version-watch.js';
 
 /** One request to the engine, its tokens in the journal as they come, each with the version of its weights. */
-export type Sample = (
+export type Sampler = (
   request: GenerationRequest,
   context: {
     signal: AbortSignal;
@@ -35,14 +35,14 @@ interface Parts {
  * A reply that breaks the protocol on its way leaves the tokens that came before: each was checked. One that breaks it
  * at its end, with other counts than those that came, has none that can be trained on or gone on from.
  */
-export function createSample(hold: Pick<Hold, 'journal' | 'signal'>, parts: Parts): Sample {
+export function createSampler(hold: Pick<Hold, 'journal' | 'signal'>, parts: Parts): Sampler {
   const { journal } = hold;
   const { facts } = parts;
   const { open } = journal.trajectory;
   return async (request, context) => {
     const seam = open.token_ids.length;
     try {
-      return await stream({ request, ...context }, { hold, ...parts });
+      return await sampleWatched({ request, ...context }, { hold, ...parts });
     } catch (error) {
       // What the caller aborts with says nothing about the reply.
       const isBreach =
@@ -54,8 +54,8 @@ export function createSample(hold: Pick<Hold, 'journal' | 'signal'>, parts: Part
   };
 }
 
-async function stream(
-  { request, signal, onDelta }: { request: GenerationRequest } & Parameters<Sample>[1],
+async function sampleWatched(
+  { request, signal, onDelta }: { request: GenerationRequest } & Parameters<Sampler>[1],
   { hold, service, settings, facts }: { hold: Pick<Hold, 'journal' | 'signal'> } & Parts,
 ): Promise<GenerationEnd> {
   const { journal } = hold;
