@@ -3,23 +3,20 @@ import { Client } from '@temporalio/client';
 import type { Worker } from '@temporalio/worker';
 import { DefaultLogger, Runtime } from '@temporalio/worker';
 import type { Logger } from 'pino';
-import { createRunAttempt } from '../activities/attempt.js';
-import type { Waiting } from '../activities/contract.js';
-import type { Dependencies, DeployedEnvironment } from '../activities/dependencies.js';
+import type { DeployedEnvironment } from '../activities/dependencies.js';
 import { createActivities } from '../activities/index.js';
 import { Fault } from '../model/faults.js';
 import { describeError } from '../platform/errors.js';
-import { toMs } from '../model/workflow-safe/durations.js';
 import { orAborted } from '../platform/abort.js';
 import type { Config } from './config.js';
 import { memoryOf } from './config.js';
 import type { Connected } from './connect.js';
 import { connect } from './connect.js';
+import { askTemporal, createDependencies } from './dependencies.js';
 import { createLog } from './log.js';
 import { GARBAGE_PERCENT } from './memory.js';
 import type { Parts } from './parts.js';
 import { createParts } from './parts.js';
-import { generationQueue } from './queues.js';
 import { ensureSearchAttributes } from './search-attributes.js';
 import { createWorkers } from './worker.js';
 
@@ -88,7 +85,8 @@ async function startWorkers(
   if (connected === null) return null;
   const { connection, namespace } = connected;
   if (upserts(config)) await ensureSearchAttributes(connection, { namespace });
-  const activities = createActivities(createDependencies({ config, parts, connected, log }));
+  const temporal = askTemporal(new Client({ connection, namespace }), log);
+  const activities = createActivities(createDependencies(config, { parts, temporal }));
   return { connected, workers: await createWorkers({ config, connected, activities }) };
 }
 
@@ -159,55 +157,4 @@ function keepSearchAttributes({
       },
     );
   }, RECHECK_MS);
-}
-
-function createDependencies({
-  config,
-  parts,
-  connected,
-  log,
-}: {
-  config: Config;
-  parts: Parts;
-  connected: Connected;
-  log: Logger;
-}): Dependencies {
-  const { connection, namespace } = connected;
-  const client = new Client({ connection, namespace });
-  const heartbeat_timeout_ms = toMs(config.worker.heartbeat_timeout);
-  return {
-    store: parts.store,
-    service: (name) => parts.pools.get(name),
-    environment: (task) => parts.environments.get(task),
-    known: { services: [...parts.pools.keys()], environments: [...parts.environments.keys()] },
-    attempt: createRunAttempt({
-      signalWaiting: createSignalWaiting(client, log),
-    }),
-    answers: parts.answers,
-    deployment: {
-      inputs_dir: config.inputs_dir,
-      sample_bytes: memoryOf(config).sample_bytes,
-      turn_slice_ms: toMs(config.worker.turn_slice),
-      heartbeat_timeout_ms,
-      generation_queue: generationQueue(config),
-    },
-    countOpenRollouts: async (batchId) => {
-      const query = `WorkflowId STARTS_WITH "${batchId}/" AND ExecutionStatus = "Running"`;
-      return (await client.workflow.count(query)).count;
-    },
-  };
-}
-
-function createSignalWaiting(client: Client, log: Logger) {
-  return async (
-    { workflow_id, run_id }: { workflow_id: string; run_id: string },
-    waiting: Waiting | null,
-  ): Promise<void> => {
-    if (waiting !== null) log.warn({ workflow_id, ...waiting }, 'waiting');
-    try {
-      await client.workflow.getHandle(workflow_id, run_id).signal('waiting', waiting);
-    } catch (error) {
-      log.warn({ workflow_id }, `cannot tell the workflow that it waits: ${describeError(error)}`);
-    }
-  };
 }

@@ -1,0 +1,57 @@
+import type { Client } from '@temporalio/client';
+import type { Logger } from 'pino';
+import type { AttemptDependencies } from '../activities/attempt.js';
+import { createRunAttempt } from '../activities/attempt.js';
+import type { Dependencies } from '../activities/dependencies.js';
+import { toMs } from '../model/workflow-safe/durations.js';
+import { describeError } from '../platform/errors.js';
+import type { Config } from './config.js';
+import { memoryOf } from './config.js';
+import type { Parts } from './parts.js';
+import { generationQueue } from './queues.js';
+
+/** All that activities ask of Temporal beside their own attempt. */
+export interface Temporal extends AttemptDependencies, Pick<Dependencies, 'countOpenRollouts'> {}
+
+/** What the activities of a worker are closures over. */
+export function createDependencies(
+  config: Config,
+  { parts, temporal }: { parts: Parts; temporal: Temporal },
+): Dependencies {
+  return {
+    store: parts.store,
+    service: (name) => parts.pools.get(name),
+    environment: (task) => parts.environments.get(task),
+    known: { services: [...parts.pools.keys()], environments: [...parts.environments.keys()] },
+    attempt: createRunAttempt(temporal),
+    answers: parts.answers,
+    deployment: {
+      inputs_dir: config.inputs_dir,
+      sample_bytes: memoryOf(config).sample_bytes,
+      turn_slice_ms: toMs(config.worker.turn_slice),
+      heartbeat_timeout_ms: toMs(config.worker.heartbeat_timeout),
+      generation_queue: generationQueue(config),
+    },
+    countOpenRollouts: temporal.countOpenRollouts,
+  };
+}
+
+export function askTemporal(client: Client, log: Logger): Temporal {
+  return {
+    signalWaiting: async ({ workflow_id, run_id }, waiting) => {
+      if (waiting !== null) log.warn({ workflow_id, ...waiting }, 'waiting');
+      try {
+        await client.workflow.getHandle(workflow_id, run_id).signal('waiting', waiting);
+      } catch (error) {
+        log.warn(
+          { workflow_id },
+          `cannot tell the workflow that it waits: ${describeError(error)}`,
+        );
+      }
+    },
+    countOpenRollouts: async (batchId) => {
+      const query = `WorkflowId STARTS_WITH "${batchId}/" AND ExecutionStatus = "Running"`;
+      return (await client.workflow.count(query)).count;
+    },
+  };
+}
