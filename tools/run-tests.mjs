@@ -11,6 +11,7 @@ import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { compileTests } from './compile-tests.mjs';
 import { filesBelow } from './fingerprint.mjs';
 import { ensureNode } from './node-version.mjs';
 
@@ -57,6 +58,7 @@ const program =
   major === undefined
     ? process.execPath
     : await ensureNode(major, { env: process.env, say: (line) => console.log(`set-up: ${line}`) });
+const compiled = await compileTests(root);
 const total = { passed: 0, failed: 0, skipped: 0 };
 let exitCode = 0;
 for (const run of runs) {
@@ -68,6 +70,7 @@ for (const run of runs) {
   if (code !== 0) exitCode = code ?? 1;
 }
 console.log(`\n${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`);
+rmSync(compiled, { recursive: true });
 process.exitCode = exitCode;
 
 /** The run as it is with the files that failed run alone; null where their number says that it is no accident. */
@@ -87,7 +90,8 @@ function failedFiles(report) {
   const places = report.matchAll(
     /^ *not ok [^\n]*\n +---\n(?: +(?!\.\.\.)[^\n]*\n)*? +location: '([^']+):\d+:\d+'/gm,
   );
-  return [...new Set([...places].map(([, file]) => path.relative(root, file)))];
+  const names = [...places].map(([, file]) => path.relative(compiled, file));
+  return [...new Set(names.map((name) => name.replace(/\.js$/, '.ts')))];
 }
 
 /** One reporter for people, one (TAP, the same on every version) for the counts. */
@@ -95,16 +99,11 @@ async function runTests({ files, concurrency, timeoutMs }) {
   const scratch = mkdtempSync(path.join(tmpdir(), 'rollouts-tests-'));
   const tap = path.join(scratch, 'report.tap');
   const args = [
-    ...[
-      '--import',
-      'tsx',
-      '--test',
-      `--test-concurrency=${concurrency}`,
-      `--test-timeout=${timeoutMs}`,
-    ],
+    ...['--enable-source-maps', '--test'],
+    ...[`--test-concurrency=${concurrency}`, `--test-timeout=${timeoutMs}`],
     ...['--test-reporter=spec', '--test-reporter-destination=stdout'],
     ...['--test-reporter=tap', `--test-reporter-destination=${tap}`],
-    ...files,
+    ...files.map((file) => path.join(compiled, file.replace(/\.ts$/, '.js'))),
   ];
   try {
     const code = await new Promise((resolve, reject) => {
