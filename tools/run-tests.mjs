@@ -48,6 +48,7 @@ const runs = [
   },
   {
     files: files.filter(isE2e),
+    hasServer: true,
     // They wait more than they compute.
     concurrency: Math.min(3, availableParallelism() + 1),
     timeoutMs: E2E_TIMEOUT_MS,
@@ -74,11 +75,11 @@ rmSync(compiled, { recursive: true });
 process.exitCode = exitCode;
 
 /** The run as it is with the files that failed run alone; null where their number says that it is no accident. */
-async function runAgain(first, { timeoutMs }) {
+async function runAgain(first, { timeoutMs, hasServer }) {
   const failed = failedFiles(first.report);
   if (failed.length === 0 || failed.length > FAILED_AGAIN) return null;
   console.log(`\nagain, one after the other: ${failed.join(', ')}`);
-  const again = await runTests({ files: failed, concurrency: 1, timeoutMs });
+  const again = await runTests({ files: failed, concurrency: 1, timeoutMs, hasServer });
   if (again.code !== 0) return null;
   console.log(`\nunstable: failed beside others, passed alone: ${failed.join(', ')}`);
   const { passed, failed: failures, skipped } = first.counts;
@@ -95,7 +96,7 @@ function failedFiles(report) {
 }
 
 /** One reporter for people, one (TAP, the same on every version) for the counts. */
-async function runTests({ files, concurrency, timeoutMs }) {
+async function runTests({ files, concurrency, timeoutMs, hasServer = false }) {
   const scratch = mkdtempSync(path.join(tmpdir(), 'rollouts-tests-'));
   const tap = path.join(scratch, 'report.tap');
   const args = [
@@ -105,10 +106,13 @@ async function runTests({ files, concurrency, timeoutMs }) {
     ...['--test-reporter=tap', `--test-reporter-destination=${tap}`],
     ...files.map((file) => path.join(compiled, file.replace(/\.ts$/, '.js'))),
   ];
+  const server = hasServer ? await startServer({ files, scratch }) : null;
+  const env = { ...process.env, ...(server !== null && { TEST_TEMPORAL_ADDRESS: server.address }) };
   try {
     const code = await new Promise((resolve, reject) => {
       const child = spawn(program, args, {
         cwd: root,
+        env,
         stdio: ['ignore', 'inherit', 'inherit'],
       });
       child.once('error', reject);
@@ -117,8 +121,25 @@ async function runTests({ files, concurrency, timeoutMs }) {
     const report = readFileSync(tap, 'utf8');
     return { code, report, counts: countsOf(report) };
   } finally {
+    await server?.stop();
     rmSync(scratch, { recursive: true, force: true });
   }
+}
+
+/** A Temporal server for all files that do not kill theirs, a namespace each (test/harness/dev-server.ts). */
+async function startServer({ files, scratch }) {
+  const load = (name) => import(path.join(compiled, 'src/dev', name));
+  const { chooseServerPorts, startDevServer } = await load('dev-server.js');
+  const { findTemporalCli } = await load('temporal-cli.js');
+  const cli = await findTemporalCli({ env: process.env, projectRoot: root, say: console.log });
+  return await startDevServer({
+    cliPath: cli.path,
+    ports: await chooseServerPorts({ server: 0, ui: 0 }),
+    dbFile: null,
+    headless: true,
+    namespaces: files.map((file) => path.basename(file, '.test.ts')),
+    logFile: path.join(scratch, 'temporal.log'),
+  });
 }
 
 /** From the lines `# pass 12` at the end of the report; a cancelled test has not passed. */

@@ -129,7 +129,7 @@ export interface Lease {
   waited_s: number;
   /** Resolves once the replica no longer says that it is paused; rejects with the signal's reason. */
   pauseOver: (signal: AbortSignal) => Promise<void>;
-  /** Which distribution its logprobs are of. Never throws but the signal's reason. */
+  /** Which distribution its logprobs are of. Rejects with the signal's reason, or where the replica is away. */
   logprobsMode: LogprobsModeOf;
 }
 

@@ -76,13 +76,13 @@ async function generateThroughPauses(service: GenerationService, placed: Placed)
   const { hold, settings, lease } = placed;
   const { open } = hold.journal.trajectory;
   const isPaused = () => orAborted(service.isPaused(), hold.signal);
-  const mode = await modeFor(service, placed);
   let { waited_s } = lease;
   for (;;) {
     try {
       // The weights may change while it lasts: what they are is asked for behind it.
       if (wantsVersion(settings) && open.finish === null && (await isPaused()))
         waited_s += await sitOut(service, placed);
+      const mode = await modeFor(service, placed);
       await generateFromJournal(service, { ...placed, mode, waited_s });
       return;
     } catch (error) {
@@ -106,7 +106,7 @@ async function modeFor(
   const refusal = refusalOfMode(mode, { generation, replica });
   if (refusal === null) return mode;
   const message = `${replica}: generation.logprobs_mode: ${refusal}`;
-  throw await recordFault(new Fault({ type: 'GenerationRejected', message, at: replica }), hold);
+  throw new Fault({ type: 'GenerationRejected', message, at: replica });
 }
 
 /** Waits, visibly, for the end of the engine's pause; returns the seconds that it took. */
