@@ -52,8 +52,7 @@ function parseJson(raw: string): unknown {
   }
 }
 
-const asText = (value: unknown): string =>
-  typeof value === 'string' ? value : textOf(value);
+const asText = (value: unknown): string => (typeof value === 'string' ? value : textOf(value));
 
 const asRecord = (value: unknown): Record<string, unknown> =>
   typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
