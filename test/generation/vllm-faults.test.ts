@@ -90,6 +90,12 @@ describe('a stream that is not whole', () => {
       'ProtocolError',
       /prompt echo: expected id 71 at 1, got 17/,
     ],
+    [
+      'a prompt echo of more levels than can be written',
+      RAW.replace('"prompt_token_ids":[42,71,', `"prompt_token_ids":[42,${'['.repeat(100_000)}${']'.repeat(100_000)},`), // prettier-ignore
+      'ProtocolError',
+      /prompt echo: expected id 71 at 1, got \[object Array\]/,
+    ],
     ['no ids (capture 007)', capture('007').raw, 'ProtocolError', /expected token_ids/],
   ];
   for (const [name, raw, type, message] of cases) {

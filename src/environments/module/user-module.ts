@@ -5,6 +5,7 @@ import { parseStepAnswer } from '../step-answer.js';
 import { ModuleCalls } from './calls.js';
 import { subjectOf } from './loading.js';
 import { answersFrom } from './questions.js';
+import { unstorable } from './wire.js';
 
 export interface ModuleSettings {
   /** Absolute. */
@@ -41,7 +42,7 @@ export async function createModuleEnvironment(
       const answer = await calls.call({ call: 'step', input, context: asked }, { signal });
       const batch_size = input.message_log_batch.length;
       const parsed = parseStepAnswer(answer, { subject: `${subject} answered`, batch_size });
-      return { ...parsed, metadata: parsed.metadata.map((one) => asJson(one)) };
+      return { ...parsed, metadata: parsed.metadata.map((one) => asJson(one, subject)) };
     },
 
     ...(has.includes('globalPostProcessAndMetrics') && {
@@ -69,5 +70,11 @@ export async function createModuleEnvironment(
   };
 }
 
-/** As the journal stores it. */
-const asJson = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
+/** As the journal stores it. A circle or a BigInt would be no JSON at the next attempt either. */
+function asJson<T>(value: T, subject: string): T {
+  try {
+    return JSON.parse(JSON.stringify(value)) as T;
+  } catch (error) {
+    throw unstorable(subject, error);
+  }
+}

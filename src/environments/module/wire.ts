@@ -71,5 +71,12 @@ export function wireError(error: unknown): WireError {
 export const errorOf = ({ message, fault }: WireError): Error =>
   fault === null ? new Error(message) : new Fault({ ...fault, message });
 
+/** For an answer that cannot be cloned (a function, say) or written down. */
+export const unstorable = (subject: string, error: unknown): Fault =>
+  new Fault({
+    type: 'EnvironmentRejected',
+    message: `${subject} answered what no JSON can hold: ${describeError(error)}`,
+  });
+
 /** What a thread says of its calls. */
 export type CallNews = Exclude<FromThread, { kind: 'ready' | 'failed' | 'pong' }>;
