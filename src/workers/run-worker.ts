@@ -184,6 +184,7 @@ function createDependencies({
       signalWaiting: createSignalWaiting(client, log),
     }),
     answers: parts.answers,
+    folds: parts.folds,
     deployment: {
       inputs_dir: config.inputs_dir,
       sample_bytes: memoryOf(config).sample_bytes,

@@ -1,5 +1,6 @@
 import type { RolloutRef } from '../../model/batch-request.js';
 import { isByHand, placeOf } from '../../model/batch-request.js';
+import { createAllowance } from '../../platform/allowance.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { Fault } from '../../model/faults.js';
 import { naturalEnd } from '../../model/turn/stop-rules.js';
@@ -10,6 +11,9 @@ import { playFromJournal } from '../play-from-journal.js';
 import { factsOf, resultOf } from '../report.js';
 import { closeWhole } from './closing.js';
 import { endRollout } from './end-rollout.js';
+
+/** An end does not wait for turns in progress: it is short, and they may not be. */
+const AT_ONCE = createAllowance(Infinity);
 
 /**
  * Ends a rollout that its turns did not end: timeout, stop, cancellation, a fault. What the journal says wins: an end
@@ -26,7 +30,8 @@ export function createFinishRollout(dependencies: Dependencies): Activities['fin
       if (is_batch && (await store.findRequest(batch_id)) === null) return neverPlanned(ref, input);
       const by = { activity: 'finishRollout' };
       const play = (hold: Hold): Promise<void> => endAs(input, { ...dependencies, hold });
-      const trajectory = await playFromJournal({ ...attempt, ref, by, play }, dependencies);
+      const playing = { ...attempt, ref, by, play };
+      const trajectory = await playFromJournal(playing, { ...dependencies, folds: AT_ONCE });
       const stopped = input.stop_reason === 'stopped';
       return {
         result: resultOf(ref, trajectory),
