@@ -11,7 +11,7 @@ import type { GenerationSettings } from '../../src/model/batch-request.js';
 import type { Row } from '../../src/model/row.js';
 import { activityBench, AT } from '../fakes/activity-bench.js';
 import { GENERATION } from '../fakes/journal-lines.js';
-import { answer, scriptedEnvironment } from '../fakes/scripted-environment.js';
+import { scriptedEnvironment } from '../fakes/scripted-environment.js';
 import { BATCH } from '../fakes/temporary-store.js';
 import { openEngine, rawBaseUrl, suite, WITHOUT_ENGINE, WITHOUT_RAW_ENGINE } from './engine.js';
 import { LOGPROB_TOLERANCE, promptOf, SPECIAL_TOKENS } from './play.js';
@@ -21,7 +21,10 @@ const ROLLOUTS = 24;
 const RECOMPUTE = fileURLToPath(new URL('tiny-vllm.sh', import.meta.url));
 
 /** What the trainer's forward pass would get of these turns at a temperature. */
-function torchLogprobs(turns: { prompt_ids: number[]; token_ids: number[]; temperature: number }[]): number[][] { // prettier-ignore
+function torchLogprobs(
+  turns: { prompt_ids: number[]; token_ids: number[]; temperature: number }[],
+): number[][] {
+  // prettier-ignore
   const run = spawnSync(RECOMPUTE, ['logprobs'], { input: JSON.stringify(turns), timeout: 300_000 }); // prettier-ignore
   assert.equal(run.status, 0, run.stderr.toString());
   return JSON.parse(run.stdout.toString()) as number[][];
@@ -35,7 +38,7 @@ async function rowOf(
   const { service, seed, generation = {} } = given;
   const bench = await activityBench(t, {
     replicas: [service],
-    environment: scriptedEnvironment([answer({ terminated: true })]),
+    environment: scriptedEnvironment([{ terminated: true }]),
     special_tokens: SPECIAL_TOKENS,
   });
   const settings = { ...GENERATION, temperature: TEMPERATURE, max_new_tokens: 60, seed, ...generation }; // prettier-ignore
@@ -101,7 +104,11 @@ suite('engines of both logprobs modes', {
   timeout: 600_000,
   tests: () => {
     test('are told apart by the probe, for an adapter, too', async (t) => {
-      for (const [url, mode] of [[undefined, 'processed'], [rawBaseUrl(), 'raw']] as const) { // prettier-ignore
+      for (const [url, mode] of [
+        [undefined, 'processed'],
+        [rawBaseUrl(), 'raw'],
+      ] as const) {
+        // prettier-ignore
         const service = openEngine(url);
         t.after(() => service.close());
         assert.equal(await probeLogprobsMode(service, 'tiny'), mode);

@@ -35,14 +35,14 @@ async function write(
 async function loopTurns(run: () => Promise<unknown>): Promise<{ longest: number; total: number }> {
   const started = process.cpuUsage();
   let longest = 0;
-  let isOver = false;
-  const running = run().finally(() => (isOver = true));
+  const state = { is_over: false };
+  const running = run().finally(() => (state.is_over = true));
   let turn = started;
   do {
     await nextTurn();
     longest = Math.max(longest, spent_ms(process.cpuUsage(turn)));
     turn = process.cpuUsage();
-  } while (!isOver);
+  } while (!state.is_over);
   await running;
   return { longest, total: spent_ms(process.cpuUsage(started)) };
 }
