@@ -13,6 +13,8 @@ export interface Dependencies {
   environment: (taskName: string) => DeployedEnvironment | undefined;
   /** What the large answers of environments share, until they are journalled. */
   answers: Allowance;
+  /** What the folds of turns in progress share. */
+  folds: Allowance;
   known: { services: string[]; environments: string[] };
   attempt: RunAttempt;
   deployment: Deployment;

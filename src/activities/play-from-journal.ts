@@ -1,7 +1,9 @@
 import type { RolloutRef } from '../model/batch-request.js';
 import { naturalEnd } from '../model/turn/stop-rules.js';
 import type { Trajectory } from '../model/trajectory.js';
-import type { Claimant } from '../trajectories/trajectory-store.js';
+import type { Share } from '../platform/allowance.js';
+import { withShare } from '../platform/allowance.js';
+import type { Claimant, Journal } from '../trajectories/trajectory-store.js';
 import { checkAgentIsThere } from './agent/run-agent.js';
 import type { Attempt } from './attempt.js';
 import type { RolloutEnd } from './close/end-rollout.js';
@@ -11,6 +13,9 @@ import type { Dependencies } from './dependencies.js';
 import type { Hold } from './hold.js';
 import { notStarted } from './hold.js';
 import { progressOf } from './report.js';
+
+/** Of a journal's fold, however short it is. */
+const LEAST_HELD_BYTES = 16_384;
 
 /** The rollout that an attempt plays, and as which activity it claims the journal. */
 export interface Playing extends Pick<Attempt, 'signal' | 'number' | 'sayWaiting' | 'warn'> {
@@ -31,24 +36,48 @@ export async function playFromJournal(
   { ref, by, play, otherwise, number, ...attempt }: Playing,
   dependencies: Dependencies,
 ): Promise<Trajectory> {
-  const journal = await dependencies.store.claim(ref, { attempt: number, ...by });
-  try {
-    const { trajectory } = journal;
-    if (trajectory.end === null) {
-      const hold = { ...attempt, journal, ref };
-      await play?.(hold);
-      const reached = naturalEnd(trajectory);
-      const end =
-        reached === null
-          ? (otherwise?.(trajectory) ?? null)
-          : { stop_reason: reached, failure: null };
-      if (end !== null) await endRollout(hold, { ...dependencies, ...end });
+  const { store, folds } = dependencies;
+  return await withShare(folds, async (share) => {
+    // Its size is what is known of it before it is folded.
+    const expected = LEAST_HELD_BYTES + (await store.journalSize(ref));
+    await share.take(expected, attempt.signal);
+    const claimed = await store.claim(ref, { attempt: number, ...by });
+    const journal = counted(claimed, { share, expected, signal: attempt.signal });
+    try {
+      const { trajectory } = journal;
+      if (trajectory.end === null) {
+        const hold = { ...attempt, journal, ref };
+        await play?.(hold);
+        const reached = naturalEnd(trajectory);
+        const end =
+          reached === null
+            ? (otherwise?.(trajectory) ?? null)
+            : { stop_reason: reached, failure: null };
+        if (end !== null) await endRollout(hold, { ...dependencies, ...end });
+      }
+      await journal.commit();
+      return trajectory;
+    } finally {
+      journal.release();
     }
-    await journal.commit();
-    return trajectory;
-  } finally {
-    journal.release();
-  }
+  });
+}
+
+/** What grows beyond its share does not wait: whoever comes next does. */
+function counted(
+  journal: Journal,
+  { share, expected, signal }: { share: Share; expected: number; signal: AbortSignal },
+): Journal {
+  let taken = expected;
+  return {
+    ...journal,
+    append: async (entry) => {
+      await journal.append(entry);
+      const more = Math.max(0, journal.held() - taken);
+      taken += more;
+      await share.take(more, signal);
+    },
+  };
 }
 
 /** An activity that goes on with a rollout which has been opened. */

@@ -33,9 +33,7 @@ export async function probeLogprobsMode(
     return one === undefined || quarter === undefined ? 'unknown' : modeOf(one, quarter);
   } catch (error) {
     const isAway =
-      error instanceof Fault &&
-      error.type === 'GenerationUnavailable' &&
-      error.status === null;
+      error instanceof Fault && error.type === 'GenerationUnavailable' && error.status === null;
     if (isAway) throw error;
     return 'unknown';
   }

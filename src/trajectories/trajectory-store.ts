@@ -57,6 +57,8 @@ export interface Journal {
   readonly writer: string;
   /** What stood before the claim, plus what was appended since. */
   readonly trajectory: Trajectory;
+  /** Bytes of memory that the trajectory takes as it stands, at most. */
+  held(): number;
   /** Appends one line and folds it in. */
   append(entry: Entry): Promise<void>;
   /**

@@ -25,6 +25,7 @@ export function createDependencies(
     known: { services: [...parts.pools.keys()], environments: [...parts.environments.keys()] },
     attempt: createRunAttempt(temporal),
     answers: parts.answers,
+    folds: parts.folds,
     deployment: {
       inputs_dir: config.inputs_dir,
       sample_bytes: memoryOf(config).sample_bytes,

@@ -23,6 +23,8 @@ export interface Parts {
   environments: ReadonlyMap<string, DeployedEnvironment>;
   /** What the large answers of environments share. */
   answers: Allowance;
+  /** What the folds of turns in progress share. */
+  folds: Allowance;
   close(): Promise<void>;
 }
 
@@ -65,12 +67,13 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
     store: createFileStore({
       root: config.store.root,
       readers: config.store.readers,
-      max_cached_bytes: memory.folded_journal_bytes,
+      max_cached_bytes: memory.cached_fold_bytes,
       max_request_bytes: memory.request_bytes,
     }),
     pools,
     environments,
     answers,
+    folds: createAllowance(memory.played_fold_bytes),
     close: async () => {
       await Promise.all([factory.close(), ...[...pools.values()].map((pool) => pool.close())]);
     },

@@ -14,6 +14,7 @@ import type { Clock } from '../../src/platform/clock.js';
 import type { LimitsChange } from '../../src/model/workflow-safe/limits.js';
 import type { LogprobsMode } from '../../src/model/logprobs-mode.js';
 import type { LineOf, RolloutSettings } from '../../src/model/journal.js';
+import type { Allowance } from '../../src/platform/allowance.js';
 import { createAllowance } from '../../src/platform/allowance.js';
 import { SETTINGS, author, entryOf } from './journal-lines.js';
 import { manualClock } from './manual-clock.js';
@@ -39,6 +40,7 @@ export interface Parts {
   model?: string | null;
   images?: boolean;
   is_asked?: boolean;
+  folds?: Allowance;
   /** Does `openRollout` play on? */
   plays_on?: boolean;
   special_tokens?: string[];
@@ -144,6 +146,7 @@ export async function activityBench(
         is_asked: parts.is_asked ?? true,
       },
     answers: createAllowance(0),
+    folds: parts.folds ?? createAllowance(Infinity),
     known: { services: ['default'], environments: Object.keys(environments) },
     attempt: createRunAttempt({
       signalWaiting: (_, said) => Promise.resolve(void waiting.push(said)),

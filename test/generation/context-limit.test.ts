@@ -73,6 +73,12 @@ const TABLE: Refused[] = [
   { by: 'SGLang that lists no limit', body: flat(SGLANG(8192, 8000, 512)), prompt: 8000, max_tokens: 512, becomes: 'fault' },
   { by: 'TGI', body: '{"error":"Input validation error: `inputs` tokens + `max_new_tokens` must be <= 2048. Given: 1244 `inputs` tokens and 1000 `max_new_tokens`","error_type":"validation"}', prompt: 1244, max_tokens: 1000, becomes: 'fault' },
   { by: 'llama-server', body: '{"error":{"code":400,"message":"request (600 tokens) exceeds the available context size (512 tokens), try increasing it","type":"exceed_context_size_error","n_prompt_tokens":600,"n_ctx":512}}', prompt: 600, becomes: 'fault' },
+  { by: 'TensorRT-LLM', body: flat('The sum of prompt length (600.0), query length (0) should not exceed max_num_tokens (512)'), prompt: 600, becomes: 'fault' },
+  { by: 'TensorRT-LLM that lists its limit', body: flat('The sum of prompt length (600.0), query length (0) should not exceed max_num_tokens (512)'), prompt: 600, listed: 512, becomes: 'full' },
+  { by: 'llama-cpp-python', body: '{"error":{"message":"Requested tokens (817) exceed context window of 512","type":"internal_server_error","param":null,"code":null}}', prompt: 817, becomes: 'fault' },
+  // Services, which list no limit.
+  { by: 'OpenAI, too many tokens', body: JSON.stringify({ error: { message: "This model's maximum context length is 4096 tokens. However, you requested 4118 tokens (3118 in the messages, 1000 in the completion). Please reduce the length of the messages or completion.", type: 'invalid_request_error', param: 'messages', code: 'context_length_exceeded' } }), prompt: 3118, max_tokens: 1000, becomes: { sent_again: 978 } },
+  { by: 'OpenAI, a full prompt', body: JSON.stringify({ error: { message: "This model's maximum context length is 4097 tokens. However, your messages resulted in 4238 tokens. Please reduce the length of the messages.", type: 'invalid_request_error', param: 'messages', code: 'context_length_exceeded' } }), prompt: 4238, becomes: 'fault' },
   // Gateways, whose words prove nothing.
   { by: 'a gateway’s quota', body: nested('Budget exceeded: max_tokens is limited to 8 for this key'), listed: 512, becomes: 'fault' },
   { by: 'LiteLLM', body: nested("litellm.BadRequestError: OpenAIException - Unsupported parameter: 'max_tokens' is not supported with this model."), listed: 512, becomes: 'fault' },

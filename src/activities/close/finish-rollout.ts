@@ -1,5 +1,6 @@
 import type { RolloutRef } from '../../model/batch-request.js';
 import { isByHand, placeOf } from '../../model/batch-request.js';
+import { createAllowance } from '../../platform/allowance.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { Fault } from '../../model/faults.js';
 import type { Activities, FailureFacts, FinishRollout, FinishedRollout } from '../contract.js';
@@ -9,9 +10,12 @@ import { playFromJournal } from '../play-from-journal.js';
 import { factsOf, resultOf } from '../report.js';
 import { closeWhole } from './closing.js';
 
+/** An end does not wait for turns in progress: it is short, and they may not be. */
+const AT_ONCE = createAllowance(Infinity);
+
 /**
- * Ends a rollout that its turns did not end: timeout, stop, cancellation, a fault. A rollout started by hand
- * is its own batch, which is closed here, too.
+ * Ends a rollout that its turns did not end: timeout, stop, cancellation, a fault. A rollout started by hand is its
+ * own batch, which is closed here, too.
  */
 export function createFinishRollout(dependencies: Dependencies): Activities['finishRollout'] {
   const { store } = dependencies;
@@ -22,8 +26,8 @@ export function createFinishRollout(dependencies: Dependencies): Activities['fin
       const is_batch = isByHand(input.rollout);
       if (is_batch && (await store.findRequest(batch_id)) === null) return neverPlanned(ref, input);
       const by = { activity: 'finishRollout' };
-      const otherwise = endAs(input, ref);
-      const trajectory = await playFromJournal({ ...attempt, ref, by, otherwise }, dependencies);
+      const ending = { ...attempt, ref, by, otherwise: endAs(input, ref) };
+      const trajectory = await playFromJournal(ending, { ...dependencies, folds: AT_ONCE });
       const stopped = input.stop_reason === 'stopped';
       return {
         result: resultOf(ref, trajectory),

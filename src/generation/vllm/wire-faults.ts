@@ -83,6 +83,7 @@ export function refusalFault(refusal: Refusal, site: CallSite): Fault {
     type: 'GenerationUnavailable',
     message,
     at: site.replica,
+    status,
     ...(wait !== null && { retryAfterMs: wait }),
   });
 }
