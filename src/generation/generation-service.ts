@@ -98,6 +98,14 @@ export interface GenerationService {
     },
     signal: AbortSignal,
   ): Promise<number[]>;
+  /**
+   * Ids that the chat template adds for a message behind the policy's answer: the end of the answer's turn, the message,
+   * the generation prompt. Throws `GenerationRejected` where the template does not render its role.
+   */
+  renderTurn(
+    turn: { model: string; message: ChatMessage; chat_template_kwargs: Record<string, unknown> },
+    signal: AbortSignal,
+  ): Promise<number[]>;
   tokenize(
     input: { model: string; text: string; add_special_tokens: boolean },
     signal: AbortSignal,

@@ -150,13 +150,17 @@ describe('a step in a session', () => {
   test('is not played again where its observation could not be encoded', async (t) => {
     const bench = await started(t, { script: [{ content: 'seen', reward: 2 }] });
     const { service } = bench;
-    const tokenize = service.tokenize.bind(service);
-    bench.service.tokenize = () => Promise.reject(new Fault({ type: 'GenerationUnavailable', message: 'away' })); // prettier-ignore
+    const renderTurn = service.renderTurn.bind(service);
+    bench.service.renderTurn = () => Promise.reject(new Fault({ type: 'GenerationUnavailable', message: 'away' })); // prettier-ignore
     assert.equal((await bench.failure('stepEnvironment', AT)).type, 'GenerationUnavailable');
-    bench.service.tokenize = tokenize;
+    bench.service.renderTurn = renderTurn;
     assert.equal((await bench.result('stepEnvironment', AT)).total_reward, 2);
     assert.equal(bench.environment.steps.length, 1);
-    assert.deepEqual((await read(bench)).turns[0]?.observation.token_ids, idsOf('seen'));
+    assert.deepEqual((await read(bench)).turns[0]?.observation.token_ids, [
+      ...idsOf('environmentseen'),
+      7001,
+      7002,
+    ]);
   });
 
   test('tells where an earlier attempt sent it and died, and not where it was refused', async (t) => {

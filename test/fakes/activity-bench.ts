@@ -39,6 +39,8 @@ export interface Parts {
   model?: string | null;
   images?: boolean;
   is_asked?: boolean;
+  /** Of the environments' observations; null: any. */
+  roles?: string[] | null;
   /** Does `openRollout` play on? */
   plays_on?: boolean;
   special_tokens?: string[];
@@ -141,6 +143,7 @@ export async function activityBench(
         environment: environments[task],
         task_queue: `queue-of-${task}`,
         plays_on: parts.plays_on ?? false,
+        roles: parts.roles ?? ['environment'],
         is_asked: parts.is_asked ?? true,
       },
     answers: createAllowance(0),

@@ -6,6 +6,7 @@ import { invalidBatchRequest, preview, problemsOf } from '../../model/problems.j
 import type { Attempt } from '../attempt.js';
 import type { Dependencies, GenerationPool } from '../dependencies.js';
 import { askEnvironments } from './ask-environments.js';
+import { checkTemplate } from './check-template.js';
 import type { Tasks } from './read-samples.js';
 import { readSamples } from './read-samples.js';
 
@@ -24,7 +25,7 @@ export async function prepareBatch(
   const parsed = BatchRequest.safeParse(input);
   if (!parsed.success) throw invalidBatchRequest(problemsOf(parsed.error, input));
   const request = parsed.data;
-  const { samples, tasks } = await readSamples(request, dependencies);
+  const { samples, tasks, prompts } = await readSamples(request, dependencies);
   const pool = asksPolicy(tasks, dependencies) ? poolFor(request, dependencies) : null;
   await askEnvironments(tasks, { dependencies, signal: attempt.signal });
   if (pool === null) return { request, samples, logprobs_mode: null };
@@ -32,6 +33,7 @@ export async function prepareBatch(
   const resolved = { ...request, generation: { ...request.generation, model } };
   const asked = { request: resolved, pool, ...attempt };
   await checkVersions(asked);
+  await checkTemplate(asked, { prompts, dependencies });
   return { request: resolved, samples, logprobs_mode: await checkLogprobs(asked, model) };
 }
 
@@ -78,7 +80,7 @@ async function resolveModel({
   return model;
 }
 
-interface Asked extends Pick<Attempt, 'signal' | 'warn'> {
+export interface Asked extends Pick<Attempt, 'signal' | 'warn'> {
   request: BatchRequest;
   pool: GenerationPool;
 }
@@ -135,7 +137,7 @@ async function checkVersions({
 }
 
 /** A server that is not what it should be is not asked again. */
-async function askedOnce<T>(ask: () => Promise<T>): Promise<T> {
+export async function askedOnce<T>(ask: () => Promise<T>): Promise<T> {
   try {
     return await ask();
   } catch (error) {
