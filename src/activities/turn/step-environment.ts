@@ -96,8 +96,9 @@ async function askEnvironment(
       },
     );
   try {
-    const hasSession = deployed.environment.begin !== undefined;
-    return hasSession ? await stepInSession(hold, ask) : await ask();
+    if (trajectory.session.gone !== null)
+      throw new Fault({ type: 'EnvironmentStateLost', message: trajectory.session.gone });
+    return deployed.environment.steps_once === true ? await stepInSession(hold, ask) : await ask();
   } catch (error) {
     if (error instanceof Fault || signal.aborted) throw error;
     throw new Fault({
@@ -119,6 +120,7 @@ async function encode(
   const { settings_in_force: settings, open } = hold.journal.trajectory;
   if (settings === null) return [];
   const { model, generation } = settings;
+  if (message === null) return [];
   const { content: text } = message;
   const isChat = generation.observation_format === 'chat';
   // Where the rollout goes on, the template has something to say around an empty text, too.

@@ -1,3 +1,7 @@
+import { z } from 'zod';
+import { recordOf } from '../../model/untrusted.js';
+import { sessionOf } from '../http/session.js';
+import { rejectedFields } from '../rejections.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import type { EnvironmentContext } from '../environment-context.js';
 import type { Environment } from '../environment.js';
@@ -44,6 +48,23 @@ export async function createModuleEnvironment(
       return { ...parsed, metadata: parsed.metadata.map((one) => asJson(one)) };
     },
 
+    ...(has.includes('begin') && {
+      begin: async ({ message_log, metadata }, { idempotency_key, signal }) => {
+        const sample = { session: sessionOf(idempotency_key), message_log, metadata };
+        const answer = await calls.call({ call: 'begin', sample }, { signal });
+        const parsed = FirstState.safeParse(answer);
+        if (parsed.success) return { messages: [], metadata: asJson(parsed.data ?? metadata) };
+        const { error } = parsed;
+        throw rejectedFields({ subject: `${subject} began with`, error, input: answer });
+      },
+    }),
+    ...(has.includes('end') && {
+      end: async (metadata, { idempotency_key, signal }) => {
+        const session = sessionOf(idempotency_key);
+        await calls.call({ call: 'end', metadata, session }, { signal });
+        return true;
+      },
+    }),
     ...(has.includes('globalPostProcessAndMetrics') && {
       globalPostProcessAndMetrics: async (rollouts, signal) =>
         (await calls.call({ call: 'globalPostProcessAndMetrics' }, { signal, rollouts })) as Record<
@@ -68,6 +89,8 @@ export async function createModuleEnvironment(
     },
   };
 }
+
+const FirstState = recordOf(z.unknown()).nullable();
 
 /** As the journal stores it. */
 const asJson = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
