@@ -14,11 +14,11 @@ export type Render = (
 
 /** Neither their first nor their last tokens are the same, in any vocabulary. */
 export const ANSWERS = ['one', 'two'] as const;
-const QUESTION = 'go';
+export const QUESTION: ChatMessage = { role: 'user', content: 'go' };
 const NEWS = ['news', 'more'] as const;
 
 const placeholder = (answer: string): ChatMessage[] => [
-  { role: 'user', content: QUESTION },
+  QUESTION,
   { role: 'assistant', content: answer },
 ];
 
@@ -26,24 +26,24 @@ const placeholder = (answer: string): ChatMessage[] => [
 export interface TurnSeam {
   /** What it renders up to the end of the placeholder's answer. */
   before: number[];
-  /** The answer stands in `before` from here on. */
-  answer_at: number;
   /** Messages of this role are not rendered at all. */
   is_dropped: boolean;
 }
 
-export async function findSeam(render: Render, role: string): Promise<TurnSeam> {
+/** `thought`: what the placeholder's answers begin with. */
+export async function findSeam(
+  render: Render,
+  { role, thought = '' }: { role: string; thought?: string },
+): Promise<TurnSeam> {
   const ask = (answer: string, content: string): Promise<number[]> =>
-    render([...placeholder(answer), { role, content }], { add_generation_prompt: true });
+    render([...placeholder(thought + answer), { role, content }], { add_generation_prompt: true });
   const [one, two, more] = await Promise.all([
     ask(ANSWERS[0], NEWS[0]),
     ask(ANSWERS[1], NEWS[0]),
     ask(ANSWERS[0], NEWS[1]),
   ]);
-  const answer_at = commonPrefix(one, two);
   return {
     before: one.slice(0, one.length - commonSuffix(one, two)),
-    answer_at,
     is_dropped: one.length === more.length && commonPrefix(one, more) === one.length,
   };
 }
@@ -72,7 +72,7 @@ export function createTurnRenderer({
       renderChat({ ...chat, ...options, messages }, signal);
     const key = JSON.stringify([chat.model, chat.chat_template_kwargs, message.role]);
     const fresh = async (): Promise<TurnSeam> => {
-      const seam = await findSeam(render, message.role);
+      const seam = await findSeam(render, message);
       seams.set(key, seam);
       return seam;
     };

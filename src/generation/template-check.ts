@@ -1,24 +1,24 @@
 import { Fault } from '../model/faults.js';
 import { preview } from '../model/problems.js';
-import type { Render, TurnSeam } from './chat-turn.js';
+import type { Render } from './chat-turn.js';
 import {
   ANSWERS,
+  QUESTION,
   commonPrefix,
   droppedRole,
   findSeam,
   renderBehind,
   ROLE_MAP,
 } from './chat-turn.js';
-import type { ChatMessage } from './generation-service.js';
+import type { ChatMessage, GenerationService } from './generation-service.js';
 
 /**
  * Whether a chat template can be continued: whether what was rendered and sampled so far stays, token by token, the
  * beginning of what the template renders once there is more. Told by renderings of short conversations alone.
  */
 
-/** A policy that thinks says it in its answers; a template may cut that from all but the last one. */
-const thought = (text: string): string => `<think>\n${text}\n</think>\n\n${ANSWERS[0]}`;
-const THOUGHTS = ['five', 'six'] as const;
+/** What the answer of a policy that thinks begins with; a template may cut it from all but the last answer. */
+const THOUGHT = '<think>\nfive\n</think>\n\n';
 const NEWS = ['news', 'more'] as const;
 
 export interface CheckedTemplate {
@@ -27,6 +27,22 @@ export interface CheckedTemplate {
   decode: (token_ids: readonly number[]) => Promise<string>;
 }
 
+/** A replica's, for one model and its template's settings. */
+export const templateOf = (
+  service: GenerationService,
+  {
+    signal,
+    ...chat
+  }: { model: string; chat_template_kwargs: Record<string, unknown>; signal: AbortSignal },
+): CheckedTemplate => {
+  const { model } = chat;
+  return {
+    render: (messages, options) => service.renderChat({ ...chat, messages, ...options }, signal),
+    encode: (text) => service.tokenize({ model, text, add_special_tokens: false }, signal),
+    decode: (token_ids) => service.detokenize({ model, token_ids }, signal),
+  };
+};
+
 export interface Conversation {
   /** Roles of the prompt's messages. */
   prompt: readonly string[];
@@ -34,7 +50,7 @@ export interface Conversation {
   role: string;
   /** Does an observation have an answer behind it? */
   goes_on: boolean;
-  /** May the policy's answers hold a thought? */
+  /** Do the policy's answers begin with a thought? */
   thinks: boolean;
 }
 
@@ -62,26 +78,36 @@ async function checkedProblem(
   conversation: Conversation,
   template: CheckedTemplate,
 ): Promise<string | null> {
-  const { prompt, role } = conversation;
-  const seam = await findSeam(template.render, role);
+  const { role, goes_on, thinks } = conversation;
+  const { render } = template;
+  const thought = thinks ? THOUGHT : '';
+  const text = thought + ANSWERS[0];
+  const seam = await findSeam(render, { role, thought });
   if (seam.is_dropped) return `${droppedRole(role)}: ${ROLE_MAP}`;
-  if (!conversation.goes_on) return null;
-  // First of the conversation that all turns are rendered in, then of the batch's own.
-  for (const roles of [['user'], prompt]) {
-    const problem = await turnsProblem({ ...conversation, prompt: roles }, { ...template, seam });
-    if (problem !== null) return problem;
-  }
-  return conversation.thinks ? await thoughtProblem(conversation, template) : null;
+  if (!goes_on) return null;
+  const opened = await render([QUESTION], { add_generation_prompt: true });
+  const said = seam.before.slice(opened.length);
+  const shown = await render([QUESTION], { add_generation_prompt: false });
+  const isSaid = commonPrefix(seam.before, opened) === opened.length && (await template.decode(said)).trim() === text; // prettier-ignore
+  if (isSaid) return await turnsProblem(conversation, { ...template, said, text });
+  const written = { what: 'message 1 (assistant)', ids: await template.encode(text) };
+  const parts = [...promptParts({ shown, opened, count: 1 }), written];
+  return (
+    (await difference(parts, { got: seam.before, template })) ??
+    `the chat template writes an answer as ${preview(await template.decode(said))}: ${REMEDY}`
+  );
 }
 
 /** Two turns: of the second one, what stands before it is a history. */
 async function turnsProblem(
   { prompt, role }: Conversation,
-  { seam, ...template }: CheckedTemplate & { seam: TurnSeam },
+  { said, text, ...template }: CheckedTemplate & { said: readonly number[]; text: string },
 ): Promise<string | null> {
   const { render } = template;
+  const seam = await findSeam(render, { role });
   const messages = promptOf(prompt);
-  const answer = { role: 'assistant', content: ANSWERS[0] };
+  const count = messages.length;
+  const answer = { role: 'assistant', content: text };
   const [first, second] = NEWS.map((content) => ({ role, content })) as [ChatMessage, ChatMessage];
   const one = [...messages, answer, first];
   const [shown, opened, behindFirst, behindSecond, afterOne, afterTwo] = await Promise.all([
@@ -92,58 +118,37 @@ async function turnsProblem(
     render(one, { add_generation_prompt: true }),
     render([...one, answer, second], { add_generation_prompt: true }),
   ]);
-  const said = seam.before.slice(seam.answer_at);
-  const prompted: Part[] = [
-    { what: `prompt (messages 0 to ${messages.length - 1})`, ids: opened.slice(0, lengthIn(opened, shown)) },
-    { what: `generation prompt of message ${messages.length} (assistant)`, ids: opened.slice(lengthIn(opened, shown)) },
-  ]; // prettier-ignore
   const turn = (ids: readonly number[] | null, k: number): Part[] => [
     { what: `message ${k} (assistant)`, ids: said },
     { what: `message ${k + 1} (${role})`, ids: ids ?? [] },
   ];
-  const once = [...prompted, ...turn(behindFirst, messages.length)];
-  const twice = [...once, ...turn(behindSecond, messages.length + 2)];
+  const once = [...promptParts({ shown, opened, count }), ...turn(behindFirst, count)];
+  const twice = [...once, ...turn(behindSecond, count + 2)];
   return (
     (await difference(once, { got: afterOne, template })) ??
     (await difference(twice, { got: afterTwo, template }))
   );
 }
 
-/** Thoughts that make no difference behind a later message are not rendered. */
-async function thoughtProblem(
-  { prompt, role }: Conversation,
-  template: CheckedTemplate,
-): Promise<string | null> {
-  const { render } = template;
-  const messages = promptOf(prompt);
-  const [news, more] = NEWS.map((content) => ({ role, content })) as [ChatMessage, ChatMessage];
-  const said = (text: string): ChatMessage => ({ role: 'assistant', content: thought(text) });
-  const after = (...later: ChatMessage[]): Promise<number[]> =>
-    render([...messages, ...later], { add_generation_prompt: true });
-  const [opened, five, six, fiveAndMore, written] = await Promise.all([
-    after(),
-    after(said(THOUGHTS[0]), news),
-    after(said(THOUGHTS[1]), news),
-    after(said(THOUGHTS[0]), news, said(THOUGHTS[1]), more),
-    template.encode(thought(THOUGHTS[0])),
-  ]);
-  const expected: Part[] = [
-    { what: 'prompt', ids: opened },
-    { what: `message ${messages.length} (assistant), its thinking`, ids: written },
+function promptParts({
+  shown,
+  opened,
+  count,
+}: {
+  shown: readonly number[];
+  opened: readonly number[];
+  count: number;
+}): Part[] {
+  const end = commonPrefix(opened, shown) === shown.length ? shown.length : opened.length;
+  const last = count === 1 ? 'message 0' : `messages 0 to ${count - 1}`;
+  return [
+    { what: `prompt (${last})`, ids: opened.slice(0, end) },
+    { what: `generation prompt of message ${count} (assistant)`, ids: opened.slice(end) },
   ];
-  if (commonPrefix(five, six) === five.length)
-    return await difference(expected, { got: five, template });
-  const whole: Part[] = [
-    { what: `message ${messages.length} (assistant), its thinking`, ids: five },
-  ];
-  return await difference(whole, { got: fiveAndMore, template });
 }
 
 const promptOf = (roles: readonly string[]): ChatMessage[] =>
   roles.map((role, k) => ({ role, content: `message ${k}` }));
-
-const lengthIn = (whole: readonly number[], part: readonly number[]): number =>
-  commonPrefix(whole, part) === part.length ? part.length : whole.length;
 
 /** Where `got` does not begin with these parts: the first token, what stands in its place, in which message. */
 async function difference(

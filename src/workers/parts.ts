@@ -78,7 +78,8 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
   };
 }
 
-function createPool(
+/** The replicas of one service. */
+export function createPool(
   { name, settings, config }: { name: string; settings: GenerationServiceSettings; config: Config },
   { env, log, replies }: PartsContext & { replies: Allowance },
 ): GenerationPool & { close: () => Promise<void> } {

@@ -1,6 +1,6 @@
 import type { GenerationService } from '../../generation/generation-service.js';
 import type { Conversation } from '../../generation/template-check.js';
-import { templateProblem } from '../../generation/template-check.js';
+import { templateOf, templateProblem } from '../../generation/template-check.js';
 import type { GenerationSettings } from '../../model/batch-request.js';
 import { observationFormatOf } from '../../model/batch-request.js';
 import { invalidBatchRequest } from '../../model/problems.js';
@@ -83,11 +83,6 @@ function problemOf(
   const { enable_thinking, thinking } = chat_template_kwargs;
   return templateProblem(
     { ...conversation, thinks: enable_thinking !== false && thinking !== false },
-    {
-      render: (messages, options) =>
-        service.renderChat({ model, messages, ...options, chat_template_kwargs }, signal),
-      encode: (text) => service.tokenize({ model, text, add_special_tokens: false }, signal),
-      decode: (token_ids) => service.detokenize({ model, token_ids }, signal),
-    },
+    templateOf(service, { model, chat_template_kwargs, signal }),
   );
 } // prettier-ignore
