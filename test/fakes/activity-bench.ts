@@ -143,7 +143,7 @@ export async function activityBench(
         environment: environments[task],
         task_queue: `queue-of-${task}`,
         plays_on: parts.plays_on ?? false,
-        roles: parts.roles ?? ['environment'],
+        roles: parts.roles === undefined ? ['environment'] : parts.roles,
         is_asked: parts.is_asked ?? true,
       },
     answers: createAllowance(0),
