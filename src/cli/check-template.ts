@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { pino } from 'pino';
-import { templateOf, templateProblem } from '../generation/template-check.js';
+import { templateOf, templateProblem } from '../model/turn/template-check.js';
 import { toMs } from '../model/workflow-safe/durations.js';
 import { plain } from '../platform/plain.js';
 import { createAllowance } from '../platform/allowance.js';

@@ -1,5 +1,5 @@
 import type { LogprobsMode } from '../model/logprobs-mode.js';
-import type { Content } from '../model/content.js';
+import type { ChatMessage } from '../model/turn/chat-turn.js';
 import type { GenerationSettings } from '../model/batch-request.js';
 import type { Finish, TopLogprobs } from '../model/journal.js';
 
@@ -72,10 +72,7 @@ export interface ServiceDescription {
   version: string | null;
 }
 
-export interface ChatMessage {
-  role: string;
-  content: Content;
-}
+export type { ChatMessage };
 
 /** One replica. Methods throw faults (`model/faults.ts`): `GenerationUnavailable`, `GenerationRejected`, `ProtocolError`. */
 export interface GenerationService {

@@ -313,11 +313,11 @@ describe('a session over HTTP', () => {
 
   test('is none where the server answers 404, which is asked once', async () => {
     const { environment, received } = await serve(answer(404, {}));
-    assert.equal(environment.mayBegin?.(), true);
+    assert.equal(environment.mayBegin!(), true);
     for (let i = 0; i < 3; i++) {
       assert.equal(await environment.begin?.(sample, keyed('b/0-0/begin-0')), null);
       assert.equal(await environment.end?.({}, keyed('b/0-0/end-0')), false);
-      assert.equal(environment.mayBegin?.(), false);
+      assert.equal(environment.mayBegin!(), false);
     }
     assert.deepEqual(received.map(({ url }) => url), ['/begin', '/end']); // prettier-ignore
   });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, test } from 'node:test';
-import { templateProblem } from '../../src/generation/template-check.js';
+import { templateProblem } from '../../src/model/turn/template-check.js';
 import type { Recorded } from '../templates/replay.js';
 import { CASES, conversationOf, replayed } from '../templates/replay.js';
 

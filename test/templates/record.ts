@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { createVllmService } from '../../src/generation/vllm/vllm-service.js';
 import { Fault } from '../../src/model/faults.js';
-import { templateProblem } from '../../src/generation/template-check.js';
+import { templateProblem } from '../../src/model/turn/template-check.js';
 import type { Recorded } from './replay.js';
 import { CASES, conversationOf, templateOf } from './replay.js';
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { CheckedTemplate, Conversation } from '../../src/generation/template-check.js';
+import type { CheckedTemplate, Conversation } from '../../src/model/turn/template-check.js';
 import { Fault } from '../../src/model/faults.js';
 
 /** Renderings of the field's chat templates, as serve.py made them: what is not among them fails loudly. */

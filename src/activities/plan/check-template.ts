@@ -1,12 +1,12 @@
 import type { GenerationService } from '../../generation/generation-service.js';
-import type { Conversation } from '../../generation/template-check.js';
-import { templateOf, templateProblem } from '../../generation/template-check.js';
+import type { Conversation } from '../../model/turn/template-check.js';
+import { templateOf, templateProblem } from '../../model/turn/template-check.js';
 import type { GenerationSettings } from '../../model/batch-request.js';
 import { observationFormatOf } from '../../model/batch-request.js';
 import { invalidBatchRequest } from '../../model/problems.js';
 import type { Dependencies } from '../dependencies.js';
-import type { Asked } from './prepare-batch.js';
-import { askedOnce } from './prepare-batch.js';
+import type { Asked } from './asked-once.js';
+import { askedOnce } from './asked-once.js';
 import type { Prompts } from './read-samples.js';
 
 /** What an environment may call its observations, where it does not say. */

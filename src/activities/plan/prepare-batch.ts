@@ -1,10 +1,11 @@
 import { BatchRequest } from '../../model/batch-request.js';
-import { Fault, judged } from '../../model/faults.js';
 import type { LogprobsMode } from '../../model/logprobs-mode.js';
 import { modeOfAll, refusalOfMode } from '../../model/logprobs-mode.js';
 import { invalidBatchRequest, preview, problemsOf } from '../../model/problems.js';
 import type { Attempt } from '../attempt.js';
 import type { Dependencies, GenerationPool } from '../dependencies.js';
+import type { Asked } from './asked-once.js';
+import { askedOnce } from './asked-once.js';
 import { askEnvironments } from './ask-environments.js';
 import { checkTemplate } from './check-template.js';
 import type { Tasks } from './read-samples.js';
@@ -80,11 +81,6 @@ async function resolveModel({
   return model;
 }
 
-export interface Asked extends Pick<Attempt, 'signal' | 'warn'> {
-  request: BatchRequest;
-  pool: GenerationPool;
-}
-
 /** Logprobs of another distribution than the one that is sampled from make every importance ratio wrong. */
 async function checkLogprobs(
   { request: { generation }, pool, signal, warn }: Asked,
@@ -133,15 +129,5 @@ async function checkVersions({
       warn(
         `${replica} does not say which weights it serves, expected policy_version ${preview(policy_version)}: what it samples has no version (vLLM says it with VLLM_SERVER_DEV_MODE=1)`,
       );
-  }
-}
-
-/** A server that is not what it should be is not asked again. */
-export async function askedOnce<T>(ask: () => Promise<T>): Promise<T> {
-  try {
-    return await ask();
-  } catch (error) {
-    if (!(error instanceof Fault)) throw error;
-    throw judged(error, { is_planned: false });
   }
 }

@@ -8,6 +8,7 @@ import type { Environment } from '../environment.js';
 import { parseStepAnswer } from '../step-answer.js';
 import { ModuleCalls } from './calls.js';
 import { subjectOf } from './loading.js';
+import type { OptionalFunction } from './wire.js';
 import { answersFrom } from './questions.js';
 
 export interface ModuleSettings {
@@ -48,23 +49,8 @@ export async function createModuleEnvironment(
       return { ...parsed, metadata: parsed.metadata.map((one) => asJson(one)) };
     },
 
-    ...(has.includes('begin') && {
-      begin: async ({ message_log, metadata }, { idempotency_key, signal }) => {
-        const sample = { session: sessionOf(idempotency_key), message_log, metadata };
-        const answer = await calls.call({ call: 'begin', sample }, { signal });
-        const parsed = FirstState.safeParse(answer);
-        if (parsed.success) return { messages: [], metadata: asJson(parsed.data ?? metadata) };
-        const { error } = parsed;
-        throw rejectedFields({ subject: `${subject} began with`, error, input: answer });
-      },
-    }),
-    ...(has.includes('end') && {
-      end: async (metadata, { idempotency_key, signal }) => {
-        const session = sessionOf(idempotency_key);
-        await calls.call({ call: 'end', metadata, session }, { signal });
-        return true;
-      },
-    }),
+    ...sessionsOf(has, { calls, subject }),
+
     ...(has.includes('globalPostProcessAndMetrics') && {
       globalPostProcessAndMetrics: async (rollouts, signal) =>
         (await calls.call({ call: 'globalPostProcessAndMetrics' }, { signal, rollouts })) as Record<
@@ -87,6 +73,31 @@ export async function createModuleEnvironment(
         await calls.end();
       }
     },
+  };
+}
+
+function sessionsOf(
+  has: readonly OptionalFunction[],
+  { calls, subject }: { calls: ModuleCalls; subject: string },
+): Pick<Environment, 'begin' | 'end'> {
+  return {
+    ...(has.includes('begin') && {
+      begin: async ({ message_log, metadata }, { idempotency_key, signal }) => {
+        const sample = { session: sessionOf(idempotency_key), message_log, metadata };
+        const answer = await calls.call({ call: 'begin', sample }, { signal });
+        const parsed = FirstState.safeParse(answer);
+        if (parsed.success) return { messages: [], metadata: asJson(parsed.data ?? metadata) };
+        const { error } = parsed;
+        throw rejectedFields({ subject: `${subject} began with`, error, input: answer });
+      },
+    }),
+    ...(has.includes('end') && {
+      end: async (metadata, { idempotency_key, signal }) => {
+        const session = sessionOf(idempotency_key);
+        await calls.call({ call: 'end', metadata, session }, { signal });
+        return true;
+      },
+    }),
   };
 }
 

@@ -1,6 +1,6 @@
-import { Fault } from '../model/faults.js';
-import { preview } from '../model/problems.js';
-import type { Render } from './chat-turn.js';
+import { Fault } from '../faults.js';
+import { preview } from '../problems.js';
+import type { ChatMessage, Render } from './chat-turn.js';
 import {
   ANSWERS,
   QUESTION,
@@ -10,7 +10,6 @@ import {
   renderBehind,
   ROLE_MAP,
 } from './chat-turn.js';
-import type { ChatMessage, GenerationService } from './generation-service.js';
 
 /**
  * Whether a chat template can be continued: whether what was rendered and sampled so far stays, token by token, the
@@ -27,9 +26,30 @@ export interface CheckedTemplate {
   decode: (token_ids: readonly number[]) => Promise<string>;
 }
 
+/** What of a generation service tells its templates. */
+interface Renderer {
+  renderChat: (
+    chat: {
+      model: string;
+      messages: readonly ChatMessage[];
+      add_generation_prompt: boolean;
+      chat_template_kwargs: Record<string, unknown>;
+    },
+    signal: AbortSignal,
+  ) => Promise<number[]>;
+  tokenize: (
+    input: { model: string; text: string; add_special_tokens: boolean },
+    signal: AbortSignal,
+  ) => Promise<number[]>;
+  detokenize: (
+    input: { model: string; token_ids: readonly number[] },
+    signal: AbortSignal,
+  ) => Promise<string>;
+}
+
 /** A replica's, for one model and its template's settings. */
 export const templateOf = (
-  service: GenerationService,
+  service: Renderer,
   {
     signal,
     ...chat
