@@ -36,6 +36,8 @@ export interface DeployedEnvironment {
   task_queue: string;
   /** Are rollouts played on where they are opened? Those of agents, too, unless their environment has a queue or a limit of its own. */
   plays_on: boolean;
+  /** Of its observations; null: any. */
+  roles: readonly string[] | null;
   /** Can this worker tell whether it is there? Not of a grader or a sandbox on another machine. */
   is_asked: boolean;
 }

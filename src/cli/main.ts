@@ -15,6 +15,8 @@ const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
   temporal-rollout simulator [--port N] …   a stand-in for a GPU generation service
   temporal-rollout step --environment NAME --input FILE
                                             one environment step per line of FILE: a reward function, tried
+  temporal-rollout check-template --service NAME
+                                            whether a model's chat template can be continued turn by turn
   temporal-rollout aggregate +input_glob=… +output_jsonl_fpath=…
                                             the metrics of NeMo Gym results, from one file or many
   temporal-rollout profile +materialized_inputs_jsonl_fpath=… +rollouts_jsonl_fpath=…

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { DeployedEnvironment, GenerationPool } from '../activities/dependencies.js';
 import { createEnvironmentFactory } from '../environments/factory.js';
-import { isRemote } from '../environments/settings.js';
+import { isRemote, observationRoles } from '../environments/settings.js';
 import { bytesOf } from '../platform/size.js';
 import type { GenerationService } from '../generation/generation-service.js';
 import { createReplicas } from '../generation/replicas/replicas.js';
@@ -60,6 +60,7 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
       environment,
       task_queue: environmentQueue(config, task),
       plays_on: environment.in_process || (environment.agent !== undefined && !isLimited(settings)),
+      roles: observationRoles(settings),
       is_asked: playsSteps || isRemote(settings),
     });
   }
@@ -80,7 +81,8 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
   };
 }
 
-function createPool(
+/** The replicas of one service. */
+export function createPool(
   { name, settings, config }: { name: string; settings: GenerationServiceSettings; config: Config },
   { env, log, replies }: PartsContext & { replies: Allowance },
 ): GenerationPool & { close: () => Promise<void> } {
@@ -91,6 +93,7 @@ function createPool(
       api_key,
       first_token_timeout_ms: toMs(settings.first_token_timeout),
       idle_timeout_ms: toMs(settings.idle_timeout),
+      role_map: settings.role_map,
       ...(settings.max_answer !== undefined && { max_answer_bytes: bytesOf(settings.max_answer) }),
       answers: replies,
     });

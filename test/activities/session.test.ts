@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { appendFile } from 'node:fs/promises';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import type { Environment, Metadata, StepContext } from '../../src/environments/environment.js';
@@ -17,6 +18,7 @@ import { BATCH, REF, requestOf, sampleOf } from '../fakes/temporary-store.js';
 interface Sessions extends ScriptedEnvironment {
   begun: { key: string; metadata: Metadata }[];
   ended: unknown[];
+  end_keys: string[];
   was_asked: (boolean | undefined)[];
 }
 
@@ -26,38 +28,44 @@ interface Given {
   /** Of each `begin` and `end`, in order; then they succeed. */
   begin?: Error[];
   end?: Error[];
+  /** `begin` says that there are no sessions, and `end` that there is nothing to end. */
+  none?: boolean;
   sample?: string;
   request?: Record<string, unknown>;
 }
 
-function sessionsOf({ script = [], begin = [], end = [] }: Given): Sessions {
+function sessionsOf({ script = [], begin = [], end = [], none = false }: Given): Sessions {
   const scripted = scriptedEnvironment(script, { in_process: false });
   const failures = { begin: [...begin], end: [...end] };
   const begun: Sessions['begun'] = [];
   const ended: unknown[] = [];
+  const end_keys: string[] = [];
   const was_asked: (boolean | undefined)[] = [];
   const sessions: Environment = {
     in_process: false,
+    steps_once: true,
     begin: ({ metadata }, { idempotency_key: key }) => {
       begun.push({ key, metadata });
       const failure = failures.begin.shift();
       if (failure !== undefined) return Promise.reject(failure);
+      if (none) return Promise.resolve(null);
       return Promise.resolve({
         messages: [{ role: 'user', content: 'now' }],
         metadata: { ...metadata, [SESSION_KEY]: begun.length },
       });
     },
-    end: (metadata) => {
+    end: (metadata, { idempotency_key }) => {
       ended.push(metadata[SESSION_KEY]);
+      end_keys.push(idempotency_key);
       const failure = failures.end.shift();
-      return failure === undefined ? Promise.resolve(true) : Promise.reject(failure);
+      return failure === undefined ? Promise.resolve(!none) : Promise.reject(failure);
     },
     step: (input, context: StepContext) => {
       was_asked.push(context.was_asked);
       return scripted.step(input, context);
     },
   };
-  return { ...scripted, ...sessions, begun, ended, was_asked };
+  return { ...scripted, ...sessions, begun, ended, end_keys, was_asked };
 }
 
 async function planned(t: TestContext, given: Given = {}): Promise<Bench & { sessions: Sessions }> {
@@ -101,7 +109,7 @@ describe('a rollout that starts in an environment with sessions', () => {
     await bench.result('openRollout', REF);
     await bench.result('openRollout', REF);
     assert.equal(bench.sessions.begun.length, 1);
-    assert.deepEqual(await kindsOf(bench), ['begin', 'fault', 'start']);
+    assert.deepEqual(await kindsOf(bench), ['begin', 'begin', 'fault', 'start']);
   });
 
   test('is retried while its server is away', async (t) => {
@@ -150,13 +158,17 @@ describe('a step in a session', () => {
   test('is not played again where its observation could not be encoded', async (t) => {
     const bench = await started(t, { script: [{ content: 'seen', reward: 2 }] });
     const { service } = bench;
-    const tokenize = service.tokenize.bind(service);
-    bench.service.tokenize = () => Promise.reject(new Fault({ type: 'GenerationUnavailable', message: 'away' })); // prettier-ignore
+    const renderTurn = service.renderTurn.bind(service);
+    bench.service.renderTurn = () => Promise.reject(new Fault({ type: 'GenerationUnavailable', message: 'away' })); // prettier-ignore
     assert.equal((await bench.failure('stepEnvironment', AT)).type, 'GenerationUnavailable');
-    bench.service.tokenize = tokenize;
+    bench.service.renderTurn = renderTurn;
     assert.equal((await bench.result('stepEnvironment', AT)).total_reward, 2);
     assert.equal(bench.environment.steps.length, 1);
-    assert.deepEqual((await read(bench)).turns[0]?.observation.token_ids, idsOf('seen'));
+    assert.deepEqual((await read(bench)).turns[0]?.observation.token_ids, [
+      ...idsOf('environmentseen'),
+      7001,
+      7002,
+    ]);
   });
 
   test('tells where an earlier attempt sent it and died, and not where it was refused', async (t) => {
@@ -250,7 +262,7 @@ describe('the end of a rollout in a session', () => {
     await finish(bench);
     await finish(bench);
     assert.deepEqual(bench.sessions.ended, [1]);
-    assert.deepEqual(await kindsOf(bench), ['begin', 'start', 'close', 'end']);
+    assert.deepEqual(await kindsOf(bench), ['begin', 'begin', 'start', 'close', 'end']);
   });
 
   test('is what it was where the session could not be ended: that is said as a fault', async (t) => {
@@ -265,7 +277,7 @@ describe('the end of a rollout in a session', () => {
   });
 
   test('never makes a step that was sent look as if it was not, wherever it is cut', async (t) => {
-    const bench = await planned(t, { says: [says('a')], end: [away] });
+    const bench = await planned(t, { says: [says('a')], end: [new Error('gone')] });
     await bench.result('openRollout', REF);
     await bench.result('generateTurn', AT);
     const journal = await bench.store.claim(REF, { activity: 'stepEnvironment' });
@@ -280,6 +292,74 @@ describe('the end of a rollout in a session', () => {
       const isKnown = session.asked !== null || session.gone !== null;
       assert.ok(isKnown, `behind ${lines[cut - 1]?.kind ?? ''}`);
     }
+  });
+
+  test('waits a while for an environment that is away, and is not written before', async (t) => {
+    const bench = await planned(t, { end: [away, away] });
+    await bench.result('openRollout', REF);
+    const finishing = { rollout: REF, stop_reason: 'stopped' as const, failure: null };
+    for (let attempt = 0; attempt < 2; attempt++) {
+      const { type, nonRetryable } = await bench.failure('finishRollout', finishing);
+      assert.deepEqual([type, nonRetryable], ['EnvironmentUnavailable', false]);
+    }
+    assert.equal((await read(bench)).end, null);
+    await finish(bench);
+    assert.deepEqual(bench.sessions.end_keys, Array(3).fill('batch/0-0/end-0'));
+    assert.deepEqual((await read(bench)).faults, {});
+  });
+
+  test('is written once it has waited a minute: that is said as a fault', async (t) => {
+    const bench = await planned(t, { end: [away] });
+    await bench.result('openRollout', REF);
+    const journal = await bench.store.claim(REF, { activity: 'finishRollout' });
+    const { writer } = journal;
+    const close = { kind: 'close', session: 'asked', writer, at: Date.now() / 1000 - 61 };
+    await appendFile(bench.journalFile(), `${JSON.stringify(close)}\n`);
+    journal.release();
+    await finish(bench);
+    assert.deepEqual((await read(bench)).faults, { EnvironmentUnavailable: 1 });
+  });
+
+  test('ends what may have begun, where its beginning was never answered', async (t) => {
+    const bench = await planned(t, { begin: [away] });
+    await bench.failure('openRollout', REF);
+    await finish(bench);
+    assert.deepEqual(bench.sessions.end_keys, ['batch/0-0/end-0']);
+    assert.deepEqual(bench.sessions.ended, [undefined], 'with the sample’s own state');
+  });
+
+  test('is not followed by a turn in a session that may be over', async (t) => {
+    const bench = await planned(t);
+    await bench.result('openRollout', REF);
+    // An attempt that died as it ended the session.
+    const journal = await bench.store.claim(REF, { activity: 'finishRollout' });
+    await journal.append({ kind: 'close', session: 'asked' });
+    await journal.commit();
+    await bench.result('openRollout', REF);
+    assert.equal((await read(bench)).session.lives, 2);
+    assert.equal(bench.sessions.begun.length, 2);
+  });
+
+  test('leaves what its turns have earned, where an attempt died between the session’s end and its own', async (t) => {
+    const script = [{ terminated: true, reward: 1 }];
+    const bench = await planned(t, { script, says: [says('a')], end: [away] });
+    await bench.result('openRollout', REF);
+    await bench.result('generateTurn', AT);
+    await bench.failure('stepEnvironment', AT);
+    const { progress } = await bench.result('openRollout', REF);
+    assert.deepEqual([progress.ended, progress.total_reward], ['terminated', 1]);
+    assert.deepEqual(bench.sessions.end_keys, Array(2).fill('batch/0-0/end-0'));
+  });
+
+  test('of an environment without sessions costs nothing, and the rollout goes on where it was', async (t) => {
+    const bench = await planned(t, { none: true, says: [says('a')], end: [away] });
+    await bench.result('openRollout', REF);
+    await bench.result('generateTurn', AT);
+    await finish(bench);
+    const { faults, session } = await read(bench);
+    assert.deepEqual([faults, session.gone], [{}, null]);
+    const { progress } = await bench.result('openRollout', REF);
+    assert.equal(progress.phase, 'step', 'its first turn is still there');
   });
 
   test('of one that is started again begins another session', async (t) => {

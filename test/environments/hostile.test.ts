@@ -122,7 +122,7 @@ describe('an environment that answers too much', () => {
     const { environment } = await serve(handler, { kind: 'gymnasium' });
     const begun = await environment.begin!({ message_log: [], metadata: {} }, context);
     const began = processorTime_ms();
-    const step = environment.step({ ...input, metadata: [begun.metadata] }, context);
+    const step = environment.step({ ...input, metadata: [begun!.metadata] }, context);
     const { type, message } = await faultOf(step);
     assert.equal(type, 'EnvironmentRejected');
     assert.match(message, /info\.tool_outputs: expected at most 1024 tool outputs, got more$/);

@@ -41,6 +41,8 @@ export interface Parts {
   images?: boolean;
   is_asked?: boolean;
   folds?: Allowance;
+  /** Of the environments' observations; null: any. */
+  roles?: string[] | null;
   /** Does `openRollout` play on? */
   plays_on?: boolean;
   special_tokens?: string[];
@@ -143,6 +145,7 @@ export async function activityBench(
         environment: environments[task],
         task_queue: `queue-of-${task}`,
         plays_on: parts.plays_on ?? false,
+        roles: parts.roles === undefined ? ['environment'] : parts.roles,
         is_asked: parts.is_asked ?? true,
       },
     answers: createAllowance(0),

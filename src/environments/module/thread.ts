@@ -89,6 +89,12 @@ async function play(
       if (!('stepOne' in made)) return await made.step(body.input, given);
       return await stepEach(body.input, { stepOne: (turn) => made.stepOne(turn, given), subject });
     }
+    case 'begin':
+      return (await made.begin?.(body.sample, { signal })) ?? null;
+    case 'end': {
+      const { metadata, session } = body;
+      return await made.end?.(metadata, { session, signal });
+    }
     case 'globalPostProcessAndMetrics':
       return await made.globalPostProcessAndMetrics?.(rolloutsOf(id), signal);
     case 'health':

@@ -1,3 +1,4 @@
+import { createTurnRenderer } from '../chat-turn.js';
 import type { GenerationService } from '../generation-service.js';
 import { createGenerate } from './generate.js';
 import { createHttp, type HttpOptions } from './http.js';
@@ -11,6 +12,8 @@ export interface VllmServiceOptions extends HttpOptions {
   idle_timeout_ms: number;
   /** For one `renderChat`, `tokenize` or `detokenize`; default 60 s. */
   call_timeout_ms?: number;
+  /** Roles that the chat template is given in the place of others. */
+  role_map?: Readonly<Record<string, string>>;
   /** Milliseconds of a monotonic clock. */
   now?: () => number;
 }
@@ -22,6 +25,7 @@ export function createVllmService(options: VllmServiceOptions): GenerationServic
   const { isPaused, contextLength, ...calls } = createServerCalls({
     replica,
     call: http.call,
+    role_map: options.role_map ?? {},
     call_timeout_ms: options.call_timeout_ms ?? CALL_TIMEOUT_MS,
     now: options.now ?? (() => performance.now()),
   });
@@ -33,5 +37,6 @@ export function createVllmService(options: VllmServiceOptions): GenerationServic
     first_token_timeout_ms: options.first_token_timeout_ms,
     idle_timeout_ms: options.idle_timeout_ms,
   });
-  return { replica, ...calls, isPaused, generate, close: http.close };
+  const renderTurn = createTurnRenderer({ replica, renderChat: calls.renderChat });
+  return { replica, ...calls, renderTurn, isPaused, generate, close: http.close };
 }
