@@ -22,7 +22,11 @@ const skip = existsSync(install.stamp)
   ? false
   : 'the example trainer is not installed: `node tools/setup.mjs --test` says why';
 
-const SAMPLES = path.join('examples', 'sliding-puzzle', 'samples.jsonl');
+const PUZZLE = path.join('examples', 'sliding-puzzle');
+const [SAMPLES, REQUEST] = ['samples.jsonl', 'batch.json'];
+/** Of the example's 16 samples with four rollouts each. */
+const GROUPS = 4;
+const ROLLOUTS = 4 * GROUPS;
 /** Of the README, and so of everyone who follows it. */
 const COMMAND = /^python (start_batch\.py --batch-id (\S+))$/m;
 const DUMP = `
@@ -53,7 +57,7 @@ function arraysOf(row: Row): Arrays {
   return arrays;
 }
 
-describe('the example trainer', { skip, timeout: 180_000 }, () => {
+describe('the example trainer', { skip, timeout: 300_000 }, () => {
   let bed: Testbed;
   let simulator: Simulator;
   let command: string[];
@@ -65,10 +69,24 @@ describe('the example trainer', { skip, timeout: 180_000 }, () => {
     assert.notEqual(args, '', 'the README has no command');
     bed = await startTestbed('trainer');
     const { address, namespace } = bed.server;
-    command = [...args.split(' '), '--address', address, '--namespace', namespace];
+    const request = path.join(bed.directory, REQUEST);
+    const example = await readFile(path.join(PROJECT_ROOT, PUZZLE, REQUEST), 'utf8');
+    await writeFile(request, JSON.stringify({ ...(JSON.parse(example) as object), limit: GROUPS }));
+    await mkdir(path.join(bed.inputs_dir, PUZZLE), { recursive: true });
+    await copyFile(
+      path.join(PROJECT_ROOT, PUZZLE, SAMPLES),
+      path.join(bed.inputs_dir, PUZZLE, SAMPLES),
+    );
+    command = [
+      ...args.split(' '),
+      '--request',
+      request,
+      '--address',
+      address,
+      '--namespace',
+      namespace,
+    ];
     batch_id = id;
-    await mkdir(path.join(bed.inputs_dir, path.dirname(SAMPLES)), { recursive: true });
-    await copyFile(path.join(PROJECT_ROOT, SAMPLES), path.join(bed.inputs_dir, SAMPLES));
     simulator = await startSimulator({
       settings: { thinking_tokens: 4, skill: 0.5, seed: 1 },
       port: 0,
@@ -117,12 +135,12 @@ describe('the example trainer', { skip, timeout: 180_000 }, () => {
     child.kill('SIGKILL');
     assert.deepEqual(await ended, [null, 'SIGKILL']);
     output = await outputOf(command);
-    assert.match(output, /^64 of 64 rollouts completed\n/);
+    assert.ok(output.startsWith(`${ROLLOUTS} of ${ROLLOUTS} rollouts completed\n`), output);
   });
 
   test('has the arrays that its rows stand for', async () => {
     const rows = await readRows(rowsFile());
-    assert.equal(rows.length, 64);
+    assert.equal(rows.length, ROLLOUTS);
     const [first, second] = rows as [Row, Row];
     const [prompt, ...played] = first.message_log;
     // What the policy has not sampled, and what is not to be trained on.
@@ -132,18 +150,18 @@ describe('the example trainer', { skip, timeout: 180_000 }, () => {
     await writeFile(file, given.map((row) => `${JSON.stringify(row)}\n`).join(''));
     const read = JSON.parse(await outputOf(['-c', DUMP, file])) as Arrays[];
     assert.deepEqual(read, given.map(arraysOf));
-    assert.deepEqual(read[64]!.loss_mask, read[0]!.loss_mask);
-    assert.ok(!read[65]!.loss_mask.includes(true));
+    assert.deepEqual(read[ROLLOUTS]!.loss_mask, read[0]!.loss_mask);
+    assert.ok(!read[ROLLOUTS + 1]!.loss_mask.includes(true));
 
-    const arrays = read.slice(0, 64);
+    const arrays = read.slice(0, ROLLOUTS);
     const trained = arrays.flatMap(({ loss_mask }) => loss_mask).filter(Boolean).length;
     const all = arrays.flatMap(({ ids }) => ids).length;
-    assert.ok(trained > 64 && trained < all);
+    assert.ok(trained > ROLLOUTS && trained < all);
     assert.ok(output.includes(`\n${trained} of ${all} tokens are trained on\n`), output);
     const spread = (group: number): number =>
       new Set(rows.filter(({ row }) => row === group).map((row) => row.total_reward)).size;
-    const differ = Array.from({ length: 16 }, (_, group) => group).filter((group) => spread(group) > 1); // prettier-ignore
-    assert.ok(output.includes(`groups with a gradient: ${differ.length} of 16`), output);
+    const differ = Array.from({ length: GROUPS }, (_, group) => group).filter((group) => spread(group) > 1); // prettier-ignore
+    assert.ok(output.includes(`groups with a gradient: ${differ.length} of ${GROUPS}`), output);
   });
 
   test('started again once its batch has ended has the same rows', async () => {
