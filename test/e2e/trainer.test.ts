@@ -113,7 +113,7 @@ describe('the example trainer', { skip, timeout: 300_000 }, () => {
     const [output, errors, [code]] = await Promise.all([
       text(child.stdout),
       text(child.stderr),
-      once(child, 'close'),
+      once(child, 'close') as Promise<[number | null]>,
     ]);
     assert.equal(code, 0, errors);
     return output;
