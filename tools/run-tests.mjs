@@ -5,7 +5,7 @@
  * that others share, a file with a failure runs a second time, alone, and is named. Ends with
  * `N passed, N failed, N skipped`, whatever the reporter.
  */
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';
@@ -14,6 +14,7 @@ import { parseArgs } from 'node:util';
 import { compileTests } from './compile-tests.mjs';
 import { filesBelow } from './fingerprint.mjs';
 import { ensureNode } from './node-version.mjs';
+import { groupTests } from './test-groups.mjs';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
 const UNIT_TIMEOUT_MS = 5 * 60_000;
@@ -79,11 +80,26 @@ async function runAgain(first, { timeoutMs, hasServer }) {
   const failed = failedFiles(first.report);
   if (failed.length === 0 || failed.length > FAILED_AGAIN) return null;
   console.log(`\nagain, one after the other: ${failed.join(', ')}`);
-  const again = await runTests({ files: failed, concurrency: 1, timeoutMs, hasServer });
+  const again = await runTests({
+    files: failed,
+    concurrency: 1,
+    timeoutMs,
+    hasServer,
+    isAlone: true,
+  });
   if (again.code !== 0) return null;
   console.log(`\nunstable: failed beside others, passed alone: ${failed.join(', ')}`);
   const { passed, failed: failures, skipped } = first.counts;
   return { code: 0, counts: { passed: passed + failures, failed: 0, skipped } };
+}
+
+/** The interpreter itself comes first: a version manager's `python3` takes longer to find it than it takes to start. */
+function withPython({ PATH = '' }) {
+  const asked = spawnSync('python3', ['-c', 'import sys; print(sys.executable)'], {
+    encoding: 'utf8',
+  });
+  const found = asked.status === 0 ? asked.stdout.trim() : '';
+  return found === '' ? PATH : `${path.dirname(found)}${path.delimiter}${PATH}`;
 }
 
 /** By the places of the tests that failed. */
@@ -100,18 +116,25 @@ function failedFiles(report) {
 }
 
 /** One reporter for people, one (TAP, the same on every version) for the counts. */
-async function runTests({ files, concurrency, timeoutMs, hasServer = false }) {
+async function runTests({ files, concurrency, timeoutMs, hasServer = false, isAlone = hasServer }) {
   const scratch = mkdtempSync(path.join(tmpdir(), 'rollouts-tests-'));
   const tap = path.join(scratch, 'report.tap');
+  const programs = isAlone
+    ? files.map((file) => path.join(compiled, file.replace(/\.ts$/, '.js')))
+    : groupTests({ compiled, files });
   const args = [
     ...['--enable-source-maps', '--test'],
     ...[`--test-concurrency=${concurrency}`, `--test-timeout=${timeoutMs}`],
     ...['--test-reporter=spec', '--test-reporter-destination=stdout'],
     ...['--test-reporter=tap', `--test-reporter-destination=${tap}`],
-    ...files.map((file) => path.join(compiled, file.replace(/\.ts$/, '.js'))),
+    ...programs,
   ];
   const server = hasServer ? await startServer({ files, scratch }) : null;
-  const env = { ...process.env, ...(server !== null && { TEST_TEMPORAL_ADDRESS: server.address }) };
+  const env = {
+    ...process.env,
+    PATH: withPython(process.env),
+    ...(server !== null && { TEST_TEMPORAL_ADDRESS: server.address }),
+  };
   try {
     const code = await new Promise((resolve, reject) => {
       const child = spawn(program, args, {
