@@ -6,7 +6,7 @@ import { findTemporalCli } from '../src/dev/temporal-cli.js';
 import { bundlePath } from '../src/workers/build-bundle.js';
 import type { Contender } from './contenders.js';
 import { START } from './contenders.js';
-import { measure } from './measure.js';
+import { cpuPerTurn, measure, PARTS } from './measure.js';
 import type { SizeRun } from './size.js';
 import { SIZE, measureSize } from './size.js';
 import { sizeReport } from './size-report.js';
@@ -96,7 +96,8 @@ async function measureScenario(
         const play = (): Promise<number> => contender.play(rollouts);
         const run = await measure(contender, { rollouts, play });
         runs[contender.name] = run;
-        say(`  round ${round}, ${contender.name}: ${run.wall_s.toFixed(1)} s`);
+        const cpu = PARTS.map((part) => `${part} ${cpuPerTurn(run, [part]).toFixed(2)}`).join(', ');
+        say(`  round ${round}, ${contender.name}: ${run.wall_s.toFixed(1)} s, CPU ms/turn ${cpu}`);
       }
       measured.rounds.push(runs);
     }

@@ -29,7 +29,7 @@ export const SCENARIOS: readonly Scenario[] = [
     turn_ms: 3000,
   },
   {
-    ...{ name: '256 with observations', rollouts: 256, turn_slice: '2s', turn_ms: 0 },
+    ...{ name: '128 with observations', rollouts: 128, turn_slice: '2s', turn_ms: 0 },
     contenders: ['durable', 'bare observations'],
   },
 ];
