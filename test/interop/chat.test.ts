@@ -125,7 +125,7 @@ suite('a chat of three turns on a real engine', {
             ...before.flatMap(({ content }, k) => [{ role: 'assistant', content }, { role: 'user', content: NEWS[k] ?? '' }]),
           ];
           const again = await service.renderChat({ model, messages, ...OPTIONS }, signal);
-          if (JSON.stringify(again) === JSON.stringify(whole.sent[turn]?.prompt_ids)) exact += 1;
+          if (JSON.stringify(again) === JSON.stringify(whole.sent[turn].prompt_ids)) exact += 1;
         }
         for (const { finish_reason, stop_reason } of whole.answers) finishes.add(`${finish_reason} ${stop_reason}`);
       } }); // prettier-ignore
@@ -143,6 +143,6 @@ suite('a chat of three turns on a real engine', {
 function cutsIn(length: number, random: () => number): number[] {
   const points = Array.from({ length: Math.floor(random() * 3) }, () =>
     Math.floor(random() * length),
-  );
-  return points.toSorted((a, b) => a - b).map((point, i, sorted) => point - (sorted[i - 1] ?? 0));
+  ).toSorted((a, b) => a - b);
+  return points.map((point, i) => point - (points[i - 1] ?? 0));
 }
