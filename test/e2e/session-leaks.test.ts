@@ -152,22 +152,6 @@ describe(
         console.log(`${left.length} of ${SIZE.samples} rollouts were left with what they held`);
       }));
 
-    test('whose batch was terminated keep no more than they held when it is started again and stopped at once', () =>
-      bed.observed(async () => {
-        const left = await environment.held();
-        await batches.terminated.start(requestOf('terminated'));
-        await batches.terminated.handle().signal('stop');
-        assertEachOnce(await batches.terminated.outcome(WAIT_MS), SIZE);
-        const kept = await environment.held();
-        for (const session of kept) {
-          assert.ok(left.includes(session), session);
-          // The start was stopped before it came to this rollout.
-          const kinds = (await linesOf(session)).map(({ kind }) => kind);
-          assert.ok(!kinds.includes('close') && !kinds.includes('end'), session);
-        }
-        console.log(`${kept.length} of ${left.length} were not played before the stop`);
-      }));
-
     test('whose batch was terminated go on with what they hold when it is started again, and end it', () =>
       bed.observed(async () => {
         const left = await environment.held();
