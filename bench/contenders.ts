@@ -4,14 +4,14 @@ import type { BatchResult } from '../src/activities/contract.js';
 import { ROLLOUTS_PER_SLICE } from '../src/model/workflow-safe/slices.js';
 import type { EmptyRequest, EmptyWorkerOptions } from './empty-worker.js';
 import { startProcess } from './contender-process.js';
-import type { Scenario } from './scenario.js';
+import type { ContenderName, Scenario } from './scenario.js';
 import { GENERATION, MAX_SEQ_LEN, TURNS } from './scenario.js';
 import type { Stack } from './stack.js';
 import { startCommand, workerConfig } from './stack.js';
 
 /** One way of playing a number of rollouts, with the processes that it keeps busy. */
 export interface Contender {
-  name: 'durable' | 'empty' | 'bare';
+  name: ContenderName;
   processes: { server?: number; worker: number; simulator?: number };
   /** Resolves with the turns that were played, when all rollouts have ended. */
   play(rollouts: number): Promise<number>;
@@ -21,24 +21,39 @@ export interface Contender {
 const MAX_IN_FLIGHT = 256;
 const BATCH_TIMEOUT_MS = 900_000;
 
+type Start = (stack: Stack, scenario: Scenario) => Promise<Contender>;
+
+export const START: Record<ContenderName, Start> = {
+  durable: (stack, scenario) => startDurable(stack, { ...scenario, name: 'durable' }),
+  'bare observations': (stack, scenario) =>
+    startDurable(stack, { ...scenario, name: 'bare observations' }),
+  empty: startEmpty,
+  bare: startBare,
+};
+
 /** The real thing: `temporal-rollout worker`, files and all. */
-export async function startDurable(stack: Stack, { turn_slice }: Scenario): Promise<Contender> {
-  const file = path.join(stack.folder, 'temporal.yaml');
-  await writeFile(file, JSON.stringify(workerConfig(stack, { task_queue: 'durable', turn_slice })));
+async function startDurable(
+  stack: Stack,
+  { turn_slice, name }: Pick<Scenario, 'turn_slice'> & { name: 'durable' | 'bare observations' },
+): Promise<Contender> {
+  const task_queue = name.replace(' ', '-');
+  const observation_format = name === 'durable' ? 'chat' : 'bare';
+  const file = path.join(stack.folder, `${task_queue}.yaml`);
+  await writeFile(file, JSON.stringify(workerConfig(stack, { task_queue, turn_slice })));
   const worker = await startCommand(stack.folder, ['worker', '--config', file]);
   let batches = 0;
   return {
-    name: 'durable',
+    name,
     processes: { server: stack.server.pid, worker: worker.pid, simulator: stack.simulator.pid },
     play: async (rollouts) => {
-      const batchId = `durable-${batches++}`;
+      const batchId = `${task_queue}-${batches++}`;
       const result = await runBatch(stack, {
         batchId,
-        taskQueue: 'durable',
+        taskQueue: task_queue,
         request: {
           samples: { path: path.basename(stack.samplesFile) },
           limit: rollouts,
-          generation: GENERATION,
+          generation: { ...GENERATION, observation_format },
           max_seq_len: MAX_SEQ_LEN,
           max_rollout_turns: TURNS,
           max_in_flight: MAX_IN_FLIGHT,
@@ -86,7 +101,7 @@ export async function startEmpty(
 }
 
 /** The loop in one process, with nothing durable. */
-export async function startBare(stack: Stack): Promise<Contender> {
+async function startBare(stack: Stack): Promise<Contender> {
   const loop = await startProcess<{ rollouts: number }>(
     new URL('./bare-loop.js', import.meta.url),
     [stack.generationUrl],

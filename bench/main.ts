@@ -5,8 +5,8 @@ import { parseArgs } from 'node:util';
 import { findTemporalCli } from '../src/dev/temporal-cli.js';
 import { bundlePath } from '../src/workers/build-bundle.js';
 import type { Contender } from './contenders.js';
-import { startBare, startDurable, startEmpty } from './contenders.js';
-import { measure } from './measure.js';
+import { START } from './contenders.js';
+import { cpuPerTurn, measure, PARTS } from './measure.js';
 import type { SizeRun } from './size.js';
 import { SIZE, measureSize } from './size.js';
 import { sizeReport } from './size-report.js';
@@ -83,24 +83,23 @@ async function measureScenario(
 ): Promise<Measured> {
   const contenders: Contender[] = [];
   try {
-    contenders.push(await startDurable(stack, scenario));
-    contenders.push(await startEmpty(stack, scenario));
-    contenders.push(await startBare(stack));
+    for (const name of scenario.contenders) contenders.push(await START[name](stack, scenario));
     const batches = scenario.turn_ms > 0 ? 1 : WARM_UP.batches;
     for (let batch = 0; batch < batches; batch++) {
       await Promise.all(contenders.map((contender) => contender.play(WARM_UP.rollouts)));
     }
     const measured: Measured = { scenario, rounds: [] };
     for (let round = 1; round <= rounds; round++) {
-      const runs: Partial<Measured['rounds'][number]> = {};
+      const runs: Measured['rounds'][number] = {};
       for (const contender of contenders) {
         const { rollouts } = scenario;
         const play = (): Promise<number> => contender.play(rollouts);
         const run = await measure(contender, { rollouts, play });
         runs[contender.name] = run;
-        say(`  round ${round}, ${contender.name}: ${run.wall_s.toFixed(1)} s`);
+        const cpu = PARTS.map((part) => `${part} ${cpuPerTurn(run, [part]).toFixed(2)}`).join(', ');
+        say(`  round ${round}, ${contender.name}: ${run.wall_s.toFixed(1)} s, CPU ms/turn ${cpu}`);
       }
-      measured.rounds.push(runs as Measured['rounds'][number]);
+      measured.rounds.push(runs);
     }
     return measured;
   } finally {
@@ -151,6 +150,7 @@ async function measureAllSlices(
     rollouts: large ? SLICED.large : SLICED.rollouts,
     turn_slice: '2s',
     turn_ms: 0,
+    contenders: [],
   };
   const run = (stack: Stack): Promise<SlicedRuns[]> =>
     measureSlices(stack, {
@@ -170,6 +170,7 @@ async function measureLargeBatch(
     rollouts: rollouts / SIZE.repeats,
     turn_slice: '2s',
     turn_ms: 0,
+    contenders: [],
   };
   const run = (stack: Stack): Promise<SizeRun> => measureSize(stack, { rollouts, memory, say });
   const measured = await withStack(scenario, { cliPath, run, dbName: 'temporal.db' });

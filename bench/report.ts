@@ -1,16 +1,20 @@
 import { availableParallelism } from 'node:os';
-import type { Contender } from './contenders.js';
 import type { Run } from './measure.js';
 import { PARTS, cpuPerTurn, median } from './measure.js';
-import type { Scenario } from './scenario.js';
+import type { ContenderName, Scenario } from './scenario.js';
 
 /** The contenders' runs of one scenario, round by round. */
 export interface Measured {
   scenario: Scenario;
-  rounds: Record<Contender['name'], Run>[];
+  /** Of those that the scenario has. */
+  rounds: Partial<Record<ContenderName, Run>>[];
 }
 
-const NAMES: readonly Contender['name'][] = ['durable', 'empty', 'bare'];
+/** Median over the rounds of a contender that the scenario has. */
+const medianOf = (
+  rounds: Measured['rounds'],
+  { name, value }: { name: ContenderName; value: (run: Run) => number },
+): number => median(rounds.flatMap(({ [name]: run }) => (run === undefined ? [] : [value(run)])));
 
 export interface Target {
   text: string;
@@ -27,9 +31,8 @@ export const table = (head: readonly string[], rows: readonly string[][]): strin
 /** Medians over the rounds. `-` where a process has no part in a run. */
 export function runsTable(measured: readonly Measured[]): string {
   const rows = measured.flatMap(({ scenario, rounds }) =>
-    NAMES.map((name) => {
-      const runs = rounds.map((round) => round[name]);
-      const of = (value: (run: Run) => number): number => median(runs.map(value));
+    scenario.contenders.map((name) => {
+      const of = (value: (run: Run) => number): number => medianOf(rounds, { name, value });
       return [
         rounds.length === 1 ? `${scenario.name} (1 round)` : scenario.name,
         name,
@@ -60,8 +63,8 @@ const orDash = (text: string): string => (Number(text) === 0 ? '-' : text);
 /** Of the medians; contenders take turns in every round, so that load from elsewhere hits all three. */
 export function targetsOf({ scenario, rounds }: Measured): Target[] {
   if (scenario.turn_ms > 0) {
-    const wall = (name: Contender['name']): number =>
-      median(rounds.map((round) => round[name].wall_s));
+    const wall = (name: ContenderName): number =>
+      medianOf(rounds, { name, value: ({ wall_s }) => wall_s });
     const ratio = wall('durable') / wall('bare');
     return [
       {
@@ -70,24 +73,31 @@ export function targetsOf({ scenario, rounds }: Measured): Target[] {
       },
     ];
   }
+  const target = scenario.contenders.includes('bare observations') ? chatTarget : cpuTarget;
   return [
-    cpuTarget(rounds, {
+    target(rounds, {
       parts: ['server', 'worker'],
       counted: 'Temporal server and worker; simulator on neither side',
     }),
-    cpuTarget(rounds, {
+    target(rounds, {
       parts: ['server', 'worker', 'simulator'],
       counted: 'Temporal server, worker and simulator',
     }),
   ];
 }
 
-function cpuTarget(
-  rounds: Measured['rounds'],
-  { parts, counted }: { parts: readonly (typeof PARTS)[number][]; counted: string },
-): Target {
-  const of = (name: Contender['name']): number =>
-    median(rounds.map((round) => cpuPerTurn(round[name], parts)));
+interface Counted {
+  parts: readonly (typeof PARTS)[number][];
+  counted: string;
+}
+
+const cpuOf =
+  (rounds: Measured['rounds'], { parts }: Counted) =>
+  (name: ContenderName): number =>
+    medianOf(rounds, { name, value: (run) => cpuPerTurn(run, parts) });
+
+function cpuTarget(rounds: Measured['rounds'], counting: Counted): Target {
+  const of = cpuOf(rounds, counting);
   const [durable, empty, bare] = [of('durable'), of('empty'), of('bare')];
   const limit = empty + 1.5 * bare;
   const ratio = durable / limit;
@@ -95,8 +105,20 @@ function cpuTarget(
     text:
       `CPU/turn(durable) <= CPU/turn(empty) + 1.5 x CPU/turn(bare): ` +
       `${durable.toFixed(2)} against ${empty.toFixed(2)} + 1.5 x ${bare.toFixed(2)} = ${limit.toFixed(2)} ms, ` +
-      `${ratio.toFixed(2)} x (counted: ${counted})`,
+      `${ratio.toFixed(2)} x (counted: ${counting.counted})`,
     ratio,
+  };
+}
+
+/** What it costs that an observation is framed as the chat template frames it. */
+function chatTarget(rounds: Measured['rounds'], counting: Counted): Target {
+  const of = cpuOf(rounds, counting);
+  const [chat, bare] = [of('durable'), of('bare observations')];
+  return {
+    text:
+      `CPU/turn(durable) <= 1.05 x CPU/turn(bare observations): ` +
+      `${chat.toFixed(2)} against ${bare.toFixed(2)} ms, ${(chat / bare).toFixed(3)} x (counted: ${counting.counted})`,
+    ratio: chat / bare / 1.05,
   };
 }
 

@@ -1,3 +1,5 @@
+export type ContenderName = 'durable' | 'bare observations' | 'empty' | 'bare';
+
 /** What is measured. Each scenario has processes of its own; its contenders take turns, round after round. */
 export interface Scenario {
   name: string;
@@ -5,6 +7,8 @@ export interface Scenario {
   turn_slice: '0s' | '2s';
   /** What the simulator makes a turn last; 0: it answers at once. */
   turn_ms: 0 | 3000;
+  /** In the order of each round. */
+  contenders: readonly ContenderName[];
 }
 
 export const TURNS = 10;
@@ -12,12 +16,22 @@ export const TURNS = 10;
 /** Unless the command line says otherwise. */
 export const ROUNDS = 3;
 
+const WITHOUT_PACING = { turn_ms: 0, contenders: ['durable', 'empty', 'bare'] } as const;
+
 export const SCENARIOS: readonly Scenario[] = [
-  { name: '64 at once, slice 2s', rollouts: 64, turn_slice: '2s', turn_ms: 0 },
-  { name: '64 at once, slice 0s', rollouts: 64, turn_slice: '0s', turn_ms: 0 },
-  { name: '512 at once, slice 2s', rollouts: 512, turn_slice: '2s', turn_ms: 0 },
-  { name: '512 at once, slice 0s', rollouts: 512, turn_slice: '0s', turn_ms: 0 },
-  { name: '64 with turns of 3 s', rollouts: 64, turn_slice: '2s', turn_ms: 3000 },
+  { name: '64 at once, slice 2s', rollouts: 64, turn_slice: '2s', ...WITHOUT_PACING },
+  { name: '64 at once, slice 0s', rollouts: 64, turn_slice: '0s', ...WITHOUT_PACING },
+  { name: '512 at once, slice 2s', rollouts: 512, turn_slice: '2s', ...WITHOUT_PACING },
+  { name: '512 at once, slice 0s', rollouts: 512, turn_slice: '0s', ...WITHOUT_PACING },
+  {
+    ...{ name: '64 with turns of 3 s', rollouts: 64, turn_slice: '2s' },
+    ...WITHOUT_PACING,
+    turn_ms: 3000,
+  },
+  {
+    ...{ name: '128 with observations', rollouts: 128, turn_slice: '2s', turn_ms: 0 },
+    contenders: ['durable', 'bare observations'],
+  },
 ];
 
 /** Played before anything is measured, since a worker lives long: compiled code, open connections. */

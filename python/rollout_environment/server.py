@@ -39,6 +39,7 @@ class _Service:
         self.environment = environment
         serial = not getattr(environment, "thread_safe", False)
         self.turn = threading.Lock() if serial else contextlib.nullcontext()
+        self.end_takes_session = _takes_two(getattr(environment, "end", None))
         self.answers = OrderedDict()
         self.max_answers = max_answers
         self.lock = threading.Lock()
@@ -70,20 +71,24 @@ class _Service:
         return answer
 
     def end(self, body, key):
-        """Gets the last state over what `begin` returned; a session that this process has ended is not ended again."""
+        """Gets the last state over what `begin` returned; a session that this process has ended is not ended again.
+
+        One that is still being begun, for a caller that waits no longer, is ended once it has begun.
+        """
         session, metadata = body.get("session"), body.get("metadata")
         if not isinstance(session, str) or not isinstance(metadata, dict):
             raise BadRequest("expected a session and metadata")
         begin_key = key and key.replace("/end-", "/begin-")
         begun = self._known(begin_key)
         state = {**(begun or {}).get("metadata", {}), **metadata}
-        answer = self._once(key, lambda: self._ended(state))
+        answer = self._once(key, lambda: self._ended(state, session))
         # One of this name that begins later is another: of another store, or of a batch that was deleted.
         self._forget(begin_key)
         return answer
 
-    def _ended(self, state):
-        self._locked(self.environment.end, state)
+    def _ended(self, state, session):
+        more = [session] if self.end_takes_session else []
+        self._locked(self.environment.end, state, *more)
         return {}
 
     def _forget(self, key):
@@ -93,7 +98,7 @@ class _Service:
     def _known(self, key):
         with self.lock:
             found = self.answers.get(key)
-        return found.result() if found is not None and found.done() and found.exception() is None else None
+        return found.result() if found is not None and found.exception() is None else None
 
     def metrics(self, body):
         """Upstream's returns (batch, metrics); the metrics alone are taken, too."""
@@ -139,6 +144,14 @@ class _Service:
             raise
         mine.set_result(answer)
         return answer
+
+
+def _takes_two(method):
+    try:
+        inspect.signature(method).bind(None, None)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _first_state(returned):

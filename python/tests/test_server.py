@@ -220,6 +220,50 @@ class Sessions(Served):
         self.assertEqual((status, answer["error"]["message"]), (400, "metadata: expected a dict, got NoneType"))
 
 
+class Holding(Bare):
+    """Begins slowly, several at once, and forgets what it holds when its process ends."""
+
+    thread_safe = True
+
+    def __init__(self):
+        self.begins = threading.Event()
+        self.gate = threading.Event()
+        self.held = set()
+
+    def begin(self, sample):
+        self.begins.set()
+        self.gate.wait(5)
+        self.held.add(sample["session"])
+
+    def end(self, metadata, session):
+        self.held.discard(session)
+
+
+class NamedSessions(Served):
+    environment = Holding
+
+    def post_end(self):
+        return self.post("/end", {"session": "b/0-0/0", "metadata": {}}, "b/0-0/end-0")
+
+    def test_one_that_is_ended_while_it_begins_is_ended_behind_its_beginning(self):
+        begin = {"session": "b/0-0/0", "message_log": [], "metadata": {}}
+        beginning = threading.Thread(target=self.post, args=("/begin", begin, "b/0-0/begin-0"))
+        beginning.start()
+        self.assertTrue(self.object.begins.wait(5))
+        ending = threading.Thread(target=self.post_end)
+        ending.start()
+        ending.join(0.3)
+        self.object.gate.set()
+        beginning.join()
+        ending.join()
+        self.assertEqual(self.object.held, set())
+
+    def test_one_whose_beginning_another_process_answered_is_ended_by_its_name(self):
+        self.object.held.add("b/0-0/0")
+        self.assertEqual(self.post_end(), (200, {}))
+        self.assertEqual(self.object.held, set())
+
+
 class WithoutMetrics(Served):
     environment = Bare
 

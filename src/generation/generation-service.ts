@@ -1,5 +1,5 @@
 import type { LogprobsMode } from '../model/logprobs-mode.js';
-import type { ChatMessage } from '../model/turn/chat-turn.js';
+import type { ChatMessage, Renderer } from '../model/turn/chat-turn.js';
 import type { GenerationSettings } from '../model/batch-request.js';
 import type { Finish, TopLogprobs } from '../model/journal.js';
 
@@ -75,7 +75,7 @@ export interface ServiceDescription {
 export type { ChatMessage };
 
 /** One replica. Methods throw faults (`model/faults.ts`): `GenerationUnavailable`, `GenerationRejected`, `ProtocolError`. */
-export interface GenerationService {
+export interface GenerationService extends Renderer {
   /** The base URL, as journals and rows name it. */
   readonly replica: string;
   /** Resolves when the engine is ready to generate; checks health, then asks for models and version. */
@@ -85,16 +85,6 @@ export interface GenerationService {
    * `max_tokens` has what is left.
    */
   generate(request: GenerationRequest, context: GenerateContext): Promise<GenerationEnd>;
-  /** Ids of the rendered conversation (the server's chat template). */
-  renderChat(
-    chat: {
-      model: string;
-      messages: readonly ChatMessage[];
-      add_generation_prompt: boolean;
-      chat_template_kwargs: Record<string, unknown>;
-    },
-    signal: AbortSignal,
-  ): Promise<number[]>;
   /**
    * Ids that the chat template adds for a message behind the policy's answer: the end of the answer's turn, the message,
    * the generation prompt. Throws `GenerationRejected` where the template does not render its role.
@@ -103,14 +93,6 @@ export interface GenerationService {
     turn: { model: string; message: ChatMessage; chat_template_kwargs: Record<string, unknown> },
     signal: AbortSignal,
   ): Promise<number[]>;
-  tokenize(
-    input: { model: string; text: string; add_special_tokens: boolean },
-    signal: AbortSignal,
-  ): Promise<number[]>;
-  detokenize(
-    input: { model: string; token_ids: readonly number[] },
-    signal: AbortSignal,
-  ): Promise<string>;
   /** The label of the weights that the server samples from now; null where it does not say. */
   weightVersion(signal: AbortSignal): Promise<string | null>;
   /** While it is, requests are accepted and hang. False where the server can't say, or does not answer. Never throws. */

@@ -1,29 +1,14 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
-import { textOf } from '../../src/model/content.js';
 import type { Parts } from '../fakes/activity-bench.js';
 import { activityBench } from '../fakes/activity-bench.js';
-import { chatml } from '../fakes/chatml.js';
+import { chatml, forgetful, withoutEnvironment } from '../fakes/chatml.js';
 import type { Template } from '../fakes/scripted-service.js';
 import { scriptedService } from '../fakes/scripted-service.js';
 import { BATCH, sampleOf } from '../fakes/temporary-store.js';
 
 const input = { samples: [JSON.parse(sampleOf('go')) as object] };
-
-/** A template that cuts what was thought from all answers but the last message. */
-const forgetful: Template = (messages, options) =>
-  chatml(
-    messages.map((message, k) =>
-      k === messages.length - 1
-        ? message
-        : { ...message, content: textOf(message.content).replace(/<think>.*<\/think>\s*/s, '') },
-    ),
-    options,
-  );
-/** One that has no messages of role environment. */
-const withoutEnvironment: Template = (messages, options) =>
-  chatml(messages.filter(({ role }) => role !== 'environment'), options); // prettier-ignore
 
 async function planned(
   t: TestContext,

@@ -6,11 +6,10 @@ import { encode } from '../../src/dev/simulator/policy/tokenizer.js';
 import type { RolloutSettings } from '../../src/model/journal.js';
 import type { Bench, Parts } from '../fakes/activity-bench.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';
-import { chatml } from '../fakes/chatml.js';
+import { chatml, withoutEnvironment } from '../fakes/chatml.js';
 import { GENERATION, author, entryOf } from '../fakes/journal-lines.js';
 import type { ScriptedAnswer } from '../fakes/scripted-environment.js';
 import { scriptedEnvironment } from '../fakes/scripted-environment.js';
-import type { Template } from '../fakes/scripted-service.js';
 import { idsOf, scriptedService } from '../fakes/scripted-service.js';
 import { REF } from '../fakes/temporary-store.js';
 
@@ -125,9 +124,7 @@ describe('a step', () => {
 
   test('in a chat whose template leaves its role out fails, and says what helps', async (t) => {
     const settings = { generation: { ...GENERATION, observation_format: 'chat' as const } };
-    const template: Template = (messages, options) =>
-      chatml(messages.filter(({ role }) => role !== 'environment'), options); // prettier-ignore
-    const service = scriptedService([], { template });
+    const service = scriptedService([], { template: withoutEnvironment });
     const bench = await generated(t, { ...answers({}), service, settings });
     const { type, message, nonRetryable } = await bench.failure('stepEnvironment', AT);
     assert.deepEqual([type, nonRetryable], ['GenerationRejected', true]);

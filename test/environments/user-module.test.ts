@@ -85,6 +85,28 @@ describe('an environment of kind module', () => {
     assert.ok(!('begin' in plain) && !('end' in plain));
   });
 
+  test('ends behind a beginning that is still at work, though nobody waits for that any more', async (t) => {
+    const source = `let held = 'nothing';
+    let goOn;
+    export default {
+      begin: async ({ session }) => { await new Promise((resolve) => { goOn = resolve; }); held = session; return null; },
+      end: () => { held = 'ended behind ' + held; },
+      stepOne: () => { goOn(); return { ...${ANSWER}, observation: held }; },
+    };`;
+    const environment = await make(t, { source, file: 'mine.mjs' });
+    const gone = new AbortController();
+    const context = { idempotency_key: 'b/0-0/begin-0', signal: gone.signal };
+    const begun = environment.begin?.({ message_log: [], metadata: {} }, context);
+    gone.abort(new Error('stopped'));
+    await assert.rejects(Promise.resolve(begun), /stopped/);
+    const { signal } = new AbortController();
+    const ended = environment.end?.({}, { idempotency_key: 'b/0-0/end-0', signal });
+    const { observations } = await step(environment);
+    assert.equal(observations[0]?.content, 'nothing', 'it begins until a step lets it go on');
+    await ended;
+    assert.equal((await step(environment)).observations[0]?.content, 'ended behind b/0-0/0');
+  });
+
   test('that begins with what is no state is refused', async (t) => {
     const source = `export default { begin: () => 7, stepOne: () => ${ANSWER} };`;
     const environment = await make(t, { source, file: 'mine.mjs' });

@@ -17,15 +17,18 @@ export interface PythonServerOptions {
   /** `module:Class`. */
   served: string;
   port: number;
+  /** Variables beside those of this process. */
+  env?: Record<string, string>;
 }
 
 /** Resolves when it listens. */
 export async function startPythonServer(options: PythonServerOptions): Promise<PythonServer> {
-  const { cwd, served, port } = options;
+  const { cwd, served, port, env = {} } = options;
   const child = spawn('python3', ['-m', 'rollout_environment', served, '--port', String(port)], {
     cwd,
     env: {
       ...process.env,
+      ...env,
       PYTHONPATH: path.join(PROJECT_ROOT, 'python'),
       PYTHONDONTWRITEBYTECODE: '1',
     },

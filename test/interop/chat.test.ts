@@ -31,16 +31,17 @@ suite('a chat of three turns on a real engine', {
     });
     after(() => service.close());
 
-    /** What each turn was sent, and what the policy said, in tokens. */
+    /** What each request was sent, and what the policy said in each turn, in tokens. */
     async function played(
       t: Pick<TestContext, 'after'>,
-      { question, cuts }: { question: string; cuts: number[] },
+      { question, cuts }: { question: string; cuts: (number | null)[] },
     ) {
-      const sent: number[][] = [];
+      const sent: { turn: number; prompt_ids: number[] }[] = [];
       const watched: GenerationService = {
         ...service,
         generate: (request, context) => {
-          sent.push([...request.prompt_ids]);
+          const turn = Number(request.request_id.split('.').at(-2));
+          sent.push({ turn, prompt_ids: [...request.prompt_ids] });
           return service.generate(request, context);
         },
       };
@@ -98,31 +99,50 @@ suite('a chat of three turns on a real engine', {
       const kept = { after: (end: () => unknown) => void folders.push(end) } as Pick<TestContext, 'after'>; // prettier-ignore
       const finishes = new Set<string>();
       let exact = 0;
+      const resumed: number[] = [];
       await atOnce(Array.from({ length: 24 }, (_, seed) => seed), { limit: 8, run: async (seed) => {
         const random = createRandom(seed);
         const question = `Question ${seed}?`;
         const whole = await played(kept, { question, cuts: [] });
-        const first = Math.max(1, Math.floor(random() * whole.answers[0]!.token_ids.length));
-        const cut = await played(kept, { question, cuts: [first] });
+        const lengths = whole.answers.map(({ token_ids }) => token_ids.length);
+        const cuts = lengths.flatMap((length) => [...cutsIn(length, random), null]);
+        const cut = await played(kept, { question, cuts });
         assert.deepEqual(cut.answers.map(({ token_ids }) => token_ids), whole.answers.map(({ token_ids }) => token_ids)); // prettier-ignore
+        assert.equal(cut.sent.length, cuts.length);
+        for (const { turn, prompt_ids } of cut.sent) {
+          const { prompt_ids: first = [] } = whole.sent[turn] ?? {};
+          const inherited = prompt_ids.length - first.length;
+          const expected = [...first, ...(whole.answers[turn]?.token_ids.slice(0, inherited) ?? [])];
+          assert.deepEqual(prompt_ids, expected, `prompt ${seed}, turn ${turn}, behind ${inherited} tokens`);
+          if (inherited > 0) resumed[turn] = (resumed[turn] ?? 0) + 1;
+        }
         for (const turn of whole.answers.keys()) {
           const before = whole.answers.slice(0, turn);
           const expected = await rendered(question, before.map(({ token_ids }) => token_ids));
-          assert.deepEqual(whole.sent[turn], expected, `prompt ${seed}, turn ${turn}`);
+          assert.deepEqual(whole.sent[turn]?.prompt_ids, expected, `prompt ${seed}, turn ${turn}`);
           const messages = [
             { role: 'user', content: question },
             ...before.flatMap(({ content }, k) => [{ role: 'assistant', content }, { role: 'user', content: NEWS[k] ?? '' }]),
           ];
           const again = await service.renderChat({ model, messages, ...OPTIONS }, signal);
-          if (JSON.stringify(again) === JSON.stringify(whole.sent[turn])) exact += 1;
+          if (JSON.stringify(again) === JSON.stringify(whole.sent[turn].prompt_ids)) exact += 1;
         }
         for (const { finish_reason, stop_reason } of whole.answers) finishes.add(`${finish_reason} ${stop_reason}`);
       } }); // prettier-ignore
       assert.ok(finishes.size > 1, [...finishes].join());
+      assert.equal(resumed.filter((count) => count > 0).length, TURNS, `resumed in each turn: ${resumed.join()}`); // prettier-ignore
       t.diagnostic(
-        `${exact} of ${24 * TURNS} prompts are also what rendering the texts again gives`,
+        `${exact} of ${24 * TURNS} prompts are also what rendering the texts again gives; resumed in each turn: ${resumed.join()}`,
       );
       for (const end of folders) await end();
     });
   },
 });
+
+/** Up to two cuts of a turn, none behind its last token: how many tokens each request lets through. */
+function cutsIn(length: number, random: () => number): number[] {
+  const points = Array.from({ length: Math.floor(random() * 3) }, () =>
+    Math.floor(random() * length),
+  ).toSorted((a, b) => a - b);
+  return points.map((point, i) => point - (points[i - 1] ?? 0));
+}

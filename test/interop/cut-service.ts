@@ -3,15 +3,19 @@ import { Fault } from '../../src/model/faults.js';
 
 /**
  * A service whose streams break: request i lets so many tokens through, to the token, and then is closed on this side
- * and fails as if the connection had been lost. Its own end is never seen. Requests beyond the list are whole.
+ * and fails as if the connection had been lost. Its own end is never seen. null: it is whole, as are requests beyond
+ * the list.
  */
-export function cutService(service: GenerationService, cuts: readonly number[]): GenerationService {
+export function cutService(
+  service: GenerationService,
+  cuts: readonly (number | null)[],
+): GenerationService {
   const left = [...cuts];
   return {
     ...service,
     generate: async (request, { signal, onDelta }) => {
       const cut = left.shift();
-      if (cut === undefined) return await service.generate(request, { signal, onDelta });
+      if (cut == null) return await service.generate(request, { signal, onDelta });
       const lost = new Fault({
         type: 'GenerationUnavailable',
         message: `cut after ${cut} tokens`,

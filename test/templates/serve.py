@@ -3,6 +3,8 @@
 
     python serve.py FOLDER PORT     each FOLDER/<name>.jinja is served below http://127.0.0.1:PORT/<name>/
 
+The templates are those of trl 1.16 (PyPI, trl/chat_templates) and, as mistral_small.jinja, of llama.cpp's
+models/templates: mistralai-Mistral-Small-3.1-24B-Instruct-2503.jinja.
 Ids are the bytes of UTF-8; the special tokens that a template's family has are one id each, from 256 on.
 """
 import datetime

@@ -4,7 +4,7 @@ import { createAllowance } from '../../platform/allowance.js';
 import type { EnvironmentContext } from '../environment-context.js';
 import type { FinishedRollout, StepContext } from '../environment.js';
 import type { RetrievedDocument } from '../retriever/retriever.js';
-import type { BatchEnvironment, TurnEnvironment } from './authoring.js';
+import type { BatchEnvironment, SessionSample, TurnEnvironment } from './authoring.js';
 import { loadModule, subjectOf } from './loading.js';
 import { stepEach } from './one-sample.js';
 import type { CallBody, FromThread, Outcome, Question, ThreadStart, ToThread } from './wire.js';
@@ -79,6 +79,23 @@ async function* rolloutsOf(call: number): AsyncGenerator<FinishedRollout> {
 
 type Made = TurnEnvironment | BatchEnvironment;
 
+/** By session: an end waits for its beginning, also where nobody else waits for that any more. */
+const beginning = new Map<string, Promise<unknown>>();
+
+async function begin(
+  sample: SessionSample,
+  { made, signal }: { made: Made; signal: AbortSignal },
+): Promise<unknown> {
+  const { session } = sample;
+  const begun = (async () => (await made.begin?.(sample, { signal })) ?? null)();
+  beginning.set(session, begun);
+  try {
+    return await begun;
+  } finally {
+    if (beginning.get(session) === begun) beginning.delete(session);
+  }
+}
+
 async function play(
   made: Made,
   { id, body, signal }: { id: number; body: CallBody; signal: AbortSignal },
@@ -90,9 +107,10 @@ async function play(
       return await stepEach(body.input, { stepOne: (turn) => made.stepOne(turn, given), subject });
     }
     case 'begin':
-      return (await made.begin?.(body.sample, { signal })) ?? null;
+      return await begin(body.sample, { made, signal });
     case 'end': {
       const { metadata, session } = body;
+      await beginning.get(session)?.catch(() => undefined);
       return await made.end?.(metadata, { session, signal });
     }
     case 'globalPostProcessAndMetrics':

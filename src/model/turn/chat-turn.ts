@@ -10,6 +10,29 @@ export interface ChatMessage {
   content: Content;
 }
 
+/** What of a generation service shows its chat templates. */
+export interface Renderer {
+  /** Ids of the rendered conversation (the server's chat template). */
+  renderChat(
+    chat: {
+      model: string;
+      messages: readonly ChatMessage[];
+      add_generation_prompt: boolean;
+      chat_template_kwargs: Record<string, unknown>;
+    },
+    signal: AbortSignal,
+  ): Promise<number[]>;
+  tokenize(
+    input: { model: string; text: string; add_special_tokens: boolean },
+    signal: AbortSignal,
+  ): Promise<number[]>;
+  /** Text of ids; special tokens are shown. */
+  detokenize(
+    input: { model: string; token_ids: readonly number[] },
+    signal: AbortSignal,
+  ): Promise<string>;
+}
+
 /** Ids of a conversation, with the generation prompt or without. */
 export type Render = (
   messages: readonly ChatMessage[],

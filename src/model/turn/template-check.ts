@@ -1,6 +1,6 @@
 import { Fault } from '../faults.js';
 import { preview } from '../problems.js';
-import type { ChatMessage, Render } from './chat-turn.js';
+import type { ChatMessage, Render, Renderer } from './chat-turn.js';
 import {
   ANSWERS,
   QUESTION,
@@ -24,27 +24,6 @@ export interface CheckedTemplate {
   render: Render;
   encode: (text: string) => Promise<number[]>;
   decode: (token_ids: readonly number[]) => Promise<string>;
-}
-
-/** What of a generation service tells its templates. */
-interface Renderer {
-  renderChat: (
-    chat: {
-      model: string;
-      messages: readonly ChatMessage[];
-      add_generation_prompt: boolean;
-      chat_template_kwargs: Record<string, unknown>;
-    },
-    signal: AbortSignal,
-  ) => Promise<number[]>;
-  tokenize: (
-    input: { model: string; text: string; add_special_tokens: boolean },
-    signal: AbortSignal,
-  ) => Promise<number[]>;
-  detokenize: (
-    input: { model: string; token_ids: readonly number[] },
-    signal: AbortSignal,
-  ) => Promise<string>;
 }
 
 /** A replica's, for one model and its template's settings. */

@@ -1,0 +1,59 @@
+import { mkdir, readdir, readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { z } from 'zod';
+import { firstFreePort } from '../../src/platform/process/free-port.js';
+import { PROJECT_ROOT } from './dev-server.js';
+import type { PythonServer } from './python-server.js';
+import { startPythonServer } from './python-server.js';
+
+const Event = z.strictObject({
+  event: z.enum(['begin', 'step', 'end']),
+  /** `<rollout_id>/<life>` */
+  session: z.string(),
+  /** Did its resource exist when the call arrived? */
+  held: z.boolean(),
+});
+export type HoldingEvent = z.infer<typeof Event>;
+
+/** `test/servers/holding_environment.py`, served by the Python package; what it holds outlives its process. */
+export interface HoldingEnvironment {
+  /** The same in all its lives. */
+  url: string;
+  /** The sessions whose resources exist. */
+  held: () => Promise<string[]>;
+  /** The calls that arrived, in order, of all its lives. */
+  events: () => Promise<HoldingEvent[]>;
+  /** kill -9; resolves when it is gone. Of one that is gone: nothing. */
+  kill: () => Promise<void>;
+  /** On the same port; resolves when it listens. */
+  start: () => Promise<void>;
+}
+
+export async function startHoldingEnvironment(directory: string): Promise<HoldingEnvironment> {
+  const folder = path.join(directory, 'holding');
+  await mkdir(folder, { recursive: true });
+  const port = await firstFreePort(0);
+  const start = (): Promise<PythonServer> =>
+    startPythonServer({
+      cwd: path.join(PROJECT_ROOT, 'test', 'servers'),
+      served: 'holding_environment:Holding',
+      port,
+      env: { HOLDING_FOLDER: folder },
+    });
+  let server = await start();
+  return {
+    url: `http://127.0.0.1:${port}`,
+    held: async () => (await readdir(path.join(folder, 'held'))).map(decodeURIComponent).sort(),
+    events: async () => {
+      const text = await readFile(path.join(folder, 'events.jsonl'), 'utf8');
+      return text
+        .split('\n')
+        .filter((line) => line !== '')
+        .map((line) => Event.parse(JSON.parse(line)));
+    },
+    kill: () => server.kill(),
+    start: async () => {
+      server = await start();
+    },
+  };
+}
