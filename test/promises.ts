@@ -3,6 +3,7 @@
 type Tests = readonly string[];
 
 const E2E = 'test/e2e';
+const LONG = 'test/long';
 const ACTIVITIES = 'test/activities';
 const MODEL = 'test/model';
 const STORE = 'test/trajectories';
@@ -20,7 +21,7 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
     ],
     'a retried activity finds it and does not call the engine': [
       `${ACTIVITIES}/generate-turn.test.ts › that finds the generation in the journal calls nothing`,
-      `${E2E}/recovery-worker.test.ts › generates no turn again that stood in the journal when the worker was killed`,
+      `${LONG}/recovery-worker.test.ts › generates no turn again that stood in the journal when the worker was killed`,
     ],
   },
   2: {
@@ -31,7 +32,7 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
     'the next attempt goes on behind it, never from the start of the turn': [
       `${ACTIVITIES}/resume-generation.test.ts › goes on behind its last token, with what is left of its room and another seed`,
       `${ACTIVITIES}/resume-generation.test.ts › goes on as often as it is cut, and wastes nothing`,
-      `${E2E}/recovery-shutdown.test.ts › samples no token again: every request goes on where the journal ends`,
+      `${LONG}/recovery-shutdown.test.ts › samples no token again: every request goes on where the journal ends`,
     ],
   },
   3: {
@@ -64,7 +65,7 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
     ],
     'rows come in input order': [
       `${STORE}/outputs.test.ts › are joined in the order given, whatever order they were closed in`,
-      `${E2E}/recovery-worker.test.ts › completes, with every rollout once and in input order`,
+      `${LONG}/recovery-worker.test.ts › completes, with every rollout once and in input order`,
     ],
   },
   6: {
@@ -75,7 +76,7 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
     'no history above the 10,240 events at which the server warns': [
       `${WORKFLOWS}/event-budget.test.ts › accepts an update while it is below 10,000 events, its five for each signal included`,
       `${MODEL}/workflow-safe/slices.test.ts › the history of a batch of up to 252 slices stays under 5,000 events, at the worst event by event`,
-      `${E2E}/long-rollout.test.ts › of \${TURNS} turns is played in several runs, none of them long, and its batch gets its result`,
+      `${LONG}/long-rollout.test.ts › of \${TURNS} turns is played in several runs, none of them long, and its batch gets its result`,
     ],
   },
   7: {
@@ -127,13 +128,13 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
 export const FAILURES: Record<string, Tests> = {
   'worker killed': [
     `${ACTIVITIES}/open-rollout.test.ts › goes on from the journal where an attempt died, and samples nothing again`,
-    `${E2E}/recovery-worker.test.ts › completes, with every rollout once and in input order`,
+    `${LONG}/recovery-worker.test.ts › completes, with every rollout once and in input order`,
   ],
   'Temporal server killed': [
-    `${E2E}/recovery-server.test.ts › three times goes on from its database: same rows, no finished turn generated again`,
+    `${LONG}/recovery-server.test.ts › three times goes on from its database: same rows, no finished turn generated again`,
   ],
   'Temporal database lost': [
-    `${E2E}/recovery-server.test.ts › and whose database is deleted goes on when it is started again: same rows, no finished turn generated again`,
+    `${LONG}/recovery-server.test.ts › and whose database is deleted goes on when it is started again: same rows, no finished turn generated again`,
   ],
   'one of several replicas absent or failing': [
     `${ACTIVITIES}/generation-slots.test.ts › a turn whose replica fails goes on at another one, and the journal names both`,
@@ -141,7 +142,7 @@ export const FAILURES: Record<string, Tests> = {
   ],
   'engine absent or failing': [
     `${ACTIVITIES}/generate-turn.test.ts › because the service is away is retried, and counted in the journal`,
-    `${E2E}/recovery-engine.test.ts › from the start waits for it by name, and then completes`,
+    `${LONG}/recovery-engine.test.ts › from the start waits for it by name, and then completes`,
   ],
   'engine refuses': [
     `${ACTIVITIES}/generate-turn.test.ts › because it was rejected is not retried`,

@@ -1,7 +1,8 @@
 /**
- * Runs the tests: `node tools/run-tests.mjs [--node MAJOR] [part of a file name …]`. With `--node`, those that start no
- * Temporal server, on that version of Node.js. Files under e2e start servers and processes,
- * so that fewer of them run beside each other; so do those under interop, where an engine is named. In CI, on machines
+ * Runs the tests: `node tools/run-tests.mjs [--long] [--node MAJOR] [part of a file name …]`: all but the long ones, or
+ * those alone. With `--node`, those that start no Temporal server, on that version of Node.js. Files under e2e and long
+ * start servers and processes, so that fewer of them run beside each other; so do those under interop, where an engine
+ * is named. In CI, on machines
  * that others share, a file with a failure runs a second time, alone, and is named. Ends with
  * `N passed, N failed, N skipped`, whatever the reporter.
  */
@@ -24,12 +25,17 @@ const FAILED_AGAIN = 4;
 
 const {
   positionals: filters,
-  values: { node: major },
-} = parseArgs({ options: { node: { type: 'string' } }, allowPositionals: true });
-const isE2e = (file) => /^(gym\/)?test\/(e2e|interop)\//.test(file);
+  values: { node: major, long },
+} = parseArgs({
+  options: { node: { type: 'string' }, long: { type: 'boolean' } },
+  allowPositionals: true,
+});
+const isE2e = (file) => /^(gym\/)?test\/(e2e|interop|long)\//.test(file);
+const isLong = (file) => /^(gym\/)?test\/long\//.test(file);
 const files = ['test', 'gym/test']
   .flatMap((folder) => filesBelow(path.join(root, folder)).map((file) => `${folder}/${file}`))
   .filter((file) => file.endsWith('.test.ts') && (major === undefined || !isE2e(file)))
+  .filter((file) => (long || filters.length === 0 ? isLong(file) === Boolean(long) : true))
   .filter((file) => filters.length === 0 || filters.some((part) => file.includes(part)));
 
 if (files.length === 0) {
