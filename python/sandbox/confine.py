@@ -107,6 +107,10 @@ numbers, and belong to the user, not to the program that made them. A timer (tim
 A Landlock rule keeps a deleted file on disk, and no process shows it; rules, filters (seccomp, SO_ATTACH_FILTER) and the
 buffers of sockets are memory of the kernel."""
 
+BORROWERS = "sendfile splice tee".split()
+"""They put a file's own pages into a pipe or a socket, and a page keeps all that it was allocated with, up to 2 MiB on some
+file systems: pipes that hold 64 kB would keep gigabytes of deleted files, and no process shows them."""
+
 IOCTLS = [0x541B, 0x5421, 0x5450, 0x5451]
 """FIONREAD, FIONBIO, FIONCLEX, FIOCLEX. Others reserve disk without writing (FS_IOC_RESVSP), change the flags of files
 that are only readable, signal others (FIOSETOWN, SIOCSPGRP, TIOCSTI), or are not known yet."""
@@ -231,6 +235,8 @@ def seccomp(owns_other_files):
     rules.refuse_bits("close_range", 2, CLOSE_RANGE_UNSHARE)
     # It takes a disk without the time that writing takes, in one mode beyond RLIMIT_FSIZE; C libraries then write.
     rules.refuse(["fallocate"], errno.EOPNOTSUPP)
+    # What files that cannot be borrowed from answer: programs then read and write.
+    rules.refuse(BORROWERS, errno.EINVAL)
     # Landlock knows truncation since ABI 3 (Linux 6.2). Before, only opening for writing was asked about: these flags
     # empty a file without it.
     for name, index in (("open", 1), ("openat", 2)):

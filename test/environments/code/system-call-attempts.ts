@@ -138,6 +138,7 @@ if child == 0:
 /** What the kernel says where no huge pages are set aside. */
 const NO_HUGE_PAGES = /^('through'|12|22)$/;
 const FILE = 'file = tempfile.TemporaryFile()';
+const PAGE = `import os, tempfile\n${FILE}\nfile.write(b'x' * 4096)\nfile.flush()\n`;
 
 function uncounted(): Attempt[] {
   return [
@@ -152,6 +153,22 @@ function uncounted(): Attempt[] {
       ...{ x86_64: 278, aarch64: 75 },
       before: `import struct\npage = ctypes.create_string_buffer(4096)\nvector = struct.pack('@PN', ctypes.addressof(page), 4096)`,
       args: 'os.pipe()[1], vector, 1, 0',
+    }),
+    {
+      // A page of a deleted file keeps up to 2 MiB of memory.
+      name: 'keeps a page of a file in a pipe',
+      code: `${PAGE}os.splice(file.fileno(), os.pipe()[1], 4096, offset_src=0)`,
+      through: '4096',
+    },
+    {
+      name: 'keeps a page of a file in a socket',
+      code: `${PAGE}import socket\npair = socket.socketpair()\nos.sendfile(pair[0].fileno(), file.fileno(), 0, 4096)`,
+      through: '4096',
+    },
+    call('tee, which keeps what another pipe has', {
+      ...{ x86_64: 276, aarch64: 77 },
+      before: `source = os.pipe()\nos.write(source[1], b'x')`,
+      args: 'source[0], os.pipe()[1], 1, 0',
     }),
     {
       ...call('mmap for huge pages', {
