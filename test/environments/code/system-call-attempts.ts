@@ -137,6 +137,8 @@ if child == 0:
 
 /** What the kernel says where no huge pages are set aside. */
 const NO_HUGE_PAGES = /^('through'|12|22)$/;
+/** What some file systems say. */
+const NO_ATTRIBUTES = /^('through'|OSError\(95, .*)$/;
 const FILE = 'file = tempfile.TemporaryFile()';
 const PAGE = `import os, tempfile\n${FILE}\nfile.write(b'x' * 4096)\nfile.flush()\n`;
 
@@ -216,6 +218,12 @@ fcntl.ioctl(file, FS_IOC_RESVSP, struct.pack('=hhiqqiI4i', 0, 0, 0, 0, 4096, 0, 
       args: "2, 0, struct.pack('=I', 0x7fff0000)",
     }),
     judged('prctl for a filter', { x86_64: 157, aarch64: 167, args: '22, 9, 0, 0, 0' }),
+    {
+      // On a tmpfs it takes memory, and no block of the file.
+      name: 'gives a file of its own an attribute',
+      code: `import os, tempfile\nfile = tempfile.NamedTemporaryFile()\nos.setxattr(file.name, 'user.x', b'x')\n'through'`,
+      through: NO_ATTRIBUTES,
+    },
     {
       name: 'makes the buffer of a socket larger',
       code: `import socket\na, b = socket.socketpair()\na.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)\n'through'`,
