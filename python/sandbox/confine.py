@@ -95,7 +95,7 @@ NEVER = """
     statmount listmount name_to_handle_at open_by_handle_at quotactl quotactl_fd fanotify_init fanotify_mark
     inotify_init inotify_init1 inotify_add_watch lookup_dcookie sysfs ustat uselib nfsservctl vhangup
     bpf keyctl add_key request_key io_uring_setup io_uring_enter io_uring_register io_setup userfaultfd
-    memfd_create memfd_secret vmsplice mq_open mq_unlink
+    memfd_create memfd_secret vmsplice mq_open mq_unlink setxattr lsetxattr fsetxattr
     shmget shmat shmctl semget semctl semop semtimedop msgget msgctl msgsnd msgrcv
     landlock_create_ruleset landlock_add_rule landlock_restrict_self seccomp
     init_module finit_module delete_module kexec_load kexec_file_load reboot swapon swapoff acct syslog personality
@@ -105,7 +105,11 @@ NEVER = """
 that a pipe holds (vmsplice) or deleted files whose descriptors are on their way (sendmsg). SysV objects have
 numbers, and belong to the user, not to the program that made them. A timer (timer_create) could wake a process that was stopped.
 A Landlock rule keeps a deleted file on disk, and no process shows it; rules, filters (seccomp, SO_ATTACH_FILTER) and the
-buffers of sockets are memory of the kernel."""
+buffers of sockets are memory of the kernel. So are attributes of files on a tmpfs, gigabytes of which take no block."""
+
+BORROWERS = "sendfile splice tee".split()
+"""They put a file's own pages into a pipe or a socket, and a page keeps all that it was allocated with, up to 2 MiB on some
+file systems: pipes that hold 64 kB would keep gigabytes of deleted files, and no process shows them."""
 
 IOCTLS = [0x541B, 0x5421, 0x5450, 0x5451]
 """FIONREAD, FIONBIO, FIONCLEX, FIOCLEX. Others reserve disk without writing (FS_IOC_RESVSP), change the flags of files
@@ -116,7 +120,7 @@ FCNTLS = [*range(8), 9, 11, 36, 37, 38, 1030, 1032]
 other programs that open a file (F_SETLEASE)."""
 
 OF_OTHERS_FILES = """
-    chmod fchmod fchmodat fchmodat2 chown fchown fchownat lchown setxattr lsetxattr fsetxattr removexattr
+    chmod fchmod fchmodat fchmodat2 chown fchown fchownat lchown removexattr
     lremovexattr fremovexattr utime utimes utimensat futimesat
 """.split()
 """Landlock does not cover these: refused when the user id is one that owns other files."""
@@ -231,6 +235,8 @@ def seccomp(owns_other_files):
     rules.refuse_bits("close_range", 2, CLOSE_RANGE_UNSHARE)
     # It takes a disk without the time that writing takes, in one mode beyond RLIMIT_FSIZE; C libraries then write.
     rules.refuse(["fallocate"], errno.EOPNOTSUPP)
+    # What files that cannot be borrowed from answer: programs then read and write.
+    rules.refuse(BORROWERS, errno.EINVAL)
     # Landlock knows truncation since ABI 3 (Linux 6.2). Before, only opening for writing was asked about: these flags
     # empty a file without it.
     for name, index in (("open", 1), ("openat", 2)):

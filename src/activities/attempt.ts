@@ -134,7 +134,8 @@ export function toFailure(error: unknown): unknown {
 
 function asPlain(error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof TemporalFailure) return error;
-  const clean = (text: string): string => plain(withoutSecrets(text));
+  // Again behind it: what is not seen may stand within a secret.
+  const clean = (text: string): string => withoutSecrets(plain(withoutSecrets(text)));
   const [text, stack] = [describeError(error), error.stack ?? ''];
   const message = clean(text);
   if (message === text && clean(stack) === stack) return error;

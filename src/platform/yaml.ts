@@ -1,5 +1,7 @@
+import { once } from 'node:events';
 import type { Document, DocumentOptions, ParseOptions, SchemaOptions } from 'yaml';
 import { LineCounter, parseDocument, visit } from 'yaml';
+import { startThread } from './threads.js';
 
 /** YAML that people write. What the parser would pass over in silence is a problem here, with its place. */
 export interface YamlProblem {
@@ -62,4 +64,26 @@ function wrongAlias(document: Document): Found | null {
     },
   });
   return wrong[0] ?? null;
+}
+
+/** In MB: a megabyte of YAML takes a tenth to three times as much. */
+const FOREIGN_HEAP_MB = 256;
+const FOREIGN_MS = 30_000;
+
+/**
+ * YAML that another process wrote, as a value. A few bytes of it may take seconds and hundreds of their size: a thread
+ * with bounds of its own reads it. Throws the parser's error, or that of a bound.
+ */
+export async function parseForeignYaml(text: string): Promise<unknown> {
+  const thread = startThread(
+    { beside: import.meta.url, name: 'yaml-thread' },
+    { workerData: text, resourceLimits: { maxOldGenerationSizeMb: FOREIGN_HEAP_MB } },
+  );
+  try {
+    const signal = AbortSignal.timeout(FOREIGN_MS);
+    const [value] = (await once(thread, 'message', { signal })) as [unknown];
+    return value;
+  } finally {
+    await thread.terminate();
+  }
 }

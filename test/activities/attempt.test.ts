@@ -160,6 +160,13 @@ describe('a fault becomes a failure', () => {
     assert.doesNotMatch(failure.stack ?? '', /[\u001b\u202e]/);
   });
 
+  test('and an unknown error has no secret that something unseen stood in', () => {
+    keepSecret('sk-of-this-test-0123456789');
+    const error = new TypeError('header sk-of-this\u200d-test-0123\u001b[31m456789 is wrong');
+    const failure = toFailure(error) as ApplicationFailure;
+    assert.equal(failure.message, 'header [secret] is wrong');
+  });
+
   test('and an unknown error loses what is secret in its message, its stack and its causes', () => {
     keepSecret('sk-unknown-0123456789');
     const cause = new Error('header Bearer sk-unknown-0123456789');

@@ -53,6 +53,15 @@ describe('samples in a file', () => {
     assert.deepEqual(await readText(lines(...rows)), rows);
   });
 
+  test('of more levels than what writes them takes are refused', async (t) => {
+    const { readText } = await inputs(t);
+    const deep = sampleOf('x', { extra_env_info: { deep: 0 } }).replace('0', '['.repeat(10_000) + ']'.repeat(10_000)); // prettier-ignore
+    await assert.rejects(
+      readText(lines(sampleOf('x'), deep)),
+      refused('samples row 1: expected at most 512 levels of lists and objects, got more'),
+    );
+  });
+
   test('of one line that no string can hold is refused, and the process goes on', async (t) => {
     const { directory, read } = await inputs(t);
     await writeFile(path.join(directory, 'long.jsonl'), `${sampleOf('x')}\n`);

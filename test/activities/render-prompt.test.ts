@@ -22,12 +22,18 @@ function render(
   {
     service = scriptedService([]),
     generation = {},
-  }: { service?: ScriptedService; generation?: Partial<typeof GENERATION> } = {},
+    check = () => undefined,
+  }: {
+    service?: ScriptedService;
+    generation?: Partial<typeof GENERATION>;
+    check?: (tokens: number) => void;
+  } = {},
 ) {
   return renderPrompt(messages, {
     service,
     generation: { ...GENERATION, ...generation },
     signal: new AbortController().signal,
+    check,
   });
 }
 
@@ -50,6 +56,16 @@ describe('a chat prompt', () => {
     assert.deepEqual(system, { ...MESSAGES[0], token_ids: idsOf('systembe') });
     assert.deepEqual(user, { ...MESSAGES[1], token_ids: [...idsOf('userbrief'), 7001, 7002] });
     assert.deepEqual(more, []);
+  });
+
+  test('that is too long is one rendering, however many messages it has', async () => {
+    const service = scriptedService([]);
+    const check = (tokens: number): void => {
+      if (tokens >= 8) throw new Error(`${tokens} tokens`);
+    };
+    const many = Array<Message>(1000).fill({ role: 'user', content: 'brief' });
+    await assert.rejects(render(many, { service, check }), /^Error: \d+ tokens$/);
+    assert.equal(service.asked.renderChat, 1);
   });
 
   test('of one message is one rendering', async () => {

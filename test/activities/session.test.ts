@@ -4,6 +4,7 @@ import { describe, test } from 'node:test';
 import type { Environment } from '../../src/environments/environment.js';
 import { Fault } from '../../src/model/faults.js';
 import { SESSION_KEY } from '../../src/model/session.js';
+import { keepSecret } from '../../src/platform/secrets.js';
 import { AT } from '../fakes/activity-bench.js';
 import { idsOf, says } from '../fakes/scripted-service.js';
 import { REF, sampleOf } from '../fakes/temporary-store.js';
@@ -48,6 +49,34 @@ describe('a rollout that starts in an environment with sessions', () => {
     const bench = await planned(t, { begin: [raised(), raised()], request });
     assert.equal((await bench.failure('openRollout', REF)).nonRetryable, false);
     assert.equal((await bench.failure('openRollout', REF)).nonRetryable, true);
+  });
+
+  test('fails likewise where its environment throws what is no fault', async (t) => {
+    const request = { attempts: { environment: 2 } };
+    const bench = await planned(t, {
+      begin: [new Error('no room'), new Error('no room')],
+      request,
+    });
+    const { type, message } = await bench.failure('openRollout', REF);
+    assert.deepEqual([type, message], ['EnvironmentFailed', 'environment task threw: no room']);
+    assert.equal((await bench.failure('openRollout', REF)).nonRetryable, true);
+  });
+
+  test('begins with a megabyte of state at most', async (t) => {
+    const bench = await planned(t, { first: { state: { text: 'x'.repeat(1.5 * 2 ** 20) } } });
+    const { type, message } = await bench.failure('openRollout', REF);
+    assert.equal(type, 'EnvironmentRejected');
+    assert.match(message, /expected at most 1048576 bytes of metadata, got 15729\d\d$/);
+  });
+
+  test('begins without the secrets of its process', async (t) => {
+    const secret = 'key-that-is-echoed-0123456789';
+    keepSecret(secret);
+    const first = { content: `you said ${secret}`, state: { cookie: `k=${secret}` } };
+    const bench = await planned(t, { first });
+    await bench.result('openRollout', REF);
+    const text = JSON.stringify(await bench.journalLines());
+    assert.ok(text.includes('k=[secret]') && !text.includes(secret), text);
   });
 
   test('cannot have a prompt of token ids continued by a text', async (t) => {

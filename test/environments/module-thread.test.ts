@@ -56,9 +56,8 @@ async function faultOf(promise: Promise<unknown>): Promise<Fault> {
 
 /** `loop`: for ever. `wait`: never answers, and holds nobody up. Anything else is answered. */
 const SOURCE = `
-let made = 0;
+const id = String(Math.random());
 export default () => {
-  made += 1;
   return {
     stepOne: async ({ message_log }) => {
       const said = message_log.at(-1).content;
@@ -66,7 +65,7 @@ export default () => {
       if (said === 'throw') throw new RangeError('no such move');
       if (said === 'exit') process.exit(3);
       while (said === 'loop') {}
-      return { observation: said, reward: 1, terminated: true };
+      return { observation: said === 'id' ? id : said, reward: 1, terminated: true };
     },
   };
 };`;
@@ -113,6 +112,17 @@ describe('a module whose code does not come back', () => {
     const waiting = faultOf(say(mine, 'wait'));
     assert.deepEqual((await say(mine, 'hi')).rewards, [1]);
     assert.equal((await waiting).type, 'EnvironmentFailed');
+  });
+
+  test('from several promises at once fails their turns alone: what it holds stays', async (t) => {
+    const mine = await make(t);
+    const idOf = async () => (await say(mine, 'id')).observations[0]?.content;
+    const before = await idOf();
+    const waiting = await Promise.all(['wait', 'wait', 'wait'].map((said) => faultOf(say(mine, said)))); // prettier-ignore
+    assert.deepEqual(waiting.map(({ type }) => type), Array(3).fill('EnvironmentFailed')); // prettier-ignore
+    // Whoever was taken for held by a loop is ended a second later.
+    await sleep(1500);
+    assert.equal(await idOf(), before, 'its thread was ended');
   });
 
   test('since it ends the process ends its thread alone', async (t) => {

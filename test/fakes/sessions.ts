@@ -21,6 +21,8 @@ export interface Sessions extends ScriptedEnvironment {
 export interface Given {
   script?: (ScriptedAnswer | Error)[];
   says?: ScriptedReply[];
+  /** What sessions begin with beside the sample's state. */
+  first?: { content?: string; state?: Metadata };
   /** Of each `begin` and `end`, in order; then they succeed. */
   begin?: Error[];
   end?: Error[];
@@ -30,7 +32,13 @@ export interface Given {
   request?: Record<string, unknown>;
 }
 
-function sessionsOf({ script = [], begin = [], end = [], none = false }: Given): Sessions {
+function sessionsOf({
+  script = [],
+  first: { content = 'now', state } = {},
+  begin = [],
+  end = [],
+  none = false,
+}: Given): Sessions {
   const scripted = scriptedEnvironment(script, { in_process: false });
   const failures = { begin: [...begin], end: [...end] };
   const begun: Sessions['begun'] = [];
@@ -46,8 +54,8 @@ function sessionsOf({ script = [], begin = [], end = [], none = false }: Given):
       if (failure !== undefined) return Promise.reject(failure);
       if (none) return Promise.resolve(null);
       return Promise.resolve({
-        messages: [{ role: 'user', content: 'now' }],
-        metadata: { ...metadata, [SESSION_KEY]: begun.length },
+        messages: [{ role: 'user', content }],
+        metadata: { ...metadata, ...state, [SESSION_KEY]: begun.length },
       });
     },
     end: (metadata, { idempotency_key }) => {

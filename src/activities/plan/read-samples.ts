@@ -9,6 +9,7 @@ import type { Problem } from '../../model/problems.js';
 import { invalidBatchRequest, preview, problemsOf } from '../../model/problems.js';
 import { Sample, lostDigits } from '../../model/sample.js';
 import { mostSamples } from '../../model/workflow-safe/slices.js';
+import { isDeeperThan, MAX_LEVELS } from '../../platform/json/depth.js';
 import { textsOf } from '../../platform/lines.js';
 import type { Dependencies } from '../dependencies.js';
 
@@ -146,6 +147,10 @@ interface SampleContext {
 }
 
 function checkSample(text: string, { row, tasks, prompts, ...context }: SampleContext): Problem[] {
+  if (isDeeperThan(MAX_LEVELS, text)) {
+    const what = `expected at most ${MAX_LEVELS} levels of lists and objects, got more`;
+    return [{ where: `samples row ${row}`, what }];
+  }
   let value: unknown;
   try {
     value = JSON.parse(text);

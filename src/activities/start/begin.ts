@@ -59,14 +59,14 @@ async function renderSample(
   dependencies: Dependencies,
 ): Promise<LogMessage[]> {
   const { generation } = request;
+  const check = (tokens: number): void => {
+    checkPromptLength(tokens, request);
+  };
   const prompt = await poolOf(request, dependencies).request(
     { session_id: rolloutId(ref), signal, is_generation: false },
-    (service) => renderPrompt(sample.message_log, { service, generation, signal }),
+    (service) => renderPrompt(sample.message_log, { service, generation, signal, check }),
   );
-  checkPromptLength(
-    prompt.reduce((total, message) => total + message.token_ids.length, 0),
-    request,
-  );
+  check(prompt.reduce((total, message) => total + message.token_ids.length, 0));
   return prompt;
 }
 

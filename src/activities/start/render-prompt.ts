@@ -7,6 +7,8 @@ interface RenderContext {
   service: GenerationService;
   generation: GenerationSettings;
   signal: AbortSignal;
+  /** Throws where a prompt of so many tokens is too long: it is told before the messages are rendered one by one. */
+  check: (tokens: number) => void;
 }
 
 /**
@@ -45,7 +47,7 @@ function encodeEach(
  */
 async function renderChat(
   messages: readonly Message[],
-  { service, generation, signal }: RenderContext,
+  { service, generation, signal, check }: RenderContext,
 ): Promise<number[][]> {
   const { model, chat_template_kwargs } = generation;
   const chat = messages.map(({ role, content }) => ({ role, content }));
@@ -60,6 +62,7 @@ async function renderChat(
       signal,
     );
   const whole = await render(chat.length);
+  check(whole.length);
   const before = await eachInTurn(chat.slice(1), async (_, k) =>
     lengthWithin(whole, await render(k + 1)),
   );

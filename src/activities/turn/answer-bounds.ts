@@ -1,3 +1,4 @@
+import type { Beginning, Metadata } from '../../environments/environment.js';
 import { Fault } from '../../model/faults.js';
 import type { Trajectory } from '../../model/trajectory.js';
 import type { Answer } from './answer-of-one.js';
@@ -23,11 +24,35 @@ export function boundedAnswer(
   if (characters > MAX_CHARACTERS) {
     throw tooMuch(task, `${MAX_CHARACTERS} characters in all observations, got ${characters}`);
   }
-  const state = bytesOf(answer.metadata);
-  if (state <= MAX_STATE_BYTES) return answer;
-  const most = Math.max(MAX_STATE_BYTES, 2 * bytesOf(start?.extra_env_info));
-  if (state > most) throw tooMuch(task, `${most} bytes of metadata, got ${state}`);
+  checkState(answer.metadata, { task, brought: start?.extra_env_info });
   return answer;
+}
+
+/** The same of what a session begins with: its messages are prompt. */
+export function boundedBeginning(
+  begun: Beginning,
+  { task, brought }: { task: string; brought: Metadata },
+): Beginning {
+  const { messages, metadata } = begun;
+  const characters = messages.reduce(
+    (sum, { role, content }) => sum + role.length + content.length,
+    0,
+  );
+  if (characters > MAX_CHARACTERS) {
+    throw tooMuch(task, `${MAX_CHARACTERS} characters to begin with, got ${characters}`);
+  }
+  checkState(metadata, { task, brought });
+  return begun;
+}
+
+function checkState(
+  metadata: Metadata | null,
+  { task, brought }: { task: string; brought: Metadata | undefined },
+): void {
+  const state = bytesOf(metadata);
+  if (state <= MAX_STATE_BYTES) return;
+  const most = Math.max(MAX_STATE_BYTES, 2 * bytesOf(brought));
+  if (state > most) throw tooMuch(task, `${most} bytes of metadata, got ${state}`);
 }
 
 const lengthOf = ({ message }: Pick<Answer, 'message'>): number => message?.content.length ?? 0;

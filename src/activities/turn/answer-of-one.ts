@@ -87,10 +87,10 @@ export function answerOfOne(answer: unknown, task: string): Answer {
 }
 
 /** An environment may answer with what it was told in secret: of a header, or by the service that it asked. */
-function cleaned(answer: Answer): Answer {
+export function cleaned<T extends object>(answer: T): T {
   const text = JSON.stringify(answer);
   const clean = withoutSecrets(text);
-  return clean === text ? answer : (JSON.parse(clean) as Answer);
+  return clean === text ? answer : (JSON.parse(clean) as T);
 }
 
 function sumOf(named: Record<string, number>, task: string): number {

@@ -10,7 +10,9 @@ import { MAX_LOSSES } from '../../model/session.js';
 import type { Trajectory } from '../../model/trajectory.js';
 import type { Share } from '../../platform/allowance.js';
 import { withShare } from '../../platform/allowance.js';
+import { boundedBeginning } from './answer-bounds.js';
 import type { Answer } from './answer-of-one.js';
+import { cleaned } from './answer-of-one.js';
 import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';
 import { recordFault } from '../hold.js';
@@ -80,12 +82,28 @@ async function beginSession(
     await journal.append({ kind: 'begin', session: 'asked', task_name, messages: [], metadata });
     await journal.sync();
   }
-  const begun = await environment.begin?.(
-    { message_log: textLog(message_log), metadata },
-    { idempotency_key: `${rolloutId(ref)}/begin-${session.lives}`, signal, share },
-  );
   const none = { session: 'none' as const, messages: [], metadata };
-  await journal.append({ kind: 'begin', task_name, ...(begun ?? none) });
+  try {
+    const begun = await environment.begin?.(
+      { message_log: textLog(message_log), metadata },
+      { idempotency_key: `${rolloutId(ref)}/begin-${session.lives}`, signal, share },
+    );
+    const bounded =
+      begun && cleaned(boundedBeginning(begun, { task: task_name, brought: metadata }));
+    await journal.append({ kind: 'begin', task_name, ...(bounded ?? none) });
+  } catch (error) {
+    throw thrownBy(task_name, { error, signal });
+  }
+}
+
+/** What came of asking an environment: an exception of its own code is a fault that counts. */
+export function thrownBy(
+  task: string,
+  { error, signal }: { error: unknown; signal: AbortSignal },
+): unknown {
+  if (error instanceof Fault || signal.aborted) return error;
+  const message = `environment ${task} threw: ${describeError(error)}`;
+  return new Fault({ type: 'EnvironmentFailed', message, cause: error });
 }
 
 /** Ids that a sample brings cannot be continued by a message that has none. */

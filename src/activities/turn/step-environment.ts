@@ -1,7 +1,6 @@
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { textLog } from '../../model/content.js';
 import { Fault } from '../../model/faults.js';
-import { describeError } from '../../platform/errors.js';
 import { behindGeneration } from '../../model/turn/turn-end.js';
 import { lengthLimit, limitObservation, nextStep } from '../../model/turn/stop-rules.js';
 import { messageLog } from '../../model/message-log.js';
@@ -14,7 +13,7 @@ import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';
 import { notStarted, poolOf, recordFault } from '../hold.js';
 import { playOpened } from '../play-from-journal.js';
-import { stepInSession } from './session.js';
+import { stepInSession, thrownBy } from './session.js';
 
 /** Answers the generated turn, unless the journal holds the answer already. */
 export function createStepEnvironment(dependencies: Dependencies): Activities['stepEnvironment'] {
@@ -100,12 +99,7 @@ async function askEnvironment(
       throw new Fault({ type: 'EnvironmentStateLost', message: trajectory.session.gone });
     return deployed.environment.steps_once === true ? await stepInSession(hold, ask) : await ask();
   } catch (error) {
-    if (error instanceof Fault || signal.aborted) throw error;
-    throw new Fault({
-      type: 'EnvironmentFailed',
-      message: `environment ${task} threw: ${describeError(error)}`,
-      cause: error,
-    });
+    throw thrownBy(task, { error, signal });
   }
 }
 

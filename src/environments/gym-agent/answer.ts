@@ -1,11 +1,10 @@
 import { z } from 'zod';
 import { describeError } from '../../platform/errors.js';
 import { Reward } from '../../model/journal.js';
-import { isDeeperThan } from '../../platform/json/depth.js';
+import { isDeeperThan, MAX_LEVELS } from '../../platform/json/depth.js';
 import type { Problem } from '../../model/problems.js';
 import { preview, problemsOf } from '../../model/problems.js';
 import type { AgentAnswer } from '../environment.js';
-import { MAX_LEVELS } from '../http/reply.js';
 
 const Routing = z.object({
   _ng_failure_class: z.unknown().optional(),

@@ -1,6 +1,6 @@
-import { parse } from 'yaml';
 import { z } from 'zod';
 import { describeError } from '../../platform/errors.js';
+import { parseForeignYaml } from '../../platform/yaml.js';
 import { recordOf } from '../../model/untrusted.js';
 import { createHttpCall } from '../http/call.js';
 import { rejected } from '../rejections.js';
@@ -11,6 +11,9 @@ const TIMEOUT_MS = 30_000;
 const AGAIN_TIMEOUT_MS = 5000;
 /** Servers that are started anew may have other ports, and another's may be where one was. */
 const KEPT_MS = 10_000;
+
+/** Of its answer: that of a hundred servers has a tenth. */
+const MAX_CONFIG_BYTES = 2 ** 20;
 
 /** NeMo Gym's head server: it knows every server's host and port. */
 export interface HeadServer {
@@ -43,7 +46,12 @@ export function createHeadServer({
   now?: () => number;
 }): HeadServer {
   const at = url.replace(/\/+$/, '');
-  const { send, close } = createHttpCall({ url: at, timeout_ms: TIMEOUT_MS, keep_alive_ms: 0 });
+  const { send, close } = createHttpCall({
+    url: at,
+    timeout_ms: TIMEOUT_MS,
+    max_answer_bytes: MAX_CONFIG_BYTES,
+    keep_alive_ms: 0,
+  });
   const answer = createLatestConfig({
     now,
     ask: async ({ timeout_ms }) => {
@@ -51,7 +59,7 @@ export function createHeadServer({
       // The request is shared: no caller's signal ends it.
       const { signal } = new AbortController();
       const reply = await send({ ...call, signal });
-      return configIn(reply.text, `${reply.request} answered`);
+      return await configIn(reply.text, `${reply.request} answered`);
     },
   });
   return {
@@ -121,10 +129,10 @@ function createLatestConfig({
 }
 
 /** A JSON string that holds YAML, with the keys of other services in it: messages quote none of it. */
-function configIn(text: string, subject: string): Record<string, unknown> {
+async function configIn(text: string, subject: string): Promise<Record<string, unknown>> {
   try {
     const yaml = z.string().parse(JSON.parse(text));
-    return recordOf(z.unknown()).parse(parse(yaml, { logLevel: 'silent' }));
+    return recordOf(z.unknown()).parse(await parseForeignYaml(yaml));
   } catch (error) {
     const what = `expected a JSON string that holds a YAML mapping, got what is none (${error instanceof Error ? error.name : typeof error})`;
     throw rejected({ subject, problems: [{ where: '(body)', what }] });

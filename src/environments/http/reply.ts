@@ -1,10 +1,7 @@
 import type { z } from 'zod';
-import { isDeeperThan } from '../../platform/json/depth.js';
+import { isDeeperThan, MAX_LEVELS } from '../../platform/json/depth.js';
 import type { Reply } from './call.js';
 import { rejected, rejectedFields } from '../rejections.js';
-
-/** Deeper than any answer is, and shallow enough for everything that reads or writes it later. */
-export const MAX_LEVELS = 512;
 
 /** Python writes NaN and Infinity into JSON: they are refused here, and the parser's text shows them. */
 export function parseJson({ request, text }: Pick<Reply, 'request' | 'text'>, at: string): unknown {

@@ -37,7 +37,8 @@ interface Listening {
 export function openThread(start: ThreadStart, { subject, hear, lost }: Listening): ModuleThread {
   const thread = startThread({ beside: import.meta.url, name: 'thread' }, { workerData: start });
   let isReady = false;
-  let ponged = (): void => undefined;
+  /** In the order of their pings. */
+  const ponged: (() => void)[] = [];
   const ready = new Promise<OptionalFunction[]>((resolve, reject) => {
     thread.on('message', (message: unknown) => {
       if (!isOurs(message)) return;
@@ -45,7 +46,7 @@ export function openThread(start: ThreadStart, { subject, hear, lost }: Listenin
         isReady = true;
         resolve(message.has);
       } else if (message.kind === 'failed') reject(errorOf(message.error));
-      else if (message.kind === 'pong') ponged();
+      else if (message.kind === 'pong') ponged.shift()?.();
       else hear(message);
     });
     const over = (why: string): void => {
@@ -71,10 +72,10 @@ export function openThread(start: ThreadStart, { subject, hear, lost }: Listenin
     answersPing: () =>
       new Promise((resolve) => {
         const silent = setTimeout(resolve, PING_MS, false);
-        ponged = () => {
+        ponged.push(() => {
           clearTimeout(silent);
           resolve(true);
-        };
+        });
         send({ kind: 'ping' });
       }),
     hold: (isHeld) => {

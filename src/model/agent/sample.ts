@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { Duration } from '../durations.js';
 import { describeError } from '../../platform/errors.js';
+import { isDeeperThan, MAX_LEVELS } from '../../platform/json/depth.js';
 import type { Problem } from '../problems.js';
 import { preview, problemsOf } from '../problems.js';
 import type { Sample } from '../sample.js';
@@ -47,6 +48,8 @@ export function agentSampleProblems({
 
 function rowProblems(text: string): Problem[] {
   const expected = 'expected the JSON text of an object';
+  if (isDeeperThan(MAX_LEVELS, text))
+    return [{ where: 'row', what: `${expected} of at most ${MAX_LEVELS} levels, got more` }];
   let row: unknown;
   try {
     row = JSON.parse(text);

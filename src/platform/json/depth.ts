@@ -5,6 +5,9 @@ const CLOSE_LIST = 0x5d;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 
+/** Deeper than any answer or sample is, and shallow enough for everything that reads or writes it later. */
+export const MAX_LEVELS = 512;
+
 /**
  * Do lists and objects of a JSON text stand in one another more than `levels` deep? `JSON.parse` reads any depth, but
  * what writes JSON, and other parsers, call themselves at each level and run out of stack. Text that is no JSON has

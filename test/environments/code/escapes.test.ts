@@ -279,21 +279,24 @@ os.read(ready, 1)`);
 async function ordinary(bed: Bed): Promise<void> {
   const rollout = bed.rollout();
   const said =
-    await rollout.run(`import asyncio, concurrent.futures, fcntl, os, subprocess, sys, tempfile
+    await rollout.run(`import asyncio, concurrent.futures, fcntl, os, shutil, subprocess, sys, tempfile
 shell = subprocess.run(['/bin/echo', 'a'], capture_output=True).stdout
 with concurrent.futures.ThreadPoolExecutor(2) as pool: threads = list(pool.map(abs, [-1, -2]))
 with tempfile.TemporaryDirectory() as folder: open(folder + '/f', 'w').write('x')
 with tempfile.TemporaryFile() as file:
     os.posix_fallocate(file.fileno(), 0, 4096)
     fcntl.flock(file, fcntl.LOCK_EX)
-open('sibling.py', 'w').write('value = 1')
-import sibling
+open('written.py', 'w').write('value = 1')
+shutil.copy('written.py', 'sibling.py')
+subprocess.run(['/bin/cp', 'written.py', 'brother.py'], check=True)
+subprocess.run('cat written.py | cat > sister.py', shell=True, check=True)
+import brother, sibling, sister
 scripts = subprocess.run(['/bin/sh', '-c', 'echo c & echo d | cat & wait'], capture_output=True).stdout
 child = subprocess.Popen(['/bin/sleep', '9'])
 child.terminate()
 async def later():
     await asyncio.sleep(0.01)
     return 'b'
-shell, threads, asyncio.run(later()), child.wait(), sibling.value, sorted(scripts)`);
-  assert.equal(said, `(b'a\\n', [1, 2], 'b', -15, 1, [10, 10, 99, 100])`);
+shell, threads, asyncio.run(later()), child.wait(), sibling.value + brother.value + sister.value, sorted(scripts)`);
+  assert.equal(said, `(b'a\\n', [1, 2], 'b', -15, 3, [10, 10, 99, 100])`);
 }

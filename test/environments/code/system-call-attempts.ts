@@ -137,7 +137,10 @@ if child == 0:
 
 /** What the kernel says where no huge pages are set aside. */
 const NO_HUGE_PAGES = /^('through'|12|22)$/;
+/** What some file systems say. */
+const NO_ATTRIBUTES = /^('through'|OSError\(95, .*)$/;
 const FILE = 'file = tempfile.TemporaryFile()';
+const PAGE = `import os, tempfile\n${FILE}\nfile.write(b'x' * 4096)\nfile.flush()\n`;
 
 function uncounted(): Attempt[] {
   return [
@@ -152,6 +155,22 @@ function uncounted(): Attempt[] {
       ...{ x86_64: 278, aarch64: 75 },
       before: `import struct\npage = ctypes.create_string_buffer(4096)\nvector = struct.pack('@PN', ctypes.addressof(page), 4096)`,
       args: 'os.pipe()[1], vector, 1, 0',
+    }),
+    {
+      // A page of a deleted file keeps up to 2 MiB of memory.
+      name: 'keeps a page of a file in a pipe',
+      code: `${PAGE}os.splice(file.fileno(), os.pipe()[1], 4096, offset_src=0)`,
+      through: '4096',
+    },
+    {
+      name: 'keeps a page of a file in a socket',
+      code: `${PAGE}import socket\npair = socket.socketpair()\nos.sendfile(pair[0].fileno(), file.fileno(), 0, 4096)`,
+      through: '4096',
+    },
+    call('tee, which keeps what another pipe has', {
+      ...{ x86_64: 276, aarch64: 77 },
+      before: `source = os.pipe()\nos.write(source[1], b'x')`,
+      args: 'source[0], os.pipe()[1], 1, 0',
     }),
     {
       ...call('mmap for huge pages', {
@@ -199,6 +218,12 @@ fcntl.ioctl(file, FS_IOC_RESVSP, struct.pack('=hhiqqiI4i', 0, 0, 0, 0, 4096, 0, 
       args: "2, 0, struct.pack('=I', 0x7fff0000)",
     }),
     judged('prctl for a filter', { x86_64: 157, aarch64: 167, args: '22, 9, 0, 0, 0' }),
+    {
+      // On a tmpfs it takes memory, and no block of the file.
+      name: 'gives a file of its own an attribute',
+      code: `import os, tempfile\nfile = tempfile.NamedTemporaryFile()\nos.setxattr(file.name, 'user.x', b'x')\n'through'`,
+      through: NO_ATTRIBUTES,
+    },
     {
       name: 'makes the buffer of a socket larger',
       code: `import socket\na, b = socket.socketpair()\na.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)\n'through'`,

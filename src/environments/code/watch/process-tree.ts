@@ -20,24 +20,36 @@ export interface Process {
   has_ended: boolean;
 }
 
-/** Parents come before their children. With more than `max_tasks` processes and threads, only so many. */
-export function processesBelow(root: number, max_tasks = Infinity): Process[] {
-  const found: Process[] = [];
+export interface Seen {
+  /** Parents come before their children. */
+  processes: Process[];
+  /** False: one was gone before it was read, and who took its place may not be among them. */
+  is_whole: boolean;
+}
+
+/** With more than `max_tasks` processes and threads, only so many. */
+export function processesBelow(root: number, max_tasks = Infinity): Seen {
+  const processes: Process[] = [];
+  let is_whole = true;
   let tasks = 0;
   let generation = [root];
   for (let level = 0; generation.length > 0; level++) {
     const below: number[] = [];
     for (const pid of generation) {
       const one = processOf(pid, level);
-      if (one === null) continue;
-      found.push(one);
+      if (one === null) {
+        // Where the root is gone there is no tree.
+        is_whole &&= level === 0;
+        continue;
+      }
+      processes.push(one);
       tasks += one.tasks;
-      if (tasks > max_tasks) return found;
+      if (tasks > max_tasks) return { processes, is_whole };
       below.push(...(one.tasks > 1 ? childrenOf(pid) : childrenOfTask(pid, pid)));
     }
     generation = below;
   }
-  return found;
+  return { processes, is_whole };
 }
 
 export function childrenOf(pid: number): number[] {
@@ -64,7 +76,8 @@ function processOf(pid: number, level: number): Process | null {
     own_ms: Math.max(ms(14) + ms(15), ofMainThread_ms(pid)),
     waited_ms: ms(16) + ms(17),
     tasks: Number(fields[20 - 3]),
-    is_running: state === 'R',
+    // Or would be: a look may stop it.
+    is_running: state === 'R' || state === 'T',
     has_ended: state === 'Z' || state === 'X',
   };
 }
@@ -73,14 +86,15 @@ function processOf(pid: number, level: number): Process | null {
 const ofMainThread_ms = (pid: number): number =>
   Number(contentsOf(`/proc/${pid}/schedstat`).split(' ', 1)[0]) / 1e6;
 
-/** Resident and swapped memory that is no file's, and page tables, in bytes. What forks share counts for each. */
-export function memoryOf({ pid, tasks, has_ended }: Process): number {
+/** Resident and swapped memory that is no file's, and page tables, in bytes; null: gone. What forks share counts for each. */
+export function memoryOf({ pid, tasks, has_ended }: Process): number | null {
   let status = '';
   // A main thread that has ended shows no memory: the others do.
   for (const task of has_ended && tasks > 1 ? tasksOf(pid) : [pid]) {
     status = contentsOf(`/proc/${pid}/task/${task}/status`);
     if (status.includes('RssAnon')) break;
   }
+  if (status === '') return null;
   const number = (name: string): number =>
     Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(status)?.[1] ?? 0);
   const fields = ['RssAnon', 'RssShmem', 'VmSwap', 'VmPTE'];

@@ -3,7 +3,7 @@ import { parentPort } from 'node:worker_threads';
 import type { Disk } from './disk-use.js';
 import { diskUseOf } from './disk-use.js';
 import type { Excess } from '../outcomes.js';
-import type { Process } from './process-tree.js';
+import type { Seen } from './process-tree.js';
 import { memoryOf, processesBelow, signalGroup } from './process-tree.js';
 import type { ProcessorTime } from './processor-time.js';
 import { countTime, NO_TIME } from './processor-time.js';
@@ -82,7 +82,8 @@ function watchTrees(port: MessagePort): void {
 
   const obey: { [Name in Order['order']]: (order: Extract<Order, { order: Name }>) => void } = {
     watch: ({ id, tree }) => {
-      const time = countTime(NO_TIME, { processes: processesOf(tree), elapsed_ms: 0 });
+      const { processes } = processesOf(tree);
+      const time = countTime(NO_TIME, { processes, elapsed_ms: 0 });
       const now = { time, before_ms: time.spent_ms, looked_at: performance.now() };
       all.set(id, { tree, ...now, running: false, timers: [] });
     },
@@ -131,17 +132,26 @@ const countRunning = (all: Map<number, Watched>): number =>
 /** Memory, tasks and processor time: quickly, and as often as can be. */
 function lookAtProcesses(one: Watched): Excess | null {
   const { tree, before_ms } = one;
-  const { limits, levels } = tree;
-  const processes = processesOf(tree);
+  const { limits } = tree;
+  const { processes, tasks, memory } = still(one, () => measured(tree));
   const looked_at = performance.now();
   one.time = countTime(one.time, { processes, elapsed_ms: looked_at - one.looked_at });
   one.looked_at = looked_at;
-  const code = processes.filter(({ level }) => level >= levels);
-  const tasks = code.reduce((total, process) => total + process.tasks, 0);
   if (tasks > limits.processes) return 'processes';
-  const memory = code.reduce((total, process) => total + memoryOf(process), 0);
   if (memory > limits.memory) return 'memory';
   return one.time.spent_ms - before_ms > limits.cpu_ms ? 'cpu' : null;
+}
+
+function measured(tree: Tree): Seen & { tasks: number; memory: number } {
+  const { processes, is_whole } = processesOf(tree);
+  const code = processes.filter(({ level }) => level >= tree.levels);
+  const each = code.map(memoryOf);
+  return {
+    processes,
+    tasks: code.reduce((total, process) => total + process.tasks, 0),
+    memory: each.reduce<number>((total, bytes) => total + (bytes ?? 0), 0),
+    is_whole: is_whole && !each.includes(null),
+  };
 }
 
 /** Stopped code uses nothing; code that something else has woken is stopped again. */
@@ -153,30 +163,36 @@ function lookAtRest(one: Watched): Excess | null {
   return null;
 }
 
-const processesOf = ({ root, levels, limits }: Tree): Process[] =>
+const processesOf = ({ root, levels, limits }: Tree): Seen =>
   // A process above the code has one task: a guard, or bubblewrap.
   processesBelow(root, limits.processes + levels);
 
 const STILL_TRIES = 20;
 const STILL_MS = 5;
 
-/**
- * What slipped away from a look (renamed, handed from process to process) is looked at again while the code is stopped.
- * What cannot be looked at then is too much.
- */
-function lookAtDisk({ tree, running }: Watched): Excess | null {
-  for (let tries = 0; tries < STILL_TRIES; tries++) {
-    const code = processesOf(tree).filter(({ level }) => level >= tree.levels);
-    if (code.length === 0) return null;
-    const bytes = diskUseOf(tree, code);
-    if (bytes !== null) {
+/** What slipped away from a look (renamed, handed from process to process) is looked at again while the code is stopped. */
+function still<T extends { is_whole: boolean }>({ tree, running }: Watched, look: () => T): T {
+  for (let tries = 0; ; tries++) {
+    const seen = look();
+    if (seen.is_whole || tries === STILL_TRIES) {
       if (running && tries > 0) signalGroup(tree.group, 'SIGCONT');
-      return bytes > tree.limits.disk ? 'disk' : null;
+      return seen;
     }
     signalGroup(tree.group, 'SIGSTOP');
     Atomics.wait(NOTHING, 0, 0, STILL_MS);
   }
-  return 'disk';
+}
+
+/** What cannot be looked at while the code is stopped is too much. */
+function lookAtDisk(one: Watched): Excess | null {
+  const { tree } = one;
+  const { bytes } = still(one, () => {
+    const { processes, is_whole } = processesOf(tree);
+    const code = processes.filter(({ level }) => level >= tree.levels);
+    const bytes = code.length === 0 ? 0 : diskUseOf(tree, code);
+    return { bytes, is_whole: is_whole && bytes !== null };
+  });
+  return bytes === null || bytes > tree.limits.disk ? 'disk' : null;
 }
 
 const NOTHING = new Int32Array(new SharedArrayBuffer(4));
