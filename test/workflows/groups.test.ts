@@ -73,12 +73,15 @@ const VALID = { stop_reason: 'terminated', total_reward: 1, turn_count: 1, total
 const RESULT = { batch_id: 'b', counts: { requested: 2, completed: 2 } };
 const FOLD = { batch_id: 'b', from: 0, rows: [1], stopped: false };
 
-function running(): { history: WrittenHistory; children: string[] } {
+function running(
+  plan: object = PLAN,
+  ids = ['b/0-0', 'b/1-0'],
+): { history: WrittenHistory; children: string[] } {
   const history = writeHistory({ type: 'rolloutBatch', workflowId: 'b' }, {});
   history.task();
-  history.activity('planBatch', PLAN);
+  history.activity('planBatch', plan);
   history.task();
-  const children = ['b/0-0', 'b/1-0'].map((id) => {
+  const children = ids.map((id) => {
     const child = history.startChild('rollout', id);
     history.childStarted(child, { type: 'rollout', workflowId: id });
     return child;
@@ -115,13 +118,35 @@ describe('update groups of a batch', () => {
   });
 
   test('waits where there is none, and says at the closing that none comes', async () => {
-    const { history, children } = running();
+    const { history, children } = running({ ...PLAN, samples: 1, num_repeats: 2, max_in_flight: 1 }, ['b/0-0']); // prettier-ignore
     history.update('groups', { wait: '1m' });
     const timer = history.add('TIMER_STARTED', { timerId: '1', startToFireTimeout: '60s' });
-    for (const child of children) history.childCompleted(child, VALID);
+    // The other member is kept from being started: its group does not end before the closing.
+    history.signal('stop');
     history.task();
-    history.add('TIMER_CANCELED', { timerId: '1', startedEventId: timer });
+    history.signalChild('stop', 'b/0-0');
+    history.childCompleted(children[0]!, { ...VALID, stop_reason: 'stopped' });
+    history.task();
     const closing = history.scheduleActivity('closeBatch');
+    history.add('TIMER_CANCELED', { timerId: '1', startedEventId: timer });
+    history.updateEnds();
+    history.gives({ from: 0, to: 0, file: null, done: true });
+    history.completeActivity(closing, RESULT);
+    history.task();
+    history.add('WORKFLOW_EXECUTION_COMPLETED', {});
+    await history.replay();
+  });
+
+  test('gives up a fold that the closing overtakes', async () => {
+    const { history, children } = running();
+    history.childCompleted(children[1]!, VALID);
+    history.task();
+    history.update('groups', { after: 0 });
+    const fold = history.scheduleActivity('foldGroups');
+    history.childCompleted(children[0]!, VALID);
+    history.task();
+    const closing = history.scheduleActivity('closeBatch');
+    history.add('ACTIVITY_TASK_CANCEL_REQUESTED', { scheduledEventId: fold });
     history.updateEnds();
     history.gives({ from: 0, to: 0, file: null, done: true });
     history.completeActivity(closing, RESULT);

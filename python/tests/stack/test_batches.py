@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import time
 import unittest
 from pathlib import Path
 
@@ -103,6 +104,8 @@ class Batches(unittest.TestCase):
         batch = self.start(SLOW)
         with self.assertRaisesRegex(TimeoutError, "not within 0.5 s"):
             batch.wait(0.5)
+        while batch.progress()["running"] == 0:
+            time.sleep(0.1)
         batch.stop()
         counts = batch.wait(60)["counts"]
         self.assertEqual((counts["stopped"], counts["completed"]), (counts["requested"], 0))

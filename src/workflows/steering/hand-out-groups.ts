@@ -14,6 +14,7 @@ import {
   waitMs,
 } from '../../model/workflow-safe/groups.js';
 import { foldGroups } from '../activity-options.js';
+import { leavesStopped } from '../children/min-k.js';
 import { failWith, failureOf } from '../ending.js';
 import { groupsRoomProblem } from './event-budget.js';
 import { groupsUpdate } from './messages.js';
@@ -28,7 +29,7 @@ export interface HandOut {
   closing(): void;
 }
 
-/** `isStopped`: what members that were never started are closed as. */
+/** `isStopped`: was the batch? Members that were never started are closed so. */
 export function handOutGroups(isStopped: () => boolean): HandOut {
   const ended = new Set<number>();
   /** By their first place: whoever asks again is given the same. */
@@ -38,9 +39,10 @@ export function handOutGroups(isStopped: () => boolean): HandOut {
   let closed = false;
 
   const fold = async (from: number, now: BatchPlan): Promise<GroupsAnswer> => {
-    const { batch_id, num_repeats } = now;
+    const { batch_id, num_repeats, min_k } = now;
     const rows = [...ended].slice(from, from + mostGroups(num_repeats));
-    const input = { batch_id, from, rows, stopped: isStopped() };
+    const stopped = isStopped() || leavesStopped(min_k?.k ?? null);
+    const input = { batch_id, from, rows, stopped };
     const { file } = await folding.run(() => foldGroups(input));
     return { from, to: from + rows.length, file, done: false };
   };
