@@ -4,8 +4,6 @@ Dictionaries, spelled as in the JSON that the Temporal CLI takes. A test holds t
 the project's schemas. Durations are strings such as ``"30s"`` or ``"1h"``.
 """
 
-from __future__ import annotations
-
 from typing import Any, Dict, List, Literal, Mapping, Optional, Union
 
 from typing_extensions import NotRequired, Required, TypedDict

@@ -1,7 +1,5 @@
 """What comes out: results, progress, groups and steps."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -34,7 +34,7 @@ class _Loop:
     def _running(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is not None and self._pid != os.getpid():
-                raise RuntimeError("a client does not survive a fork: connect in the process that uses it")
+                raise RuntimeError("durable_rollouts does not survive a fork: connect only in the child, or start it with spawn")
             if self._loop is None:
                 self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
                 threading.Thread(target=self._loop.run_forever, name="durable_rollouts", daemon=True).start()

@@ -1,4 +1,6 @@
+import asyncio
 import inspect
+import os
 import pickle
 import unittest
 
@@ -28,6 +30,21 @@ class Mirror(unittest.TestCase):
     def test_everything_that_is_named_is_there(self):
         for name in durable_rollouts.__all__:
             self.assertTrue(hasattr(durable_rollouts, name), name)
+
+
+class Fork(unittest.TestCase):
+    def test_a_child_of_a_process_that_has_connected_is_refused_and_does_not_hang(self):
+        sync._run(asyncio.sleep(0))
+        child = os.fork()
+        if child == 0:
+            work = asyncio.sleep(0)
+            try:
+                sync._run(work)
+            except RuntimeError:
+                work.close()
+                os._exit(7)
+            os._exit(0)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 7)
 
 
 def failure(cause):
