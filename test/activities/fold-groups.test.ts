@@ -68,7 +68,10 @@ describe('groups that have ended', () => {
     const bench = await batchOf(t);
     const { file } = await fold(bench, { from: 0, rows: [0] });
     const before = await readFile(file, 'utf8');
-    await bench.store.claim({ batch_id: BATCH, row: 0, repeat: 1 }, { activity: 'x', reopen: true });
+    await bench.store.claim(
+      { batch_id: BATCH, row: 0, repeat: 1 },
+      { activity: 'x', reopen: true },
+    );
     await end(bench, { row: 0, repeat: 1, as: 'terminated' });
     assert.deepEqual(await fold(bench, { from: 0, rows: [0] }), { file });
     assert.equal(await readFile(file, 'utf8'), before);

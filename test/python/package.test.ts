@@ -64,7 +64,16 @@ describe('package durable_rollouts', { skip }, () => {
     const folder = await scratch(t);
     const [source, target] = [path.join(folder, 'python'), path.join(folder, 'target')];
     await cp(PYTHON_PACKAGES, source, { recursive: true });
-    const pip = ['-m', 'pip', 'install', '--quiet', '--no-index', '--no-deps', '--no-build-isolation', '--disable-pip-version-check'];
+    const pip = [
+      '-m',
+      'pip',
+      'install',
+      '--quiet',
+      '--no-index',
+      '--no-deps',
+      '--no-build-isolation',
+      '--disable-pip-version-check',
+    ];
     python([...pip, '--target', target, source]);
     const ask =
       'import durable_rollouts as d, rollout_environment as r; print(d.__file__, r.__file__, d.Client.connect.__doc__)';

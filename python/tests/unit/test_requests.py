@@ -56,7 +56,8 @@ def of_type(hint):
 
 
 def one_of(members):
-    return ("one of", sorted(members, key=repr))
+    several = sorted(members, key=repr)
+    return several[0] if len(several) == 1 else ("one of", several)
 
 
 def as_far_as(hint, schema):

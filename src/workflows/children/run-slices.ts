@@ -101,7 +101,10 @@ function hearTallies({
   slices,
   onResult,
   onEnded,
-}: Omit<RunSlices, 'plan'> & { open: OpenSlices; slices: RowRange[] }): (first: number, tally: Tally) => void {
+}: Omit<RunSlices, 'plan'> & { open: OpenSlices; slices: RowRange[] }): (
+  first: number,
+  tally: Tally,
+) => void {
   const tallies = new Map<number, Tally>();
   const counted = (first: number, tally: Tally): void => {
     tallies.set(first, tally);

@@ -13,7 +13,8 @@ export const waitingSignal = defineSignal<[Waiting | null]>('waiting');
 export const shareSignal = defineSignal<[number, number?]>('share');
 
 /** From a slice (by its first row) to its batch, a few times while it runs: its counts, and the groups that have ended since. */
-export const tallySignal = defineSignal<[{ first: number; tally: Tally; ended?: number[] }]>('tally');
+export const tallySignal =
+  defineSignal<[{ first: number; tally: Tally; ended?: number[] }]>('tally');
 
 /** Of a batch: how many rollouts may run at once. Those that run stay; returns what is in force. */
 export const setMaxInFlightUpdate = defineUpdate<

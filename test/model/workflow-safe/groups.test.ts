@@ -17,7 +17,9 @@ describe('update groups', () => {
   });
 
   test('names the field that is wrong', () => {
-    const problems = [{ after: -1 }, { wait: '11m' }, { wait: 5 }, { before: 1 }].map(groupsProblem);
+    const problems = [{ after: -1 }, { wait: '11m' }, { wait: 5 }, { before: 1 }].map(
+      groupsProblem,
+    );
     const [after, long, number, unknown] = problems;
     assert.equal(after, 'after: expected an integer of at least 0, got -1');
     assert.equal(long, 'wait: expected at most 10m, got "11m"; ask again instead');
