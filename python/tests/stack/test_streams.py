@@ -45,7 +45,7 @@ class ScriptedStream:
             return
         workflow.continue_as_new(args=[request, run + 1])
 
-    @workflow.update
+    @workflow.update(unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON)
     async def next_step(self, given):
         await workflow.wait_condition(lambda: hasattr(self, "number"))
         self.asked.append(given)
@@ -98,7 +98,8 @@ class ScriptedPolicy:
 
 class Scripted(unittest.IsolatedAsyncioTestCase):
     async def asyncSetUp(self):
-        logging.getLogger("durable_rollouts").setLevel(logging.ERROR)
+        for name in ("durable_rollouts", "asyncio"):
+            logging.getLogger(name).setLevel(logging.ERROR)
         self.queue = f"scripted-{uuid.uuid4()}"
         self.client = await aio.Client.connect(task_queue=self.queue)
         self.worker = Worker(
