@@ -83,6 +83,7 @@ function cannedActivities({ config, turns_a_call, turn_ms }: EmptyWorkerOptions)
       }),
     closeBatch: ({ batch_id }) => Promise.resolve(emptyResult(batch_id)),
     closeSlice: () => Promise.resolve(),
+    foldGroups: () => Promise.reject(new Error('no one asks for groups')),
   };
 }
 

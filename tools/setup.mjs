@@ -40,7 +40,7 @@ async function main(options) {
   await ensureMathsGrader();
   if (options.includes('--test')) {
     await ensureTemporalCli();
-    await ensureTrainerExample();
+    await ensureTrainerPackage();
   }
 }
 
@@ -173,8 +173,8 @@ async function ensureTemporalCli() {
   say(`Temporal CLI ${version} (${source}): ${file}`);
 }
 
-/** A test runs it. */
-async function ensureTrainerExample() {
+/** What the Python package and its tests need. */
+async function ensureTrainerPackage() {
   const file = at('dist', 'src', 'dev', 'trainer-example.js');
   const { trainerInstall } = await import(pathToFileURL(file).href);
   const env = process.env;

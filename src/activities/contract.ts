@@ -26,6 +26,8 @@ export interface Activities {
   closeBatch: (input: CloseBatch) => Promise<BatchResult>;
   /** A slice closes its own rows. */
   closeSlice: (input: CloseSlice) => Promise<void>;
+  /** Rows of groups that have ended while others run, for whoever asks. */
+  foldGroups: (input: FoldGroups) => Promise<FoldedGroups>;
 }
 
 export interface BatchPlan {
@@ -146,6 +148,16 @@ export interface CloseBatch {
 }
 
 export interface CloseSlice extends CloseBatch, RowRange {}
+
+export interface FoldGroups extends CloseBatch {
+  /** The groups are those from this place on, in the order in which groups end. */
+  from: number;
+  rows: number[];
+}
+
+export interface FoldedGroups {
+  file: string;
+}
 
 /** The result of workflow `rolloutBatch`, and the content of metrics.json. */
 export interface BatchResult {

@@ -1,4 +1,4 @@
-import { createCloseBatch, createCloseSlice } from './close/close-batch.js';
+import { createCloseBatch, createCloseSlice, createFoldGroups } from './close/close-batch.js';
 import type { Activities } from './contract.js';
 import type { Dependencies } from './dependencies.js';
 import { createFinishRollout } from './close/finish-rollout.js';
@@ -19,5 +19,6 @@ export function createActivities(dependencies: Dependencies): Activities {
     finishRollout: createFinishRollout(dependencies),
     closeBatch: createCloseBatch(dependencies),
     closeSlice: createCloseSlice(dependencies),
+    foldGroups: createFoldGroups(dependencies),
   };
 }

@@ -34,6 +34,8 @@ const RETRYABLE = {
 
 export type FaultType = keyof typeof RETRYABLE;
 
+export const FAULT_TYPES = Object.keys(RETRYABLE) as FaultType[];
+
 /** NeMo Gym's classes of a failed `/run`: the agent answered with an error, or gave no usable answer at all. */
 export const FAILURE_CLASSES = ['agent_run_error', 'agent_request_failed'] as const;
 export type FailureClass = (typeof FAILURE_CLASSES)[number];

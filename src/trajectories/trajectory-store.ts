@@ -19,7 +19,7 @@ export interface TrajectoryStore {
     /** Raw JSON of each sample, in order. */
     samples: readonly string[];
   }): Promise<{ existed: boolean }>;
-  /** Opens a closed batch again: its metrics.json goes first, then the parts of an earlier closing pass. */
+  /** Opens a closed batch again: its metrics.json goes first, then the parts of an earlier closing pass and the groups that were handed out. */
   reopenBatch(batchId: string): Promise<void>;
   /** null where there is no such batch. */
   findRequest(batchId: string): Promise<BatchRequest | null>;
@@ -83,6 +83,14 @@ export interface BatchOutputs {
   join(parts: readonly RowRange[]): Promise<string[]>;
   /** The lines of rollouts.jsonl, in order, once the parts are joined. */
   readRollouts(): AsyncIterable<string>;
+  /**
+   * Puts rows of groups that have ended, those from place `from` up to `to` in the order of their end, and returns where
+   * they are. Put once: what an earlier attempt wrote stays as it is.
+   */
+  putGroups(
+    places: { from: number; to: number },
+    lines: () => AsyncIterable<string>,
+  ): Promise<string>;
   /** metrics.json, last: its presence means that the batch is closed. */
   putMetrics(result: unknown): Promise<void>;
 }

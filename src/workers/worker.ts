@@ -58,7 +58,7 @@ function queuesOf(role: Role, config: Config): Queue[] {
           workflowBundle: { codePath: bundlePath },
           maxCachedWorkflows: memory.cached_workflows,
           maxConcurrentActivityTaskExecutions: memory.others,
-          verbs: ['planBatch', 'finishRollout', 'closeBatch', 'closeSlice'],
+          verbs: ['planBatch', 'finishRollout', 'closeBatch', 'closeSlice', 'foldGroups'],
         },
       ];
     case 'generation':

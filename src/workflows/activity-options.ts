@@ -15,6 +15,7 @@ import { named } from '../platform/plain.js';
  * | playTurns, generateTurn, stepEnvironment | time left | as long as the rollout | the deadline's timer cancels them; an attempt that outlives a deadline which was moved is followed by another |
  * | finishRollout | 1 min | 10 min | one line; a store that is away longer is an operator's case |
  * | closeBatch, closeSlice | 1 h | 1 h | reads every journal; goes on from its heartbeat |
+ * | foldGroups | 10 min | 10 min | at most 300 journals, or one group's; whoever asks may ask again |
  */
 
 /** Faults pass within seconds or take minutes: 1, 2, 4, 8 s, then every 15 s, so that nothing waits long for a service that is back. */
@@ -54,6 +55,12 @@ export const { finishRollout } = proxyActivities<Activities>({
 
 export const { closeBatch, closeSlice } = proxyActivities<Activities>({
   scheduleToCloseTimeout: '1h',
+  heartbeatTimeout: HEARTBEAT,
+  retry: RETRY,
+});
+
+export const { foldGroups } = proxyActivities<Activities>({
+  scheduleToCloseTimeout: '10m',
   heartbeatTimeout: HEARTBEAT,
   retry: RETRY,
 });

@@ -7,6 +7,7 @@ import { failWith, failureOf } from './ending.js';
 import { awaitDeadline, leavesStopped } from './children/min-k.js';
 import { runRollouts } from './children/run-rollouts.js';
 import { runSlices } from './children/run-slices.js';
+import { handOutGroups } from './steering/hand-out-groups.js';
 import { steerBatch } from './steering/steer-batch.js';
 
 /**
@@ -16,10 +17,12 @@ import { steerBatch } from './steering/steer-batch.js';
 export async function rolloutBatch(input: unknown): Promise<BatchResult> {
   const view = showBatch();
   const steering = steerBatch();
+  const groups = handOutGroups(() => view.stopped());
 
   // 1. Validate, find the engine, put request and manifest into the store.
   const plan = await planOrStop(input, view);
   view.planned(plan);
+  groups.planned(plan);
 
   // 2. Run the rollouts; updates steer them; stop, cancellation or the policy ends them, and what they have stays.
   //    One that fails never fails its siblings: it becomes a row of failures.jsonl, and under `refill` another repeat of
@@ -36,10 +39,13 @@ export async function rolloutBatch(input: unknown): Promise<BatchResult> {
           num_repeats,
           max_in_flight,
           onChange: view.counted,
+          onEnded: (row) => {
+            groups.ended([row]);
+          },
           k,
-          max_replacements: plan.refill?.max_replacements ?? 0,
+          max_replacements: plan.refill?.max_replacements ?? null,
         })
-      : runSlices({ plan, onResult: view.counted });
+      : runSlices({ plan, onResult: view.counted, onEnded: groups.ended });
   view.onStop(run.stop);
   deadline.onPassed(run.stop);
   steering.running({ plan, run });
@@ -48,6 +54,7 @@ export async function rolloutBatch(input: unknown): Promise<BatchResult> {
 
   // 3. Close: rows in input order, failures apart, metrics last.
   steering.closing();
+  groups.closing();
   view.closing();
   const close = { batch_id, stopped: view.stopped() || leavesStopped(k) };
   const result = await CancellationScope.nonCancellable(() => closeBatch(close));

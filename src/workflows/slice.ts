@@ -24,10 +24,11 @@ import { checkSliceInput } from './children/started-by-hand.js';
 export async function rolloutSlice(input: SliceInput): Promise<Tally> {
   const { batch_id, first, last, num_repeats, max_in_flight, tallies, k, limits } =
     checkSliceInput(input);
-  const { max_replacements = 0 } = input;
+  const { max_replacements = null } = input;
   const rollouts = (last - first + 1) * num_repeats;
   const interval = tallies > 0 ? Math.max(1, Math.ceil(rollouts / tallies)) : Infinity;
   let tally: Tally = { done: 0, running: 0, valid: 0, turns: 0, tokens: 0, reward_sum: 0 };
+  let ended: number[] = [];
   let stopped = false;
 
   const { parent } = workflowInfo();
@@ -37,7 +38,9 @@ export async function rolloutSlice(input: SliceInput): Promise<Tally> {
     // Replacements add no reports: the batch's history has room for so many of each slice.
     const isNews = now.done > tally.done && now.done % interval === 0 && now.done <= rollouts;
     tally = now;
-    if (isNews) tell(batch?.signal(tallySignal, { first, tally }));
+    if (!isNews) return;
+    tell(batch?.signal(tallySignal, { first, tally, ended }));
+    ended = [];
   };
   const run = runRollouts({
     batch_id,
@@ -45,6 +48,9 @@ export async function rolloutSlice(input: SliceInput): Promise<Tally> {
     num_repeats,
     max_in_flight,
     onChange: report,
+    onEnded: (row) => {
+      ended.push(row);
+    },
     k,
     max_replacements,
   });

@@ -1,20 +1,16 @@
 import { z } from 'zod';
-import type { BatchRequest } from '../../model/batch-request.js';
 import type { StopReason } from '../../model/workflow-safe/stop-reasons.js';
 import { computeLengths, computeMetrics, isValid } from '../../model/metrics.js';
-import type { ClosingReason, Outcome } from '../../model/outcome.js';
-import { isRow, outcomeOf, surplusOf } from '../../model/outcome.js';
-import { Summary, toRow, toSummary } from '../../model/row.js';
-import type { Sample } from '../../model/sample.js';
-import type { Trajectory } from '../../model/trajectory.js';
+import { Summary } from '../../model/row.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { slicesOf } from '../../model/workflow-safe/slices.js';
-import type { BatchOutputs, TrajectoryStore } from '../../trajectories/trajectory-store.js';
+import type { BatchOutputs } from '../../trajectories/trajectory-store.js';
 import type { Attempt } from '../attempt.js';
 import type { BatchResult, CloseBatch, CloseSlice, Counts } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import { environmentMetrics } from './environment-metrics.js';
-import { requestOf } from '../request-of.js';
+import type { BatchToFold } from './fold-rows.js';
+import { batchToFold, foldRows } from './fold-rows.js';
 
 /**
  * The closing pass: journals, one at a time and in manifest order, become rows and summary lines; summaries become
@@ -29,12 +25,12 @@ export async function closeWhole(
     environment,
   }: Pick<Dependencies, 'store' | 'environment'> & { attempt: Attempt },
 ): Promise<BatchResult> {
-  const request = await requestOf(input.batch_id, store);
   const outputs = store.outputs(input.batch_id);
   const samples = await store.sampleCount(input.batch_id);
+  const batch = await batchToFold(input, store);
+  const { request } = batch;
   const parts = slicesOf({ samples, num_repeats: request.num_repeats });
-  const replacements = await findReplacements({ ...input, request, store });
-  const closing = { input, request, replacements, outputs, attempt, store };
+  const closing = { ...batch, outputs, attempt };
   for (const part of parts) {
     if (!(await outputs.isClosed(part))) await closePart(part, closing);
   }
@@ -64,61 +60,15 @@ export async function closeRows(
   { attempt, store }: Pick<Dependencies, 'store'> & { attempt: Attempt },
 ): Promise<void> {
   const part = { first, last };
-  const request = await requestOf(input.batch_id, store);
   const outputs = store.outputs(input.batch_id);
   if (await outputs.isClosed(part)) return;
-  const replacements = await findReplacements({ ...input, request, store });
-  await closePart(part, { input, request, replacements, outputs, attempt, store });
+  await closePart(part, { ...(await batchToFold(input, store)), outputs, attempt });
 }
 
-interface Closing {
-  input: CloseBatch;
-  request: BatchRequest;
-  replacements: Replacements;
+interface Closing extends BatchToFold {
   outputs: BatchOutputs;
   attempt: Attempt;
-  store: TrajectoryStore;
 }
-
-/** Their repeats by row, in order. */
-type Replacements = ReadonlyMap<number, readonly number[]>;
-
-interface Place {
-  row: number;
-  repeat: number;
-}
-
-/** Those that were started, in whichever run of the batch: they have a journal. */
-async function findReplacements({
-  batch_id,
-  request: { completion, num_repeats },
-  store,
-}: CloseBatch & Pick<Closing, 'request' | 'store'>): Promise<Replacements> {
-  const found = new Map<number, number[]>();
-  if (completion.policy !== 'refill') return found;
-  const journals = await store.listJournals(batch_id);
-  for (const { row, repeat } of journals.toSorted((a, b) => a.repeat - b.repeat)) {
-    if (repeat < num_repeats) continue;
-    const repeats = found.get(row);
-    if (repeats === undefined) found.set(row, [repeat]);
-    else repeats.push(repeat);
-  }
-  return found;
-}
-
-/** The rollouts of a part in input order: each row's repeats, its replacements behind them. */
-function* rolloutsOf(
-  { first, last }: RowRange,
-  { request, replacements }: Pick<Closing, 'request' | 'replacements'>,
-): Generator<Place> {
-  for (let row = first; row <= last; row++) {
-    for (let repeat = 0; repeat < request.num_repeats; repeat++) yield { row, repeat };
-    for (const repeat of replacements.get(row) ?? []) yield { row, repeat };
-  }
-}
-
-const isBehind = (place: Place, other: Place): boolean =>
-  place.row > other.row || (place.row === other.row && place.repeat > other.repeat);
 
 const Checkpoint = z.object({
   first: z.number(),
@@ -132,31 +82,14 @@ const Checkpoint = z.object({
 });
 
 async function closePart(part: RowRange, closing: Closing): Promise<void> {
-  const { input, request, outputs, attempt, store } = closing;
-  const otherwise: ClosingReason = { stop_reason: input.stopped ? 'stopped' : 'cancelled' };
+  const { outputs, attempt } = closing;
   const before = resumeOf(attempt, part);
   const writer = await outputs.openPart(part, before?.position ?? null);
   // By place, not by number: a zombie may have opened the journal of a replacement since. Without the predecessor's
   // files, from the beginning.
   const written = writer.position.written > 0 ? before?.at : undefined;
-  let sample: Sample | null = null;
   try {
-    const { semantics } = request;
-    const members = membersOf(request.completion);
-    for (const place of rolloutsOf(part, closing)) {
-      const isWritten = written !== undefined && !isBehind(place, written);
-      if (isWritten && !members.isNeeded(place, written)) continue;
-      attempt.signal.throwIfAborted();
-      const ref = { batch_id: input.batch_id, ...place };
-      const trajectory = await store.readTrajectory(ref);
-      const outcome = members.judged(place, {
-        trajectory,
-        outcome: outcomeOf(trajectory, otherwise),
-      });
-      if (isWritten) continue;
-      if (sample === null || ref.repeat === 0) sample = await store.readSample(ref);
-      const row = toRow({ sample, ref, semantics, trajectory, outcome });
-      const summary = toSummary(row, trajectory);
+    for await (const { place, row, summary } of foldRows(part, { ...closing, written })) {
       await writer.write({
         row: JSON.stringify(row),
         summary: JSON.stringify(summary),
@@ -168,32 +101,6 @@ async function closePart(part: RowRange, closing: Closing): Promise<void> {
   } finally {
     await writer.abandon();
   }
-}
-
-interface Judged {
-  trajectory: Trajectory;
-  outcome: Outcome;
-}
-
-/** Under `min_k` the first valid members of a group, by repeat, are its rows: what comes behind them is surplus. */
-function membersOf(completion: BatchRequest['completion']): {
-  /** Must a rollout whose row is written be counted all the same? */
-  isNeeded: (place: Place, written: Place) => boolean;
-  judged: (place: Place, judged: Judged) => Outcome;
-} {
-  const k = completion.policy === 'min_k' ? completion.k : Infinity;
-  let group = -1;
-  let rows = 0;
-  return {
-    isNeeded: ({ row }, written) => k !== Infinity && row === written.row,
-    judged: ({ row }, { trajectory, outcome }) => {
-      if (row !== group) rows = 0;
-      group = row;
-      if (!isRow(outcome)) return outcome;
-      rows += 1;
-      return rows > k ? surplusOf(trajectory, k) : outcome;
-    },
-  };
 }
 
 /** Where a predecessor stood, if it was in this part. */

@@ -7,8 +7,8 @@ export const ROLLOUTS_PER_SLICE = 128;
 /** Up to 14 events a rollout, with stop or cancel, leave half of a slice's history to changes of limits; also the most repeats. */
 const MOST_ROLLOUTS_PER_SLICE = 300;
 
-/** Half of what a history may have: the rest is for changes of limits. */
-const EVENTS_OF_BATCH = 4800;
+/** Half of what a history may have: the rest is for updates. */
+export const EVENTS_OF_BATCH = 4800;
 /** What a slice costs its batch at most: start and end 9, its share passed on or its stop 5, that its groups are complete 4. */
 const EVENTS_OF_SLICE = 19;
 /** A signal that has a workflow task to itself. */

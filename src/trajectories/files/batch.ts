@@ -8,6 +8,7 @@ import { invalidBatchRequest, preview } from '../../model/problems.js';
 import { Sample } from '../../model/sample.js';
 import type { Disk } from '../../platform/files.js';
 import { isMissing, syncDirectory } from '../../platform/files.js';
+import { groupsFolderOf } from './places.js';
 
 /** A batch's directory: its request and its manifest, put once and never changed. */
 
@@ -36,6 +37,7 @@ export async function createBatch(
 export async function reopenBatch(directory: string): Promise<void> {
   await rm(path.join(directory, 'metrics.json'), { force: true });
   await rm(path.join(directory, 'parts'), { recursive: true, force: true });
+  await rm(groupsFolderOf(directory), { recursive: true, force: true });
   await syncDirectory(directory);
 }
 

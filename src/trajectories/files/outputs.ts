@@ -20,7 +20,7 @@ import { textsOf } from '../../platform/lines.js';
 import { syncDirectory } from '../../platform/files.js';
 import type { Disk } from '../../platform/files.js';
 import { storing } from './storing.js';
-import { partOf } from './places.js';
+import { groupsOf, partOf } from './places.js';
 import type { BatchOutputs, PartPosition, PartWriter } from '../trajectory-store.js';
 
 /** In the order in which they get their final names. A part with all of them is a closed part. */
@@ -46,12 +46,7 @@ export function createFileOutputs(directory: string, disk: Disk): BatchOutputs {
     files,
     isClosed: async (part) => {
       const files = KINDS.map((kind) => fileOf(part, kind));
-      try {
-        await Promise.all(files.map((file) => access(file)));
-        return true;
-      } catch {
-        return false;
-      }
+      return (await Promise.all(files.map(isThere))).every(Boolean);
     },
     openPart: (part, resume) =>
       storing(`closing ${nameOf(part)}`, async () => {
@@ -75,6 +70,16 @@ export function createFileOutputs(directory: string, disk: Disk): BatchOutputs {
         return texts.flatMap((text) => text.split('\n').filter((line) => line !== ''));
       }),
     readRollouts: () => rowsOf(files.rollouts),
+    putGroups: ({ from, to }, lines) =>
+      storing(`groups ${from} to ${to} of ${batch}`, async () => {
+        const file = groupsOf(directory, { from, to });
+        if (await isThere(file)) return file;
+        await disk.makeDirectory(path.dirname(file));
+        await disk.putOnce(file, async (handle) => {
+          for await (const line of lines()) await writeLine(handle, line);
+        });
+        return file;
+      }),
     putMetrics: (result) =>
       storing(`writing metrics.json of ${batch}`, async () => {
         await disk.replaceFile(files.metrics, `${JSON.stringify(result, null, 2)}\n`);
@@ -82,6 +87,12 @@ export function createFileOutputs(directory: string, disk: Disk): BatchOutputs {
       }),
   };
 }
+
+const isThere = (file: string): Promise<boolean> =>
+  access(file).then(
+    () => true,
+    () => false,
+  );
 
 async function openPartWriter({
   what,

@@ -14,6 +14,8 @@ const Batch = z.object({ batch_id: BatchId });
 const Rollout = z.object(RolloutRef.shape);
 const Rows = z.object({ first: z.int().nonnegative(), last: z.int().nonnegative() });
 
+const Places = z.object({ from: z.int().nonnegative(), to: z.int().positive() });
+
 export function directoryOf(root: string, batchId: string): string {
   const { batch_id } = checked(Batch, { batch_id: batchId });
   return path.join(root, batch_id);
@@ -27,6 +29,14 @@ export function journalOf(root: string, ref: Ref): string {
 export function partOf(partsDirectory: string, part: RowRange): string {
   const { first, last } = checked(Rows, part);
   return path.join(partsDirectory, `${first}-${last}`);
+}
+
+/** Groups of a batch that were handed out while it ran. */
+export const groupsFolderOf = (directory: string): string => path.join(directory, 'groups');
+
+export function groupsOf(directory: string, places: { from: number; to: number }): string {
+  const { from, to } = checked(Places, places);
+  return path.join(groupsFolderOf(directory), `${from}-${to}.jsonl`);
 }
 
 function checked<T>(schema: z.ZodType<T>, value: T): T {

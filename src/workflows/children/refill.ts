@@ -16,6 +16,8 @@ export interface MemberQueue {
   waiting: () => number;
   /** It is replaced: next, or when more replacements are allowed. In the order in which members fail. */
   failed(member: Member): void;
+  /** May a member of this row still begin? Not of a group that needs no more. */
+  hasMore: (row: number) => boolean;
   /** How many replacements there may be, from the beginning. */
   allow: (replacements: number) => void;
 }
@@ -32,8 +34,8 @@ export function queueMembers({
 }: {
   rows: RowRange;
   num_repeats: number;
-  /** 0: nobody is replaced. */
-  max_replacements: number;
+  /** null: nobody is replaced, now or later. */
+  max_replacements: number | null;
   /** Does the group of this row need no more members? Once it does not, it never will. */
   isOver?: (row: number) => boolean;
 }): MemberQueue {
@@ -42,7 +44,7 @@ export function queueMembers({
   const replacedOfRow = new Map<number, number>();
   let begun = 0;
   let replaced = 0;
-  let most = max_replacements;
+  let most = max_replacements ?? 0;
 
   const mayReplace = (): boolean =>
     failed.length > 0 && replaced < most && members + replaced < MOST_CHILDREN;
@@ -58,6 +60,9 @@ export function queueMembers({
   };
 
   const rowAt = (at: number): number => rows.first + Math.floor(at / num_repeats);
+
+  /** The place behind the row's own members. */
+  const endOf = (row: number): number => (row - rows.first + 1) * num_repeats;
 
   /** The first of those that have not begun and are needed. */
   const upcoming = (): number => {
@@ -77,8 +82,10 @@ export function queueMembers({
     next: () => replacement() ?? original(),
     waiting: () => members - begun,
     failed: (member) => {
-      failed.push(member);
+      if (max_replacements !== null) failed.push(member);
     },
+    hasMore: (row) =>
+      (begun < endOf(row) && !isOver(row)) || failed.some((member) => member.row === row),
     allow: (replacements) => {
       most = replacements;
     },

@@ -19,6 +19,7 @@ import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { roomProblem } from '../steering/event-budget.js';
 import { LIMITS_MEMO, inRounds, limitsSignal, stopSignal, tell } from '../steering/messages.js';
 import type { rollout } from '../rollout.js';
+import { watchGroups } from './ended-groups.js';
 import { countGroups } from './min-k.js';
 import type { Member } from './refill.js';
 import { queueMembers } from './refill.js';
@@ -33,10 +34,12 @@ export interface Run {
   /** How many may run at once, to begin with. */
   max_in_flight: number;
   onChange: (tally: Tally) => void;
+  /** Once for each row whose group has ended. */
+  onEnded: (row: number) => void;
   /** A group with so many valid rollouts stops the rest of its own; null: it never does. */
   k: number | null;
-  /** How many failed rollouts are replaced by new repeats, to begin with. */
-  max_replacements: number;
+  /** How many failed rollouts are replaced by new repeats, to begin with; null: none, whatever comes. */
+  max_replacements: number | null;
 }
 
 export interface RolloutRunner {
@@ -62,7 +65,7 @@ export interface RowsRunner extends RolloutRunner {
 }
 
 /** Runs the rollouts of some rows as child workflows. A failed child is data: it never fails its siblings. */
-export function runRollouts({ onChange, ...run }: Run): RowsRunner {
+export function runRollouts({ onChange, onEnded, ...run }: Run): RowsRunner {
   const running = runningRollouts();
   const tally: Tally = { done: 0, running: 0, valid: 0, turns: 0, tokens: 0, reward_sum: 0 };
   let { max_in_flight } = run;
@@ -71,6 +74,7 @@ export function runRollouts({ onChange, ...run }: Run): RowsRunner {
   const groups = countGroups(run.k);
   const startInTurn = createStartInTurn();
   const line = queueMembers({ ...run, isOver: groups.hasEnough });
+  const whole = watchGroups(line, onEnded);
   const announce = inRounds(running.limit);
 
   const play = async (member: Member): Promise<void> => {
@@ -96,6 +100,7 @@ export function runRollouts({ onChange, ...run }: Run): RowsRunner {
     } finally {
       tally.running -= 1;
       tally.done += 1;
+      whole.ended(row);
       onChange({ ...tally });
     }
   };
@@ -105,7 +110,9 @@ export function runRollouts({ onChange, ...run }: Run): RowsRunner {
     await condition(
       () => stopped || (line.isEmpty() ? tally.running === 0 : tally.running < max_in_flight),
     );
-    return stopped ? null : line.next();
+    const member = stopped ? null : line.next();
+    if (member !== null) whole.began(member.row);
+    return member;
   };
 
   return {

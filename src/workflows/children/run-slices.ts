@@ -26,24 +26,25 @@ import type { rolloutSlice } from '../slice.js';
 import { isTallyOf } from '../steering/signal-checks.js';
 import { createStartInTurn } from './start-in-turn.js';
 
+interface RunSlices {
+  plan: BatchPlan;
+  onResult: (tally: Tally) => void;
+  /** Rows whose groups have ended; a row may come twice. */
+  onEnded: (rows: number[]) => void;
+}
+
 /**
  * Runs a large batch as slices, all at once; when one ends, its share goes to another. So a rollout that fails late may
  * be replaced where one that failed early was not: its slice had used up its share and ended before more came.
  */
-export function runSlices({
-  plan,
-  onResult,
-}: {
-  plan: BatchPlan;
-  onResult: (tally: Tally) => void;
-}): RolloutRunner {
+export function runSlices({ plan, onResult, onEnded }: RunSlices): RolloutRunner {
   const { slices } = plan;
   let limits: LimitsChange | null = null;
   const open = openSlices(plan);
   const announce = inRounds(limitsTo(open));
   let stopped = false;
   const startInTurn = createStartInTurn();
-  const counted = hearTallies({ slices, open, onResult });
+  const counted = hearTallies({ slices, open, onResult, onEnded });
 
   const play = async (part: RowRange): Promise<void> => {
     const slice = open.get(part.first);
@@ -68,6 +69,7 @@ export function runSlices({
       const tally = await handle.result();
       unused = (slice.share.replacements ?? 0) - (tally.replacements ?? 0);
       counted(part.first, tally);
+      onEnded(rowsOf(part));
     } finally {
       open.delete(part.first);
       if (!stopped) passOn(open, { in_flight: slice.share.in_flight, replacements: unused });
@@ -98,27 +100,29 @@ function hearTallies({
   open,
   slices,
   onResult,
-}: {
-  open: OpenSlices;
-  slices: RowRange[];
-  onResult: (tally: Tally) => void;
-}): (first: number, tally: Tally) => void {
+  onEnded,
+}: Omit<RunSlices, 'plan'> & { open: OpenSlices; slices: RowRange[] }): (
+  first: number,
+  tally: Tally,
+) => void {
   const tallies = new Map<number, Tally>();
   const counted = (first: number, tally: Tally): void => {
     tallies.set(first, tally);
     onResult(total([...tallies.values()]));
   };
   setHandler(tallySignal, (news) => {
-    if (!isTallyOf(news) || !isSlice(slices, news.first)) return;
+    const part = isTallyOf(news) ? slices.find(({ first }) => first === news.first) : undefined;
+    if (part === undefined) return;
     const slice = open.get(news.first);
     if (slice !== undefined) slice.heard = news.tally;
     counted(news.first, news.tally);
+    onEnded((news.ended ?? []).filter((row) => row >= part.first && row <= part.last));
   });
   return counted;
 }
 
-const isSlice = (slices: RowRange[], row: number): boolean =>
-  slices.some(({ first }) => first === row);
+const rowsOf = ({ first, last }: RowRange): number[] =>
+  Array.from({ length: last - first + 1 }, (_, i) => first + i);
 
 /** A failed slice is data too: the batch closes its rows. */
 async function settleAll(slices: Promise<void>[]): Promise<void> {

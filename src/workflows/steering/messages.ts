@@ -1,5 +1,6 @@
 import { defineQuery, defineSignal, defineUpdate, setHandler } from '@temporalio/workflow';
 import type { BatchProgress, RolloutProgress, Tally, Waiting } from '../../activities/contract.js';
+import type { GroupsAnswer, GroupsRequest } from '../../model/workflow-safe/groups.js';
 import type { Limits, LimitsChange } from '../../model/workflow-safe/limits.js';
 
 /** Ends what runs, keeps what is there; nothing new starts after it. For batches, slices and rollouts. */
@@ -11,8 +12,9 @@ export const waitingSignal = defineSignal<[Waiting | null]>('waiting');
 /** From a batch to a slice: how many rollouts it may have in flight, and under `refill` how many it may replace in all. */
 export const shareSignal = defineSignal<[number, number?]>('share');
 
-/** From a slice (by its first row) to its batch, a few times while it runs. */
-export const tallySignal = defineSignal<[{ first: number; tally: Tally }]>('tally');
+/** From a slice (by its first row) to its batch, a few times while it runs: its counts, and the groups that have ended since. */
+export const tallySignal =
+  defineSignal<[{ first: number; tally: Tally; ended?: number[] }]>('tally');
 
 /** Of a batch: how many rollouts may run at once. Those that run stay; returns what is in force. */
 export const setMaxInFlightUpdate = defineUpdate<
@@ -22,6 +24,9 @@ export const setMaxInFlightUpdate = defineUpdate<
 
 /** Of a batch, for its rollouts that run and that start later, or of one rollout; returns what is in force. */
 export const setLimitsUpdate = defineUpdate<Limits, [LimitsChange]>('set_limits');
+
+/** Of a batch: groups that have ended, in files that are written where somebody asks. */
+export const groupsUpdate = defineUpdate<GroupsAnswer, [GroupsRequest]>('groups');
 
 /** `set_limits` on its way from a batch to slices and rollouts that run. */
 export const limitsSignal = defineSignal<[LimitsChange]>('limits');

@@ -15,10 +15,12 @@ export function isShare(inFlight: unknown, replacements: unknown): boolean {
   return isCount(inFlight) && (replacements === undefined || isCount(replacements));
 }
 
-export function isTallyOf(value: unknown): value is { first: number; tally: Tally } {
+export function isTallyOf(
+  value: unknown,
+): value is { first: number; tally: Tally; ended?: number[] } {
   if (!isObject(value) || !isCount(value['first'])) return false;
-  const { tally } = value;
-  if (!isObject(tally)) return false;
+  const { tally, ended = [] } = value;
+  if (!isObject(tally) || !Array.isArray(ended) || !ended.every(isCount)) return false;
   const { replacements = 0, reward_sum } = tally;
   return COUNTS.every((name) => isCount(tally[name])) && isCount(replacements) && isNumber(reward_sum); // prettier-ignore
 }

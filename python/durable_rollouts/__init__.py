@@ -1,0 +1,85 @@
+"""Durable rollouts for trainers: batches, streams, new weights, and rows as arrays.
+
+    from durable_rollouts import Client, to_arrays
+
+    client = Client.connect()
+    batch = client.start_batch({"samples": {"path": "samples.jsonl"}, "num_repeats": 8}, "step-17")
+    for group in batch.groups():          # while others still run
+        print(group)
+    arrays = to_arrays(batch.rows())
+
+``durable_rollouts.aio`` has the same for programs that run an event loop.
+"""
+
+from .arrays import Arrays, to_arrays
+from .faults import (
+    AgentFailed,
+    Cancelled,
+    EnvironmentFailed,
+    EnvironmentRejected,
+    EnvironmentStateLost,
+    EnvironmentUnavailable,
+    GenerationRejected,
+    GenerationUnavailable,
+    InvalidBatchRequest,
+    NotFound,
+    PolicyUpdateFailed,
+    PolicyVersionMismatch,
+    PromptTooLong,
+    ProtocolError,
+    RolloutFault,
+    StateLost,
+    StepOutOfOrder,
+    Stopped,
+    StoreFault,
+    StreamEnded,
+    StreamStarved,
+    Terminated,
+    TimedOut,
+    UpdateRefused,
+)
+from .requests import BatchRequest, PublishRequest, StreamRequest
+from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step
+from .sync import Batch, Client, Policy, Stream
+
+__all__ = [
+    "AgentFailed",
+    "Arrays",
+    "Batch",
+    "BatchProgress",
+    "BatchRequest",
+    "BatchResult",
+    "Cancelled",
+    "Client",
+    "EnvironmentFailed",
+    "EnvironmentRejected",
+    "EnvironmentStateLost",
+    "EnvironmentUnavailable",
+    "GenerationRejected",
+    "GenerationUnavailable",
+    "Group",
+    "InvalidBatchRequest",
+    "NotFound",
+    "Policy",
+    "PolicyUpdateFailed",
+    "PolicyVersionMismatch",
+    "PromptTooLong",
+    "ProtocolError",
+    "PublishRequest",
+    "PublishResult",
+    "RolloutFault",
+    "Row",
+    "StateLost",
+    "Step",
+    "StepOutOfOrder",
+    "Stopped",
+    "StoreFault",
+    "Stream",
+    "StreamEnded",
+    "StreamRequest",
+    "StreamStarved",
+    "Terminated",
+    "TimedOut",
+    "UpdateRefused",
+    "to_arrays",
+]

@@ -1,0 +1,324 @@
+"""The same for programs that run an event loop: ``from durable_rollouts.aio import Client``."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import nullcontext
+from typing import Any, AsyncIterator, Callable, Dict, List, Literal, Optional, Set, Union
+
+from temporalio.client import Client as TemporalClient
+
+from . import bar, connection
+from .connection import Gone, Handle
+from .faults import StreamEnded, UpdateRefused
+from .requests import BATCH_DEFAULTS, STREAM_DEFAULTS, BatchRequest, Checkpoint, Probe, PublishRequest, StreamRequest
+from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step, read_rows, to_groups
+
+LONGEST_WAIT = "10m"
+"""Of one long poll; each costs some events of a history."""
+BREATH_S = 1.0
+"""Between two polls where the first was answered at once, with nothing."""
+
+
+class Client:
+    """Batches, streams and policies of one Temporal namespace. ``await Client.connect()`` makes one."""
+
+    def __init__(self, temporal: TemporalClient, task_queue: str = "rollouts") -> None:
+        self._temporal = temporal
+        self._task_queue = task_queue
+
+    @classmethod
+    async def connect(
+        cls,
+        address: Optional[str] = None,
+        namespace: Optional[str] = None,
+        task_queue: str = "rollouts",
+        *,
+        profile: Optional[str] = None,
+    ) -> "Client":
+        """Connects to a Temporal server.
+
+        address, namespace: None: from ``TEMPORAL_*`` variables and temporal.toml, as all Temporal tools read them, else
+        ``127.0.0.1:7233`` and ``default``. task_queue: ``temporal.task_queue`` of the worker's temporal.yaml.
+        profile: of temporal.toml. Raises ``ConnectionError``.
+        """
+        return cls(await connection.connect(address, namespace, profile), task_queue)
+
+    async def start_batch(self, request: BatchRequest, id: str) -> "Batch":
+        """Starts a batch; its id names this request for ever.
+
+        Where it runs already it is joined, and where it has ended it is continued: valid rows stay, the others go on from
+        their journals. So a trainer that crashed calls this again. Raises ``InvalidBatchRequest`` where it runs with
+        another request; what else is wrong with a request, ``Batch.wait`` raises.
+        """
+        await connection.start_once(
+            self._temporal,
+            "rolloutBatch",
+            request,
+            id=id,
+            task_queue=self._task_queue,
+            defaults=BATCH_DEFAULTS,
+        )
+        return self.batch(id)
+
+    def batch(self, id: str) -> "Batch":
+        """A batch that was started before, by whomever. Nothing is asked yet."""
+        return Batch(self._temporal, id)
+
+    async def stream(self, id: str, request: Optional[StreamRequest] = None) -> "Stream":
+        """A stream: started with ``request``, joined where it runs, continued from its store where it has ended.
+
+        request: None: it runs already. Raises ``InvalidBatchRequest`` where it runs with another request.
+        """
+        if request is not None:
+            await connection.start_once(
+                self._temporal,
+                "rolloutStream",
+                request,
+                id=id,
+                task_queue=self._task_queue,
+                defaults={**STREAM_DEFAULTS, "max_replacements": request.get("num_repeats", 1)},
+            )
+        return Stream(self._temporal, id)
+
+    def policy(self, service: str = "default") -> "Policy":
+        """What a generation service of temporal.yaml serves. Nothing is asked yet."""
+        return Policy(self._temporal, service, self._task_queue)
+
+    def __repr__(self) -> str:
+        address = self._temporal.service_client.config.target_host
+        return f"Client({address}, namespace {self._temporal.namespace!r}, task queue {self._task_queue!r})"
+
+
+class Batch:
+    """A batch on the server. It goes on without this object, and without this process."""
+
+    def __init__(self, temporal: TemporalClient, id: str) -> None:
+        self._temporal = temporal
+        self._handle: Handle = temporal.get_workflow_handle(id)
+        self.id = id
+
+    async def wait(self, timeout: Optional[float] = None, *, show: bool = False) -> BatchResult:
+        """Its result, once it has ended.
+
+        timeout: seconds; then ``TimeoutError``, and the batch goes on. show: a progress bar (with ``tqdm``).
+        Raises the fault that failed it, ``Cancelled`` (its files are written), ``Terminated``, ``NotFound``. A server
+        that is away is waited for.
+        """
+        showing = bar.shown(self.progress, self.id) if show else nullcontext()
+        async with showing:
+            result: BatchResult = await connection.within(
+                timeout, connection.result_of(self._handle), f"the end of batch {self.id}"
+            )
+        return result
+
+    async def progress(self) -> BatchProgress:
+        """Its counts now. Raises ``NotFound``, and ``TimeoutError`` where no worker answers."""
+        progress: BatchProgress = await connection.query(self._handle, "progress")
+        return progress
+
+    async def groups(self) -> AsyncIterator[Group]:
+        """Groups as they end, each once, and at last those that its closing has; all of them, whenever it is called.
+
+        Where a batch runs as slices, each tells of its groups a few times only. Rows are read from the store, so that this
+        needs its disk. Raises what ``wait`` raises.
+        """
+        seen: Set[int] = set()
+        while (run := await connection.running_run(self._handle)) is not None:
+            async for group in self._groups_of_run(run, seen):
+                yield group
+            if await self._has_ended_or_closes(run):
+                break
+        files = (await self.wait())["files"]
+        for group in await asyncio.to_thread(_groups_in, [files["rollouts"], files["failures"]], seen):
+            yield group
+
+    async def _groups_of_run(self, run: str, seen: Set[int]) -> AsyncIterator[Group]:
+        handle: Handle = self._temporal.get_workflow_handle(self.id, run_id=run)
+        after = 0
+        while True:
+            try:
+                answer = await connection.ask(handle, "groups", {"after": after, "wait": LONGEST_WAIT})
+                groups = await asyncio.to_thread(_groups_in, [answer["file"]] if answer["file"] else [], seen)
+            except (Gone, UpdateRefused, FileNotFoundError):
+                return
+            for group in groups:
+                yield group
+            after = answer["to"]
+            if answer["done"]:
+                return
+
+    async def _has_ended_or_closes(self, run: str) -> bool:
+        """False where another run has begun in place of this one."""
+        return await connection.running_run(self._handle) in (None, run)
+
+    async def rows(self) -> List[Row]:
+        """Its valid rollouts in input order, once it has ended: of ``rollouts.jsonl``."""
+        return await self._read("rollouts")
+
+    async def failures(self) -> List[Row]:
+        """The others, each with ``failure``, and what it has so far."""
+        return await self._read("failures")
+
+    async def _read(self, file: Literal["rollouts", "failures"]) -> List[Row]:
+        path = (await self.wait())["files"][file]
+        return await asyncio.to_thread(lambda: list(read_rows(path)))
+
+    async def stop(self) -> None:
+        """Ends what runs and keeps what is there; ``wait`` then has a result. Of a batch that has ended: nothing."""
+        await connection.send(lambda: self._handle.signal("stop"), self.id)
+
+    async def cancel(self) -> None:
+        """The same, but ``wait`` raises ``Cancelled``."""
+        await connection.send(self._handle.cancel, self.id)
+
+    def __repr__(self) -> str:
+        return f"Batch({self.id!r})"
+
+
+class Stream:
+    """A batch without end, whose steps are facts: whoever asks for a step again gets the same rows."""
+
+    def __init__(self, temporal: TemporalClient, id: str) -> None:
+        self._handle: Handle = temporal.get_workflow_handle(id)
+        self.id = id
+
+    async def next_step(
+        self,
+        step: int,
+        version: Optional[int] = None,
+        timeout: Optional[float] = None,
+        *,
+        on_wait: Optional[Callable[[str], None]] = None,
+    ) -> Step:
+        """A step, once it can be delivered.
+
+        step: counts from 0: the next one, or one that is kept. version: of the weights that will train on it; None: what is
+        served now. timeout: seconds; then ``TimeoutError``, and the step may be asked for again. on_wait: is given what the
+        step waits for, each time that the stream says so. Raises ``StepOutOfOrder``, ``StreamEnded``, ``StreamStarved``,
+        ``NotFound``.
+        """
+        request: Dict[str, Any] = {"step": step, "wait": LONGEST_WAIT}
+        if version is not None:
+            request["version"] = version
+        asked = self._ask_for(request, on_wait)
+        return Step(step, await connection.within(timeout, asked, f"step {step} of {self.id}"))
+
+    async def _ask_for(self, request: Dict[str, Any], on_wait: Optional[Callable[[str], None]]) -> Dict[str, Any]:
+        loop = asyncio.get_running_loop()
+        while True:
+            asked_at = loop.time()
+            answer: Dict[str, Any] = await self._ask("next_step", request)
+            if answer["ready"]:
+                return answer
+            connection.log.info("step %s of %s waits: %s", request["step"], self.id, answer["why"])
+            if on_wait is not None:
+                on_wait(answer["why"])
+            await asyncio.sleep(max(0.0, asked_at + BREATH_S - loop.time()))
+
+    async def _ask(self, update: str, request: Dict[str, Any]) -> Any:
+        """Of the run that is open, whichever it is by then."""
+        while True:
+            try:
+                return await connection.ask(self._handle, update, request)
+            except Gone:
+                if await connection.running_run(self._handle) is None:
+                    raise await self._end() from None
+                await asyncio.sleep(BREATH_S)
+
+    async def _end(self) -> Exception:
+        """Why it runs no more, as what is to be raised: its own fault, or that it has ended."""
+        await connection.result_of(self._handle)
+        return StreamEnded(f"stream {self.id} runs no more; client.stream(id, request) continues it from its store")
+
+    async def forget(self, through: int) -> None:
+        """Deletes delivered steps up to this one, which no trainer will go back to."""
+        await self._ask("forget", {"through": through})
+
+    async def progress(self) -> Dict[str, Any]:
+        """Step, version, groups in flight and banked, lag. Raises as ``Batch.progress``."""
+        progress: Dict[str, Any] = await connection.query(self._handle, "progress")
+        return progress
+
+    async def stop(self) -> None:
+        """Ends what runs; delivered steps stay."""
+        await connection.send(lambda: self._handle.signal("stop"), self.id)
+
+    def __repr__(self) -> str:
+        return f"Stream({self.id!r})"
+
+
+class Policy:
+    """What a generation service serves: weights under a version that only grows."""
+
+    def __init__(self, temporal: TemporalClient, service: str, task_queue: str) -> None:
+        self._temporal = temporal
+        self._task_queue = task_queue
+        self.service = service
+
+    @property
+    def _id(self) -> str:
+        return f"policy/{self.service}"
+
+    async def publish(
+        self,
+        version: int,
+        weights: Union[str, Checkpoint],
+        *,
+        mode: Literal["keep", "abort", "wait"] = "keep",
+        cache: Literal["reset", "keep"] = "reset",
+        order: Literal["all", "rolling"] = "all",
+        max_unavailable: int = 1,
+        quorum: Optional[int] = None,
+        probe: Optional[Probe] = None,
+        pause_limit: str = "10m",
+        drain_limit: str = "1m",
+    ) -> PublishResult:
+        """Brings weights to every replica of the service, and returns when enough of them serve these.
+
+        version: above every one before; the same one with the same weights again does what is missing, or gives the result
+        again: a trainer that crashed asks again. weights: a path that each engine reads itself, or
+        ``{"kind": "checkpoint", "path"}``. mode: what becomes of generations that run: frozen, cut (they go on behind their
+        tokens), or drained for ``drain_limit``. cache: of prefixes. order: all replicas at once, or at most
+        ``max_unavailable`` at a time. quorum: how many must have it; None: all that are not away. probe: what the
+        trainer's own forward pass says of a prompt. pause_limit: no replica stays paused longer.
+
+        Raises ``PolicyUpdateFailed``, ``InvalidBatchRequest``. A server that is away is waited for.
+        """
+        request: PublishRequest = {
+            "version": version,
+            "weights": {"kind": "checkpoint", "path": weights} if isinstance(weights, str) else weights,
+            "mode": mode,
+            "cache": cache,
+            "order": order,
+            "max_unavailable": max_unavailable,
+            "quorum": quorum,
+            "probe": probe,
+            "pause_limit": pause_limit,
+            "drain_limit": drain_limit,
+        }
+        result: PublishResult = await connection.ask_or_start(
+            self._temporal,
+            ("policy", {"service": self.service}),
+            id=self._id,
+            task_queue=self._task_queue,
+            update="publish",
+            request=request,
+        )
+        return result
+
+    async def status(self) -> Dict[str, Any]:
+        """The record (version, target, replicas) and the last ten updates. Raises ``NotFound`` before the first one."""
+        status: Dict[str, Any] = await connection.query(self._temporal.get_workflow_handle(self._id), "status")
+        return status
+
+    def __repr__(self) -> str:
+        return f"Policy({self.service!r})"
+
+
+def _groups_in(files: List[str], seen: Set[int]) -> List[Group]:
+    """Those that were not seen yet; they are seen now."""
+    rows = (row for file in files for row in read_rows(file) if row["row"] not in seen)
+    groups = to_groups(rows)
+    seen.update(group.row for group in groups)
+    return sorted(groups, key=lambda group: group.row) if len(files) > 1 else groups

@@ -1,0 +1,220 @@
+"""Calls on a Temporal server that may be away for a while: what a trainer waits for goes on without it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Awaitable, Callable, Mapping, Optional, Tuple, TypeVar
+
+from temporalio.client import (
+    Client as TemporalClient,
+    RPCTimeoutOrCancelledError,
+    WithStartWorkflowOperation,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+    WorkflowQueryRejectedError,
+    WorkflowUpdateFailedError,
+)
+from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.envconfig import ClientConfig
+from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from .faults import InvalidBatchRequest, NotFound, RolloutFault, fault_of
+from .requests import first_difference, with_defaults
+
+log = logging.getLogger("durable_rollouts")
+
+T = TypeVar("T")
+Handle = WorkflowHandle[Any, Any]
+
+AWAY = {
+    RPCStatusCode.UNAVAILABLE,
+    RPCStatusCode.DEADLINE_EXCEEDED,
+    RPCStatusCode.CANCELLED,
+    RPCStatusCode.RESOURCE_EXHAUSTED,
+    RPCStatusCode.ABORTED,
+}
+"""The server may answer the same call later."""
+
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 5.0
+QUERY_S = 10.0
+"""How long a query waits for a worker."""
+
+
+class Gone(Exception):
+    """The run that was asked has ended, or knows of nothing: what follows is the caller's to find out."""
+
+
+async def connect(address: Optional[str], namespace: Optional[str], profile: Optional[str]) -> TemporalClient:
+    """Address and namespace: as given, else ``TEMPORAL_*`` variables and temporal.toml, else the local default."""
+    found = ClientConfig.load_client_connect_config(profile)
+    found["target_host"] = address or found.get("target_host") or "127.0.0.1:7233"
+    found["namespace"] = namespace or found.get("namespace") or "default"
+    try:
+        return await TemporalClient.connect(**found)
+    except RuntimeError as error:
+        raise ConnectionError(
+            f"no Temporal server at {found['target_host']}; start one (npm start), or name it in TEMPORAL_ADDRESS: {error}"
+        ) from error
+
+
+async def patiently(call: Callable[[], Awaitable[T]]) -> T:
+    """The call's answer, asked for again and again while the server is away. Only for calls that may be made twice."""
+    pause_s = FIRST_PAUSE_S
+    while True:
+        try:
+            return await call()
+        except RPCTimeoutOrCancelledError as error:
+            # Also what the SDK makes of the cancellation of this very task.
+            if isinstance(error.__cause__, asyncio.CancelledError):
+                raise asyncio.CancelledError from error
+            problem: Exception = error
+        except RPCError as error:
+            if error.status not in AWAY:
+                raise
+            problem = error
+        log.warning("the Temporal server does not answer, asking again: %s", problem)
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+
+async def within(timeout: Optional[float], work: Awaitable[T], what: str) -> T:
+    """Raises ``TimeoutError`` after so many seconds; None: never."""
+    try:
+        return await asyncio.wait_for(work, timeout)
+    except asyncio.TimeoutError:
+        raise TimeoutError(f"{what}: not within {timeout} s; it goes on, and may be asked for again") from None
+
+
+async def start_once(
+    client: TemporalClient,
+    workflow: str,
+    request: Mapping[str, Any],
+    *,
+    id: str,
+    task_queue: str,
+    defaults: Mapping[str, Any],
+) -> None:
+    """Starts a workflow, or finds it running with the same request. Another request is ``InvalidBatchRequest``."""
+
+    async def start() -> None:
+        try:
+            await client.start_workflow(
+                workflow, request, id=id, task_queue=task_queue, id_conflict_policy=WorkflowIDConflictPolicy.FAIL
+            )
+        except WorkflowAlreadyStartedError:
+            await _check_same(client, request, id=id, defaults=defaults)
+
+    await patiently(start)
+
+
+async def _check_same(
+    client: TemporalClient, request: Mapping[str, Any], *, id: str, defaults: Mapping[str, Any]
+) -> None:
+    handle = client.get_workflow_handle(id)
+    async for event in handle.fetch_history_events(page_size=1):
+        started = event.workflow_execution_started_event_attributes
+        [running] = await client.data_converter.decode(started.input.payloads)
+        difference = first_difference(with_defaults(running, defaults), with_defaults(request, defaults))
+        if difference is not None:
+            raise InvalidBatchRequest(f"{id} runs with another request: {difference}; use another id")
+        return
+
+
+async def ask(handle: Handle, update: str, request: Mapping[str, Any]) -> Any:
+    """An update's answer, of one that may be asked for twice. Raises its fault, and ``Gone`` where nobody is left to answer."""
+    try:
+        return await patiently(lambda: handle.execute_update(update, request))
+    except WorkflowUpdateFailedError as error:
+        if _is_cut_off(error):
+            raise Gone from error
+        raise fault_of(error) from error
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            raise Gone from error
+        raise
+
+
+async def ask_or_start(
+    client: TemporalClient,
+    workflow: Tuple[str, Mapping[str, Any]],
+    *,
+    id: str,
+    task_queue: str,
+    update: str,
+    request: Mapping[str, Any],
+) -> Any:
+    """The same of a workflow that the first update starts."""
+    name, given = workflow
+
+    async def attempt() -> Any:
+        start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
+            name, given, id=id, task_queue=task_queue, id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING
+        )
+        return await client.execute_update_with_start_workflow(update, request, start_workflow_operation=start)
+
+    while True:
+        try:
+            return await patiently(attempt)
+        except WorkflowUpdateFailedError as error:
+            if not _is_cut_off(error):
+                raise fault_of(error) from error
+            await asyncio.sleep(FIRST_PAUSE_S)
+
+
+def _is_cut_off(error: WorkflowUpdateFailedError) -> bool:
+    """The run ended, or went on in a new one, before it had answered."""
+    cause = error.cause
+    return isinstance(cause, ApplicationError) and cause.type == "AcceptedUpdateCompletedWorkflow"
+
+
+async def query(handle: Handle, name: str) -> Any:
+    """A query's answer. Raises ``NotFound``, and ``TimeoutError`` where no worker answers."""
+    try:
+        return await asyncio.wait_for(handle.query(name), QUERY_S)
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            raise NotFound(f"Temporal does not know {handle.id}") from error
+        raise TimeoutError(f"no worker answers for {handle.id} now: {error.message}") from error
+    except asyncio.TimeoutError:
+        raise TimeoutError(f"no worker answers for {handle.id} within {QUERY_S} s; it goes on when one is back") from None
+    except (WorkflowQueryFailedError, WorkflowQueryRejectedError) as error:
+        raise RolloutFault(str(error), "QueryFailed") from error
+
+
+async def result_of(handle: Handle) -> Any:
+    """Of the latest run, once it has ended; its fault where it failed."""
+    try:
+        return await patiently(handle.result)
+    except WorkflowFailureError as error:
+        raise fault_of(error) from error
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            raise NotFound(f"Temporal does not know {handle.id}") from error
+        raise
+
+
+async def send(call: Callable[[], Awaitable[None]], id: str) -> None:
+    """A signal or a cancellation; of one that has ended: nothing."""
+    try:
+        await patiently(call)
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        if "already completed" not in error.message:
+            raise NotFound(f"Temporal does not know {id}") from error
+
+
+async def running_run(handle: Handle) -> Optional[str]:
+    """The id of the run that is open; None: it has ended."""
+    try:
+        description = await patiently(handle.describe)
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            raise NotFound(f"Temporal does not know {handle.id}") from error
+        raise
+    return description.run_id if description.status is WorkflowExecutionStatus.RUNNING else None

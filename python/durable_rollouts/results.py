@@ -1,0 +1,157 @@
+"""What comes out: results, progress, groups and steps."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Dict, Iterable, Iterator, List, Literal, Optional
+from urllib.parse import unquote, urlsplit
+
+from typing_extensions import NotRequired, TypedDict
+
+Row = Dict[str, Any]
+"""One rollout: a line of ``rollouts.jsonl`` (docs/training-data.md says what it holds)."""
+
+
+class Counts(TypedDict):
+    """The last five add up to the first."""
+
+    requested: int
+    completed: int
+    failed: int
+    timed_out: int
+    stopped: int
+    cancelled: int
+
+
+class Files(TypedDict):
+    """Absolute paths on the worker's host."""
+
+    rollouts: str
+    failures: str
+    metrics: str
+
+
+class BatchResult(TypedDict):
+    """The result of a batch, and the content of its ``metrics.json``."""
+
+    schema_version: int
+    batch_id: str
+    counts: Counts
+    metrics: Dict[str, float]
+    files: Files
+    metadata: Dict[str, Any]
+
+
+class Waiting(TypedDict):
+    """A service that rollouts wait for."""
+
+    service: str
+    message: str
+    holds: NotRequired[bool]
+
+
+class BatchProgress(TypedDict):
+    """What a batch knows of its rollouts. ``elapsed_s``: seconds since its start, as of its last event."""
+
+    phase: Literal["planning", "running", "closing", "done"]
+    requested: int
+    done: int
+    running: int
+    valid: int
+    failed: int
+    turns: int
+    tokens: int
+    reward_sum: float
+    waiting: Optional[Waiting]
+    elapsed_s: float
+    turns_per_s: float
+    tokens_per_s: float
+    replacements: NotRequired[int]
+
+
+class Replica(TypedDict):
+    """What an update has made of a replica."""
+
+    state: Literal["current", "updating", "unknown", "away"]
+    fault: NotRequired[str]
+
+
+class PublishResult(TypedDict):
+    """``replicas`` by URL; ``paused_s``: the longest pause of a replica, in seconds."""
+
+    version: int
+    replicas: Dict[str, Replica]
+    paused_s: float
+    total_s: float
+    notes: NotRequired[List[str]]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The rollouts of one sample, which share a baseline."""
+
+    row: int
+    """The sample's place in the batch."""
+    rows: List[Row] = field(repr=False)
+    """Valid rollouts, by repeat."""
+    failures: List[Row] = field(repr=False)
+    """The others; each has ``failure``."""
+
+    @property
+    def rewards(self) -> List[float]:
+        """``total_reward`` of each valid rollout."""
+        return [row["total_reward"] for row in self.rows]
+
+    def __repr__(self) -> str:
+        rewards = self.rewards
+        mean = f", mean reward {sum(rewards) / len(rewards):.3f}" if rewards else ""
+        return f"Group(row={self.row}: {len(self.rows)} valid, {len(self.failures)} failed{mean})"
+
+
+class Step:
+    """What a trainer consumes at once: the same rows whenever it is asked for."""
+
+    def __init__(self, step: int, result: Dict[str, Any]) -> None:
+        self.step = step
+        self.result = result
+        """As the stream answered: counts, files, and metrics, among them ``lag/*`` and ``stream/*``."""
+
+    @property
+    def metrics(self) -> Dict[str, float]:
+        """Of this step."""
+        metrics: Dict[str, float] = self.result["metrics"]
+        return metrics
+
+    @property
+    def final(self) -> bool:
+        """The stream's epochs are used up; this step may be short."""
+        return bool(self.result.get("final", False))
+
+    def rows(self) -> List[Row]:
+        """Its valid rollouts, read from the store."""
+        return list(read_rows(self.result["files"]["rollouts"]))
+
+    def __repr__(self) -> str:
+        completed = self.result.get("counts", {}).get("completed", "?")
+        return f"Step({self.step}: {completed} rollouts{', final' if self.final else ''})"
+
+
+def read_rows(file: str) -> Iterator[Row]:
+    """The lines of a JSONL file of the store, one by one."""
+    parts = urlsplit(file)
+    if parts.scheme not in ("", "file"):
+        raise ValueError(f"expected a path or a file: URI, got {file}; read it with its store's own client")
+    path = Path(unquote(parts.path) if parts.scheme == "file" else file)
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            row: Row = json.loads(line)
+            yield row
+
+
+def to_groups(rows: Iterable[Row]) -> List[Group]:
+    """By their ``row``, in the order in which groups first appear; failures are rows with ``failure``."""
+    groups: Dict[int, Group] = {}
+    for row in rows:
+        group = groups.setdefault(row["row"], Group(row["row"], [], []))
+        (group.failures if "failure" in row else group.rows).append(row)
+    return list(groups.values())

@@ -1,0 +1,200 @@
+"""The synchronous face of ``durable_rollouts.aio``: the same objects, on an event loop in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from typing import Any, Callable, Coroutine, Dict, Iterator, List, Literal, Optional, Type, TypeVar, Union
+
+from . import aio
+from .requests import BatchRequest, Checkpoint, Probe, StreamRequest
+from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step
+
+T = TypeVar("T")
+C = TypeVar("C", bound=type)
+
+
+class _Loop:
+    """One for all clients of a process. It works beside a notebook's own loop, too."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: Optional[asyncio.AbstractEventLoop] = None
+        self._pid = -1
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(work, self._running())
+        try:
+            return future.result()
+        except BaseException:  # Ctrl-C ends the waiting; the work behind it must not go on unseen.
+            future.cancel()
+            raise
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is not None and self._pid != os.getpid():
+                raise RuntimeError("durable_rollouts does not survive a fork: connect only in the child, or start it with spawn")
+            if self._loop is None:
+                self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
+                threading.Thread(target=self._loop.run_forever, name="durable_rollouts", daemon=True).start()
+            return self._loop
+
+
+_run = _Loop().run
+
+
+def _mirrors(original: Type[Any]) -> Callable[[C], C]:
+    """The docstrings are written once, where the work is done."""
+
+    def document(mirror: C) -> C:
+        mirror.__doc__ = mirror.__doc__ or original.__doc__
+        for name, member in vars(mirror).items():
+            inner = getattr(member, "__func__", member)
+            if not name.startswith("_") and callable(inner) and inner.__doc__ is None:
+                inner.__doc__ = getattr(original, name).__doc__
+        return mirror
+
+    return document
+
+
+@_mirrors(aio.Client)
+class Client:
+    """Batches, streams and policies of one Temporal namespace. ``Client.connect()`` makes one."""
+
+    def __init__(self, client: aio.Client) -> None:
+        self._aio = client
+
+    @classmethod
+    def connect(
+        cls,
+        address: Optional[str] = None,
+        namespace: Optional[str] = None,
+        task_queue: str = "rollouts",
+        *,
+        profile: Optional[str] = None,
+    ) -> "Client":
+        return cls(_run(aio.Client.connect(address, namespace, task_queue, profile=profile)))
+
+    def start_batch(self, request: BatchRequest, id: str) -> "Batch":
+        return Batch(_run(self._aio.start_batch(request, id)))
+
+    def batch(self, id: str) -> "Batch":
+        return Batch(self._aio.batch(id))
+
+    def stream(self, id: str, request: Optional[StreamRequest] = None) -> "Stream":
+        return Stream(_run(self._aio.stream(id, request)))
+
+    def policy(self, service: str = "default") -> "Policy":
+        return Policy(self._aio.policy(service))
+
+    def __repr__(self) -> str:
+        return repr(self._aio)
+
+
+@_mirrors(aio.Batch)
+class Batch:
+    def __init__(self, batch: aio.Batch) -> None:
+        self._aio = batch
+        self.id = batch.id
+
+    def wait(self, timeout: Optional[float] = None, *, show: bool = False) -> BatchResult:
+        return _run(self._aio.wait(timeout, show=show))
+
+    def progress(self) -> BatchProgress:
+        return _run(self._aio.progress())
+
+    def groups(self) -> Iterator[Group]:
+        groups = self._aio.groups()
+
+        async def following() -> Optional[Group]:
+            return await anext(groups, None)
+
+        while (group := _run(following())) is not None:
+            yield group
+
+    def rows(self) -> List[Row]:
+        return _run(self._aio.rows())
+
+    def failures(self) -> List[Row]:
+        return _run(self._aio.failures())
+
+    def stop(self) -> None:
+        _run(self._aio.stop())
+
+    def cancel(self) -> None:
+        _run(self._aio.cancel())
+
+    def __repr__(self) -> str:
+        return repr(self._aio)
+
+
+@_mirrors(aio.Stream)
+class Stream:
+    def __init__(self, stream: aio.Stream) -> None:
+        self._aio = stream
+        self.id = stream.id
+
+    def next_step(
+        self,
+        step: int,
+        version: Optional[int] = None,
+        timeout: Optional[float] = None,
+        *,
+        on_wait: Optional[Callable[[str], None]] = None,
+    ) -> Step:
+        return _run(self._aio.next_step(step, version, timeout, on_wait=on_wait))
+
+    def forget(self, through: int) -> None:
+        _run(self._aio.forget(through))
+
+    def progress(self) -> Dict[str, Any]:
+        return _run(self._aio.progress())
+
+    def stop(self) -> None:
+        _run(self._aio.stop())
+
+    def __repr__(self) -> str:
+        return repr(self._aio)
+
+
+@_mirrors(aio.Policy)
+class Policy:
+    def __init__(self, policy: aio.Policy) -> None:
+        self._aio = policy
+        self.service = policy.service
+
+    def publish(
+        self,
+        version: int,
+        weights: Union[str, Checkpoint],
+        *,
+        mode: Literal["keep", "abort", "wait"] = "keep",
+        cache: Literal["reset", "keep"] = "reset",
+        order: Literal["all", "rolling"] = "all",
+        max_unavailable: int = 1,
+        quorum: Optional[int] = None,
+        probe: Optional[Probe] = None,
+        pause_limit: str = "10m",
+        drain_limit: str = "1m",
+    ) -> PublishResult:
+        return _run(
+            self._aio.publish(
+                version,
+                weights,
+                mode=mode,
+                cache=cache,
+                order=order,
+                max_unavailable=max_unavailable,
+                quorum=quorum,
+                probe=probe,
+                pause_limit=pause_limit,
+                drain_limit=drain_limit,
+            )
+        )
+
+    def status(self) -> Dict[str, Any]:
+        return _run(self._aio.status())
+
+    def __repr__(self) -> str:
+        return repr(self._aio)

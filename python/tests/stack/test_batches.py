@@ -1,0 +1,138 @@
+"""Batches on a real stack: TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE name its server, STACK its requests and its store."""
+
+import asyncio
+import json
+import os
+import time
+import unittest
+from pathlib import Path
+
+import durable_rollouts
+from durable_rollouts import Client, aio, to_arrays
+from durable_rollouts.results import BatchProgress, BatchResult
+
+with open(os.environ["STACK"]) as file:
+    STACK = json.load(file)
+
+FAST = STACK["fast"]
+"""4 samples, 2 repeats."""
+PACED = STACK["paced"]
+"""The same, group after group, a second or so each."""
+SLICED = STACK["sliced"]
+"""More rollouts than one slice has."""
+SLOW = STACK["slow"]
+"""Takes minutes."""
+
+
+def key(row):
+    return (row["row"], row["repeat"])
+
+
+class Batches(unittest.TestCase):
+    def setUp(self):
+        self.client = Client.connect()
+        self.name = self.id().rsplit(".", 1)[-1]
+
+    def start(self, request, suffix=""):
+        return self.client.start_batch(request, f"{self.name}{suffix}"[:100])
+
+    def folder(self, batch):
+        return Path(STACK["store_root"]) / batch.id
+
+    def test_has_result_progress_rows_and_arrays(self):
+        batch = self.start(FAST)
+        result = batch.wait(60, show=True)
+        self.assertEqual(result.keys(), BatchResult.__annotations__.keys())
+        self.assertEqual((result["batch_id"], result["counts"]["completed"]), (batch.id, 8))
+        self.assertEqual(batch.progress().keys(), BatchProgress.__annotations__.keys() - {"replacements"})
+        self.assertEqual(batch.progress()["phase"], "done")
+        rows = batch.rows()
+        self.assertEqual([key(row) for row in rows], [(row, repeat) for row in range(4) for repeat in range(2)])
+        self.assertEqual(batch.failures(), [])
+        arrays = to_arrays(rows)
+        self.assertEqual(arrays.group_ids.tolist(), [0, 0, 1, 1, 2, 2, 3, 3])
+        self.assertEqual(arrays.loss_mask.sum(axis=1).tolist(), [row["assistant_tokens"] for row in rows])
+        self.assertEqual(arrays.attention_mask.sum(axis=1).tolist(), [row["total_tokens"] + row["prompt_tokens"] for row in rows])
+        self.assertTrue((arrays.logprobs[arrays.loss_mask > 0] <= 0).all())
+        self.assertFalse((self.folder(batch) / "groups").exists(), "where nobody asks nothing is written")
+        self.assertEqual(repr(batch), f"Batch({batch.id!r})")
+
+    def test_started_again_while_it_runs_is_joined_and_with_another_request_refused(self):
+        batch = self.start(SLOW)
+        self.assertEqual(self.start({**SLOW, "num_repeats": SLOW["num_repeats"], "overlong": "keep"}).id, batch.id)
+        with self.assertRaisesRegex(durable_rollouts.InvalidBatchRequest, r"max_in_flight: \d+ there, 77 here"):
+            self.start({**SLOW, "max_in_flight": 77})
+        batch.cancel()
+        with self.assertRaises(durable_rollouts.Cancelled):
+            batch.wait(60)
+
+    def test_started_again_when_it_has_ended_has_the_same_rows(self):
+        batch = self.start(FAST)
+        rows = batch.rows()
+        self.assertEqual(self.start(FAST).rows(), rows)
+
+    def test_gives_groups_while_others_run_each_once_as_its_rows_have_them(self):
+        batch = self.start(PACED)
+        phases, groups = [], []
+        for group in batch.groups():
+            phases.append(batch.progress()["phase"])
+            groups.append(group)
+        self.assertEqual(phases[0], "running")
+        self.assertEqual(sorted(group.row for group in groups), [0, 1, 2, 3])
+        given = sorted((row for group in groups for row in group.rows), key=key)
+        self.assertEqual(given, batch.rows())
+        self.assertTrue((self.folder(batch) / "groups" / "0-1.jsonl").exists())
+        # Whoever comes late has all of them.
+        self.assertEqual([group.row for group in batch.groups()], [0, 1, 2, 3])
+
+    def test_of_slices_gives_groups_each_once(self):
+        batch = self.start(SLICED)
+        groups = list(batch.groups())
+        rows = batch.rows()
+        self.assertEqual(len(groups), len({group.row for group in groups}))
+        self.assertEqual(sorted((row for group in groups for row in group.rows), key=key), rows)
+        self.assertTrue(any((self.folder(batch) / "groups").iterdir()), "no group was given while others ran")
+
+    def test_under_min_k_gives_groups_with_those_that_were_stopped(self):
+        request = {**PACED, "completion": {"policy": "min_k", "k": 1}, "max_in_flight": 1}
+        batch = self.start(request)
+        groups = list(batch.groups())
+        self.assertEqual([(len(group.rows), len(group.failures)) for group in groups], [(1, 1)] * 4)
+        self.assertEqual(sorted((row for group in groups for row in group.failures), key=key), batch.failures())
+
+    def test_that_is_stopped_has_a_result_and_gives_its_groups(self):
+        batch = self.start(SLOW)
+        with self.assertRaisesRegex(TimeoutError, "not within 0.5 s"):
+            batch.wait(0.5)
+        while batch.progress()["running"] == 0:
+            time.sleep(0.1)
+        batch.stop()
+        counts = batch.wait(60)["counts"]
+        self.assertEqual((counts["stopped"], counts["completed"]), (counts["requested"], 0))
+        self.assertEqual({len(group.failures) for group in batch.groups()}, {SLOW["num_repeats"]})
+        batch.stop()  # Of one that has ended: nothing.
+
+    def test_raises_faults_by_name(self):
+        batch = self.start({**FAST, "max_seq_length": 1})
+        with self.assertRaisesRegex(durable_rollouts.InvalidBatchRequest, "max_seq_length"):
+            batch.wait(60)
+        with self.assertRaisesRegex(durable_rollouts.InvalidBatchRequest, "max_seq_length"):
+            list(batch.groups())
+        for ask in (batch_call for batch_call in ("wait", "progress", "stop", "rows")):
+            with self.assertRaisesRegex(durable_rollouts.NotFound, "nobody-started-this"):
+                getattr(self.client.batch("nobody-started-this"), ask)()
+
+    def test_says_where_no_server_is(self):
+        with self.assertRaisesRegex(ConnectionError, "no Temporal server at 127.0.0.1:1;"):
+            Client.connect("127.0.0.1:1")
+
+    def test_is_the_same_on_an_event_loop(self):
+        async def play():
+            client = await aio.Client.connect()
+            batch = await client.start_batch(PACED, self.name)
+            groups = [group.row async for group in batch.groups()]
+            return groups, await batch.wait(60), await batch.rows()
+
+        groups, result, rows = asyncio.run(play())
+        self.assertEqual(sorted(groups), [0, 1, 2, 3])
+        self.assertEqual(result["counts"]["completed"], len(rows))

@@ -1,0 +1,138 @@
+import math
+import pickle
+import unittest
+import warnings
+
+import numpy as np
+from durable_rollouts import to_arrays
+from durable_rollouts.results import to_groups
+
+
+def row(**change):
+    """Two turns: prompt 1 2, sampled 3 4, observed 5, sampled 6."""
+    return {
+        "rollout_id": "b/0-0",
+        "batch_id": "b",
+        "row": 0,
+        "repeat": 0,
+        "prompt_tokens": 2,
+        "assistant_tokens": 3,
+        "total_reward": 0.5,
+        "loss_multiplier": 1,
+        "logprobs_mode": "processed",
+        "policy_versions": [{"start": 0, "end": 2, "version": "17"}, {"start": 2, "end": 3, "version": "18"}],
+        "message_log": [
+            {"role": "user", "content": "", "token_ids": [1, 2]},
+            {"role": "assistant", "content": "", "token_ids": [3, 4], "generation_logprobs": [-0.5, -1.5]},
+            {"role": "environment", "content": "", "token_ids": [5]},
+            {"role": "assistant", "content": "", "token_ids": [6], "generation_logprobs": [-0.25]},
+        ],
+        **change,
+    }
+
+
+def short(**change):
+    """One turn without observation."""
+    log = [
+        {"role": "user", "content": "", "token_ids": [1]},
+        {"role": "assistant", "content": "", "token_ids": [9], "generation_logprobs": [-2.0]},
+    ]
+    facts = {"prompt_tokens": 1, "assistant_tokens": 1, "message_log": log}
+    return row(policy_versions=[{"start": 0, "end": 1, "version": None}], **{**facts, **change})
+
+
+def without_logprobs(given):
+    log = [{k: v for k, v in message.items() if k != "generation_logprobs"} for message in given["message_log"]]
+    return {**given, "message_log": log, "logprobs_mode": None}
+
+
+class ToArrays(unittest.TestCase):
+    def test_pads_on_the_right_and_masks_all_that_the_policy_has_not_sampled(self):
+        arrays = to_arrays([row(), short(row=4)], pad_id=7)
+        self.assertEqual(arrays.input_ids.tolist(), [[1, 2, 3, 4, 5, 6], [1, 9, 7, 7, 7, 7]])
+        self.assertEqual(arrays.attention_mask.tolist(), [[1] * 6, [1, 1, 0, 0, 0, 0]])
+        self.assertEqual(arrays.loss_mask.tolist(), [[0, 0, 1, 1, 0, 1], [0, 1, 0, 0, 0, 0]])
+        self.assertEqual(arrays.logprobs.tolist(), [[0, 0, -0.5, -1.5, 0, -0.25], [0, -2.0, 0, 0, 0, 0]])
+        self.assertEqual(arrays.versions.tolist(), [[-1, -1, 17, 17, -1, 18], [-1] * 6])
+        self.assertEqual(arrays.rewards.tolist(), [0.5, 0.5])
+        self.assertEqual(arrays.group_ids.tolist(), [0, 1])
+        self.assertEqual(len(arrays), 2)
+        self.assertEqual(
+            repr(arrays),
+            "Arrays(2 rollouts in 2 groups, at most 6 tokens; 4 of 8 tokens are trained on)",
+        )
+
+    def test_logprobs_in_the_prompt_are_no_actions_of_this_policy(self):
+        given = row()
+        given["message_log"][0] = {**given["message_log"][0], "generation_logprobs": [-1, -1]}
+        self.assertEqual(to_arrays([given]).loss_mask.tolist(), to_arrays([row()]).loss_mask.tolist())
+        self.assertEqual(to_arrays([given]).logprobs.tolist(), to_arrays([row()]).logprobs.tolist())
+
+    def test_takes_loss_multiplier_and_masked_runs_into_the_loss_mask_alone(self):
+        halved = to_arrays([row(loss_multiplier=0.5)])
+        self.assertEqual(halved.loss_mask.tolist(), [[0, 0, 0.5, 0.5, 0, 0.5]])
+        masked = to_arrays([row(masked=[{"start": 0, "end": 1}, {"start": 2, "end": 3}])])
+        self.assertEqual(masked.loss_mask.tolist(), [[0, 0, 0, 1, 0, 0]])
+        self.assertEqual(masked.logprobs.tolist(), [[0, 0, -0.5, -1.5, 0, -0.25]])
+        self.assertEqual(masked.attention_mask.tolist(), [[1] * 6])
+
+    def test_a_label_that_is_no_whole_number_is_no_version(self):
+        runs = [{"start": 0, "end": 1, "version": "default"}, {"start": 1, "end": 3, "version": "3"}]
+        self.assertEqual(to_arrays([row(policy_versions=runs)]).versions.tolist(), [[-1, -1, -1, 3, -1, 3]])
+
+    def test_rollouts_of_one_sample_are_one_group_and_those_of_another_batch_are_not(self):
+        rows = [row(row=5), row(row=3), row(row=5), row(row=5, batch_id="c")]
+        self.assertEqual(to_arrays(rows).group_ids.tolist(), [0, 1, 0, 2])
+
+    def test_refuses_rows_without_logprobs_unless_asked_and_has_nan_for_them_then(self):
+        bare = without_logprobs(row())
+        with self.assertRaisesRegex(ValueError, "^b/0-0: expected a logprob of each sampled token, got none"):
+            to_arrays([bare])
+        arrays = to_arrays([bare, row()], require_logprobs=False)
+        self.assertEqual(arrays.loss_mask.tolist(), [[0, 0, 1, 1, 0, 1]] * 2)
+        self.assertEqual(np.isnan(arrays.logprobs).tolist(), [[False, False, True, True, False, True], [False] * 6])
+
+    def test_refuses_failures_and_rows_that_contradict_themselves_or_are_too_long_by_name(self):
+        with self.assertRaisesRegex(ValueError, r"^b/0-0: expected a valid rollout, got a failure \(TimedOut\)"):
+            to_arrays([row(failure={"type": "TimedOut", "message": "", "turn": 1})])
+        with self.assertRaisesRegex(ValueError, "^b/0-0: expected 4 sampled tokens"):
+            to_arrays([row(assistant_tokens=4)])
+        with self.assertRaisesRegex(ValueError, r"^b/0-0: expected at most 5 tokens \(length\), got 6"):
+            to_arrays([row()], length=5)
+        cut = row()
+        cut["message_log"][1]["generation_logprobs"] = [-0.5]
+        with self.assertRaisesRegex(ValueError, "^b/0-0: expected 2 logprobs of a message, got 1"):
+            to_arrays([cut])
+        self.assertEqual(to_arrays([row()], length=8).input_ids.shape, (1, 8))
+
+    def test_warns_where_the_engine_did_not_show_its_logprobs_mode(self):
+        with self.assertWarnsRegex(UserWarning, "logprobs_mode of 1 of 2 rollouts is unknown"):
+            to_arrays([row(), row(logprobs_mode="unknown")])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            to_arrays([row()])
+
+    def test_of_no_rows_are_empty(self):
+        self.assertEqual(to_arrays([]).input_ids.shape, (0, 0))
+
+    def test_become_tensors_only_where_torch_is(self):
+        try:
+            import torch
+        except ImportError:
+            with self.assertRaises(ImportError):
+                to_arrays([row()]).torch()
+            return
+        tensors = to_arrays([row()]).torch()
+        self.assertEqual(tensors["input_ids"].dtype, torch.int64)
+        self.assertEqual(tensors["loss_mask"].tolist(), [[0, 0, 1, 1, 0, 1]])
+
+
+class Groups(unittest.TestCase):
+    def test_hold_valid_rows_and_failures_apart_in_the_order_in_which_groups_come(self):
+        failed = row(row=2, repeat=1, failure={"type": "Stopped", "message": "", "turn": 0})
+        second, first = to_groups([row(row=2), failed, row(row=1, total_reward=math.pi)])
+        self.assertEqual((second.row, first.row), (2, 1))
+        self.assertEqual(second.failures, [failed])
+        self.assertEqual(first.rewards, [math.pi])
+        self.assertEqual(repr(second), "Group(row=2: 1 valid, 1 failed, mean reward 0.500)")
+        self.assertEqual(pickle.loads(pickle.dumps(second)), second)

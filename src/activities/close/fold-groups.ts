@@ -1,0 +1,31 @@
+import type { Attempt } from '../attempt.js';
+import type { FoldGroups, FoldedGroups } from '../contract.js';
+import type { Dependencies } from '../dependencies.js';
+import type { BatchToFold } from './fold-rows.js';
+import { batchToFold, foldRows } from './fold-rows.js';
+
+/** Writes the rows of some groups, as the closing will write them, into a file that is put once. */
+export async function foldGroups(
+  { from, rows, ...input }: FoldGroups,
+  { attempt, store }: Pick<Dependencies, 'store'> & { attempt: Attempt },
+): Promise<FoldedGroups> {
+  const batch = await batchToFold(input, store);
+  const places = { from, to: from + rows.length };
+  try {
+    const lines = () => linesOf(rows, { ...batch, attempt });
+    return { file: await store.outputs(input.batch_id).putGroups(places, lines) };
+  } catch (error) {
+    // The store takes a cancellation within a write for its own fault.
+    attempt.signal.throwIfAborted();
+    throw error;
+  }
+}
+
+async function* linesOf(
+  rows: readonly number[],
+  batch: BatchToFold & { attempt: Attempt },
+): AsyncGenerator<string> {
+  for (const row of rows)
+    for await (const folded of foldRows({ first: row, last: row }, batch))
+      yield JSON.stringify(folded.row);
+}

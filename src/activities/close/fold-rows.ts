@@ -1,0 +1,130 @@
+import type { BatchRequest } from '../../model/batch-request.js';
+import type { ClosingReason, Outcome } from '../../model/outcome.js';
+import { isRow, outcomeOf, surplusOf } from '../../model/outcome.js';
+import type { Row, Summary } from '../../model/row.js';
+import { toRow, toSummary } from '../../model/row.js';
+import type { Sample } from '../../model/sample.js';
+import type { Trajectory } from '../../model/trajectory.js';
+import type { RowRange } from '../../model/workflow-safe/slices.js';
+import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
+import type { Attempt } from '../attempt.js';
+import type { CloseBatch } from '../contract.js';
+import { requestOf } from '../request-of.js';
+
+/** Journals, one at a time and in input order, become rows and their summaries. */
+
+export interface BatchToFold {
+  input: CloseBatch;
+  request: BatchRequest;
+  replacements: Replacements;
+  store: TrajectoryStore;
+}
+
+export async function batchToFold(input: CloseBatch, store: TrajectoryStore): Promise<BatchToFold> {
+  const request = await requestOf(input.batch_id, store);
+  const replacements = await findReplacements({ ...input, request, store });
+  return { input, request, replacements, store };
+}
+
+export interface FoldedRow {
+  place: Place;
+  row: Row;
+  summary: Summary;
+}
+
+/** `written`: the rollout up to which rows stand already; they are left out. */
+export async function* foldRows(
+  part: RowRange,
+  {
+    written,
+    attempt,
+    ...batch
+  }: BatchToFold & { written?: Place | undefined; attempt: Pick<Attempt, 'signal'> },
+): AsyncGenerator<FoldedRow> {
+  const { input, request, store } = batch;
+  const { semantics } = request;
+  const otherwise: ClosingReason = { stop_reason: input.stopped ? 'stopped' : 'cancelled' };
+  const members = membersOf(request.completion);
+  let sample: Sample | null = null;
+  for (const place of rolloutsOf(part, batch)) {
+    const isWritten = written !== undefined && !isBehind(place, written);
+    if (isWritten && !members.isNeeded(place, written)) continue;
+    attempt.signal.throwIfAborted();
+    const ref = { batch_id: input.batch_id, ...place };
+    const trajectory = await store.readTrajectory(ref);
+    const outcome = members.judged(place, {
+      trajectory,
+      outcome: outcomeOf(trajectory, otherwise),
+    });
+    if (isWritten) continue;
+    if (sample === null || ref.repeat === 0) sample = await store.readSample(ref);
+    const row = toRow({ sample, ref, semantics, trajectory, outcome });
+    yield { place, row, summary: toSummary(row, trajectory) };
+  }
+}
+
+/** Their repeats by row, in order. */
+type Replacements = ReadonlyMap<number, readonly number[]>;
+
+export interface Place {
+  row: number;
+  repeat: number;
+}
+
+/** Those that were started, in whichever run of the batch: they have a journal. */
+async function findReplacements({
+  batch_id,
+  request: { completion, num_repeats },
+  store,
+}: CloseBatch & Pick<BatchToFold, 'request' | 'store'>): Promise<Replacements> {
+  const found = new Map<number, number[]>();
+  if (completion.policy !== 'refill') return found;
+  const journals = await store.listJournals(batch_id);
+  for (const { row, repeat } of journals.toSorted((a, b) => a.repeat - b.repeat)) {
+    if (repeat < num_repeats) continue;
+    const repeats = found.get(row);
+    if (repeats === undefined) found.set(row, [repeat]);
+    else repeats.push(repeat);
+  }
+  return found;
+}
+
+/** The rollouts of a part in input order: each row's repeats, its replacements behind them. */
+function* rolloutsOf(
+  { first, last }: RowRange,
+  { request, replacements }: Pick<BatchToFold, 'request' | 'replacements'>,
+): Generator<Place> {
+  for (let row = first; row <= last; row++) {
+    for (let repeat = 0; repeat < request.num_repeats; repeat++) yield { row, repeat };
+    for (const repeat of replacements.get(row) ?? []) yield { row, repeat };
+  }
+}
+
+const isBehind = (place: Place, other: Place): boolean =>
+  place.row > other.row || (place.row === other.row && place.repeat > other.repeat);
+
+interface Judged {
+  trajectory: Trajectory;
+  outcome: Outcome;
+}
+
+/** Under `min_k` the first valid members of a group, by repeat, are its rows: what comes behind them is surplus. */
+function membersOf(completion: BatchRequest['completion']): {
+  /** Must a rollout whose row is written be counted all the same? */
+  isNeeded: (place: Place, written: Place) => boolean;
+  judged: (place: Place, judged: Judged) => Outcome;
+} {
+  const k = completion.policy === 'min_k' ? completion.k : Infinity;
+  let group = -1;
+  let rows = 0;
+  return {
+    isNeeded: ({ row }, written) => k !== Infinity && row === written.row,
+    judged: ({ row }, { trajectory, outcome }) => {
+      if (row !== group) rows = 0;
+      group = row;
+      if (!isRow(outcome)) return outcome;
+      rows += 1;
+      return rows > k ? surplusOf(trajectory, k) : outcome;
+    },
+  };
+}

@@ -1,0 +1,34 @@
+/** Input of updates, checked where zod cannot be: inside workflows. */
+
+/** An object with some of these fields, at least one, and no other. */
+export function fieldsProblem(
+  input: unknown,
+  fields: Record<string, (value: unknown) => string | null>,
+): string | null {
+  const expected = `expected an object with ${Object.keys(fields).join(', ')}`;
+  if (typeof input !== 'object' || input === null || Array.isArray(input))
+    return `${expected}, got ${quote(input)}`;
+  const given = Object.entries(input);
+  if (given.length === 0) return `${expected} (at least one), got {}`;
+  for (const [name, value] of given) {
+    const check = Object.hasOwn(fields, name) ? fields[name] : undefined;
+    if (check === undefined) return `${name}: unknown field; ${expected}`;
+    const problem = check(value);
+    if (problem !== null) return `${name}: ${problem}`;
+  }
+  return null;
+}
+
+export function integerProblem(value: unknown, least: number): string | null {
+  return Number.isSafeInteger(value) && (value as number) >= least
+    ? null
+    : `expected an integer of at least ${least}, got ${quote(value)}`;
+}
+
+const QUOTED = 80;
+
+function quote(value: unknown): string {
+  if (value === undefined) return 'nothing';
+  const text = JSON.stringify(value);
+  return text.length > QUOTED ? `${text.slice(0, QUOTED)}…` : text;
+}

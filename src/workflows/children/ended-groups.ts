@@ -1,0 +1,29 @@
+import type { MemberQueue } from './refill.js';
+
+/** Which groups have ended: none of their members runs, and none will. */
+export interface EndedGroups {
+  /** A member was taken from the queue. */
+  began: (row: number) => void;
+  /** A member has ended, however. */
+  ended: (row: number) => void;
+}
+
+/** Calls back once for each row. A group of which a stop kept members from being started never ends here. */
+export function watchGroups(
+  line: Pick<MemberQueue, 'hasMore'>,
+  onEnded: (row: number) => void,
+): EndedGroups {
+  const running = new Map<number, number>();
+  const runningOf = (row: number): number => running.get(row) ?? 0;
+  return {
+    began: (row) => {
+      running.set(row, runningOf(row) + 1);
+    },
+    ended: (row) => {
+      running.set(row, runningOf(row) - 1);
+      if (runningOf(row) > 0 || line.hasMore(row)) return;
+      running.delete(row);
+      onEnded(row);
+    },
+  };
+}

@@ -1,0 +1,84 @@
+/** Package durable_rollouts without a server: its own tests, its types, and that it installs as its README says. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { TestContext } from 'node:test';
+import { describe, test } from 'node:test';
+import { z } from 'zod';
+import { PYTHON_PACKAGES, trainerInstall } from '../../src/dev/trainer-example.js';
+import { BatchRequest } from '../../src/model/batch-request.js';
+import { FAULT_TYPES } from '../../src/model/faults.js';
+
+const install = trainerInstall(process.env);
+const skip = existsSync(install.stamp)
+  ? false
+  : 'what the Python package needs is not installed: `node tools/setup.mjs --test` says why';
+
+/** Of rows and of calls, beside those that services throw. */
+const OTHER_FAULTS = ['TimedOut', 'Stopped', 'Cancelled', 'UpdateRefused'];
+
+function python(args: string[], env: Record<string, string> = {}): string {
+  const run = spawnSync(install.python, args, {
+    cwd: PYTHON_PACKAGES,
+    encoding: 'utf8',
+    env: { ...process.env, PYTHONDONTWRITEBYTECODE: '1', ...env },
+    timeout: 280_000,
+  });
+  assert.equal(run.status, 0, `${run.stdout}${run.stderr}`);
+  return `${run.stdout}${run.stderr}`;
+}
+
+async function scratch(t: TestContext): Promise<string> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'python-package-'));
+  t.after(() => rm(folder, { recursive: true }));
+  return folder;
+}
+
+describe('package durable_rollouts', { skip }, () => {
+  test('has the fields, types and defaults of the schemas, and passes its other tests', async (t) => {
+    const schemas = path.join(await scratch(t), 'schemas.json');
+    const requests = {
+      BatchRequest: z.toJSONSchema(BatchRequest, { io: 'input', unrepresentable: 'any' }),
+    };
+    const faults = [...FAULT_TYPES, ...OTHER_FAULTS];
+    await writeFile(schemas, JSON.stringify({ requests, faults }));
+    const report = python(['-m', 'unittest', 'discover', '-s', path.join('tests', 'unit')], {
+      PYTHONPATH: PYTHON_PACKAGES,
+      SCHEMAS: schemas,
+    });
+    assert.match(report, /\nRan [1-9]\d* tests in /);
+  });
+
+  for (const version of ['3.10', '3.13']) {
+    test(`is well typed for Python ${version}`, async (t) => {
+      const cache = await scratch(t);
+      const report = python(['-m', 'mypy', '--cache-dir', cache, '--python-version', version]);
+      assert.match(report, /^Success: no issues found in \d+ source files/);
+    });
+  }
+
+  test('is installed by pip, with its types and beside rollout_environment', async (t) => {
+    const folder = await scratch(t);
+    const [source, target] = [path.join(folder, 'python'), path.join(folder, 'target')];
+    await cp(PYTHON_PACKAGES, source, { recursive: true });
+    const pip = [
+      '-m',
+      'pip',
+      'install',
+      '--quiet',
+      '--no-index',
+      '--no-deps',
+      '--no-build-isolation',
+      '--disable-pip-version-check',
+    ];
+    python([...pip, '--target', target, source]);
+    const ask =
+      'import durable_rollouts as d, rollout_environment as r; print(d.__file__, r.__file__, d.Client.connect.__doc__)';
+    const answer = python(['-c', ask], { PYTHONPATH: target });
+    assert.ok(answer.startsWith(`${target}/durable_rollouts/__init__.py ${target}/rollout_environment/__init__.py`), answer); // prettier-ignore
+    assert.ok(existsSync(path.join(target, 'durable_rollouts', 'py.typed')));
+  });
+});
