@@ -40,7 +40,7 @@ function requests() {
   return {
     fast: of('default', size),
     paced: { ...of('paced', size), max_in_flight: 2 },
-    sliced: { ...of('default', { samples: 80, num_repeats: 2 }), max_in_flight: 8 },
+    sliced: { ...of('default', { samples: 80, num_repeats: 2 }), max_in_flight: 8, max_rollout_turns: 1 }, // prettier-ignore
     slow: of('slow', size),
   };
 }

@@ -1,23 +1,25 @@
-import type { MemberQueue } from './refill.js';
+import type { Member, MemberQueue } from './refill.js';
 
 /** Which groups have ended: none of their members runs, and none will. */
 export interface EndedGroups {
-  /** A member was taken from the queue. */
-  began: (row: number) => void;
+  /** Takes a member from the queue. */
+  next: () => Member | null;
   /** A member has ended, however. */
   ended: (row: number) => void;
 }
 
 /** Calls back once for each row. A group of which a stop kept members from being started never ends here. */
 export function watchGroups(
-  line: Pick<MemberQueue, 'hasMore'>,
+  line: Pick<MemberQueue, 'next' | 'hasMore'>,
   onEnded: (row: number) => void,
 ): EndedGroups {
   const running = new Map<number, number>();
   const runningOf = (row: number): number => running.get(row) ?? 0;
   return {
-    began: (row) => {
-      running.set(row, runningOf(row) + 1);
+    next: () => {
+      const member = line.next();
+      if (member !== null) running.set(member.row, runningOf(member.row) + 1);
+      return member;
     },
     ended: (row) => {
       running.set(row, runningOf(row) - 1);

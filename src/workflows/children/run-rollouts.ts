@@ -79,8 +79,7 @@ export function runRollouts({ onChange, onEnded, ...run }: Run): RowsRunner {
 
   const play = async (member: Member): Promise<void> => {
     const ref = { batch_id: run.batch_id, ...member };
-    const { row } = member;
-    const isOver = (): boolean => stopped || groups.hasEnough(row);
+    const isOver = (): boolean => stopped || groups.hasEnough(ref.row);
     tally.running += 1;
     if (member.replaces !== undefined) tally.replacements = (tally.replacements ?? 0) + 1;
     onChange({ ...tally });
@@ -92,15 +91,15 @@ export function runRollouts({ onChange, onEnded, ...run }: Run): RowsRunner {
       }, isOver);
       if (isOver()) tell(handle.signal(stopSignal));
       else if (limits !== null && limits !== told) tell(handle.signal(limitsSignal, limits));
-      const result = await running.resultOf(handle, row);
-      if (count(tally, result) && groups.count(row)) running.stop(row);
+      const result = await running.resultOf(handle, ref.row);
+      if (count(tally, result) && groups.count(ref.row)) running.stop(ref.row);
     } catch (error) {
       // What ended it is in its journal; a child that could not even start is closed without one.
       if (hasFailed(error)) line.failed(member);
     } finally {
       tally.running -= 1;
       tally.done += 1;
-      whole.ended(row);
+      whole.ended(ref.row);
       onChange({ ...tally });
     }
   };
@@ -110,9 +109,7 @@ export function runRollouts({ onChange, onEnded, ...run }: Run): RowsRunner {
     await condition(
       () => stopped || (line.isEmpty() ? tally.running === 0 : tally.running < max_in_flight),
     );
-    const member = stopped ? null : line.next();
-    if (member !== null) whole.began(member.row);
-    return member;
+    return stopped ? null : whole.next();
   };
 
   return {

@@ -18,13 +18,13 @@ import { leavesStopped } from '../children/min-k.js';
 import { failWith, failureOf } from '../ending.js';
 import { groupsRoomProblem } from './event-budget.js';
 import { groupsUpdate } from './messages.js';
-import { refusal, refuse } from './rollout-limits.js';
+import { refuse } from './rollout-limits.js';
 
 /** Update `groups` of a batch: groups in the order in which they end, an order that never changes. */
 export interface HandOut {
   planned(plan: BatchPlan): void;
   /** A row that was told before is no news. */
-  ended(rows: number[]): void;
+  ended: (rows: number[]) => void;
   /** What is not handed out by now is in the result's files. */
   closing(): void;
 }
@@ -63,21 +63,11 @@ export function handOutGroups(isStopped: () => boolean): HandOut {
 
   setHandler(
     groupsUpdate,
-    async (request) => {
-      try {
-        return await answer(request);
-      } catch (error) {
-        if (!isCancellation(error)) throw failWith(failureOf(error));
-        const { after: from = 0 } = request;
-        return { from, to: from, file: null, done: true };
-      }
-    },
+    (request) => answer(request).catch((error: unknown) => unlessCancelled(error, request)),
     {
       validator: (request: GroupsRequest) => {
         refuse(groupsProblem(request));
-        const { after = 0 } = request;
-        if (after > ended.size)
-          throw refusal(`after: expected at most ${ended.size}, as many as have ended, got ${after}`); // prettier-ignore
+        refuse(tooFarProblem(request, ended.size));
         const left = plan === null ? 1 : 1 - ended.size / plan.samples;
         refuse(groupsRoomProblem(workflowInfo(), left));
       },
@@ -97,4 +87,15 @@ export function handOutGroups(isStopped: () => boolean): HandOut {
       folding.cancel();
     },
   };
+}
+
+const tooFarProblem = ({ after = 0 }: GroupsRequest, ended: number): string | null =>
+  after <= ended
+    ? null
+    : `after: expected at most ${ended}, as many groups as have ended, got ${after}`;
+
+/** A batch that is cancelled, and a fold that the closing overtakes, give no more. */
+function unlessCancelled(error: unknown, { after: from = 0 }: GroupsRequest): GroupsAnswer {
+  if (!isCancellation(error)) throw failWith(failureOf(error));
+  return { from, to: from, file: null, done: true };
 }
