@@ -20,9 +20,12 @@ const skip = existsSync(install.stamp)
 /** Of rows and of calls, beside those that services throw. */
 const OTHER_FAULTS = ['TimedOut', 'Stopped', 'Cancelled', 'UpdateRefused'];
 
-function python(args: string[], env: Record<string, string> = {}): string {
+function python(
+  args: string[],
+  { cwd = PYTHON_PACKAGES, ...env }: Record<string, string> = {},
+): string {
   const run = spawnSync(install.python, args, {
-    cwd: PYTHON_PACKAGES,
+    cwd,
     encoding: 'utf8',
     env: { ...process.env, PYTHONDONTWRITEBYTECODE: '1', ...env },
     timeout: 280_000,
@@ -77,7 +80,7 @@ describe('package durable_rollouts', { skip }, () => {
     python([...pip, '--target', target, source]);
     const ask =
       'import durable_rollouts as d, rollout_environment as r; print(d.__file__, r.__file__, d.Client.connect.__doc__)';
-    const answer = python(['-c', ask], { PYTHONPATH: target });
+    const answer = python(['-c', ask], { PYTHONPATH: target, cwd: folder });
     assert.ok(answer.startsWith(`${target}/durable_rollouts/__init__.py ${target}/rollout_environment/__init__.py`), answer); // prettier-ignore
     assert.ok(existsSync(path.join(target, 'durable_rollouts', 'py.typed')));
   });

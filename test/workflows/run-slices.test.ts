@@ -147,13 +147,13 @@ describe('a slice', () => {
     for (const child of children.slice(0, 2)) history.childCompleted(child, VALID);
     history.task();
     history.signalOther('tally', 'b');
-    history.gives({ first: 4, tally });
+    history.gives({ first: 4, tally, ended: [4] });
     history.childCompleted(children[2]!, VALID);
     history.childFailed(children[3]!, 'TimedOut');
     history.task();
     history.signalOther('tally', 'b');
     const all = { done: 4, running: 0, valid: 3, turns: 9, tokens: 27, reward_sum: 6 };
-    history.gives({ first: 4, tally: all });
+    history.gives({ first: 4, tally: all, ended: [5] });
     await ends(history, { tally: all });
   });
 

@@ -26,8 +26,8 @@ export async function closeWhole(
   }: Pick<Dependencies, 'store' | 'environment'> & { attempt: Attempt },
 ): Promise<BatchResult> {
   const outputs = store.outputs(input.batch_id);
-  const samples = await store.sampleCount(input.batch_id);
   const batch = await batchToFold(input, store);
+  const samples = await store.sampleCount(input.batch_id);
   const { request } = batch;
   const parts = slicesOf({ samples, num_repeats: request.num_repeats });
   const closing = { ...batch, outputs, attempt };

@@ -287,7 +287,7 @@ with tempfile.TemporaryFile() as file:
     os.posix_fallocate(file.fileno(), 0, 4096)
     fcntl.flock(file, fcntl.LOCK_EX)
 open('written.py', 'w').write('value = 1')
-shutil.copy('written.py', 'sibling.py')
+shutil.copyfile('written.py', 'sibling.py')
 subprocess.run(['/bin/cp', 'written.py', 'brother.py'], check=True)
 subprocess.run('cat written.py | cat > sister.py', shell=True, check=True)
 import brother, sibling, sister
