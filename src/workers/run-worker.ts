@@ -20,6 +20,7 @@ import { GARBAGE_PERCENT } from './memory.js';
 import type { Parts } from './parts.js';
 import { createParts } from './parts.js';
 import { generationQueue } from './queues.js';
+import { createPolicies, keepPolicies } from './policies.js';
 import { ensureSearchAttributes } from './search-attributes.js';
 import { createWorkers } from './worker.js';
 
@@ -63,6 +64,11 @@ async function runParts(
   };
   signal.addEventListener('abort', shutDown);
   const recheck = upserts(config) ? keepSearchAttributes({ connected, log }) : undefined;
+  const endCare = keepPolicies(parts, {
+    client: new Client({ connection, namespace }),
+    config,
+    log,
+  });
   log.info(
     { address, namespace, task_queue: config.temporal.task_queue, roles: config.worker.roles },
     'worker started',
@@ -71,6 +77,7 @@ async function runParts(
     await Promise.all(running);
   } finally {
     clearInterval(recheck);
+    endCare();
     // Of one that failed, whose reason counts, the others: a connection that is in use cannot be closed.
     shutDown();
     await Promise.allSettled(running);
@@ -179,6 +186,7 @@ function createDependencies({
     store: parts.store,
     service: (name) => parts.pools.get(name),
     environment: (task) => parts.environments.get(task),
+    policy: createPolicies(parts, { client, config, log }),
     known: { services: [...parts.pools.keys()], environments: [...parts.environments.keys()] },
     attempt: createRunAttempt({
       signalWaiting: createSignalWaiting(client, log),

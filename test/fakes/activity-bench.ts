@@ -143,6 +143,7 @@ export async function activityBench(
         plays_on: parts.plays_on ?? false,
         is_asked: parts.is_asked ?? true,
       },
+    policy: () => undefined,
     answers: createAllowance(0),
     known: { services: ['default'], environments: Object.keys(environments) },
     attempt: createRunAttempt({

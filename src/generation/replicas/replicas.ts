@@ -1,8 +1,10 @@
 import { Fault } from '../../model/faults.js';
+import type { PolicyRecord } from '../../model/policy/record.js';
 import { createWaitingLine } from '../../platform/waiting-line.js';
 import type { Clock } from '../../platform/clock.js';
 import { SYSTEM_CLOCK } from '../../platform/clock.js';
 import type { GenerationService, Replicas } from '../generation-service.js';
+import { createGate } from './gate.js';
 import { chooseReplica } from './replica-choice.js';
 import { probeUnlessPaused } from '../logprobs-probe.js';
 import type { WatchedReplica, WatchOptions } from './watched-replica.js';
@@ -16,6 +18,8 @@ export interface ReplicasOptions {
   random?: () => number;
   /** Tells which distribution a replica's logprobs are of. */
   probe?: WatchOptions['probe'];
+  /** The record of the service's policy: once there is one, only replicas that are `current` are given generations. */
+  look?: () => Promise<PolicyRecord | null>;
   /** A replica was set aside, or is back. */
   report?: (change: { replica: string; set_aside: boolean; why: string }) => void;
 }
@@ -31,10 +35,11 @@ export function createReplicas(
   options: ReplicasOptions,
 ): Replicas & { close: () => Promise<void> } {
   const { max_concurrent, clock = SYSTEM_CLOCK, random = Math.random, report } = options;
-  const { probe = probeUnlessPaused } = options;
+  const { probe = probeUnlessPaused, look } = options;
   const line = createWaitingLine((sessionId: string) => {
     const member = choose(sessionId, max_concurrent);
     if (member !== null) member.load += 1;
+    else gate.watch();
     return member;
   });
   const members: readonly Member[] = services.map((service) => ({
@@ -51,8 +56,18 @@ export function createReplicas(
     load: 0,
   }));
 
+  const gate = createGate({
+    look,
+    clock,
+    serve: () => {
+      line.serve();
+    },
+    isAwaited: () => line.length() > 0,
+  });
+
   function choose(session_id: string, limit: number): Member | null {
-    return chooseReplica(members.map(standingOf), { session_id, limit })?.member ?? null;
+    const standings = members.filter(({ watched }) => gate.serves(watched.service.replica));
+    return chooseReplica(standings.map(standingOf), { session_id, limit })?.member ?? null;
   }
 
   const hasHealthyNeighbour = (member: Member): boolean =>
@@ -63,13 +78,15 @@ export function createReplicas(
       const { session_id, signal, is_generation } = request;
       signal.throwIfAborted();
       const asked_at = clock.now();
+      if (is_generation) await gate.refresh();
       const member = is_generation
-        ? await line.join(session_id, signal)
-        : choose(session_id, Infinity);
+        ? await gate.held(line.join(session_id, signal), request)
+        : (chooseReplica(members.map(standingOf), { session_id, limit: Infinity })?.member ?? null);
       if (member === null) throw new Error('expected a service with a replica, got one without');
       const { watched } = member;
       const { service, pauseOver, logprobsMode } = watched;
-      const lease = { waited_s: (clock.now() - asked_at) / 1000, pauseOver, logprobsMode };
+      const fence = gate.fenceOf(service.replica);
+      const lease = { waited_s: (clock.now() - asked_at) / 1000, fence, pauseOver, logprobsMode };
       try {
         return await watched.watch(request, () => run(service, lease));
       } catch (error) {

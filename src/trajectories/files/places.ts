@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { RolloutRef as Ref } from '../../model/batch-request.js';
 import { BatchId, RolloutRef } from '../../model/batch-request.js';
 import { invalidBatchRequest, problemsOf } from '../../model/problems.js';
+import type { Series } from '../trajectory-store.js';
 import type { Part } from '../../model/workflow-safe/slices.js';
 
 /**
@@ -27,6 +28,16 @@ export function journalOf(root: string, ref: Ref): string {
 export function partOf(partsDirectory: string, part: Part): string {
   const { first, last } = checked(Rows, part);
   return path.join(partsDirectory, `${first}-${last}`);
+}
+
+const Place = z.object({
+  series: z.array(z.string().regex(/^[A-Za-z0-9_][A-Za-z0-9._:-]{0,199}$/)).min(1),
+  n: z.int().nonnegative(),
+});
+
+export function factOf(root: string, place: { series: Series; n: number }): string {
+  const { series, n } = checked(Place, { series: [...place.series], n: place.n });
+  return path.join(root, ...series, `${n}.json`);
 }
 
 function checked<T>(schema: z.ZodType<T>, value: T): T {
