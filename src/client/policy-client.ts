@@ -21,7 +21,7 @@ export async function connectPolicy(
   const { workflow } = new Client({ connection, namespace });
   const workflowId = policyId(service);
   return {
-    publish: (input) => {
+    publish: async (input) => {
       const args: [PolicyInput] = [{ service }];
       const startWorkflowOperation = new WithStartWorkflowOperation('policy', {
         workflowId,
@@ -30,11 +30,12 @@ export async function connectPolicy(
         workflowIdConflictPolicy: 'USE_EXISTING',
       });
       // Updates are told apart by their version: Temporal would remember a failure under its id.
-      return workflow.executeUpdateWithStart<PublishResult, [unknown]>('publish', {
+      const answer: unknown = await workflow.executeUpdateWithStart('publish', {
         args: [input],
         updateId: randomUUID(),
         startWorkflowOperation,
       });
+      return answer as PublishResult;
     },
     status: () => workflow.getHandle(workflowId).query<PolicyStatus>('status'),
     close: () => connection.close(),

@@ -1,16 +1,16 @@
-import { randomUUID } from 'node:crypto';
 import { mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { WithStartWorkflowOperation } from '@temporalio/client';
 import type { z } from 'zod';
 import type { PolicyStatus, PublishResult } from '../../src/activities/contract.js';
+import { onLoopback } from '../../src/client/batch-client.js';
+import { connectPolicy } from '../../src/client/policy-client.js';
 import type { LogLine, RequestEntry } from '../../src/dev/simulator/request-log.js';
 import { promptLogprobs } from '../../src/dev/simulator/weights.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
 import type { Publish } from '../../src/model/policy/publish.js';
 import { PolicyRecord } from '../../src/model/policy/record.js';
-import type { Segment } from '../../src/model/trajectory.js';
+import type { Trajectory } from '../../src/model/trajectory.js';
 import { applyLine, emptyTrajectory } from '../../src/model/trajectory.js';
 import type { RecoveryBatch } from './recovery-bed.js';
 import { openBatch } from './recovery-bed.js';
@@ -164,18 +164,16 @@ async function weightsOf(version: number, directory: string): Promise<PublishInp
   };
 }
 
-async function publish({ client }: TestServer, input: PublishInput): Promise<PublishResult> {
-  const start = new WithStartWorkflowOperation('policy', {
-    workflowId: 'policy/default',
-    taskQueue: TASK_QUEUE,
-    args: [{ service: 'default' }],
-    workflowIdConflictPolicy: 'USE_EXISTING',
+async function publish(server: TestServer, input: PublishInput): Promise<PublishResult> {
+  const client = await connectPolicy(onLoopback(server), {
+    service: 'default',
+    task_queue: TASK_QUEUE,
   });
-  return await client.workflow.executeUpdateWithStart<PublishResult, [PublishInput]>('publish', {
-    args: [input],
-    updateId: randomUUID(),
-    startWorkflowOperation: start,
-  });
+  try {
+    return await client.publish(input);
+  } finally {
+    await client.close();
+  }
 }
 
 async function lastRecord(folder: string): Promise<PolicyRecord | null> {
@@ -195,6 +193,8 @@ export interface LabelReport {
   labels: Record<string, number>;
   /** Sent by an engine for a place of a turn for which one had been sent before. */
   sampled_twice: number;
+  /** Requests for a turn whose generation stood in the journal before its claim. */
+  turns_generated_twice: number;
   rollouts: number;
 }
 
@@ -207,79 +207,81 @@ async function checkLabels({
   engines: readonly Engine[];
 }): Promise<LabelReport> {
   const logged = await requestsOf(engines);
-  const report: LabelReport = { tokens: 0, wrong: [], unlabelled: 0, labels: {}, sampled_twice: 0, rollouts: 0 }; // prettier-ignore
+  const report: LabelReport = { tokens: 0, wrong: [], unlabelled: 0, labels: {}, sampled_twice: 0, turns_generated_twice: 0, rollouts: 0 }; // prettier-ignore
+  const batch = path.basename(path.dirname(journals));
   for (const file of await readdir(journals)) {
     const text = await readFile(path.join(journals, file), 'utf8');
-    const lines = text
-      .split('\n')
-      .map(parseLine)
-      .filter((line) => line !== null);
-    const begins = firstOffsets(lines);
     const trajectory = emptyTrajectory();
-    for (const line of lines) applyLine(trajectory, line);
+    for (const line of text.split('\n').map(parseLine))
+      if (line !== null) applyLine(trajectory, line);
     report.rollouts += 1;
-    let kept = 0;
-    for (const { segments } of [...trajectory.turns, trajectory.open])
-      for (const segment of segments) {
-        kept += segment.end - segment.start;
-        judge(segment, { logged, begins, report });
-      }
-    const [row = '', repeat = ''] = file.replace('.jsonl', '').split('-');
-    const sent = [...logged.values()]
-      .filter(({ rollout_id }) => rollout_id?.endsWith(`/${row}-${repeat}`) === true)
-      .reduce((sum, { tokens_sent }) => sum + tokens_sent, 0);
+    const own = logged.filter(({ rollout_id }) => rollout_id === `${batch}/${file.replace('.jsonl', '')}`); // prettier-ignore
+    report.turns_generated_twice += requestsForWhole(text.split('\n').map(parseLine), own);
+    const kept = judge(trajectory, { own, report });
+    const sent = own.reduce((sum, { tokens_sent }) => sum + tokens_sent, 0);
     report.sampled_twice += Math.max(0, sent - kept);
   }
   return report;
 }
 
-function judge(
-  { start, end, request_id, policy_version }: Segment,
-  {
-    logged,
-    begins,
-    report,
-  }: {
-    logged: ReadonlyMap<string, RequestEntry>;
-    begins: ReadonlyMap<string, number>;
-    report: LabelReport;
-  },
-): void {
-  const begin = begins.get(request_id) ?? 0;
-  const runs = logged.get(request_id)?.weights ?? [];
-  const label = policy_version ?? 'none';
-  report.labels[label] = (report.labels[label] ?? 0) + end - start;
-  for (let place = start; place < end; place++) {
-    report.tokens += 1;
-    if (policy_version === null) report.unlabelled += 1;
-    const run = runs.find((one) => one.start <= place - begin && place - begin < one.end);
-    const isWrong = policy_version !== null && run?.weights !== policy_version;
-    if (isWrong || run === undefined || run.weights.startsWith('half'))
-      report.wrong.push(`${request_id} ${place}: ${label}, sampled with ${run?.weights ?? 'none'}`);
+/** A claim that stands behind a turn's generation belongs to a writer that has nothing to ask for that turn. */
+function requestsForWhole(
+  lines: readonly (JournalLine | null)[],
+  own: readonly RequestEntry[],
+): number {
+  const whole = new Set<number>();
+  const known = new Map<string, Set<number>>();
+  for (const line of lines) {
+    if (line?.kind === 'claim') known.set(line.writer, new Set(whole));
+    if (line?.kind === 'generation') whole.add(line.turn);
   }
+  return own.filter(({ writer, turn }) => known.get(writer ?? '')?.has(turn ?? -1) === true).length;
 }
 
-function firstOffsets(lines: readonly JournalLine[]): Map<string, number> {
-  const begins = new Map<string, number>();
-  for (const line of lines)
-    if (line.kind === 'chunk' && line.token_ids.length > 0)
-      begins.set(line.request_id, Math.min(begins.get(line.request_id) ?? Infinity, line.offset));
-  return begins;
+/** Returns how many of its tokens count. */
+function judge(
+  { start, turns, open }: Trajectory,
+  { own, report }: { own: readonly RequestEntry[]; report: LabelReport },
+): number {
+  let context = (start?.prompt ?? []).reduce((sum, { token_ids }) => sum + token_ids.length, 0);
+  let kept = 0;
+  for (const turn of [...turns, { ...open, observation: null }]) {
+    for (const { start: first, end, request_id, policy_version } of turn.segments) {
+      const label = policy_version ?? 'none';
+      report.labels[label] = (report.labels[label] ?? 0) + end - first;
+      if (policy_version === null) report.unlabelled += end - first;
+      for (let place = first; place < end; place++) {
+        // One attempt may send several requests of one id: the last that began before the place had its token.
+        const request = own.findLast(
+          (one) => one.request_id === request_id && (one.prompt_tokens ?? 0) - context <= place,
+        );
+        const at = place - ((request?.prompt_tokens ?? 0) - context);
+        const weights = request?.weights.find((run) => run.start <= at && at < run.end)?.weights;
+        const isRight = weights !== undefined && !weights.startsWith('half');
+        if (!isRight || (policy_version !== null && weights !== policy_version))
+          report.wrong.push(`${request_id} ${place}: ${label}, sampled with ${weights ?? 'none'}`);
+      }
+    }
+    kept += turn.token_ids.length;
+    context += turn.token_ids.length + (turn.observation?.token_ids.length ?? 0);
+  }
+  report.tokens += kept;
+  return kept;
 }
 
-/** As the engines' logs have them last, whichever process wrote it. */
-async function requestsOf(engines: readonly Engine[]): Promise<Map<string, RequestEntry>> {
+/** As the engines' logs have them last, in the order of their arrival, whichever process wrote it. */
+async function requestsOf(engines: readonly Engine[]): Promise<RequestEntry[]> {
   const requests = new Map<string, RequestEntry>();
   for (const { directory } of engines) {
     const text = await readFile(requestLogOf(directory), 'utf8').catch(() => '');
     for (const line of text.split('\n').slice(0, -1)) {
       const entry = JSON.parse(line) as LogLine;
-      const id = entry.request_id ?? '';
+      const id = `${entry.request_id ?? ''} ${entry.at}`;
       const before = requests.get(id);
       if (entry.event !== 'sent') requests.set(id, entry);
       else if (before !== undefined)
         requests.set(id, { ...before, tokens_sent: entry.tokens_sent, weights: entry.weights });
     }
   }
-  return requests;
+  return [...requests.values()].sort((a, b) => (a.at < b.at ? -1 : 1));
 }
