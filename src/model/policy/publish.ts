@@ -11,7 +11,7 @@ export const Weights = z.discriminatedUnion('kind', [
 export type Weights = z.infer<typeof Weights>;
 
 /** What the trainer's own forward pass says of a prompt: whoever answers otherwise has other weights. */
-export const Probe = z
+const Probe = z
   .strictObject({
     prompt_ids: TokenIds,
     /** Of each token of the prompt but the first, which has none. */
@@ -29,7 +29,7 @@ export const Probe = z
       context.addIssue({ code: 'custom', path: ['logprobs'], message });
     }
   });
-export type Probe = z.infer<typeof Probe>;
+
 
 /** What becomes of streams that run: frozen where they are, cut, or drained until `drain_limit` and cut then. */
 export const PauseMode = z.enum(['keep', 'abort', 'wait']);

@@ -74,7 +74,7 @@ export function refusalOfTarget(
 }
 
 const isSame = (a: Weights, b: Weights): boolean => a.kind === b.kind && a.path === b.path;
-export const nameOf = ({ kind, path }: Weights): string => `${kind} ${JSON.stringify(path)}`;
+const nameOf = ({ kind, path }: Weights): string => `${kind} ${JSON.stringify(path)}`;
 
 /** The record with this publish as its target. */
 export const withTarget = (record: PolicyRecord, publish: Publish): PolicyRecord => ({

@@ -13,7 +13,7 @@ export const REPLICA_STATES = [
 export type ReplicaState = (typeof REPLICA_STATES)[number];
 
 /** Its phases, in their order. */
-export const PHASES = ['record', 'pause', 'load', 'label', 'cache', 'resume', 'probe'] as const;
+const PHASES = ['record', 'pause', 'load', 'label', 'cache', 'resume', 'probe'] as const;
 export type Phase = (typeof PHASES)[number];
 
 export interface ReplicaView {
