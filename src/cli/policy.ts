@@ -83,7 +83,7 @@ async function publish(policy: PolicyClient, input: object): Promise<number> {
   } catch (error) {
     over.abort();
     await board;
-    const cause = error instanceof WorkflowUpdateFailedError ? (error.cause ?? error) : error;
+    const cause = error instanceof WorkflowUpdateFailedError ? error.cause : error;
     console.error(describeError(cause));
     return 1;
   }
@@ -96,7 +96,7 @@ async function showBoard(
   while (!signal.aborted) {
     // The workflow may be starting, or its worker away: the board shows what it last knew.
     const status = await policy.status().catch(() => null);
-    if (status !== null && !signal.aborted) screen.show(() => policyTable(status, Date.now()));
+    if (status !== null) screen.show(() => policyTable(status, Date.now()));
     await sleep(LOOK_EVERY_MS, undefined, { signal }).catch(() => undefined);
   }
   screen.show(null);

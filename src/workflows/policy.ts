@@ -29,7 +29,7 @@ export async function policy({ service, updates = [] }: PolicyInput): Promise<ne
     shown.recorded(survey.view);
     const heartbeat_ms = survey.heartbeat_timeout_ms;
     const restoring = restore(survey, { service, shown });
-    await desk.news(history.isLong);
+    await desk.news(() => history.isLong());
     await restoring.stop();
     // 2. Updates, one after the other.
     const next = desk.next();

@@ -49,14 +49,11 @@ export function recordChunks(
     if (timer !== null) clearTimeout(timer);
     timer = null;
     const news = waiting;
-    if (news.token_ids.length === 0 && news.text === '' && news.finish === undefined) return;
+    if (isNothing(news)) return;
     waiting = { token_ids: [], logprobs: [], text: '' };
     const chunk = { kind: 'chunk', ...facts, offset, ...news } as const;
     offset += news.token_ids.length;
-    inTurn(async () => {
-      const label = await labelled?.();
-      await journal.append({ ...chunk, ...label });
-    });
+    inTurn(async () => journal.append({ ...chunk, ...(await labelled?.()) }));
   };
   const inTurn = (append: () => Promise<void>): void => {
     written = written.then(append);
@@ -90,6 +87,9 @@ export function recordChunks(
     },
   };
 }
+
+const isNothing = ({ token_ids, text, finish }: Delta): boolean =>
+  token_ids.length === 0 && text === '' && finish === undefined;
 
 /** What a chunk says that takes the place of all from this offset on. */
 function tailOf(

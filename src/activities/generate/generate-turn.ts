@@ -83,7 +83,7 @@ const distrustOf =
     const { records, wake } = policy(service) ?? {};
     await records?.change((now) =>
       now !== null && standsAt(now, { replica, epoch: fence.epoch })
-        ? withReplica(now, replica, { state: 'unknown', fault: why })
+        ? withReplica(now, { replica, state: 'unknown', fault: why })
         : null,
     );
     await wake?.();

@@ -108,8 +108,8 @@ function targeted(
     const fault = away.get(replica);
     if (wasAway === (fault !== undefined)) return record;
     return fault === undefined
-      ? withReplica(record, replica, { state: 'unknown', fault: 'it is back' })
-      : withReplica(record, replica, { state: 'away', fault });
+      ? withReplica(record, { replica, state: 'unknown', fault: 'it is back' })
+      : withReplica(record, { replica, state: 'away', fault });
   }, known);
   return withTarget(seen, publish);
 }

@@ -90,7 +90,7 @@ async function begin(
   attempt.checkpoint = { paused_until, failures: own?.failures ?? 0 } satisfies Checkpoint;
   const record = await policy.records.change((now) => {
     mannerOf(now, version);
-    return now && withReplica(now, replica, { state: 'updating', paused_until });
+    return now && withReplica(now, { replica, state: 'updating', paused_until });
   });
   const epoch = record?.replicas[replica]?.epoch ?? -1;
   return { order, version, policy, control, manner, epoch, paused_until, signal: attempt.signal };
@@ -119,7 +119,9 @@ async function takeThrough(work: Work): Promise<UpdatedReplica> {
   await inPhase('probe', () => probe(work, bound()));
   const record = await work.policy.records.change((now) => {
     checkOurs(now, work);
-    return now && withReplica(now, order.replica, { state: 'current', version: work.version });
+    return (
+      now && withReplica(now, { replica: order.replica, state: 'current', version: work.version })
+    );
   });
   return { paused_s, load_s, view: viewOf(record) };
 }
@@ -181,7 +183,7 @@ async function probe({ control, manner }: Work, bound: Bound): Promise<void> {
   const { prompt_ids, logprobs, tolerance } = manner.probe;
   const got = await control.promptLogprobs(prompt_ids, bound);
   const differences = got.map((logprob, i) => Math.abs(logprob - (logprobs[i] ?? NaN)));
-  const worst = differences.reduce((at, value, i) => (value > (differences[at] ?? 0) ? i : at), 0);
+  const worst = differences.indexOf(Math.max(...differences));
   if (differences.every((difference) => difference <= tolerance)) return;
   throw refused(
     `token ${worst + 1}: expected logprob ${logprobs[worst] ?? 'none'} ± ${tolerance}, got ${got[worst] ?? 'none'}: these are not the weights that were published`,
@@ -204,7 +206,11 @@ async function afterFailure(
   const isThere = await release(control, { signal: AbortSignal.timeout(RELEASE_MS) });
   await policy.records.change((now) =>
     now !== null && standsAt(now, { replica: order.replica, epoch: work.epoch })
-      ? withReplica(now, order.replica, { state: isThere ? 'unknown' : 'away', fault: message })
+      ? withReplica(now, {
+          replica: order.replica,
+          state: isThere ? 'unknown' : 'away',
+          fault: message,
+        })
       : null,
   );
   return error instanceof Fault ? refused(`${order.replica}: ${message}`) : error;

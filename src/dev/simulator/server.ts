@@ -60,10 +60,12 @@ function createHandler(
   });
   const { random } = shared;
   const parts = { settings, policy, engine, weights, log, random, closeFor, exit };
-  const complete = createCompletions(parts);
-  const generate = createCompletions(parts, GENERATE);
-  const { cleared } = faults;
-  const endpoints = createEndpoints({ ...parts, complete, generate, cleared });
+  const endpoints = createEndpoints({
+    ...parts,
+    complete: createCompletions(parts),
+    generate: createCompletions(parts, GENERATE),
+    cleared: (fault) => faults.cleared(fault),
+  });
   const control = createControl({
     settings,
     faults,

@@ -9,14 +9,12 @@ const SILENT_MS = 1000;
 
 /** Which replicas the record of the policy lets serve. Without a record all do. */
 export interface Gate {
-  /** Reads the record; throws `StoreFault`. */
-  refresh(): Promise<void>;
   serves(replica: string): boolean;
   fenceOf(replica: string): Fence | null;
   /** Somebody waits: if the gate is why, the record is read until it is not. */
   watch(): void;
-  /** Says so where the wait for a place is the gate's doing. */
-  held<T>(waiting: Promise<T>, request: Pick<ReplicaRequest, 'held'>): Promise<T>;
+  /** Reads the record, then waits for a place; says so where the wait is the gate's doing. Throws `StoreFault`, and what the wait throws. */
+  pass<T>(wait: () => Promise<T>, request: Pick<ReplicaRequest, 'held'>): Promise<T>;
 }
 
 export function createGate({
@@ -53,7 +51,6 @@ export function createGate({
     clock.after(LOOK_EVERY_MS, () => void lookAgain());
   };
   return {
-    refresh,
     serves,
     watch,
     fenceOf: (replica) => {
@@ -62,18 +59,19 @@ export function createGate({
       const { version, epoch } = entry;
       return { version, epoch, look };
     },
-    held: async (waiting, { held }) => {
-      if (!isClosed()) return await waiting;
-      let isSaid = false;
+    pass: async (wait, { held }) => {
+      await refresh();
+      if (!isClosed()) return await wait();
+      const said = { it: false };
       const cancel = clock.after(SILENT_MS, () => {
-        isSaid = isClosed();
-        if (isSaid) held?.(whyClosed(record));
+        said.it = isClosed();
+        if (said.it) held?.(whyClosed(record));
       });
       try {
-        return await waiting;
+        return await wait();
       } finally {
         cancel();
-        if (isSaid) held?.(null);
+        if (said.it) held?.(null);
       }
     },
   };

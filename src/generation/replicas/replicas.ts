@@ -42,46 +42,36 @@ export function createReplicas(
     else gate.watch();
     return member;
   });
-  const members: readonly Member[] = services.map((service) => ({
-    watched: watchReplica(service, {
-      clock,
-      random,
-      probe,
-      changed: ({ aside }, why) => {
-        report?.({ replica: service.replica, set_aside: aside !== null, why });
-        // One that is back has room; and when the last healthy one goes, the others may be asked again.
-        line.serve();
-      },
-    }),
-    load: 0,
-  }));
-
-  const gate = createGate({
-    look,
-    clock,
-    serve: () => {
-      line.serve();
-    },
-    isAwaited: () => line.length() > 0,
-  });
+  const serve = (): void => {
+    line.serve();
+  };
+  const memberOf = (service: GenerationService): Member => {
+    const changed: WatchOptions['changed'] = ({ aside }, why) => {
+      report?.({ replica: service.replica, set_aside: aside !== null, why });
+      // One that is back has room; and when the last healthy one goes, the others may be asked again.
+      serve();
+    };
+    return { watched: watchReplica(service, { clock, random, probe, changed }), load: 0 };
+  };
+  const members = services.map(memberOf);
+  const gate = createGate({ look, clock, serve, isAwaited: () => line.length() > 0 });
+  /** The small questions beside generation mean the same whatever the weights. */
+  const chooseAny = (session_id: string): Member | null =>
+    chooseReplica(members.map(standingOf), { session_id, limit: Infinity })?.member ?? null;
 
   function choose(session_id: string, limit: number): Member | null {
     const standings = members.filter(({ watched }) => gate.serves(watched.service.replica));
     return chooseReplica(standings.map(standingOf), { session_id, limit })?.member ?? null;
   }
 
-  const hasHealthyNeighbour = (member: Member): boolean =>
-    members.some((other) => other !== member && other.watched.health().aside === null);
-
   return {
     request: async (request, run) => {
       const { session_id, signal, is_generation } = request;
       signal.throwIfAborted();
       const asked_at = clock.now();
-      if (is_generation) await gate.refresh();
       const member = is_generation
-        ? await gate.held(line.join(session_id, signal), request)
-        : (chooseReplica(members.map(standingOf), { session_id, limit: Infinity })?.member ?? null);
+        ? await gate.pass(() => line.join(session_id, signal), request)
+        : chooseAny(session_id);
       if (member === null) throw new Error('expected a service with a replica, got one without');
       const { watched } = member;
       const { service, pauseOver, logprobsMode } = watched;
@@ -90,7 +80,7 @@ export function createReplicas(
       try {
         return await watched.watch(request, () => run(service, lease));
       } catch (error) {
-        throw hasHealthyNeighbour(member) ? withoutWait(error) : error;
+        throw hasHealthyNeighbour(member, members) ? withoutWait(error) : error;
       } finally {
         if (is_generation) {
           member.load -= 1;
@@ -105,6 +95,9 @@ export function createReplicas(
     },
   };
 }
+
+const hasHealthyNeighbour = (member: Member, members: readonly Member[]): boolean =>
+  members.some((other) => other !== member && other.watched.health().aside === null);
 
 function standingOf(member: Member) {
   const { service, health } = member.watched;

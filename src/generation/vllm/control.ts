@@ -163,7 +163,7 @@ async function promptLogprobs(
   const { choices } = await ask('POST /v1/completions', { schema: PromptLogprobs, body, ...bound });
   const [{ prompt_logprobs }] = choices;
   return prompt_ids.slice(1).map((id, i) => {
-    const logprob = prompt_logprobs[i + 1]?.[id]?.logprob;
+    const logprob = prompt_logprobs[i + 1]?.[String(id)]?.logprob;
     if (logprob !== undefined) return logprob;
     const what = `prompt_logprobs.${i + 1}: expected the logprob of id ${id}, got none`;
     throw protocolFault(what, { replica, call: 'POST /v1/completions' });

@@ -73,7 +73,7 @@ export function refusalOfTarget(
   return `weights: version ${version} has ${nameOf(theirs)}, got ${nameOf(weights)}; publish other weights under a higher version`;
 }
 
-const isSame = (a: Weights, b: Weights): boolean => a.kind === b.kind && a.path === b.path;
+const isSame = (a: Weights, b: Weights): boolean => nameOf(a) === nameOf(b);
 const nameOf = ({ kind, path }: Weights): string => `${kind} ${JSON.stringify(path)}`;
 
 /** The record with this publish as its target. */
@@ -102,8 +102,10 @@ function kept(
 /** The record with one replica changed; its epoch grows. */
 export function withReplica(
   record: PolicyRecord,
-  replica: string,
-  change: { state: ReplicaState } & Partial<Omit<ReplicaEntry, 'epoch'>>,
+  {
+    replica,
+    ...change
+  }: { replica: string; state: ReplicaState } & Partial<Omit<ReplicaEntry, 'epoch'>>,
 ): PolicyRecord {
   const before = record.replicas[replica] ?? entryOf({ state: 'away', epoch: -1 });
   const entry = { ...before, paused_until: null, fault: null, ...change, epoch: before.epoch + 1 };
@@ -115,7 +117,7 @@ export function withReplicas(record: PolicyRecord, urls: readonly string[]): Pol
   const joined = urls
     .filter((url) => record.replicas[url] === undefined)
     .reduce(
-      (next, url) => withReplica(next, url, { state: 'away', fault: 'it has joined' }),
+      (next, url) => withReplica(next, { replica: url, state: 'away', fault: 'it has joined' }),
       record,
     );
   const named = urls.flatMap((url): [string, ReplicaEntry][] => {

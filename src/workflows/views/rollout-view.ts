@@ -53,7 +53,7 @@ export function showRollout(): RolloutView {
     setCurrentDetails(detailsOf(facts, shown));
   };
   setHandler(rolloutProgressQuery, () => shown);
-  let hold = (_isHeld: boolean): void => undefined;
+  let hold: (isHeld: boolean) => void = () => undefined;
   setHandler(waitingSignal, (waiting) => {
     if (!isWaiting(waiting)) return;
     show({ waiting: heard(waiting) });

@@ -43,7 +43,7 @@ test('a replica’s epoch grows with each change of its own, and with no other',
       fc.array(fc.tuple(fc.constantFrom(...URLS), fc.constantFrom(...REPLICA_STATES))),
       (changes) => {
         const record = changes.reduce(
-          (before, [url, state]) => withReplica(before, url, { state }),
+          (before, [url, state]) => withReplica(before, { replica: url, state }),
           firstRecord(URLS),
         );
         for (const url of URLS) {
@@ -63,7 +63,11 @@ test('a replica that joins serves nothing yet; one that is gone is left out', ()
 });
 
 test('a pause is overdue from its limit on', () => {
-  const record = withReplica(published(1), URLS[0]!, { state: 'updating', paused_until: 1000 });
+  const record = withReplica(published(1), {
+    replica: URLS[0]!,
+    state: 'updating',
+    paused_until: 1000,
+  });
   assert.equal(isOverdue(record, 999), false);
   assert.equal(isOverdue(record, 1001), true);
 });
