@@ -34,12 +34,12 @@ export function createReplicas(
   services: readonly GenerationService[],
   options: ReplicasOptions,
 ): Replicas & { close: () => Promise<void> } {
-  const { max_concurrent, clock = SYSTEM_CLOCK, random = Math.random, report } = options;
-  const { probe = probeUnlessPaused, look } = options;
+  const { max_concurrent, clock = SYSTEM_CLOCK, random = Math.random, report, look } = options;
+  const { probe = probeUnlessPaused } = options;
   const line = createWaitingLine((sessionId: string) => {
     const member = choose(sessionId, max_concurrent);
-    if (member !== null) member.load += 1;
-    else gate.watch();
+    if (member === null) gate.watch();
+    else member.load += 1;
     return member;
   });
   const serve = (): void => {
@@ -55,7 +55,7 @@ export function createReplicas(
   };
   const members = services.map(memberOf);
   const gate = createGate({ look, clock, serve, isAwaited: () => line.length() > 0 });
-  /** The small questions beside generation mean the same whatever the weights. */
+  // The small questions beside generation mean the same whatever the weights.
   const chooseAny = (session_id: string): Member | null =>
     chooseReplica(members.map(standingOf), { session_id, limit: Infinity })?.member ?? null;
 
@@ -73,12 +73,11 @@ export function createReplicas(
         ? await gate.pass(() => line.join(session_id, signal), request)
         : chooseAny(session_id);
       if (member === null) throw new Error('expected a service with a replica, got one without');
-      const { watched } = member;
-      const { service, pauseOver, logprobsMode } = watched;
+      const { service, pauseOver, logprobsMode, watch } = member.watched;
       const fence = gate.fenceOf(service.replica);
       const lease = { waited_s: (clock.now() - asked_at) / 1000, fence, pauseOver, logprobsMode };
       try {
-        return await watched.watch(request, () => run(service, lease));
+        return await watch(request, () => run(service, lease));
       } catch (error) {
         throw hasHealthyNeighbour(member, members) ? withoutWait(error) : error;
       } finally {
