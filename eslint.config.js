@@ -6,6 +6,7 @@ export default tseslint.config(
       'dist/',
       '.bench/',
       '.chaos/',
+      '.tests/',
       'node_modules/',
       '.rollouts/',
       'python/',

@@ -69,7 +69,7 @@ export function createBareRollouts({ request, ...timeouts }: BareOptions): BareR
         { idempotency_key: `${row}/${turn}`, signal },
       );
       const [observation] = answer.observations;
-      if (observation === undefined) throw new Error('the environment answered no observation');
+      if (observation == null) throw new Error('the environment answered no observation');
       total_reward += rewardOf(answer);
       metadata = answer.metadata[0] ?? metadata;
       stop_strings = answer.next_stop_strings?.[0] ?? stop_strings;

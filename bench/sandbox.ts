@@ -45,7 +45,7 @@ function rollout(environment: Environment, name: string) {
       { idempotency_key: `${key}/${log.length}`, signal },
     );
     const [observation] = answer.observations;
-    if (observation !== undefined) log.push(observation);
+    if (observation != null) log.push(observation);
     metadata = answer.metadata[0] ?? metadata;
   };
 }

@@ -122,6 +122,7 @@ async function playAll(plan: Plan): Promise<Pick<ChaosReport, 'faults' | 'not_pl
 
 const startBed = ({ workload }: Plan): Promise<RecoveryBed> =>
   startRecoveryBed({
+    own_server: true,
     name: 'chaos',
     // A disk that is full is that of the store.
     pipe_log: true,

@@ -103,10 +103,10 @@ export function partsOf(bed: RecoveryBed): Pick<Target, 'engine' | 'server'> {
       kill: () => bed.killServer(),
       start: () => bed.startServer(),
       pause: () => {
-        signal(bed.server().pid, 'SIGSTOP');
+        signal(bed.ownServer().pid, 'SIGSTOP');
       },
       resume: () => {
-        signal(bed.server().pid, 'SIGCONT');
+        signal(bed.ownServer().pid, 'SIGCONT');
       },
     },
   };

@@ -1,6 +1,7 @@
 /**
  * Makes a fresh clone ready, and does nothing quickly when it is: packages as package-lock.json says, `dist` as the
- * sources say, the maths grader, and with `--test` the Temporal CLI. Plain JavaScript without dependencies: it runs before they exist.
+ * sources say, the maths grader, and with `--test` the Temporal CLI and what the example trainer imports. Plain JavaScript
+ * without dependencies: it runs before they exist.
  */
 import {
   chmodSync,
@@ -15,7 +16,7 @@ import {
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { filesBelow, fingerprint, readStamp } from './fingerprint.mjs';
-import { ensureGrader } from './grader-setup.mjs';
+import { ensurePython } from './python-setup.mjs';
 import { runStep } from './run-step.mjs';
 import { withLock } from './set-up-lock.mjs';
 
@@ -37,7 +38,10 @@ async function main(options) {
     });
   }
   await ensureMathsGrader();
-  if (options.includes('--test')) await ensureTemporalCli();
+  if (options.includes('--test')) {
+    await ensureTemporalCli();
+    await ensureTrainerExample();
+  }
 }
 
 function checkNode() {
@@ -153,7 +157,7 @@ async function ensureMathsGrader() {
   if (!existsSync(file)) return;
   const { graderInstall, PYTHON_VARIABLE } = await import(pathToFileURL(file).href);
   const env = process.env;
-  await ensureGrader({ install: graderInstall(env), variable: PYTHON_VARIABLE, env, say });
+  await ensurePython({ install: graderInstall(env), variable: PYTHON_VARIABLE, env, say });
 }
 
 /** Some tests run a real Temporal server; better to wait for the CLI here than in the first of them. */
@@ -167,6 +171,14 @@ async function ensureTemporalCli() {
     source,
   } = await findTemporalCli({ env: process.env, projectRoot: root, say });
   say(`Temporal CLI ${version} (${source}): ${file}`);
+}
+
+/** A test runs it. */
+async function ensureTrainerExample() {
+  const file = at('dist', 'src', 'dev', 'trainer-example.js');
+  const { trainerInstall } = await import(pathToFileURL(file).href);
+  const env = process.env;
+  await ensurePython({ install: trainerInstall(env), env, say });
 }
 
 try {

@@ -79,6 +79,7 @@ async function playArms(given: Omit<Arm, 'stage'>): Promise<ArmResult[]> {
 
 const startBed = (): ReturnType<typeof startRecoveryBed> =>
   startRecoveryBed({
+    own_server: true,
     name: 'unbiased',
     simulator: SIMULATOR,
     worker: { heartbeat_timeout: `${HEARTBEAT_TIMEOUT_S}s` },

@@ -1,6 +1,7 @@
 """Starts a batch of rollouts, waits for it, and reads its rows into arrays, as a training step would.
 
-    python start_batch.py --batch-id step-17 [--request ../sliding-puzzle/batch.json] [--address 127.0.0.1:7233]
+    python start_batch.py --batch-id step-17 [--request ../sliding-puzzle/batch.json]
+        [--address 127.0.0.1:7233] [--namespace default]
 """
 
 import argparse
@@ -12,13 +13,13 @@ from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy
 
 
-async def run_batch(address: str, batch_id: str, request: dict) -> dict:
+async def run_batch(args: argparse.Namespace, request: dict) -> dict:
     """The batch id is the workflow id: a trainer that crashed joins its running batch, or continues an ended one."""
-    client = await Client.connect(address)
+    client = await Client.connect(args.address, namespace=args.namespace)
     return await client.execute_workflow(
         "rolloutBatch",
         request,
-        id=batch_id,
+        id=args.batch_id,
         task_queue="rollouts",
         id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
     )
@@ -41,9 +42,11 @@ def main() -> None:
     parser.add_argument("--batch-id", required=True)
     parser.add_argument("--request", default="../sliding-puzzle/batch.json")
     parser.add_argument("--address", default="127.0.0.1:7233")
+    parser.add_argument("--namespace", default="default")
     args = parser.parse_args()
     with open(args.request) as file:
-        result = asyncio.run(run_batch(args.address, args.batch_id, json.load(file)))
+        request = json.load(file)
+    result = asyncio.run(run_batch(args, request))
     with open(result["files"]["rollouts"]) as file:
         rows = [json.loads(line) for line in file]
     arrays = [to_arrays(row) for row in rows]

@@ -2,8 +2,8 @@ import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
 import { isObject } from '../../src/platform/json/lossless.js';
 import { configPathsOf, loadConfigFiles, loadEnvFile } from './config-files.js';
 import { applyDirectives, MISSING } from './inherit.js';
-import type { Unresolved } from './interpolation.js';
-import { referencedKeys, resolveInterpolations } from './interpolation.js';
+import type { Resolved, Unresolved } from './interpolation.js';
+import { referencedKeys, resolveInterpolations, resolveTakenOut } from './interpolation.js';
 import { mergeConfigs, parseOverrides } from './overrides.js';
 import type { Places } from './search-roots.js';
 
@@ -35,9 +35,23 @@ export async function loadGymConfig({
   if (entries.length > 0) merged['config_paths'] = files.map(({ entry }) => entry);
   const whole = applyDirectives(merged);
   refuseMissing(whole);
-  const { config, unresolved } = resolveInterpolations(whole, places.env);
+  const { config, unresolved } = resolveAll(whole, places.env);
   const referenced = referencedKeys(merged);
   return { config, written: new Set(Object.keys(written)), referenced, unresolved };
+}
+
+/** Rows are given these by upstream in a configuration of their own. */
+const TAKEN_OUT = 'responses_create_params';
+
+function resolveAll(whole: JsonObject, env: Places['env']): Resolved {
+  const { config, unresolved } = resolveInterpolations(whole, env);
+  if (!(TAKEN_OUT in whole)) return { config, unresolved };
+  const taken = resolveTakenOut(TAKEN_OUT, { config: whole, env });
+  const isElsewhere = ({ where }: Unresolved): boolean => where.split('.')[0] !== TAKEN_OUT;
+  return {
+    config: { ...config, ...taken.config },
+    unresolved: [...unresolved.filter(isElsewhere), ...taken.unresolved],
+  };
 }
 
 function refuseMissing(config: JsonObject): void {

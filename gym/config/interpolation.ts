@@ -25,6 +25,8 @@ interface Scope {
   open: string[];
   /** The keys that lead to the mapping or list that contains the text. */
   parents: string[];
+  /** What is referred to comes as it was written, the texts within it too. */
+  isShallow?: boolean;
 }
 
 /**
@@ -36,17 +38,8 @@ export function resolveInterpolations(config: JsonObject, env: Env): Resolved {
   const unresolved: Unresolved[] = [];
   const resolveIn = (value: Json, path: string[]): Json => {
     if (typeof value === 'string') {
-      try {
-        return resolveText(value, {
-          root: config,
-          env,
-          open: [path.join('.')],
-          parents: path.slice(0, -1),
-        });
-      } catch (error) {
-        unresolved.push({ where: path.join('.'), what: (error as Error).message });
-        return value;
-      }
+      const scope = { root: config, env, open: [path.join('.')], parents: path.slice(0, -1) };
+      return attempt(value, { scope, unresolved });
     }
     if (Array.isArray(value))
       return value.map((item, index) => resolveIn(item, [...path, String(index)]));
@@ -57,6 +50,45 @@ export function resolveInterpolations(config: JsonObject, env: Env): Resolved {
     return Object.fromEntries(entries);
   };
   return { config: resolveIn(config, []) as JsonObject, unresolved };
+}
+
+/**
+ * A mapping under a key of the configuration that upstream takes out before it resolves it whole: its own values are
+ * resolved from the configuration's root, what they hold from the mapping's.
+ */
+export function resolveTakenOut(
+  key: string,
+  { config, env }: { config: JsonObject; env: Env },
+): Resolved {
+  const unresolved: Unresolved[] = [];
+  const taken = (value: Json, path: string[]): Json => {
+    if (typeof value !== 'string') return value;
+    const scope = { root: config, env, open: [path.join('.')], parents: path.slice(0, -1), isShallow: true }; // prettier-ignore
+    return attempt(value, { scope, unresolved });
+  };
+  const mapping = taken(config[key] ?? null, [key]);
+  if (!isObject(mapping)) return { config: { [key]: mapping }, unresolved };
+  const root: JsonObject = {};
+  for (const [name, value] of Object.entries(mapping)) root[name] = taken(value, [key, name]);
+  if (unresolved.length > 0) return { config: { [key]: root }, unresolved };
+  const within = resolveInterpolations(root, env);
+  return {
+    config: { [key]: within.config },
+    unresolved: within.unresolved.map(({ where, what }) => ({ where: `${key}.${where}`, what })),
+  };
+}
+
+/** A text that cannot be resolved stays, and is noted. */
+function attempt(
+  text: string,
+  { scope, unresolved }: { scope: Scope; unresolved: Unresolved[] },
+): Json {
+  try {
+    return resolveText(text, scope);
+  } catch (error) {
+    unresolved.push({ where: scope.open[0] ?? '', what: (error as Error).message });
+    return text;
+  }
 }
 
 /** The first parts of what a configuration's interpolations refer to: its variables. */
@@ -156,7 +188,7 @@ function valueAt(path: string[], scope: Scope): Json | undefined {
       value = resolveText(value, { ...scope, parents: path.slice(0, index) });
     }
   }
-  return resolveWithin(value, { ...scope, parents: path });
+  return scope.isShallow === true ? value : resolveWithin(value, { ...scope, parents: path });
 }
 
 /** A mapping that is referred to comes with its own interpolations resolved. */

@@ -168,7 +168,7 @@ describe('prompts', () => {
     await assert.rejects(withPrompt('user: 5\n', '{}'), /user: expected a template text, got 5/);
     await assert.rejects(
       withPrompt('user: "{a.b}"\n', '{"a": 1}'),
-      /'\{a\.b\}', which is not supported: supported are/,
+      /'\{a\.b\}', which is not supported \(not a field\): supported are/,
     );
     await assert.rejects(
       rowsOf('{}', { prompt_config: 'none.yaml' }),

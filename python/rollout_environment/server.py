@@ -1,4 +1,4 @@
-"""The protocol: POST /step, POST /global_post_process_and_metrics, GET /health. Standard library only."""
+"""The protocol: POST /step, /begin, /end and /global_post_process_and_metrics, GET /health. Standard library only."""
 
 import asyncio
 import contextlib
@@ -59,6 +59,42 @@ class _Service:
         known = (key, hashlib.sha256(json.dumps([logs, metadata]).encode()).digest()) if key else None
         return self._once(known, lambda: _checked(to_answer, self._locked(self.environment.step, logs, metadata)))
 
+    def begin(self, body, key):
+        """What `begin(sample)` returns is the first state; None keeps the sample's."""
+        sample = {name: body.get(name) for name in ("session", "message_log", "metadata")}
+        for name, kind in (("session", str), ("message_log", list), ("metadata", dict)):
+            if not isinstance(sample[name], kind):
+                raise BadRequest(f"{name}: expected a {kind.__name__}, got {type(sample[name]).__name__}")
+        answer = self._once(key, lambda: _checked(_first_state, self._locked(self.environment.begin, sample)))
+        self._forget(key and key.replace("/begin-", "/end-"))
+        return answer
+
+    def end(self, body, key):
+        """Gets the last state over what `begin` returned; a session that this process has ended is not ended again."""
+        session, metadata = body.get("session"), body.get("metadata")
+        if not isinstance(session, str) or not isinstance(metadata, dict):
+            raise BadRequest("expected a session and metadata")
+        begin_key = key and key.replace("/end-", "/begin-")
+        begun = self._known(begin_key)
+        state = {**(begun or {}).get("metadata", {}), **metadata}
+        answer = self._once(key, lambda: self._ended(state))
+        # One of this name that begins later is another: of another store, or of a batch that was deleted.
+        self._forget(begin_key)
+        return answer
+
+    def _ended(self, state):
+        self._locked(self.environment.end, state)
+        return {}
+
+    def _forget(self, key):
+        with self.lock:
+            self.answers.pop(key, None)
+
+    def _known(self, key):
+        with self.lock:
+            found = self.answers.get(key)
+        return found.result() if found is not None and found.done() and found.exception() is None else None
+
     def metrics(self, body):
         """Upstream's returns (batch, metrics); the metrics alone are taken, too."""
         rollouts = body.get("rollouts")
@@ -105,6 +141,13 @@ class _Service:
         return answer
 
 
+def _first_state(returned):
+    state = to_json(returned)
+    if state is not None and not isinstance(state, dict):
+        raise TypeError(f"begin: expected a dict or None, got {type(returned).__name__}")
+    return {} if state is None else {"metadata": state}
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -116,6 +159,8 @@ class _Handler(BaseHTTPRequestHandler):
         key = self.headers.get("Idempotency-Key")
         if self.path == "/step":
             self._answer(lambda: service.step(self._body(), key))
+        elif self.path in ("/begin", "/end") and hasattr(service.environment, self.path[1:]):
+            self._answer(lambda: getattr(service, self.path[1:])(self._body(), key))
         elif self.path == "/global_post_process_and_metrics" and hasattr(
             service.environment, "global_post_process_and_metrics"
         ):

@@ -87,7 +87,7 @@ CLOSE_RANGE_UNSHARE = 2
 O_TRUNC, SHARED_ANONYMOUS, MAP_HUGETLB = 0x200, 0x21, 0x40000
 
 NEVER = """
-    accept accept4 bind connect listen socket
+    accept accept4 bind connect listen socket setsockopt
     ptrace process_vm_readv process_vm_writev process_madvise process_mrelease kcmp pidfd_getfd perf_event_open
     sendmsg sendmmsg timer_create
     setsid setpgid setpriority ioprio_set sched_setattr sched_setparam sched_setscheduler migrate_pages move_pages
@@ -97,12 +97,15 @@ NEVER = """
     bpf keyctl add_key request_key io_uring_setup io_uring_enter io_uring_register io_setup userfaultfd
     memfd_create memfd_secret vmsplice mq_open mq_unlink
     shmget shmat shmctl semget semctl semop semtimedop msgget msgctl msgsnd msgrcv
+    landlock_create_ruleset landlock_add_rule landlock_restrict_self seccomp
     init_module finit_module delete_module kexec_load kexec_file_load reboot swapon swapoff acct syslog personality
     ioperm iopl modify_ldt sethostname setdomainname settimeofday clock_settime clock_adjtime adjtimex sync syncfs
 """.split()
 """memfd and SysV memory belong to no process's resident set, so that no limit would count them; nor would any count pages
 that a pipe holds (vmsplice) or deleted files whose descriptors are on their way (sendmsg). SysV objects have
-numbers, and belong to the user, not to the program that made them. A timer (timer_create) could wake a process that was stopped."""
+numbers, and belong to the user, not to the program that made them. A timer (timer_create) could wake a process that was stopped.
+A Landlock rule keeps a deleted file on disk, and no process shows it; rules, filters (seccomp, SO_ATTACH_FILTER) and the
+buffers of sockets are memory of the kernel."""
 
 IOCTLS = [0x541B, 0x5421, 0x5450, 0x5451]
 """FIONREAD, FIONBIO, FIONCLEX, FIOCLEX. Others reserve disk without writing (FS_IOC_RESVSP), change the flags of files
@@ -248,7 +251,7 @@ def seccomp(owns_other_files):
         rules.refuse(OF_OTHERS_FILES)
     rules.allow_values("sched_setaffinity", 0, [0])
     # The parent must go on seeing this process, and it must go on dying with its parent. Core scheduling keeps others off.
-    rules.refuse_values("prctl", 0, [PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SCHED_CORE])
+    rules.refuse_values("prctl", 0, [PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SCHED_CORE])
     rules.allow_values("fcntl", 1, FCNTLS)
     # What a file that is no terminal answers.
     rules.allow_values("ioctl", 1, IOCTLS, errno.ENOTTY)

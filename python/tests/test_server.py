@@ -174,8 +174,58 @@ class Steps(Served):
             self.assertEqual(answer.status, 200)
 
 
+class Sessions(Served):
+    class environment(Bare):
+        def __init__(self):
+            self.begun = []
+            self.ended = []
+
+        def begin(self, sample):
+            self.begun.append(sample["session"])
+            return {**sample["metadata"], "handle": len(self.begun)}
+
+        def end(self, metadata):
+            self.ended.append(metadata)
+            if metadata.get("bad"):
+                raise KeyError("bad")
+
+    def begin(self):
+        return self.post("/begin", {"session": "b/0-0/0", "message_log": [], "metadata": {"a": 1}}, "b/0-0/begin-0")
+
+    def end(self, **metadata):
+        return self.post("/end", {"session": "b/0-0/0", "metadata": metadata}, "b/0-0/end-0")
+
+    def test_a_repeat_begins_and_ends_nothing_twice(self):
+        for _ in range(2):
+            self.assertEqual(self.begin(), (200, {"metadata": {"a": 1, "handle": 1}}))
+        for _ in range(2):
+            self.assertEqual(self.end(a=2, handle=1), (200, {}))
+        self.assertEqual((self.object.begun, self.object.ended), (["b/0-0/0"], [{"a": 2, "handle": 1}]))
+
+    def test_one_whose_beginning_nobody_heard_of_is_ended_with_what_it_returned(self):
+        self.begin()
+        self.end(a=1)
+        self.assertEqual(self.object.ended, [{"a": 1, "handle": 1}])
+
+    def test_one_of_the_same_name_that_begins_after_the_end_is_another(self):
+        for _ in range(2):
+            self.begin()
+            self.end(a=1)
+        self.assertEqual([state["handle"] for state in self.object.ended], [1, 2])
+
+    def test_a_failed_end_is_not_kept_and_bad_input_is_named(self):
+        self.assertEqual(self.end(bad=True)[0], 500)
+        self.assertEqual(self.end(bad=True)[0], 500)
+        status, answer = self.post("/begin", {"session": "s", "message_log": []})
+        self.assertEqual((status, answer["error"]["message"]), (400, "metadata: expected a dict, got NoneType"))
+
+
 class WithoutMetrics(Served):
     environment = Bare
+
+    def test_begin_and_end_are_404(self):
+        for path in ("/begin", "/end"):
+            self.assertEqual(self.post(path, {"session": "s", "metadata": {}})[0], 404)
 
     def test_metrics_are_404(self):
         self.assertEqual(self.post("/global_post_process_and_metrics", {"rollouts": []})[0], 404)

@@ -5,7 +5,7 @@ import type { Limits, LimitsChange, TurnLimits } from '../model/workflow-safe/li
 import type { Metrics } from '../model/metrics.js';
 import type { PauseMode } from '../model/policy/publish.js';
 import type { Phase, PolicyView, ReplicaState, Rule } from '../model/workflow-safe/policy.js';
-import type { Part } from '../model/workflow-safe/slices.js';
+import type { RowRange } from '../model/workflow-safe/slices.js';
 
 /**
  * What workflows and activities say to each other, and all that workflows see of activities. Small on purpose: these
@@ -115,7 +115,7 @@ export interface BatchPlan {
   samples: number;
   num_repeats: number;
   /** One slice: the batch runs its rollouts itself. More: a child workflow each. */
-  slices: Part[];
+  slices: RowRange[];
   /** How often each slice reports its counts before it ends. */
   tallies: number;
   max_in_flight: number;
@@ -226,7 +226,7 @@ export interface CloseBatch {
   stopped: boolean;
 }
 
-export interface CloseSlice extends CloseBatch, Part {}
+export interface CloseSlice extends CloseBatch, RowRange {}
 
 /** The result of workflow `rolloutBatch`, and the content of metrics.json. */
 export interface BatchResult {
@@ -291,7 +291,7 @@ export interface RolloutProgress extends TurnProgress {
 }
 
 /** Input of workflow `rolloutSlice`, which only a batch starts. */
-export interface SliceInput extends Part {
+export interface SliceInput extends RowRange {
   batch_id: string;
   num_repeats: number;
   max_in_flight: number;

@@ -18,6 +18,8 @@ export interface Dependencies {
   environment: (taskName: string) => DeployedEnvironment | undefined;
   /** What the large answers of environments share, until they are journalled. */
   answers: Allowance;
+  /** What the folds of turns in progress share. */
+  folds: Allowance;
   known: { services: string[]; environments: string[] };
   attempt: RunAttempt;
   deployment: Deployment;
@@ -49,6 +51,8 @@ export interface DeployedEnvironment {
   task_queue: string;
   /** Are rollouts played on where they are opened? Those of agents, too, unless their environment has a queue or a limit of its own. */
   plays_on: boolean;
+  /** Of its observations; null: any. */
+  roles: readonly string[] | null;
   /** Can this worker tell whether it is there? Not of a grader or a sandbox on another machine. */
   is_asked: boolean;
 }

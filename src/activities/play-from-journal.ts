@@ -1,9 +1,12 @@
 import type { RolloutRef } from '../model/batch-request.js';
 import { naturalEnd } from '../model/turn/stop-rules.js';
 import type { Trajectory } from '../model/trajectory.js';
-import type { Claimant } from '../trajectories/trajectory-store.js';
+import type { Share } from '../platform/allowance.js';
+import { withShare } from '../platform/allowance.js';
+import type { Claimant, Journal } from '../trajectories/trajectory-store.js';
 import { checkAgentIsThere } from './agent/run-agent.js';
 import type { Attempt } from './attempt.js';
+import type { RolloutEnd } from './close/end-rollout.js';
 import { endRollout } from './close/end-rollout.js';
 import type { Activities, TurnProgress, TurnRef } from './contract.js';
 import type { Dependencies } from './dependencies.js';
@@ -11,40 +14,71 @@ import type { Hold } from './hold.js';
 import { notStarted } from './hold.js';
 import { progressOf } from './report.js';
 
+/** Of a journal's fold, however short it is. */
+const LEAST_HELD_BYTES = 16_384;
+
 /** The rollout that an attempt plays, and as which activity it claims the journal. */
 export interface Playing extends Pick<Attempt, 'signal' | 'number' | 'sayWaiting' | 'warn'> {
   ref: RolloutRef;
   by: Claimant;
   /** From where the journal is; not called for a rollout that has ended. */
-  play: (hold: Hold) => Promise<void>;
+  play?: (hold: Hold) => Promise<void>;
+  /** The end of a rollout whose turns have reached none; null: it goes on. */
+  otherwise?: (trajectory: Trajectory) => RolloutEnd | null;
 }
 
 /**
- * The frame of every activity that plays a rollout: claim the journal, play from where it is, write the end that the
- * turns have reached, make all of it durable. Returns what the journal says then.
+ * The frame of every activity that plays or ends a rollout: claim the journal, play from where it is, write the end,
+ * make all of it durable. What the journal says wins: an end that is there, then one that the turns have reached, then
+ * the reason that the caller has. Returns what the journal says then.
  */
 export async function playFromJournal(
-  { ref, by, play, number, ...attempt }: Playing,
+  { ref, by, play, otherwise, number, ...attempt }: Playing,
   dependencies: Dependencies,
 ): Promise<Trajectory> {
-  const journal = await dependencies.store.claim(ref, { attempt: number, ...by });
-  try {
-    const { trajectory } = journal;
-    if (trajectory.end === null) {
-      const hold = { ...attempt, journal, ref };
-      await play(hold);
-      const stop_reason = naturalEnd(trajectory);
-      if (!hasEnded(trajectory) && stop_reason !== null)
-        await endRollout(hold, { ...dependencies, stop_reason, failure: null });
+  const { store, folds } = dependencies;
+  return await withShare(folds, async (share) => {
+    // Its size is what is known of it before it is folded.
+    const expected = LEAST_HELD_BYTES + (await store.journalSize(ref));
+    await share.take(expected, attempt.signal);
+    const claimed = await store.claim(ref, { attempt: number, ...by });
+    const journal = counted(claimed, { share, expected, signal: attempt.signal });
+    try {
+      const { trajectory } = journal;
+      if (trajectory.end === null) {
+        const hold = { ...attempt, journal, ref };
+        await play?.(hold);
+        const reached = naturalEnd(trajectory);
+        const end =
+          reached === null
+            ? (otherwise?.(trajectory) ?? null)
+            : { stop_reason: reached, failure: null };
+        if (end !== null) await endRollout(hold, { ...dependencies, ...end });
+      }
+      await journal.commit();
+      return trajectory;
+    } finally {
+      journal.release();
     }
-    await journal.commit();
-    return trajectory;
-  } finally {
-    journal.release();
-  }
+  });
 }
 
-const hasEnded = ({ end }: Trajectory): boolean => end !== null;
+/** What grows beyond its share does not wait: whoever comes next does. */
+function counted(
+  journal: Journal,
+  { share, expected, signal }: { share: Share; expected: number; signal: AbortSignal },
+): Journal {
+  let taken = expected;
+  return {
+    ...journal,
+    append: async (entry) => {
+      await journal.append(entry);
+      const more = Math.max(0, journal.held() - taken);
+      taken += more;
+      await share.take(more, signal);
+    },
+  };
+}
 
 /** An activity that goes on with a rollout which has been opened. */
 export function playOpened(

@@ -59,7 +59,7 @@ const droppedOf = (trajectory: Trajectory): { dropped?: true } =>
 
 /** The end of what was said last: an action or an answer stands there, not in a thought's beginning. */
 function preview({ open, turns }: Trajectory): string {
-  const text = open.line?.content ?? turns.at(-1)?.observation.message.content ?? '';
+  const text = open.line?.content ?? turns.at(-1)?.observation.message?.content ?? '';
   const end = text
     .slice(-20 * PREVIEW_LENGTH)
     .replace(/\s+/g, ' ')

@@ -36,6 +36,14 @@ One step of environment NAME per line of FILE, {"message_log": [..], "metadata":
 and no generation service is needed. The exit code is 1 when any line failed.`,
     load: async () => (await import('./step.js')).stepCommand,
   },
+  'check-template': {
+    usage: `temporal-rollout check-template [--service NAME] [--model NAME] [--template-kwargs JSON] [--config FILE]
+
+Says whether the chat template of NAME (default "default") can be continued behind the policy's turns by an observation
+of role user, tool or environment, with and without a system prompt, and with answers that begin with thinking: which
+token it rewrites, in which message, and what helps. The exit code is 1 when no role can be continued.`,
+    load: async () => (await import('./check-template.js')).checkTemplateCommand,
+  },
   up: {
     usage: `temporal-rollout up [--exit]
 

@@ -16,6 +16,8 @@ const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
   temporal-rollout step --environment NAME --input FILE
                                             one environment step per line of FILE: a reward function, tried
   temporal-rollout policy status|publish …  the weights of a generation service: where they are, new ones
+  temporal-rollout check-template --service NAME
+                                            whether a model's chat template can be continued turn by turn
   temporal-rollout aggregate +input_glob=… +output_jsonl_fpath=…
                                             the metrics of NeMo Gym results, from one file or many
   temporal-rollout profile +materialized_inputs_jsonl_fpath=… +rollouts_jsonl_fpath=…

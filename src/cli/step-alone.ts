@@ -17,7 +17,14 @@ export async function stepAlone(
     return environment.step({ message_log_batch: [log], metadata: [metadata] }, context);
   const answered = log.findIndex(({ role }) => role === 'assistant');
   const prompt = answered === -1 ? log : log.slice(0, answered);
-  const begun = await environment.begin({ message_log: prompt, metadata }, context);
+  const keyed = (what: string) => ({
+    ...context,
+    idempotency_key: `${context.idempotency_key}/${what}-0`,
+  });
+  const begun = (await environment.begin({ message_log: prompt, metadata }, keyed('begin'))) ?? {
+    messages: [],
+    metadata,
+  };
   try {
     const whole = [...prompt, ...begun.messages, ...log.slice(prompt.length)];
     const input = { message_log_batch: [whole], metadata: [begun.metadata] };
@@ -25,6 +32,6 @@ export async function stepAlone(
     return { ...answer, metadata: answer.metadata.map((state) => state && withoutSession(state)) };
   } finally {
     // A failed end costs a session of the server's, and no answer.
-    await environment.end?.(begun.metadata, context.signal).catch(() => false);
+    await environment.end?.(begun.metadata, keyed('end')).catch(() => false);
   }
 }

@@ -19,6 +19,8 @@ export interface DevServerOptions {
   /** null: in memory. Its folder is made. */
   dbFile: string | null;
   headless: boolean;
+  /** Beside `default`. */
+  namespaces?: readonly string[];
   /** Output of the server. */
   logFile: string;
   /** Ends the wait for a server that does not come up. */
@@ -108,7 +110,7 @@ async function startUntilHealthy(
   }
 }
 
-function serverArguments({ ports, dbFile, headless }: DevServerOptions): string[] {
+function serverArguments({ ports, dbFile, headless, namespaces = [] }: DevServerOptions): string[] {
   return [
     ...[
       'server',
@@ -136,6 +138,7 @@ function serverArguments({ ports, dbFile, headless }: DevServerOptions): string[
       '--search-attribute',
       `${name}=${CLI_TYPES[type]}`,
     ]),
+    ...namespaces.flatMap((name) => ['--namespace', name]),
     ...RAISED_LIMITS.flatMap((key) => ['--dynamic-config-value', `${key}=100000`]),
   ];
 }

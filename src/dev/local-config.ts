@@ -51,6 +51,7 @@ const FALLBACK: Omit<GenerationServiceSettings, 'base_urls'> = {
   model: null,
   api_key_env: null,
   special_tokens: [],
+  role_map: {},
   images: 'none',
   first_token_timeout: '10m',
   idle_timeout: '2m',

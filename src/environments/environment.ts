@@ -29,7 +29,14 @@ export interface StepContext {
   share?: Share;
 }
 
-/** How a session begins. */
+/** Of one session. */
+export interface SessionContext {
+  /** `<rollout_id>/begin-<life>` and `<rollout_id>/end-<life>`: the same for every attempt. */
+  idempotency_key: string;
+  signal: AbortSignal;
+}
+
+/** What a session begins with. */
 export interface Beginning {
   /** Appended to the sample's prompt, before it is rendered. */
   messages: EnvironmentMessage[];
@@ -39,7 +46,8 @@ export interface Beginning {
 
 /** Lists are as long as the batch. */
 export interface EnvironmentReturn {
-  observations: EnvironmentMessage[];
+  /** null: nothing, where the rollout ends with it. */
+  observations: (EnvironmentMessage | null)[];
   /** null keeps the sample's previous metadata. */
   metadata: (Metadata | null)[];
   next_stop_strings: (string[] | null)[] | null;
@@ -112,17 +120,24 @@ export interface Environment {
   readonly agent?: AgentServers;
   /** Throws `EnvironmentUnavailable` or `EnvironmentRejected` faults; anything else thrown is `EnvironmentFailed`. */
   step(input: StepInput, context: StepContext): Promise<EnvironmentReturn>;
+  /** A step must not be played twice: it is journalled before it is sent, and its answer before anything else. */
+  readonly steps_once?: true;
   /**
-   * Opens a session for one rollout; absent: it needs none. `idempotency_key` is `<rollout_id>/begin-<life>`: a step
+   * Opens a session for one rollout; absent, or null: it needs none. May be called more than once. A step
    * that throws `EnvironmentStateLost` ends a life, and the rollout starts over with a new session. If a step
    * throws `EnvironmentUnavailable`, the same step may be sent again.
    */
   begin?(
     sample: { message_log: EnvironmentMessage[]; metadata: Metadata },
-    context: StepContext,
-  ): Promise<Beginning>;
-  /** Ends the session; true if there was something to end. May be called more than once. */
-  end?(metadata: Metadata, signal: AbortSignal): Promise<boolean>;
+    context: SessionContext & Pick<StepContext, 'share'>,
+  ): Promise<Beginning | null>;
+  /** False: it is known to have none. */
+  mayBegin?(): boolean;
+  /**
+   * Ends the session, also one whose `begin` was never answered: then `metadata` is the sample's. True if there was
+   * something to end. May be called more than once.
+   */
+  end?(metadata: Metadata, context: SessionContext): Promise<boolean>;
   /** Metrics over the finished rollouts of this environment, in input order; absent or null: none. */
   globalPostProcessAndMetrics?(
     rollouts: FinishedRollouts,

@@ -123,6 +123,21 @@ export function isRemote(settings: EnvironmentSettings): boolean {
   );
 }
 
+/** Roles of its observations; null: those of a program that others wrote. An agent observes for itself. */
+export function observationRoles({ kind }: EnvironmentSettings): readonly string[] | null {
+  switch (kind) {
+    case 'http':
+    case 'module':
+      return null;
+    case 'gymnasium':
+      return ['user'];
+    case 'gym_agent':
+      return [];
+    default:
+      return ['environment'];
+  }
+}
+
 /** The settings with paths relative to temporal.yaml's folder made absolute. */
 export function resolvePaths(
   settings: EnvironmentSettings,

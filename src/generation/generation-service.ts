@@ -1,5 +1,5 @@
 import type { LogprobsMode } from '../model/logprobs-mode.js';
-import type { Content } from '../model/content.js';
+import type { ChatMessage } from '../model/turn/chat-turn.js';
 import type { GenerationSettings } from '../model/batch-request.js';
 import type { Finish, TopLogprobs } from '../model/journal.js';
 import type { PolicyRecord } from '../model/policy/record.js';
@@ -84,10 +84,7 @@ export interface ServiceDescription {
   version: string | null;
 }
 
-export interface ChatMessage {
-  role: string;
-  content: Content;
-}
+export type { ChatMessage };
 
 /** One replica. Methods throw faults (`model/faults.ts`): `GenerationUnavailable`, `GenerationRejected`, `ProtocolError`. */
 export interface GenerationService {
@@ -110,6 +107,14 @@ export interface GenerationService {
       add_generation_prompt: boolean;
       chat_template_kwargs: Record<string, unknown>;
     },
+    signal: AbortSignal,
+  ): Promise<number[]>;
+  /**
+   * Ids that the chat template adds for a message behind the policy's answer: the end of the answer's turn, the message,
+   * the generation prompt. Throws `GenerationRejected` where the template does not render its role.
+   */
+  renderTurn(
+    turn: { model: string; message: ChatMessage; chat_template_kwargs: Record<string, unknown> },
     signal: AbortSignal,
   ): Promise<number[]>;
   tokenize(
@@ -155,7 +160,7 @@ export interface Lease {
   waited_s: number;
   /** Resolves once the replica no longer says that it is paused; rejects with the signal's reason. */
   pauseOver: (signal: AbortSignal) => Promise<void>;
-  /** Which distribution its logprobs are of. Never throws but the signal's reason. */
+  /** Which distribution its logprobs are of. Rejects with the signal's reason, or where the replica is away. */
   logprobsMode: LogprobsModeOf;
 }
 

@@ -1,3 +1,4 @@
+import { Fault } from '../model/faults.js';
 import type { LogprobsMode } from '../model/logprobs-mode.js';
 import type { GenerationRequest, GenerationService } from './generation-service.js';
 
@@ -18,7 +19,8 @@ type Logprobs = ReadonlyMap<number, number>;
 
 /**
  * Tells which distribution a replica's logprobs are of, by one token of one prompt at two temperatures. An engine that
- * refuses, fails or is silent is `unknown`: that is no fault of the rollouts to come.
+ * refuses, answers with an error or is silent is `unknown`: that is no fault of the rollouts to come. One that is away
+ * shows nothing: `GenerationUnavailable`, as for any other request.
  */
 export async function probeLogprobsMode(
   service: Pick<GenerationService, 'generate'>,
@@ -29,7 +31,10 @@ export async function probeLogprobsMode(
       TEMPERATURES.map((temperature) => likeliestAt(temperature, { service, model })),
     );
     return one === undefined || quarter === undefined ? 'unknown' : modeOf(one, quarter);
-  } catch {
+  } catch (error) {
+    const isAway =
+      error instanceof Fault && error.type === 'GenerationUnavailable' && error.status === null;
+    if (isAway) throw error;
     return 'unknown';
   }
 }

@@ -79,6 +79,11 @@ export const GenerationSettings = z
     /** Of each sampled token's place, so many of the likeliest ids, with their logprobs. */
     top_logprobs: z.int().min(0).max(20).default(0),
     prompt_format: z.enum(['chat', 'raw']).default('chat'),
+    /**
+     * How an observation is appended: as the chat template renders it behind the policy's turn, or its text alone. null:
+     * chat under `standard` semantics with a chat prompt. Journals say which; one that says null was played bare.
+     */
+    observation_format: z.enum(['chat', 'bare']).nullable().default(null),
     chat_template_kwargs: recordOf(z.unknown()).default({}),
   })
   .prefault({});
@@ -181,6 +186,7 @@ export const BatchRequest = z
   })
   .superRefine(checkSeeds)
   .superRefine(checkTokens)
+  .superRefine(checkObservations)
   .superRefine(checkCompletion);
 export type BatchRequest = z.infer<typeof BatchRequest>;
 
@@ -188,7 +194,8 @@ export type BatchRequest = z.infer<typeof BatchRequest>;
 export const SingleRollout = z
   .strictObject({ sample: Sample, ...rolloutSettings })
   .superRefine(checkSeeds)
-  .superRefine(checkTokens);
+  .superRefine(checkTokens)
+  .superRefine(checkObservations);
 export type SingleRollout = z.infer<typeof SingleRollout>;
 
 export function toBatchRequest({ sample, ...settings }: SingleRollout): BatchRequest {
@@ -217,6 +224,12 @@ export const RolloutInput = z.strictObject({
   replaces: z.int().nonnegative().exactOptional(),
 });
 export type RolloutInput = z.infer<typeof RolloutInput>;
+
+export const observationFormatOf = ({
+  generation: { observation_format, prompt_format },
+  semantics,
+}: Pick<BatchRequest, 'generation' | 'semantics'>): 'chat' | 'bare' =>
+  observation_format ?? (semantics === 'standard' && prompt_format === 'chat' ? 'chat' : 'bare');
 
 /** The limits that an update may change. */
 export const limitsOf = (
@@ -279,6 +292,26 @@ function checkTokens(
     refuse('min_tokens', `expected at most max_new_tokens ${max_new_tokens}, got ${min_tokens}`);
   if (top_logprobs > 0 && !include_logprobs)
     refuse('top_logprobs', `expected 0 without include_logprobs, got ${top_logprobs}`);
+}
+
+function checkObservations(
+  { generation, semantics }: { generation: GenerationSettings; semantics: Semantics },
+  context: z.RefinementCtx,
+): void {
+  if (generation.observation_format !== 'chat') return;
+  const { prompt_format } = generation;
+  const why =
+    prompt_format === 'raw'
+      ? 'prompt_format raw'
+      : semantics === 'standard'
+        ? null
+        : `semantics ${semantics}`;
+  if (why === null) return;
+  context.addIssue({
+    code: 'custom',
+    path: ['generation', 'observation_format'],
+    message: `expected null or "bare" with ${why}, got "chat"`,
+  });
 }
 
 function checkCompletion(

@@ -59,11 +59,15 @@ const StartLine = z.object({
   over: z.literal(true).exactOptional(),
 });
 
+/** `asked`: it is about to be asked for that, and it may happen from here on; `none`: it has said that it has none. */
+const SessionMark = z.enum(['asked', 'none']).exactOptional();
+
 /** The environment opened a session for the rollout, before its prompt is rendered. */
 const BeginLine = z.object({
   kind: z.literal('begin'),
   ...written,
   task_name: z.string(),
+  session: SessionMark,
   /** What the environment adds to the sample's prompt. */
   messages: z.array(z.object({ role: z.string(), content: z.string() })),
   /** Its first state, in the place of the sample's `extra_env_info`. */
@@ -71,7 +75,7 @@ const BeginLine = z.object({
 });
 
 /** The session was ended with the rollout: who goes on from here needs another. */
-const CloseLine = z.object({ kind: z.literal('close'), ...written });
+const CloseLine = z.object({ kind: z.literal('close'), ...written, session: SessionMark });
 
 /** Limits that were changed while the rollout ran (`TurnLimits` of limits.ts). */
 const ChangedLimits = z.object({
@@ -87,11 +91,11 @@ const ClaimLine = z.object({
   activity: z.string(),
   /** The activity's own attempt: above 1, an earlier one did not report. */
   attempt: z.int(),
-  /** Only of `startRollout`: a rollout that ended without a valid result goes on. */
+  /** Only of `openRollout`: a rollout that ended without a valid result goes on. */
   reopen: z.boolean(),
   /** From here on they stand in the place of the settings of `start`. */
   limits: ChangedLimits.exactOptional(),
-  /** Of a replacement's `startRollout`: the repeat that failed. */
+  /** Of a replacement's `openRollout`: the repeat that failed. */
   replaces: z.int().exactOptional(),
 });
 
@@ -150,7 +154,8 @@ export const Reward = z
 
 /** What an environment says of a turn. */
 const ANSWER = {
-  message: z.object({ role: z.string(), content: z.string() }),
+  /** null: nothing, with which only a rollout's last turn is answered. */
+  message: z.object({ role: z.string(), content: z.string() }).nullable(),
   reward: Reward,
   /** Named components, where the environment gives them. */
   rewards: z.record(z.string(), Reward),

@@ -9,7 +9,9 @@ export function messageLog({ start, turns }: Trajectory): LogMessage[] {
     ...start.prompt,
     ...turns.flatMap(({ generation, observation, ...sampled }): LogMessage[] => [
       { role: 'assistant', content: generation.content, ...sampledOf(sampled, start) },
-      { ...observation.message, token_ids: observation.token_ids },
+      ...(observation.message === null
+        ? []
+        : [{ ...observation.message, token_ids: observation.token_ids }]),
     ]),
   ];
 }

@@ -55,8 +55,8 @@ export function preview(value: unknown): string {
   return cutToBytes(withoutSecrets(textOf(value)), 80);
 }
 
-/** Not everything has a JSON text: a function has none, a circle throws. */
-function textOf(value: unknown): string {
+/** As JSON. Not everything has such a text: a function has none, a circle and too many levels throw. */
+export function textOf(value: unknown): string {
   try {
     const text = JSON.stringify(value) as string | undefined;
     return text ?? String(value);

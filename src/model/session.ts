@@ -5,8 +5,12 @@ import type { LineOf } from './journal.js';
  * that the environment loses takes the rollout's turns with it: the rollout starts over, in its next life.
  */
 export interface Session {
-  /** Opened, and no prompt rendered with it yet. */
+  /** Asked for, or opened, and no prompt rendered with it yet. */
   begun: LineOf<'begin'> | null;
+  /** What this life began with was opened by the environment: there is something to end. */
+  is_open: boolean;
+  /** When it was first to be ended, in seconds as lines have them; null: it was not. */
+  closing_at: number | null;
   /** Why there is no session to go on with; null: there is one, or the environment has none. */
   gone: string | null;
   /** How often the environment lost it, since the rollout was last reopened. */
@@ -30,6 +34,8 @@ export function withoutSession(metadata: Record<string, unknown>): Record<string
 
 export const noSession = (): Session => ({
   begun: null,
+  is_open: false,
+  closing_at: null,
   gone: null,
   losses: 0,
   lives: 0,
@@ -44,12 +50,18 @@ export function applyToSession(
   switch (line.kind) {
     case 'begin':
       session.begun = line;
+      session.is_open = line.session !== 'none';
+      session.closing_at = null;
       break;
     case 'step':
       if (line.turn === turn) session.asked = line;
       break;
     case 'close':
-      session.gone ??= 'it was closed';
+      if (line.session === 'none') reopenSession(session);
+      else {
+        session.gone ??= CLOSED;
+        session.closing_at ??= line.at;
+      }
       break;
     case 'fault':
       // Environments whose steps must not be sent twice say this only where the turn was not played.
@@ -63,9 +75,19 @@ export function applyToSession(
   }
 }
 
+const CLOSED = 'it was closed';
+
+/** There was nothing to end: it goes on. */
+function reopenSession(session: Session): void {
+  session.closing_at = null;
+  if (session.gone === CLOSED) session.gone = null;
+}
+
 /** A `start` that counts: with the session that was opened for it, where there is one. */
 export function startLife(session: Session): void {
+  if (session.begun === null) session.is_open = false;
   session.begun = null;
+  session.closing_at = null;
   session.gone = null;
   session.asked = null;
   session.lives += 1;

@@ -90,10 +90,11 @@ const PLAIN = /[A-Za-z0-9]/;
 /** Eight backslashes, then `u00ff`. */
 const LONGEST_ESCAPE = 13;
 
+/** Backslashes before the first character may stay: a text of nothing else would be looked through for each of them. */
 const patternOf = (form: string): string =>
   form
     .split('')
-    .map((character) => (PLAIN.test(character) ? character : escapes(character)))
+    .map((character, at) => (PLAIN.test(character) ? character : escapes(character, at > 0)))
     .join('');
 
 const longestOf = (form: string): number =>
@@ -102,7 +103,7 @@ const longestOf = (form: string): number =>
     .map((character) => (PLAIN.test(character) ? 1 : LONGEST_ESCAPE))
     .reduce((sum, characters) => sum + characters, 0);
 
-function escapes(character: string): string {
+function escapes(character: string, with_backslashes: boolean): string {
   const code = character.charCodeAt(0);
   const hex = code
     .toString(16)
@@ -112,11 +113,13 @@ function escapes(character: string): string {
   // Base64 for URLs writes + and / otherwise.
   const same = { '+': '\\-', '/': '_' }[character] ?? '';
   const named = NAMED[character];
+  const backslashes = (least: number, most: number): string =>
+    with_backslashes ? `\\\\{${least},${most}}` : '\\\\'.repeat(least);
   // All repetitions are bounded: a text of a million backslashes costs no more than any other.
   const forms = [
-    character === '\\' ? '\\\\{1,4}' : `\\\\{0,8}[${itself}${same}]`,
+    character === '\\' ? backslashes(1, 4) : `${backslashes(0, 8)}[${itself}${same}]`,
     `%(?:25){0,4}${hex}`,
-    `\\\\{1,8}(?:u00|x)${hex}`,
+    `${backslashes(1, 8)}(?:u00|x)${hex}`,
     `&#(?:0{0,6}${code}|[xX]0{0,6}${hex});`,
     ...(named === undefined ? [] : [named]),
   ];

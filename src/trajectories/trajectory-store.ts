@@ -2,7 +2,7 @@ import type { BatchRequest, RolloutRef } from '../model/batch-request.js';
 import type { Entry } from '../model/journal.js';
 import type { TurnLimits } from '../model/workflow-safe/limits.js';
 import type { Sample } from '../model/sample.js';
-import type { Part } from '../model/workflow-safe/slices.js';
+import type { RowRange } from '../model/workflow-safe/slices.js';
 import type { Trajectory } from '../model/trajectory.js';
 
 /**
@@ -80,6 +80,8 @@ export interface Journal {
   readonly writer: string;
   /** What stood before the claim, plus what was appended since. */
   readonly trajectory: Trajectory;
+  /** Bytes of memory that the trajectory takes as it stands, at most. */
+  held(): number;
   /** Appends one line and folds it in. */
   append(entry: Entry): Promise<void>;
   /**
@@ -97,11 +99,11 @@ export interface Journal {
 export interface BatchOutputs {
   readonly files: { rollouts: string; failures: string; metrics: string };
   /** Is this part already closed, under its final names? */
-  isClosed(part: Part): Promise<boolean>;
+  isClosed(part: RowRange): Promise<boolean>;
   /** Writes a part row by row, going on from `resume` where a predecessor stopped. */
-  openPart(part: Part, resume: PartPosition | null): Promise<PartWriter>;
+  openPart(part: RowRange, resume: PartPosition | null): Promise<PartWriter>;
   /** Concatenates closed parts, in order, into rollouts.jsonl and failures.jsonl; yields their summary lines. */
-  join(parts: readonly Part[]): Promise<string[]>;
+  join(parts: readonly RowRange[]): Promise<string[]>;
   /** The lines of rollouts.jsonl, in order, once the parts are joined. */
   readRollouts(): AsyncIterable<string>;
   /** metrics.json, last: its presence means that the batch is closed. */

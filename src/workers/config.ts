@@ -41,6 +41,8 @@ const GenerationServiceSettings = z
     api_key_env: z.string().nullable().default(null),
     /** Texts that content never keeps, of services whose detokenizer renders them. */
     special_tokens: z.array(z.string()).default([]),
+    /** Roles that the chat template is given in the place of others, as `{environment: user}`. */
+    role_map: recordOf(z.string().min(1)).default({}),
     /**
      * Prompts with image parts. The engine's chat template renders them; `/v1/completions`, which takes token ids, takes no
      * pictures. `rendered_ids` sends the ids alone: for a gateway that adds the pictures. By default such prompts are refused.

@@ -5,8 +5,10 @@
 export interface MemoryPlan {
   /** Workflows kept between their tasks; one more is replayed from its history. */
   cached_workflows: number;
-  /** Bytes of journals whose folds are kept; others are read again. */
-  folded_journal_bytes: number;
+  /** Bytes that kept folds of journals take; others are read again. */
+  cached_fold_bytes: number;
+  /** Bytes that the folds of turns in progress take; those of long contexts wait until they fit. */
+  played_fold_bytes: number;
   /** Bytes of environments' and agents' large answers that are held at once; one that is larger is held alone. */
   answer_bytes: number;
   /** Of engines' large answers likewise: tokens of long prompts. */
@@ -46,10 +48,8 @@ const WITH_GARBAGE = 1 + GARBAGE_PERCENT / 100;
 
 /** A rollout that waits for its turn: in the workflow thread, in the SDK's core and in the main thread. */
 const WORKFLOW_BYTES = 256 * KIB;
-/** A turn in progress: its fold, the prompt as JSON, the stream; of some 4,000 tokens. */
+/** An activity: a turn's fold, the prompt as JSON, the stream, of some 4,000 tokens. Longer ones are fewer at once. */
 const ACTIVITY_BYTES = 256 * KIB;
-/** A fold beside its journal: at most three times its bytes, where tokens are short and the prompt is long. */
-const FOLD_WEIGHT = 3;
 /** An answer beside its bytes on the wire: text, JSON taken apart, the journal's line. */
 const ANSWER_WEIGHT = 4;
 /** A request beside its file. */
@@ -82,7 +82,8 @@ export function planMemory({
   const turns = Math.floor((activities - others) / Math.max(1, queues));
   return {
     cached_workflows: Math.max(FEWEST.workflows, fitting(SHARES.workflows, WORKFLOW_BYTES)),
-    folded_journal_bytes: fitting(SHARES.journals, FOLD_WEIGHT * WITH_GARBAGE),
+    cached_fold_bytes: fitting(SHARES.journals, WITH_GARBAGE),
+    played_fold_bytes: fitting(SHARES.activities, WITH_GARBAGE),
     answer_bytes: fitting(SHARES.answers, ANSWER_WEIGHT * WITH_GARBAGE),
     reply_bytes: fitting(SHARES.replies, ANSWER_WEIGHT * WITH_GARBAGE),
     request_bytes: fitting(SHARES.requests, REQUEST_WEIGHT * WITH_GARBAGE),

@@ -6,7 +6,7 @@ import type {
 } from '../activities/dependencies.js';
 import { createPolicyRecords } from '../activities/policy/policy-records.js';
 import { createEnvironmentFactory } from '../environments/factory.js';
-import { isRemote } from '../environments/settings.js';
+import { isRemote, observationRoles } from '../environments/settings.js';
 import { bytesOf } from '../platform/size.js';
 import type { GenerationService } from '../generation/generation-service.js';
 import type { ReplicasOptions } from '../generation/replicas/replicas.js';
@@ -33,6 +33,8 @@ export interface Parts {
   policies: ReadonlyMap<string, PolicyParts>;
   /** What the large answers of environments share. */
   answers: Allowance;
+  /** What the folds of turns in progress share. */
+  folds: Allowance;
   close(): Promise<void>;
 }
 
@@ -51,18 +53,15 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
   const store = createFileStore({
     root: config.store.root,
     readers: config.store.readers,
-    max_cached_bytes: memory.folded_journal_bytes,
+    max_cached_bytes: memory.cached_fold_bytes,
     max_request_bytes: memory.request_bytes,
   });
   const services = Object.entries(config.generation);
   const policies = new Map(
-    services.map(([name, settings]) => [
-      name,
-      {
-        records: createPolicyRecords({ facts: store.facts, service: name }),
-        controls: createControls(name, { settings, env, replies }),
-      },
-    ]),
+    services.map(([name, settings]): [string, PolicyParts] => {
+      const records = createPolicyRecords({ facts: store.facts, service: name });
+      return [name, { records, controls: createControls(name, { settings, env, replies }) }];
+    }),
   );
   const pools = new Map(
     services.map(([name, settings]) => {
@@ -87,6 +86,7 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
       environment,
       task_queue: environmentQueue(config, task),
       plays_on: environment.in_process || (environment.agent !== undefined && !isLimited(settings)),
+      roles: observationRoles(settings),
       is_asked: playsSteps || isRemote(settings),
     });
   }
@@ -96,6 +96,7 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
     policies,
     environments,
     answers,
+    folds: createAllowance(memory.played_fold_bytes),
     close: async () => {
       const controls = [...policies.values()].flatMap((policy) => policy.controls);
       const open = [factory, ...pools.values(), ...controls];
@@ -104,7 +105,8 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
   };
 }
 
-function createPool(
+/** The replicas of one service. */
+export function createPool(
   { name, settings, config }: { name: string; settings: GenerationServiceSettings; config: Config },
   {
     env,
@@ -121,6 +123,7 @@ function createPool(
       api_key,
       first_token_timeout_ms: toMs(settings.first_token_timeout),
       idle_timeout_ms: toMs(settings.idle_timeout),
+      role_map: settings.role_map,
       ...(settings.max_answer !== undefined && { max_answer_bytes: bytesOf(settings.max_answer) }),
       answers: replies,
     });

@@ -3,24 +3,22 @@ import { Client } from '@temporalio/client';
 import type { Worker } from '@temporalio/worker';
 import { DefaultLogger, Runtime } from '@temporalio/worker';
 import type { Logger } from 'pino';
-import { createRunAttempt } from '../activities/attempt.js';
-import type { Waiting } from '../activities/contract.js';
-import type { Dependencies, DeployedEnvironment } from '../activities/dependencies.js';
+import type { DeployedEnvironment } from '../activities/dependencies.js';
 import { createActivities } from '../activities/index.js';
 import { Fault } from '../model/faults.js';
 import { describeError } from '../platform/errors.js';
-import { toMs } from '../model/workflow-safe/durations.js';
 import { orAborted } from '../platform/abort.js';
 import type { Config } from './config.js';
 import { memoryOf } from './config.js';
 import type { Connected } from './connect.js';
 import { connect } from './connect.js';
+import { askTemporal, createDependencies } from './dependencies.js';
 import { createLog } from './log.js';
 import { GARBAGE_PERCENT } from './memory.js';
 import type { Parts } from './parts.js';
 import { createParts } from './parts.js';
-import { generationQueue } from './queues.js';
-import { createPolicies, keepPolicies } from './policies.js';
+import type { PolicyWorkflows } from './policies.js';
+import { keepPolicies, reachPolicies } from './policies.js';
 import { ensureSearchAttributes } from './search-attributes.js';
 import { createWorkers } from './worker.js';
 
@@ -56,7 +54,7 @@ async function runParts(
     },
   );
   if (started === null) return;
-  const { workers, connected } = started;
+  const { workers, connected, policies } = started;
   const { connection, address, namespace } = connected;
   const running = workers.map((worker) => worker.run());
   const shutDown = (): void => {
@@ -64,11 +62,7 @@ async function runParts(
   };
   signal.addEventListener('abort', shutDown);
   const recheck = upserts(config) ? keepSearchAttributes({ connected, log }) : undefined;
-  const endCare = keepPolicies(parts, {
-    client: new Client({ connection, namespace }),
-    config,
-    log,
-  });
+  const endCare = keepPolicies(parts, { workflows: policies, log });
   log.info(
     { address, namespace, task_queue: config.temporal.task_queue, roles: config.worker.roles },
     'worker started',
@@ -90,13 +84,16 @@ async function runParts(
 async function startWorkers(
   parts: Parts,
   { config, log, signal }: { config: Config; log: Logger; signal: AbortSignal },
-): Promise<{ connected: Connected; workers: Worker[] } | null> {
+): Promise<{ connected: Connected; policies: PolicyWorkflows; workers: Worker[] } | null> {
   const connected = await connect(config, { log, signal });
   if (connected === null) return null;
   const { connection, namespace } = connected;
   if (upserts(config)) await ensureSearchAttributes(connection, { namespace });
-  const activities = createActivities(createDependencies({ config, parts, connected, log }));
-  return { connected, workers: await createWorkers({ config, connected, activities }) };
+  const client = new Client({ connection, namespace });
+  const policies = reachPolicies(client, { task_queue: config.temporal.task_queue, log });
+  const temporal = askTemporal(client, { policies, log });
+  const activities = createActivities(createDependencies(config, { parts, temporal }));
+  return { connected, policies, workers: await createWorkers({ config, connected, activities }) };
 }
 
 /** Only workflows upsert search attributes. */
@@ -166,56 +163,4 @@ function keepSearchAttributes({
       },
     );
   }, RECHECK_MS);
-}
-
-function createDependencies({
-  config,
-  parts,
-  connected,
-  log,
-}: {
-  config: Config;
-  parts: Parts;
-  connected: Connected;
-  log: Logger;
-}): Dependencies {
-  const { connection, namespace } = connected;
-  const client = new Client({ connection, namespace });
-  const heartbeat_timeout_ms = toMs(config.worker.heartbeat_timeout);
-  return {
-    store: parts.store,
-    service: (name) => parts.pools.get(name),
-    environment: (task) => parts.environments.get(task),
-    policy: createPolicies(parts, { client, config, log }),
-    known: { services: [...parts.pools.keys()], environments: [...parts.environments.keys()] },
-    attempt: createRunAttempt({
-      signalWaiting: createSignalWaiting(client, log),
-    }),
-    answers: parts.answers,
-    deployment: {
-      inputs_dir: config.inputs_dir,
-      sample_bytes: memoryOf(config).sample_bytes,
-      turn_slice_ms: toMs(config.worker.turn_slice),
-      heartbeat_timeout_ms,
-      generation_queue: generationQueue(config),
-    },
-    countOpenRollouts: async (batchId) => {
-      const query = `WorkflowId STARTS_WITH "${batchId}/" AND ExecutionStatus = "Running"`;
-      return (await client.workflow.count(query)).count;
-    },
-  };
-}
-
-function createSignalWaiting(client: Client, log: Logger) {
-  return async (
-    { workflow_id, run_id }: { workflow_id: string; run_id: string },
-    waiting: Waiting | null,
-  ): Promise<void> => {
-    if (waiting !== null) log.warn({ workflow_id, ...waiting }, 'waiting');
-    try {
-      await client.workflow.getHandle(workflow_id, run_id).signal('waiting', waiting);
-    } catch (error) {
-      log.warn({ workflow_id }, `cannot tell the workflow that it waits: ${describeError(error)}`);
-    }
-  };
 }

@@ -39,14 +39,14 @@ export async function rollout(
   let started_at = reached?.started_at ?? workflowInfo().startTime.getTime();
 
   const ending = await untilEnd(async (limitTo) => {
-    limits.limiting((timeout_ms) => {
+    limits.whenTimeoutChanges((timeout_ms) => {
       limitTo(started_at + timeout_ms);
     });
     // Time in which no replica serves is not the rollout's.
     view.onHold(
       whileHeld(limitTo, (held_ms) => {
         started_at += held_ms;
-        limits.limiting((timeout_ms) => {
+        limits.whenTimeoutChanges((timeout_ms) => {
           limitTo(started_at + timeout_ms);
         });
       }),

@@ -35,6 +35,7 @@ function recording(
   const journal: Journal = {
     writer: 'w',
     trajectory: emptyTrajectory(),
+    held: () => assert.fail('a recorder does not count'),
     append: async (entry) => {
       await append(entry);
       assert.ok(entry.kind === 'chunk');

@@ -43,6 +43,7 @@ async function run(
       environments[task] && {
         task_queue: 'q',
         is_asked: true,
+        roles: null,
         plays_on: true,
         environment: {
           in_process: true,

@@ -60,7 +60,8 @@ describe('a rollout that starts', () => {
     const { start, context_ids } = await bench.elsewhere().readTrajectory(REF);
     assert.deepEqual(context_ids, [...idsOf('usergo'), 7001, 7002]);
     assert.deepEqual(start?.settings, {
-      generation: requestOf({ generation: { model: 'policy' } }).generation,
+      generation: requestOf({ generation: { model: 'policy', observation_format: 'chat' } })
+        .generation,
       model: 'policy',
       num_repeats_add_seed: false,
       max_seq_len: 4096,

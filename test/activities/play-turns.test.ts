@@ -86,7 +86,7 @@ describe('the end of a rollout', () => {
     await bench.started({ settings: { max_seq_len: 2 + 4 + 3 } });
     assert.equal((await bench.result('playTurns', AT)).ended, 'truncated');
     const [turn] = (await bench.elsewhere().readTrajectory(REF)).turns;
-    assert.equal(turn?.observation.message.content, 'too long for it');
+    assert.equal(turn?.observation.message?.content, 'too long for it');
     assert.deepEqual(turn.observation.token_ids, idsOf('too'));
   });
 });

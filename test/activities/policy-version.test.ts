@@ -45,7 +45,7 @@ async function played(t: TestContext, given: Given): Promise<Trajectory> {
   return trajectory;
 }
 
-interface Part {
+interface RowRange {
   text: string;
   /** Silence before it. */
   ms?: number;
@@ -54,7 +54,7 @@ interface Part {
 }
 
 /** An engine under v1 whose weights change while it streams; a part that fails loudly is not asked for. */
-function changingService(replies: readonly (readonly Part[])[]) {
+function changingService(replies: readonly (readonly RowRange[])[]) {
   let version = 'v1';
   const asked: string[] = [];
   const streamed: string[] = [];

@@ -1,85 +1,15 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
-import type { Environment, Metadata, StepContext } from '../../src/environments/environment.js';
+import type { Environment } from '../../src/environments/environment.js';
 import { Fault } from '../../src/model/faults.js';
 import { SESSION_KEY } from '../../src/model/session.js';
-import type { Bench } from '../fakes/activity-bench.js';
-import { AT, activityBench } from '../fakes/activity-bench.js';
-import { foldOf } from '../fakes/journal-lines.js';
-import type { ScriptedAnswer, ScriptedEnvironment } from '../fakes/scripted-environment.js';
-import { scriptedEnvironment } from '../fakes/scripted-environment.js';
-import type { ScriptedReply } from '../fakes/scripted-service.js';
-import { idsOf, says, scriptedService } from '../fakes/scripted-service.js';
-import { BATCH, REF, requestOf, sampleOf } from '../fakes/temporary-store.js';
+import { AT } from '../fakes/activity-bench.js';
+import { idsOf, says } from '../fakes/scripted-service.js';
+import { REF, sampleOf } from '../fakes/temporary-store.js';
 
-/** An environment with sessions: it numbers them, and says which it ended. */
-interface Sessions extends ScriptedEnvironment {
-  begun: { key: string; metadata: Metadata }[];
-  ended: unknown[];
-  was_asked: (boolean | undefined)[];
-}
-
-interface Given {
-  script?: (ScriptedAnswer | Error)[];
-  says?: ScriptedReply[];
-  /** Of each `begin` and `end`, in order; then they succeed. */
-  begin?: Error[];
-  end?: Error[];
-  sample?: string;
-  request?: Record<string, unknown>;
-}
-
-function sessionsOf({ script = [], begin = [], end = [] }: Given): Sessions {
-  const scripted = scriptedEnvironment(script, { in_process: false });
-  const failures = { begin: [...begin], end: [...end] };
-  const begun: Sessions['begun'] = [];
-  const ended: unknown[] = [];
-  const was_asked: (boolean | undefined)[] = [];
-  const sessions: Environment = {
-    in_process: false,
-    begin: ({ metadata }, { idempotency_key: key }) => {
-      begun.push({ key, metadata });
-      const failure = failures.begin.shift();
-      if (failure !== undefined) return Promise.reject(failure);
-      return Promise.resolve({
-        messages: [{ role: 'user', content: 'now' }],
-        metadata: { ...metadata, [SESSION_KEY]: begun.length },
-      });
-    },
-    end: (metadata) => {
-      ended.push(metadata[SESSION_KEY]);
-      const failure = failures.end.shift();
-      return failure === undefined ? Promise.resolve(true) : Promise.reject(failure);
-    },
-    step: (input, context: StepContext) => {
-      was_asked.push(context.was_asked);
-      return scripted.step(input, context);
-    },
-  };
-  return { ...scripted, ...sessions, begun, ended, was_asked };
-}
-
-async function planned(t: TestContext, given: Given = {}): Promise<Bench & { sessions: Sessions }> {
-  const sessions = sessionsOf(given);
-  const service = scriptedService(given.says ?? []);
-  const bench = await activityBench(t, { environment: sessions, service });
-  await bench.store.createBatch({
-    batch_id: BATCH,
-    request: requestOf({ generation: { model: 'policy' }, ...given.request }),
-    samples: [given.sample ?? sampleOf('go', { extra_env_info: { level: 1 } })],
-  });
-  return { ...bench, sessions };
-}
-
-const lost = new Fault({ type: 'EnvironmentStateLost', message: 'restarted' });
-const away = new Fault({ type: 'EnvironmentUnavailable', message: 'away' });
-const read = (bench: Bench) => bench.elsewhere().readTrajectory(REF);
-const kindsOf = async (bench: Bench): Promise<string[]> =>
-  (await bench.journalLines()).map(({ kind }) => kind).filter((kind) => kind !== 'claim');
-const finish = (bench: Bench, stop_reason: 'failed' | null = 'failed') =>
-  bench.result('finishRollout', { rollout: REF, stop_reason, failure: null });
-
+import { away, finish, kindsOf, lost, planned, read } from '../fakes/sessions.js';
+import type { Given } from '../fakes/sessions.js';
 describe('a rollout that starts in an environment with sessions', () => {
   test('has what the session begins with behind its prompt, and its state', async (t) => {
     const bench = await planned(t);
@@ -101,7 +31,7 @@ describe('a rollout that starts in an environment with sessions', () => {
     await bench.result('openRollout', REF);
     await bench.result('openRollout', REF);
     assert.equal(bench.sessions.begun.length, 1);
-    assert.deepEqual(await kindsOf(bench), ['begin', 'fault', 'start']);
+    assert.deepEqual(await kindsOf(bench), ['begin', 'begin', 'fault', 'start']);
   });
 
   test('is retried while its server is away', async (t) => {
@@ -150,13 +80,17 @@ describe('a step in a session', () => {
   test('is not played again where its observation could not be encoded', async (t) => {
     const bench = await started(t, { script: [{ content: 'seen', reward: 2 }] });
     const { service } = bench;
-    const tokenize = service.tokenize.bind(service);
-    bench.service.tokenize = () => Promise.reject(new Fault({ type: 'GenerationUnavailable', message: 'away' })); // prettier-ignore
+    const renderTurn = service.renderTurn.bind(service);
+    bench.service.renderTurn = () => Promise.reject(new Fault({ type: 'GenerationUnavailable', message: 'away' })); // prettier-ignore
     assert.equal((await bench.failure('stepEnvironment', AT)).type, 'GenerationUnavailable');
-    bench.service.tokenize = tokenize;
+    bench.service.renderTurn = renderTurn;
     assert.equal((await bench.result('stepEnvironment', AT)).total_reward, 2);
     assert.equal(bench.environment.steps.length, 1);
-    assert.deepEqual((await read(bench)).turns[0]?.observation.token_ids, idsOf('seen'));
+    assert.deepEqual((await read(bench)).turns[0]?.observation.token_ids, [
+      ...idsOf('environmentseen'),
+      7001,
+      7002,
+    ]);
   });
 
   test('tells where an earlier attempt sent it and died, and not where it was refused', async (t) => {
@@ -240,55 +174,5 @@ describe('a rollout whose session was lost', () => {
     await play();
     await bench.result('openRollout', REF);
     assert.equal((await read(bench)).session.lives, 2);
-  });
-});
-
-describe('the end of a rollout in a session', () => {
-  test('ends the session once, whatever ended the rollout', async (t) => {
-    const bench = await planned(t);
-    await bench.result('openRollout', REF);
-    await finish(bench);
-    await finish(bench);
-    assert.deepEqual(bench.sessions.ended, [1]);
-    assert.deepEqual(await kindsOf(bench), ['begin', 'start', 'close', 'end']);
-  });
-
-  test('is what it was where the session could not be ended: that is said as a fault', async (t) => {
-    const script = [{ terminated: true, reward: 1 }];
-    const bench = await planned(t, { script, says: [says('a')], end: [new Error('gone')] });
-    await bench.result('openRollout', REF);
-    await bench.result('generateTurn', AT);
-    await bench.result('stepEnvironment', AT);
-    const { result } = await finish(bench, null);
-    assert.deepEqual([result.stop_reason, result.total_reward], ['terminated', 1]);
-    assert.deepEqual((await read(bench)).faults, { EnvironmentUnavailable: 1 });
-  });
-
-  test('never makes a step that was sent look as if it was not, wherever it is cut', async (t) => {
-    const bench = await planned(t, { says: [says('a')], end: [away] });
-    await bench.result('openRollout', REF);
-    await bench.result('generateTurn', AT);
-    const journal = await bench.store.claim(REF, { activity: 'stepEnvironment' });
-    await journal.append({ kind: 'step', turn: 0, answer: null });
-    await journal.commit();
-    await finish(bench);
-    const lines = await bench.journalLines();
-    const sent = lines.findIndex(({ kind }) => kind === 'step');
-    assert.ok(sent > 0 && lines.some(({ kind }) => kind === 'fault'));
-    for (let cut = sent + 1; cut <= lines.length; cut++) {
-      const { session } = foldOf(lines.slice(0, cut));
-      const isKnown = session.asked !== null || session.gone !== null;
-      assert.ok(isKnown, `behind ${lines[cut - 1]?.kind ?? ''}`);
-    }
-  });
-
-  test('of one that is started again begins another session', async (t) => {
-    const bench = await planned(t);
-    await bench.result('openRollout', REF);
-    await finish(bench);
-    await bench.result('openRollout', REF);
-    const { session, end } = await read(bench);
-    assert.deepEqual([session.lives, session.losses, end], [2, 0, null]);
-    assert.deepEqual(bench.sessions.begun.length, 2);
   });
 });

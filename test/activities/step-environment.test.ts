@@ -2,13 +2,16 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Environment } from '../../src/environments/environment.js';
 import { Fault } from '../../src/model/faults.js';
+import { encode } from '../../src/dev/simulator/policy/tokenizer.js';
 import type { RolloutSettings } from '../../src/model/journal.js';
 import type { Bench, Parts } from '../fakes/activity-bench.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';
-import { author, entryOf } from '../fakes/journal-lines.js';
+import { chatml } from '../fakes/chatml.js';
+import { GENERATION, author, entryOf } from '../fakes/journal-lines.js';
 import type { ScriptedAnswer } from '../fakes/scripted-environment.js';
 import { scriptedEnvironment } from '../fakes/scripted-environment.js';
-import { idsOf } from '../fakes/scripted-service.js';
+import type { Template } from '../fakes/scripted-service.js';
+import { idsOf, scriptedService } from '../fakes/scripted-service.js';
 import { REF } from '../fakes/temporary-store.js';
 
 const a = author('');
@@ -16,14 +19,14 @@ const a = author('');
 /** A rollout whose first turn has been generated: `hello`, five tokens. */
 async function generated(
   t: Parameters<typeof activityBench>[0],
-  { settings = {}, finish = 'stop', ...parts }: Parts & { settings?: Partial<RolloutSettings>; finish?: 'stop' | 'length' }, // prettier-ignore
+  { settings = {}, finish = 'stop', says = idsOf('hello'), ...parts }: Parts & { settings?: Partial<RolloutSettings>; finish?: 'stop' | 'length'; says?: number[] }, // prettier-ignore
 ): Promise<Bench> {
   const bench = await activityBench(t, parts);
   await bench.started({ settings, extra_env_info: { state: 'first' } });
   const journal = await bench.store.claim(REF, { activity: 'generateTurn' });
-  await journal.append(entryOf(a.chunk({ token_ids: idsOf('hello') })));
+  await journal.append(entryOf(a.chunk({ token_ids: says })));
   await journal.append(
-    entryOf(a.generation({ content: 'hello', token_count: 5, finish_reason: finish })),
+    entryOf(a.generation({ content: 'hello', token_count: says.length, finish_reason: finish })),
   );
   await journal.commit();
   return bench;
@@ -83,6 +86,52 @@ describe('a step', () => {
     const silent = await generated(t, answers({ content: '', terminated: true }));
     await silent.result('stepEnvironment', AT);
     assert.equal(silent.service.asked.tokenize, 0);
+  });
+
+  test('in a chat appends what the template says behind the turn, with one request', async (t) => {
+    const answer = { content: 'x', role: 'tool' };
+    const settings = { generation: { ...GENERATION, observation_format: 'chat' as const } };
+    const service = scriptedService([], { template: chatml });
+    const bench = await generated(t, { ...answers(answer, answer), service, settings });
+    await bench.result('stepEnvironment', AT);
+    const { turns } = await bench.elsewhere().readTrajectory(REF);
+    const behind = '<|im_end|>\n<|im_start|>tool\nx<|im_end|>\n<|im_start|>assistant\n';
+    assert.deepEqual(turns[0]?.observation.token_ids, encode(behind));
+    const { renderChat, tokenize } = service.asked;
+    assert.deepEqual([renderChat, tokenize], [4, 0], 'three for what the template does, once');
+    await bench.result('stepEnvironment', AT);
+    const message = { role: 'tool', content: 'y' };
+    const turn = { model: 'policy', message, chat_template_kwargs: {} };
+    await service.renderTurn(turn, new AbortController().signal);
+    assert.equal(service.asked.renderChat, 5);
+  });
+
+  test('in a chat does not end the turn twice, and says something around an empty text', async (t) => {
+    const settings = { generation: { ...GENERATION, observation_format: 'chat' as const } };
+    const service = scriptedService([], { template: chatml });
+    const bench = await generated(t, { ...answers({ content: '' }), service, settings, says: encode('hi<|im_end|>') }); // prettier-ignore
+    await bench.result('stepEnvironment', AT);
+    const { turns } = await bench.elsewhere().readTrajectory(REF);
+    const behind = '\n<|im_start|>environment\n<|im_end|>\n<|im_start|>assistant\n';
+    assert.deepEqual(turns[0]?.observation.token_ids, encode(behind));
+  });
+
+  test('in a chat that ends with an empty text renders nothing', async (t) => {
+    const settings = { generation: { ...GENERATION, observation_format: 'chat' as const } };
+    const bench = await generated(t, { ...answers({ content: '', terminated: true }), settings });
+    await bench.result('stepEnvironment', AT);
+    assert.equal(bench.service.asked.renderChat, 0);
+  });
+
+  test('in a chat whose template leaves its role out fails, and says what helps', async (t) => {
+    const settings = { generation: { ...GENERATION, observation_format: 'chat' as const } };
+    const template: Template = (messages, options) =>
+      chatml(messages.filter(({ role }) => role !== 'environment'), options); // prettier-ignore
+    const service = scriptedService([], { template });
+    const bench = await generated(t, { ...answers({}), service, settings });
+    const { type, message, nonRetryable } = await bench.failure('stepEnvironment', AT);
+    assert.deepEqual([type, nonRetryable], ['GenerationRejected', true]);
+    assert.match(message, /leaves out messages of role environment: map it .*role_map/);
   });
 
   test('of a rollout whose generation reached its length ends it as truncated', async (t) => {

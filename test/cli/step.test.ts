@@ -108,7 +108,7 @@ export default { stepOne() { console.log('thinking'); return { observation: '', 
     const given = { lines: [said('x')], environment: 'away', environments };
     const { status, printed, stderr } = await step(t, given);
     assert.equal(status, 1, stderr);
-    const message = 'POST http://127.0.0.1:1/step failed: connect ECONNREFUSED 127.0.0.1:1';
+    const message = 'POST http://127.0.0.1:1/begin failed: connect ECONNREFUSED 127.0.0.1:1';
     assert.deepEqual(printed, [{ error: { type: 'EnvironmentUnavailable', message } }]);
   });
 

@@ -11,6 +11,7 @@ import { firstFreePort } from '../../src/platform/process/free-port.js';
 import { describeError } from '../../src/platform/errors.js';
 import type { Row } from '../../src/model/row.js';
 import type { Sample } from '../../src/model/sample.js';
+import { signalTo } from '../../src/environments/code/watch/process-tree.js';
 import { PROJECT_ROOT } from '../harness/dev-server.js';
 import { copyJournals } from '../harness/journal-copies.js';
 import { descendantsWith, isRunning } from '../harness/process-tree.js';
@@ -61,8 +62,9 @@ async function mixedSamples(missing: Map<string, string>): Promise<Sample[]> {
 const GRADER = 'grader.py';
 const INTERPRETER = '.main(hello)';
 
+/** One may end with the one before it. */
 function killAll(pids: number[]): void {
-  for (const pid of pids) process.kill(pid, 'SIGKILL');
+  for (const pid of pids) signalTo(pid, 'SIGKILL');
 }
 
 describe('a batch of several environments', { timeout: 300_000, skip }, () => {

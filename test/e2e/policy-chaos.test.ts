@@ -49,7 +49,11 @@ describe('an update that loses a part in the middle of a phase', () => {
   let bed: PolicyBed;
   let version = 1;
   before(async () => {
-    bed = await startPolicyBed({ name: 'policy-chaos', simulator: { log_tokens: true } });
+    bed = await startPolicyBed({
+      name: 'policy-chaos',
+      own_server: true,
+      simulator: { log_tokens: true },
+    });
     await bed.publish(await bed.weights(version));
   });
   after(() => bed.end());

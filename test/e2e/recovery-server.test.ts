@@ -22,7 +22,7 @@ describe('a batch whose Temporal server is killed', { timeout: 400_000 }, () => 
   let undisturbed: BatchOutcome;
 
   before(async () => {
-    bed = await startRecoveryBed({ name: 'server-kills' });
+    bed = await startRecoveryBed({ name: 'server-kills', own_server: true });
     await bed.observed(async () => {
       undisturbed = await playUndisturbed(bed, { batch_id: BATCH, request: REQUEST });
       assertComplete(undisturbed, SIZE);

@@ -132,9 +132,9 @@ describe('a rollout that is started by hand', () => {
         { role: 'system', content: 'play', token_ids: encode('<system>play') },
         { role: 'user', content: 'go', token_ids: encode('<user>go<assistant>') },
         { role: 'assistant', content: 'left#', token_ids: encode('left#') },
-        { role: 'environment', content: 'wall', token_ids: encode('wall') },
+        { role: 'environment', content: 'wall', token_ids: encode('<environment>wall<assistant>') },
         { role: 'assistant', content: 'right', token_ids: [...encode('right'), 1] },
-        { role: 'environment', content: 'done', token_ids: encode('done') },
+        { role: 'environment', content: 'done', token_ids: encode('<environment>done<assistant>') },
       ],
     );
     assert.equal(row['difficulty'], 'easy');

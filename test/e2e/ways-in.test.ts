@@ -48,9 +48,9 @@ describe('a batch', { timeout: 180_000 }, () => {
   });
 
   const temporal = async (...args: string[]): Promise<string> => {
-    const { stdout } = await run(cli, [...args, '--address', bed.server.address], {
-      timeout: 60_000,
-    });
+    const { address, namespace } = bed.server;
+    const at = ['--address', address, '--namespace', namespace];
+    const { stdout } = await run(cli, [...args, ...at], { timeout: 60_000 });
     return stdout;
   };
   const start = ['--type', 'rolloutBatch', '--task-queue', QUEUE, '--input-file'];

@@ -150,7 +150,9 @@ describe('a worker', { timeout: 120_000 }, () => {
     });
     assert.match(
       await refusal('slots', { config: config() }),
-      /namespace default lacks, the search attributes RolloutReward[^]*temporal operator search-attribute create --namespace default --name RolloutReward --type Double/,
+      new RegExp(
+        `namespace ${namespace} lacks, the search attributes RolloutReward[^]*temporal operator search-attribute create --namespace ${namespace} --name RolloutReward --type Double`,
+      ),
     );
   });
 });

@@ -146,6 +146,28 @@ describe('a module in its thread', () => {
     assert.match(message, /what no JSON can hold/);
   });
 
+  for (const [what, metadata] of [
+    ['a circle', '(() => { const one = {}; one.one = one; return one; })()'],
+    ['a BigInt', '{ n: 10n }'],
+  ] as const)
+    test(`that answers ${what} is rejected, since the next attempt would too`, async (t) => {
+      const source = `export default { stepOne: () => ({ observation: '', reward: 0, terminated: true, metadata: ${metadata} }) };`;
+      const { type, message } = await faultOf(say(await make(t, { source }), 'hi'));
+      assert.equal(type, 'EnvironmentRejected');
+      assert.match(message, /what no JSON can hold/);
+    });
+
+  test('whose libraries post to the process as if it were theirs disturbs nothing', async (t) => {
+    const source = `
+      import { parentPort } from 'node:worker_threads';
+      export default { stepOne: () => {
+        for (const one of [null, undefined, 'ready', 7, {}, { kind: 'hello' }, { id: 0, result: 1 }]) parentPort.postMessage(one);
+        return { observation: 'seen', reward: 1, terminated: true };
+      } };`;
+    const mine = await make(t, { source });
+    for (let i = 0; i < 2; i++) assert.deepEqual((await say(mine, 'hi')).rewards, [1]);
+  });
+
   test('is given variables, retrievers, the grader and reports as before', async (t) => {
     const reports: string[] = [];
     const context: Partial<EnvironmentContext> = {

@@ -66,6 +66,35 @@ describe('an environment of kind module', () => {
     assert.deepEqual([terminateds, truncateds], [[false], [true]]);
   });
 
+  test('begins with a state of its own and ends with the last one, each time told which session', async (t) => {
+    const source = `const open = new Map();
+    export default {
+      begin: ({ session, metadata }) => { open.set(session, 1); return { ...metadata, at: session }; },
+      end: ({ left }, { session }) => { if (!open.delete(session) || left !== 1) throw new Error('none'); },
+      stepOne: () => ${ANSWER},
+    };`;
+    const environment = await make(t, { source, file: 'mine.mjs' });
+    const { signal } = new AbortController();
+    const sample = { message_log: [], metadata: { left: 1 } };
+    const begun = await environment.begin?.(sample, { idempotency_key: 'b/0-0/begin-2', signal });
+    assert.deepEqual(begun, { messages: [], metadata: { left: 1, at: 'b/0-0/2' } });
+    const ending = { idempotency_key: 'b/0-0/end-2', signal };
+    assert.equal(await environment.end?.({ left: 1 }, ending), true);
+    await assert.rejects(environment.end!({ left: 1 }, ending), /none/);
+    const plain = await make(t, { source: `export default { stepOne: () => ${ANSWER} };`, file: 'mine.mjs' }); // prettier-ignore
+    assert.ok(!('begin' in plain) && !('end' in plain));
+  });
+
+  test('that begins with what is no state is refused', async (t) => {
+    const source = `export default { begin: () => 7, stepOne: () => ${ANSWER} };`;
+    const environment = await make(t, { source, file: 'mine.mjs' });
+    const context = { idempotency_key: 'b/0-0/begin-0', signal: new AbortController().signal };
+    await assert.rejects(
+      environment.begin!({ message_log: [], metadata: {} }, context),
+      /mine\.mjs began with: .*expected/,
+    );
+  });
+
   test('cannot change the metadata that it was given', async (t) => {
     const source = `export default { stepOne: (turn) => { turn.metadata.left = 0; return ${ANSWER}; } };`;
     const input = structuredClone(TURN);

@@ -14,6 +14,7 @@ import type { Clock } from '../../src/platform/clock.js';
 import type { LimitsChange } from '../../src/model/workflow-safe/limits.js';
 import type { LogprobsMode } from '../../src/model/logprobs-mode.js';
 import type { LineOf, RolloutSettings } from '../../src/model/journal.js';
+import type { Allowance } from '../../src/platform/allowance.js';
 import { createAllowance } from '../../src/platform/allowance.js';
 import { SETTINGS, author, entryOf } from './journal-lines.js';
 import { manualClock } from './manual-clock.js';
@@ -39,6 +40,9 @@ export interface Parts {
   model?: string | null;
   images?: boolean;
   is_asked?: boolean;
+  folds?: Allowance;
+  /** Of the environments' observations; null: any. */
+  roles?: string[] | null;
   /** Does `openRollout` play on? */
   plays_on?: boolean;
   special_tokens?: string[];
@@ -141,10 +145,12 @@ export async function activityBench(
         environment: environments[task],
         task_queue: `queue-of-${task}`,
         plays_on: parts.plays_on ?? false,
+        roles: parts.roles === undefined ? ['environment'] : parts.roles,
         is_asked: parts.is_asked ?? true,
       },
     policy: () => undefined,
     answers: createAllowance(0),
+    folds: parts.folds ?? createAllowance(Infinity),
     known: { services: ['default'], environments: Object.keys(environments) },
     attempt: createRunAttempt({
       signalWaiting: (_, said) => Promise.resolve(void waiting.push(said)),

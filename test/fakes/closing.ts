@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import type { Part } from '../../src/model/workflow-safe/slices.js';
+import type { RowRange } from '../../src/model/workflow-safe/slices.js';
 import type {
   BatchOutputs,
   PartPosition,
@@ -8,7 +8,7 @@ import type {
 
 /** A closing pass over rows whose content is their number; every third row is not valid. */
 
-export const rowsOf = ({ first, last }: Part): number[] =>
+export const rowsOf = ({ first, last }: RowRange): number[] =>
   Array.from({ length: last - first + 1 }, (_, i) => first + i);
 
 const isValid = (row: number): boolean => row % 3 !== 2;
@@ -23,7 +23,7 @@ export async function writeRow(writer: PartWriter, row: number): Promise<void> {
 /** Goes on from a position, as an attempt does from its predecessor's heartbeat. */
 export async function closePart(
   outputs: BatchOutputs,
-  { part, resume = null }: { part: Part; resume?: PartPosition | null },
+  { part, resume = null }: { part: RowRange; resume?: PartPosition | null },
 ): Promise<PartWriter> {
   const writer = await outputs.openPart(part, resume);
   for (const row of rowsOf(part).slice(writer.position.written)) await writeRow(writer, row);
@@ -40,7 +40,7 @@ export const expectedFiles = (rows: number[]) => ({
 
 export async function joinedFiles(
   outputs: BatchOutputs,
-  parts: Part[],
+  parts: RowRange[],
 ): Promise<ReturnType<typeof expectedFiles>> {
   const summaries = await outputs.join(parts);
   return {

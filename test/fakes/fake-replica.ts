@@ -34,6 +34,7 @@ export function fakeReplica(replica: string): FakeReplica {
     isPaused: () => Promise.resolve(fake.paused),
     generate: never,
     renderChat: never,
+    renderTurn: never,
     tokenize: never,
     detokenize: never,
     close: () => Promise.resolve(),

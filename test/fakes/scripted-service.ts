@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type {
+  ChatMessage,
   Delta,
   GenerateContext,
   GenerationEnd,
@@ -7,6 +8,7 @@ import type {
   GenerationService,
   ServiceDescription,
 } from '../../src/generation/generation-service.js';
+import { createTurnRenderer } from '../../src/generation/chat-turn.js';
 import type { Content } from '../../src/model/content.js';
 import { Fault } from '../../src/model/faults.js';
 import { logprobOf } from './journal-lines.js';
@@ -37,7 +39,20 @@ export const says = (text: string, end: Partial<GenerationEnd> = {}): ScriptedRe
   then: end,
 });
 
+export type Template = (
+  messages: readonly ChatMessage[],
+  options: { add_generation_prompt: boolean },
+) => number[];
+
 /** What a chat is rendered to: each message's role and content, then what makes the policy speak. */
+const plainTemplate: Template = (messages, { add_generation_prompt }) => {
+  const ids = messages.flatMap(({ role, content }) => [
+    ...(role === 'assistant' ? GENERATION_PROMPT : idsOf(role)),
+    ...idsOf(rendered(content)),
+  ]);
+  return add_generation_prompt ? [...ids, ...GENERATION_PROMPT] : ids;
+};
+
 const rendered = (content: Content): string =>
   typeof content === 'string'
     ? content
@@ -71,11 +86,14 @@ export function scriptedService(
     describe = () => Promise.resolve(ENGINE),
     weightVersion = () => null,
     isPaused = () => false,
+    template = plainTemplate,
   }: {
     replica?: string;
     describe?: () => Promise<ServiceDescription>;
     weightVersion?: () => string | null;
     isPaused?: () => boolean;
+    /** What chats are rendered to; a fault of it is the service's. */
+    template?: Template;
   } = {},
 ): ScriptedService {
   const left = [...script];
@@ -106,6 +124,11 @@ export function scriptedService(
     return { finish_reason: 'stop', stop_reason: null, queue_s: 0.25, generate_s: 0.5, ...then };
   }
 
+  const renderChat: GenerationService['renderChat'] = ({ messages, add_generation_prompt }) => {
+    asked.renderChat += 1;
+    return Promise.resolve().then(() => template(messages, { add_generation_prompt }));
+  };
+
   return {
     replica,
     requests,
@@ -120,14 +143,8 @@ export function scriptedService(
       asked.describe += 1;
       return describe();
     },
-    renderChat: ({ messages, add_generation_prompt }) => {
-      asked.renderChat += 1;
-      const ids = messages.flatMap(({ role, content }) => [
-        ...idsOf(role),
-        ...idsOf(rendered(content)),
-      ]);
-      return Promise.resolve(add_generation_prompt ? [...ids, ...GENERATION_PROMPT] : ids);
-    },
+    renderChat,
+    renderTurn: createTurnRenderer({ replica, renderChat }),
     tokenize: ({ text, add_special_tokens }) => {
       asked.tokenize += 1;
       tokenized.push({ text, add_special_tokens });

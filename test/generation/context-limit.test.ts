@@ -73,6 +73,18 @@ const TABLE: Refused[] = [
   { by: 'SGLang that lists no limit', body: flat(SGLANG(8192, 8000, 512)), prompt: 8000, max_tokens: 512, becomes: 'fault' },
   { by: 'TGI', body: '{"error":"Input validation error: `inputs` tokens + `max_new_tokens` must be <= 2048. Given: 1244 `inputs` tokens and 1000 `max_new_tokens`","error_type":"validation"}', prompt: 1244, max_tokens: 1000, becomes: 'fault' },
   { by: 'llama-server', body: '{"error":{"code":400,"message":"request (600 tokens) exceeds the available context size (512 tokens), try increasing it","type":"exceed_context_size_error","n_prompt_tokens":600,"n_ctx":512}}', prompt: 600, becomes: 'fault' },
+  { by: 'TensorRT-LLM', body: flat('The sum of prompt length (600.0), query length (0) should not exceed max_num_tokens (512)'), prompt: 600, becomes: 'fault' },
+  { by: 'TensorRT-LLM that lists its limit', body: flat('The sum of prompt length (600.0), query length (0) should not exceed max_num_tokens (512)'), prompt: 600, listed: 512, becomes: 'full' },
+  { by: 'llama-cpp-python', body: '{"error":{"message":"Requested tokens (817) exceed context window of 512","type":"internal_server_error","param":null,"code":null}}', prompt: 817, becomes: 'fault' },
+  // Services, which list no limit.
+  { by: 'OpenAI, too many tokens', body: JSON.stringify({ error: { message: "This model's maximum context length is 4096 tokens. However, you requested 4118 tokens (3118 in the messages, 1000 in the completion). Please reduce the length of the messages or completion.", type: 'invalid_request_error', param: 'messages', code: 'context_length_exceeded' } }), prompt: 3118, max_tokens: 1000, becomes: { sent_again: 978 } },
+  { by: 'OpenAI, a full prompt', body: JSON.stringify({ error: { message: "This model's maximum context length is 4097 tokens. However, your messages resulted in 4238 tokens. Please reduce the length of the messages.", type: 'invalid_request_error', param: 'messages', code: 'context_length_exceeded' } }), prompt: 4238, becomes: 'fault' },
+  { by: 'Azure OpenAI, too many tokens', body: JSON.stringify({ error: { message: OPENAI(32768, 9969, 26000), type: 'invalid_request_error', param: 'messages', code: 'context_length_exceeded' } }), prompt: 9969, max_tokens: 26000, becomes: { sent_again: 22799 } },
+  { by: 'Azure OpenAI’s completions, a full prompt', body: JSON.stringify({ error: { message: "This model's maximum context length is 2046 tokens, however you requested 3383 tokens (3383 in your prompt; 0 for the completion). Please reduce your prompt; or completion length.", type: 'invalid_request_error', param: null, code: null } }), prompt: 3383, becomes: 'fault' },
+  { by: 'Azure OpenAI, a limit of its answers', body: JSON.stringify({ error: { message: 'max_tokens is too large: 20000. This model supports at most 16384 completion tokens, whereas you provided 20000.', type: 'invalid_request_error', param: 'max_tokens', code: 'invalid_value' } }), max_tokens: 20000, becomes: 'fault' },
+  { by: 'Together, which counts one token more', body: JSON.stringify({ error: { message: 'Input validation error: `inputs` tokens + `max_new_tokens` must be <= 2048. Given: 2019 `inputs` tokens and 30 `max_new_tokens`' } }), prompt: 2018, max_tokens: 30, becomes: 'fault' },
+  { by: 'Fireworks, a full prompt', body: JSON.stringify({ error: { object: 'error', type: 'invalid_request_error', code: 'invalid_request_error', message: 'The prompt is too long: 33001, model maximum context length: 32767' } }), prompt: 33001, becomes: 'fault' },
+  { by: 'Fireworks, max_tokens without a stream', body: JSON.stringify({ error: { message: 'Requests with max_tokens > 4096 must have stream=true', param: 'max_tokens', code: 'BAD_REQUEST', type: 'error' } }), max_tokens: 8192, becomes: 'fault' },
   // Gateways, whose words prove nothing.
   { by: 'a gateway’s quota', body: nested('Budget exceeded: max_tokens is limited to 8 for this key'), listed: 512, becomes: 'fault' },
   { by: 'LiteLLM', body: nested("litellm.BadRequestError: OpenAIException - Unsupported parameter: 'max_tokens' is not supported with this model."), listed: 512, becomes: 'fault' },
@@ -187,4 +199,11 @@ test('whatever counts a refusal names, only those of the request itself name a l
       },
     ),
   );
+});
+
+test('a limit that has room for just what was asked for is not why it was refused', () => {
+  const sent = { prompt_tokens: 100, max_tokens: 28 };
+  assert.equal(roomIn(128, sent), null);
+  assert.equal(roomIn(127, sent), 27);
+  assert.equal(roomIn(100, sent), 0);
 });

@@ -7,7 +7,7 @@ import { startSimulator } from '../../src/dev/simulator/server.js';
 import type { LogprobsMode } from '../../src/model/logprobs-mode.js';
 import { fakeReplica, unavailable } from '../fakes/fake-replica.js';
 import { manualClock, settled } from '../fakes/manual-clock.js';
-import { fakeVllm, reply, untilAborted, type Exchange } from './fake-vllm.js';
+import { assertFault, fakeVllm, reply, untilAborted, type Exchange } from './fake-vllm.js';
 
 const COMPLETIONS = 'POST /v1/completions';
 
@@ -61,6 +61,18 @@ describe('a probe', () => {
     });
   }
 
+  test('that is cut is the fault of an engine that is away', async (t) => {
+    const { service, base_url } = await fakeVllm(t, {
+      [COMPLETIONS]: ({ response }) => void response.destroy(),
+      'GET /v1/models': reply(404, ''),
+    });
+    await assertFault(probeLogprobsMode(service, 'tiny'), {
+      type: 'GenerationUnavailable',
+      message: /./,
+      at: base_url,
+    });
+  });
+
   for (const logprobs_mode of ['processed', 'raw'] as const) {
     test(`of the simulator in mode ${logprobs_mode} tells it, and leaves no trace`, async (t) => {
       const faults = [{ fault: 'cut' as const, times: 1 }];
@@ -80,7 +92,7 @@ describe('a probe', () => {
 });
 
 describe('what a probe showed', () => {
-  function probed(modes: LogprobsMode[]) {
+  function probed(answers: (LogprobsMode | Error)[]) {
     const fake = fakeReplica('http://a');
     const clock = manualClock();
     let asked = 0;
@@ -88,7 +100,10 @@ describe('what a probe showed', () => {
       max_concurrent: 1,
       clock,
       random: () => 0,
-      probe: () => Promise.resolve(modes[asked++] ?? assert.fail('probed once more')),
+      probe: () => {
+        const answer = answers[asked++] ?? assert.fail('probed once more');
+        return answer instanceof Error ? Promise.reject(answer) : Promise.resolve(answer);
+      },
     });
     const request = { session_id: 's', signal: untilAborted(), is_generation: false };
     const mode = (model = 'm') =>
@@ -109,6 +124,12 @@ describe('what a probe showed', () => {
     await assert.rejects(replicas.request(request, () => Promise.reject(unavailable('http://a'))));
     await clock.pass(2000);
     await settled();
+    assert.equal(await mode(), 'raw');
+  });
+
+  test('that failed with the replica is asked for again by the next request', async () => {
+    const { mode } = probed([unavailable('http://a'), 'raw']);
+    await assert.rejects(mode(), { type: 'GenerationUnavailable' });
     assert.equal(await mode(), 'raw');
   });
 

@@ -86,6 +86,12 @@ describe('a replica that is back', () => {
     assert.deepEqual(after(...back, fault(2000, { sent_at: 900 })), after(...back));
   });
 
+  test('is set aside again by what was sent at the moment when it came back', () => {
+    const back = [fault(0), { kind: 'answered', at: 1000 } as const];
+    assert.notEqual(after(...back, fault(1010, { sent_at: 1000 })).aside, null);
+    assert.equal(after(...back, fault(1010, { sent_at: 999 })).aside, null);
+  });
+
   test('and answers probes only, not generations, is set aside for longer each time', () => {
     const health = after(...back, fault(1500));
     assert.deepEqual(health.aside, { until: 3500, asked: false });

@@ -18,6 +18,7 @@ import {
   streaming,
   untilAborted,
 } from './fake-vllm.js';
+import { longestHold_ms, processorTime_ms } from '../harness/processor-time.js';
 
 const COMPLETIONS = 'POST /v1/completions';
 const TOKENIZE = 'POST /tokenize';
@@ -56,22 +57,6 @@ const endless =
     void forEver(response, stream);
   };
 
-/** The longest time for which nothing else could run. */
-function stalls(): { longest: () => number } {
-  let longest = 0;
-  let last = performance.now();
-  const timer = setInterval(() => {
-    longest = Math.max(longest, performance.now() - last);
-    last = performance.now();
-  }, 5);
-  return {
-    longest: () => {
-      clearInterval(timer);
-      return longest;
-    },
-  };
-}
-
 describe('an engine that streams without end', () => {
   const limits = { first_token_timeout_ms: 20_000, idle_timeout_ms: 20_000 };
 
@@ -82,15 +67,14 @@ describe('an engine that streams without end', () => {
       options: { ...limits, max_answer_bytes: 2 * MIB },
     });
     const request = { ...REQUEST, max_tokens: 100_000 };
-    const began = performance.now();
-    const clock = stalls();
-    await assertFault(service.generate(request, { signal: untilAborted(), ...collector() }), {
-      type: 'ProtocolError',
-      message: /answered with an event of more than 2097152 bytes/,
-      at: base_url,
-    });
-    assert.ok(performance.now() - began < 5000);
-    assert.ok(clock.longest() < 1000, `nothing else ran for ${clock.longest()} ms`);
+    const held_ms = await longestHold_ms(() =>
+      assertFault(service.generate(request, { signal: untilAborted(), ...collector() }), {
+        type: 'ProtocolError',
+        message: /answered with an event of more than 2097152 bytes/,
+        at: base_url,
+      }),
+    );
+    assert.ok(held_ms < 1000, `nothing else ran for ${held_ms} ms`);
     await exchanges[0]?.closed;
   });
 
@@ -148,7 +132,7 @@ describe('an engine that streams without end', () => {
     });
     const began = performance.now();
     await service.generate(REQUEST, { signal: untilAborted(), ...collector() });
-    assert.ok(performance.now() - began < 5000);
+    assert.ok(performance.now() - began < 15_000);
   });
 
   test('more tokens than were asked for break the protocol at the first one', async (t) => {
@@ -177,12 +161,12 @@ describe('an engine that streams without end', () => {
         options: limits,
       });
       const request = { ...REQUEST, max_tokens: 4000 };
-      const began = performance.now();
+      const began = processorTime_ms();
       await assert.rejects(
         service.generate(request, { signal: untilAborted(), ...collector() }),
         (error) => error instanceof Fault && error.type === 'ProtocolError',
       );
-      assert.ok(performance.now() - began < 2000, `${performance.now() - began} ms`);
+      assert.ok(processorTime_ms() - began < 2000, `${processorTime_ms() - began} ms`);
     });
 });
 
@@ -214,13 +198,13 @@ describe('an engine that answers without end', () => {
   test('has one wrong token of half a million reported', async (t) => {
     const tokens = JSON.stringify({ tokens: Array(500_000).fill('x') });
     const { service, base_url } = await fakeVllm(t, { [TOKENIZE]: reply(200, tokens) });
-    const began = performance.now();
+    const began = processorTime_ms();
     await assertFault(service.tokenize(tokenize, untilAborted()), {
       type: 'ProtocolError',
       message: /tokens\.0: expected int, 0 or more, got "x"$/,
       at: base_url,
     });
-    assert.ok(performance.now() - began < 2000, `${performance.now() - began} ms`);
+    assert.ok(processorTime_ms() - began < 2000, `${processorTime_ms() - began} ms`);
   });
 
   test('has of a refusal in gzip no more than its beginning read', async (t) => {

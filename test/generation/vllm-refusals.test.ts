@@ -105,6 +105,12 @@ describe('a refusal', () => {
       message: /422 \[.*field required/,
     },
     {
+      name: '422 with details of more levels than can be written',
+      answer: reply(422, `{"detail":${'['.repeat(30_000)}${']'.repeat(30_000)}}`),
+      type: rejected,
+      message: /422 \[object Array\]/,
+    },
+    {
       name: '400 with a page of 5 kB',
       answer: reply(400, 'x'.repeat(5000)),
       type: rejected,

@@ -47,4 +47,21 @@ describe('a limit on silence', () => {
     assert.equal(expired.length, 1);
     assert.ok(asked() <= 12, `asked ${asked()} times in one limit`);
   });
+
+  test('that is lifted while it asks about a pause ends nothing any more', async () => {
+    const expired: string[] = [];
+    const asked: ((paused: boolean) => void)[] = [];
+    const { stop } = startWatchdog({
+      first_token_timeout_ms: 20,
+      idle_timeout_ms: 20,
+      isPaused: () => new Promise((answer) => void asked.push(answer)),
+      expire: (what) => expired.push(what),
+    });
+    while (asked.length === 0) await sleep(5);
+    await sleep(50);
+    stop();
+    for (const answer of asked) answer(false);
+    await sleep(50);
+    assert.deepEqual(expired, []);
+  });
 });

@@ -13,27 +13,47 @@ export interface TestServer {
   address: string;
   namespace: string;
   client: Client;
-  ports: Ports;
-  pid: number;
-  /** Closes the connection and ends the process. */
+  /** Closes the connection, and ends the process where it is this file's own. */
   stop: () => Promise<void>;
 }
 
-export interface TestServerOptions {
+export interface OwnServer extends TestServer {
+  ports: Ports;
+  pid: number;
+}
+
+export interface OwnServerOptions {
   /** For its log, `temporal.log`. */
   directory: string;
   /** null: in memory. A file survives `stop`, for a server that starts again. */
-  db_file?: string | null;
+  db_file: string | null;
   /** Those of a server that starts again; else free ones. */
   ports?: Ports;
 }
 
+/**
+ * The server that the run's files share (tools/run-tests.mjs), with a namespace of this file's; one of its own where a
+ * file runs alone.
+ */
+export async function startTestServer({ directory }: { directory: string }): Promise<TestServer> {
+  const address = process.env['TEST_TEMPORAL_ADDRESS'];
+  if (address === undefined) return await startOwnServer({ directory, db_file: null });
+  const namespace = path.basename(process.argv[1] ?? '').replace(/\.test\.[jt]s$/, '');
+  const connection = await connect(address);
+  return {
+    address,
+    namespace,
+    client: new Client({ connection, namespace }),
+    stop: () => connection.close(),
+  };
+}
+
 /** `temporal server start-dev` as the project itself starts it; it ends with this process, however that ends. */
-export async function startTestServer({
+export async function startOwnServer({
   directory,
-  db_file = null,
+  db_file,
   ports,
-}: TestServerOptions): Promise<TestServer> {
+}: OwnServerOptions): Promise<OwnServer> {
   const cli = await findTemporalCli({
     env: process.env,
     projectRoot: PROJECT_ROOT,

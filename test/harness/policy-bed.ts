@@ -14,8 +14,8 @@ import type { Trajectory } from '../../src/model/trajectory.js';
 import { applyLine, emptyTrajectory } from '../../src/model/trajectory.js';
 import type { RecoveryBatch } from './recovery-bed.js';
 import { openBatch } from './recovery-bed.js';
-import type { TestServer } from './dev-server.js';
-import { PROJECT_ROOT, startTestServer } from './dev-server.js';
+import type { OwnServer, TestServer } from './dev-server.js';
+import { PROJECT_ROOT, startOwnServer, startTestServer } from './dev-server.js';
 import type { KeptWorker } from './kept-worker.js';
 import { keepWorker } from './kept-worker.js';
 import type { SimulatorProcess, SimulatorProcessOptions } from './simulator-process.js';
@@ -56,6 +56,8 @@ export interface Engine {
 
 export interface PolicyBedOptions {
   name: string;
+  /** A Temporal server that no other file uses; it may be killed. */
+  own_server?: boolean;
   replicas?: number;
   simulator?: SimulatorProcessOptions['settings'];
   generation?: Partial<WorkerConfig['generation'][string]>;
@@ -67,6 +69,7 @@ const PROBE_IDS = [10, 200, 33, 7, 91, 4, 150, 60];
 
 export async function startPolicyBed({
   name,
+  own_server = false,
   replicas = 2,
   simulator = {},
   generation = {},
@@ -74,8 +77,13 @@ export async function startPolicyBed({
 }: PolicyBedOptions): Promise<PolicyBed> {
   const { path: directory, remove } = await makeTemporaryDirectory(name);
   const db_file = path.join(directory, 'database', 'temporal.db');
-  let server = await startTestServer({ directory, db_file });
-  const { ports } = server;
+  let server: TestServer | OwnServer = own_server
+    ? await startOwnServer({ directory, db_file })
+    : await startTestServer({ directory });
+  const own = (): OwnServer => {
+    if ('pid' in server) return server;
+    throw new Error('other files use this Temporal server: ask for own_server');
+  };
   const settings = {
     dev_mode: true,
     scale_out: true,
@@ -108,11 +116,11 @@ export async function startPolicyBed({
     engines,
     worker,
     killServer: async () => {
-      process.kill(server.pid, 'SIGKILL');
+      process.kill(own().pid, 'SIGKILL');
       await server.stop();
     },
     startServer: async () => {
-      server = await startTestServer({ directory, db_file, ports });
+      server = await startOwnServer({ directory, db_file, ports: own().ports });
     },
     batch: (batch_id) =>
       openBatch({ server: current, store_root, task_queue: TASK_QUEUE, batch_id }),

@@ -8,8 +8,8 @@ import { lastLines } from '../../src/platform/process/run-command.js';
 import type { BatchRequest } from '../../src/model/batch-request.js';
 import type { BatchOutcome } from './batch.js';
 import { readRows, startBatch } from './batch.js';
-import type { TestServer } from './dev-server.js';
-import { PROJECT_ROOT, startTestServer } from './dev-server.js';
+import type { OwnServer, TestServer } from './dev-server.js';
+import { PROJECT_ROOT, startOwnServer, startTestServer } from './dev-server.js';
 import type { KeptWorker } from './kept-worker.js';
 import { keepWorker } from './kept-worker.js';
 import type { SimulatorProcess, SimulatorProcessOptions } from './simulator-process.js';
@@ -19,13 +19,15 @@ import { within } from './waiting.js';
 import type { WorkerConfig, WorkerOptions } from './worker-process.js';
 
 /**
- * Real processes that may be killed and started again: a Temporal server with a database file, a simulator that logs
- * its requests, and a worker for each store. A store has its own directory and task queue: one batch id can be played in
+ * Real processes that may be killed and started again: a Temporal server (of its own only where the file kills it, with
+ * a database file), a simulator that logs its requests, and a worker for each store. A store has its own directory and task queue: one batch id can be played in
  * several, one after the other, and its rows compared.
  */
 export interface RecoveryBed {
   directory: string;
   server: () => TestServer;
+  /** An error where it is shared. */
+  ownServer: () => OwnServer;
   simulator: () => SimulatorProcess;
   /** kill -9. */
   killServer: () => Promise<void>;
@@ -59,6 +61,8 @@ export interface RecoveryBatch {
 
 export interface RecoveryBedOptions {
   name: string;
+  /** A Temporal server that no other file uses; it may be killed. */
+  own_server?: boolean;
   simulator?: SimulatorProcessOptions['settings'];
   environments?: WorkerConfig['environments'];
   worker?: WorkerConfig['worker'];
@@ -75,6 +79,7 @@ const WORKER = { heartbeat_timeout: '2s', turn_slice: '500ms' };
 
 export async function startRecoveryBed({
   name,
+  own_server = false,
   simulator: settings = {},
   environments = { sliding_puzzle: { kind: 'sliding_puzzle' } },
   worker: more = {},
@@ -84,7 +89,7 @@ export async function startRecoveryBed({
   const { path: directory, remove } = await makeTemporaryDirectory(name);
   const db_file = path.join(directory, 'database', 'temporal.db');
   const workers: KeptWorker[] = [];
-  let server: TestServer | null = null;
+  let server: TestServer | OwnServer | null = null;
   let simulator: SimulatorProcess | null = null;
   const end = async (): Promise<void> => {
     await Promise.all(workers.map((worker) => worker.stop()));
@@ -93,28 +98,34 @@ export async function startRecoveryBed({
     await remove();
   };
   try {
-    server = await startTestServer({ directory, db_file });
+    server = await (own_server
+      ? startOwnServer({ directory, db_file })
+      : startTestServer({ directory }));
     simulator = await startSimulatorProcess({ directory, port: 0, settings });
   } catch (error) {
     await end();
     throw error;
   }
-  const { ports } = server;
   const { port, url } = simulator;
   const storeRoot = (store: string): string => path.join(directory, 'stores', store);
   const currentServer = (): TestServer => server!;
+  const ownServer = (): OwnServer => {
+    if (server !== null && 'pid' in server) return server;
+    throw new Error('other files use this Temporal server: ask for own_server');
+  };
 
   return {
     directory,
     server: currentServer,
+    ownServer,
     simulator: () => simulator!,
     killServer: async () => {
-      process.kill(server!.pid, 'SIGKILL');
+      process.kill(ownServer().pid, 'SIGKILL');
       await server!.stop();
     },
     deleteDatabase: () => rm(path.dirname(db_file), { recursive: true }),
     startServer: async () => {
-      server = await startTestServer({ directory, db_file, ports });
+      server = await startOwnServer({ directory, db_file, ports: ownServer().ports });
     },
     killSimulator: async () => {
       await simulator!.kill();

@@ -1,4 +1,7 @@
+import assert from 'node:assert/strict';
 import path from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import type { Payload, PayloadCodec } from '@temporalio/common';
 import { historyFromJSON } from '@temporalio/common/lib/proto-utils.js';
 import { DefaultLogger, Runtime, Worker } from '@temporalio/worker';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
@@ -31,10 +34,16 @@ export interface WrittenHistory {
   /** The command of an activity; returns its event's id. */
   scheduleActivity: (type: string) => string;
   completeActivity: (scheduledEventId: string, result: unknown) => void;
+  childFailed: (initiatedEventId: string, fault: string) => void;
   /** For good: `fault` is the type of its failure. */
   failActivity: (scheduledEventId: string, fault: string) => void;
   /** Scheduled, and completed before the next task. */
   activity: (type: string, result: unknown) => void;
+  /**
+   * A value that the workflow gives with a command: the input of an activity or a child, or its own result. Events do
+   * not compare these. To be written in the order of the commands; values between them may be left out.
+   */
+  gives: (value: unknown) => void;
   /** Fails where the workflow does otherwise. */
   replay: () => Promise<void>;
 }
@@ -58,6 +67,7 @@ export function writeHistory(
   ...args: unknown[]
 ): WrittenHistory {
   const events: Attributes[] = [];
+  const expected: unknown[] = [];
   let taskCompleted = '';
   let scheduled = 0;
   let lastUpdate = { id: '', eventId: '' };
@@ -168,29 +178,67 @@ export function writeHistory(
         result: payloads([result]),
       });
     },
+    childFailed: (initiatedEventId, fault) => {
+      add('CHILD_WORKFLOW_EXECUTION_FAILED', {
+        namespace: NAMESPACE,
+        initiatedEventId,
+        failure: failureOf(fault),
+        retryState: 'RETRY_STATE_NON_RETRYABLE_FAILURE',
+      });
+    },
     scheduleActivity,
     completeActivity,
     failActivity: (scheduledEventId, fault) => {
-      const applicationFailureInfo = { type: fault, nonRetryable: true };
       add('ACTIVITY_TASK_FAILED', {
         ...startedActivity(scheduledEventId),
-        failure: { message: 'written', applicationFailureInfo },
+        failure: failureOf(fault),
         retryState: 'RETRY_STATE_NON_RETRYABLE_FAILURE',
       });
     },
     activity: (name, result) => {
       completeActivity(scheduleActivity(name), result);
     },
+    gives: (value) => {
+      expected.push(value);
+    },
     replay: async () => {
       Runtime.install({ logger: new DefaultLogger('ERROR') });
       const codePath = path.join(PROJECT_ROOT, 'dist', 'src', 'workflow-bundle.js');
       const history = historyFromJSON({ events });
-      await Worker.runReplayHistory({ workflowBundle: { codePath } }, history, workflowId);
+      const given: unknown[] = [];
+      const dataConverter = { payloadCodecs: [listener(given)] };
+      const options = { workflowBundle: { codePath }, dataConverter };
+      await Worker.runReplayHistory(options, history, workflowId);
+      checkGiven(given, expected);
     },
   };
 }
 
 const runId = (workflowId: string): string => `run-of-${workflowId}`;
+
+/** Hears each value that leaves the workflow. */
+const listener = (given: unknown[]): PayloadCodec => ({
+  encode: (values: Payload[]) => {
+    given.push(...values.map(({ data }) => JSON.parse(Buffer.from(data ?? []).toString() || 'null') as unknown)); // prettier-ignore
+    return Promise.resolve(values);
+  },
+  decode: (values: Payload[]) => Promise.resolve(values),
+});
+
+function checkGiven(given: unknown[], expected: unknown[]): void {
+  let from = 0;
+  for (const value of expected) {
+    const at = given.findIndex((other, i) => i >= from && isDeepStrictEqual(other, value));
+    // As a comparison, for its difference.
+    if (at < 0) assert.deepEqual(given.slice(from), [value]);
+    from = at + 1;
+  }
+}
+
+const failureOf = (type: string): Attributes => ({
+  message: 'written',
+  applicationFailureInfo: { type, nonRetryable: true },
+});
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
 

@@ -20,6 +20,15 @@ export const WITHOUT_START: string | false =
     ? 'no engine to kill: set ROLLOUT_INTEROP_START to a command that serves one on 127.0.0.1:$PORT (test/interop/README.md)'
     : false;
 
+const RAW_BASE_URL = process.env['ROLLOUT_INTEROP_RAW_BASE_URL'];
+
+/** An engine has one mode of logprobs: the other needs a server of its own, which need not run at the same time. */
+export const WITHOUT_RAW_ENGINE: string | false =
+  RAW_BASE_URL === undefined || RAW_BASE_URL === ''
+    ? 'no raw engine: set ROLLOUT_INTEROP_RAW_BASE_URL to the base URL of a vLLM with raw logprobs (test/interop/README.md)'
+    : false;
+
+export const rawBaseUrl = (): string => (RAW_BASE_URL ?? '').replace(/\/$/, '');
 export const baseUrl = (): string => (BASE_URL ?? '').replace(/\/$/, '');
 export const startCommand = (): string => START ?? '';
 
@@ -32,9 +41,9 @@ export function suite(
   else test(name, { skip });
 }
 
-export const openEngine = (): GenerationService =>
+export const openEngine = (base_url = baseUrl()): GenerationService =>
   createVllmService({
-    base_url: baseUrl(),
+    base_url,
     api_key: null,
     first_token_timeout_ms: 120_000,
     idle_timeout_ms: 60_000,

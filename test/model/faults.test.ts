@@ -41,17 +41,21 @@ describe('Fault', () => {
     assert.equal(fault.retryable, false);
   });
 
+  const finality = (type: FaultType, failed: number) =>
+    !judged(new Fault({ type, message: 'm' }), {
+      of_turn: { [type]: failed },
+      attempts: { environment: 3 },
+    }).retryable;
+
   test('an environment that failed is final at the number of its attempts, an absent one never', () => {
-    const finality = (type: FaultType, failed: number) =>
-      !judged(new Fault({ type, message: 'm' }), {
-        of_turn: { [type]: failed },
-        attempts: { environment: 3 },
-      }).retryable;
     assert.deepEqual(
       [1, 2, 3, 4].map((failed) => finality('EnvironmentFailed', failed)),
       [false, false, true, true],
     );
     assert.equal(finality('EnvironmentUnavailable', 1000), false);
+  });
+
+  test('the second reply to one turn that breaks the protocol is final', () => {
     assert.deepEqual([finality('ProtocolError', 1), finality('ProtocolError', 2)], [false, true]);
   });
 

@@ -145,6 +145,14 @@ describe('the text that an engine has sent for some tokens', () => {
       ),
     ));
 
+  test('takes no longer where it is full of what is no character', async () => {
+    const run = '\uFFFD'.repeat(100_000);
+    const began = process.cpuUsage().user;
+    assert.equal(await shownText((count) => Promise.resolve(count > 1 ? `${run}x\uFFFD` : `${run}x`), 2), `${run}x`); // prettier-ignore
+    const took_s = (process.cpuUsage().user - began) / 1e6;
+    assert.ok(took_s < 2, `${took_s} s of processor time`);
+  });
+
   test('is asked for once where it ends with a character, and seldom where it does not', async () => {
     const asked: number[] = [];
     const tokens = Array.from({ length: 1000 }, () => [0xff]);

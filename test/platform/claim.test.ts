@@ -55,7 +55,7 @@ describe('a claim has one living holder', () => {
   test('six processes race for a dead claim: one of them holds it, in each round', async (t) => {
     const folder = await temporaryFolder(t);
     const contenders = Array.from({ length: CONTENDERS }, () =>
-      fork(path.resolve('test/platform/claim-contender.ts'), { execArgv: process.execArgv }),
+      fork(new URL('./claim-contender.js', import.meta.url)),
     );
     t.after(() => {
       for (const contender of contenders) contender.kill('SIGKILL');

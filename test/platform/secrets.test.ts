@@ -8,6 +8,7 @@ import {
   readSecret,
   withoutSecrets,
 } from '../../src/platform/secrets.js';
+import { processorTime_ms } from '../harness/processor-time.js';
 
 /** Printable ASCII, as keys are. */
 const keys = fc
@@ -91,9 +92,9 @@ describe('a secret of this process', () => {
     const texts = ['\\', '%25', '&#0', 's', 'sk-', '\\u00', '-', '/', 'Zm9v'];
     for (const part of texts) {
       const text = part.repeat(2 ** 20 / part.length);
-      const began = performance.now();
+      const began = processorTime_ms();
       assert.equal(secrets.removedFrom(text), text);
-      const ms = performance.now() - began;
+      const ms = processorTime_ms() - began;
       assert.ok(ms < 5000, `a million characters of ${part} took ${ms} ms`);
     }
   });

@@ -47,6 +47,10 @@ async function answer(
   { route, header, body, response }: Exchange,
   { steps, step_ms }: { steps: CountdownStep[]; step_ms: number },
 ): Promise<void> {
+  if (route === 'POST /begin' || route === 'POST /end') {
+    sendJson(response, { status: 404, body: {} });
+    return;
+  }
   if (route !== 'POST /step') throw new Error(`${route} is not for this environment`);
   const key = header('idempotency-key') ?? '';
   const address: TurnAddress = fromIdempotencyKey(key);

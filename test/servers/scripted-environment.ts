@@ -74,6 +74,8 @@ async function answer(exchange: Exchange, state: State): Promise<void> {
     case 'GET /health':
       sendJson(response, { body: { status: 'ok' } });
       break;
+    case 'POST /begin':
+    case 'POST /end':
     case 'POST /global_post_process_and_metrics':
       sendJson(response, { status: 404, body: { detail: 'Not Found' } });
       break;

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import type { FileHandle } from 'node:fs/promises';
-import { open, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
+import { hearSyncs } from '../fakes/synced.js';
 import { BATCH, faultOf, requestOf, sampleOf, temporaryStore } from '../fakes/temporary-store.js';
 
 const request = requestOf({ num_repeats: 2 });
@@ -102,17 +102,11 @@ describe('a batch that is there', () => {
     await store.createBatch(batch);
     const { metrics } = store.outputs(BATCH).files;
     await writeFile(metrics, '{}');
-    const directory = await open(path.join(root, BATCH), 'r');
-    t.after(() => directory.close());
-    const { ino } = await directory.stat();
+    const { ino } = await stat(path.join(root, BATCH));
     let isSynced = false;
-    t.mock.method(
-      Object.getPrototypeOf(directory) as FileHandle,
-      'sync',
-      async function (this: FileHandle) {
-        if ((await this.stat()).ino === ino) isSynced = !existsSync(metrics);
-      },
-    );
+    await hearSyncs(t, (inode) => {
+      if (inode === ino) isSynced = !existsSync(metrics);
+    });
     await store.reopenBatch(BATCH);
     assert.ok(isSynced);
   });

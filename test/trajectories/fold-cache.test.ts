@@ -115,7 +115,12 @@ describe('a journal that this process has written', () => {
 });
 
 describe('the cache', () => {
-  const fold = (offset: number): Fold => ({ trajectory: emptyTrajectory(), offset, head: 'x' });
+  const fold = (held: number): Fold => ({
+    trajectory: emptyTrajectory(),
+    offset: 1000,
+    head: 'x',
+    held,
+  });
 
   test('gives a fold out once: two attempts never share one', () => {
     const cache = createFoldCache({ max_bytes: 100 });
@@ -137,7 +142,7 @@ describe('the cache', () => {
 
   test('counts a file once however often it is put, and has its room back when it is taken', () => {
     const cache = createFoldCache({ max_bytes: 100 });
-    for (const offset of [20, 30, 40]) cache.put('a', fold(offset));
+    for (const held of [20, 30, 40]) cache.put('a', fold(held));
     cache.put('b', fold(60));
     assert.notEqual(cache.take('a'), null);
     cache.put('c', fold(40));

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { constants } from 'node:buffer';
 import { appendFile, readFile, stat, truncate } from 'node:fs/promises';
+import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { Entry } from '../../src/model/journal.js';
 import type { Journal } from '../../src/trajectories/trajectory-store.js';
 import { author, entryOf } from '../fakes/journal-lines.js';
+import { hearSyncs } from '../fakes/synced.js';
 import { REF, faultOf, temporaryStore } from '../fakes/temporary-store.js';
 
 const by = { activity: 'playTurns' };
@@ -30,6 +32,23 @@ describe('a claim', () => {
     assert.ok(line?.kind === 'claim');
     assert.deepEqual([line.writer, line.activity, line.reopen], [journal.writer, 'openRollout', true]); // prettier-ignore
     assert.ok(Math.abs(line.at - Date.now() / 1000) < 60);
+  });
+
+  test('has its file’s name synced once by each process, which may follow one that died before it could', async (t) => {
+    const { store, elsewhere, journalFile } = await temporaryStore(t);
+    const first = await store.claim(REF, by);
+    const { ino } = await stat(path.dirname(journalFile()));
+    let syncs = 0;
+    await hearSyncs(t, (inode) => {
+      if (inode === ino) syncs += 1;
+    });
+    await first.sync();
+    assert.equal(syncs, 1);
+    await first.commit();
+    await (await store.claim(REF, by)).commit();
+    assert.equal(syncs, 1);
+    await (await elsewhere().claim(REF, by)).commit();
+    assert.equal(syncs, 2);
   });
 
   test('inherits what stands, and what it appends is folded in', async (t) => {

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
 import { readFile, readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import { closePart, expectedFiles, joinedFiles, rowsOf, writeRow } from '../fakes/closing.js';
+import { hearSyncs } from '../fakes/synced.js';
 import { BATCH, requestOf, sampleOf, temporaryStore } from '../fakes/temporary-store.js';
 import type { TemporaryStore } from '../fakes/temporary-store.js';
 
@@ -22,6 +24,25 @@ describe('a part', () => {
     await writer.close();
     assert.equal(await outputs.isClosed(PART), true);
     assert.deepEqual(await joinedFiles(outputs, [PART]), expectedFiles(rowsOf(PART)));
+  });
+
+  test('has each of its files synced before that has its final name, and the names behind them', async (t) => {
+    const files = await temporaryStore(t);
+    const outputs = await outputsOf(files);
+    const writer = await outputs.openPart(PART, null);
+    for (const row of rowsOf(PART)) await writeRow(writer, row);
+    const [part = ''] = await readdir(path.join(files.root, BATCH, 'parts'));
+    const directory = path.join(files.root, BATCH, 'parts', part);
+    const isNamed = (): boolean => existsSync(path.join(directory, 'rollouts.jsonl'));
+    const synced: { inode: number; named: boolean }[] = [];
+    await hearSyncs(t, (inode) => void synced.push({ inode, named: isNamed() }));
+    await writer.close();
+    const inodes = await Promise.all(
+      ['rollouts.jsonl', 'failures.jsonl', 'summaries.jsonl', ''].map(
+        async (name) => (await stat(path.join(directory, name))).ino,
+      ),
+    );
+    assert.deepEqual(synced, inodes.map((inode, i) => ({ inode, named: i === 3 }))); // prettier-ignore
   });
 
   test('of failures only has an empty rollouts file', async (t) => {

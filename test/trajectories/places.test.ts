@@ -6,7 +6,7 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { RolloutRef } from '../../src/model/batch-request.js';
 import { Fault } from '../../src/model/faults.js';
-import type { Part } from '../../src/model/workflow-safe/slices.js';
+import type { RowRange } from '../../src/model/workflow-safe/slices.js';
 import { createFileStore } from '../../src/trajectories/files/file-store.js';
 import type { TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
 
@@ -65,7 +65,7 @@ describe('a store refuses', () => {
 
   for (const rows of PARTS) {
     test(`a part of rows ${JSON.stringify(rows)}`, async () => {
-      const part = rows as unknown as Part;
+      const part = rows as unknown as RowRange;
       await refuses((store) => store.outputs('b').isClosed(part));
       await refuses((store) => store.outputs('b').openPart(part, null));
     });

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { chmod, mkdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { closeSync, openSync, readdirSync, readlinkSync } from 'node:fs';
+import { chmod, mkdir, realpath, rm, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { Fault } from '../../src/model/faults.js';
@@ -117,7 +118,34 @@ describe('a disk that fills up', () => {
   });
 });
 
+/** The number under which this process has a file open. */
+const descriptorOf = (file: string): number =>
+  readdirSync('/proc/self/fd')
+    .map(Number)
+    .find((fd) => {
+      try {
+        return readlinkSync(`/proc/self/fd/${fd}`) === file;
+      } catch {
+        return false;
+      }
+    }) ?? -1;
+
 describe('a journal that is not what it should be', () => {
+  test(
+    'and that the disk does not sync is not reported as committed',
+    { skip: noFullDevice },
+    async (t) => {
+      const { store, journalFile } = await temporaryStore(t);
+      const journal = await store.claim(REF, by);
+      const fd = descriptorOf(await realpath(journalFile()));
+      // Its number is now that of a device which cannot be synced.
+      closeSync(fd);
+      assert.equal(openSync('/dev/null', 'r+'), fd);
+      await assert.rejects(journal.commit(), retryable('journal of batch/0-0: EINVAL'));
+      journal.release();
+    },
+  );
+
   test('is a retryable StoreFault that names the rollout', async (t) => {
     const { store, journalFile } = await temporaryStore(t);
     await mkdir(journalFile(), { recursive: true });

@@ -11,11 +11,14 @@ const planOf = (mib: number, { max_generations = 256, queues = 1 } = {}) =>
 const fullBytes = (plan: ReturnType<typeof planMemory>, queues: number): number =>
   256 * MIB +
   plan.cached_workflows * 256 * 1024 +
-  plan.folded_journal_bytes * 3 * 2 +
+  plan.cached_fold_bytes * 2 +
   plan.answer_bytes * 4 * 2 +
   plan.reply_bytes * 4 * 2 +
   plan.request_bytes * 4 * 2 +
-  (plan.generations + (queues === 2 ? plan.steps : 0) + plan.others) * 256 * 1024;
+  Math.max(
+    plan.played_fold_bytes * 2,
+    (plan.generations + (queues === 2 ? plan.steps : 0) + plan.others) * 256 * 1024,
+  );
 
 describe('what fits into worker.memory', () => {
   test('is all of the default settings at 1GiB, with environments behind services too, and at 512MiB without', () => {
@@ -56,7 +59,8 @@ describe('what fits into worker.memory', () => {
   test('is little, and never nothing, where the process alone takes all of it', () => {
     assert.deepEqual(planOf(0.1), {
       cached_workflows: 16,
-      folded_journal_bytes: 0,
+      cached_fold_bytes: 0,
+      played_fold_bytes: 0,
       answer_bytes: 0,
       reply_bytes: 0,
       request_bytes: 0,

@@ -47,4 +47,29 @@ describe('under min_k', () => {
     history.add('WORKFLOW_EXECUTION_COMPLETED', {});
     await history.replay();
   });
+
+  test('a rollout that is valid beyond k stops nobody again', async () => {
+    const history = writeHistory(
+      { type: 'rolloutSlice', workflowId: 'b/rows-0-0', parent: 'b' },
+      { batch_id: 'b', first: 0, last: 0, num_repeats: 3, max_in_flight: 3, tallies: 0, k: 1 },
+    );
+    history.task();
+    const ids = [0, 1, 2].map((repeat) => `b/0-${repeat}`);
+    const children = ids.map((id) => history.startChild('rollout', id));
+    for (const [i, workflowId] of ids.entries())
+      history.childStarted(children[i]!, { type: 'rollout', workflowId });
+    history.task();
+    history.childCompleted(children[0]!, VALID);
+    history.task();
+    for (const id of ids.slice(1)) history.signalChild('stop', id);
+    // It ended just before it was told.
+    history.childCompleted(children[1]!, VALID);
+    history.task();
+    history.childCompleted(children[2]!, STOPPED);
+    history.task();
+    history.activity('closeSlice', null);
+    history.task();
+    history.add('WORKFLOW_EXECUTION_COMPLETED', {});
+    await history.replay();
+  });
 });

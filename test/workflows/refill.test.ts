@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { LineUp, Member } from '../../src/workflows/children/refill.js';
-import { MOST_CHILDREN, lineUp } from '../../src/workflows/children/refill.js';
+import type { MemberQueue, Member } from '../../src/workflows/children/refill.js';
+import { MOST_CHILDREN, queueMembers } from '../../src/workflows/children/refill.js';
 
 const ROWS = { first: 3, last: 4 };
 
@@ -13,7 +13,7 @@ const names = (members: readonly Member[]): string[] =>
   });
 
 /** All who can be played now. */
-function drain(line: LineUp): string[] {
+function drain(line: MemberQueue): string[] {
   const members: Member[] = [];
   for (let member = line.next(); member !== null; member = line.next()) members.push(member);
   assert.ok(line.isEmpty());
@@ -22,26 +22,26 @@ function drain(line: LineUp): string[] {
 
 describe('the line-up of some rows', () => {
   test('is the members of each group, in input order', () => {
-    const line = lineUp({ rows: ROWS, num_repeats: 2, max_replacements: 0 });
+    const line = queueMembers({ rows: ROWS, num_repeats: 2, max_replacements: 0 });
     assert.ok(!line.isEmpty());
     assert.deepEqual(drain(line), ['3-0', '3-1', '4-0', '4-1']);
   });
 
   test('has nobody for a member that failed where no replacements are asked for', () => {
-    const line = lineUp({ rows: ROWS, num_repeats: 2, max_replacements: 0 });
+    const line = queueMembers({ rows: ROWS, num_repeats: 2, max_replacements: 0 });
     line.failed({ row: 3, repeat: 0 });
     assert.deepEqual(drain(line), ['3-0', '3-1', '4-0', '4-1']);
   });
 
   test('puts a replacement before the members that have not begun', () => {
-    const line = lineUp({ rows: ROWS, num_repeats: 2, max_replacements: 9 });
+    const line = queueMembers({ rows: ROWS, num_repeats: 2, max_replacements: 9 });
     assert.deepEqual(names([line.next()!, line.next()!]), ['3-0', '3-1']);
     line.failed({ row: 3, repeat: 1 });
     assert.deepEqual(drain(line), ['3-2 for 1', '4-0', '4-1']);
   });
 
   test('numbers replacements on in each group, those of replacements too, in the order of failures', () => {
-    const line = lineUp({ rows: ROWS, num_repeats: 2, max_replacements: 9 });
+    const line = queueMembers({ rows: ROWS, num_repeats: 2, max_replacements: 9 });
     drain(line);
     line.failed({ row: 4, repeat: 1 });
     line.failed({ row: 3, repeat: 0 });
@@ -52,7 +52,7 @@ describe('the line-up of some rows', () => {
   });
 
   test('keeps who found no replacement left, for when more are allowed', () => {
-    const line = lineUp({ rows: ROWS, num_repeats: 2, max_replacements: 1 });
+    const line = queueMembers({ rows: ROWS, num_repeats: 2, max_replacements: 1 });
     drain(line);
     for (const repeat of [0, 1]) line.failed({ row: 3, repeat });
     line.failed({ row: 4, repeat: 0 });
@@ -66,7 +66,7 @@ describe('the line-up of some rows', () => {
   test('passes over what has not begun of groups that need no more', () => {
     const over = new Set<number>();
     const rows = { first: 3, last: 5 };
-    const line = lineUp({ rows, num_repeats: 2, max_replacements: 0, isOver: (row) => over.has(row) }); // prettier-ignore
+    const line = queueMembers({ rows, num_repeats: 2, max_replacements: 0, isOver: (row) => over.has(row) }); // prettier-ignore
     assert.deepEqual(names([line.next()!]), ['3-0']);
     over.add(3).add(4);
     assert.ok(!line.isEmpty());
@@ -78,7 +78,7 @@ describe('the line-up of some rows', () => {
 
   test('never starts so many children that the history of their parent grows too long', () => {
     const rows = { first: 0, last: 0 };
-    const line = lineUp({ rows, num_repeats: 300, max_replacements: 10_000 });
+    const line = queueMembers({ rows, num_repeats: 300, max_replacements: 10_000 });
     drain(line);
     for (let i = 0; i < 1000; i++) line.failed({ row: 0, repeat: i });
     assert.equal(drain(line).length, MOST_CHILDREN - 300);
@@ -107,7 +107,7 @@ describe('whoever fails, and in whatever order', () => {
   /** As many run as may; at each step one of them ends; at half of the steps more replacements arrive. */
   function play(batch: Batch): Played {
     const { samples, max_replacements, more, max_in_flight, steps } = batch;
-    const line = lineUp({ rows: { first: 0, last: samples - 1 }, ...batch });
+    const line = queueMembers({ rows: { first: 0, last: samples - 1 }, ...batch });
     const running: Member[] = [];
     const played: Played = { started: [], failed: [] };
     const startAll = (): void => {

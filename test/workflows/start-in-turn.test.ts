@@ -5,6 +5,14 @@ import { writeHistory } from '../harness/written-history.js';
 
 const REPEATS = [0, 1, 2];
 
+const refused = (history: WrittenHistory, initiatedEventId: string): void => {
+  history.add('START_CHILD_WORKFLOW_EXECUTION_FAILED', {
+    initiatedEventId,
+    cause: 'START_CHILD_WORKFLOW_EXECUTION_FAILED_CAUSE_WORKFLOW_ALREADY_EXISTS',
+    workflowType: { name: 'rollout' },
+  });
+};
+
 /** A slice of three, each refused; the stop comes while the first waits to be tried again. */
 function refusedAndStopped(): WrittenHistory {
   const history = writeHistory(
@@ -13,12 +21,7 @@ function refusedAndStopped(): WrittenHistory {
   );
   history.task();
   const starts = REPEATS.map((repeat) => history.startChild('rollout', `b/0-${repeat}`));
-  for (const initiatedEventId of starts)
-    history.add('START_CHILD_WORKFLOW_EXECUTION_FAILED', {
-      initiatedEventId,
-      cause: 'START_CHILD_WORKFLOW_EXECUTION_FAILED_CAUSE_WORKFLOW_ALREADY_EXISTS',
-      workflowType: { name: 'rollout' },
-    });
+  for (const start of starts) refused(history, start);
   history.task();
   const first = history.add('TIMER_STARTED', { timerId: '1', startToFireTimeout: '1s' });
   history.signal('stop');
@@ -34,6 +37,25 @@ async function endsClosed(history: WrittenHistory): Promise<void> {
   history.add('WORKFLOW_EXECUTION_COMPLETED', {});
   await history.replay();
 }
+
+test('a start that is refused is tried again for a minute, and then it has failed', async () => {
+  const history = writeHistory(
+    { type: 'rolloutSlice', workflowId: 'b/rows-0-0', parent: 'b' },
+    { batch_id: 'b', first: 0, last: 0, num_repeats: 1, max_in_flight: 1, tallies: 0, k: null },
+  );
+  history.task();
+  refused(history, history.startChild('rollout', 'b/0-0'));
+  for (let second = 1; second <= 60; second++) {
+    history.task();
+    const timerId = String(second);
+    const startedEventId = history.add('TIMER_STARTED', { timerId, startToFireTimeout: '1s' });
+    history.add('TIMER_FIRED', { timerId, startedEventId });
+    history.task();
+    refused(history, history.startChild('rollout', 'b/0-0'));
+  }
+  history.task();
+  await endsClosed(history);
+});
 
 describe('after a stop', () => {
   test('nobody in line waits any more', async () => {

@@ -7,7 +7,7 @@ import { isRow, outcomeOf, surplusOf } from '../../model/outcome.js';
 import { Summary, toRow, toSummary } from '../../model/row.js';
 import type { Sample } from '../../model/sample.js';
 import type { Trajectory } from '../../model/trajectory.js';
-import type { Part } from '../../model/workflow-safe/slices.js';
+import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { slicesOf } from '../../model/workflow-safe/slices.js';
 import type { BatchOutputs, TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Attempt } from '../attempt.js';
@@ -108,7 +108,7 @@ async function findReplacements({
 
 /** The rollouts of a part in input order: each row's repeats, its replacements behind them. */
 function* rolloutsOf(
-  { first, last }: Part,
+  { first, last }: RowRange,
   { request, replacements }: Pick<Closing, 'request' | 'replacements'>,
 ): Generator<Place> {
   for (let row = first; row <= last; row++) {
@@ -131,7 +131,7 @@ const Checkpoint = z.object({
   }),
 });
 
-async function closePart(part: Part, closing: Closing): Promise<void> {
+async function closePart(part: RowRange, closing: Closing): Promise<void> {
   const { input, request, outputs, attempt, store } = closing;
   const otherwise: ClosingReason = { stop_reason: input.stopped ? 'stopped' : 'cancelled' };
   const before = resumeOf(attempt, part);
@@ -197,7 +197,7 @@ function membersOf(completion: BatchRequest['completion']): {
 }
 
 /** Where a predecessor stood, if it was in this part. */
-function resumeOf({ checkpoint }: Attempt, { first }: Part): z.infer<typeof Checkpoint> | null {
+function resumeOf({ checkpoint }: Attempt, { first }: RowRange): z.infer<typeof Checkpoint> | null {
   const parsed = Checkpoint.safeParse(checkpoint);
   return parsed.success && parsed.data.first === first ? parsed.data : null;
 }

@@ -5,14 +5,16 @@ import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';
 import { endSessionOf } from '../turn/session.js';
 
-/** Writes a rollout's end, once its session is over. `failure`: of an end that is not valid. */
+/** How a rollout ends. `failure`: of an end that is not valid. */
+export interface RolloutEnd {
+  stop_reason: StopReason;
+  failure: Failure | null;
+}
+
+/** Writes a rollout's end, once its session is over. */
 export async function endRollout(
   hold: Hold,
-  {
-    stop_reason,
-    failure,
-    ...dependencies
-  }: { stop_reason: StopReason; failure: Failure | null } & Pick<Dependencies, 'environment'>,
+  { stop_reason, failure, ...dependencies }: RolloutEnd & Pick<Dependencies, 'environment'>,
 ): Promise<void> {
   await endSessionOf(hold, dependencies);
   const { journal } = hold;

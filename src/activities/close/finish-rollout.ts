@@ -1,20 +1,21 @@
 import type { RolloutRef } from '../../model/batch-request.js';
 import { isByHand, placeOf } from '../../model/batch-request.js';
+import { createAllowance } from '../../platform/allowance.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { Fault } from '../../model/faults.js';
-import { naturalEnd } from '../../model/turn/stop-rules.js';
 import type { Activities, FailureFacts, FinishRollout, FinishedRollout } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
-import type { Hold } from '../hold.js';
+import type { Playing } from '../play-from-journal.js';
 import { playFromJournal } from '../play-from-journal.js';
 import { factsOf, resultOf } from '../report.js';
 import { closeWhole } from './closing.js';
-import { endRollout } from './end-rollout.js';
+
+/** An end does not wait for turns in progress: it is short, and they may not be. */
+const AT_ONCE = createAllowance(Infinity);
 
 /**
- * Ends a rollout that its turns did not end: timeout, stop, cancellation, a fault. What the journal says wins: an end
- * that is there, then a valid end that the turns have reached, then the reason that the workflow noted. A rollout
- * started by hand is its own batch, which is closed here, too.
+ * Ends a rollout that its turns did not end: timeout, stop, cancellation, a fault. A rollout started by hand is its
+ * own batch, which is closed here, too.
  */
 export function createFinishRollout(dependencies: Dependencies): Activities['finishRollout'] {
   const { store } = dependencies;
@@ -25,8 +26,8 @@ export function createFinishRollout(dependencies: Dependencies): Activities['fin
       const is_batch = isByHand(input.rollout);
       if (is_batch && (await store.findRequest(batch_id)) === null) return neverPlanned(ref, input);
       const by = { activity: 'finishRollout' };
-      const play = (hold: Hold): Promise<void> => endAs(input, { ...dependencies, hold });
-      const trajectory = await playFromJournal({ ...attempt, ref, by, play }, dependencies);
+      const ending = { ...attempt, ref, by, otherwise: endAs(input, ref) };
+      const trajectory = await playFromJournal(ending, { ...dependencies, folds: AT_ONCE });
       const stopped = input.stop_reason === 'stopped';
       return {
         result: resultOf(ref, trajectory),
@@ -46,20 +47,18 @@ const REASONS = {
   failed: { type: 'Failed', message: 'the rollout failed' },
 } as const;
 
-async function endAs(
+function endAs(
   { stop_reason, failure }: FinishRollout,
-  { hold, ...dependencies }: Dependencies & { hold: Hold },
-): Promise<void> {
-  const { journal, ref } = hold;
-  const { trajectory } = journal;
-  if (naturalEnd(trajectory) !== null) return;
-  if (stop_reason === null) {
-    const message = `the journal of ${rolloutId(ref)} has not reached an end`;
-    throw new Fault({ type: 'StoreFault', message });
-  }
-  const turn = trajectory.turns.length;
-  const why = { ...(failure ?? REASONS[stop_reason]), turn };
-  await endRollout(hold, { ...dependencies, stop_reason, failure: why });
+  ref: RolloutRef,
+): NonNullable<Playing['otherwise']> {
+  return ({ turns }) => {
+    if (stop_reason === null) {
+      const message = `the journal of ${rolloutId(ref)} has not reached an end`;
+      throw new Fault({ type: 'StoreFault', message });
+    }
+    const why = { ...(failure ?? REASONS[stop_reason]), turn: turns.length };
+    return { stop_reason, failure: why };
+  };
 }
 
 /** There is no journal to end, and no batch to close. */

@@ -26,7 +26,7 @@ import { playOpened } from '../play-from-journal.js';
 import { labelByFence, MOVED } from './labels.js';
 import type { ResumeContext, Resumed, Seam } from './resume-generation.js';
 import { resumeGeneration } from './resume-generation.js';
-import { createSample, STARTS_OVER, wantsVersion } from './sample-recorded.js';
+import { createSampler, STARTS_OVER, wantsVersion } from './sample-recorded.js';
 
 /** Generates the turn in progress, unless the journal holds its generation already. */
 export function createGenerateTurn(dependencies: Dependencies): Activities['generateTurn'] {
@@ -61,7 +61,7 @@ export async function generate(hold: Hold, dependencies: Dependencies): Promise<
   for (;;) {
     try {
       await pool.request(request, (service, lease) =>
-        generateOn(service, {
+        generateThroughPauses(service, {
           hold,
           settings,
           special_tokens,
@@ -109,11 +109,10 @@ interface Placed {
  * An engine that is paused with `mode=abort` cuts off what it runs: that is no fault, and the same attempt goes on when
  * the pause is over. Ends with the generation, a fault, or the signal that cancels a wait.
  */
-async function generateOn(service: GenerationService, placed: Placed): Promise<void> {
+async function generateThroughPauses(service: GenerationService, placed: Placed): Promise<void> {
   const { hold, settings, lease } = placed;
   const { open } = hold.journal.trajectory;
   const isPaused = () => orAborted(service.isPaused(), hold.signal);
-  const mode = await modeFor(service, placed);
   let { waited_s } = lease;
   for (;;) {
     try {
@@ -121,7 +120,8 @@ async function generateOn(service: GenerationService, placed: Placed): Promise<v
       const isAsked = wantsVersion(settings) && lease.fence === null;
       if (isAsked && open.finish === null && (await isPaused()))
         waited_s += await sitOut(service, placed);
-      await generateToEnd(service, { ...placed, mode, waited_s });
+      const mode = await modeFor(service, placed);
+      await generateFromJournal(service, { ...placed, mode, waited_s });
       return;
     } catch (error) {
       if (error === STARTS_OVER) continue;
@@ -150,7 +150,7 @@ async function modeFor(
   const refusal = refusalOfMode(mode, { generation, replica });
   if (refusal === null) return mode;
   const message = `${replica}: generation.logprobs_mode: ${refusal}`;
-  throw await recordFault(new Fault({ type: 'GenerationRejected', message, at: replica }), hold);
+  throw new Fault({ type: 'GenerationRejected', message, at: replica });
 }
 
 /** Waits, visibly, for the end of the engine's pause; returns the seconds that it took. */
@@ -171,7 +171,7 @@ interface Generating extends Placed {
 }
 
 /** From where the journal stands to the turn's `generation` line. */
-async function generateToEnd(
+async function generateFromJournal(
   service: GenerationService,
   { hold, settings, special_tokens, mode, waited_s, lease, distrust }: Generating,
 ): Promise<void> {
@@ -207,7 +207,7 @@ async function generateToEnd(
       sleep: (ms) => sleep(ms, undefined, { signal }),
       distrust: (why) => distrust(service.replica, { fence, why }),
     });
-  const sample = createSample(hold, { service, settings, facts, labels });
+  const sample = createSampler(hold, { service, settings, facts, labels });
   const seam = {
     request,
     inherited,
@@ -215,7 +215,7 @@ async function generateToEnd(
     eos_ids: knownEos(trajectory),
     special_tokens,
   };
-  const end = await endOf(seam, { service, sample, signal });
+  const end = await sampleOrResume(seam, { service, sample, signal });
   const text = { content: open.text, token_count: open.token_ids.length };
   const generated = { ...text, ...end, queue_s: waited_s + end.queue_s };
   if (generated.token_count < open.token_ids.length)
@@ -223,7 +223,10 @@ async function generateToEnd(
   await journal.append({ kind: 'generation', turn, ...generated });
 }
 
-async function endOf(seam: Seam, context: ResumeContext): Promise<GenerationEnd | Resumed> {
+async function sampleOrResume(
+  seam: Seam,
+  context: ResumeContext,
+): Promise<GenerationEnd | Resumed> {
   const { request, inherited, finish } = seam;
   if (request.max_tokens <= 0) return EMPTY;
   const isText = context.service.tells_text?.() ?? true;

@@ -12,7 +12,7 @@ import {
   shownText,
   withoutSpecials,
 } from '../../model/turn/seam.js';
-import type { Sample } from './sample-recorded.js';
+import type { Sampler } from './sample-recorded.js';
 
 /** Where a generation was cut. */
 export interface Seam {
@@ -28,7 +28,7 @@ export interface Seam {
 }
 
 export interface ResumeContext {
-  sample: Sample;
+  sample: Sampler;
   service: Pick<GenerationService, 'detokenize' | 'tells_text'>;
   signal: AbortSignal;
 }

@@ -15,7 +15,7 @@ import { MOVED } from './labels.js';
 import { watchVersion } from './version-watch.js';
 
 /** One request to the engine, its tokens in the journal as they come, each with the version of its weights. */
-export type Sample = (
+export type Sampler = (
   request: GenerationRequest,
   context: {
     signal: AbortSignal;
@@ -39,14 +39,14 @@ interface Parts {
  * A reply that breaks the protocol on its way leaves the tokens that came before: each was checked. One that breaks it
  * at its end, with other counts than those that came, has none that can be trained on or gone on from.
  */
-export function createSample(hold: Pick<Hold, 'journal' | 'signal'>, parts: Parts): Sample {
+export function createSampler(hold: Pick<Hold, 'journal' | 'signal'>, parts: Parts): Sampler {
   const { journal } = hold;
   const { facts } = parts;
   const { open } = journal.trajectory;
   return async (request, context) => {
     const seam = open.token_ids.length;
     try {
-      return await stream({ request, ...context }, { hold, ...parts });
+      return await sampleLabelled({ request, ...context }, { hold, ...parts });
     } catch (error) {
       // What the caller aborts with says nothing about the reply.
       const isBreach =
@@ -58,16 +58,19 @@ export function createSample(hold: Pick<Hold, 'journal' | 'signal'>, parts: Part
   };
 }
 
-type Streaming = { request: GenerationRequest } & Parameters<Sample>[1];
+type Streaming = { request: GenerationRequest } & Parameters<Sampler>[1];
 type Context = { hold: Pick<Hold, 'journal' | 'signal'> } & Parts;
 
-const stream = (streaming: Streaming, { labels, ...context }: Context): Promise<GenerationEnd> =>
+const sampleLabelled = (
+  streaming: Streaming,
+  { labels, ...context }: Context,
+): Promise<GenerationEnd> =>
   labels === null
-    ? streamUnfenced(streaming, context)
-    : streamFenced(streaming, { ...context, labels });
+    ? sampleWatched(streaming, context)
+    : sampleFenced(streaming, { ...context, labels });
 
 /** Tokens are journalled only once the record says whose they are. */
-async function streamFenced(
+async function sampleFenced(
   { request, signal, onDelta }: Streaming,
   { hold, service, facts, labels, settings }: Context & { labels: Labels },
 ): Promise<GenerationEnd> {
@@ -106,7 +109,7 @@ async function streamFenced(
   return end.value;
 }
 
-async function streamUnfenced(
+async function sampleWatched(
   { request, signal, onDelta }: Streaming,
   { hold, service, settings, facts }: Omit<Context, 'labels'>,
 ): Promise<GenerationEnd> {

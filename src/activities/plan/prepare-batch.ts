@@ -1,11 +1,13 @@
 import { BatchRequest } from '../../model/batch-request.js';
-import { Fault, judged } from '../../model/faults.js';
 import type { LogprobsMode } from '../../model/logprobs-mode.js';
 import { modeOfAll, refusalOfMode } from '../../model/logprobs-mode.js';
 import { invalidBatchRequest, preview, problemsOf } from '../../model/problems.js';
 import type { Attempt } from '../attempt.js';
 import type { Dependencies, GenerationPool } from '../dependencies.js';
+import type { Asked } from './asked-once.js';
+import { askedOnce } from './asked-once.js';
 import { askEnvironments } from './ask-environments.js';
+import { checkTemplate } from './check-template.js';
 import type { Tasks } from './read-samples.js';
 import { readSamples } from './read-samples.js';
 
@@ -24,7 +26,7 @@ export async function prepareBatch(
   const parsed = BatchRequest.safeParse(input);
   if (!parsed.success) throw invalidBatchRequest(problemsOf(parsed.error, input));
   const request = parsed.data;
-  const { samples, tasks } = await readSamples(request, dependencies);
+  const { samples, tasks, prompts } = await readSamples(request, dependencies);
   const pool = asksPolicy(tasks, dependencies) ? poolFor(request, dependencies) : null;
   await askEnvironments(tasks, { dependencies, signal: attempt.signal });
   if (pool === null) return { request, samples, logprobs_mode: null };
@@ -32,6 +34,7 @@ export async function prepareBatch(
   const resolved = { ...request, generation: { ...request.generation, model } };
   const asked = { request: resolved, pool, ...attempt };
   await checkVersions(asked);
+  await checkTemplate(asked, { prompts, dependencies });
   return { request: resolved, samples, logprobs_mode: await checkLogprobs(asked, model) };
 }
 
@@ -76,11 +79,6 @@ async function resolveModel({
     }
   }
   return model;
-}
-
-interface Asked extends Pick<Attempt, 'signal' | 'warn'> {
-  request: BatchRequest;
-  pool: GenerationPool;
 }
 
 /** Logprobs of another distribution than the one that is sampled from make every importance ratio wrong. */
@@ -131,15 +129,5 @@ async function checkVersions({
       warn(
         `${replica} does not say which weights it serves, expected policy_version ${preview(policy_version)}: what it samples has no version (vLLM says it with VLLM_SERVER_DEV_MODE=1)`,
       );
-  }
-}
-
-/** A server that is not what it should be is not asked again. */
-async function askedOnce<T>(ask: () => Promise<T>): Promise<T> {
-  try {
-    return await ask();
-  } catch (error) {
-    if (!(error instanceof Fault)) throw error;
-    throw judged(error, { is_planned: false });
   }
 }

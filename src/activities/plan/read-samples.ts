@@ -20,11 +20,18 @@ const MOST_SAMPLE_BYTES = 64 * 2 ** 20;
 /** What a batch's samples ask for: the agents of each task, none where it is no agent's. */
 export type Tasks = ReadonlyMap<string, ReadonlySet<string>>;
 
+/** Which roles the messages of the batch's prompts have, each list once, by task. */
+export type Prompts = ReadonlyMap<string, { task: string; roles: readonly string[] }>;
+
+/** A template is tried with so many of them, and with none that is longer. */
+const MOST_PROMPTS = 8;
+const LONGEST_PROMPT = 64;
+
 /** The raw JSON of every sample, in order, each checked, and their tasks; or what is wrong, by row. */
 export async function readSamples(
   request: BatchRequest,
   dependencies: Dependencies,
-): Promise<{ samples: string[]; tasks: Tasks }> {
+): Promise<{ samples: string[]; tasks: Tasks; prompts: Prompts }> {
   const { samples, limit } = request;
   const most = mostSamples(request);
   const isFile = !Array.isArray(samples);
@@ -36,13 +43,14 @@ export async function readSamples(
     : samples.map((sample) => JSON.stringify(sample));
   const raw: string[] = [];
   const tasks: SampleContext['tasks'] = new Map();
+  const prompts: SampleContext['prompts'] = new Map();
   const problems: Problem[] = [];
   let left = dependencies.deployment.sample_bytes;
   for await (const text of rows) {
     if (raw.length === most) throw tooMany(most, request);
     left -= text.length;
     if (left < 0) throw tooLong(dependencies.deployment.sample_bytes);
-    problems.push(...checkSample(text, { row: raw.length, tasks, request, dependencies }));
+    problems.push(...checkSample(text, { row: raw.length, tasks, prompts, request, dependencies }));
     if (problems.length >= ENOUGH_PROBLEMS) break;
     raw.push(text);
     if (raw.length === limit) break;
@@ -53,10 +61,10 @@ export async function readSamples(
       { where: 'samples', what: 'expected at least one sample, got an empty file' },
     ]);
   }
-  return { samples: raw, tasks };
+  return { samples: raw, tasks, prompts };
 }
 
-/** More would take a batch's history past its 5,000 events. */
+/** More would take a batch's history past what a server takes. */
 const tooMany = (most: number, { num_repeats }: BatchRequest): Fault =>
   invalidBatchRequest([
     {
@@ -131,11 +139,13 @@ interface SampleContext {
   row: number;
   /** Gets the sample's. */
   tasks: Map<string, Set<string>>;
+  /** Gets the sample's. */
+  prompts: Map<string, { task: string; roles: readonly string[] }>;
   request: BatchRequest;
   dependencies: Dependencies;
 }
 
-function checkSample(text: string, { row, tasks, ...context }: SampleContext): Problem[] {
+function checkSample(text: string, { row, tasks, prompts, ...context }: SampleContext): Problem[] {
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -184,6 +194,9 @@ function checkSample(text: string, { row, tasks, ...context }: SampleContext): P
       what: `No environment found for task type: ${task_name}; expected one of ${dependencies.known.environments.join(', ')}`,
     });
   }
+  const roles = message_log.map(({ role }) => role);
+  if (prompts.size < MOST_PROMPTS && roles.length <= LONGEST_PROMPT)
+    prompts.set(JSON.stringify([task_name, roles]), { task: task_name, roles });
   const k = message_log.findIndex(({ content }) => hasImages(content));
   const what = k === -1 ? null : imageProblem(context);
   if (what !== null) problems.push({ where: `samples row ${row}: message_log.${k}.content`, what });

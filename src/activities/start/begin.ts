@@ -1,4 +1,5 @@
 import type { BatchRequest } from '../../model/batch-request.js';
+import { observationFormatOf } from '../../model/batch-request.js';
 import { referenceImages } from '../../model/content.js';
 import type { LineOf, RolloutSettings } from '../../model/journal.js';
 import type { LogMessage, Sample } from '../../model/sample.js';
@@ -71,7 +72,7 @@ async function renderSample(
 
 function settingsOf(request: BatchRequest): RolloutSettings {
   return {
-    generation: request.generation,
+    generation: { ...request.generation, observation_format: observationFormatOf(request) },
     model: request.generation.model ?? '',
     num_repeats_add_seed: request.num_repeats_add_seed,
     max_seq_len: request.max_seq_len,

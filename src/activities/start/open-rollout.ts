@@ -28,16 +28,20 @@ export function createOpenRollout(dependencies: Dependencies): Activities['openR
   return (input, limits = {}) =>
     dependencies.attempt(async (attempt) => {
       const place = placeOf(input, attempt.workflow_id);
-      const single = isByHand(input) ? parseSingle(input) : null;
-      const request = single ?? (await requestOf(place.batch_id, dependencies.store));
-      const { rollout_timeout = request.rollout_timeout } = limits;
+      const given = isByHand(input)
+        ? parseSingle(input)
+        : await requestOf(place.batch_id, dependencies.store);
+      const { rollout_timeout = given.rollout_timeout } = limits;
       return await beforeDeadline({ rollout_timeout, attempt }, async (signal) => {
         const inTime = { ...attempt, signal };
-        if (single !== null) await planSingle({ single, attempt: inTime }, dependencies);
-        return await open(
-          { place, limits, attempt: inTime, is_batch: single !== null },
-          dependencies,
-        );
+        const is_batch = 'sample' in given;
+        const request = is_batch
+          ? await planSingle({ single: given, attempt: inTime }, dependencies)
+          : given;
+        return {
+          ...(await open({ place, request, limits, attempt: inTime }, dependencies)),
+          is_batch,
+        };
       });
     });
 }
@@ -78,17 +82,16 @@ async function beforeDeadline<T>(
 
 interface Opening {
   place: RolloutInput;
+  request: BatchRequest;
   limits: LimitsChange;
   attempt: Attempt;
-  is_batch: boolean;
 }
 
 async function open(
-  { place, limits, attempt, is_batch }: Opening,
+  { place, request, limits, attempt }: Opening,
   dependencies: Dependencies,
-): Promise<RolloutPlan> {
+): Promise<Omit<RolloutPlan, 'is_batch'>> {
   const { replaces, ...ref } = place;
-  const request = await requestOf(ref.batch_id, dependencies.store);
   checkRepeat(place, request);
   await checkAgentIsThere(ref, { ...dependencies, ...attempt });
   const ofTurns = turnLimitsOf(limits);
@@ -114,7 +117,6 @@ async function open(
     plays,
     heartbeat_timeout_ms: dependencies.deployment.heartbeat_timeout_ms,
     queues,
-    is_batch,
     limits: { ...limitsOf(request), ...trajectory.limits },
     progress: progressOf(trajectory),
   };

@@ -17,8 +17,8 @@ export function boundedAnswer(
 ): Answer {
   const { turns, start } = trajectory;
   const characters = turns.reduce(
-    (sum, { observation }) => sum + observation.message.content.length,
-    answer.message.content.length,
+    (sum, { observation }) => sum + lengthOf(observation),
+    lengthOf(answer),
   );
   if (characters > MAX_CHARACTERS) {
     throw tooMuch(task, `${MAX_CHARACTERS} characters in all observations, got ${characters}`);
@@ -29,6 +29,8 @@ export function boundedAnswer(
   if (state > most) throw tooMuch(task, `${most} bytes of metadata, got ${state}`);
   return answer;
 }
+
+const lengthOf = ({ message }: Pick<Answer, 'message'>): number => message?.content.length ?? 0;
 
 const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value ?? null));
 

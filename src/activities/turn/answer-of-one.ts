@@ -32,7 +32,7 @@ const flag = z.union([z.boolean(), z.literal(0), z.literal(1)]);
 
 const answerWith = <T extends z.ZodType>(rewards: T) =>
   z.object({
-    observations: one(z.object({ role: z.string(), content: z.string() })),
+    observations: one(z.object({ role: z.string(), content: z.string() }).nullable()),
     metadata: one(recordOf(z.unknown()).nullable()),
     next_stop_strings: one(z.array(z.string().min(1)).nullable()).nullish(),
     rewards,
@@ -66,6 +66,11 @@ export function answerOfOne(answer: unknown, task: string): Answer {
   if (error !== undefined) throw rejection(task, problemsOf(error, answer));
   const { rewards } = data;
   const given = data.answers?.[0] ?? null;
+  const ends = Boolean(data.terminateds[0]) || Boolean(data.truncateds?.[0]);
+  if (data.observations[0] === null && !ends)
+    throw rejection(task, [
+      { where: 'observations.0', what: 'expected a message of a turn that ends nothing, got null' },
+    ]);
   const named = Array.isArray(rewards)
     ? {}
     : Object.fromEntries(Object.entries(rewards).map(([name, [value]]) => [name, value]));

@@ -5,6 +5,7 @@ import type { Attempts } from '../../model/faults.js';
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import type { Sample } from '../../model/sample.js';
+import { naturalEnd } from '../../model/turn/stop-rules.js';
 import { MAX_LOSSES } from '../../model/session.js';
 import type { Trajectory } from '../../model/trajectory.js';
 import type { Share } from '../../platform/allowance.js';
@@ -15,16 +16,22 @@ import type { Hold } from '../hold.js';
 import { recordFault } from '../hold.js';
 
 /**
- * The session that an environment holds for a rollout. The journal says what is known of it: `begin` that it was opened
- * (no attempt opens another), `step` that a turn was sent to it and what it answered, `close` that it was ended.
+ * The session that an environment holds for a rollout. The journal says what is known of it: `begin` that it was asked
+ * for and opened (no attempt opens another), `step` that a turn was sent to it and what it answered, `close` that it was
+ * ended.
  */
 
-/** For a session's end, whatever its service does: an ending is not held up by it. */
-const END_TIMEOUT_MS = 5000;
+/** For one call that ends a session: less than an attempt at finishing a rollout has. */
+const END_TIMEOUT_MS = 30_000;
+/** For the environment to come back, from the first try on: an ending is not held up for longer. */
+const PATIENCE_S = 60;
 
 /** Is there no start to go on from: none at all, or one whose session is gone? */
-export const needsStart = ({ start, session, end }: Trajectory): boolean =>
-  end === null && (start === null || session.gone !== null);
+export const needsStart = (trajectory: Trajectory): boolean => {
+  const { start, session, end } = trajectory;
+  if (end !== null) return false;
+  return start === null || (session.gone !== null && naturalEnd(trajectory) === null);
+};
 
 /**
  * The sample as the rollout's life begins: with a session, where the environment has them. Throws the fault of a rollout
@@ -40,10 +47,11 @@ export async function openLife(
   const sample = await store.readSample(ref);
   const { environment } = find(sample.task_name) ?? {};
   if (environment?.begin === undefined) return sample;
+  // An environment that has none costs no line of the journal, once that is known.
+  if (session.begun === null && environment.mayBegin?.() === false) return sample;
   try {
-    if (session.begun === null) {
+    if (session.begun === null || session.begun.session === 'asked')
       await withShare(answers, (share) => beginSession(hold, { sample, environment, share }));
-    }
     const { messages, metadata } = session.begun ?? { messages: [], metadata: {} };
     const message_log = [...sample.message_log, ...unrendered(messages, sample)];
     return { ...sample, message_log, extra_env_info: metadata };
@@ -65,16 +73,19 @@ async function beginSession(
 ): Promise<void> {
   const { journal, ref, signal } = hold;
   const { session } = journal.trajectory;
-  if (session.gone !== null) await endSession(hold, environment);
   const { message_log, task_name, extra_env_info: metadata = {} } = sample;
+  if (session.begun === null) {
+    if (session.gone !== null) await endSession(hold, { environment, waits: false });
+    // Whoever ends the rollout from here on ends what may have begun, whatever became of the answer.
+    await journal.append({ kind: 'begin', session: 'asked', task_name, messages: [], metadata });
+    await journal.sync();
+  }
   const begun = await environment.begin?.(
-    {
-      message_log: textLog(message_log),
-      metadata,
-    },
+    { message_log: textLog(message_log), metadata },
     { idempotency_key: `${rolloutId(ref)}/begin-${session.lives}`, signal, share },
   );
-  if (begun !== undefined) await journal.append({ kind: 'begin', task_name, ...begun });
+  const none = { session: 'none' as const, messages: [], metadata };
+  await journal.append({ kind: 'begin', task_name, ...(begun ?? none) });
 }
 
 /** Ids that a sample brings cannot be continued by a message that has none. */
@@ -95,8 +106,6 @@ export async function stepInSession(
   ask: (more: { was_asked?: true }) => Promise<Answer>,
 ): Promise<Answer> {
   const { session, turns } = journal.trajectory;
-  if (session.gone !== null)
-    throw new Fault({ type: 'EnvironmentStateLost', message: session.gone });
   const { asked } = session;
   if (asked !== null && asked.answer !== null) return asked.answer;
   const turn = turns.length;
@@ -107,29 +116,45 @@ export async function stepInSession(
   return answer;
 }
 
-/** Ends the session of a rollout, where it has one. A failure is said, in log and journal, and changes nothing. */
+/**
+ * Ends the session of a rollout, where it has one. That it is ended is in the journal first: no attempt goes on in a
+ * session that may be over. An environment that is away is waited for, for a while; a failure is said, in log and
+ * journal, and changes nothing.
+ */
 async function endSession(
-  { journal, signal, warn, ref }: Hold,
-  environment: Environment | undefined,
+  hold: Hold,
+  { environment, waits }: { environment: Environment | undefined; waits: boolean },
 ): Promise<void> {
+  const { journal, signal, warn, ref } = hold;
+  const { session } = journal.trajectory;
   const state = stateOf(journal.trajectory);
   if (environment?.end === undefined || state === null) return;
+  const { is_open } = session;
+  if (is_open && session.closing_at === null) {
+    await journal.append({ kind: 'close', session: 'asked' });
+    await journal.sync();
+  }
+  const life = session.begun === null ? session.lives - 1 : session.lives;
+  const idempotency_key = `${rolloutId(ref)}/end-${life}`;
   const late = AbortSignal.any([signal, AbortSignal.timeout(END_TIMEOUT_MS)]);
-  let fault: Fault | null = null;
   try {
-    if (!(await environment.end(state, late))) return;
+    const ended = await environment.end(state, { idempotency_key, signal: late });
+    if (ended !== is_open)
+      await journal.append({ kind: 'close', ...(!ended && { session: 'none' }) });
   } catch (error) {
     signal.throwIfAborted();
-    fault =
+    const fault =
       error instanceof Fault
         ? error
         : new Fault({ type: 'EnvironmentUnavailable', message: describeError(error) });
+    const waited_s = Date.now() / 1000 - (session.closing_at ?? 0);
+    if (is_open && waits && error === fault && isAway(fault) && waited_s < PATIENCE_S) throw fault;
     warn(`the session of ${rolloutId(ref)} was not ended: ${fault.message}`);
+    if (is_open) await recordFault(fault, { journal });
   }
-  // First of the two: a fault of the end says nothing about a step that was sent, and would be read as if it did.
-  await journal.append({ kind: 'close' });
-  if (fault !== null) await recordFault(fault, { journal });
 }
+
+const isAway = ({ type }: Fault): boolean => type === 'EnvironmentUnavailable';
 
 /** What names the session: of the one that was opened last. */
 function stateOf({ session, turns, start, extra_env_info }: Trajectory): Metadata | null {
@@ -145,5 +170,5 @@ export async function endSessionOf(
 ): Promise<void> {
   const { session, start } = hold.journal.trajectory;
   const task = session.begun?.task_name ?? start?.task_name ?? '';
-  await endSession(hold, environment(task)?.environment);
+  await endSession(hold, { environment: environment(task)?.environment, waits: true });
 }

@@ -2,6 +2,7 @@ import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { textLog } from '../../model/content.js';
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
+import { behindGeneration } from '../../model/turn/turn-end.js';
 import { lengthLimit, limitObservation, nextStep } from '../../model/turn/stop-rules.js';
 import { messageLog } from '../../model/message-log.js';
 import type { Share } from '../../platform/allowance.js';
@@ -46,7 +47,7 @@ async function answerTurn(
   if (settings === null || open.line === null) throw notStarted(hold.ref);
   const began = performance.now();
   const answer = await askEnvironment(hold, { ...dependencies, share });
-  const ids = await encode(answer.message.content, { hold, dependencies });
+  const ids = await encode(answer, { hold, dependencies });
   const limited = limitObservation(ids, {
     semantics: settings.semantics,
     max_seq_len: lengthLimit(trajectory),
@@ -95,8 +96,9 @@ async function askEnvironment(
       },
     );
   try {
-    const hasSession = deployed.environment.begin !== undefined;
-    return hasSession ? await stepInSession(hold, ask) : await ask();
+    if (trajectory.session.gone !== null)
+      throw new Fault({ type: 'EnvironmentStateLost', message: trajectory.session.gone });
+    return deployed.environment.steps_once === true ? await stepInSession(hold, ask) : await ask();
   } catch (error) {
     if (error instanceof Fault || signal.aborted) throw error;
     throw new Fault({
@@ -107,17 +109,30 @@ async function askEnvironment(
   }
 }
 
-/** Without special tokens and without a template (upstream statement 25). */
+/**
+ * What of the answer the policy reads next: as the chat template goes on behind its turn, or the text without special
+ * tokens and without a template (upstream statement 25).
+ */
 async function encode(
-  text: string,
+  { message, terminated, truncated }: Answer,
   { hold, dependencies }: { hold: Hold; dependencies: Dependencies },
 ): Promise<number[]> {
-  const { settings_in_force: settings } = hold.journal.trajectory;
-  if (text === '' || settings === null) return [];
-  const { model } = settings;
+  const { settings_in_force: settings, open } = hold.journal.trajectory;
+  if (settings === null) return [];
+  const { model, generation } = settings;
+  if (message === null) return [];
+  const { content: text } = message;
+  const isChat = generation.observation_format === 'chat';
+  // Where the rollout goes on, the template has something to say around an empty text, too.
+  if (text === '' && (!isChat || terminated || truncated)) return [];
+  const { chat_template_kwargs } = generation;
   const { signal } = hold;
-  return await poolOf(settings, dependencies).request(
+  const ids = await poolOf(settings, dependencies).request(
     { session_id: rolloutId(hold.ref), signal, is_generation: false },
-    (service) => service.tokenize({ model, text, add_special_tokens: false }, signal),
+    (service) =>
+      isChat
+        ? service.renderTurn({ model, message, chat_template_kwargs }, signal)
+        : service.tokenize({ model, text, add_special_tokens: false }, signal),
   );
+  return isChat ? behindGeneration(open.token_ids, ids) : ids;
 }

@@ -56,6 +56,7 @@ export function createGymnasium(
   const server: Server = { at, send, max_steps, reset_timeout_ms };
   return {
     in_process: false,
+    steps_once: true,
 
     begin: (sample, context) => reset(sample, { context, server }),
 
@@ -65,7 +66,7 @@ export function createGymnasium(
       return returnOf(turns, stepped);
     },
 
-    async end(metadata, signal) {
+    async end(metadata, { signal }) {
       const session = sessionOf(metadata);
       if (session?.explicit_close !== true) return false;
       const headers = cookieHeader(session.cookies);
@@ -177,7 +178,10 @@ async function stepOne(
 
 function returnOf(turns: readonly Turn[], stepped: readonly Stepped[]): EnvironmentReturn {
   return {
-    observations: stepped.map(({ content }) => ({ role: 'user', content })),
+    // gymnasium_agent adds nothing behind the last turn where nothing is said.
+    observations: stepped.map(({ content, terminated, truncated }) =>
+      content === '' && (terminated || truncated) ? null : { role: 'user', content },
+    ),
     metadata: stepped.map(({ session }, i) => ({ ...turns[i]?.metadata, [SESSION_KEY]: session })),
     next_stop_strings: null,
     rewards: stepped.map(({ reward }) => reward),

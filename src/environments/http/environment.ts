@@ -4,6 +4,7 @@ import { recordOf } from '../../model/untrusted.js';
 import type { Environment, FinishedRollouts } from '../environment.js';
 import { createHttpCall, type HttpCallSettings, type Reply } from './call.js';
 import { parseJson, readReply } from './reply.js';
+import { sessionCalls } from './session.js';
 import { rejected } from '../rejections.js';
 import { parseStepAnswer } from '../step-answer.js';
 
@@ -44,6 +45,8 @@ export function createHttpEnvironment(settings: HttpCallSettings): HttpEnvironme
         batch_size: message_log_batch.length,
       });
     },
+
+    ...sessionCalls({ at, call, timeout_ms: settings.timeout_ms }),
 
     async globalPostProcessAndMetrics(finished, signal) {
       const path = '/global_post_process_and_metrics';

@@ -1,41 +1,30 @@
-import { createHash } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { PROJECT_ROOT } from '../../platform/project-root.js';
-import { userCacheFolder } from '../../platform/user-cache.js';
+import { pythonInstall, type PythonInstall } from '../../platform/python-install.js';
 
-/** The grader is a Python program; the set-up installs its packages into the user's cache (tools/grader-setup.mjs). */
+/** The grader is a Python program; the set-up installs its packages into the user's cache (tools/python-setup.mjs). */
 
 const SCRIPTS = path.join(PROJECT_ROOT, 'python', 'grader');
 
 /** Another Python, which has the packages of python/grader/requirements.txt: then nothing is installed. */
 export const PYTHON_VARIABLE = 'ROLLOUT_GRADER_PYTHON';
 
-export interface GraderInstall {
-  /** The virtual environment; other requirements have another one. */
-  folder: string;
-  python: string;
-  /** Written when the installation is whole. */
-  stamp: string;
-  requirements: string;
-}
-
 /**
  * Where the grader is, or would be.
  *
  * @public tools/setup.mjs puts it there
  */
-export function graderInstall(env: NodeJS.ProcessEnv): GraderInstall {
-  const requirements = path.join(SCRIPTS, 'requirements.txt');
-  const hash = createHash('sha256').update(readFileSync(requirements)).digest('hex').slice(0, 16);
-  const folder = path.join(userCacheFolder(env), 'durable-rollouts', 'grader', hash);
-  return {
-    folder,
-    python: path.join(folder, 'bin', 'python'),
-    stamp: path.join(folder, '.installed'),
-    requirements,
-  };
-}
+export const graderInstall = (env: NodeJS.ProcessEnv): PythonInstall =>
+  pythonInstall(
+    {
+      name: 'grader',
+      for_what: 'maths grader',
+      requirements: path.join(SCRIPTS, 'requirements.txt'),
+      modules: ['math_verify', 'latex2sympy2_extended', 'sympy'],
+    },
+    env,
+  );
 
 /** How a grader process is started. */
 export interface GraderCommand {

@@ -37,7 +37,26 @@ export interface TurnAnswer {
   answer?: string | null;
 }
 
-type Optional = Pick<Environment, 'globalPostProcessAndMetrics' | 'health' | 'close'>;
+/** Of one rollout, before its first turn. */
+export interface SessionSample {
+  /** `<rollout_id>/<life>`: the same for every attempt, and for the end. Something that is named by it is made once. */
+  session: string;
+  message_log: EnvironmentMessage[];
+  metadata: Metadata;
+}
+
+interface Optional extends Pick<Environment, 'globalPostProcessAndMetrics' | 'health' | 'close'> {
+  /** Before the first turn, at least once; returns the first state, or null where the sample's stands. */
+  begin?(
+    sample: SessionSample,
+    context: Pick<StepContext, 'signal'>,
+  ): Metadata | null | undefined | Promise<Metadata | null | undefined>;
+  /** Behind whatever ended the rollout, at least once, with its last state: of one that never began the sample's. */
+  end?(
+    metadata: Metadata,
+    context: Pick<StepContext, 'signal'> & Pick<SessionSample, 'session'>,
+  ): void | Promise<void>;
+}
 
 /** One sample at a time: the friendly form. */
 export interface TurnEnvironment extends Optional {

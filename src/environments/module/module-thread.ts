@@ -6,6 +6,13 @@ import { errorOf } from './wire.js';
 /** A thread that answers says so within this time, unless it is held by a loop. */
 const PING_MS = 1000;
 
+/** What libraries within a module post to the process that they take for theirs is no message. */
+const KINDS: ReadonlySet<unknown> = new Set<FromThread['kind']>([
+  ...(['ready', 'failed', 'started', 'ended', 'pong', 'ask', 'ask_now'] as const),
+]);
+const isOurs = (message: unknown): message is FromThread =>
+  KINDS.has((Object(message) as { kind?: unknown }).kind);
+
 /** One thread of a module. */
 export interface ModuleThread {
   /** Which of the optional functions it has; rejects with the error of its loading. */
@@ -32,7 +39,8 @@ export function openThread(start: ThreadStart, { subject, hear, lost }: Listenin
   let isReady = false;
   let ponged = (): void => undefined;
   const ready = new Promise<OptionalFunction[]>((resolve, reject) => {
-    thread.on('message', (message: FromThread) => {
+    thread.on('message', (message: unknown) => {
+      if (!isOurs(message)) return;
       if (message.kind === 'ready') {
         isReady = true;
         resolve(message.has);

@@ -1,8 +1,6 @@
 /** The thread in which a module runs: a loop of its code holds nothing up but this. */
 import { MessageChannel, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
-import { Fault } from '../../model/faults.js';
 import { createAllowance } from '../../platform/allowance.js';
-import { describeError } from '../../platform/errors.js';
 import type { EnvironmentContext } from '../environment-context.js';
 import type { FinishedRollout, StepContext } from '../environment.js';
 import type { RetrievedDocument } from '../retriever/retriever.js';
@@ -10,7 +8,7 @@ import type { BatchEnvironment, TurnEnvironment } from './authoring.js';
 import { loadModule, subjectOf } from './loading.js';
 import { stepEach } from './one-sample.js';
 import type { CallBody, FromThread, Outcome, Question, ThreadStart, ToThread } from './wire.js';
-import { OPTIONAL, errorOf, wireError } from './wire.js';
+import { OPTIONAL, errorOf, unstorable, wireError } from './wire.js';
 
 const start = workerData as ThreadStart;
 const subject = subjectOf(start);
@@ -91,6 +89,12 @@ async function play(
       if (!('stepOne' in made)) return await made.step(body.input, given);
       return await stepEach(body.input, { stepOne: (turn) => made.stepOne(turn, given), subject });
     }
+    case 'begin':
+      return (await made.begin?.(body.sample, { signal })) ?? null;
+    case 'end': {
+      const { metadata, session } = body;
+      return await made.end?.(metadata, { session, signal });
+    }
     case 'globalPostProcessAndMetrics':
       return await made.globalPostProcessAndMetrics?.(rolloutsOf(id), signal);
     case 'health':
@@ -100,13 +104,11 @@ async function play(
   }
 }
 
-/** What cannot be cloned (a function, say) is no answer. */
 function end(id: number, outcome: Outcome): void {
   try {
     post({ kind: 'ended', id, outcome });
   } catch (error) {
-    const message = `${subject} answered what no JSON can hold: ${describeError(error)}`;
-    post({ kind: 'ended', id, outcome: { error: wireError(new Fault({ type: 'EnvironmentRejected', message })) } }); // prettier-ignore
+    post({ kind: 'ended', id, outcome: { error: wireError(unstorable(subject, error)) } });
   }
 }
 

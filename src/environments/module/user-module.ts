@@ -1,10 +1,16 @@
+import { z } from 'zod';
+import { recordOf } from '../../model/untrusted.js';
+import { sessionOf } from '../http/session.js';
+import { rejectedFields } from '../rejections.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import type { EnvironmentContext } from '../environment-context.js';
 import type { Environment } from '../environment.js';
 import { parseStepAnswer } from '../step-answer.js';
 import { ModuleCalls } from './calls.js';
 import { subjectOf } from './loading.js';
+import type { OptionalFunction } from './wire.js';
 import { answersFrom } from './questions.js';
+import { unstorable } from './wire.js';
 
 export interface ModuleSettings {
   /** Absolute. */
@@ -41,8 +47,10 @@ export async function createModuleEnvironment(
       const answer = await calls.call({ call: 'step', input, context: asked }, { signal });
       const batch_size = input.message_log_batch.length;
       const parsed = parseStepAnswer(answer, { subject: `${subject} answered`, batch_size });
-      return { ...parsed, metadata: parsed.metadata.map((one) => asJson(one)) };
+      return { ...parsed, metadata: parsed.metadata.map((one) => asJson(one, subject)) };
     },
+
+    ...sessionsOf(has, { calls, subject }),
 
     ...(has.includes('globalPostProcessAndMetrics') && {
       globalPostProcessAndMetrics: async (rollouts, signal) =>
@@ -69,5 +77,39 @@ export async function createModuleEnvironment(
   };
 }
 
-/** As the journal stores it. */
-const asJson = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
+function sessionsOf(
+  has: readonly OptionalFunction[],
+  { calls, subject }: { calls: ModuleCalls; subject: string },
+): Pick<Environment, 'begin' | 'end'> {
+  return {
+    ...(has.includes('begin') && {
+      begin: async ({ message_log, metadata }, { idempotency_key, signal }) => {
+        const sample = { session: sessionOf(idempotency_key), message_log, metadata };
+        const answer = await calls.call({ call: 'begin', sample }, { signal });
+        const parsed = FirstState.safeParse(answer);
+        if (parsed.success)
+          return { messages: [], metadata: asJson(parsed.data ?? metadata, subject) };
+        const { error } = parsed;
+        throw rejectedFields({ subject: `${subject} began with`, error, input: answer });
+      },
+    }),
+    ...(has.includes('end') && {
+      end: async (metadata, { idempotency_key, signal }) => {
+        const session = sessionOf(idempotency_key);
+        await calls.call({ call: 'end', metadata, session }, { signal });
+        return true;
+      },
+    }),
+  };
+}
+
+const FirstState = recordOf(z.unknown()).nullable();
+
+/** As the journal stores it. A circle or a BigInt would be no JSON at the next attempt either. */
+function asJson<T>(value: T, subject: string): T {
+  try {
+    return JSON.parse(JSON.stringify(value)) as T;
+  } catch (error) {
+    throw unstorable(subject, error);
+  }
+}

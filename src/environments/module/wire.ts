@@ -2,7 +2,8 @@ import type { MessagePort } from 'node:worker_threads';
 import type { FaultFacts } from '../../model/faults.js';
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
-import type { StepInput } from '../environment.js';
+import type { Metadata, StepInput } from '../environment.js';
+import type { SessionSample } from './authoring.js';
 import type { Pair } from '../math/grader-process.js';
 
 /** Messages between a worker and the thread of a module: structured clones. */
@@ -17,11 +18,13 @@ export interface ThreadStart {
 }
 
 /** Optional functions of a module. */
-export const OPTIONAL = ['globalPostProcessAndMetrics', 'health', 'close'] as const;
+export const OPTIONAL = ['begin', 'end', 'globalPostProcessAndMetrics', 'health', 'close'] as const;
 export type OptionalFunction = (typeof OPTIONAL)[number];
 
 export type CallBody =
   | { call: 'step'; input: StepInput; context: { idempotency_key: string; was_asked?: boolean } }
+  | { call: 'begin'; sample: SessionSample }
+  | { call: 'end'; metadata: Metadata; session: string }
   /** Its rollouts are asked for one by one: `next_rollout`. */
   | { call: 'globalPostProcessAndMetrics' }
   | { call: 'health' }
@@ -70,6 +73,13 @@ export function wireError(error: unknown): WireError {
 
 export const errorOf = ({ message, fault }: WireError): Error =>
   fault === null ? new Error(message) : new Fault({ ...fault, message });
+
+/** For an answer that cannot be cloned (a function, say) or written down. */
+export const unstorable = (subject: string, error: unknown): Fault =>
+  new Fault({
+    type: 'EnvironmentRejected',
+    message: `${subject} answered what no JSON can hold: ${describeError(error)}`,
+  });
 
 /** What a thread says of its calls. */
 export type CallNews = Exclude<FromThread, { kind: 'ready' | 'failed' | 'pong' }>;

@@ -104,9 +104,14 @@ function rememberMode(
   const ask = (model: string): Promise<LogprobsMode> => {
     const entry = { mode: probe(service, model), until: Infinity };
     known.set(model, entry);
-    void entry.mode.then((mode) => {
-      if (mode === 'unknown') entry.until = clock.now() + UNKNOWN_FOR_MS;
-    });
+    entry.mode.then(
+      (mode) => {
+        if (mode === 'unknown') entry.until = clock.now() + UNKNOWN_FOR_MS;
+      },
+      () => {
+        entry.until = clock.now();
+      },
+    );
     return entry.mode;
   };
   const logprobsMode: LogprobsModeOf = (model, { signal, again = false }) => {

@@ -3,7 +3,7 @@ import { Fault } from '../../model/faults.js';
 import { TokenIds } from '../../model/untrusted.js';
 import { orAborted } from '../../platform/abort.js';
 import { shared } from '../../platform/shared.js';
-import type { GenerationService, ServiceDescription } from '../generation-service.js';
+import type { ChatMessage, GenerationService, ServiceDescription } from '../generation-service.js';
 import type { Http, HttpReply } from './http.js';
 import { jsonOf, read, refusalOf } from './replies.js';
 import type { CallSite } from './wire-faults.js';
@@ -49,6 +49,7 @@ interface ServerCallsDeps {
   call: Http['call'];
   /** For one rendering, encoding or decoding. */
   call_timeout_ms: number;
+  role_map: Readonly<Record<string, string>>;
   /** Milliseconds of a monotonic clock. */
   now: () => number;
 }
@@ -75,8 +76,8 @@ export function createServerCalls(deps: ServerCallsDeps): ServerCalls {
       return description;
     },
     contextLength: (model, signal) => contextLength(deps, { model, signal }),
-    renderChat: ({ model, messages, add_generation_prompt, chat_template_kwargs }, signal) =>
-      encode({ model, messages, add_generation_prompt, chat_template_kwargs }, signal),
+    renderChat: ({ messages, ...chat }, signal) =>
+      encode({ ...chat, messages: messages.map((message) => renamed(message, deps)) }, signal),
     tokenize: ({ model, text, add_special_tokens }, signal) =>
       encode({ model, prompt: text, add_special_tokens }, signal),
     detokenize: async ({ model, token_ids }, signal) => {
@@ -88,6 +89,11 @@ export function createServerCalls(deps: ServerCallsDeps): ServerCalls {
     isPaused: shared(() => isPaused(deps)),
   };
 }
+
+const renamed = (message: ChatMessage, { role_map }: ServerCallsDeps): ChatMessage => ({
+  ...message,
+  role: Object.hasOwn(role_map, message.role) ? (role_map[message.role] ?? '') : message.role,
+});
 
 const siteOf = ({ replica }: ServerCallsDeps, call: string): CallSite => ({ replica, call });
 

@@ -215,7 +215,7 @@ function checkEcho(sent: SentRequest, echo: readonly unknown[]): void {
     if (echo[i] !== prompt_ids[i]) {
       throw violation(
         sent,
-        `prompt echo: expected id ${prompt_ids[i] ?? 'none'} at ${i}, got ${JSON.stringify(echo[i])}`,
+        `prompt echo: expected id ${prompt_ids[i] ?? 'none'} at ${i}, got ${preview(echo[i])}`,
       );
     }
   }

@@ -1,4 +1,5 @@
 import { APIError } from 'openai';
+import { createTurnRenderer } from '../chat-turn.js';
 import type { GenerationService } from '../generation-service.js';
 import { createGenerate } from './generate.js';
 import { createHttp, type Http, type HttpOptions } from './http.js';
@@ -14,6 +15,8 @@ export interface VllmServiceOptions extends HttpOptions {
   idle_timeout_ms: number;
   /** For one `renderChat`, `tokenize` or `detokenize`; default 60 s. */
   call_timeout_ms?: number;
+  /** Roles that the chat template is given in the place of others. */
+  role_map?: Readonly<Record<string, string>>;
   /** Milliseconds of a monotonic clock. */
   now?: () => number;
 }
@@ -25,6 +28,7 @@ export function createVllmService(options: VllmServiceOptions): GenerationServic
   const { isPaused, contextLength, ...calls } = createServerCalls({
     replica,
     call: http.call,
+    role_map: options.role_map ?? {},
     call_timeout_ms: options.call_timeout_ms ?? CALL_TIMEOUT_MS,
     now: options.now ?? (() => performance.now()),
   });
@@ -38,7 +42,8 @@ export function createVllmService(options: VllmServiceOptions): GenerationServic
     idle_timeout_ms: options.idle_timeout_ms,
   });
   const { tells_text } = wire;
-  return { replica, tells_text, ...calls, isPaused, generate, close: http.close };
+  const renderTurn = createTurnRenderer({ replica, renderChat: calls.renderChat });
+  return { replica, tells_text, ...calls, renderTurn, isPaused, generate, close: http.close };
 }
 
 /** A server whose scale-out endpoints are off says 403 or 404 (captures 028, 203): from then on it is asked by completions. */

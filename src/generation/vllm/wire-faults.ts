@@ -1,5 +1,6 @@
 import { APIConnectionError, APIConnectionTimeoutError, APIError } from 'openai';
 import { Fault } from '../../model/faults.js';
+import { textOf } from '../../model/problems.js';
 import { shortened } from '../../platform/errors.js';
 import { brokenBy, httpFailureIn } from '../../platform/http/failure.js';
 import { retryAfterMs } from '../../platform/http/retry-after.js';
@@ -51,8 +52,7 @@ function parseJson(raw: string): unknown {
   }
 }
 
-const asText = (value: unknown): string =>
-  typeof value === 'string' ? value : JSON.stringify(value);
+const asText = (value: unknown): string => (typeof value === 'string' ? value : textOf(value));
 
 const asRecord = (value: unknown): Record<string, unknown> =>
   typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};

@@ -30,7 +30,6 @@ const Probe = z
     }
   });
 
-
 /** What becomes of streams that run: frozen where they are, cut, or drained until `drain_limit` and cut then. */
 export const PauseMode = z.enum(['keep', 'abort', 'wait']);
 export type PauseMode = z.infer<typeof PauseMode>;

@@ -77,9 +77,14 @@ export async function firstCountThat(
 /** What a decoder writes for bytes that are no character, or not yet one. */
 const NO_CHARACTER = '\uFFFD';
 
-const withoutOpenEnd = (text: string): string => text.replace(/\uFFFD+$/, '');
-
 export const endsInCharacter = (text: string): boolean => !text.endsWith(NO_CHARACTER);
+
+/** By hand: a pattern for the end takes quadratic time on long runs within the text. */
+function withoutOpenEnd(text: string): string {
+  let end = text.length;
+  while (text[end - 1] === NO_CHARACTER) end -= 1;
+  return text.slice(0, end);
+}
 
 /**
  * The text that an engine has sent for the first `count` tokens. It holds a token's text back until a character ends

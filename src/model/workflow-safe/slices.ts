@@ -32,7 +32,7 @@ export function talliesOf(slices: number): number {
 }
 
 /** Rows `first` to `last`, both included. */
-export interface Part {
+export interface RowRange {
   first: number;
   last: number;
 }
@@ -47,7 +47,7 @@ export function slicesOf({
 }: {
   samples: number;
   num_repeats: number;
-}): Part[] {
+}): RowRange[] {
   const groupsIn = (rollouts: number): number => Math.max(1, Math.floor(rollouts / num_repeats));
   const rows = Math.min(
     groupsIn(MOST_ROLLOUTS_PER_SLICE),

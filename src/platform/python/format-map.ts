@@ -1,6 +1,7 @@
 import { isObject } from '../json/lossless.js';
 import type { Json, JsonObject } from '../json/lossless.js';
-import { strOf } from './repr.js';
+import { formatValue } from './format-spec.js';
+import { asciiOf, reprOf, strOf } from './repr.js';
 
 /** A field that the template names and the row lacks: Python's KeyError. */
 export class MissingField extends Error {
@@ -12,47 +13,117 @@ export class MissingField extends Error {
   }
 }
 
-const SUPPORTED = 'supported are {field}, {field[key]}, {field[0]}, and {{ and }} for braces';
+const SUPPORTED =
+  "supported are {field}, {field[key]}, {field[0]}, !r, !s and !a behind them, Python's format specifications (:>8, :.2f), and {{ and }} for braces";
+
+/** A specification may hold fields, those no further ones. */
+const DEEPEST = 2;
 
 /**
- * `template.format_map(row)`: the row's top-level fields, `[key]` into what they hold. Attributes, conversions (`!r`) and
- * format specifications (`:.2f`) are refused, as in a prompt they are nearly always braces that should have been doubled.
+ * `template.format_map(row)`: the row's top-level fields, `[key]` into what they hold, conversions, and format
+ * specifications with fields of their own. Attributes are refused: what JSON holds has none that a prompt could want.
  */
-export function formatMap(template: string, row: JsonObject): string {
+export const formatMap = (template: string, row: JsonObject): string =>
+  fill(template, { row, depth: DEEPEST });
+
+interface Filling {
+  row: JsonObject;
+  depth: number;
+}
+
+function fill(template: string, { row, depth }: Filling): string {
+  if (depth === 0) throw refused(template, 'a field within a field’s specification has its own');
   let text = '';
   let at = 0;
   while (at < template.length) {
     const character = template.charAt(at);
     if (character !== '{' && character !== '}') {
-      const rest = template.slice(at);
-      const end = rest.search(/[{}]/);
-      const plain = end < 0 ? rest : rest.slice(0, end);
-      text += plain;
-      at += plain.length;
+      const end = template.slice(at).search(/[{}]|$/);
+      text += template.slice(at, at + end);
+      at += end;
     } else if (template.charAt(at + 1) === character) {
       text += character;
       at += 2;
-    } else if (character === '}') {
-      throw new Error(`Single '}' encountered in prompt template: ${SUPPORTED}`);
+    } else if (character === '}' || at + 1 === template.length) {
+      throw new Error(`Single '${character}' encountered in prompt template: ${SUPPORTED}`);
     } else {
-      const end = template.indexOf('}', at);
-      if (end < 0) throw new Error(`Single '{' encountered in prompt template: ${SUPPORTED}`);
-      text += strOf(lookUp(template.slice(at + 1, end), row));
-      at = end + 1;
+      const field = readField(template, at + 1);
+      text += shown(field, { row, depth });
+      at = field.end;
     }
   }
   return text;
 }
 
-function lookUp(field: string, row: JsonObject): Json {
-  const [, name = '', path = ''] = /^([^[\]{}.!:]+)((?:\[[^[\]{}]+\])*)$/.exec(field) ?? [];
-  if (name === '') {
-    throw new Error(`Prompt template has '{${field}}', which is not supported: ${SUPPORTED}`);
+interface Field {
+  name: string;
+  conversion: string;
+  specification: string;
+  /** Behind its closing brace. */
+  end: number;
+}
+
+/** As CPython takes a field apart: the name ends at the first `}`, `:` or `!` outside brackets. */
+function readField(template: string, start: number): Field {
+  const [name = ''] = /^(?:\[[^\]]*\]?|[^[{}:!])*/.exec(template.slice(start)) ?? [];
+  let at = start + name.length;
+  let conversion = '';
+  const mark = template.charAt(at);
+  if (mark === '{') throw refused(name, "'{' in a field's name");
+  if (mark === '!') {
+    conversion = template.charAt(at + 1);
+    at += 2;
   }
+  const next = template.charAt(at);
+  if (next === '}') return { name, conversion, specification: '', end: at + 1 };
+  if (next !== ':') throw refused(template.slice(start), "expected '}' or ':'");
+  const end = closingBrace(template, at + 1);
+  return { name, conversion, specification: template.slice(at + 1, end), end: end + 1 };
+}
+
+function closingBrace(template: string, start: number): number {
+  let depth = 1;
+  for (let at = start; at < template.length; at++) {
+    if (template.charAt(at) === '{') depth += 1;
+    if (template.charAt(at) === '}') depth -= 1;
+    if (depth === 0) return at;
+  }
+  throw refused(template.slice(start), "a format specification lacks its '}'");
+}
+
+function shown({ name, conversion, specification }: Field, { row, depth }: Filling): string {
+  const value = converted(lookUp(name, row), conversion);
+  const spec = specification.includes('{')
+    ? fill(specification, { row, depth: depth - 1 })
+    : specification;
+  return formatValue(value, spec);
+}
+
+function converted(value: Json, conversion: string): Json {
+  switch (conversion) {
+    case '':
+      return value;
+    case 'r':
+      return reprOf(value);
+    case 's':
+      return strOf(value);
+    case 'a':
+      return asciiOf(value);
+    default:
+      throw refused(`!${conversion}`, 'an unknown conversion');
+  }
+}
+
+function lookUp(field: string, row: JsonObject): Json {
+  const [, name = '', path = ''] = /^([^[.]+)((?:\[[^\]]+\])*)$/.exec(field) ?? [];
+  if (name === '' || /^\d+$/.test(name)) throw refused(`{${field}}`, 'not a field');
   let value = member(row, name);
-  for (const [, key = ''] of path.matchAll(/\[([^[\]]+)\]/g)) value = item(value, key);
+  for (const [, key = ''] of path.matchAll(/\[([^\]]+)\]/g)) value = item(value, key);
   return value;
 }
+
+const refused = (what: string, why: string): Error =>
+  new Error(`Prompt template has '${what}', which is not supported (${why}): ${SUPPORTED}`);
 
 function member(object: JsonObject, key: string): Json {
   const value = Object.hasOwn(object, key) ? object[key] : undefined;
@@ -64,7 +135,8 @@ function member(object: JsonObject, key: string): Json {
 function item(value: Json, key: string): Json {
   const isIndex = /^\d+$/.test(key);
   if (isObject(value) && !isIndex) return member(value, key);
-  const found = Array.isArray(value) && isIndex ? value[Number(key)] : undefined;
+  const items = typeof value === 'string' ? Array.from(value) : value;
+  const found = Array.isArray(items) && isIndex ? items[Number(key)] : undefined;
   if (found === undefined) throw new MissingField(key);
   return found;
 }

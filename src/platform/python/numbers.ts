@@ -5,12 +5,16 @@ import { strip } from './text.js';
 const SMALLEST_INT = -(2n ** 63n);
 const LARGEST_INT = 2n ** 64n - 1n;
 
-/** `str(x)` of a number as JSON has it: `3.0` stays `3.0`, `1e-7` becomes `1e-07`. */
-export function numberText({ value: text }: LosslessNumber): string {
-  if (!/^-?\d+$/.test(text)) return floatText(Number(text));
+/** Of a number as JSON has it; null: Python reads it as a float. */
+export function intOf({ value: text }: LosslessNumber): bigint | null {
+  if (!/^-?\d+$/.test(text)) return null;
   const whole = BigInt(text);
-  const isInt = whole >= SMALLEST_INT && whole <= LARGEST_INT;
-  return isInt ? whole.toString() : floatText(Number(text));
+  return whole >= SMALLEST_INT && whole <= LARGEST_INT ? whole : null;
+}
+
+/** `str(x)` of a number as JSON has it: `3.0` stays `3.0`, `1e-7` becomes `1e-07`. */
+export function numberText(number: LosslessNumber): string {
+  return intOf(number)?.toString() ?? floatText(Number(number.value));
 }
 
 /** `repr(x)` of a Python float: the shortest digits that give the double again. Exponents from 1e16 up and below 1e-4. */
@@ -44,14 +48,18 @@ const INFINITE = /^([+-]?)inf(?:inity)?$/i;
 
 /** `float(text)`; null where that raises. Underscores between digits and decimals of every script are digits there. */
 export function parseFloatText(text: string): number | null {
-  const ascii = Array.from(strip(text), (character) =>
-    character > '\x7f' && DECIMAL.test(character) ? String(decimalValue(character)) : character,
-  ).join('');
+  const ascii = asciiDecimals(strip(text));
   const infinite = INFINITE.exec(ascii);
   if (infinite !== null) return infinite[1] === '-' ? -Infinity : Infinity;
   if (/^[+-]?nan$/i.test(ascii)) return NaN;
   return NUMBER.test(ascii) ? Number(ascii.replaceAll('_', '')) : null;
 }
+
+/** Decimals of every script as ASCII's; all else as it is. */
+export const asciiDecimals = (text: string): string =>
+  Array.from(text, (character) =>
+    character > '\x7f' && DECIMAL.test(character) ? String(decimalValue(character)) : character,
+  ).join('');
 
 /** Decimals of a script stand in runs of ten from its zero. */
 function decimalValue(character: string): number {
@@ -67,16 +75,31 @@ export function formatFixed(value: number, digits: number): string {
   const sign = value < 0 || Object.is(value, -0) ? '-' : '';
   const size = Math.abs(value);
   if (size === Infinity) return `${sign}inf`;
-  // A double has a tie at this digit only where it is odd in units of 2^-(digits + 1).
-  const units = size * 2 ** (digits + 1);
-  if (Number.isSafeInteger(units) && units % 2 === 1) {
-    const twice = BigInt(units) * 5n ** BigInt(digits);
-    const down = (twice - 1n) / 2n;
-    return sign + withPoint(down % 2n === 0n ? down : down + 1n, digits);
-  }
-  // `toFixed` turns to exponents there; such a double is whole.
-  if (size >= 1e21) return sign + withPoint(BigInt(size) * 10n ** BigInt(digits), digits);
-  return sign + size.toFixed(digits);
+  return sign + withPoint(scaledBy(size, digits), digits);
+}
+
+/** A finite size times 10^power, exact and then rounded: ties to the even number. */
+export function scaledBy(size: number, power: number): bigint {
+  const { mantissa, exponent } = binary(size);
+  const ten = 10n ** BigInt(Math.abs(power));
+  const dividend = (mantissa << BigInt(Math.max(0, exponent))) * (power > 0 ? ten : 1n);
+  const divisor = (1n << BigInt(Math.max(0, -exponent))) * (power < 0 ? ten : 1n);
+  const down = dividend / divisor;
+  const twice = 2n * (dividend % divisor);
+  const isUp = twice > divisor || (twice === divisor && down % 2n === 1n);
+  return isUp ? down + 1n : down;
+}
+
+/** `mantissa × 2^exponent`, exactly. */
+function binary(size: number): { mantissa: bigint; exponent: number } {
+  const bits = new DataView(new ArrayBuffer(8));
+  bits.setFloat64(0, size);
+  const high = bits.getUint32(0);
+  const fraction = (BigInt(high & 0xfffff) << 32n) | BigInt(bits.getUint32(4));
+  const biased = high >>> 20;
+  // Below the smallest normal number there is no hidden bit.
+  if (biased === 0) return { mantissa: fraction, exponent: -1074 };
+  return { mantissa: fraction | (1n << 52n), exponent: biased - 1075 };
 }
 
 function withPoint(scaled: bigint, digits: number): string {

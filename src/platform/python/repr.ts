@@ -16,6 +16,9 @@ export function reprOf(value: Json): string {
   return `{${entries.join(', ')}}`;
 }
 
+/** `ascii(value)`: what is beyond ASCII escaped. */
+export const asciiOf = (value: Json): string => reprOf(value).replace(/[^\0-\x7f]/gu, escape);
+
 const SHORT: Partial<Record<string, string>> = {
   '\\': '\\\\',
   '\n': '\\n',

@@ -33,7 +33,7 @@ export function createFileStore({
   readers = 'owner',
 }: {
   root: string;
-  /** Of journals whose folds are kept. */
+  /** Of memory that kept folds of journals take. */
   max_cached_bytes: number;
   /** Of batch.json files whose requests are kept; the latest always is. */
   max_request_bytes?: number;

@@ -6,12 +6,14 @@ export interface Fold {
   offset: number;
   /** The file's first bytes: they hold its first writer's random id. A new file may get a deleted one's inode. */
   head: string;
+  /** Bytes of memory that the trajectory takes, at most. */
+  held: number;
 }
 
 /**
  * Folds of journals that this process wrote last, so that a turn does not read the turns before it. An entry is taken
- * out while it is used: two attempts never share a trajectory. Bounded by the journals' bytes; the least recently
- * used goes first.
+ * out while it is used: two attempts never share a trajectory. Bounded by the bytes that they hold; the least
+ * recently used goes first.
  */
 export interface FoldCache {
   take(file: string): Fold | null;
@@ -25,7 +27,7 @@ export function createFoldCache({ max_bytes }: { max_bytes: number }): FoldCache
     const fold = folds.get(file);
     if (fold === undefined) return null;
     folds.delete(file);
-    bytes -= fold.offset;
+    bytes -= fold.held;
     return fold;
   };
   return {
@@ -33,7 +35,7 @@ export function createFoldCache({ max_bytes }: { max_bytes: number }): FoldCache
     put: (file, fold) => {
       take(file);
       folds.set(file, fold);
-      bytes += fold.offset;
+      bytes += fold.held;
       for (const oldest of folds.keys()) {
         if (bytes <= max_bytes) break;
         take(oldest);

@@ -14,6 +14,7 @@ import { promisify } from 'node:util';
 import type { JournalLine } from '../../model/journal.js';
 import { parseLine } from '../../model/journal.js';
 import { createLineCutter } from '../../platform/lines.js';
+import { ownTurn } from '../../platform/own-turn.js';
 import { isMissing } from '../../platform/files.js';
 import type { Disk } from '../../platform/files.js';
 
@@ -27,18 +28,28 @@ export interface JournalFile {
   head(): string;
   /** Returns the bytes written. */
   append(text: string): number;
-  /** Hands on the whole lines between two offsets, one by one: together they may be larger than memory. Returns where the last one ends. */
-  readLines(range: { from: number; to: number }, take: (line: JournalLine) => void): number;
+  /**
+   * Hands on the whole lines between two offsets, one by one: together they may be larger than memory. A long journal lets
+   * others run in between. Returns where the last one ends.
+   */
+  readLines(range: { from: number; to: number }, take: TakeLine): Promise<number>;
   /** Resolves when what was appended would survive a power cut. */
   sync(): Promise<void>;
   /** May be called again. */
   close(): void;
 }
 
+/** `bytes`: of its text. */
+export type TakeLine = (line: JournalLine, bytes: number) => void;
+
 /** A claim's kind, writer and time: no two journals begin with the same. */
 const HEAD_BYTES = 64;
 /** Read at once: more than most journals have. */
-const BLOCK_BYTES = 1 << 20;
+const BLOCK_BYTES = 1 << 18;
+/** Folded in a millisecond or two. */
+const SHORT_BYTES = 1 << 16;
+/** Lines are read so long in one go: the process has heartbeats to send and streams to read meanwhile. */
+const SLICE_MS = 5;
 
 const { O_APPEND, O_CREAT, O_RDONLY, O_RDWR } = constants;
 
@@ -91,7 +102,7 @@ function journalFile(fd: number): JournalFile {
       if (last.equals(bytes.subarray(0, written))) ftruncateSync(open(), torn);
       throw new Error(`wrote ${written} of ${bytes.length} bytes: the disk is full or failing`);
     },
-    readLines: (range, take) => readLines(open(), { ...range, take }),
+    readLines: (range, take) => readLines(open, { ...range, take }),
     sync: () => syncData(open()),
     close: () => {
       if (isOpen) closeSync(fd);
@@ -101,18 +112,24 @@ function journalFile(fd: number): JournalFile {
 }
 
 /** Line by line: a journal of several large answers is longer than one string may be. */
-function readLines(
-  fd: number,
-  { from, to, take }: { from: number; to: number; take: (line: JournalLine) => void },
-): number {
+async function readLines(
+  open: () => number,
+  { from, to, take }: { from: number; to: number; take: TakeLine },
+): Promise<number> {
   const cutter = createLineCutter();
   let end = from;
+  // Most are short, and read at once.
+  if (to - from > SHORT_BYTES) await ownTurn();
+  let since = performance.now();
   for (let at = from; at < to; at += BLOCK_BYTES) {
-    const block = readBytes(fd, { from: at, to: Math.min(to, at + BLOCK_BYTES) });
+    const block = readBytes(open(), { from: at, to: Math.min(to, at + BLOCK_BYTES) });
     for (const bytes of cutter.cut(block)) {
       end += bytes.length + 1;
       const line = parseLine(bytes.toString());
-      if (line !== null) take(line);
+      if (line !== null) take(line, bytes.length);
+      if (performance.now() - since < SLICE_MS) continue;
+      await ownTurn();
+      since = performance.now();
     }
   }
   return end;

@@ -12,6 +12,7 @@ import type { Disk } from '../../platform/files.js';
 import { syncDirectory } from '../../platform/files.js';
 import { storing } from './storing.js';
 import type { Fold, FoldCache } from './fold-cache.js';
+import { EMPTY_FOLD_BYTES, heldBytes } from './fold-weight.js';
 import type { JournalFile } from './journal-file.js';
 import { findJournal, openJournal } from './journal-file.js';
 import type { Claimant, Journal } from '../trajectory-store.js';
@@ -43,7 +44,7 @@ export async function claimJournal({
       const claim: Entry = { kind: 'claim', attempt: 1, reopen: false, ...by };
       journal.append(`\n${textOf(lineOf(claim, writer))}`);
       const cached = cache.take(file);
-      const fold = readOn(journal, cached);
+      const fold = await readOn(journal, cached);
       if (fold.trajectory.writer !== writer) throw takenOver(id);
       return claimed({ file, id, journal, fold, isNew: cached === null, writer, cache });
     } catch (error) {
@@ -54,11 +55,11 @@ export async function claimJournal({
 }
 
 /** The journal as it stands; of a rollout that never started, an empty one. */
-export function readJournal(file: string, cache: FoldCache): Trajectory {
+export async function readJournal(file: string, cache: FoldCache): Promise<Trajectory> {
   const journal = findJournal(file);
   if (journal === null) return emptyTrajectory();
   try {
-    return readOn(journal, cache.take(file)).trajectory;
+    return (await readOn(journal, cache.take(file))).trajectory;
   } finally {
     journal.close();
   }
@@ -84,6 +85,7 @@ function claimed({
 }): Journal {
   const { trajectory } = fold;
   let size = fold.offset;
+  let held = fold.held;
   let appended = 0;
   let isNamed = !isNew;
   const sync = async (): Promise<void> => {
@@ -91,18 +93,21 @@ function claimed({
     if (!isNamed) await syncDirectory(path.dirname(file));
     isNamed = true;
     if (journal.size() !== size)
-      size = checkForeign({ journal, from: fold.offset, writer, appended, id });
+      size = await checkForeign({ journal, from: fold.offset, writer, appended, id });
   };
   return {
     writer,
     trajectory,
+    held: () => held,
     append: (entry) =>
       storing(`journal of ${id}`, () => {
         const made = lineOf(entry, writer);
         const text = textOf(made);
         const line = asRead(made, text);
         if (line === null) throw unreadable(id, text);
-        size += journal.append(text);
+        const bytes = journal.append(text);
+        size += bytes;
+        held += heldBytes(line, bytes);
         appended += 1;
         applyLine(trajectory, line);
       }),
@@ -110,7 +115,7 @@ function claimed({
       storing(`journal of ${id}`, async () => {
         await sync();
         journal.close();
-        cache.put(file, { trajectory, offset: size, head: fold.head });
+        cache.put(file, { trajectory, offset: size, head: fold.head, held });
       }),
     sync: () => storing(`journal of ${id}`, sync),
     release: () => {
@@ -145,24 +150,26 @@ function asRead(line: JournalLine, text: string): JournalLine | null {
 const textOf = (line: JournalLine): string => `${JSON.stringify(line)}\n`;
 
 /** Goes on from a cached fold, where it is of this very file; else from the start. */
-function readOn(journal: JournalFile, cached: Fold | null): Fold {
+async function readOn(journal: JournalFile, cached: Fold | null): Promise<Fold> {
   const size = journal.size();
   const head = journal.head();
   const fold =
     cached !== null && cached.head === head && cached.offset <= size
       ? cached
-      : { trajectory: emptyTrajectory(), offset: 0, head };
-  const offset = journal.readLines({ from: fold.offset, to: size }, (line) => {
+      : { trajectory: emptyTrajectory(), offset: 0, head, held: EMPTY_FOLD_BYTES };
+  let { held } = fold;
+  const offset = await journal.readLines({ from: fold.offset, to: size }, (line, bytes) => {
     applyLine(fold.trajectory, line);
+    held += heldBytes(line, bytes);
   });
-  return { ...fold, offset };
+  return { ...fold, offset, held };
 }
 
 /**
  * The file holds more than this attempt wrote: a zombie's lines are harmless, a claim means that it lost the journal.
  * A zombie killed in the middle of a line may have spoilt the one behind it.
  */
-function checkForeign({
+async function checkForeign({
   journal,
   from,
   writer,
@@ -174,10 +181,10 @@ function checkForeign({
   writer: string;
   appended: number;
   id: string;
-}): number {
+}): Promise<number> {
   let foreignClaims = 0;
   let standing = 0;
-  const end = journal.readLines({ from, to: journal.size() }, (line) => {
+  const end = await journal.readLines({ from, to: journal.size() }, (line) => {
     if (line.writer === writer) standing += 1;
     else if (line.kind === 'claim') foreignClaims += 1;
   });

@@ -13,7 +13,7 @@ import {
   truncate,
 } from 'node:fs/promises';
 import path from 'node:path';
-import type { Part } from '../../model/workflow-safe/slices.js';
+import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import { textsOf } from '../../platform/lines.js';
@@ -38,8 +38,8 @@ export function createFileOutputs(directory: string, disk: Disk): BatchOutputs {
     metrics: path.join(directory, 'metrics.json'),
   };
   const partsDirectory = path.join(directory, 'parts');
-  const nameOf = ({ first, last }: Part): string => `rows ${first} to ${last} of ${batch}`;
-  const fileOf = (part: Part, kind: Kind): string =>
+  const nameOf = ({ first, last }: RowRange): string => `rows ${first} to ${last} of ${batch}`;
+  const fileOf = (part: RowRange, kind: Kind): string =>
     path.join(partOf(partsDirectory, part), `${kind}.jsonl`);
 
   return {

@@ -4,7 +4,7 @@ import type { RolloutRef as Ref } from '../../model/batch-request.js';
 import { BatchId, RolloutRef } from '../../model/batch-request.js';
 import { invalidBatchRequest, problemsOf } from '../../model/problems.js';
 import type { Series } from '../trajectory-store.js';
-import type { Part } from '../../model/workflow-safe/slices.js';
+import type { RowRange } from '../../model/workflow-safe/slices.js';
 
 /**
  * Where in the store things are. Whoever asks (an activity's input is what its caller says), what could name another
@@ -25,7 +25,7 @@ export function journalOf(root: string, ref: Ref): string {
   return path.join(root, batch_id, 'journals', `${row}-${repeat}.jsonl`);
 }
 
-export function partOf(partsDirectory: string, part: Part): string {
+export function partOf(partsDirectory: string, part: RowRange): string {
   const { first, last } = checked(Rows, part);
   return path.join(partsDirectory, `${first}-${last}`);
 }

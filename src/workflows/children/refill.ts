@@ -1,4 +1,4 @@
-import type { Part } from '../../model/workflow-safe/slices.js';
+import type { RowRange } from '../../model/workflow-safe/slices.js';
 
 /** A rollout's place in its batch; that of a replacement names the repeat that failed. */
 export interface Member {
@@ -8,7 +8,7 @@ export interface Member {
 }
 
 /** Who is played next: the members of all groups in input order, and before them whoever replaces one that failed. */
-export interface LineUp {
+export interface MemberQueue {
   /** Nobody is to be played, as far as is known now. */
   isEmpty(): boolean;
   next(): Member | null;
@@ -24,19 +24,19 @@ export interface LineUp {
 export const MOST_CHILDREN = 340;
 
 /** Replacements are numbered on from `num_repeats`, each group on its own: started again, a batch finds their journals. */
-export function lineUp({
+export function queueMembers({
   rows,
   num_repeats,
   max_replacements,
   isOver = () => false,
 }: {
-  rows: Part;
+  rows: RowRange;
   num_repeats: number;
   /** 0: nobody is replaced. */
   max_replacements: number;
   /** Does the group of this row need no more members? Once it does not, it never will. */
   isOver?: (row: number) => boolean;
-}): LineUp {
+}): MemberQueue {
   const members = (rows.last - rows.first + 1) * num_repeats;
   const failed: Member[] = [];
   const replacedOfRow = new Map<number, number>();

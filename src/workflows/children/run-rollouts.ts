@@ -15,20 +15,20 @@ import type { RolloutInput } from '../../model/batch-request.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { VALID_STOP_REASONS } from '../../model/workflow-safe/stop-reasons.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
-import type { Part } from '../../model/workflow-safe/slices.js';
+import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { roomProblem } from '../steering/event-budget.js';
 import { LIMITS_MEMO, inRounds, limitsSignal, stopSignal, tell } from '../steering/messages.js';
 import type { rollout } from '../rollout.js';
 import { countGroups } from './min-k.js';
 import type { Member } from './refill.js';
-import { lineUp } from './refill.js';
+import { queueMembers } from './refill.js';
 import { createStartInTurn } from './start-in-turn.js';
 
 type RolloutHandle = ChildWorkflowHandle<typeof rollout>;
 
 export interface Run {
   batch_id: string;
-  rows: Part;
+  rows: RowRange;
   num_repeats: number;
   /** How many may run at once, to begin with. */
   max_in_flight: number;
@@ -70,7 +70,7 @@ export function runRollouts({ onChange, ...run }: Run): RowsRunner {
   let stopped = false;
   const groups = countGroups(run.k);
   const startInTurn = createStartInTurn();
-  const line = lineUp({ ...run, isOver: groups.hasEnough });
+  const line = queueMembers({ ...run, isOver: groups.hasEnough });
   const announce = inRounds(running.limit);
 
   const play = async (member: Member): Promise<void> => {

@@ -8,7 +8,7 @@ import {
 } from '@temporalio/workflow';
 import type { BatchPlan, Tally } from '../../activities/contract.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
-import type { Part } from '../../model/workflow-safe/slices.js';
+import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { inRounds, stopSignal, tallySignal, tell } from '../steering/messages.js';
 import type { OpenSlices, Share } from './open-slices.js';
 import {
@@ -45,7 +45,7 @@ export function runSlices({
   const startInTurn = createStartInTurn();
   const counted = hearTallies({ slices, open, onResult });
 
-  const play = async (part: Part): Promise<void> => {
+  const play = async (part: RowRange): Promise<void> => {
     const slice = open.get(part.first);
     if (slice === undefined) return;
     // Of a slice that fails it is not known how many it replaced.
@@ -100,7 +100,7 @@ function hearTallies({
   onResult,
 }: {
   open: OpenSlices;
-  slices: Part[];
+  slices: RowRange[];
   onResult: (tally: Tally) => void;
 }): (first: number, tally: Tally) => void {
   const tallies = new Map<number, Tally>();
@@ -117,7 +117,8 @@ function hearTallies({
   return counted;
 }
 
-const isSlice = (slices: Part[], row: number): boolean => slices.some(({ first }) => first === row);
+const isSlice = (slices: RowRange[], row: number): boolean =>
+  slices.some(({ first }) => first === row);
 
 /** A failed slice is data too: the batch closes its rows. */
 async function settleAll(slices: Promise<void>[]): Promise<void> {
@@ -131,7 +132,7 @@ function startSlice({
   limits,
 }: {
   plan: BatchPlan;
-  part: Part;
+  part: RowRange;
   share: Share;
   limits: LimitsChange | null;
 }): Promise<ChildWorkflowHandle<typeof rolloutSlice>> {

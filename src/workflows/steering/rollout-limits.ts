@@ -9,7 +9,7 @@ import { LIMITS_MEMO, limitsSignal, setLimitsUpdate } from './messages.js';
 /** Limits of a rollout that change while it runs: by its own update, or by its batch. */
 export interface RolloutLimits {
   /** Calls back with the timeout, now where it is known before there is a plan, and whenever it changes. */
-  limiting(limitTo: (timeout_ms: number) => void): void;
+  whenTimeoutChanges(limitTo: (timeout_ms: number) => void): void;
   /** True if the limit that failed the opening has changed since: then another attempt may succeed, in the time that is left. */
   mayOpenAgain(fault: string, start: { given: LimitsChange; started_at: number }): boolean;
   /** From here on updates are answered, and the timeout is known. */
@@ -68,7 +68,7 @@ export function hearLimits(before: LimitsChange | null): RolloutLimits {
     },
   );
   return {
-    limiting: (callback) => {
+    whenTimeoutChanges: (callback) => {
       limitTo = callback;
       timer_ms = null;
       moveTimer(plan === null ? rolloutTimeoutMs(changed) : timeoutMs(plan));

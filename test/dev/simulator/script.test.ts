@@ -60,6 +60,18 @@ describe('a prompt whose last message has lines that begin with Say:', () => {
     }
   });
 
+  test('gets one line an answer where observations come by the chat template, too', () => {
+    let prompt = TWO;
+    const answers = Array.from({ length: 3 }, () => {
+      const { token_ids, logprobs } = answer(prompt);
+      const seen = '\n<|im_start|>environment\nwell done<|im_end|>\n<|im_start|>assistant\n';
+      prompt = [...prompt, ...token_ids, ...encode(seen)];
+      return textOf({ token_ids, logprobs });
+    });
+    const second = '<b>two</b><|im_end|>';
+    assert.deepEqual(answers, ['one → 1<|im_end|>', second, second]);
+  });
+
   test('gets the next line after an answer that a stop string ended, where something was observed', () => {
     assert.equal(said([...TWO, ...encode('one → 1'), 10]), '<b>two</b><|im_end|>');
   });

@@ -47,9 +47,9 @@ describe('pacing', () => {
     const chunks = readEvents(text).events.flatMap(({ choices }) => choices);
     // Upper bounds leave room for a busy machine.
     assert.ok(headersAt < firstAt - 50, `headers after ${headersAt} of ${firstAt} ms`);
-    assert.ok(firstAt >= 295 && firstAt < 1500, `first token after ${firstAt} ms`);
+    assert.ok(firstAt >= 295 && firstAt < 7500, `first token after ${firstAt} ms`);
     // 60 tokens after the first take 300 ms.
-    assert.ok(totalMs >= 590 && totalMs < 3000, `all after ${totalMs} ms`);
+    assert.ok(totalMs >= 590 && totalMs < 15_000, `all after ${totalMs} ms`);
     assert.ok(chunks.length >= 3 && chunks.length <= 25, `${chunks.length} chunks`);
     assert.equal(chunks.flatMap(({ token_ids }) => token_ids ?? []).length, 61);
   });

@@ -4,6 +4,7 @@ import { createCalculator } from '../../../src/environments/calculator/environme
 import type { EnvironmentMessage, Metadata } from '../../../src/environments/environment.js';
 import { metricsOf, rejectionOf, said, stepOne } from '../../fakes/environment-steps.js';
 import { readGoldens } from '../goldens.js';
+import { processorTime_ms } from '../../harness/processor-time.js';
 
 const environment = createCalculator();
 const problem = { problem: 'p', expected_final_answer: 8, max_steps: 5, current_step: 0 };
@@ -72,10 +73,10 @@ describe('the calculator', () => {
   });
 
   test('reads an answer of a megabyte in a moment', async () => {
-    const began = performance.now();
+    const began = processorTime_ms();
     for (const text of ['9'.repeat(2 ** 20), `${'9_'.repeat(2 ** 19)}x`, '[1,'.repeat(2 ** 18)])
       await stepOne(environment, { log: [said(text)], metadata: problem });
-    assert.ok(performance.now() - began < 2000);
+    assert.ok(processorTime_ms() - began < 2000);
   });
 
   test('reports the mean reward as its success rate', async () => {

@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 
 /** A worker that is not root shares its user with the code that it runs: the same attacks, as a user without rights. */
 
-const FILES = ['escapes.test.ts', 'sandbox/folders.test.ts', 'watch/watch.test.ts'].map((name) =>
+const FILES = ['escapes.test.js', 'sandbox/folders.test.js', 'watch/watch.test.js'].map((name) =>
   fileURLToPath(new URL(name, import.meta.url)),
 );
 
@@ -31,7 +31,7 @@ const skip =
 
 describe('as a user that is not root', { skip, concurrency: FILES.length }, () => {
   for (const [index, file] of FILES.entries()) {
-    test(`${path.basename(file)} holds`, async (t) => {
+    test(`${path.basename(file, '.js')} holds`, async (t) => {
       const home = mkdtempSync(path.join(tmpdir(), 'as-another-user-'));
       chmodSync(home, 0o1777);
       t.after(() => {
@@ -39,7 +39,7 @@ describe('as a user that is not root', { skip, concurrency: FILES.length }, () =
       });
       // A run of its own, not a part of this one.
       const env = { ...process.env, HOME: home, TMPDIR: home, NODE_TEST_CONTEXT: undefined };
-      const args = ['--import', 'tsx', '--test', '--test-reporter=spec', file];
+      const args = ['--test', '--test-reporter=spec', file];
       const tests = spawn(process.execPath, args, {
         ...{ ...userOf(index), env, stdio: ['ignore', 'pipe', 'inherit'] },
       });

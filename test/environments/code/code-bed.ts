@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
@@ -81,6 +82,7 @@ export function createRollout(
         { idempotency_key: `${rollout.key}/${rollout.log.length}`, signal },
       );
       const { observation, terminated, metadata } = only(answer);
+      assert.ok(observation !== null);
       rollout.log = [...log, observation];
       rollout.metadata = metadata ?? rollout.metadata;
       return { content: observation.content, terminated };

@@ -175,7 +175,7 @@ async function stop(bed: Bed, { code, stopped }: Excessive): Promise<void> {
   const said = await rollout.run(code);
   assert.match(said, stopped);
   const took_s = (performance.now() - began) / 1000;
-  assert.ok(took_s < 5, `it took ${took_s} s`);
+  assert.ok(took_s < 15, `it took ${took_s} s`);
   assert.equal(await rollout.run('before'), '1', 'what was before it is still there');
 }
 
@@ -224,7 +224,7 @@ os.write(frame.f_locals['replies'].fileno(), line.encode() + b'\\n')
 os._exit(0)`);
   assert.match(said, /^7$|the code ended the interpreter/);
   const took_s = (performance.now() - began) / 1000;
-  assert.ok(took_s < 5, `it took ${took_s} s`);
+  assert.ok(took_s < 15, `it took ${took_s} s`);
   // It does so again whenever the interpreter is made again: the rollout is its own.
   assert.match(await rollout.run('kept'), /^1$|the code ended the interpreter/);
   assert.equal(await bed.rollout().run('1 + 1'), '2');

@@ -67,6 +67,29 @@ for _ in range(6):
     stopped: /^MemoryError\('the code used more than 256 MiB of memory; nothing of this message/,
   },
   {
+    // A page of its own in each GiB costs two pages of tables, and is a file's itself.
+    name: 'maps a page of a file so far apart that the tables take 480 MiB',
+    code: `import ctypes, os, time
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+PROT_READ, MAP_PRIVATE, MAP_FIXED = 1, 2, 0x10
+file = os.open('/bin/true', os.O_RDONLY)
+children = []
+for _ in range(4):
+    pid = os.fork()
+    if pid == 0:
+        for n in range(15000):
+            page = ctypes.c_void_p((1 << 44) + (n << 30))
+            libc.mmap(page, ctypes.c_size_t(4096), PROT_READ, MAP_PRIVATE | MAP_FIXED, file, ctypes.c_long(0))
+            ctypes.string_at(page, 1)
+        time.sleep(1)
+        os._exit(0)
+    children.append(pid)
+[os.waitpid(pid, 0)[1] for pid in children]`,
+    through: '[0, 0, 0, 0]',
+    stopped: /^MemoryError\('the code used more than 256 MiB of memory; nothing of this message/,
+  },
+  {
     name: 'writes 100 MiB in small files',
     code: `import tempfile
 folder = tempfile.mkdtemp()

@@ -188,6 +188,22 @@ fcntl.ioctl(file, FS_IOC_RESVSP, struct.pack('=hhiqqiI4i', 0, 0, 0, 0, 4096, 0, 
       code: `import fcntl, os\nFS_IOC_GETFLAGS = 0x80086601\nfcntl.ioctl(os.open('/usr/bin/env', os.O_RDONLY), FS_IOC_GETFLAGS, b'0' * 8)\n'through'`,
       through: `'through'`,
     },
+    call('landlock_create_ruleset, whose rules keep deleted files', {
+      ...{ x86_64: 444, aarch64: 444 },
+      before: 'import struct',
+      args: "struct.pack('=Q', 4), 8, 0",
+    }),
+    call('seccomp, whose filters are memory of the kernel', {
+      ...{ x86_64: 317, aarch64: 277 },
+      before: 'import struct',
+      args: "2, 0, struct.pack('=I', 0x7fff0000)",
+    }),
+    judged('prctl for a filter', { x86_64: 157, aarch64: 167, args: '22, 9, 0, 0, 0' }),
+    {
+      name: 'makes the buffer of a socket larger',
+      code: `import socket\na, b = socket.socketpair()\na.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)\n'through'`,
+      through: `'through'`,
+    },
     {
       name: 'has signals sent by a lease',
       code: `import fcntl, os, tempfile\nfile, name = tempfile.mkstemp()\nos.close(file)\nfcntl.fcntl(os.open(name, os.O_RDONLY), fcntl.F_SETLEASE, fcntl.F_RDLCK)\nos.unlink(name)\n'through'`,

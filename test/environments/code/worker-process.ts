@@ -6,7 +6,7 @@ import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import type { Level } from '../../../src/environments/code/sandbox/levels.js';
 
-const PROGRAM = fileURLToPath(new URL('short-lived-worker.ts', import.meta.url));
+const PROGRAM = fileURLToPath(new URL('short-lived-worker.js', import.meta.url));
 
 export interface WorkerProcess {
   /** What this turn came to; throws once the process has ended. */
@@ -20,7 +20,7 @@ export function startWorkerProcess(
   { level, rollouts, through = [] }: { level: Level; rollouts: string[][]; through?: string[] },
   t: { after: (end: () => void) => void },
 ): WorkerProcess {
-  const node = [process.execPath, '--import', 'tsx', PROGRAM, level, JSON.stringify(rollouts)];
+  const node = [process.execPath, PROGRAM, level, JSON.stringify(rollouts)];
   const [program = '', ...args] = [...through, ...node];
   const worker = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   t.after(() => worker.kill('SIGKILL'));

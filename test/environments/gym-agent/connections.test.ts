@@ -81,7 +81,8 @@ describe('an agent server', () => {
     };
     for (let round = 0; round < 3; round++) await Promise.all(Array.from({ length: at_once }, row));
     assert.equal(received.filter(({ url: path }) => path === '/run').length, 3 * at_once);
-    // One more, where the knock's is not free yet when the first rows are sent.
-    assert.ok(connections.accepted <= at_once + 1, `${connections.accepted} connections`);
+    // Some more: the knock's may not be free yet when the first rows are sent, and a busy machine may come back after
+    // the second for which a connection is kept.
+    assert.ok(connections.accepted < at_once * 1.25, `${connections.accepted} connections`);
   });
 });

@@ -10,6 +10,7 @@ import type { GymnasiumOptions, GymnasiumServer } from '../../servers/gymnasium-
 import { startGymnasiumServer } from '../../servers/gymnasium-server.js';
 
 const { signal } = new AbortController();
+const ending = { idempotency_key: 'b/0-0/end-0', signal };
 const PROMPT = [{ role: 'user', content: 'Go' }];
 const ROW = { answers: ['one', 'two', 'three'], verifier_metadata: { level: 2 } };
 
@@ -36,6 +37,7 @@ async function played(
     { message_log: PROMPT, metadata: ROW },
     { idempotency_key: 'b/0-0/begin-0', signal },
   );
+  assert.ok(begun !== null);
   const log = [...PROMPT, ...begun.messages];
   let { metadata } = begun;
   let turn = 0;
@@ -45,7 +47,10 @@ async function played(
       { idempotency_key: `b/0-0/${turn}`, signal, ...more },
     );
     turn += 1;
-    log.push({ role: 'assistant', content: text }, ...answer.observations);
+    log.push(
+      { role: 'assistant', content: text },
+      ...answer.observations.filter((said) => said !== null),
+    );
     metadata = answer.metadata[0]!;
     return answer;
   };
@@ -72,7 +77,7 @@ describe('a gymnasium environment', () => {
     assert.deepEqual([first.rewards, first.terminateds, first.truncateds], [[1], [false], [false]]);
     await say('wrong');
     const last = await say('three');
-    assert.deepEqual(last.observations, [{ role: 'user', content: '' }]);
+    assert.deepEqual(last.observations, [null], 'nothing is said, as by gymnasium_agent');
     assert.deepEqual([last.rewards, last.terminateds, last.truncateds], [[1], [true], [false]]);
     assert.deepEqual(server.sessions.map(({ played }) => played), [['one', 'wrong', 'three']]); // prettier-ignore
     const params = { input: PROMPT };
@@ -81,7 +86,7 @@ describe('a gymnasium environment', () => {
     const { response, ...row } = step?.body ?? {};
     assert.deepEqual(row, { ...ROW, responses_create_params: params });
     assert.ok(response);
-    assert.equal(await environment.end!(begun.metadata, signal), false);
+    assert.equal(await environment.end!(begun.metadata, ending), false);
     assert.equal(server.bodies.length, 4, 'nothing is closed where the server has no /close');
   });
 
@@ -106,10 +111,10 @@ describe('a gymnasium environment', () => {
 
   test('is closed where its server says so, as often as one likes', async (t) => {
     const { server, environment, begun } = await played(t, { explicit_close: true });
-    assert.equal(await environment.end!(begun.metadata, signal), true);
-    assert.equal(await environment.end!(begun.metadata, signal), true);
+    assert.equal(await environment.end!(begun.metadata, ending), true);
+    assert.equal(await environment.end!(begun.metadata, ending), true);
     assert.equal(server.sessions[0]?.closes, 2);
-    assert.equal(await environment.end!({}, signal), false, 'a sample without a session');
+    assert.equal(await environment.end!({}, ending), false, 'a sample without a session');
   });
 
   test('whose step was cut after it was played is answered again by its request id', async (t) => {

@@ -89,7 +89,7 @@ test('named scores become named rewards, and correctness is what the observation
   );
   assert.deepEqual(rewards, { 'reward/correctness': [0, 1], 'reward/format': [1, 1] });
   assert.deepEqual(
-    observations.map(({ content }) => content),
+    observations.map((said) => said?.content),
     ['Environment: incorrect', 'Environment: correct'],
   );
 });

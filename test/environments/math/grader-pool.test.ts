@@ -124,13 +124,13 @@ describe('the grader pool', () => {
   });
 
   test('lets a hanging check hold up others by no more than its deadline, even when it is repeated', async (t) => {
-    const { check } = stand(t, { deadline_ms: 1000 });
+    const { check } = stand(t, { deadline_ms: 3000 });
     await check('good');
     const startedAt = performance.now();
     const hanging = faultOf(check('hang'));
     await check('good');
     const waited = performance.now() - startedAt;
-    assert.ok(waited < 1900, `waited ${waited} ms, which is more than one deadline and a start`);
+    assert.ok(waited < 5700, `waited ${waited} ms, which is more than one deadline and a start`);
     await hanging;
   });
 

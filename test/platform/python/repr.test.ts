@@ -12,7 +12,7 @@ const RECORDED = parseJson(
 ) as unknown as {
   values: { json: string; str: string; in_list: string; dumps: string }[];
   row: JsonObject;
-  templates: { template: string; text?: string; error?: string; python?: string }[];
+  templates: { template: string; text?: string; error?: string }[];
 };
 
 describe('values as Python writes them', () => {

@@ -8,6 +8,7 @@ import {
   strip,
 } from '../../../src/platform/python/text.js';
 import { formatFixed, parseFloatText } from '../../../src/platform/python/numbers.js';
+import { processorTime_ms } from '../../harness/processor-time.js';
 
 /** Expected values are what CPython 3.11 answers. */
 
@@ -21,9 +22,9 @@ describe('white space', () => {
 
   test('is stripped from a megabyte of it, before, behind and within, in a moment', () => {
     const spaces = ' '.repeat(500_000);
-    const began = performance.now();
+    const began = processorTime_ms();
     assert.equal(strip(`${spaces}a${spaces}b${spaces}`).length, 500_002);
-    assert.ok(performance.now() - began < 1000);
+    assert.ok(processorTime_ms() - began < 1000);
   });
 });
 

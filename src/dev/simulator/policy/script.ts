@@ -5,12 +5,12 @@ export interface ScriptedAnswer {
   said: number;
 }
 
-/** As the chat template opens the assistant's answer, `\xff` standing for its token. Observations come without a template. */
+/** As the chat template opens the assistant's answer, `\xff` standing for its token. Observations come with a template or without one. */
 const ANSWERS_BEGIN = '\xffassistant\n';
 const LINE = /^Say: (.+)$/gm;
 
 /**
- * The answer that `Say: <text>` lines prescribe, where the last message of a rendered chat has any: the first line is
+ * The answer that `Say: <text>` lines prescribe, where the last message of a rendered chat that is no observation has any: the first line is
  * the first answer, the second one the second, and the last one all that follow. An answer counts as given when it
  * stands in what follows the message, with something behind it: an end of sequence or an observation. So an observation
  * that quotes the next line takes its place, and where a stop string ended the answer and nothing was observed, the next
@@ -18,12 +18,13 @@ const LINE = /^Say: (.+)$/gm;
  * tokens as bytes that are no UTF-8.
  */
 export function scriptedAnswer(text: string): ScriptedAnswer | null {
-  const opening = text.lastIndexOf(ANSWERS_BEGIN);
+  let opening = text.lastIndexOf(ANSWERS_BEGIN);
+  while (opening > 0 && linesBefore(opening, text).length === 0)
+    opening = text.lastIndexOf(ANSWERS_BEGIN, opening - 1);
   if (opening === -1) return null;
-  const message = text.slice(text.lastIndexOf('\xff', opening - 1) + 1, opening);
-  const lines = [...message.replaceAll('\xfe', '\n').matchAll(LINE)].map(([, line]) => line ?? '');
+  const lines = linesBefore(opening, text);
   const last = lines.at(-1);
-  if (last === undefined) return null;
+  if (last === undefined || isOver(lines, text.slice(opening))) return null;
   let from = opening + ANSWERS_BEGIN.length;
   for (let turn = 0; ; turn++) {
     const line = lines[turn] ?? last;
@@ -36,6 +37,16 @@ export function scriptedAnswer(text: string): ScriptedAnswer | null {
     }
     from = end;
   }
+}
+
+/** Was the message that has the lines answered with something else, and then another one written? */
+const isOver = (lines: readonly string[], since: string): boolean =>
+  since.includes('\xffuser\n') && !lines.some((line) => since.includes(line));
+
+/** Those of the message before an answer. */
+function linesBefore(opening: number, text: string): string[] {
+  const message = text.slice(text.lastIndexOf('\xff', opening - 1) + 1, opening);
+  return [...message.replaceAll('\xfe', '\n').matchAll(LINE)].map(([, line]) => line ?? '');
 }
 
 function endOf(line: string, { text, from }: { text: string; from: number }): number | null {

@@ -94,7 +94,7 @@ export async function prepareLaunch(
       folder: null,
       // In a user namespace of its own, beside bubblewrap itself.
       limits: limited(processes + 1),
-      readable: [...readableOf(python), '/proc', '/dev'],
+      readable: [...readableOf(python), '/proc'],
       writable: [HOME, '/dev/shm'],
     };
     const args = [...bubblewrapArgs(python, disk), '--', ...interpreter(python)];

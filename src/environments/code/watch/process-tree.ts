@@ -73,7 +73,7 @@ function processOf(pid: number, level: number): Process | null {
 const ofMainThread_ms = (pid: number): number =>
   Number(contentsOf(`/proc/${pid}/schedstat`).split(' ', 1)[0]) / 1e6;
 
-/** Resident and swapped memory that is no file's, in bytes. What forks share counts for each. */
+/** Resident and swapped memory that is no file's, and page tables, in bytes. What forks share counts for each. */
 export function memoryOf({ pid, tasks, has_ended }: Process): number {
   let status = '';
   // A main thread that has ended shows no memory: the others do.
@@ -83,7 +83,8 @@ export function memoryOf({ pid, tasks, has_ended }: Process): number {
   }
   const number = (name: string): number =>
     Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(status)?.[1] ?? 0);
-  return (number('RssAnon') + number('RssShmem') + number('VmSwap')) * 1024;
+  const fields = ['RssAnon', 'RssShmem', 'VmSwap', 'VmPTE'];
+  return fields.reduce((total, name) => total + number(name), 0) * 1024;
 }
 
 /** A process may be gone at any moment. */

@@ -27,8 +27,8 @@ const MODULES: Record<string, string> = {
   mpmath: 'mpmath',
 };
 
-interface GraderSetup {
-  ensureGrader: (options: object) => Promise<void>;
+interface PythonSetup {
+  ensurePython: (options: object) => Promise<void>;
 }
 
 describe('the maths grader', { timeout: 120_000 }, () => {
@@ -49,10 +49,11 @@ describe('the maths grader', { timeout: 120_000 }, () => {
     await writeFile(own, await readFile(requirements));
     const venv = path.join(folder, 'grader');
     const said: string[] = [];
-    const tool = new URL('../../tools/grader-setup.mjs', import.meta.url).href;
-    const { ensureGrader } = (await import(tool)) as GraderSetup;
-    await ensureGrader({
+    const tool = new URL('../../tools/python-setup.mjs', import.meta.url).href;
+    const { ensurePython } = (await import(tool)) as PythonSetup;
+    await ensurePython({
       install: {
+        ...graderInstall(process.env),
         folder: venv,
         python: path.join(venv, 'bin', 'python'),
         stamp: path.join(venv, '.installed'),

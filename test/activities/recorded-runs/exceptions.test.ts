@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { readGoldenFiles } from './goldens/case.js';
-import { EXCEPTIONS, exceptionOf } from './goldens/exceptions.js';
+import { readGoldenFiles } from './case.js';
+import { EXCEPTIONS, exceptionOf } from './exceptions.js';
 
 describe('recorded cases that are not played', () => {
   const files = readGoldenFiles();

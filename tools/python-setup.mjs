@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { existsSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { runStep } from './run-step.mjs';
@@ -8,15 +8,17 @@ import { withLock } from './set-up-lock.mjs';
 const run = promisify(execFile);
 
 /**
- * The Python packages of the maths grader, in a virtual environment in the user's cache: made once for each
- * requirements.txt. Built in place, since it cannot be moved; it counts when its stamp is there. Nothing but maths needs
- * it: where it cannot be made, this says so and goes on.
+ * Python packages in a virtual environment in the user's cache: made once for each requirements.txt. Built in place,
+ * since it cannot be moved; it counts when its stamp is there. Nothing but `install.for_what` needs it: where it cannot
+ * be made, this says so and goes on. `variable` may name another Python that has the packages.
  */
-export async function ensureGrader({ install, variable, env, say }) {
-  const given = env[variable];
+export async function ensurePython({ install, variable, env, say }) {
+  const given = variable === undefined ? undefined : env[variable];
   if (given !== undefined && given !== '') {
-    if (!(await canGrade(given))) {
-      say(`${variable} is ${given}, which has no math-verify: maths will not be graded`);
+    if (!(await hasModules(given, install))) {
+      say(
+        `${variable} is ${given}, which cannot import ${listed(install)}: no ${install.for_what}`,
+      );
     }
     return;
   }
@@ -26,7 +28,9 @@ export async function ensureGrader({ install, variable, env, say }) {
       if (!existsSync(install.stamp)) await make({ install, env, say });
     });
   } catch (error) {
-    say(`no maths grader, everything else works; the next set-up tries again. ${error.message}`);
+    say(
+      `no ${install.for_what}, everything else works; the next set-up tries again. ${error.message}`,
+    );
   }
 }
 
@@ -38,28 +42,37 @@ async function make({ install, env, say }) {
   rmSync(install.folder, { recursive: true, force: true });
   const steps = [...(hasUv ? [withUv] : []), withPip].map((way) => way(python, install));
   await anyOf(steps, { install, env, say });
-  if (!(await canGrade(install.python))) throw new Error(`${install.python} has no math-verify`);
+  if (!(await hasModules(install.python, install))) {
+    throw new Error(`${install.python} cannot import ${listed(install)}`);
+  }
   writeFileSync(install.stamp, `${new Date().toISOString()}\n`);
-  say(`maths grader installed in ${Math.round((Date.now() - startedAt) / 1000)} s`);
+  say(`${install.for_what} installed in ${Math.round((Date.now() - startedAt) / 1000)} s`);
 }
 
-const withUv = (python, { folder, python: own, requirements }) => ({
-  what: `installing the maths grader (math-verify) with uv into ${folder}, some seconds`,
+const withUv = (python, { folder, python: own, requirements, for_what }) => ({
+  what: `installing the ${for_what} with uv into ${folder}, some seconds`,
   commands: [
     ['uv', ['venv', '--quiet', '--python', python, folder]],
-    ['uv', ['pip', 'install', '--quiet', '--python', own, '--require-hashes', '-r', requirements]],
+    ['uv', ['pip', 'install', '--quiet', '--python', own, ...required(requirements)]],
   ],
 });
 
 const PIP_INSTALL = ['-m', 'pip', 'install', '--quiet', '--retries', '2', '--timeout', '30'];
 
-const withPip = (python, { folder, python: own, requirements }) => ({
-  what: `installing the maths grader (math-verify) with pip into ${folder}, half a minute`,
+const withPip = (python, { folder, python: own, requirements, for_what }) => ({
+  what: `installing the ${for_what} with pip into ${folder}, half a minute`,
   commands: [
     [python, ['-m', 'venv', folder]],
-    [own, [...PIP_INSTALL, '--require-hashes', '-r', requirements]],
+    [own, [...PIP_INSTALL, ...required(requirements)]],
   ],
 });
+
+/** Where one package has a hash all have to have one, as pip holds it by itself and uv does not. */
+const required = (requirements) => [
+  ...(readFileSync(requirements, 'utf8').includes('--hash=') ? ['--require-hashes'] : []),
+  '-r',
+  requirements,
+];
 
 /** The first way that works; the error of the last. */
 async function anyOf([way, ...others], { install, env, say }) {
@@ -93,8 +106,9 @@ async function findPython() {
   throw new Error('It needs Python 3.10 or later: no such python3 on PATH.');
 }
 
-const canGrade = (python) =>
-  succeeds(python, ['-c', 'import math_verify, latex2sympy2_extended, sympy']);
+const listed = ({ modules }) => modules.join(', ');
+
+const hasModules = (python, install) => succeeds(python, ['-c', `import ${listed(install)}`]);
 
 async function succeeds(command, args) {
   try {

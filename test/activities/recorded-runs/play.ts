@@ -1,10 +1,8 @@
 import type { z } from 'zod';
 import type { BatchRequest } from '../../../src/model/batch-request.js';
 import type { BatchOutcome } from '../../harness/batch.js';
-import { startBatch } from '../../harness/batch.js';
-import type { Testbed } from '../../harness/testbed.js';
-import type { EngineRequest } from '../../servers/scripted-engine.js';
-import type { EnvironmentStep } from '../../servers/scripted-environment.js';
+import type { EngineRequest, ScriptedEngine } from '../../servers/scripted-engine.js';
+import type { EnvironmentStep, ScriptedEnvironment } from '../../servers/scripted-environment.js';
 import type { GoldenCase } from './case.js';
 
 /** A case as it was played: what came out, and what the engine and the environment saw. */
@@ -49,30 +47,35 @@ export function toRequest(golden: GoldenCase): z.input<typeof BatchRequest> {
 export const maxNewTokens = ({ script }: GoldenCase): number =>
   script.backend.max_new_tokens ?? ANY_NUMBER_OF_TOKENS;
 
+/** The servers that a case is scripted on, and what plays a batch. */
+export interface Stage {
+  engine: ScriptedEngine;
+  environment: ScriptedEnvironment;
+  playBatch: (batch_id: string, request: unknown) => Promise<BatchOutcome>;
+}
+
 export async function play(
   golden: GoldenCase,
-  { bed, task_queue }: { bed: Testbed; task_queue: string },
+  { engine, environment, playBatch }: Stage,
 ): Promise<Played> {
   const { script, input, name: batch_id } = golden;
-  const { generation, environment } = script;
   // "The last entry repeats": said of both in the format of the cases.
-  bed.engine.script(batch_id, { generation, after_last: 'repeat' });
-  bed.environment.script(batch_id, {
-    steps: environment.steps,
+  engine.script(batch_id, { generation: script.generation, after_last: 'repeat' });
+  environment.script(batch_id, {
+    steps: script.environment.steps,
     after_last: 'repeat',
     style: (row) => {
-      const task = environment.tasks[input.task_name[row] ?? ''];
+      const task = script.environment.tasks[input.task_name[row] ?? ''];
       return {
         no_stop_strings: task?.next_stop_strings_none ?? false,
         terminateds_float: task?.terminateds_float ?? false,
       };
     },
   });
-  const batch = await startBatch(bed.batch(batch_id, task_queue), toRequest(golden));
-  const outcome = await batch.outcome();
+  const outcome = await playBatch(batch_id, toRequest(golden));
   return {
     ...outcome,
-    requests: bed.engine.requests(batch_id),
-    steps: bed.environment.steps(batch_id),
+    requests: engine.requests(batch_id),
+    steps: environment.steps(batch_id),
   };
 }

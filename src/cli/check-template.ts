@@ -1,0 +1,78 @@
+import { parseArgs } from 'node:util';
+import { pino } from 'pino';
+import { templateOf, templateProblem } from '../model/turn/template-check.js';
+import { toMs } from '../model/workflow-safe/durations.js';
+import { plain } from '../platform/plain.js';
+import { createAllowance } from '../platform/allowance.js';
+import { loadConfig } from '../workers/config.js';
+import { createPool } from '../workers/parts.js';
+
+const ROLES = ['user', 'tool', 'environment'] as const;
+const PROMPTS = [['user'], ['system', 'user']] as const;
+const LONGEST = '1m';
+
+/** Says, for each replica of a service and each role of observations, whether its chat template can be continued. */
+export async function checkTemplateCommand(args: string[]): Promise<number> {
+  const { values } = parseArgs({
+    args,
+    options: {
+      service: { type: 'string', default: 'default' },
+      model: { type: 'string' },
+      'template-kwargs': { type: 'string', default: '{}' },
+      config: { type: 'string', default: './temporal.yaml' },
+    },
+  });
+  const config = await loadConfig(values.config);
+  const { service: name } = values;
+  const settings = config.generation[name];
+  if (settings === undefined) {
+    const known = Object.keys(config.generation).join(', ');
+    console.error(plain(`unknown service ${JSON.stringify(name)}; ${values.config} has ${known || 'none'}`)); // prettier-ignore
+    return 2;
+  }
+  const chat_template_kwargs = kwargsOf(values['template-kwargs']);
+  const log = pino({ level: 'silent' });
+  const pool = createPool({ name, settings, config }, { env: process.env, log, replies: createAllowance(0) }); // prettier-ignore
+  const signal = AbortSignal.timeout(toMs(LONGEST));
+  try {
+    const [described] = await pool.describe(signal);
+    const model = values.model ?? settings.model ?? described?.models[0]?.id ?? '';
+    const told = await pool.askEach(async (service) => {
+      const template = templateOf(service, { model, chat_template_kwargs, signal });
+      const lines: string[] = [];
+      for (const role of ROLES) lines.push(...(await linesFor(role, template)));
+      return lines;
+    }, signal);
+    for (const { replica, answer } of told) {
+      console.log(plain(`${replica}, model ${model}:`));
+      for (const line of answer) console.log(plain(`  ${line}`));
+    }
+    const isContinued = (line: string): boolean => line.endsWith(EXACT);
+    return told.every(({ answer }) => answer.some(isContinued)) ? 0 : 1;
+  } finally {
+    await pool.close();
+  }
+}
+
+const EXACT = 'continued exactly';
+
+async function linesFor(
+  role: string,
+  template: Parameters<typeof templateProblem>[1],
+): Promise<string[]> {
+  const lines: string[] = [];
+  for (const prompt of PROMPTS)
+    for (const thinks of [true, false]) {
+      const conversation = { prompt, role, goes_on: true, thinks };
+      const found = (await templateProblem(conversation, template)) ?? EXACT;
+      lines.push(`${prompt.join(', ')} → ${role}${thinks ? ', with thinking' : ''}: ${found}`);
+    }
+  return lines;
+}
+
+function kwargsOf(text: string): Record<string, unknown> {
+  const value = JSON.parse(text) as unknown;
+  if (typeof value === 'object' && value !== null && !Array.isArray(value))
+    return value as Record<string, unknown>;
+  throw new Error(`--template-kwargs: expected a JSON object, got ${text}`);
+}

@@ -1,0 +1,72 @@
+import { z } from 'zod';
+import { recordOf } from '../../model/untrusted.js';
+import type { Environment } from '../environment.js';
+import type { HttpCalls } from './call.js';
+import { readReply } from './reply.js';
+
+/** An attempt at starting a rollout has five minutes, and renders the prompt too. */
+const BEGIN_TIMEOUT_MS = 240_000;
+/** A server that has no such route is asked again after this long: it may have been replaced by one that has. */
+const NONE_FOR_MS = 60_000;
+const MAX_MESSAGES = 1024;
+/** What servers say of a route that they do not have. */
+const NO_SUCH_ROUTE = [404, 405, 501];
+
+const BeginAnswer = z.strictObject({
+  /** Absent, or null: the sample's stands. */
+  metadata: recordOf(z.unknown()).nullish(),
+  /** Behind the sample's prompt. */
+  messages: z
+    .array(z.strictObject({ role: z.string(), content: z.string() }))
+    .max(MAX_MESSAGES)
+    .default([]),
+});
+
+/** `POST /begin` and `POST /end`; 404, 405 or 501: there is none. */
+export function sessionCalls({
+  at,
+  call,
+  timeout_ms,
+}: {
+  at: string;
+  call: HttpCalls['send'];
+  timeout_ms: number;
+}): Required<Pick<Environment, 'begin' | 'mayBegin' | 'end'>> {
+  const none_until = { '/begin': 0, '/end': 0 };
+  const ask = async (
+    path: keyof typeof none_until,
+    { idempotency_key, ...more }: Pick<Parameters<typeof call>[0], 'body' | 'signal' | 'share' | 'timeout_ms'> & { idempotency_key: string }, // prettier-ignore
+  ) => {
+    if (performance.now() < none_until[path]) return null;
+    const headers = { 'idempotency-key': idempotency_key };
+    const reply = await call({ method: 'POST', path, headers, accept: NO_SUCH_ROUTE, ...more });
+    if (!NO_SUCH_ROUTE.includes(reply.status)) return reply;
+    none_until[path] = performance.now() + NONE_FOR_MS;
+    return null;
+  };
+  return {
+    mayBegin: () => performance.now() >= none_until['/begin'],
+
+    async begin({ message_log, metadata }, { idempotency_key, signal, share }) {
+      const reply = await ask('/begin', {
+        idempotency_key,
+        body: { session: sessionOf(idempotency_key), message_log, metadata },
+        timeout_ms: Math.min(timeout_ms, BEGIN_TIMEOUT_MS),
+        signal,
+        share,
+      });
+      if (reply === null) return null;
+      const answer = readReply(reply, { schema: BeginAnswer, at });
+      return { messages: answer.messages, metadata: answer.metadata ?? metadata };
+    },
+
+    async end(metadata, { idempotency_key, signal }) {
+      const body = { session: sessionOf(idempotency_key), metadata };
+      return (await ask('/end', { idempotency_key, body, signal })) !== null;
+    },
+  };
+}
+
+/** `<rollout_id>/<life>`: what begin and end of one session have in common, and what a server may name its resource by. */
+export const sessionOf = (idempotency_key: string): string =>
+  idempotency_key.replace(/(?:begin|end)-(\d+)$/, '$1');

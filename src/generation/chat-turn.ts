@@ -1,0 +1,38 @@
+import { Fault } from '../model/faults.js';
+import type { Render, TurnSeam } from '../model/turn/chat-turn.js';
+import { droppedRole, findSeam, renderBehind, ROLE_MAP } from '../model/turn/chat-turn.js';
+import type { GenerationService } from './generation-service.js';
+
+/** One rendering for each message: what stands before it is known by model, template settings and role. */
+export function createTurnRenderer({
+  replica,
+  renderChat,
+}: Pick<GenerationService, 'replica' | 'renderChat'>): GenerationService['renderTurn'] {
+  const seams = new Map<string, TurnSeam>();
+  return async ({ message, ...chat }, signal) => {
+    const render: Render = (messages, options) =>
+      renderChat({ ...chat, ...options, messages }, signal);
+    const key = JSON.stringify([chat.model, chat.chat_template_kwargs, message.role]);
+    const fresh = async (): Promise<TurnSeam> => {
+      const seam = await findSeam(render, message);
+      seams.set(key, seam);
+      return seam;
+    };
+    const known = seams.get(key);
+    const seam = known ?? (await fresh());
+    if (seam.is_dropped) throw rejected(`${droppedRole(message.role)}: ${ROLE_MAP}`, replica);
+    const ids = await renderBehind(render, { seam, message });
+    if (ids !== null) return ids;
+    // A replica that was started again may have another template.
+    const again =
+      known === undefined ? null : await renderBehind(render, { seam: await fresh(), message });
+    if (again !== null) return again;
+    throw rejected(
+      `the chat template renders what stands before a message of role ${message.role} otherwise for this one`,
+      replica,
+    );
+  };
+}
+
+const rejected = (what: string, replica: string): Fault =>
+  new Fault({ type: 'GenerationRejected', message: `${replica}: ${what}`, at: replica });

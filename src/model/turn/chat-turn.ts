@@ -1,0 +1,78 @@
+import type { Content } from '../content.js';
+
+/**
+ * How a chat template goes on behind an answer. A conversation is never rendered again: its template is asked for one
+ * short conversation that ends with the new message, and what it renders behind the answer is appended.
+ */
+
+export interface ChatMessage {
+  role: string;
+  content: Content;
+}
+
+/** Ids of a conversation, with the generation prompt or without. */
+export type Render = (
+  messages: readonly ChatMessage[],
+  options: { add_generation_prompt: boolean },
+) => Promise<number[]>;
+
+/** Neither their first nor their last tokens are the same, in any vocabulary. */
+export const ANSWERS = ['one', 'two'] as const;
+export const QUESTION: ChatMessage = { role: 'user', content: 'go' };
+const NEWS = ['news', 'more'] as const;
+
+const placeholder = (answer: string): ChatMessage[] => [
+  QUESTION,
+  { role: 'assistant', content: answer },
+];
+
+/** Of one template and role. */
+export interface TurnSeam {
+  /** What it renders up to the end of the placeholder's answer. */
+  before: number[];
+  /** Messages of this role are not rendered at all. */
+  is_dropped: boolean;
+}
+
+/** `thought`: what the placeholder's answers begin with. */
+export async function findSeam(
+  render: Render,
+  { role, thought = '' }: { role: string; thought?: string },
+): Promise<TurnSeam> {
+  const ask = (answer: string, content: string): Promise<number[]> =>
+    render([...placeholder(thought + answer), { role, content }], { add_generation_prompt: true });
+  const [one, two, more] = await Promise.all([
+    ask(ANSWERS[0], NEWS[0]),
+    ask(ANSWERS[1], NEWS[0]),
+    ask(ANSWERS[0], NEWS[1]),
+  ]);
+  return {
+    before: one.slice(0, one.length - commonSuffix(one, two)),
+    is_dropped: one.length === more.length && commonPrefix(one, more) === one.length,
+  };
+}
+
+/** The ids behind the answer; null: the template renders something else before its end than `seam` has. */
+export async function renderBehind(
+  render: Render,
+  { seam, message }: { seam: TurnSeam; message: ChatMessage },
+): Promise<number[] | null> {
+  const ids = await render([...placeholder(ANSWERS[0]), message], { add_generation_prompt: true });
+  const { before } = seam;
+  return commonPrefix(ids, before) === before.length ? ids.slice(before.length) : null;
+}
+
+export const droppedRole = (role: string): string =>
+  `the chat template leaves out messages of role ${role}`;
+
+export const ROLE_MAP =
+  'map it to a role that is rendered (temporal.yaml: role_map of the generation service)';
+
+export function commonPrefix(a: readonly number[], b: readonly number[]): number {
+  let length = 0;
+  while (length < a.length && length < b.length && a[length] === b[length]) length += 1;
+  return length;
+}
+
+const commonSuffix = (a: readonly number[], b: readonly number[]): number =>
+  commonPrefix(a.toReversed(), b.toReversed());

@@ -1,0 +1,80 @@
+import type { Client } from '@temporalio/client';
+import type { Logger } from 'pino';
+import type { AttemptDependencies } from '../activities/attempt.js';
+import { createRunAttempt } from '../activities/attempt.js';
+import type { Dependencies, PolicyService } from '../activities/dependencies.js';
+import { toMs } from '../model/workflow-safe/durations.js';
+import { describeError } from '../platform/errors.js';
+import type { Config } from './config.js';
+import { memoryOf } from './config.js';
+import type { Parts } from './parts.js';
+import type { PolicyWorkflows } from './policies.js';
+import { generationQueue } from './queues.js';
+
+/** All that activities ask of Temporal beside their own attempt. */
+export interface Temporal extends AttemptDependencies, Pick<Dependencies, 'countOpenRollouts'> {
+  policies: Pick<PolicyWorkflows, 'sayPhase' | 'wake'>;
+}
+
+/** What the activities of a worker are closures over. */
+export function createDependencies(
+  config: Config,
+  { parts, temporal }: { parts: Parts; temporal: Temporal },
+): Dependencies {
+  return {
+    store: parts.store,
+    service: (name) => parts.pools.get(name),
+    environment: (task) => parts.environments.get(task),
+    policy: (name) => policyOf(name, { parts, temporal }),
+    known: { services: [...parts.pools.keys()], environments: [...parts.environments.keys()] },
+    attempt: createRunAttempt(temporal),
+    answers: parts.answers,
+    folds: parts.folds,
+    deployment: {
+      inputs_dir: config.inputs_dir,
+      sample_bytes: memoryOf(config).sample_bytes,
+      turn_slice_ms: toMs(config.worker.turn_slice),
+      heartbeat_timeout_ms: toMs(config.worker.heartbeat_timeout),
+      generation_queue: generationQueue(config),
+    },
+    countOpenRollouts: temporal.countOpenRollouts,
+  };
+}
+
+function policyOf(
+  service: string,
+  { parts, temporal: { policies } }: { parts: Parts; temporal: Temporal },
+): PolicyService | undefined {
+  const policy = parts.policies.get(service);
+  return (
+    policy && {
+      ...policy,
+      sayPhase: (news) => policies.sayPhase(service, news),
+      wake: () => policies.wake(service),
+    }
+  );
+}
+
+export function askTemporal(
+  client: Client,
+  { policies, log }: { policies: PolicyWorkflows; log: Logger },
+): Temporal {
+  return {
+    policies,
+    signalWaiting: async ({ workflow_id, run_id }, waiting) => {
+      if (waiting !== null) log.warn({ workflow_id, ...waiting }, 'waiting');
+      try {
+        await client.workflow.getHandle(workflow_id, run_id).signal('waiting', waiting);
+      } catch (error) {
+        log.warn(
+          { workflow_id },
+          `cannot tell the workflow that it waits: ${describeError(error)}`,
+        );
+      }
+    },
+    countOpenRollouts: async (batchId) => {
+      const query = `WorkflowId STARTS_WITH "${batchId}/" AND ExecutionStatus = "Running"`;
+      return (await client.workflow.count(query)).count;
+    },
+  };
+}

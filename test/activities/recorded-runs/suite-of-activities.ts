@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict';
+import path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import type { Player } from '../../harness/played-batch.js';
+import { createPlayer } from '../../harness/played-batch.js';
+import { makeTemporaryDirectory } from '../../harness/temporary-directory.js';
+import type { ScriptedEngine } from '../../servers/scripted-engine.js';
+import { createScriptedEngine } from '../../servers/scripted-engine.js';
+import type { ScriptedEnvironment } from '../../servers/scripted-environment.js';
+import { startScriptedEnvironment } from '../../servers/scripted-environment.js';
+import type { GoldenCase } from './case.js';
+import { checkRun, recordedRuns, settingsOf } from './suite.js';
+
+const AT_ONCE = 4;
+const CASE_MS = 90_000;
+const KINDS = ['http', 'sliding_puzzle', 'math'] as const;
+
+/**
+ * Every recorded case of one of upstream's loops, played through a worker's activities over a real store, a scripted
+ * engine and scripted environments.
+ */
+export function playRecordedRuns(semantics: GoldenCase['semantics']): void {
+  const runs = recordedRuns(semantics);
+
+  describe(`batches under ${semantics} come out as upstream's loop recorded them`, () => {
+    let engine: ScriptedEngine;
+    let environment: ScriptedEnvironment;
+    before(async () => {
+      engine = createScriptedEngine();
+      environment = await startScriptedEnvironment();
+    });
+    after(async () => {
+      await Promise.all([engine.close(), environment.close()]);
+      assert.deepEqual([...engine.problems, ...environment.problems], []);
+    });
+
+    for (const kind of KINDS) {
+      const ofKind = runs.filter((run) => run.kind === kind);
+      const played = ofKind.filter(({ exception }) => exception === null);
+
+      describe(`with environments of kind ${kind}`, { concurrency: AT_ONCE }, () => {
+        let player: Player;
+        let remove: () => Promise<void>;
+        before(async () => {
+          const directory = await makeTemporaryDirectory(`${semantics}-${kind}`);
+          ({ remove } = directory);
+          player = await createPlayer({
+            store: { kind: 'file', root: path.join(directory.path, 'store') },
+            inputs_dir: directory.path,
+            ...(await settingsOf(played, { engine, url: environment.url })),
+          });
+        });
+        after(async () => {
+          await player.close();
+          await remove();
+        });
+
+        for (const { golden, exception } of ofKind) {
+          const options = { timeout: CASE_MS, ...(exception !== null && { skip: exception }) };
+          test(golden.name, options, () =>
+            checkRun(golden, { engine, environment, playBatch: player.playBatch }),
+          );
+        }
+      });
+    }
+  });
+}

@@ -1,0 +1,56 @@
+/** The table of what keeps poison out names tests: each of them is there. */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { test } from 'node:test';
+import { PROJECT_ROOT } from '../../src/platform/project-root.js';
+
+const DOCUMENT = path.join(PROJECT_ROOT, 'docs', 'training-data.md');
+const CITED = /`([^`]+)` › "([^"]+)"/g;
+
+/** The first and the last cell of each row behind the headings of a table's columns. */
+function rowsOf(section: string): { number: string; poison: string; tests: string }[] {
+  const lines = section.split('\n').filter((line) => line.startsWith('|'));
+  return lines.slice(2).map((line) => {
+    const cells = line.split('|').map((cell) => cell.trim());
+    assert.equal(cells.length, 7, line);
+    return { number: cells[1]!, poison: cells[2]!, tests: cells[5]! };
+  });
+}
+
+/** Whether a test, or a group of them, is declared by this name: in TypeScript as a string, in Python as a function. */
+function declares(source: string, { file, name }: { file: string; name: string }): boolean {
+  if (file.endsWith('.py')) return source.includes(`def ${name}(`);
+  const declared = source.matchAll(/\b(?:test|describe)\(\s*(['"`])((?:(?!\1).)*)\1/g);
+  return [...declared].some(([, , given]) => given === name);
+}
+
+const text = await readFile(DOCUMENT, 'utf8');
+const rows = rowsOf(text.slice(text.indexOf('\n## What keeps poison out')));
+
+test('every defect is in the table of what keeps poison out', () => {
+  const numbers = new Set(rows.map(({ number }) => number).filter((number) => number !== ''));
+  assert.deepEqual(
+    [...numbers],
+    Array.from({ length: 14 }, (_, i) => `D${i + 1}`),
+  );
+});
+
+for (const [index, { number, poison, tests }] of rows.entries()) {
+  test(`row ${index + 1} of that table (${number || 'no number'}: ${poison}) names tests that exist`, async () => {
+    const cited = [...tests.matchAll(CITED)].map(([, file, name]) => ({
+      file: file!,
+      name: name!,
+    }));
+    assert.ok(cited.length > 0, `no \`file\` › "test name" in: ${tests}`);
+    assert.match(
+      tests.replaceAll(CITED, ''),
+      /^[; ]*$/,
+      'something there is no `file` › "test name"',
+    );
+    for (const { file, name } of cited) {
+      const source = await readFile(path.join(PROJECT_ROOT, file), 'utf8');
+      assert.ok(declares(source, { file, name }), `${file} has no test "${name}"`);
+    }
+  });
+}

@@ -1,3 +1,0 @@
-import { playGoldens } from './goldens/suite.js';
-
-playGoldens('nemo-rl-async');

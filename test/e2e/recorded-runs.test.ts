@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { checkRun, recordedRuns, settingsOf } from '../activities/recorded-runs/suite.js';
+import { startBatch } from '../harness/batch.js';
+import type { Testbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
+
+/** Of each shape of a run one, under both semantics; the others are played through the same activities. */
+const SHAPES = [
+  'empty_batch',
+  'env_error_first_turn',
+  'generation_error_second_turn',
+  'interleaved_tasks',
+  'many_turns',
+  'real_math_batch',
+  'real_puzzle_multi',
+  'stop_string_updates_each_turn',
+  'truncation_cut',
+  'unknown_task',
+];
+const CASE_MS = 90_000;
+
+describe('batches on a Temporal server come out as upstream recorded them', () => {
+  const runs = (['nemo-rl-sync', 'nemo-rl-async'] as const)
+    .flatMap(recordedRuns)
+    .filter(({ golden }) => SHAPES.includes(golden.name.replace(/\.a?sync$/, '')));
+  let bed: Testbed;
+
+  before(async () => {
+    bed = await startTestbed('recorded-runs');
+    for (const kind of ['http', 'sliding_puzzle', 'math'] as const) {
+      const ofKind = runs.filter((run) => run.kind === kind);
+      const { engine, environment } = bed;
+      const settings = await settingsOf(ofKind, { engine, url: environment.url });
+      await bed.startWorker({ task_queue: kind, ...settings });
+    }
+  });
+  after(async () => {
+    await bed.end();
+    assert.deepEqual([...bed.engine.problems, ...bed.environment.problems], []);
+  });
+
+  test('there are twenty', () => {
+    assert.equal(runs.length, 2 * SHAPES.length);
+  });
+
+  describe('by name', { concurrency: 4 }, () => {
+    for (const { golden, kind } of runs)
+      test(golden.name, { timeout: CASE_MS }, () =>
+        checkRun(golden, {
+          ...bed,
+          playBatch: async (batch_id, request) => {
+            const batch = await startBatch(
+              bed.batch(batch_id, kind),
+              request as Record<string, unknown>,
+            );
+            return await batch.outcome();
+          },
+        }),
+      );
+  });
+});

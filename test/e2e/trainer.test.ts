@@ -1,0 +1,172 @@
+/** The example of a training scheduler, as its README says: another program, in Python, with the Temporal SDK and numpy. */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { text } from 'node:stream/consumers';
+import { after, before, describe, test } from 'node:test';
+import type { Simulator } from '../../src/dev/simulator/server.js';
+import { startSimulator } from '../../src/dev/simulator/server.js';
+import { TRAINER_EXAMPLE, trainerInstall } from '../../src/dev/trainer-example.js';
+import type { Row } from '../../src/model/row.js';
+import { readRows } from '../harness/batch.js';
+import { PROJECT_ROOT } from '../harness/dev-server.js';
+import type { Testbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
+import { eventually } from '../harness/waiting.js';
+
+const install = trainerInstall(process.env);
+const skip = existsSync(install.stamp)
+  ? false
+  : 'the example trainer is not installed: `node tools/setup.mjs --test` says why';
+
+const PUZZLE = path.join('examples', 'sliding-puzzle');
+const [SAMPLES, REQUEST] = ['samples.jsonl', 'batch.json'];
+/** Of the example's 16 samples with four rollouts each. */
+const GROUPS = 4;
+const ROLLOUTS = 4 * GROUPS;
+/** Of the README, and so of everyone who follows it. */
+const COMMAND = /^python (start_batch\.py --batch-id (\S+))$/m;
+const DUMP = `
+import json, sys
+from start_batch import to_arrays
+with open(sys.argv[1]) as file:
+    print(json.dumps([{name: array.tolist() for name, array in to_arrays(json.loads(line)).items()} for line in file]))
+`;
+
+interface Arrays {
+  ids: number[];
+  loss_mask: boolean[];
+  logprobs: number[];
+}
+
+/** What docs/training-data.md says of a row. */
+function arraysOf(row: Row): Arrays {
+  const arrays: Arrays = { ids: [], loss_mask: [], logprobs: [] };
+  for (const { token_ids, generation_logprobs } of row.message_log) {
+    const behind = arrays.ids.length >= row.prompt_tokens;
+    const sampled = behind ? generation_logprobs : undefined;
+    arrays.ids.push(...token_ids);
+    for (const k of token_ids.keys()) {
+      arrays.loss_mask.push(sampled !== undefined && row['loss_multiplier'] !== 0);
+      arrays.logprobs.push(Math.fround(sampled?.[k] ?? 0));
+    }
+  }
+  return arrays;
+}
+
+describe('the example trainer', { skip, timeout: 300_000 }, () => {
+  let bed: Testbed;
+  let simulator: Simulator;
+  let command: string[];
+  let batch_id: string;
+
+  before(async () => {
+    const readme = await readFile(path.join(TRAINER_EXAMPLE, 'README.md'), 'utf8');
+    const [, args = '', id = ''] = COMMAND.exec(readme) ?? [];
+    assert.notEqual(args, '', 'the README has no command');
+    bed = await startTestbed('trainer');
+    const { address, namespace } = bed.server;
+    const request = path.join(bed.directory, REQUEST);
+    const example = await readFile(path.join(PROJECT_ROOT, PUZZLE, REQUEST), 'utf8');
+    await writeFile(request, JSON.stringify({ ...(JSON.parse(example) as object), limit: GROUPS }));
+    await mkdir(path.join(bed.inputs_dir, PUZZLE), { recursive: true });
+    await copyFile(
+      path.join(PROJECT_ROOT, PUZZLE, SAMPLES),
+      path.join(bed.inputs_dir, PUZZLE, SAMPLES),
+    );
+    command = [
+      ...args.split(' '),
+      '--request',
+      request,
+      '--address',
+      address,
+      '--namespace',
+      namespace,
+    ];
+    batch_id = id;
+    simulator = await startSimulator({
+      settings: { thinking_tokens: 4, skill: 0.5, seed: 1 },
+      port: 0,
+    });
+    await bed.startWorker({
+      task_queue: 'rollouts',
+      generation: { default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] } },
+      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
+    });
+  });
+  after(async () => {
+    await bed.end();
+    await simulator.close();
+  });
+
+  const start = (args: string[]) =>
+    spawn(install.python, args, {
+      cwd: TRAINER_EXAMPLE,
+      env: { ...process.env, PYTHONDONTWRITEBYTECODE: '1' },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+  const outputOf = async (args: string[]): Promise<string> => {
+    const child = start(args);
+    const [output, errors, [code]] = await Promise.all([
+      text(child.stdout),
+      text(child.stderr),
+      once(child, 'close') as Promise<[number | null]>,
+    ]);
+    assert.equal(code, 0, errors);
+    return output;
+  };
+  const rowsFile = (): string => path.join(bed.store_root, batch_id, 'rollouts.jsonl');
+  /** Of the start behind the killed one. */
+  let output: string;
+
+  test('is run as its README says, is killed, and started again has all rollouts', async () => {
+    const child = start(command);
+    const ended = once(child, 'close');
+    const handle = bed.server.client.workflow.getHandle(batch_id);
+    await eventually({ what: 'the batch to be there', timeout_ms: 60_000 }, () =>
+      handle.describe().then(
+        () => true,
+        () => false,
+      ),
+    );
+    child.kill('SIGKILL');
+    assert.deepEqual(await ended, [null, 'SIGKILL']);
+    output = await outputOf(command);
+    assert.ok(output.startsWith(`${ROLLOUTS} of ${ROLLOUTS} rollouts completed\n`), output);
+  });
+
+  test('has the arrays that its rows stand for', async () => {
+    const rows = await readRows(rowsFile());
+    assert.equal(rows.length, ROLLOUTS);
+    const [first, second] = rows as [Row, Row];
+    const [prompt, ...played] = first.message_log;
+    // What the policy has not sampled, and what is not to be trained on.
+    const prefilled = { ...prompt!, generation_logprobs: prompt!.token_ids.map(() => -1) };
+    const given = [...rows, { ...first, message_log: [prefilled, ...played] }, { ...second, loss_multiplier: 0 }]; // prettier-ignore
+    const file = path.join(bed.directory, 'given.jsonl');
+    await writeFile(file, given.map((row) => `${JSON.stringify(row)}\n`).join(''));
+    const read = JSON.parse(await outputOf(['-c', DUMP, file])) as Arrays[];
+    assert.deepEqual(read, given.map(arraysOf));
+    assert.deepEqual(read[ROLLOUTS]!.loss_mask, read[0]!.loss_mask);
+    assert.ok(!read[ROLLOUTS + 1]!.loss_mask.includes(true));
+
+    const arrays = read.slice(0, ROLLOUTS);
+    const trained = arrays.flatMap(({ loss_mask }) => loss_mask).filter(Boolean).length;
+    const all = arrays.flatMap(({ ids }) => ids).length;
+    assert.ok(trained > ROLLOUTS && trained < all);
+    assert.ok(output.includes(`\n${trained} of ${all} tokens are trained on\n`), output);
+    const spread = (group: number): number =>
+      new Set(rows.filter(({ row }) => row === group).map((row) => row.total_reward)).size;
+    const differ = Array.from({ length: GROUPS }, (_, group) => group).filter((group) => spread(group) > 1); // prettier-ignore
+    assert.ok(output.includes(`groups with a gradient: ${differ.length} of ${GROUPS}`), output);
+  });
+
+  test('started again once its batch has ended has the same rows', async () => {
+    const rows = await readFile(rowsFile(), 'utf8');
+    assert.equal(await outputOf(command), output);
+    assert.equal(await readFile(rowsFile(), 'utf8'), rows);
+  });
+});

@@ -1,0 +1,212 @@
+/** The tests that hold what ARCHITECTURE.md promises (test/semantics.test.ts), each as `file › name`. */
+
+type Tests = readonly string[];
+
+const E2E = 'test/e2e';
+const ACTIVITIES = 'test/activities';
+const MODEL = 'test/model';
+const STORE = 'test/trajectories';
+const WORKFLOWS = 'test/workflows';
+const ENGINE = 'test/generation';
+const ENVIRONMENTS = 'test/environments';
+const HERE = 'test/semantics.test.ts';
+
+/** By number, each clause as it is written there. */
+export const INVARIANTS: Record<number, Record<string, Tests>> = {
+  1: {
+    'A generation is in the journal before its activity completes': [
+      `${ACTIVITIES}/generate-turn.test.ts › is in the journal when the activity reports it, and is reported as totals`,
+      `${STORE}/journal-property.test.ts › never lose a turn that one of them has reported, and leave one trajectory for all readers`,
+    ],
+    'a retried activity finds it and does not call the engine': [
+      `${ACTIVITIES}/generate-turn.test.ts › that finds the generation in the journal calls nothing`,
+      `${E2E}/recovery-worker.test.ts › generates no turn again that stood in the journal when the worker was killed`,
+    ],
+  },
+  2: {
+    'A streamed token is journalled at the latest 250 ms after it arrived': [
+      `${ACTIVITIES}/chunk-recorder.test.ts › are written 250 ms after the first of them at the latest, however slowly they come`,
+    ],
+    'when 64 wait': [`${ACTIVITIES}/chunk-recorder.test.ts › are written when 64 wait`],
+    'the next attempt goes on behind it, never from the start of the turn': [
+      `${ACTIVITIES}/resume-generation.test.ts › goes on behind its last token, with what is left of its room and another seed`,
+      `${ACTIVITIES}/resume-generation.test.ts › goes on as often as it is cut, and wastes nothing`,
+      `${E2E}/recovery-shutdown.test.ts › samples no token again: every request goes on where the journal ends`,
+    ],
+  },
+  3: {
+    "The log's concatenated `token_ids` are exactly the ids sent as the next prompt": [
+      `${ACTIVITIES}/generate-turn.test.ts › gets the whole log as its prompt, and at most what max_seq_len leaves`,
+      `${MODEL}/trajectory-property.test.ts › folds into one consistent trajectory, wherever its lines are torn`,
+    ],
+    'every generated id has its logprob': [
+      `${MODEL}/trajectory-tokens.test.ts › they stand one behind the other, ids with their logprobs`,
+      `${ENGINE}/vllm-service.test.ts › hands on the recorded ids, logprobs and text of capture \${number}`,
+    ],
+  },
+  4: {
+    'A fault is never a reward': [
+      `${MODEL}/metrics.test.ts › leave out what did not end validly: a fault is never a reward`,
+      `${ACTIVITIES}/step-environment.test.ts › because a reward is no number is final and names the component, and no reward`,
+    ],
+    'no sample is dropped': [
+      `${ACTIVITIES}/close-batch.test.ts › puts every rollout into one of two files, once, in input order`,
+      `${WORKFLOWS}/batch.test.ts › plays all siblings of a rollout that failed, and completes`,
+    ],
+    'counts add up': [
+      `${ACTIVITIES}/close-batch.test.ts › counts what the files hold, and the counts add up`,
+    ],
+  },
+  5: {
+    "Each rollout's row exists once": [
+      `${STORE}/outputs-crash.test.ts › after \${rows} rows, with its heartbeat at \${heartbeat}: each row stands once`,
+      `${ACTIVITIES}/close-refill.test.ts › anywhere is gone on with where it was, and every row is there once`,
+    ],
+    'rows come in input order': [
+      `${STORE}/outputs.test.ts › are joined in the order given, whatever order they were closed in`,
+      `${E2E}/recovery-worker.test.ts › completes, with every rollout once and in input order`,
+    ],
+  },
+  6: {
+    'History carries no tokens: at most 6 events and 1.5 kB a turn activity': [
+      `${E2E}/history.test.ts › a turn activity costs at most 6 events and 1.5 kB, and holds no token`,
+      `${ACTIVITIES}/play-turns.test.ts › is small however much was said`,
+    ],
+    'no history above the 10,240 events at which the server warns': [
+      `${WORKFLOWS}/event-budget.test.ts › accepts an update while it is below 10,000 events, its five for each signal included`,
+      `${MODEL}/workflow-safe/slices.test.ts › the history of a batch of up to 252 slices stays under 5,000 events, at the worst event by event`,
+      `${E2E}/long-rollout.test.ts › of \${TURNS} turns is played in several runs, none of them long, and its batch gets its result`,
+    ],
+  },
+  7: {
+    'Every wait has a deadline': [
+      `${HERE} › have a deadline of each activity, and a heartbeat that ends a dead attempt sooner`,
+      `${WORKFLOWS}/rollout.test.ts › is its deadline: it fails as a time-out`,
+      `${ACTIVITIES}/open-rollout.test.ts › ends itself at rollout_timeout, which no workflow knows yet, and keeps what it has`,
+      `${ENGINE}/vllm-faults.test.ts › before the first token ends with the first-token timeout and closes the connection`,
+      `${ENGINE}/vllm-faults.test.ts › in the stream ends with the idle timeout, its tokens handed on`,
+      `${ENVIRONMENTS}/http.test.ts › when no answer comes in time`,
+    ],
+    'every loop names its stop rule': [
+      `${ACTIVITIES}/play-turns.test.ts › is where the turn limit is`,
+      `${ACTIVITIES}/generate-turn.test.ts › by breaking the protocol is retried once per turn, whoever tries`,
+      `${ACTIVITIES}/session.test.ts › fails at the third loss; started again as a batch, it has as many lives again`,
+      `${WORKFLOWS}/limits-while-starting.test.ts › is not tried again where nothing has changed since`,
+      `${WORKFLOWS}/start-in-turn.test.ts › a start that is refused is tried again for a minute, and then it has failed`,
+    ],
+  },
+  8: {
+    'Workflow code is deterministic': [
+      `${E2E}/history.test.ts › fresh histories of every workflow type replay`,
+    ],
+    'imports only `@temporalio/workflow`, `ms`, `model/workflow-safe` and types': [
+      `${HERE} › runs the SDK, \`ms\`, what is workflow-safe, plain text and itself; all else is types`,
+    ],
+    'recorded histories replay': [
+      `${E2E}/history.test.ts › recorded histories of every workflow type replay`,
+    ],
+  },
+  9: {
+    'No secret in history, journal, log or result': [
+      `${E2E}/secrets.test.ts › is in no history, journal, row or log line`,
+      `${ACTIVITIES}/attempt.test.ts › and an unknown error loses what is secret in its message, its stack and its causes`,
+      `${ENGINE}/vllm-secrets.test.ts › within the stream is quoted without it, and not at any length`,
+    ],
+    'no path or id from a request escapes `inputs_dir`': [
+      `${ACTIVITIES}/read-samples.test.ts › \${name} leads out of inputs_dir and is refused`,
+      `${ACTIVITIES}/read-samples.test.ts › through a symbolic link out of inputs_dir is refused`,
+    ],
+    'the store root': [
+      `${STORE}/places.test.ts › a journal of \${JSON.stringify(place)}`,
+      `${STORE}/places.test.ts › a batch called \${JSON.stringify(id)}`,
+    ],
+  },
+};
+
+/** By what fails, as the table there has it. */
+export const FAILURES: Record<string, Tests> = {
+  'worker killed': [
+    `${ACTIVITIES}/open-rollout.test.ts › goes on from the journal where an attempt died, and samples nothing again`,
+    `${E2E}/recovery-worker.test.ts › completes, with every rollout once and in input order`,
+  ],
+  'Temporal server killed': [
+    `${E2E}/recovery-server.test.ts › three times goes on from its database: same rows, no finished turn generated again`,
+  ],
+  'Temporal database lost': [
+    `${E2E}/recovery-server.test.ts › and whose database is deleted goes on when it is started again: same rows, no finished turn generated again`,
+  ],
+  'one of several replicas absent or failing': [
+    `${ACTIVITIES}/generation-slots.test.ts › a turn whose replica fails goes on at another one, and the journal names both`,
+    `${E2E}/replicas.test.ts › completes on the other one when one is killed in its midst, and rows name both`,
+  ],
+  'engine absent or failing': [
+    `${ACTIVITIES}/generate-turn.test.ts › because the service is away is retried, and counted in the journal`,
+    `${E2E}/recovery-engine.test.ts › from the start waits for it by name, and then completes`,
+  ],
+  'engine refuses': [
+    `${ACTIVITIES}/generate-turn.test.ts › because it was rejected is not retried`,
+    `${WORKFLOWS}/batch.test.ts › plays all siblings of a rollout that failed, and completes`,
+  ],
+  '400, and the prompt has the context length or more': [
+    `${ENGINE}/context-limit.test.ts › by \${by}, for \${prompt} and \${max_tokens} tokens, becomes: \${what}`,
+  ],
+  'reply without logprobs, with another prompt, …': [
+    `${ACTIVITIES}/generate-turn.test.ts › by breaking the protocol is retried once per turn, whoever tries`,
+  ],
+  'environment away, busy, late (408, 429, 502, 503, 504)': [
+    `${ACTIVITIES}/step-environment.test.ts › because the environment is away is retried with the same key`,
+    `${ENVIRONMENTS}/http.test.ts › \${status} is \${type} with the environment's type and message`,
+  ],
+  'environment raises an exception (500)': [
+    `${ACTIVITIES}/step-environment.test.ts › by an exception is retried as often as the request says, with the exception’s text`,
+  ],
+  'environment refuses (other 4xx), or its answer is malformed': [
+    `${ACTIVITIES}/step-environment.test.ts › with a rejection is final, with its own text`,
+    `${ENVIRONMENTS}/http.test.ts › with a body of another shape shows the body, cut`,
+  ],
+  'grader or sandbox away / an answer that breaks it': [
+    `${ENVIRONMENTS}/math/grader-pool.test.ts › is unavailable where it is not installed and where its program is not there`,
+    `${ENVIRONMENTS}/math/grader-pool.test.ts › makes a fault of a process that does this twice: \${answer}`,
+  ],
+  'an interpreter that cannot be made again as it was': [
+    `${ENVIRONMENTS}/code/state.test.ts › code that does not do again what it did is the fault StateLost`,
+  ],
+  "an environment that lost the rollout's session": [
+    `${ACTIVITIES}/session.test.ts › fails at the third loss; started again as a batch, it has as many lives again`,
+    `${WORKFLOWS}/rollout.test.ts › whose \${lost} found the environment's state lost is opened again and goes on from there`,
+  ],
+  'agent server refuses; `GET /` 429, 502, 503, 504': [
+    `${ACTIVITIES}/run-agent.test.ts › is waited for without using up an attempt`,
+    `${ENVIRONMENTS}/gym-agent/agents.test.ts › is away when it answers \${status}, or a proxy before it does`,
+  ],
+  "an agent's run: refused, 429, 503, cancelled": [
+    `${ACTIVITIES}/run-agent.test.ts › is asked again without using up an attempt, when it says`,
+    `${ACTIVITIES}/run-agent.test.ts › that its own end cuts is none of the row's attempts, however often`,
+  ],
+  'head server silent': [
+    `${ENVIRONMENTS}/gym-agent/head-server.test.ts › stays in use where the next answer is \${act}, and its age is known`,
+  ],
+  "an agent's run: 5xx, cut, late, worker killed": [
+    `${ACTIVITIES}/run-agent.test.ts › is tried again while the row has attempts left, and the last fault is final`,
+    `${ACTIVITIES}/run-agent.test.ts › counts among the attempts where it was sent and its worker died`,
+  ],
+  "an agent's run: 4xx, no reward, no JSON, too large": [
+    `${ENVIRONMENTS}/gym-agent/agents.test.ts › that gives \${what} is \${type} of class \${failureClass}`,
+  ],
+  'an agent that says that it failed, or that its judge did': [
+    `${ACTIVITIES}/run-agent.test.ts › with \${said} is AgentFailed, journalled whole, and played again by a batch that goes on`,
+    `${ACTIVITIES}/run-agent.test.ts › for good is not played again`,
+  ],
+  'disk full, file system away': [
+    `${STORE}/store-faults.test.ts › is a retryable StoreFault that names the batch or the rollout, whatever is tried`,
+    `${STORE}/store-faults.test.ts › in the middle of a chunk costs that chunk, which was not taken for written`,
+  ],
+  'prompt too long': [
+    `${ACTIVITIES}/open-rollout.test.ts › because its prompt fills max_seq_len is PromptTooLong, for good`,
+  ],
+  'request or sample wrong': [
+    `${ACTIVITIES}/plan-batch.test.ts › because it is \${what} is told all of it, for good`,
+    `${ACTIVITIES}/read-samples.test.ts › because of \${what} are refused by row`,
+    `${WORKFLOWS}/batch.test.ts › that is refused at planning fails, and nothing is closed`,
+  ],
+};

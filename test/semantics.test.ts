@@ -1,0 +1,116 @@
+/**
+ * What ARCHITECTURE.md promises, and the tests that hold it: each numbered invariant clause by clause, and each row of
+ * its table of failures. A promise without a test fails here, and so does a test that is gone or has another name.
+ */
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import path from 'node:path';
+import { describe, test } from 'node:test';
+import { PROJECT_ROOT } from '../src/platform/project-root.js';
+import { FAILURES, INVARIANTS } from './promises.js';
+
+const read = (file: string): string => readFileSync(path.join(PROJECT_ROOT, file), 'utf8');
+const ARCHITECTURE = read('ARCHITECTURE.md');
+
+/** The names of a file's tests as they are written, those of loops with their `${…}`. */
+function testsIn(file: string): string[] {
+  if (!existsSync(path.join(PROJECT_ROOT, file))) return [];
+  const calls = read(file).matchAll(/\btest\(\s*(?:'((?:[^'\\]|\\.)*)'|"([^"]*)"|`([^`]*)`)/g);
+  return [...calls].map(([, single, double, template]) => single ?? double ?? template ?? '');
+}
+
+function checkHeld(held: string): void {
+  const [file = '', name = ''] = held.split(' › ');
+  assert.ok(testsIn(file).includes(name), `${file} has no test called ${JSON.stringify(name)}`);
+}
+
+describe('an invariant of ARCHITECTURE is held, clause by clause', () => {
+  const written = [...ARCHITECTURE.matchAll(/^(\d+)\. (.+)$/gm)].map(([, number, text]) => ({
+    number: Number(number),
+    text: text ?? '',
+  }));
+
+  test('and each of them has a number and an entry here', () => {
+    assert.deepEqual(Object.keys(INVARIANTS).map(Number), written.map(({ number }) => number)); // prettier-ignore
+    assert.ok(written.length > 0);
+  });
+
+  for (const { number, text } of written) {
+    test(`${number}: ${text}`, () => {
+      const clauses = INVARIANTS[number] ?? {};
+      const left = Object.keys(clauses).reduce((rest, clause) => {
+        assert.ok(rest.includes(clause), `ARCHITECTURE no longer says ${JSON.stringify(clause)}`);
+        return rest.replace(clause, '');
+      }, text);
+      assert.equal(left.replace(/[,;:. ]|\band\b|\bor\b/g, ''), '', 'a clause without a test');
+      for (const tests of Object.values(clauses)) {
+        assert.ok(tests.length > 0);
+        tests.forEach(checkHeld);
+      }
+    });
+  }
+});
+
+describe('what fails is seen and answered as ARCHITECTURE says', () => {
+  const [, table = ''] = /^## When something fails\n+((?:\|.*\n)+)/m.exec(ARCHITECTURE) ?? [];
+  const rows = table.split('\n').slice(2).flatMap((row) => row.split(/ +\| +/)[0]?.slice(2) || []); // prettier-ignore
+
+  test('and each row of its table has an entry here', () => {
+    assert.deepEqual(Object.keys(FAILURES), rows);
+    assert.ok(rows.length > 0);
+  });
+
+  for (const [what, tests] of Object.entries(FAILURES)) {
+    test(what, () => {
+      assert.ok(tests.length > 0);
+      tests.forEach(checkHeld);
+    });
+  }
+});
+
+describe('workflow code', () => {
+  const folder = 'src/workflows';
+  const files = readdirSync(path.join(PROJECT_ROOT, folder), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.ts'))
+    .map((name) => path.join(folder, name));
+
+  test('runs the SDK, `ms`, what is workflow-safe, plain text and itself; all else is types', () => {
+    const allowed =
+      /^(@temporalio\/workflow|ms|src\/workflows\/.*|src\/model\/workflow-safe\/.*|src\/platform\/plain\.js)$/;
+    for (const file of files) {
+      const imports = read(file).matchAll(/^(?:import|export)\s(?!type\b)[^;]*?from '([^']+)'/gm);
+      for (const [, from = ''] of imports) {
+        const source = from.startsWith('.') ? path.join(path.dirname(file), from) : from;
+        assert.match(source, allowed, `${file} runs ${source}`);
+      }
+    }
+    assert.ok(files.length > 10);
+  });
+});
+
+describe('recorded histories', () => {
+  const histories = readdirSync(path.join(PROJECT_ROOT, 'test/histories'));
+
+  interface Scheduled {
+    activityType: { name: string };
+    startToCloseTimeout: string;
+    scheduleToCloseTimeout: string;
+    heartbeatTimeout: string;
+  }
+
+  test('have a deadline of each activity, and a heartbeat that ends a dead attempt sooner', () => {
+    const activities = histories.flatMap((name) => {
+      const { events } = JSON.parse(read(`test/histories/${name}`)) as {
+        events: { activityTaskScheduledEventAttributes?: Scheduled }[];
+      };
+      return events.flatMap((event) => event.activityTaskScheduledEventAttributes ?? []);
+    });
+    assert.ok(activities.length > 0);
+    for (const { activityType, heartbeatTimeout, ...timeouts } of activities) {
+      const { startToCloseTimeout, scheduleToCloseTimeout } = timeouts;
+      const deadlines = [startToCloseTimeout, scheduleToCloseTimeout].map(parseFloat).filter((s) => s > 0); // prettier-ignore
+      assert.ok(deadlines.length > 0, `${activityType.name} has no deadline`);
+      assert.ok(parseFloat(heartbeatTimeout) > 0, `${activityType.name} has no heartbeat`);
+    }
+  });
+});

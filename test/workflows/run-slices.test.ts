@@ -1,0 +1,185 @@
+/** A batch that runs as slices: what each slice is given, and that none of them costs the others anything. */
+import { describe, test } from 'node:test';
+import type { WrittenHistory } from '../harness/written-history.js';
+import { writeHistory } from '../harness/written-history.js';
+
+const SLICES = [
+  { first: 0, last: 3 },
+  { first: 4, last: 6 },
+];
+const IDS = ['b/rows-0-3', 'b/rows-4-6'] as const;
+const PLAN = {
+  batch_id: 'b',
+  samples: 7,
+  num_repeats: 2,
+  slices: SLICES,
+  tallies: 3,
+  max_in_flight: 5,
+  limits: {},
+  min_k: null,
+  refill: { max_replacements: 3 },
+  continued: false,
+};
+const TALLY = { done: 8, running: 0, valid: 8, turns: 8, tokens: 80, reward_sum: 8 };
+const RESULT = { batch_id: 'b', counts: { requested: 14, completed: 14 } };
+
+/** Each slice with its own rows and its share of what may be in flight and replaced. */
+function sliced({ areStarted = true } = {}) {
+  const history = writeHistory({ type: 'rolloutBatch', workflowId: 'b' }, {});
+  history.task();
+  history.activity('planBatch', PLAN);
+  history.task();
+  const shares = [
+    { max_in_flight: 3, max_replacements: 2 },
+    { max_in_flight: 2, max_replacements: 1 },
+  ];
+  const slices = IDS.map((id, i) => {
+    const child = history.startChild('rolloutSlice', id);
+    history.gives({ batch_id: 'b', ...SLICES[i], num_repeats: 2, tallies: 3, k: null, ...shares[i] }); // prettier-ignore
+    return child;
+  });
+  if (areStarted) slices.forEach((child, i) => { started(history, { child, id: IDS[i]! }); }); // prettier-ignore
+  return { history, first: slices[0]!, second: slices[1]! };
+}
+
+const started = (history: WrittenHistory, { child, id }: { child: string; id: string }): void => {
+  history.childStarted(child, { type: 'rolloutSlice', workflowId: id });
+};
+
+async function closes(history: WrittenHistory, stopped = false): Promise<void> {
+  history.task();
+  history.activity('closeBatch', RESULT);
+  history.gives({ batch_id: 'b', stopped });
+  history.task();
+  history.gives(RESULT);
+  history.add('WORKFLOW_EXECUTION_COMPLETED', {});
+  await history.replay();
+}
+
+describe('a batch of slices', () => {
+  test('passes on what a slice that has ended had in flight and has not replaced', async () => {
+    const { history, first, second } = sliced();
+    history.childCompleted(first, { ...TALLY, replacements: 1 });
+    history.task();
+    history.signalChild('share', IDS[1]);
+    history.gives(5);
+    history.gives(2);
+    history.childCompleted(second, TALLY);
+    await closes(history);
+  });
+
+  test('waits for the others where one has failed, and closes; it does not know what that one replaced', async () => {
+    const { history, first, second } = sliced();
+    history.childFailed(first, 'StoreFault');
+    history.task();
+    history.signalChild('share', IDS[1]);
+    history.gives(5);
+    history.gives(1);
+    history.childCompleted(second, TALLY);
+    await closes(history);
+  });
+
+  test('that is stopped stops each of them, passes nothing on, and closes the others as stopped', async () => {
+    const { history, first, second } = sliced();
+    history.signal('stop');
+    history.task();
+    for (const id of IDS) history.signalChild('stop', id);
+    for (const child of [first, second]) history.childCompleted(child, TALLY);
+    await closes(history, true);
+  });
+
+  test('tells a slice that is still starting what was shared out anew and which limits were changed', async () => {
+    const { history, first, second } = sliced({ areStarted: false });
+    history.task();
+    history.update('set_max_in_flight', { max_in_flight: 8 });
+    history.updateEnds();
+    history.task();
+    history.update('set_limits', { max_rollout_turns: 2 });
+    history.updateEnds();
+    for (const [i, child] of [first, second].entries()) started(history, { child, id: IDS[i]! });
+    history.task();
+    for (const id of IDS) {
+      history.signalChild('share', id);
+      history.gives(4);
+      history.signalChild('limits', id);
+      history.gives({ max_rollout_turns: 2 });
+    }
+    history.childCompleted(first, TALLY);
+    history.task();
+    history.signalChild('share', IDS[1]);
+    history.childCompleted(second, TALLY);
+    await closes(history);
+  });
+});
+
+describe('a slice', () => {
+  const INPUT = { batch_id: 'b', first: 4, last: 5, num_repeats: 2, max_in_flight: 9, tallies: 2, k: null }; // prettier-ignore
+  const NAMES = ['4-0', '4-1', '5-0', '5-1'] as const;
+  const VALID = { stop_reason: 'max_turns', total_reward: 2, turn_count: 3, total_tokens: 9 };
+
+  function running() {
+    const workflow = { type: 'rolloutSlice', workflowId: 'b/rows-4-5', parent: 'b' };
+    const history = writeHistory(workflow, INPUT);
+    history.task();
+    const children = NAMES.map((name) => history.startChild('rollout', `b/${name}`));
+    children.forEach((child, i) => {
+      history.childStarted(child, { type: 'rollout', workflowId: `b/${NAMES[i]!}` });
+    });
+    history.task();
+    return { history, children };
+  }
+
+  async function ends(
+    history: WrittenHistory,
+    { stopped = false, tally, as = 'COMPLETED' }: { stopped?: boolean; tally?: object; as?: string }, // prettier-ignore
+  ): Promise<void> {
+    history.activity('closeSlice', null);
+    history.gives({ batch_id: 'b', first: 4, last: 5, stopped });
+    history.task();
+    if (tally !== undefined) history.gives(tally);
+    history.add(`WORKFLOW_EXECUTION_${as}`, {});
+    await history.replay();
+  }
+
+  test('plays each repeat of its own rows, reports as often as it should, and returns its counts', async () => {
+    const { history, children } = running();
+    const tally = { done: 2, running: 2, valid: 2, turns: 6, tokens: 18, reward_sum: 4 };
+    for (const child of children.slice(0, 2)) history.childCompleted(child, VALID);
+    history.task();
+    history.signalOther('tally', 'b');
+    history.gives({ first: 4, tally });
+    history.childCompleted(children[2]!, VALID);
+    history.childFailed(children[3]!, 'TimedOut');
+    history.task();
+    history.signalOther('tally', 'b');
+    const all = { done: 4, running: 0, valid: 3, turns: 9, tokens: 27, reward_sum: 6 };
+    history.gives({ first: 4, tally: all });
+    await ends(history, { tally: all });
+  });
+
+  test('that is stopped closes its own rows as stopped', async () => {
+    const { history, children } = running();
+    history.signal('stop');
+    history.task();
+    for (const name of NAMES) history.signalChild('stop', `b/${name}`);
+    for (const child of children) history.childCompleted(child, { ...VALID, stop_reason: 'stopped' }); // prettier-ignore
+    history.task();
+    history.signalOther('tally', 'b');
+    history.signalOther('tally', 'b');
+    await ends(history, { stopped: true });
+  });
+
+  for (const [what, change] of Object.entries({
+    'more rollouts than a history holds': { last: 100_000 },
+    'rows that are no numbers': { first: '4' },
+    'limits of no known shape': { limits: { max_turns: 3 } },
+  })) {
+    test(`that is given ${what} fails and starts nothing`, async () => {
+      const workflow = { type: 'rolloutSlice', workflowId: 'b/rows-4-5' };
+      const history = writeHistory(workflow, { ...INPUT, ...change });
+      history.task();
+      history.add('WORKFLOW_EXECUTION_FAILED', {});
+      await history.replay();
+    });
+  }
+});

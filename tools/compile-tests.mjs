@@ -1,0 +1,48 @@
+/**
+ * Compiles the project and its tests into a folder that mirrors the project's: a test file then starts without a
+ * compiler, in a fifth of the time. Types are not checked (`npm run typecheck` does). What is no code is a link.
+ */
+import { mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
+import path from 'node:path';
+import { filesBelow } from './fingerprint.mjs';
+
+const COMPILED = ['src', 'gym', 'test', 'bench', 'chaos'];
+const LINKED = ['examples', 'python', 'tools'];
+
+/** Returns the folder, which is this process's; those of processes that are gone are removed. */
+export async function compileTests(root) {
+  const { build } = await import('esbuild');
+  const all = path.join(root, '.tests');
+  mkdirSync(all, { recursive: true });
+  for (const pid of readdirSync(all).filter((name) => !isRunning(Number(name))))
+    rmSync(path.join(all, pid), { recursive: true });
+  const target = path.join(all, String(process.pid));
+  const files = COMPILED.flatMap((folder) =>
+    filesBelow(path.join(root, folder)).map((file) => path.join(folder, file)),
+  );
+  await build({
+    absWorkingDir: root,
+    entryPoints: files.filter((file) => file.endsWith('.ts')),
+    outbase: '.',
+    outdir: target,
+    format: 'esm',
+    platform: 'node',
+    target: 'node20',
+    sourcemap: 'inline',
+    logLevel: 'error',
+  });
+  // Sources too: some tests run or read a file beside them.
+  for (const file of [...files, ...LINKED]) {
+    mkdirSync(path.dirname(path.join(target, file)), { recursive: true });
+    symlinkSync(path.join(root, file), path.join(target, file));
+  }
+  return target;
+}
+
+function isRunning(pid) {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return error.code === 'EPERM';
+  }
+}
