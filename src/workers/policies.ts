@@ -64,10 +64,12 @@ export function keepPolicies(
     let woken_at_epoch = -1;
     const look = async (): Promise<void> => {
       const record = await policy.records.latest();
-      if (record === null || record.epoch === woken_at_epoch) return;
+      if (record === null) return;
       const urls = policy.controls.map(({ replica }) => replica);
-      const isNew = urls.some((url) => record.replicas[url] === undefined);
       const isLeft = needsCare(record, urls) && !(await workflows.isRunning(service));
+      // A workflow that runs is told once: it may have its reasons.
+      if (!isLeft && record.epoch === woken_at_epoch) return;
+      const isNew = urls.some((url) => record.replicas[url] === undefined);
       if (!isNew && !isLeft && !isOverdue(record, Date.now())) return;
       woken_at_epoch = record.epoch;
       log.warn(

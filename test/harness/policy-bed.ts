@@ -1,25 +1,26 @@
 import { mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { z } from 'zod';
 import type { PolicyStatus, PublishResult } from '../../src/activities/contract.js';
 import { onLoopback } from '../../src/client/batch-client.js';
 import { connectPolicy } from '../../src/client/policy-client.js';
-import type { LogLine, RequestEntry } from '../../src/dev/simulator/request-log.js';
 import { promptLogprobs } from '../../src/dev/simulator/weights.js';
-import type { JournalLine } from '../../src/model/journal.js';
-import { parseLine } from '../../src/model/journal.js';
+import { stackEnvironment } from '../../src/dev/stack-environment.js';
 import type { Publish } from '../../src/model/policy/publish.js';
 import { PolicyRecord } from '../../src/model/policy/record.js';
-import type { Trajectory } from '../../src/model/trajectory.js';
-import { applyLine, emptyTrajectory } from '../../src/model/trajectory.js';
+import type { Child } from '../../src/platform/process/child.js';
+import { startChild } from '../../src/platform/process/child.js';
 import type { RecoveryBatch } from './recovery-bed.js';
 import { openBatch } from './recovery-bed.js';
 import type { OwnServer, TestServer } from './dev-server.js';
 import { PROJECT_ROOT, startOwnServer, startTestServer } from './dev-server.js';
 import type { KeptWorker } from './kept-worker.js';
 import { keepWorker } from './kept-worker.js';
+import type { LabelReport } from './policy-labels.js';
+import { checkLabels } from './policy-labels.js';
 import type { SimulatorProcess, SimulatorProcessOptions } from './simulator-process.js';
-import { requestLogOf, startSimulatorProcess } from './simulator-process.js';
+import { startSimulatorProcess } from './simulator-process.js';
 import { makeTemporaryDirectory } from './temporary-directory.js';
 import type { WorkerConfig } from './worker-process.js';
 
@@ -36,6 +37,10 @@ export interface PolicyBed {
   /** Writes the weights of this version, and returns what a trainer publishes for them. */
   weights: (version: number) => Promise<PublishInput>;
   publish: (input: PublishInput) => Promise<PublishResult>;
+  /** A trainer that is a process: `temporal-rollout policy publish`. */
+  startTrainer: (input: PublishInput) => Promise<Child>;
+  /** Asks every engine whether it is paused, until `stop` gives the seconds of the longest pause of one. */
+  watchPauses: () => { stop: () => Promise<number> };
   status: () => Promise<PolicyStatus>;
   /** As the store has it. */
   record: () => Promise<PolicyRecord | null>;
@@ -126,6 +131,8 @@ export async function startPolicyBed({
       openBatch({ server: current, store_root, task_queue: TASK_QUEUE, batch_id }),
     weights: (version) => weightsOf(version, directory),
     publish: (input) => publish(current(), input),
+    startTrainer: (input) => startTrainer(input, directory),
+    watchPauses: () => watchPauses(engines),
     status: () =>
       current().client.workflow.getHandle('policy/default').query<PolicyStatus>('status'),
     record: () => lastRecord(path.join(store_root, '_policy', 'default')),
@@ -145,17 +152,17 @@ async function startEngine(
   settings: SimulatorProcessOptions['settings'],
 ): Promise<Engine> {
   await mkdir(directory);
-  let process = await startSimulatorProcess({ directory, port: 0, settings });
-  const { port, url } = process;
+  let simulator = await startSimulatorProcess({ directory, port: 0, settings });
+  const { port, url } = simulator;
   return {
     replica: `${url}/v1`,
     directory,
-    process: () => process,
+    process: () => simulator,
     kill: async () => {
-      await process.kill();
+      await simulator.kill();
     },
     start: async () => {
-      process = await startSimulatorProcess({ directory, port, settings });
+      simulator = await startSimulatorProcess({ directory, port, settings });
     },
   };
 }
@@ -184,112 +191,60 @@ async function publish(server: TestServer, input: PublishInput): Promise<Publish
   }
 }
 
+/** With the deployment settings of the first worker. */
+async function startTrainer(input: PublishInput, directory: string): Promise<Child> {
+  const file = path.join(directory, `publish-${input.version}.json`);
+  await writeFile(file, JSON.stringify(input));
+  const main = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');
+  const settings = path.join(directory, 'worker-1.yaml');
+  return await startChild({
+    command: process.execPath,
+    args: [main, 'policy', 'publish', '--config', settings, '--input', file],
+    cwd: directory,
+    env: stackEnvironment(process.env),
+    logFile: path.join(directory, 'trainer.log'),
+    ends: 'pipe',
+  });
+}
+
+const LOOK_EVERY_MS = 100;
+
+function watchPauses(engines: readonly Engine[]): { stop: () => Promise<number> } {
+  const end = new AbortController();
+  let longest_s = 0;
+  const watch = async (engine: Engine): Promise<void> => {
+    let since: number | null = null;
+    while (!end.signal.aborted) {
+      if (!(await isPaused(engine))) since = null;
+      else since ??= performance.now();
+      if (since !== null) longest_s = Math.max(longest_s, (performance.now() - since) / 1000);
+      await sleep(LOOK_EVERY_MS);
+    }
+  };
+  const watching = Promise.all(engines.map(watch));
+  return {
+    stop: async () => {
+      end.abort();
+      await watching;
+      return longest_s;
+    },
+  };
+}
+
+/** An engine that is not there pauses nobody. */
+export async function isPaused(engine: Engine): Promise<boolean> {
+  try {
+    const response = await fetch(`${engine.process().url}/is_paused`);
+    return ((await response.json()) as { is_paused: boolean }).is_paused;
+  } catch {
+    return false;
+  }
+}
+
 async function lastRecord(folder: string): Promise<PolicyRecord | null> {
   const names = await readdir(folder).catch(() => []);
   const epochs = names.flatMap((name) => /^(\d+)\.json$/.exec(name)?.[1] ?? []).map(Number);
   if (epochs.length === 0) return null;
   const text = await readFile(path.join(folder, `${Math.max(...epochs)}.json`), 'utf8');
   return PolicyRecord.parse(JSON.parse(text));
-}
-
-export interface LabelReport {
-  tokens: number;
-  /** Whose label is of other weights than the engine sampled them with, or that are of half-loaded ones. */
-  wrong: string[];
-  /** Tokens without a label. */
-  unlabelled: number;
-  labels: Record<string, number>;
-  /** Sent by an engine for a place of a turn for which one had been sent before. */
-  sampled_twice: number;
-  /** Requests for a turn whose generation stood in the journal before its claim. */
-  turns_generated_twice: number;
-  rollouts: number;
-}
-
-/** Every token that counts in the journals, against what the engines say they sampled it with. */
-async function checkLabels({
-  journals,
-  engines,
-}: {
-  journals: string;
-  engines: readonly Engine[];
-}): Promise<LabelReport> {
-  const logged = await requestsOf(engines);
-  const report: LabelReport = { tokens: 0, wrong: [], unlabelled: 0, labels: {}, sampled_twice: 0, turns_generated_twice: 0, rollouts: 0 }; // prettier-ignore
-  const batch = path.basename(path.dirname(journals));
-  for (const file of await readdir(journals)) {
-    const text = await readFile(path.join(journals, file), 'utf8');
-    const trajectory = emptyTrajectory();
-    for (const line of text.split('\n').map(parseLine))
-      if (line !== null) applyLine(trajectory, line);
-    report.rollouts += 1;
-    const own = logged.filter(({ rollout_id }) => rollout_id === `${batch}/${file.replace('.jsonl', '')}`); // prettier-ignore
-    report.turns_generated_twice += requestsForWhole(text.split('\n').map(parseLine), own);
-    const kept = judge(trajectory, { own, report });
-    const sent = own.reduce((sum, { tokens_sent }) => sum + tokens_sent, 0);
-    report.sampled_twice += Math.max(0, sent - kept);
-  }
-  return report;
-}
-
-/** A claim that stands behind a turn's generation belongs to a writer that has nothing to ask for that turn. */
-function requestsForWhole(
-  lines: readonly (JournalLine | null)[],
-  own: readonly RequestEntry[],
-): number {
-  const whole = new Set<number>();
-  const known = new Map<string, Set<number>>();
-  for (const line of lines) {
-    if (line?.kind === 'claim') known.set(line.writer, new Set(whole));
-    if (line?.kind === 'generation') whole.add(line.turn);
-  }
-  return own.filter(({ writer, turn }) => known.get(writer ?? '')?.has(turn ?? -1) === true).length;
-}
-
-/** Returns how many of its tokens count. */
-function judge(
-  { start, turns, open }: Trajectory,
-  { own, report }: { own: readonly RequestEntry[]; report: LabelReport },
-): number {
-  let context = (start?.prompt ?? []).reduce((sum, { token_ids }) => sum + token_ids.length, 0);
-  let kept = 0;
-  for (const turn of [...turns, { ...open, observation: null }]) {
-    for (const { start: first, end, request_id, policy_version } of turn.segments) {
-      const label = policy_version ?? 'none';
-      report.labels[label] = (report.labels[label] ?? 0) + end - first;
-      if (policy_version === null) report.unlabelled += end - first;
-      for (let place = first; place < end; place++) {
-        // One attempt may send several requests of one id: the last that began before the place had its token.
-        const request = own.findLast(
-          (one) => one.request_id === request_id && (one.prompt_tokens ?? 0) - context <= place,
-        );
-        const at = place - ((request?.prompt_tokens ?? 0) - context);
-        const weights = request?.weights.find((run) => run.start <= at && at < run.end)?.weights;
-        const isRight = weights !== undefined && !weights.startsWith('half');
-        if (!isRight || (policy_version !== null && weights !== policy_version))
-          report.wrong.push(`${request_id} ${place}: ${label}, sampled with ${weights ?? 'none'}`);
-      }
-    }
-    kept += turn.token_ids.length;
-    context += turn.token_ids.length + (turn.observation?.token_ids.length ?? 0);
-  }
-  report.tokens += kept;
-  return kept;
-}
-
-/** As the engines' logs have them last, in the order of their arrival, whichever process wrote it. */
-async function requestsOf(engines: readonly Engine[]): Promise<RequestEntry[]> {
-  const requests = new Map<string, RequestEntry>();
-  for (const { directory } of engines) {
-    const text = await readFile(requestLogOf(directory), 'utf8').catch(() => '');
-    for (const line of text.split('\n').slice(0, -1)) {
-      const entry = JSON.parse(line) as LogLine;
-      const id = `${entry.request_id ?? ''} ${entry.at}`;
-      const before = requests.get(id);
-      if (entry.event !== 'sent') requests.set(id, entry);
-      else if (before !== undefined)
-        requests.set(id, { ...before, tokens_sent: entry.tokens_sent, weights: entry.weights });
-    }
-  }
-  return [...requests.values()].sort((a, b) => (a.at < b.at ? -1 : 1));
 }

@@ -57,11 +57,12 @@ export function createUpdateReplica(dependencies: Dependencies): Activities['upd
 
 const QUESTION_MS = 10_000;
 
-/** A replica that is away is waited for without being touched. */
+/** One that is to be restored may be away: it is waited for without being touched. An update does not wait. */
 async function checkIsThere(
   control: WeightControl,
   { order, policy, attempt }: { order: UpdateReplica; policy: PolicyService; attempt: Attempt },
 ): Promise<void> {
+  if (order.version !== null) return;
   const entry = (await policy.records.latest())?.replicas[order.replica];
   if (entry === undefined || (entry.state !== 'away' && entry.state !== 'unknown')) return;
   const needs = { cache: 'keep' as const };
