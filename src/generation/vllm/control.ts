@@ -49,10 +49,10 @@ export function createVllmControl(options: VllmControlOptions): WeightControl {
   const control = createHttp({ base_url: control_url ?? replica, api_key: key, ...share });
   const toEngine = createAsk(engine, replica);
   const { ask, raw } = createAsk(control, replica);
-  const isSaid = async (bound: Bound): Promise<string | null> => {
-    const { status } = await raw('GET /weight_info', bound);
-    if (status === 404) return null;
-    return (await ask('GET /weight_info', { schema: Label, ...bound })).weight_version;
+  const said = async (bound: Bound): Promise<string | null> => {
+    const reply = await raw('GET /weight_info', bound);
+    if (reply.status === 404) return null;
+    return read(Label, { reply, site: { replica, call: 'GET /weight_info' } }).weight_version;
   };
   const order = async (call: string, { schema, ...given }: Asked<unknown>): Promise<void> => {
     await ask(`POST ${call}`, { schema, ...given });
@@ -68,13 +68,13 @@ export function createVllmControl(options: VllmControlOptions): WeightControl {
       return order('/collective_rpc', { schema: Loaded, body, ...bound });
     },
     label: async (wanted, bound) => {
-      if ((await isSaid(bound)) === null) return;
+      if ((await said(bound)) === null) return;
       await order('/update_weight_version', {
         schema: Done,
         body: { new_version: wanted },
         ...bound,
       });
-      const got = await isSaid(bound);
+      const got = await said(bound);
       if (got === wanted) return;
       const what = `weight_version: expected ${JSON.stringify(wanted)}, got ${JSON.stringify(got)}`;
       throw protocolFault(what, { replica, call: 'GET /weight_info' });
