@@ -8,8 +8,8 @@ import { eventually } from '../harness/waiting.js';
 
 /**
  * The engine holds a call of one phase open until a victim is dead; then everything comes right by itself, or because
- * the trainer asks again. `POLICY_CELLS=all` plays every cell (`npm run chaos:policy`), `POLICY_CELLS=load` those whose
- * name has the word.
+ * the trainer asks again. `POLICY_CELLS=all` plays every cell (`npm run chaos:policy`),
+ * `POLICY_CELLS=load,engine` those whose name has one of the words.
  */
 
 const CALLS: Record<Exclude<Phase, 'record'>, { path: string; match?: string }> = {
@@ -39,7 +39,9 @@ const SHORT = new Set(['load × worker', 'load × engine', 'resume × answer', '
 const nameOf = ({ phase, victim }: Cell): string => `${phase} × ${victim}`;
 const asked = process.env['POLICY_CELLS'];
 const chosen = CELLS.filter((cell) =>
-  asked === undefined ? SHORT.has(nameOf(cell)) : asked === 'all' || nameOf(cell).includes(asked),
+  asked === undefined
+    ? SHORT.has(nameOf(cell))
+    : asked === 'all' || asked.split(',').some((word) => nameOf(cell).includes(word)),
 );
 
 const PAUSE_LIMIT_S = 60;
@@ -55,6 +57,7 @@ describe('an update that loses a part in the middle of a phase', () => {
       name: 'policy-chaos',
       own_server: true,
       simulator: { log_tokens: true },
+      worker: { heartbeat_timeout: '5s' },
     });
     await bed.publish(await bed.weights(version));
   });

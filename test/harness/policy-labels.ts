@@ -48,16 +48,23 @@ export async function checkLabels({
   return report;
 }
 
-/** A claim that stands behind a turn's generation belongs to a writer that has nothing to ask for that turn. */
+/**
+ * A claim that stands behind a turn's generation belongs to a writer that has nothing to ask for that turn. What a
+ * writer adds behind another's claim is no generation: nobody reads it.
+ */
 function requestsForWhole(
   lines: readonly (JournalLine | null)[],
   own: readonly RequestEntry[],
 ): number {
   const whole = new Set<number>();
   const known = new Map<string, Set<number>>();
+  let holder = '';
   for (const line of lines) {
-    if (line?.kind === 'claim') known.set(line.writer, new Set(whole));
-    if (line?.kind === 'generation') whole.add(line.turn);
+    if (line?.kind === 'claim') {
+      holder = line.writer;
+      known.set(holder, new Set(whole));
+    }
+    if (line?.kind === 'generation' && line.writer === holder) whole.add(line.turn);
   }
   return own.filter(({ writer, turn }) => known.get(writer ?? '')?.has(turn ?? -1) === true).length;
 }
