@@ -69,8 +69,8 @@ function concludes(history: WrittenHistory, record: { version: number | null }):
   history.activity('concludePublish', record);
   history.task();
   if (record.version !== null) history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
-  history.updateEnds();
   history.scheduleActivity('surveyReplicas');
+  history.updateEnds();
 }
 
 describe('an update', () => {
@@ -140,8 +140,8 @@ describe('an update', () => {
     history.update('publish', { version: 0 });
     history.failActivity(history.scheduleActivity('settlePublish'), 'PolicyUpdateFailed');
     history.task();
-    history.updateEnds();
     history.scheduleActivity('surveyReplicas');
+    history.updateEnds();
     await history.replay();
   });
 });
@@ -191,10 +191,9 @@ test('a long history goes on in a new run, with the last updates', async () => {
   const updates = [{ version: 1, at: 0, paused_s: 1, total_s: 2, fault: null }];
   const input = { ...INPUT, updates };
   const history = writeHistory({ type: 'policy', workflowId: 'policy/default' }, input);
-  for (let i = 0; i < 2000; i++) history.signal('phase', { replica: A, phase: 'load' });
   history.task();
   history.activity('surveyReplicas', survey(null));
-  history.task();
+  history.task({ suggestContinueAsNew: true });
   history.add('WORKFLOW_EXECUTION_CONTINUED_AS_NEW', { workflowType: { name: 'policy' } });
   history.gives(input);
   await history.replay();
