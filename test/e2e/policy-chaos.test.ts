@@ -18,7 +18,7 @@ const CALLS: Record<Exclude<Phase, 'record'>, { path: string; match?: string }> 
   label: { path: '/update_weight_version' },
   cache: { path: '/reset_prefix_cache' },
   resume: { path: '/resume' },
-  probe: { path: '/v1/completions', match: 'probe' },
+  probe: { path: '/v1/completions', match: 'weights-probe' },
 };
 
 type Victim = 'worker' | 'server' | 'engine' | 'trainer' | 'answer';
@@ -153,6 +153,8 @@ describe('an update that loses a part in the middle of a phase', () => {
     test(nameOf(cell), { timeout: 400_000 }, async () => {
       const id = `cell-${cell.phase}-${cell.victim}`;
       const pauses = bed.watchPauses();
+      // What a cell that failed has left.
+      for (const engine of bed.engines) await engine.process().clearFaults();
       await bed.batch(id).start(puzzleBatch({ samples: 8, repeats: 2, max_rollout_turns: 4 }));
       await isInFullSwing();
       version += 1;

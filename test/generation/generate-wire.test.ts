@@ -39,8 +39,8 @@ describe('/inference/v1/generate', () => {
     });
     const request = { ...REQUEST, cache_salt: '17' };
     await service.generate(request, { signal: untilAborted(), ...collector() });
-    const [{ body, headers } = { body: null, headers: {} }] = exchanges;
-    const { sampling_params, ...outside } = body as { sampling_params: Record<string, unknown> };
+    const [exchange] = exchanges;
+    const { sampling_params, ...outside } = exchange?.body as { sampling_params: Record<string, unknown> };
     assert.deepEqual(outside, {
       model: 'tiny',
       token_ids: REQUEST.prompt_ids,
@@ -54,7 +54,7 @@ describe('/inference/v1/generate', () => {
       { temperature: 0.7, max_tokens: 12, seed: 7, logprobs: 0, detokenize: false, stop_token_ids: [2] },
     ); // prettier-ignore
     assert.ok(!('stop' in sampling_params) && !('return_token_ids' in sampling_params));
-    assert.equal(headers['x-session-id'], REQUEST.session_id);
+    assert.equal(exchange?.headers['x-session-id'], REQUEST.session_id);
   });
 
   test('brings the recorded ids and logprobs, no text, and names the weights of each token', async (t) => {

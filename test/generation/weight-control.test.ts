@@ -106,7 +106,7 @@ describe('an engine in development mode', () => {
     const expected = recorded.map((one, i) => one?.[String(prompt[i + 1])]?.logprob);
     assert.deepEqual(told, expected);
     assert.equal(told.length, prompt.length - 1);
-    assert.equal(exchanges.at(-1)?.headers['x-session-id'], 'probe');
+    assert.equal(exchanges.at(-1)?.headers['x-session-id'], 'weights-probe');
   });
 });
 

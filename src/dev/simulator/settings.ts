@@ -9,7 +9,7 @@ const shared = {
   probability: z.number().gt(0).max(1).nullable().default(null),
   /** Of that stream. */
   seed: z.int().default(0),
-  /** Hits only requests whose X-Session-ID contains this; null: all but those of the session `probe`. */
+  /** Hits only requests whose X-Session-ID contains this; null: all but those of the sessions `probe` and `weights-probe`. */
   match: z.string().nullable().default(null),
 };
 /** These can be had on any endpoint: the one that `path` names, null for all but the simulator's own. */
@@ -119,7 +119,7 @@ export const SimulatorSettings = z.strictObject({
   api_key: z.string().min(1).nullable().default(null),
   /** Faults from the start. */
   faults: z.array(FaultSpec).default([]),
-  /** Each completion request, but for those of the session `probe`, is appended when it arrives and when it ends, one JSON line each. */
+  /** Each completion request, but for those of probes, is appended when it arrives and when it ends, one JSON line each. */
   log_file: z.string().min(1).nullable().default(null),
   /** There is a line whenever tokens go out, too: it is known what a process had sent that is killed. */
   log_tokens: z.boolean().default(false),

@@ -112,7 +112,7 @@ function createAsk({ call }: Http, replica: string) {
       timeout_ms: Math.max(1, within_ms),
       signal,
       // Of no rollout.
-      ...(path.startsWith('/v1/') && { session_id: 'probe' }),
+      ...(path.startsWith('/v1/') && { session_id: 'weights-probe' }),
       ...(body !== undefined && { body }),
     });
   };
