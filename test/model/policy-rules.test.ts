@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import type { PolicyView, ReplicaState } from '../../src/model/workflow-safe/policy.js';
 import {
+  aimOf,
   holders,
   isPhaseNews,
   lacking,
@@ -59,6 +60,15 @@ test('what does not serve is restored, unless nothing has been published to rest
 test('waits between restorations grow to two minutes', () => {
   assert.equal(restoreDelayMs(0), 5000);
   assert.equal(restoreDelayMs(1000), 120_000);
+});
+
+test('a target that is not the version is on its way until its update has failed', () => {
+  const record = { version: 3, target: 4 };
+  const of = (version: number, fault: string | null) => [{ version, fault }];
+  assert.equal(aimOf({ version: 4, target: 4 }, of(4, null)), '');
+  assert.equal(aimOf(record, []), ', 4 is being brought');
+  assert.equal(aimOf(record, of(3, 'failed before')), ', 4 is being brought');
+  assert.equal(aimOf(record, of(4, 'no such file')), ', 4 was not reached');
 });
 
 test('a signal that is none of ours is ignored', () => {

@@ -140,9 +140,10 @@ function phases(work: Work) {
     try {
       await run();
     } catch (error) {
-      throw error instanceof Fault
-        ? faultWith(error, { message: `${phase}: ${error.message}` })
-        : error;
+      if (!(error instanceof Fault)) throw error;
+      // Whoever hears of it is told the replica first.
+      const what = error.message.replace(`${order.replica}: `, '');
+      throw faultWith(error, { message: `${phase}: ${what}` });
     } finally {
       clearTimeout(slow);
     }

@@ -90,3 +90,14 @@ export const toRestore = (view: PolicyView): string[] =>
 /** Waits of 5 s, then ever longer ones: what cannot be restored now may be restored by hand meanwhile. */
 export const restoreDelayMs = (failures: number): number =>
   Math.min(120_000, 5000 * 2 ** Math.min(failures, 6));
+
+/** What is said behind a version: that another one is on its way, or has failed. */
+export function aimOf(
+  { version, target }: Pick<PolicyView, 'version' | 'target'>,
+  updates: readonly { version: number | null; fault: string | null }[],
+): string {
+  if (target === null || target === version) return '';
+  const last = updates.at(-1);
+  const isOver = last !== undefined && last.version === target && last.fault !== null;
+  return isOver ? `, ${target} was not reached` : `, ${target} is being brought`;
+}

@@ -1,7 +1,7 @@
 import { setCurrentDetails, setHandler, upsertSearchAttributes } from '@temporalio/workflow';
 import type { PolicyInput, PolicyStatus, PublishSummary } from '../../activities/contract.js';
 import type { PolicyView, ReplicaView } from '../../model/workflow-safe/policy.js';
-import { isPhaseNews } from '../../model/workflow-safe/policy.js';
+import { aimOf, isPhaseNews } from '../../model/workflow-safe/policy.js';
 import { PolicyVersion } from '../../model/workflow-safe/search-attributes.js';
 import { named, quoted } from '../../platform/plain.js';
 import { phaseSignal, policyStatusQuery } from '../steering/messages.js';
@@ -56,10 +56,9 @@ export function showPolicy(service: string, before: readonly PublishSummary[]): 
 
 function detailsOf({ service, record, phases, updates }: PolicyStatus): string {
   if (record === null) return `**${named(service)}**: nothing has been published`;
-  const { version, target, replicas } = record;
-  const aim = target === version ? '' : `, ${target ?? 'none'} is being brought`;
+  const { version, replicas } = record;
   const lines = [
-    `**version ${version ?? 'none'}**${aim} · ${named(service)}`,
+    `**version ${version ?? 'none'}**${aimOf(record, updates)} · ${named(service)}`,
     '',
     '| replica | state | version | paused at most until |',
     '|---|---|---|---|',
