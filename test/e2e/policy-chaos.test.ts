@@ -150,7 +150,7 @@ describe('an update that loses a part in the middle of a phase', () => {
   };
 
   for (const cell of chosen) {
-    test(nameOf(cell), { timeout: 400_000 }, async () => {
+    test(`phase and victim: ${nameOf(cell)}`, { timeout: 400_000 }, async () => {
       const id = `cell-${cell.phase}-${cell.victim}`;
       const pauses = bed.watchPauses();
       // What a cell that failed has left.
