@@ -10,6 +10,7 @@ const room = (name, ...imports) => ({
 /** What activities see of the services they use. */
 const INTERFACES = [
   'src/generation/generation-service',
+  'src/generation/weight-control',
   'src/environments/environment',
   'src/trajectories/trajectory-store',
 ];

@@ -52,6 +52,7 @@ export function createBareRollouts({ request, ...timeouts }: BareOptions): BareR
       service,
       generation,
       signal,
+      check: () => undefined,
     });
     let metadata: Metadata = sample.extra_env_info;
     let { stop_strings } = sample;

@@ -83,9 +83,15 @@ function cannedActivities({ config, turns_a_call, turn_ms }: EmptyWorkerOptions)
       }),
     closeBatch: ({ batch_id }) => Promise.resolve(emptyResult(batch_id)),
     closeSlice: () => Promise.resolve(),
-    foldGroups: () => Promise.reject(new Error('no one asks for groups')),
+    foldGroups: notPlayed,
+    settlePublish: notPlayed,
+    updateReplica: notPlayed,
+    concludePublish: notPlayed,
+    surveyReplicas: notPlayed,
   };
 }
+
+const notPlayed = () => Promise.reject(new Error('the empty worker has no policy'));
 
 const LIMITS = {
   max_rollout_turns: 100,

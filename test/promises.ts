@@ -10,6 +10,7 @@ const STORE = 'test/trajectories';
 const WORKFLOWS = 'test/workflows';
 const ENGINE = 'test/generation';
 const ENVIRONMENTS = 'test/environments';
+const WORKERS = 'test/workers';
 const HERE = 'test/semantics.test.ts';
 
 /** By number, each clause as it is written there. */
@@ -43,6 +44,14 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
     'every generated id has its logprob': [
       `${MODEL}/trajectory-tokens.test.ts › they stand one behind the other, ids with their logprobs`,
       `${ENGINE}/vllm-service.test.ts › hands on the recorded ids, logprobs and text of capture \${number}`,
+    ],
+    'the version of its weights': [
+      `${E2E}/policy.test.ts › tokens have the version of the weights that sampled them, in every mode`,
+      `${ACTIVITIES}/labels.test.ts › tokens have the version of the record while the replica stands where it stood`,
+      `${ENGINE}/generate-wire.test.ts › brings the recorded ids and logprobs, no text, and names the weights of each token`,
+    ],
+    'null where nobody can know it': [
+      `${ACTIVITIES}/labels.test.ts › spans that the record does not confirm label nothing`,
     ],
   },
   4: {
@@ -94,6 +103,12 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
       `${ACTIVITIES}/session.test.ts › fails at the third loss; started again as a batch, it has as many lives again`,
       `${WORKFLOWS}/limits-while-starting.test.ts › is not tried again where nothing has changed since`,
       `${WORKFLOWS}/start-in-turn.test.ts › a start that is refused is tried again for a minute, and then it has failed`,
+    ],
+    'once a worker runs, no engine stays paused because a controller died': [
+      `${WORKERS}/policies.test.ts › starts the workflow for a replica that is in nobody’s care, as often as it is gone`,
+      `${WORKERS}/policies.test.ts › tells a workflow that runs of a pause that is over, once`,
+      `${ACTIVITIES}/update-replica.test.ts › ends a pause that was left behind before it begins its own`,
+      `${ACTIVITIES}/update-replica.test.ts › an engine that hangs in its load is resumed at the limit of its pause`,
     ],
   },
   8: {
@@ -197,6 +212,23 @@ export const FAILURES: Record<string, Tests> = {
   'an agent that says that it failed, or that its judge did': [
     `${ACTIVITIES}/run-agent.test.ts › with \${said} is AgentFailed, journalled whole, and played again by a batch that goes on`,
     `${ACTIVITIES}/run-agent.test.ts › for good is not played again`,
+  ],
+  'an update of weights loses its worker, server, engine or trainer': [
+    `${E2E}/policy-chaos.test.ts › phase and victim: \${nameOf(cell)}`,
+    `${ACTIVITIES}/update-replica.test.ts › begins anew within the same pause, and loads whole again`,
+  ],
+  'weights cannot be loaded, or the probe differs': [
+    `${E2E}/policy.test.ts › weights that are not there leave replicas unknown, which get the version back by themselves`,
+    `${ACTIVITIES}/update-replica.test.ts › is unknown where its probe differs: a load that did nothing ends here`,
+    `${WORKFLOWS}/policy.test.ts › is given the version of the record again by itself`,
+  ],
+  'a replica away during an update': [
+    `${E2E}/policy.test.ts › a replica that is away misses an update, and gets it when it is back`,
+    `${ACTIVITIES}/settle-publish.test.ts › a replica that does not answer is away, and is not waited for`,
+  ],
+  "another process behind a replica's URL": [
+    `${E2E}/policy.test.ts › a process that replaces a replica serves only once it has the weights`,
+    `${ACTIVITIES}/labels.test.ts › another process behind the URL is distrusted, and none of its tokens is labelled`,
   ],
   'disk full, file system away': [
     `${STORE}/store-faults.test.ts › is a retryable StoreFault that names the batch or the rollout, whatever is tried`,

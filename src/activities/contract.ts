@@ -3,6 +3,8 @@ import type { RolloutRef } from '../model/batch-request.js';
 import type { StopReason } from '../model/workflow-safe/stop-reasons.js';
 import type { Limits, LimitsChange, TurnLimits } from '../model/workflow-safe/limits.js';
 import type { Metrics } from '../model/metrics.js';
+import type { PauseMode } from '../model/policy/publish.js';
+import type { Phase, PolicyView, ReplicaState, Rule } from '../model/workflow-safe/policy.js';
 import type { RowRange } from '../model/workflow-safe/slices.js';
 
 /**
@@ -28,6 +30,85 @@ export interface Activities {
   closeSlice: (input: CloseSlice) => Promise<void>;
   /** Rows of groups that have ended while others run, for whoever asks. */
   foldGroups: (input: FoldGroups) => Promise<FoldedGroups>;
+  /** Takes the raw input of update `publish`. Refuses before anything is touched; then the record has the new target. */
+  settlePublish: (input: { service: string; publish: unknown }) => Promise<PublishPlan>;
+  /** One replica through all phases. Fails once it is `unknown` or `away`, and not paused. */
+  updateReplica: (input: UpdateReplica) => Promise<UpdatedReplica>;
+  /** `version` becomes the target where enough replicas have it. */
+  concludePublish: (input: { service: string } & Rule) => Promise<PolicyView>;
+  /** The record, of the replicas that temporal.yaml has now. */
+  surveyReplicas: (input: { service: string }) => Promise<PolicySurvey>;
+}
+
+export interface PolicySurvey {
+  heartbeat_timeout_ms: number;
+  /** null: nothing has ever been published. */
+  view: PolicyView | null;
+}
+
+export interface PublishPlan extends Rule {
+  version: number;
+  mode: PauseMode;
+  drain_limit: string;
+  /** What holds less than one would expect, in words. */
+  notes: string[];
+  view: PolicyView;
+}
+
+/** Input of workflow `policy`. */
+export interface PolicyInput {
+  service: string;
+  /** Of the run before this one. */
+  updates?: PublishSummary[];
+}
+
+/** The result of update `publish`. */
+export interface PublishResult {
+  version: number;
+  replicas: Record<string, { state: ReplicaState; fault?: string }>;
+  /** The longest pause of a replica. */
+  paused_s: number;
+  total_s: number;
+  notes?: string[];
+}
+
+/** One of the last updates, as `status` has it. */
+export interface PublishSummary {
+  version: number | null;
+  /** Milliseconds since 1970. */
+  at: number;
+  paused_s: number;
+  total_s: number;
+  /** null: it succeeded. */
+  fault: string | null;
+}
+
+/** Query `status` of workflow `policy`. */
+export interface PolicyStatus {
+  service: string;
+  /** null: nothing has ever been published. */
+  record: PolicyView | null;
+  /** Where a replica is that takes long. */
+  phases: Record<string, Phase>;
+  /** The last ten, oldest first. */
+  updates: PublishSummary[];
+}
+
+export interface UpdateReplica {
+  service: string;
+  replica: string;
+  /** null: the record's. */
+  version: number | null;
+  mode: PauseMode;
+  /** Of mode `wait`. */
+  drain_limit?: string;
+}
+
+export interface UpdatedReplica {
+  /** Seconds from the order to pause to the end of the resume. */
+  paused_s: number;
+  load_s: number;
+  view: PolicyView;
 }
 
 export interface BatchPlan {
@@ -183,6 +264,8 @@ export interface Counts {
 export interface Waiting {
   service: string;
   message: string;
+  /** Nothing that the rollout could do: its deadline does not run meanwhile. */
+  holds?: true;
 }
 
 /** What a batch or a slice knows of its rollouts from their results. */

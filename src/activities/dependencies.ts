@@ -1,14 +1,19 @@
 import type { Environment } from '../environments/environment.js';
 import type { Replicas } from '../generation/generation-service.js';
+import type { WeightControl } from '../generation/weight-control.js';
+import type { PhaseNews } from '../model/workflow-safe/policy.js';
 import type { Allowance } from '../platform/allowance.js';
 import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { RunAttempt } from './attempt.js';
+import type { PolicyRecords } from './policy/policy-records.js';
 
 /** What activities are closures over: interfaces only, wired in `workers/`. */
 export interface Dependencies {
   store: TrajectoryStore;
   /** undefined where temporal.yaml has no such service. */
   service: (name: string) => GenerationPool | undefined;
+  /** Of a service: how its weights change; undefined where temporal.yaml has no such service. */
+  policy: (name: string) => PolicyService | undefined;
   /** undefined where temporal.yaml has no such environment. */
   environment: (taskName: string) => DeployedEnvironment | undefined;
   /** What the large answers of environments share, until they are journalled. */
@@ -29,6 +34,16 @@ export interface GenerationPool extends Replicas {
   special_tokens: readonly string[];
   /** May prompts hold images? Only their ids reach the engine (temporal.yaml: `images`). */
   images: boolean;
+}
+
+export interface PolicyService {
+  records: PolicyRecords;
+  /** One for each replica of temporal.yaml. */
+  controls: readonly WeightControl[];
+  /** Shows where a replica is while a phase takes long; best effort. */
+  sayPhase: (news: PhaseNews) => Promise<void>;
+  /** The workflow looks at the record again; it is started where it does not run. */
+  wake: () => Promise<void>;
 }
 
 export interface DeployedEnvironment {

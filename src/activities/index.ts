@@ -3,6 +3,9 @@ import type { Activities } from './contract.js';
 import type { Dependencies } from './dependencies.js';
 import { createFinishRollout } from './close/finish-rollout.js';
 import { createGenerateTurn } from './generate/generate-turn.js';
+import { createConcludePublish, createSurveyReplicas } from './policy/conclude-publish.js';
+import { createSettlePublish } from './policy/settle-publish.js';
+import { createUpdateReplica } from './policy/update-replica.js';
 import { createPlanBatch } from './plan/plan-batch.js';
 import { createPlayTurns } from './turn/play-turns.js';
 import { createOpenRollout } from './start/open-rollout.js';
@@ -20,5 +23,9 @@ export function createActivities(dependencies: Dependencies): Activities {
     closeBatch: createCloseBatch(dependencies),
     closeSlice: createCloseSlice(dependencies),
     foldGroups: createFoldGroups(dependencies),
+    settlePublish: createSettlePublish(dependencies),
+    updateReplica: createUpdateReplica(dependencies),
+    concludePublish: createConcludePublish(dependencies),
+    surveyReplicas: createSurveyReplicas(dependencies),
   };
 }

@@ -18,6 +18,16 @@ on. KEY is a setting such as --tokens-per-second 200, --thinking-tokens 20 or [1
 them as YAML.`,
     load: async () => (await import('./simulator.js')).simulatorCommand,
   },
+  policy: {
+    usage: `temporal-rollout policy status [--service NAME] [--config FILE]
+temporal-rollout policy publish --version N --path CHECKPOINT [--mode keep|abort|wait] [--cache reset|keep]
+                                [--order all|rolling] [--quorum K] [--pause-limit 10m] [--input FILE] …
+
+The weights of a generation service (default "default"): where each replica is, or new weights for all of them. FILE
+holds the fields of update publish as JSON, a probe among them; options stand in their place. On a terminal publish
+shows each replica while it lasts. The exit code is 1 when the update fails.`,
+    load: async () => (await import('./policy.js')).policyCommand,
+  },
   step: {
     usage: `temporal-rollout step --environment NAME --input FILE [--config FILE]
 

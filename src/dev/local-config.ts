@@ -35,6 +35,7 @@ export async function writeLocalConfig(options: LocalConfigOptions): Promise<Con
         // Both are about the service that the simulator stands in for.
         model: null,
         api_key_env: null,
+        control: { urls: null, api_key_env: null },
       },
     },
   };
@@ -55,4 +56,6 @@ const FALLBACK: Omit<GenerationServiceSettings, 'base_urls'> = {
   first_token_timeout: '10m',
   idle_timeout: '2m',
   max_concurrent: null,
+  wire: 'completions',
+  control: { urls: null, api_key_env: null },
 };

@@ -2,6 +2,7 @@ import type { LogprobsMode } from '../model/logprobs-mode.js';
 import type { ChatMessage, Renderer } from '../model/turn/chat-turn.js';
 import type { GenerationSettings } from '../model/batch-request.js';
 import type { Finish, TopLogprobs } from '../model/journal.js';
+import type { PolicyRecord } from '../model/policy/record.js';
 
 /**
  * The generation service as rollouts see it: token ids in, token ids and logprobs out.
@@ -36,6 +37,8 @@ export interface GenerationRequest {
   top_logprobs: number;
   /** Unique per attempt: `<rollout_id>.<turn>.<writer>`. */
   request_id: string;
+  /** Keeps what a prefix cache holds apart from other weights'; absent: nothing is published. */
+  cache_salt?: string;
   /** The rollout id: affinity for routers, and how a server's log is read. */
   session_id: string;
 }
@@ -58,6 +61,15 @@ export interface GenerationEnd extends Finish {
   queue_s: number;
   /** Seconds from the first token to the end; 0 where there is none. */
   generate_s: number;
+  /** Which weights sampled which of the request's tokens; absent: this wire does not say. */
+  spans?: VersionSpan[];
+}
+
+/** Tokens `start` to `end` (not included) of a request. */
+export interface VersionSpan {
+  version: string;
+  start: number;
+  end: number;
 }
 
 export interface GenerateContext {
@@ -78,6 +90,8 @@ export type { ChatMessage };
 export interface GenerationService extends Renderer {
   /** The base URL, as journals and rows name it. */
   readonly replica: string;
+  /** false: its streams bring ids alone, and text comes from `detokenize`. Absent: they bring text. */
+  readonly tells_text?: () => boolean;
   /** Resolves when the engine is ready to generate; checks health, then asks for models and version. */
   describe(signal: AbortSignal): Promise<ServiceDescription>;
   /**
@@ -109,9 +123,21 @@ export interface ReplicaRequest {
   signal: AbortSignal;
   /** Generations take a slot of the replica; the small questions beside them do not. */
   is_generation: boolean;
+  /** While no replica serves: why, a second after it began to wait; null when that is over. */
+  held?: (why: string | null) => void;
+}
+
+/** What the record of the service's policy said of the replica when the request was given to it. */
+export interface Fence {
+  version: number | null;
+  epoch: number;
+  /** The record as it stands now, no older than the question. */
+  look: () => Promise<PolicyRecord | null>;
 }
 
 export interface Lease {
+  /** null: nothing has ever been published. */
+  fence: Fence | null;
   /** Seconds in line for a slot. */
   waited_s: number;
   /** Resolves once the replica no longer says that it is paused; rejects with the signal's reason. */

@@ -10,10 +10,14 @@ import type { Limits } from './workflow-safe/limits.js';
 /** The request that starts a batch: the input of workflow `rolloutBatch`. Defaults are filled in by parsing. */
 
 /** Names a directory and prefixes workflow ids, so it cannot hold a path. */
-export const BatchId = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:-]{0,119}$/, {
-  error: (issue) =>
-    `expected a batch id of letters, digits and ._:- (at most 120, beginning with a letter or digit), got ${JSON.stringify(issue.input)}`,
-});
+export const BatchId = z
+  .string()
+  .regex(/^[A-Za-z0-9][A-Za-z0-9._:-]{0,119}$/, {
+    error: (issue) =>
+      `expected a batch id of letters, digits and ._:- (at most 120, beginning with a letter or digit), got ${JSON.stringify(issue.input)}`,
+  })
+  // Its children would have the workflow ids of policies.
+  .refine((id) => id !== 'policy', { error: 'expected another batch id than "policy", got it' });
 
 const bytesOf = (value: unknown): number => utf8Length(JSON.stringify(value));
 

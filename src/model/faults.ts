@@ -27,6 +27,10 @@ const RETRYABLE = {
   /** An environment behind a service lost its session: the rollout starts over, three times at most. */
   EnvironmentStateLost: false,
   StoreFault: true,
+  /** What an engine says of its weights is not what the record says: retried elsewhere. */
+  PolicyVersionMismatch: true,
+  /** Of update `publish`: whoever asked may ask again. */
+  PolicyUpdateFailed: false,
   PromptTooLong: false,
   InvalidBatchRequest: false,
   TimedOut: false,

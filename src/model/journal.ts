@@ -124,6 +124,8 @@ const ChunkLine = z.object({
   replica: z.string(),
   request_id: z.string(),
   policy_version: z.string().nullable(),
+  /** Who says so; `pending`: nobody yet, and whoever goes on from here drops it. Absent: what the engine was asked, or nobody. */
+  version_source: z.enum(['engine', 'record', 'none', 'pending']).exactOptional(),
   /** Of the replica that gave them, where logprobs were asked for. */
   logprobs_mode: z.enum(LOGPROBS_MODES).exactOptional(),
   /** The engine ended the generation here: whoever finds no `generation` line takes this for its end. */

@@ -46,6 +46,8 @@ export interface Row {
   assistant_tokens: number;
   env_tokens: number;
   policy_versions: Run<{ version: string | null }>[];
+  /** Who says those versions, by the least certain of its tokens: the engine itself, the record of the policy, or nobody. */
+  version_source: 'engine' | 'record' | 'none';
   segments: Run<{ turn: number; replica: string; request_id: string }>[];
   attempts: number;
   /** Turns that were cut and sampled again from their beginning: the settings let no turn go on, or its weights had changed. */
@@ -118,6 +120,7 @@ export function toRow(input: RowInput): Row {
     assistant_tokens: trajectory.assistant_tokens,
     env_tokens: trajectory.env_tokens,
     policy_versions: policyVersions(trajectory),
+    version_source: versionSource(trajectory),
     segments: segments(trajectory),
     attempts: trajectory.attempts,
     restarted_turns: trajectory.restarted_turns,
@@ -172,6 +175,17 @@ function policyVersions({ turns }: Trajectory): Row['policy_versions'] {
     else runs.push({ start, end, version: segment.policy_version });
   }
   return runs;
+}
+
+function versionSource({ turns }: Trajectory): Row['version_source'] {
+  const sources = turns.flatMap(({ segments: parts }) =>
+    parts.map(({ version_source, policy_version }) => {
+      if (policy_version === null) return 'none';
+      return version_source === 'record' ? 'record' : 'engine';
+    }),
+  );
+  if (sources.length === 0 || sources.includes('none')) return 'none';
+  return sources.includes('record') ? 'record' : 'engine';
 }
 
 function logprobsMode({ turns, open, start }: Trajectory): LogprobsMode | null {

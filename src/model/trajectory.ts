@@ -61,6 +61,7 @@ export interface Segment {
   replica: string;
   request_id: string;
   policy_version: string | null;
+  version_source?: LineOf<'chunk'>['version_source'];
   logprobs_mode?: LogprobsMode;
 }
 
@@ -232,7 +233,8 @@ function applyChunk(trajectory: Trajectory, chunk: LineOf<'chunk'>): void {
   const { open, restarted_turns } = trajectory;
   const isNext = chunk.turn === trajectory.turns.length && open.line === null;
   if (!isNext || chunk.offset > open.token_ids.length) return;
-  const { replica, request_id, policy_version, logprobs_mode, token_ids, logprobs } = chunk;
+  const { replica, request_id, policy_version, version_source, logprobs_mode } = chunk;
+  const { token_ids, logprobs } = chunk;
   // A request that writes its tokens again gives them another version.
   const again = open.segments.at(-1)?.request_id === request_id ? token_ids.length : 0;
   const isOver = chunk.offset === 0 && open.token_ids.length > 0 && again === 0;
@@ -245,7 +247,11 @@ function applyChunk(trajectory: Trajectory, chunk: LineOf<'chunk'>): void {
   open.finish = chunk.finish ?? null;
   const end = open.token_ids.length;
   const last = open.segments.at(-1);
-  if (last?.request_id === request_id && last.policy_version === policy_version) last.end = end;
+  const isSame =
+    last?.request_id === request_id &&
+    last.policy_version === policy_version &&
+    last.version_source === version_source;
+  if (isSame) last.end = end;
   else if (end > chunk.offset)
     open.segments.push({
       start: chunk.offset,
@@ -253,6 +259,7 @@ function applyChunk(trajectory: Trajectory, chunk: LineOf<'chunk'>): void {
       replica,
       request_id,
       policy_version,
+      ...(version_source !== undefined && { version_source }),
       ...(logprobs_mode !== undefined && { logprobs_mode }),
     });
 }

@@ -37,6 +37,29 @@ export interface TrajectoryStore {
   journalSize(ref: RolloutRef): Promise<number>;
   /** The batch's result files, written by a closing pass. */
   outputs(batchId: string): BatchOutputs;
+  readonly facts: Facts;
+}
+
+/**
+ * What is put once and never changes. Facts are numbered in series, from 0 and without gaps: of several writers that put
+ * the next one, one wins, and the others read what stands there.
+ */
+export interface Facts {
+  /** True if this text stands there, by whoever's hand; false if another one does. */
+  put(fact: Fact): Promise<boolean>;
+  /** null where there is none of this number. */
+  find(series: Series, n: number): Promise<string | null>;
+  /** The last one above number `known` (-1: of all), no older than the question; null where there is none. */
+  last(series: Series, known: number): Promise<Fact | null>;
+}
+
+/** Names from the outside in: letters, digits, `.`, `_`, `:` and `-`, no dot in front. */
+export type Series = readonly [string, ...string[]];
+
+export interface Fact {
+  series: Series;
+  n: number;
+  text: string;
 }
 
 /** Which attempt claims a journal. */

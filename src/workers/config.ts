@@ -21,29 +21,49 @@ const EngineUrl = BaseUrl.refine(
   'expected a base URL that ends in /v1',
 );
 
-const GenerationServiceSettings = z.strictObject({
-  kind: z.literal('vllm'),
-  base_urls: z.array(EngineUrl).min(1),
-  /** Served name; null: the service's first. */
-  model: z.string().nullable().default(null),
-  /** Secrets are named, never written: not here, and so not in history, journal or log. */
-  api_key_env: z.string().nullable().default(null),
-  /** Texts that content never keeps, of services whose detokenizer renders them. */
-  special_tokens: z.array(z.string()).default([]),
-  /** Roles that the chat template is given in the place of others, as `{environment: user}`. */
-  role_map: recordOf(z.string().min(1)).default({}),
-  /**
-   * Prompts with image parts. The engine's chat template renders them; `/v1/completions`, which takes token ids, takes no
-   * pictures. `rendered_ids` sends the ids alone: for a gateway that adds the pictures. By default such prompts are refused.
-   */
-  images: z.enum(['none', 'rendered_ids']).default('none'),
-  first_token_timeout: Duration.default('10m'),
-  idle_timeout: Duration.default('2m'),
-  /** Of one answer that is no stream, and of one event of a stream; absent: 16MiB. */
-  max_answer: MaxAnswer.optional(),
-  /** Generations that one replica runs for one worker process at once; null: an even share of `max_generations`. */
-  max_concurrent: z.int().positive().nullable().default(null),
-});
+/** Where the weights of each replica are changed. */
+const ControlSettings = z
+  .strictObject({
+    /** In the order of `base_urls`; null: each replica's base URL without `/v1`. */
+    urls: z.array(BaseUrl).min(1).nullable().default(null),
+    /** null: the service's own. */
+    api_key_env: z.string().nullable().default(null),
+  })
+  .prefault({});
+
+const GenerationServiceSettings = z
+  .strictObject({
+    kind: z.literal('vllm'),
+    base_urls: z.array(EngineUrl).min(1),
+    /** Served name; null: the service's first. */
+    model: z.string().nullable().default(null),
+    /** Secrets are named, never written: not here, and so not in history, journal or log. */
+    api_key_env: z.string().nullable().default(null),
+    /** Texts that content never keeps, of services whose detokenizer renders them. */
+    special_tokens: z.array(z.string()).default([]),
+    /** Roles that the chat template is given in the place of others, as `{environment: user}`. */
+    role_map: recordOf(z.string().min(1)).default({}),
+    /**
+     * Prompts with image parts. The engine's chat template renders them; `/v1/completions`, which takes token ids, takes no
+     * pictures. `rendered_ids` sends the ids alone: for a gateway that adds the pictures. By default such prompts are refused.
+     */
+    images: z.enum(['none', 'rendered_ids']).default('none'),
+    first_token_timeout: Duration.default('10m'),
+    idle_timeout: Duration.default('2m'),
+    /** Of one answer that is no stream, and of one event of a stream; absent: 16MiB. */
+    max_answer: MaxAnswer.optional(),
+    /** Generations that one replica runs for one worker process at once; null: an even share of `max_generations`. */
+    max_concurrent: z.int().positive().nullable().default(null),
+    /** `generate`: vLLM's `/inference/v1/generate` where the server has it, which names the weights of each token. */
+    wire: z.enum(['completions', 'generate']).default('completions'),
+    control: ControlSettings,
+  })
+  .superRefine(({ base_urls, control }, context) => {
+    const { urls } = control;
+    if (urls === null || urls.length === base_urls.length) return;
+    const message = `expected ${base_urls.length} URLs, one for each of base_urls, got ${urls.length}`;
+    context.addIssue({ code: 'custom', path: ['control', 'urls'], message });
+  });
 export type GenerationServiceSettings = z.infer<typeof GenerationServiceSettings>;
 
 export const Role = z.enum(['workflow', 'generation', 'environment']);

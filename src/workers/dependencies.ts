@@ -2,16 +2,19 @@ import type { Client } from '@temporalio/client';
 import type { Logger } from 'pino';
 import type { AttemptDependencies } from '../activities/attempt.js';
 import { createRunAttempt } from '../activities/attempt.js';
-import type { Dependencies } from '../activities/dependencies.js';
+import type { Dependencies, PolicyService } from '../activities/dependencies.js';
 import { toMs } from '../model/workflow-safe/durations.js';
 import { describeError } from '../platform/errors.js';
 import type { Config } from './config.js';
 import { memoryOf } from './config.js';
 import type { Parts } from './parts.js';
+import type { PolicyWorkflows } from './policies.js';
 import { generationQueue } from './queues.js';
 
 /** All that activities ask of Temporal beside their own attempt. */
-export interface Temporal extends AttemptDependencies, Pick<Dependencies, 'countOpenRollouts'> {}
+export interface Temporal extends AttemptDependencies, Pick<Dependencies, 'countOpenRollouts'> {
+  policies: Pick<PolicyWorkflows, 'sayPhase' | 'wake'>;
+}
 
 /** What the activities of a worker are closures over. */
 export function createDependencies(
@@ -22,6 +25,7 @@ export function createDependencies(
     store: parts.store,
     service: (name) => parts.pools.get(name),
     environment: (task) => parts.environments.get(task),
+    policy: (name) => policyOf(name, { parts, temporal }),
     known: { services: [...parts.pools.keys()], environments: [...parts.environments.keys()] },
     attempt: createRunAttempt(temporal),
     answers: parts.answers,
@@ -37,8 +41,26 @@ export function createDependencies(
   };
 }
 
-export function askTemporal(client: Client, log: Logger): Temporal {
+function policyOf(
+  service: string,
+  { parts, temporal: { policies } }: { parts: Parts; temporal: Temporal },
+): PolicyService | undefined {
+  const policy = parts.policies.get(service);
+  return (
+    policy && {
+      ...policy,
+      sayPhase: (news) => policies.sayPhase(service, news),
+      wake: () => policies.wake(service),
+    }
+  );
+}
+
+export function askTemporal(
+  client: Client,
+  { policies, log }: { policies: PolicyWorkflows; log: Logger },
+): Temporal {
   return {
+    policies,
     signalWaiting: async ({ workflow_id, run_id }, waiting) => {
       if (waiting !== null) log.warn({ workflow_id, ...waiting }, 'waiting');
       try {

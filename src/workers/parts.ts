@@ -1,11 +1,19 @@
 import type { Logger } from 'pino';
-import type { DeployedEnvironment, GenerationPool } from '../activities/dependencies.js';
+import type {
+  DeployedEnvironment,
+  GenerationPool,
+  PolicyService,
+} from '../activities/dependencies.js';
+import { createPolicyRecords } from '../activities/policy/policy-records.js';
 import { createEnvironmentFactory } from '../environments/factory.js';
 import { isRemote, observationRoles } from '../environments/settings.js';
 import { bytesOf } from '../platform/size.js';
 import type { GenerationService } from '../generation/generation-service.js';
+import type { ReplicasOptions } from '../generation/replicas/replicas.js';
 import { createReplicas } from '../generation/replicas/replicas.js';
+import { createVllmControl } from '../generation/vllm/control.js';
 import { createVllmService } from '../generation/vllm/vllm-service.js';
+import type { WeightControl } from '../generation/weight-control.js';
 import { toMs } from '../model/workflow-safe/durations.js';
 import type { Allowance } from '../platform/allowance.js';
 import { createAllowance } from '../platform/allowance.js';
@@ -21,12 +29,16 @@ export interface Parts {
   store: TrajectoryStore;
   pools: ReadonlyMap<string, GenerationPool>;
   environments: ReadonlyMap<string, DeployedEnvironment>;
+  /** By service. */
+  policies: ReadonlyMap<string, PolicyParts>;
   /** What the large answers of environments share. */
   answers: Allowance;
   /** What the folds of turns in progress share. */
   folds: Allowance;
   close(): Promise<void>;
 }
+
+export type PolicyParts = Pick<PolicyService, 'records' | 'controls'>;
 
 interface PartsContext {
   env: NodeJS.ProcessEnv;
@@ -38,11 +50,25 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
   // Two: who holds an environment's answer waits for an engine, and must not wait for itself.
   const answers = createAllowance(memory.answer_bytes);
   const replies = createAllowance(memory.reply_bytes);
+  const store = createFileStore({
+    root: config.store.root,
+    readers: config.store.readers,
+    max_cached_bytes: memory.cached_fold_bytes,
+    max_request_bytes: memory.request_bytes,
+  });
+  const services = Object.entries(config.generation);
+  const policies = new Map(
+    services.map(([name, settings]): [string, PolicyParts] => {
+      const records = createPolicyRecords({ facts: store.facts, service: name });
+      return [name, { records, controls: createControls(name, { settings, env, replies }) }];
+    }),
+  );
   const pools = new Map(
-    Object.entries(config.generation).map(([name, settings]) => [
-      name,
-      createPool({ name, settings, config }, { env, log, replies }),
-    ]),
+    services.map(([name, settings]) => {
+      const look = policies.get(name)?.records.latest;
+      const context = { env, log, replies, ...(look !== undefined && { look }) };
+      return [name, createPool({ name, settings, config }, context)];
+    }),
   );
   const factory = createEnvironmentFactory({
     settings: config.environments,
@@ -65,18 +91,16 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
     });
   }
   return {
-    store: createFileStore({
-      root: config.store.root,
-      readers: config.store.readers,
-      max_cached_bytes: memory.cached_fold_bytes,
-      max_request_bytes: memory.request_bytes,
-    }),
+    store,
     pools,
+    policies,
     environments,
     answers,
     folds: createAllowance(memory.played_fold_bytes),
     close: async () => {
-      await Promise.all([factory.close(), ...[...pools.values()].map((pool) => pool.close())]);
+      const controls = [...policies.values()].flatMap((policy) => policy.controls);
+      const open = [factory, ...pools.values(), ...controls];
+      await Promise.all(open.map((one) => one.close()));
     },
   };
 }
@@ -84,12 +108,18 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
 /** The replicas of one service. */
 export function createPool(
   { name, settings, config }: { name: string; settings: GenerationServiceSettings; config: Config },
-  { env, log, replies }: PartsContext & { replies: Allowance },
+  {
+    env,
+    log,
+    replies,
+    look,
+  }: PartsContext & { replies: Allowance; look?: ReplicasOptions['look'] },
 ): GenerationPool & { close: () => Promise<void> } {
   const api_key = apiKeyOf(name, { settings, env });
   const create = (url: string): GenerationService =>
     createVllmService({
-      base_url: url.replace(/\/$/, ''),
+      base_url: replicaOf(url),
+      wire: settings.wire,
       api_key,
       first_token_timeout_ms: toMs(settings.first_token_timeout),
       idle_timeout_ms: toMs(settings.idle_timeout),
@@ -99,6 +129,7 @@ export function createPool(
     });
   const replicas = createReplicas(settings.base_urls.map(create), {
     max_concurrent: settings.max_concurrent ?? evenShare(config, settings),
+    ...(look !== undefined && { look }),
     report: ({ replica, set_aside, why }) => {
       if (set_aside) log.warn({ service: name, replica, why }, 'replica set aside');
       else log.info({ service: name, replica, why }, 'replica is back');
@@ -106,6 +137,31 @@ export function createPool(
   });
   const { model, special_tokens } = settings;
   return { ...replicas, model, special_tokens, images: settings.images === 'rendered_ids' };
+}
+
+const replicaOf = (url: string): string => url.replace(/\/$/, '');
+
+function createControls(
+  name: string,
+  {
+    settings: { base_urls, control, model, ...settings },
+    env,
+    replies,
+  }: { settings: GenerationServiceSettings; env: NodeJS.ProcessEnv; replies: Allowance },
+): WeightControl[] {
+  const { urls, api_key_env } = control;
+  const api_key = apiKeyOf(name, { settings, env });
+  const control_api_key = apiKeyOf(`${name}.control`, { settings: { api_key_env }, env });
+  return base_urls.map((url, i) =>
+    createVllmControl({
+      replica: replicaOf(url),
+      control_url: urls?.[i] ?? null,
+      api_key,
+      control_api_key,
+      model,
+      answers: replies,
+    }),
+  );
 }
 
 /**
@@ -117,7 +173,10 @@ const evenShare = (config: Config, { base_urls }: GenerationServiceSettings): nu
 
 const apiKeyOf = (
   name: string,
-  { settings, env }: { settings: GenerationServiceSettings; env: NodeJS.ProcessEnv },
+  {
+    settings,
+    env,
+  }: { settings: Pick<GenerationServiceSettings, 'api_key_env'>; env: NodeJS.ProcessEnv },
 ): string | null =>
   settings.api_key_env === null
     ? null

@@ -17,6 +17,8 @@ import { createLog } from './log.js';
 import { GARBAGE_PERCENT } from './memory.js';
 import type { Parts } from './parts.js';
 import { createParts } from './parts.js';
+import type { PolicyWorkflows } from './policies.js';
+import { keepPolicies, reachPolicies } from './policies.js';
 import { ensureSearchAttributes } from './search-attributes.js';
 import { createWorkers } from './worker.js';
 
@@ -52,7 +54,7 @@ async function runParts(
     },
   );
   if (started === null) return;
-  const { workers, connected } = started;
+  const { workers, connected, policies } = started;
   const { connection, address, namespace } = connected;
   const running = workers.map((worker) => worker.run());
   const shutDown = (): void => {
@@ -60,6 +62,7 @@ async function runParts(
   };
   signal.addEventListener('abort', shutDown);
   const recheck = upserts(config) ? keepSearchAttributes({ connected, log }) : undefined;
+  const endCare = keepPolicies(parts, { workflows: policies, log });
   log.info(
     { address, namespace, task_queue: config.temporal.task_queue, roles: config.worker.roles },
     'worker started',
@@ -68,6 +71,7 @@ async function runParts(
     await Promise.all(running);
   } finally {
     clearInterval(recheck);
+    endCare();
     // Of one that failed, whose reason counts, the others: a connection that is in use cannot be closed.
     shutDown();
     await Promise.allSettled(running);
@@ -80,14 +84,16 @@ async function runParts(
 async function startWorkers(
   parts: Parts,
   { config, log, signal }: { config: Config; log: Logger; signal: AbortSignal },
-): Promise<{ connected: Connected; workers: Worker[] } | null> {
+): Promise<{ connected: Connected; policies: PolicyWorkflows; workers: Worker[] } | null> {
   const connected = await connect(config, { log, signal });
   if (connected === null) return null;
   const { connection, namespace } = connected;
   if (upserts(config)) await ensureSearchAttributes(connection, { namespace });
-  const temporal = askTemporal(new Client({ connection, namespace }), log);
+  const client = new Client({ connection, namespace });
+  const policies = reachPolicies(client, { task_queue: config.temporal.task_queue, log });
+  const temporal = askTemporal(client, { policies, log });
   const activities = createActivities(createDependencies(config, { parts, temporal }));
-  return { connected, workers: await createWorkers({ config, connected, activities }) };
+  return { connected, policies, workers: await createWorkers({ config, connected, activities }) };
 }
 
 /** Only workflows upsert search attributes. */

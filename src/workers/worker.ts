@@ -58,7 +58,14 @@ function queuesOf(role: Role, config: Config): Queue[] {
           workflowBundle: { codePath: bundlePath },
           maxCachedWorkflows: memory.cached_workflows,
           maxConcurrentActivityTaskExecutions: memory.others,
-          verbs: ['planBatch', 'finishRollout', 'closeBatch', 'closeSlice', 'foldGroups'],
+          verbs: [
+            'planBatch',
+            'finishRollout',
+            'closeBatch',
+            'closeSlice',
+            'foldGroups',
+            ...POLICY_VERBS,
+          ],
         },
       ];
     case 'generation':
@@ -83,6 +90,13 @@ function queuesOf(role: Role, config: Config): Queue[] {
     }
   }
 }
+
+const POLICY_VERBS = [
+  'settlePublish',
+  'updateReplica',
+  'concludePublish',
+  'surveyReplicas',
+] as const;
 
 /** The tightest limit of the environments on a queue: they share its slots. */
 function stepsAtOnce(config: Config, queue: string): number {

@@ -1,6 +1,11 @@
 import type { ActivityOptions, RetryPolicy } from '@temporalio/workflow';
-import { proxyActivities, workflowInfo } from '@temporalio/workflow';
-import type { Activities, RolloutPlan } from '../activities/contract.js';
+import { CancellationScope, proxyActivities, workflowInfo } from '@temporalio/workflow';
+import type {
+  Activities,
+  RolloutPlan,
+  UpdatedReplica,
+  UpdateReplica,
+} from '../activities/contract.js';
 import { generationQueueOf } from '../model/workflow-safe/queues.js';
 import { named } from '../platform/plain.js';
 
@@ -16,6 +21,9 @@ import { named } from '../platform/plain.js';
  * | finishRollout | 1 min | 10 min | one line; a store that is away longer is an operator's case |
  * | closeBatch, closeSlice | 1 h | 1 h | reads every journal; goes on from its heartbeat |
  * | foldGroups | 10 min | 10 min | at most 300 journals, or one group's; whoever asks may ask again |
+ * | settlePublish, concludePublish | 2 min | 10 min | short questions; a store that is away longer fails the update |
+ * | surveyReplicas | 1 min | – | without it nothing can be mended |
+ * | updateReplica | 24 h | – | an attempt ends the pause itself at its limit, and another one follows a worker that is lost |
  */
 
 /** Faults pass within seconds or take minutes: 1, 2, 4, 8 s, then every 15 s, so that nothing waits long for a service that is back. */
@@ -64,6 +72,43 @@ export const { foldGroups } = proxyActivities<Activities>({
   heartbeatTimeout: HEARTBEAT,
   retry: RETRY,
 });
+
+export const { settlePublish, concludePublish } = proxyActivities<Activities>({
+  startToCloseTimeout: '2m',
+  scheduleToCloseTimeout: '10m',
+  heartbeatTimeout: HEARTBEAT,
+  retry: RETRY,
+});
+
+export const { surveyReplicas } = proxyActivities<Activities>({
+  startToCloseTimeout: '1m',
+  heartbeatTimeout: HEARTBEAT,
+  retry: RETRY,
+});
+
+/** Its own faults are final; what is retried are lost workers, a store that is away, an engine that may yet answer. */
+const replicaActivity = (heartbeat_ms: number, replica: string): Activities['updateReplica'] =>
+  proxyActivities<Activities>({
+    startToCloseTimeout: '24h',
+    heartbeatTimeout: heartbeat_ms,
+    retry: RETRY,
+    cancellationType: WRITES_FIRST,
+    summary: replica,
+  }).updateReplica;
+
+/** An update that has begun is brought to its end. */
+export const updateReplica = (
+  order: UpdateReplica,
+  heartbeat_ms: number,
+): Promise<UpdatedReplica> =>
+  CancellationScope.nonCancellable(() => replicaActivity(heartbeat_ms, order.replica)(order));
+
+/** The version of the record, to a replica that nobody has a stream on. */
+export const restoreReplica = (
+  order: Pick<UpdateReplica, 'service' | 'replica'>,
+  heartbeat_ms: number,
+): Promise<UpdatedReplica> =>
+  replicaActivity(heartbeat_ms, order.replica)({ ...order, version: null, mode: 'abort' });
 
 type TurnActivity = keyof RolloutPlan['queues'];
 

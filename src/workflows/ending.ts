@@ -15,12 +15,12 @@ export type Ending = Pick<FinishRollout, 'stop_reason' | 'failure'>;
 
 /**
  * Runs a rollout's body until it is done or something ends it: the `stop` signal, cancellation, the deadline that the
- * body sets and may move, or a fault. What ended it first is what it is called, whatever the cancelled activity then
+ * body sets and may move, or a fault. No deadline (null) ends nothing. What ended it first is what it is called, whatever the cancelled activity then
  * gave: on a dead worker that is a heartbeat timeout. A body may also go on in a new run. Returns what the body gives;
  * where that is null or nothing, why the rollout is to be finished.
  */
 export async function untilEnd<T extends object>(
-  body: (limitTo: (deadline: number) => void) => Promise<T | null>,
+  body: (limitTo: (deadline: number | null) => void) => Promise<T | null>,
 ): Promise<T | Ending> {
   const scope = new CancellationScope();
   const noted: { reason: 'timeout' | 'stopped' | 'cancelled' | null } = { reason: null };
@@ -35,8 +35,10 @@ export async function untilEnd<T extends object>(
     noted.reason ??= 'cancelled';
   });
   let timer: CancellationScope | null = null;
-  const limitTo = (deadline: number): void => {
+  const limitTo = (deadline: number | null): void => {
     timer?.cancel();
+    timer = null;
+    if (deadline === null) return;
     timer = new CancellationScope();
     const wait = (): Promise<void> =>
       sleep(Math.max(1, deadline - Date.now()), { summary: 'rollout_timeout' });

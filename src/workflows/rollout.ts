@@ -36,12 +36,21 @@ export async function rollout(
   const view = showRollout();
   const limits = hearLimits(reached?.limits ?? null);
   const history = watchHistory();
-  const started_at = reached?.started_at ?? workflowInfo().startTime.getTime();
+  let started_at = reached?.started_at ?? workflowInfo().startTime.getTime();
 
   const ending = await untilEnd(async (limitTo) => {
     limits.whenTimeoutChanges((timeout_ms) => {
       limitTo(started_at + timeout_ms);
     });
+    // Time in which no replica serves is not the rollout's.
+    view.onHold(
+      whileHeld(limitTo, (held_ms) => {
+        started_at += held_ms;
+        limits.whenTimeoutChanges((timeout_ms) => {
+          limitTo(started_at + timeout_ms);
+        });
+      }),
+    );
     // 1. Open the journal; the same activity plays on, where it can, for one turn slice.
     const plan = reached?.plan ?? (await open(input, { limits, started_at }));
     if (plan.progress.ended === null) {
@@ -86,6 +95,19 @@ interface Reached {
   limits: LimitsChange;
   /** The first run's start by the server's clock: the deadline counts from there. */
   started_at: number;
+}
+
+/** Stops the deadline while something holds the rollout up; then calls back with how long that took. */
+function whileHeld(
+  limitTo: (deadline: null) => void,
+  over: (held_ms: number) => void,
+): (isHeld: boolean) => void {
+  let since: number | null = null;
+  return (isHeld) => {
+    if (isHeld && since === null) limitTo(null);
+    if (!isHeld && since !== null) over(Date.now() - since);
+    since = isHeld ? (since ?? Date.now()) : null;
+  };
 }
 
 /** Limits may change while a prompt waits for its engine, and the activity knows those that it was given. */

@@ -19,6 +19,7 @@ function entry(request_id: string, at: number): RequestEntry {
     outcome: 'open',
     fault: null,
     seed: null,
+    weights: [],
   };
 }
 
@@ -31,7 +32,14 @@ const sent = (
   id: string,
   { at, now, tokens_sent }: { at: number; now: number; tokens_sent: number },
 ): LogLine => ({
-  ...{ event: 'sent', logged_at: time(now), request_id: id, at: time(at), tokens_sent },
+  ...{
+    event: 'sent',
+    logged_at: time(now),
+    request_id: id,
+    at: time(at),
+    tokens_sent,
+    weights: [],
+  },
 });
 const ended = (
   id: string,

@@ -10,6 +10,10 @@ import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { historyFromJSON, historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { DefaultLogger, Runtime, Worker } from '@temporalio/worker';
+import { WorkflowUpdateFailedError } from '@temporalio/client';
+import type { PolicyStatus } from '../../src/activities/contract.js';
+import { onLoopback } from '../../src/client/batch-client.js';
+import { connectPolicy } from '../../src/client/policy-client.js';
 import { startSimulator } from '../../src/dev/simulator/server.js';
 import type { Simulator } from '../../src/dev/simulator/server.js';
 import { PROJECT_ROOT } from '../harness/dev-server.js';
@@ -17,6 +21,7 @@ import { puzzleRequest } from '../harness/puzzle-request.js';
 import { startBatch } from '../harness/batch.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
+import { eventually } from '../harness/waiting.js';
 
 type History = ReturnType<typeof historyFromJSON>;
 
@@ -27,6 +32,8 @@ const QUEUE = 'history';
 describe('histories', { timeout: 240_000 }, () => {
   let bed: Testbed;
   let simulator: Simulator;
+  /** Its weights can be changed. */
+  let learner: Simulator;
 
   before(async () => {
     Runtime.install({ logger: new DefaultLogger('WARN') });
@@ -35,9 +42,13 @@ describe('histories', { timeout: 240_000 }, () => {
       settings: { thinking_tokens: 8, skill: 0, seed: 1 },
       port: 0,
     });
+    learner = await startSimulator({ settings: { dev_mode: true }, port: 0 });
     await bed.startWorker({
       task_queue: QUEUE,
-      generation: { default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] } },
+      generation: {
+        default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] },
+        learner: { kind: 'vllm', base_urls: [`${learner.url}/v1`] },
+      },
       environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
       worker: { turn_slice: '0s' },
     });
@@ -45,6 +56,7 @@ describe('histories', { timeout: 240_000 }, () => {
   after(async () => {
     await bed.end();
     await simulator.close();
+    await learner.close();
   });
 
   const historyOf = (workflowId: string): Promise<History> =>
@@ -135,6 +147,14 @@ describe('histories', { timeout: 240_000 }, () => {
     for (const history of [batch, ...slices]) await replay(history);
   });
 
+  test('two updates of weights, of which one fails and is mended, cost at most 120 events', async () => {
+    const { updates, events } = await publishTwice(bed, 'policy/learner');
+    assert.deepEqual(updates.map(({ fault }) => fault === null), [true, false]); // prettier-ignore
+    assert.ok(events <= 120, `${events} events`);
+    await record('policy', 'policy/learner');
+    await replay(await historyOf('policy/learner'));
+  });
+
   test('fresh histories of every workflow type replay', async () => {
     for (const id of ['budget', 'budget/0-0', 'budget/0-1']) await replay(await historyOf(id));
     await record('batch', 'budget');
@@ -152,9 +172,33 @@ describe('histories', { timeout: 240_000 }, () => {
       );
       await replay(history);
     }
-    assert.deepEqual([...types].sort(), ['rollout', 'rolloutBatch', 'rolloutSlice']);
+    assert.deepEqual([...types].sort(), ['policy', 'rollout', 'rolloutBatch', 'rolloutSlice']);
   });
 });
+
+/** Weights that are there, then some that are not: the replica gets the first ones again by itself. */
+async function publishTwice(
+  { server, directory }: Testbed,
+  id: string,
+): Promise<{ updates: PolicyStatus['updates']; events: number }> {
+  const file = path.join(directory, 'weights.json');
+  await writeFile(file, JSON.stringify({ name: '1', skill: 1, seed: 1 }));
+  const place = { service: 'learner', task_queue: QUEUE };
+  const policy = await connectPolicy(onLoopback(server), place);
+  try {
+    await policy.publish({ version: 1, weights: { kind: 'checkpoint', path: file } });
+    const missing = { version: 2, weights: { kind: 'checkpoint', path: '/no/such/file' } };
+    await assert.rejects(policy.publish(missing), WorkflowUpdateFailedError);
+    await eventually({ what: 'version 1 again', timeout_ms: 120_000 }, async () => {
+      const { replicas = {} } = (await policy.status()).record ?? {};
+      return Object.values(replicas).every(({ state }) => state === 'current');
+    });
+    const { historyLength } = await server.client.workflow.getHandle(id).describe();
+    return { updates: (await policy.status()).updates, events: historyLength };
+  } finally {
+    await policy.close();
+  }
+}
 
 const replay = (history: History): Promise<void> =>
   Worker.runReplayHistory({ workflowBundle: BUNDLE }, history);

@@ -7,9 +7,11 @@ import { createRunAttempt } from '../../src/activities/attempt.js';
 import type { Activities, Waiting } from '../../src/activities/contract.js';
 import type { Dependencies, Deployment } from '../../src/activities/dependencies.js';
 import { createActivities } from '../../src/activities/index.js';
+import { createPolicyRecords } from '../../src/activities/policy/policy-records.js';
 import type { Environment } from '../../src/environments/environment.js';
 import type { GenerationService } from '../../src/generation/generation-service.js';
 import { createReplicas } from '../../src/generation/replicas/replicas.js';
+import type { WeightControl } from '../../src/generation/weight-control.js';
 import type { Clock } from '../../src/platform/clock.js';
 import type { LimitsChange } from '../../src/model/workflow-safe/limits.js';
 import type { LogprobsMode } from '../../src/model/logprobs-mode.js';
@@ -48,6 +50,8 @@ export interface Parts {
   special_tokens?: string[];
   deployment?: Partial<Deployment>;
   countOpenRollouts?: Dependencies['countOpenRollouts'];
+  /** Of the replicas whose weights are changed; none: the service has no policy. */
+  controls?: WeightControl[];
 }
 
 export interface AttemptOptions {
@@ -147,6 +151,13 @@ export async function activityBench(
         plays_on: parts.plays_on ?? false,
         roles: parts.roles === undefined ? ['environment'] : parts.roles,
         is_asked: parts.is_asked ?? true,
+      },
+    policy: (service) =>
+      parts.controls && {
+        records: createPolicyRecords({ facts: files.store.facts, service }),
+        controls: parts.controls,
+        sayPhase: () => Promise.resolve(),
+        wake: () => Promise.resolve(),
       },
     answers: createAllowance(0),
     folds: parts.folds ?? createAllowance(Infinity),

@@ -57,11 +57,12 @@ export function capture(number: string): Capture {
   return load(file);
 }
 
+/** Of `/v1/completions`; `/inference/v1/generate` names its output's mode. */
 export function streamCaptures(): Capture[] {
   return readdirSync(FOLDER)
     .sort()
     .map(load)
-    .filter(({ is_stream }) => is_stream);
+    .filter(({ is_stream, raw }) => is_stream && !raw.includes('"output_mode"'));
 }
 
 function load(file: string): Capture {

@@ -31,6 +31,7 @@ export async function createPlayer(settings: WorkerConfig): Promise<Player> {
   const temporal = {
     signalWaiting: () => Promise.resolve(),
     countOpenRollouts: () => Promise.resolve(0),
+    policies: { sayPhase: () => Promise.resolve(), wake: () => Promise.resolve() },
   };
   const activities = createActivities(createDependencies(config, { parts, temporal }));
   return {

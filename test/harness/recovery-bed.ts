@@ -167,7 +167,7 @@ export async function startRecoveryBed({
   };
 }
 
-function openBatch(place: {
+export function openBatch(place: {
   server: () => TestServer;
   store_root: string;
   batch_id: string;

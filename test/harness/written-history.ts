@@ -16,8 +16,11 @@ type Attributes = Record<string, unknown>;
 export interface WrittenHistory {
   /** Appends an event, such as `TIMER_STARTED`; returns its id. */
   add: (type: string, attributes: Attributes) => string;
-  /** A workflow task: the workflow hears of what stands before, and what follows are its commands. */
-  task: () => void;
+  /**
+   * A workflow task: the workflow hears of what stands before, and what follows are its commands. `suggests`: that it
+   * goes on in a new run.
+   */
+  task: (suggests?: { suggestContinueAsNew: boolean }) => void;
   signal: (name: string, ...args: unknown[]) => void;
   /** The commands of an update that is taken; it stands behind the task that takes it. */
   update: (name: string, input: unknown) => void;
@@ -125,9 +128,9 @@ export function writeHistory(
 
   return {
     add: (name, attributes) => command(name, attributes),
-    task: () => {
+    task: (suggests = { suggestContinueAsNew: false }) => {
       const scheduledEventId = add('WORKFLOW_TASK_SCHEDULED', { taskQueue: QUEUE, attempt: 1 });
-      const startedEventId = add('WORKFLOW_TASK_STARTED', { scheduledEventId });
+      const startedEventId = add('WORKFLOW_TASK_STARTED', { scheduledEventId, ...suggests });
       taskCompleted = add('WORKFLOW_TASK_COMPLETED', {
         scheduledEventId,
         startedEventId,

@@ -16,6 +16,8 @@ describe('Fault', () => {
     StateLost: false,
     EnvironmentStateLost: false,
     StoreFault: true,
+    PolicyVersionMismatch: true,
+    PolicyUpdateFailed: false,
     PromptTooLong: false,
     InvalidBatchRequest: false,
     TimedOut: false,

@@ -1,6 +1,7 @@
 import type { Delta } from '../../generation/generation-service.js';
 import type { LineOf } from '../../model/journal.js';
 import type { OpenTurn } from '../../model/trajectory.js';
+import type { Label } from './labels.js';
 import type { Journal } from '../../trajectories/trajectory-store.js';
 
 /** A streamed token waits at most this long, and in this company, before it is in the journal. */
@@ -11,12 +12,12 @@ export type RequestFacts = Pick<
   LineOf<'chunk'>,
   'turn' | 'replica' | 'request_id' | 'logprobs_mode'
 >;
-export type ChunkFacts = RequestFacts & Pick<LineOf<'chunk'>, 'policy_version'>;
+export type ChunkFacts = RequestFacts & Label;
 
 export interface ChunkRecorder {
   add(delta: Delta): void;
   /** The tokens from this offset on, and those to come, are of this version; resolves when the journal says so. */
-  relabel(label: { from: number; policy_version: string | null }): Promise<void>;
+  relabel(label: { from: number } & Label): Promise<void>;
   /** Writes what waits and resolves when all of it is in the journal; throws what a write threw. */
   flush(): Promise<void>;
 }
@@ -28,8 +29,11 @@ export function recordChunks(
     facts: told,
     offset: first,
     onFailure,
+    labelled,
   }: {
     facts: ChunkFacts;
+    /** Asked behind tokens that have arrived and before they are written; absent: they have the label of `facts`. */
+    labelled?: () => Promise<Label>;
     /** Of the first token to come, in its turn. */
     offset: number;
     onFailure: (error: unknown) => void;
@@ -45,11 +49,11 @@ export function recordChunks(
     if (timer !== null) clearTimeout(timer);
     timer = null;
     const news = waiting;
-    if (news.token_ids.length === 0 && news.text === '' && news.finish === undefined) return;
+    if (isNothing(news)) return;
     waiting = { token_ids: [], logprobs: [], text: '' };
     const chunk = { kind: 'chunk', ...facts, offset, ...news } as const;
     offset += news.token_ids.length;
-    inTurn(() => journal.append(chunk));
+    inTurn(async () => journal.append({ ...chunk, ...(await labelled?.()) }));
   };
   const inTurn = (append: () => Promise<void>): void => {
     written = written.then(append);
@@ -62,9 +66,9 @@ export function recordChunks(
   };
   return {
     flush,
-    relabel: async ({ from, policy_version }) => {
+    relabel: async ({ from, ...label }) => {
       write();
-      facts = { ...facts, policy_version };
+      facts = { ...facts, ...label };
       const chunk = { kind: 'chunk', ...facts, offset: from } as const;
       inTurn(async () => {
         const { open } = journal.trajectory;
@@ -83,6 +87,9 @@ export function recordChunks(
     },
   };
 }
+
+const isNothing = ({ token_ids, text, finish }: Delta): boolean =>
+  token_ids.length === 0 && text === '' && finish === undefined;
 
 /** What a chunk says that takes the place of all from this offset on. */
 function tailOf(

@@ -1,4 +1,6 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type {
+  Fence,
   GenerationEnd,
   GenerationRequest,
   GenerationService,
@@ -9,6 +11,7 @@ import { Fault } from '../../model/faults.js';
 import type { RolloutSettings } from '../../model/journal.js';
 import type { LogprobsMode } from '../../model/logprobs-mode.js';
 import { refusalOfMode } from '../../model/logprobs-mode.js';
+import { standsAt, withReplica } from '../../model/policy/record.js';
 import { goesOn, knownEos, spansTooManyVersions } from '../../model/turn/seam.js';
 import { seedOf } from '../../model/turn/seeds.js';
 import { checkPromptStillFits, nextStep, roomFor } from '../../model/turn/stop-rules.js';
@@ -20,6 +23,7 @@ import type { Hold } from '../hold.js';
 import { notStarted, poolOf, recordFault } from '../hold.js';
 import { orAborted } from '../../platform/abort.js';
 import { playOpened } from '../play-from-journal.js';
+import { labelByFence, MOVED } from './labels.js';
 import type { ResumeContext, Resumed, Seam } from './resume-generation.js';
 import { resumeGeneration } from './resume-generation.js';
 import { createSampler, STARTS_OVER, wantsVersion } from './sample-recorded.js';
@@ -48,10 +52,42 @@ export async function generate(hold: Hold, dependencies: Dependencies): Promise<
   // Without room there is nothing to wait in line for.
   const is_generation = roomFor(journal.trajectory) > 0;
   const { special_tokens } = pool;
-  await pool.request({ session_id: rolloutId(ref), signal, is_generation }, (service, lease) =>
-    generateThroughPauses(service, { hold, settings, special_tokens, lease }),
-  );
+  const { sayWaiting } = hold;
+  const held = (why: string | null): void => {
+    const { service } = settings.generation;
+    void sayWaiting(why === null ? null : { service, message: why, holds: true });
+  };
+  const request = { session_id: rolloutId(ref), signal, is_generation, held };
+  for (;;) {
+    try {
+      await pool.request(request, (service, lease) =>
+        generateThroughPauses(service, {
+          hold,
+          settings,
+          special_tokens,
+          lease,
+          distrust: distrustOf(settings, dependencies),
+        }),
+      );
+      return;
+    } catch (error) {
+      if (error !== MOVED) throw error;
+    }
+  }
 }
+
+/** The replica serves nothing until the policy's workflow has given it weights again. */
+const distrustOf =
+  ({ generation: { service } }: RolloutSettings, { policy }: Dependencies) =>
+  async (replica: string, { fence, why }: { fence: Fence; why: string }): Promise<void> => {
+    const { records, wake } = policy(service) ?? {};
+    await records?.change((now) =>
+      now !== null && standsAt(now, { replica, epoch: fence.epoch })
+        ? withReplica(now, { replica, state: 'unknown', fault: why })
+        : null,
+    );
+    await wake?.();
+  };
 
 async function checkPrompt(hold: Hold): Promise<void> {
   try {
@@ -66,6 +102,7 @@ interface Placed {
   settings: RolloutSettings;
   special_tokens: readonly string[];
   lease: Lease;
+  distrust: ReturnType<typeof distrustOf>;
 }
 
 /**
@@ -80,18 +117,25 @@ async function generateThroughPauses(service: GenerationService, placed: Placed)
   for (;;) {
     try {
       // The weights may change while it lasts: what they are is asked for behind it.
-      if (wantsVersion(settings) && open.finish === null && (await isPaused()))
+      const isAsked = wantsVersion(settings) && lease.fence === null;
+      if (isAsked && open.finish === null && (await isPaused()))
         waited_s += await sitOut(service, placed);
       const mode = await modeFor(service, placed);
       await generateFromJournal(service, { ...placed, mode, waited_s });
       return;
     } catch (error) {
       if (error === STARTS_OVER) continue;
+      if (error === MOVED || (await hasMoved(service, lease))) throw MOVED;
       const isCut = error instanceof Fault && error.type === 'GenerationUnavailable';
       if (!isCut || !(await isPaused())) throw await recordFault(error, hold);
       waited_s += await sitOut(service, placed);
     }
   }
+}
+
+/** Whatever a stream ended with: an update cuts off what runs, and is no fault. */
+async function hasMoved({ replica }: GenerationService, { fence }: Lease): Promise<boolean> {
+  return fence !== null && !standsAt(await fence.look(), { replica, epoch: fence.epoch });
 }
 
 /** Of the logprobs to come; null where none do. Refuses a replica whose logprobs mean something else than was asked for. */
@@ -129,7 +173,7 @@ interface Generating extends Placed {
 /** From where the journal stands to the turn's `generation` line. */
 async function generateFromJournal(
   service: GenerationService,
-  { hold, settings, special_tokens, mode, waited_s }: Generating,
+  { hold, settings, special_tokens, mode, waited_s, lease, distrust }: Generating,
 ): Promise<void> {
   const { journal, ref, signal } = hold;
   const { trajectory } = journal;
@@ -141,12 +185,29 @@ async function generateFromJournal(
     request_id: `${rolloutId(ref)}.${turn}.${journal.writer}`,
     ...(mode !== null && { logprobs_mode: mode }),
   };
+  const pending = open.segments.find(({ version_source }) => version_source === 'pending');
+  if (pending !== undefined) await dropTokens(journal, { facts, from: pending.start });
   const isCut = open.token_ids.length > 0 && open.finish === null;
   if (spansTooManyVersions(open, { settings, next: [] }) || (isCut && !goesOn(settings.generation)))
     await dropTokens(journal, { facts, from: 0 });
   const inherited = [...open.token_ids];
-  const request = requestFor(hold, { settings, facts });
-  const sample = createSampler(hold, { service, settings, facts });
+  const { fence } = lease;
+  const salt = fence?.version ?? null;
+  const request = {
+    ...requestFor(hold, { settings, facts }),
+    ...(salt !== null && { cache_salt: String(salt) }),
+  };
+  const labels =
+    fence &&
+    labelByFence({
+      fence,
+      service,
+      names_spans: () => service.tells_text?.() === false,
+      signal,
+      sleep: (ms) => sleep(ms, undefined, { signal }),
+      distrust: (why) => distrust(service.replica, { fence, why }),
+    });
+  const sample = createSampler(hold, { service, settings, facts, labels });
   const seam = {
     request,
     inherited,
@@ -168,7 +229,9 @@ async function sampleOrResume(
 ): Promise<GenerationEnd | Resumed> {
   const { request, inherited, finish } = seam;
   if (request.max_tokens <= 0) return EMPTY;
-  if (inherited.length > 0 || finish !== null) return await resumeGeneration(seam, context);
+  const isText = context.service.tells_text?.() ?? true;
+  if (inherited.length > 0 || finish !== null || !isText)
+    return await resumeGeneration(seam, context);
   return await context.sample(request, { signal: context.signal, onDelta: (delta) => delta });
 }
 

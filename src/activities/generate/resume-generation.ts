@@ -29,7 +29,7 @@ export interface Seam {
 
 export interface ResumeContext {
   sample: Sampler;
-  service: Pick<GenerationService, 'detokenize'>;
+  service: Pick<GenerationService, 'detokenize' | 'tells_text'>;
   signal: AbortSignal;
 }
 

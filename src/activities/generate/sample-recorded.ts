@@ -10,6 +10,8 @@ import { spansTooManyVersions } from '../../model/turn/seam.js';
 import type { RequestFacts } from './chunk-recorder.js';
 import { dropTokens, recordChunks } from './chunk-recorder.js';
 import type { Hold } from '../hold.js';
+import type { Labels } from './labels.js';
+import { MOVED } from './labels.js';
 import { watchVersion } from './version-watch.js';
 
 /** One request to the engine, its tokens in the journal as they come, each with the version of its weights. */
@@ -29,6 +31,8 @@ interface Parts {
   service: GenerationService;
   settings: RolloutSettings;
   facts: RequestFacts;
+  /** null: nothing is published, and the replica itself is asked. */
+  labels: Labels | null;
 }
 
 /**
@@ -42,7 +46,7 @@ export function createSampler(hold: Pick<Hold, 'journal' | 'signal'>, parts: Par
   return async (request, context) => {
     const seam = open.token_ids.length;
     try {
-      return await sampleWatched({ request, ...context }, { hold, ...parts });
+      return await sampleLabelled({ request, ...context }, { hold, ...parts });
     } catch (error) {
       // What the caller aborts with says nothing about the reply.
       const isBreach =
@@ -54,9 +58,60 @@ export function createSampler(hold: Pick<Hold, 'journal' | 'signal'>, parts: Par
   };
 }
 
+type Streaming = { request: GenerationRequest } & Parameters<Sampler>[1];
+type Context = { hold: Pick<Hold, 'journal' | 'signal'> } & Parts;
+
+const sampleLabelled = (
+  streaming: Streaming,
+  { labels, ...context }: Context,
+): Promise<GenerationEnd> =>
+  labels === null
+    ? sampleWatched(streaming, context)
+    : sampleFenced(streaming, { ...context, labels });
+
+/** Tokens are journalled only once the record says whose they are. */
+async function sampleFenced(
+  { request, signal, onDelta }: Streaming,
+  { hold, service, facts, labels, settings }: Context & { labels: Labels },
+): Promise<GenerationEnd> {
+  const { journal } = hold;
+  const { open } = journal.trajectory;
+  const offset = open.token_ids.length;
+  const broken = new AbortController();
+  const recorder = recordChunks(journal, {
+    facts: { ...facts, policy_version: null },
+    offset,
+    onFailure: (error) => {
+      broken.abort(error);
+    },
+    labelled: async () => {
+      const label = await labels.ofArrived();
+      if (spansTooManyVersions(open, { settings, next: [label.policy_version] })) throw STARTS_OVER;
+      return label;
+    },
+  });
+  const running = service.generate(request, {
+    signal: AbortSignal.any([signal, broken.signal]),
+    onDelta: (delta) => {
+      labels.opened();
+      recorder.add(onDelta(delta));
+    },
+  });
+  const [end] = await Promise.allSettled([running]);
+  await recorder.flush();
+  broken.signal.throwIfAborted();
+  const isPending = open.segments.some(({ version_source }) => version_source === 'pending');
+  // A caller that has seen a stop string leaves before the stream could name its weights.
+  if (end.status === 'rejected') throw isPending && !hold.signal.aborted ? MOVED : end.reason;
+  for (const { from, label } of await labels.ofSpans(end.value.spans))
+    await recorder.relabel({ from: offset + from, ...label });
+  if (spansTooManyVersions(open, { settings, next: [] })) throw STARTS_OVER;
+  return end.value;
+}
+
 async function sampleWatched(
-  { request, signal, onDelta }: { request: GenerationRequest } & Parameters<Sampler>[1],
-  { hold, service, settings, facts }: { hold: Pick<Hold, 'journal' | 'signal'> } & Parts,
+  { request, signal, onDelta }: Streaming,
+  { hold, service, settings, facts }: Omit<Context, 'labels'>,
 ): Promise<GenerationEnd> {
   const { journal } = hold;
   const { open } = journal.trajectory;
@@ -98,6 +153,14 @@ async function sampleWatched(
   await recorder.flush();
   broken.signal.throwIfAborted();
   if (end.status === 'rejected') throw end.reason;
+  // The wire knows better than any question.
+  const { spans = [] } = end.value;
+  const isKnown = spans.every(
+    ({ version: named }) => named === open.segments.at(-1)?.policy_version,
+  );
+  for (const { start, version: policy_version } of isKnown ? [] : spans)
+    await recorder.relabel({ from: offset + start, policy_version });
+  if (isTooMixed()) throw STARTS_OVER;
   return end.value;
 }
 

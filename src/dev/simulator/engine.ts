@@ -17,6 +17,8 @@ export interface Sequence {
   start: (leave: () => void) => void;
   /** Nothing comes of it while it is frozen. */
   freeze: (isFrozen: boolean) => void;
+  /** The weights are others from here on: what has not been sent is sampled anew. */
+  reweigh: () => void;
   /** It is cut off, running or in line, and leaves. */
   abort: () => void;
 }
@@ -35,6 +37,10 @@ export interface Engine {
   pause(mode: PauseMode): Promise<void>;
   resume(): void;
   isPaused(): boolean;
+  /** What runs is frozen where it is. */
+  isFrozen(): boolean;
+  /** The weights have changed. */
+  reweigh(): void;
   countPrompt(tokens: number): void;
   countTokens(tokens: number): void;
   countEnd(reason: EndReason): void;
@@ -61,7 +67,10 @@ export function createEngine(settings: Pick<SimulatorSettings, 'max_num_seqs'>):
   };
 }
 
-interface Places extends Pick<Engine, 'enter' | 'pause' | 'resume' | 'isPaused'> {
+interface Places extends Pick<
+  Engine,
+  'enter' | 'pause' | 'resume' | 'isPaused' | 'isFrozen' | 'reweigh'
+> {
   counts: () => Pick<EngineStats, 'running' | 'waiting'>;
 }
 
@@ -117,6 +126,10 @@ function createPlaces(settings: Pick<SimulatorSettings, 'max_num_seqs'>): Places
       admit();
     },
     isPaused: () => paused,
+    isFrozen: () => frozen,
+    reweigh: () => {
+      for (const sequence of running) sequence.reweigh();
+    },
     counts: () => ({ running: running.size, waiting: line.size }),
   };
 }

@@ -21,12 +21,15 @@ export interface Faults {
   list(): InjectedFault[];
   /** All of them without an id. Returns how many there were. */
   clear(id?: string): number;
+  /** Resolves when this fault has been cleared. */
+  cleared(spec: FaultSpec): Promise<void>;
   /** What hits this request: the oldest active fault that wants it. Counts as a hit. */
   hit(target: FaultTarget): FaultSpec | null;
 }
 
 export function createFaults(initial: readonly FaultSpec[]): Faults {
   const faults = new Map<string, InjectedFault & { wants(target: FaultTarget): boolean }>();
+  const released = new Map<FaultSpec, (() => void)[]>();
   let added = 0;
   const add = (spec: FaultSpec): InjectedFault => {
     added += 1;
@@ -39,11 +42,20 @@ export function createFaults(initial: readonly FaultSpec[]): Faults {
     add: (spec) => shown(add(spec)),
     list: () => Array.from(faults.values(), shown),
     clear(id) {
-      if (id !== undefined) return Number(faults.delete(id));
-      const { size } = faults;
-      faults.clear();
-      return size;
+      const gone = [...faults.values()].filter((fault) => id === undefined || fault.id === id);
+      for (const fault of gone) {
+        faults.delete(fault.id);
+        released.get(fault.spec)?.forEach((release) => {
+          release();
+        });
+      }
+      return gone.length;
     },
+    cleared: (spec) =>
+      new Promise((resolve) => {
+        if (![...faults.values()].some((fault) => fault.spec === spec)) resolve();
+        else released.set(spec, [...(released.get(spec) ?? []), resolve]);
+      }),
     hit(target) {
       for (const fault of faults.values()) {
         if (!fault.active || !fault.wants(target)) continue;
@@ -67,9 +79,15 @@ function timesOf({ times, probability }: FaultSpec): number {
 
 const isIn = (part: string, session: string | null): boolean => session?.includes(part) ?? false;
 
+function pathOf(spec: FaultSpec): string | null {
+  if ('path' in spec) return spec.path;
+  const loads = spec.fault === 'load_half' || spec.fault === 'load_nothing';
+  return loads ? '/collective_rpc' : '/v1/completions';
+}
+
 function createFilter(spec: FaultSpec): (target: FaultTarget) => boolean {
   const { match, probability } = spec;
-  const path = 'path' in spec ? spec.path : '/v1/completions';
+  const path = pathOf(spec);
   const random = createRandom(spec.seed);
   return (target) =>
     (path === null || path === target.path) &&

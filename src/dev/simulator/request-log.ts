@@ -24,6 +24,14 @@ export interface RequestEntry {
   /** When it arrived, ISO 8601. */
   at: string;
   seed: number | null;
+  /** Which weights sampled its tokens: runs of token places. */
+  weights: WeightsRun[];
+}
+
+export interface WeightsRun {
+  start: number;
+  end: number;
+  weights: string;
 }
 
 export type Arrival = Pick<
@@ -42,7 +50,7 @@ export type Counts = Record<string, Record<string, TurnCounts>>;
 /** A line of `log_file`. `logged_at`: when it was written, ISO 8601. */
 export type LogLine =
   | (RequestEntry & { event: 'arrived' | 'ended'; logged_at: string })
-  | (Pick<RequestEntry, 'request_id' | 'at' | 'tokens_sent'> & {
+  | (Pick<RequestEntry, 'request_id' | 'at' | 'tokens_sent' | 'weights'> & {
       event: 'sent';
       logged_at: string;
     });
@@ -51,6 +59,7 @@ export type LogLine =
 export interface RequestRecord {
   readonly entry: RequestEntry;
   sent(tokens: number): void;
+  sampled(run: WeightsRun): void;
   /** Only the first one counts. */
   end(outcome: Outcome, finish_reason?: string | null): void;
 }
@@ -111,8 +120,8 @@ function createAppender(file: string | null): Append {
   if (file === null) return () => undefined;
   mkdirSync(path.dirname(path.resolve(file)), { recursive: true });
   return (event, entry) => {
-    const { request_id, at, tokens_sent } = entry;
-    const said = event === 'sent' ? { request_id, at, tokens_sent } : entry;
+    const { request_id, at, tokens_sent, weights } = entry;
+    const said = event === 'sent' ? { request_id, at, tokens_sent, weights } : entry;
     const line = { event, logged_at: new Date().toISOString(), ...said };
     appendFileSync(file, `${JSON.stringify(line)}\n`);
   };
@@ -133,6 +142,7 @@ function newEntry(arrival: Arrival): RequestEntry {
     fault: arrival.fault,
     at: new Date().toISOString(),
     seed: arrival.seed,
+    weights: [],
   };
 }
 
@@ -167,6 +177,11 @@ function createRecord({
       entry.tokens_sent += tokens;
       counts.tokens += tokens;
       if (log_tokens && tokens > 0) append('sent', entry);
+    },
+    sampled({ start, end, weights }) {
+      const last = entry.weights.at(-1);
+      if (last?.weights === weights) last.end = end;
+      else entry.weights.push({ start, end, weights });
     },
     end(outcome, finish_reason = null) {
       if (entry.outcome !== 'open') return;

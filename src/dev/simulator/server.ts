@@ -3,6 +3,8 @@ import type { RequestListener } from 'node:http';
 import type { z } from 'zod';
 import { describeError } from '../../platform/errors.js';
 import { createCompletions } from './completions/completions.js';
+import { GENERATE } from './completions/generate-speech.js';
+import { createWeights } from './weights.js';
 import { createControl } from './wire/control.js';
 import { createEndpoints, findEndpoint } from './wire/endpoints.js';
 import { createEngine } from './engine.js';
@@ -53,9 +55,17 @@ function createHandler(
   const shared = createSharedRandom(settings.seed);
   const exit = (): never => process.exit(1);
   const policy = createPolicy();
+  const weights = createWeights(settings, () => {
+    engine.reweigh();
+  });
   const { random } = shared;
-  const complete = createCompletions({ settings, policy, engine, log, random, closeFor, exit });
-  const endpoints = createEndpoints({ settings, engine, complete, closeFor, exit });
+  const parts = { settings, policy, engine, weights, log, random, closeFor, exit };
+  const endpoints = createEndpoints({
+    ...parts,
+    complete: createCompletions(parts),
+    generate: createCompletions(parts, GENERATE),
+    cleared: (fault) => faults.cleared(fault),
+  });
   const control = createControl({
     settings,
     faults,
@@ -68,6 +78,7 @@ function createHandler(
 
   const answer = async (exchange: Exchange): Promise<void> => {
     if (exchange.path.startsWith('/simulator/')) return control(exchange);
+    checkKey(exchange, settings);
     const endpoint = findEndpoint(endpoints, exchange);
     await endpoint(exchange, faults.hit(exchange));
   };
@@ -78,6 +89,13 @@ function createHandler(
       sendFailure(exchange, error);
     });
   };
+}
+
+/** Captures 213 to 218: control and tokenizer routes need none. */
+function checkKey({ path, request }: Exchange, { api_key }: SimulatorSettings): void {
+  if (api_key === null || !/^\/(v1|inference)\//.test(path)) return;
+  if (headerOf(request, 'authorization') === `Bearer ${api_key}`) return;
+  throw new Refusal({ status: 401, body: { error: 'Unauthorized' } });
 }
 
 /** The stream of requests without a seed; without one of its own it is another one at each start. */

@@ -9,7 +9,7 @@ const shared = {
   probability: z.number().gt(0).max(1).nullable().default(null),
   /** Of that stream. */
   seed: z.int().default(0),
-  /** Hits only requests whose X-Session-ID contains this; null: all but those of the session `probe`. */
+  /** Hits only requests whose X-Session-ID contains this; null: all but those of the sessions `probe` and `weights-probe`. */
   match: z.string().nullable().default(null),
 };
 /** These can be had on any endpoint: the one that `path` names, null for all but the simulator's own. */
@@ -55,6 +55,24 @@ export const FaultSpec = z.discriminatedUnion('fault', [
   z.strictObject({ fault: z.literal('merged_deltas'), ...shared, tokens: z.int().positive() }),
   /** Each token in an event of its own, and the stream in pieces of so many bytes: events are cut anywhere. */
   z.strictObject({ fault: z.literal('split_deltas'), ...shared, bytes: z.int().positive() }),
+  /** The call waits until the fault is cleared, or so long; then it is done. It counts as a hit at once. */
+  z.strictObject({
+    fault: z.literal('hold'),
+    ...anywhere,
+    for_ms: z.int().positive().nullable().default(null),
+  }),
+  /** The call is done, and its connection is reset in place of an answer. */
+  z.strictObject({ fault: z.literal('lost_answer'), ...anywhere }),
+  /** 200 and `{"success": false}`; nothing is done. */
+  z.strictObject({ fault: z.literal('unsuccessful'), ...anywhere }),
+  /** `/collective_rpc` loads one part of the weights and says that it failed, or that it succeeded. */
+  z.strictObject({
+    fault: z.literal('load_half'),
+    ...shared,
+    says: z.enum(['failure', 'success']),
+  }),
+  /** `/collective_rpc` says that it succeeded and leaves the weights as they are. */
+  z.strictObject({ fault: z.literal('load_nothing'), ...shared }),
 ]);
 export type FaultSpec = z.infer<typeof FaultSpec>;
 
@@ -90,13 +108,18 @@ export const SimulatorSettings = z.strictObject({
   model: z.string().min(1).default('simulator'),
   max_model_len: z.int().min(2).default(8192),
   /**
-   * Serves what vLLM serves with VLLM_SERVER_DEV_MODE=1: `/pause`, `/resume`, `/is_paused`, `/weight_info` and
-   * `/update_weight_version`. Without it they are not found (captures 192 to 194, 201).
+   * Serves what vLLM serves with VLLM_SERVER_DEV_MODE=1: `/pause`, `/resume`, `/is_paused`, `/collective_rpc` (method
+   * `reload_weights`, whose `weights_path` is a file {name, skill, seed}), `/weight_info`, `/update_weight_version` and
+   * `/reset_prefix_cache`. Without it they are not found (captures 192 to 201).
    */
   dev_mode: z.boolean().default(false),
+  /** Serves `/inference/v1/generate`, as vLLM with --enable-scale-out; without it that is refused (capture 203). */
+  scale_out: z.boolean().default(false),
+  /** Needed for `/v1` and `/inference`, as vLLM's --api-key (captures 213 to 218); null: none is. */
+  api_key: z.string().min(1).nullable().default(null),
   /** Faults from the start. */
   faults: z.array(FaultSpec).default([]),
-  /** Each completion request, but for those of the session `probe`, is appended when it arrives and when it ends, one JSON line each. */
+  /** Each completion request, but for those of probes, is appended when it arrives and when it ends, one JSON line each. */
   log_file: z.string().min(1).nullable().default(null),
   /** There is a line whenever tokens go out, too: it is known what a process had sent that is killed. */
   log_tokens: z.boolean().default(false),

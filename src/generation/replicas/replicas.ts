@@ -1,8 +1,10 @@
 import { Fault } from '../../model/faults.js';
+import type { PolicyRecord } from '../../model/policy/record.js';
 import { createWaitingLine } from '../../platform/waiting-line.js';
 import type { Clock } from '../../platform/clock.js';
 import { SYSTEM_CLOCK } from '../../platform/clock.js';
 import type { GenerationService, Replicas } from '../generation-service.js';
+import { createGate } from './gate.js';
 import { chooseReplica } from './replica-choice.js';
 import { probeUnlessPaused } from '../logprobs-probe.js';
 import type { WatchedReplica, WatchOptions } from './watched-replica.js';
@@ -16,6 +18,8 @@ export interface ReplicasOptions {
   random?: () => number;
   /** Tells which distribution a replica's logprobs are of. */
   probe?: WatchOptions['probe'];
+  /** The record of the service's policy: once there is one, only replicas that are `current` are given generations. */
+  look?: () => Promise<PolicyRecord | null>;
   /** A replica was set aside, or is back. */
   report?: (change: { replica: string; set_aside: boolean; why: string }) => void;
 }
@@ -30,33 +34,35 @@ export function createReplicas(
   services: readonly GenerationService[],
   options: ReplicasOptions,
 ): Replicas & { close: () => Promise<void> } {
-  const { max_concurrent, clock = SYSTEM_CLOCK, random = Math.random, report } = options;
+  const { max_concurrent, clock = SYSTEM_CLOCK, random = Math.random, report, look } = options;
   const { probe = probeUnlessPaused } = options;
   const line = createWaitingLine((sessionId: string) => {
     const member = choose(sessionId, max_concurrent);
-    if (member !== null) member.load += 1;
+    if (member === null) gate.watch();
+    else member.load += 1;
     return member;
   });
-  const members: readonly Member[] = services.map((service) => ({
-    watched: watchReplica(service, {
-      clock,
-      random,
-      probe,
-      changed: ({ aside }, why) => {
-        report?.({ replica: service.replica, set_aside: aside !== null, why });
-        // One that is back has room; and when the last healthy one goes, the others may be asked again.
-        line.serve();
-      },
-    }),
-    load: 0,
-  }));
+  const serve = (): void => {
+    line.serve();
+  };
+  const memberOf = (service: GenerationService): Member => {
+    const changed: WatchOptions['changed'] = ({ aside }, why) => {
+      report?.({ replica: service.replica, set_aside: aside !== null, why });
+      // One that is back has room; and when the last healthy one goes, the others may be asked again.
+      serve();
+    };
+    return { watched: watchReplica(service, { clock, random, probe, changed }), load: 0 };
+  };
+  const members = services.map(memberOf);
+  const gate = createGate({ look, clock, serve, isAwaited: () => line.length() > 0 });
+  // The small questions beside generation mean the same whatever the weights.
+  const chooseAny = (session_id: string): Member | null =>
+    chooseReplica(members.map(standingOf), { session_id, limit: Infinity })?.member ?? null;
 
   function choose(session_id: string, limit: number): Member | null {
-    return chooseReplica(members.map(standingOf), { session_id, limit })?.member ?? null;
+    const standings = members.filter(({ watched }) => gate.serves(watched.service.replica));
+    return chooseReplica(standings.map(standingOf), { session_id, limit })?.member ?? null;
   }
-
-  const hasHealthyNeighbour = (member: Member): boolean =>
-    members.some((other) => other !== member && other.watched.health().aside === null);
 
   return {
     request: async (request, run) => {
@@ -64,16 +70,16 @@ export function createReplicas(
       signal.throwIfAborted();
       const asked_at = clock.now();
       const member = is_generation
-        ? await line.join(session_id, signal)
-        : choose(session_id, Infinity);
+        ? await gate.pass(() => line.join(session_id, signal), request)
+        : chooseAny(session_id);
       if (member === null) throw new Error('expected a service with a replica, got one without');
-      const { watched } = member;
-      const { service, pauseOver, logprobsMode } = watched;
-      const lease = { waited_s: (clock.now() - asked_at) / 1000, pauseOver, logprobsMode };
+      const { service, pauseOver, logprobsMode, watch } = member.watched;
+      const fence = gate.fenceOf(service.replica);
+      const lease = { waited_s: (clock.now() - asked_at) / 1000, fence, pauseOver, logprobsMode };
       try {
-        return await watched.watch(request, () => run(service, lease));
+        return await watch(request, () => run(service, lease));
       } catch (error) {
-        throw hasHealthyNeighbour(member) ? withoutWait(error) : error;
+        throw hasHealthyNeighbour(member, members) ? withoutWait(error) : error;
       } finally {
         if (is_generation) {
           member.load -= 1;
@@ -88,6 +94,9 @@ export function createReplicas(
     },
   };
 }
+
+const hasHealthyNeighbour = (member: Member, members: readonly Member[]): boolean =>
+  members.some((other) => other !== member && other.watched.health().aside === null);
 
 function standingOf(member: Member) {
   const { service, health } = member.watched;

@@ -32,5 +32,6 @@ export function completionBody(request: GenerationRequest): Record<string, unkno
     ...(request.stop_strings.length > 0 && { stop: request.stop_strings }),
     ...(request.stop_token_ids.length > 0 && { stop_token_ids: request.stop_token_ids }),
     ...(request.seed !== null && { seed: request.seed }),
+    ...(request.cache_salt !== undefined && { cache_salt: request.cache_salt }),
   };
 }

@@ -8,7 +8,8 @@ import { badRequestOf, unavailableFault, wireFault, type CallSite } from './wire
 
 interface GenerateDeps {
   replica: string;
-  openCompletion: Http['openCompletion'];
+  /** By whichever wire the server has. */
+  openStream: Http['openCompletion'];
   /** Of a model, as the server's list has it; null where that says none. */
   contextLength: (model: string, signal: AbortSignal) => Promise<number | null>;
   isPaused: () => Promise<boolean>;
@@ -77,7 +78,7 @@ async function open(
   { site, request, controller: { signal } }: Pick<Attempt, 'site' | 'request' | 'controller'>,
 ): Promise<Opened | null> {
   const send = async (request: GenerationRequest): Promise<Opened> => {
-    const stream = await deps.openCompletion(request, signal);
+    const stream = await deps.openStream(request, signal);
     return { chunks: stream[Symbol.asyncIterator](), request };
   };
   try {
@@ -153,6 +154,7 @@ async function receive(chunks: AsyncIterator<unknown>, attempt: Attempt): Promis
   if (context.signal.aborted || state.finish_reason === null) controller.signal.throwIfAborted();
   return {
     ...finishStream(state),
+    ...(state.spans !== null && { spans: state.spans }),
     queue_s: first_at === null ? secondsSince(sent_at) : (first_at - sent_at) / 1000,
     generate_s: first_at === null ? 0 : secondsSince(first_at),
   };

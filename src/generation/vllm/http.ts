@@ -8,6 +8,7 @@ import type { StreamBounds } from '../../platform/http/event-stream.js';
 import { httpFailureIn } from '../../platform/http/failure.js';
 import type { GenerationRequest } from '../generation-service.js';
 import { completionBody } from './completion-body.js';
+import { asCompletionChunk, generateBody } from './generate-wire.js';
 import { readServerError, wireFault, type CallSite } from './wire-faults.js';
 
 type Fetch = NonNullable<ClientOptions['fetch']>;
@@ -41,6 +42,8 @@ interface HttpCall {
   /** Below the server's root, which is the base URL without `/v1`. */
   path: string;
   body?: unknown;
+  /** As `X-Session-ID`. */
+  session_id?: string;
   timeout_ms: number;
   signal: AbortSignal;
 }
@@ -53,6 +56,8 @@ export interface Http {
     completion: GenerationRequest,
     signal: AbortSignal,
   ) => Promise<AsyncIterable<unknown>>;
+  /** The same by `/inference/v1/generate`; its events have the shape of completions. */
+  openGenerate: Http['openCompletion'];
   /** One small exchange with its own deadline, whatever the status. Throws `GenerationUnavailable`, `ProtocolError`, or the signal's reason. */
   call: (call: HttpCall) => Promise<HttpReply>;
   /** Drops all connections; a request in flight fails. */
@@ -78,24 +83,37 @@ export function createHttp(options: HttpOptions): Http {
     logLevel: 'off',
     fetch: fetchThrough(completions),
   });
+  const open = (
+    completion: GenerationRequest,
+    { path, body, signal }: { path: string; body: Record<string, unknown>; signal: AbortSignal },
+  ) =>
+    client.post<AsyncIterable<unknown>>(path, {
+      body,
+      stream: true,
+      signal,
+      // The package hands on to `fetch` what it does not know itself.
+      fetchOptions: { bounds: boundsOf(completion, max_answer_bytes) } as object,
+      headers: {
+        'X-Request-Id': completion.request_id,
+        'X-Session-ID': completion.session_id,
+      },
+    });
   return {
     openCompletion: (completion, signal) =>
-      client.post<AsyncIterable<unknown>>('/completions', {
-        body: completionBody(completion),
-        stream: true,
-        signal,
-        // The package hands on to `fetch` what it does not know itself.
-        fetchOptions: { bounds: boundsOf(completion, max_answer_bytes) } as object,
-        headers: {
-          'X-Request-Id': completion.request_id,
-          'X-Session-ID': completion.session_id,
-        },
-      }),
+      open(completion, { path: '/completions', body: completionBody(completion), signal }),
+    openGenerate: async (completion, signal) => {
+      const path = `${serverRoot(base_url)}/inference/v1/generate`;
+      return mapped(await open(completion, { path, body: generateBody(completion), signal }));
+    },
     call: createCall({ ...options, max_answer_bytes }, control),
     close: async () => {
       await Promise.all([completions.close(), control.close()]);
     },
   };
+}
+
+async function* mapped(chunks: AsyncIterable<unknown>): AsyncGenerator {
+  for await (const chunk of chunks) yield asCompletionChunk(chunk);
 }
 
 function boundsOf(
@@ -134,13 +152,20 @@ function createCall(
     'content-type': 'application/json',
     ...(api_key !== null && { authorization: `Bearer ${api_key}` }),
   };
-  return async ({ path, body, ...call }) => {
+  return async ({ path, body, session_id, ...call }) => {
     const site: CallSite = { replica: base_url, call: `${call.method} ${path}` };
     const url = `${root}${path}`;
     const sent = body === undefined ? null : JSON.stringify(body);
     try {
       return await withShare(answers, (share) =>
-        exchange({ ...call, url, headers, body: sent, max_bytes, share }),
+        exchange({
+          ...call,
+          url,
+          headers: { ...headers, ...(session_id !== undefined && { 'x-session-id': session_id }) },
+          body: sent,
+          max_bytes,
+          share,
+        }),
       );
     } catch (error) {
       throw httpFailureIn(error) === null ? error : wireFault(error, site);

@@ -1,12 +1,13 @@
 import { z } from 'zod';
 import { Fault } from '../../model/faults.js';
-import { problemsOf } from '../../model/problems.js';
 import { TokenIds } from '../../model/untrusted.js';
 import { orAborted } from '../../platform/abort.js';
+import { shared } from '../../platform/shared.js';
 import type { ChatMessage, GenerationService, ServiceDescription } from '../generation-service.js';
 import type { Http, HttpReply } from './http.js';
-import { protocolFault, readServerError, refusalFault, unavailableFault } from './wire-faults.js';
-import type { CallSite, Refusal } from './wire-faults.js';
+import { jsonOf, read, refusalOf } from './replies.js';
+import type { CallSite } from './wire-faults.js';
+import { refusalFault, unavailableFault } from './wire-faults.js';
 
 /** A server that accepts and never answers is reported within the 5 s in which a wait has to be visible. */
 const CONTROL_TIMEOUT_MS = 3000;
@@ -189,51 +190,4 @@ function createWeightVersion(deps: ServerCallsDeps) {
     silent_until = -Infinity;
   };
   return { weightVersion, forget };
-}
-
-/**
- * One question at a time: when an engine is paused or updated, all its streams ask at once. One that comes while another
- * is on its way shares the next: what was sent before may say how things were before.
- */
-function shared<T>(ask: () => Promise<T>): () => Promise<T> {
-  let asking: Promise<T> | null = null;
-  let next: Promise<T> | null = null;
-  const send = (): Promise<T> => {
-    next = null;
-    asking = ask().finally(() => {
-      asking = null;
-    });
-    return asking;
-  };
-  return () => {
-    if (next !== null) return next;
-    if (asking === null) return send();
-    next = asking.then(send, send);
-    return next;
-  };
-}
-
-/** The body of a 200 that is JSON; else undefined. */
-function jsonOf({ status, text }: HttpReply): unknown {
-  if (status !== 200) return undefined;
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return undefined;
-  }
-}
-
-/** Throws by status, then `ProtocolError` where the body is not what the schema says. */
-function read<T>(schema: z.ZodType<T>, { reply, site }: { reply: HttpReply; site: CallSite }): T {
-  if (reply.status !== 200) throw refusalFault(refusalOf(reply), site);
-  const body = jsonOf(reply);
-  const parsed = schema.safeParse(body);
-  if (parsed.success) return parsed.data;
-  const [problem] = problemsOf(parsed.error, body);
-  throw protocolFault(`${problem?.where ?? 'body'}: ${problem?.what ?? 'malformed'}`, site);
-}
-
-function refusalOf({ status, text, header }: HttpReply): Refusal {
-  const { message, param } = readServerError(text);
-  return { status, message: `${status} ${message}`, param, header };
 }

@@ -3,7 +3,7 @@ import { Fault } from '../../model/faults.js';
 import { preview, problemsOf } from '../../model/problems.js';
 import type { Finish, TopLogprobs } from '../../model/journal.js';
 import { TokenIds } from '../../model/untrusted.js';
-import type { Delta } from '../generation-service.js';
+import type { Delta, VersionSpan } from '../generation-service.js';
 
 /** Rounding noise that a logprob may be above 0 by; it is stored as 0. */
 const LOGPROB_NOISE = 1e-6;
@@ -34,6 +34,10 @@ const CompletionChunk = z.object({
         })
         .nullish(),
       finish_reason: z.string().nullish(),
+      /** Of `/inference/v1/generate`, on the last chunk alone (captures 157, 189). */
+      weight_versions: z
+        .array(z.object({ version: z.string(), start: z.int(), end: z.int() }))
+        .nullish(),
       stop_reason: z.union([z.string(), z.number()]).nullish(),
     }),
   ),
@@ -62,6 +66,7 @@ export interface StreamState {
   readonly stop_reason: string | number | null;
   /** The latest; servers may repeat it in each chunk (capture 005). */
   readonly usage: Usage | null;
+  readonly spans: VersionSpan[] | null;
 }
 
 export function startStream(sent: SentRequest): StreamState {
@@ -72,6 +77,7 @@ export function startStream(sent: SentRequest): StreamState {
     finish_reason: null,
     stop_reason: null,
     usage: null,
+    spans: null,
   };
 }
 
@@ -131,6 +137,7 @@ function takeChoice(
       finish_reason: choice.finish_reason ?? null,
       stop_reason: choice.stop_reason ?? null,
       usage,
+      spans: choice.weight_versions ?? null,
     },
     delta: deltaOf(choice, {
       token_ids,
@@ -242,7 +249,22 @@ export function finishStream(state: StreamState): Finish {
       `expected usage.completion_tokens ${token_count} (the ids received), got ${usage.completion_tokens}`,
     );
   }
+  checkSpans(state);
   return { finish_reason, stop_reason };
+}
+
+/** Each token is of one span. */
+function checkSpans({ sent, spans, token_count }: StreamState): void {
+  let covered = 0;
+  for (const { start, end } of spans ?? []) {
+    if (start !== covered || end < start) break;
+    covered = end;
+  }
+  if (spans !== null && covered !== token_count)
+    throw violation(
+      sent,
+      `expected weight_versions of all ${token_count} tokens, got ${JSON.stringify(spans).slice(0, 200)}`,
+    );
 }
 
 function malformed(

@@ -1,12 +1,15 @@
+import { APIError } from 'openai';
 import { createTurnRenderer } from '../chat-turn.js';
 import type { GenerationService } from '../generation-service.js';
 import { createGenerate } from './generate.js';
-import { createHttp, type HttpOptions } from './http.js';
+import { createHttp, type Http, type HttpOptions } from './http.js';
 import { createServerCalls } from './server-calls.js';
 
 const CALL_TIMEOUT_MS = 60_000;
 
 export interface VllmServiceOptions extends HttpOptions {
+  /** Default completions; `generate` where the server has it. */
+  wire?: 'completions' | 'generate';
   first_token_timeout_ms: number;
   /** Between two tokens. */
   idle_timeout_ms: number;
@@ -29,14 +32,39 @@ export function createVllmService(options: VllmServiceOptions): GenerationServic
     call_timeout_ms: options.call_timeout_ms ?? CALL_TIMEOUT_MS,
     now: options.now ?? (() => performance.now()),
   });
+  const wire = createWire(http, options.wire ?? 'completions');
   const generate = createGenerate({
     replica,
-    openCompletion: http.openCompletion,
+    openStream: wire.open,
     contextLength,
     isPaused,
     first_token_timeout_ms: options.first_token_timeout_ms,
     idle_timeout_ms: options.idle_timeout_ms,
   });
+  const { tells_text } = wire;
   const renderTurn = createTurnRenderer({ replica, renderChat: calls.renderChat });
-  return { replica, ...calls, renderTurn, isPaused, generate, close: http.close };
+  return { replica, tells_text, ...calls, renderTurn, isPaused, generate, close: http.close };
+}
+
+/** A server whose scale-out endpoints are off says 403 or 404 (captures 028, 203): from then on it is asked by completions. */
+function createWire(
+  { openCompletion, openGenerate }: Http,
+  wire: 'completions' | 'generate',
+): { open: Http['openCompletion']; tells_text: () => boolean } {
+  let generates = wire === 'generate';
+  return {
+    tells_text: () => !generates,
+    open: async (request, signal) => {
+      if (!generates) return await openCompletion(request, signal);
+      try {
+        return await openGenerate(request, signal);
+      } catch (error) {
+        if (!(error instanceof APIError) || (error.status !== 403 && error.status !== 404))
+          throw error;
+        const chunks = await openCompletion(request, signal);
+        generates = false;
+        return chunks;
+      }
+    },
+  };
 }

@@ -76,7 +76,7 @@ export function refusalFault(refusal: Refusal, site: CallSite): Fault {
   const { status } = refusal;
   const message = prefixed(site, refusal.message);
   if (status < 500 && status !== 408 && status !== 429) {
-    return new Fault({ type: 'GenerationRejected', message, at: site.replica });
+    return new Fault({ type: 'GenerationRejected', message, at: site.replica, status });
   }
   const wait = retryAfterMs(refusal.header);
   return new Fault({

@@ -15,6 +15,9 @@ export const RolloutTaskIndex = { name: 'RolloutTaskIndex', type: 'INT' } as con
 export const RolloutAttempt = { name: 'RolloutAttempt', type: 'INT' } as const;
 export const RolloutKey = { name: 'RolloutKey', type: 'KEYWORD' } as const;
 
+/** Of a policy: the version that its service serves. A whole number; SQL servers have room for three integer attributes alone. */
+export const PolicyVersion = { name: 'PolicyVersion', type: 'DOUBLE' } as const;
+
 export const SEARCH_ATTRIBUTES = [
   RolloutTask,
   RolloutOutcome,
@@ -25,4 +28,5 @@ export const SEARCH_ATTRIBUTES = [
   RolloutTaskIndex,
   RolloutAttempt,
   RolloutKey,
+  PolicyVersion,
 ] as const;

@@ -13,6 +13,7 @@ import {
 import { claimJournal, readJournal } from './journal.js';
 import { journalSize } from './journal-file.js';
 import { createFileOutputs } from './outputs.js';
+import { createFileFacts } from './facts.js';
 import { createFoldCache } from './fold-cache.js';
 import { directoryOf, journalOf } from './places.js';
 import { createRequestReader } from '../request-reader.js';
@@ -23,7 +24,7 @@ const DEFAULT_REQUEST_BYTES = 1_000_000;
 /**
  * Trajectories as files of one host (or of a file system with atomic append, which NFS is not):
  * `<root>/<batch_id>/{batch.json, samples.jsonl, samples.index, journals/, parts/, rollouts.jsonl, failures.jsonl,
- * metrics.json}`.
+ * metrics.json}`, and facts, `<root>/<series>/<n>.json`.
  */
 export function createFileStore({
   root,
@@ -66,5 +67,6 @@ export function createFileStore({
         journalSize(journalIn(ref)),
       ),
     outputs: (batchId) => createFileOutputs(batchIn(batchId), disk),
+    facts: createFileFacts(root, disk),
   };
 }

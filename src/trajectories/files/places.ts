@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { RolloutRef as Ref } from '../../model/batch-request.js';
 import { BatchId, RolloutRef } from '../../model/batch-request.js';
 import { invalidBatchRequest, problemsOf } from '../../model/problems.js';
+import type { Series } from '../trajectory-store.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
 
 /**
@@ -37,6 +38,16 @@ export const groupsFolderOf = (directory: string): string => path.join(directory
 export function groupsOf(directory: string, places: { from: number; to: number }): string {
   const { from, to } = checked(Places, places);
   return path.join(groupsFolderOf(directory), `${from}-${to}.jsonl`);
+}
+
+const Place = z.object({
+  series: z.array(z.string().regex(/^[A-Za-z0-9_][A-Za-z0-9._:-]{0,199}$/)).min(1),
+  n: z.int().nonnegative(),
+});
+
+export function factOf(root: string, place: { series: Series; n: number }): string {
+  const { series, n } = checked(Place, { series: [...place.series], n: place.n });
+  return path.join(root, ...series, `${n}.json`);
 }
 
 function checked<T>(schema: z.ZodType<T>, value: T): T {

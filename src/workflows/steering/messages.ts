@@ -1,6 +1,14 @@
 import { defineQuery, defineSignal, defineUpdate, setHandler } from '@temporalio/workflow';
-import type { BatchProgress, RolloutProgress, Tally, Waiting } from '../../activities/contract.js';
+import type {
+  BatchProgress,
+  PolicyStatus,
+  PublishResult,
+  RolloutProgress,
+  Tally,
+  Waiting,
+} from '../../activities/contract.js';
 import type { GroupsAnswer, GroupsRequest } from '../../model/workflow-safe/groups.js';
+import type { PhaseNews } from '../../model/workflow-safe/policy.js';
 import type { Limits, LimitsChange } from '../../model/workflow-safe/limits.js';
 
 /** Ends what runs, keeps what is there; nothing new starts after it. For batches, slices and rollouts. */
@@ -34,6 +42,16 @@ export const limitsSignal = defineSignal<[LimitsChange]>('limits');
 /** Where a child that starts later finds them. */
 export const LIMITS_MEMO = 'limits';
 
+/** Of workflow `policy`: weights for all replicas. Its input goes to the first activity unread. */
+export const publishUpdate = defineUpdate<PublishResult, [unknown]>('publish');
+
+/** From an activity of a policy: where a replica is that takes long. */
+export const phaseSignal = defineSignal<[PhaseNews]>('phase');
+
+/** From any worker: the record says that something is to be mended. */
+export const recoverSignal = defineSignal('recover');
+
+export const policyStatusQuery = defineQuery<PolicyStatus>('status');
 export const batchProgressQuery = defineQuery<BatchProgress>('progress');
 export const sliceProgressQuery = defineQuery<Tally>('progress');
 export const rolloutProgressQuery = defineQuery<RolloutProgress>('progress');

@@ -71,7 +71,7 @@ export function hearLimits(before: LimitsChange | null): RolloutLimits {
     whenTimeoutChanges: (callback) => {
       limitTo = callback;
       timer_ms = null;
-      moveTimer(rolloutTimeoutMs(changed));
+      moveTimer(plan === null ? rolloutTimeoutMs(changed) : timeoutMs(plan));
     },
     mayOpenAgain: (fault, start) => isWorthOpening(fault, { ...start, changed }),
     planned: (now) => {

@@ -28,6 +28,8 @@ import { heard, waitingLine } from './waiting.js';
  * time: they are written when a rollout goes on behind its first activity, and at its end.
  */
 export interface RolloutView {
+  /** Calls back when nothing serves the rollout, and when something does again. */
+  onHold(callback: (isHeld: boolean) => void): void;
   planned(plan: RolloutPlan): void;
   progressed(progress: TurnProgress): void;
   finishing(): void;
@@ -51,10 +53,16 @@ export function showRollout(): RolloutView {
     setCurrentDetails(detailsOf(facts, shown));
   };
   setHandler(rolloutProgressQuery, () => shown);
+  let hold: (isHeld: boolean) => void = () => undefined;
   setHandler(waitingSignal, (waiting) => {
-    if (isWaiting(waiting)) show({ waiting: heard(waiting) });
+    if (!isWaiting(waiting)) return;
+    show({ waiting: heard(waiting) });
+    hold(waiting?.holds === true);
   });
   return {
+    onHold: (callback) => {
+      hold = callback;
+    },
     planned: (plan) => {
       facts = plan;
       upsertSearchAttributes(attributesOf(plan));

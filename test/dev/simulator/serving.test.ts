@@ -183,6 +183,7 @@ describe('the request log', () => {
       writer: 'd',
       prompt_tokens: 11,
       tokens_sent: 5,
+      weights: [{ start: 0, end: 5, weights: 'default' }],
       finish_reason: 'length',
       outcome: 'complete',
       fault: null,

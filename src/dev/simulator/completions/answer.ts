@@ -24,6 +24,8 @@ export interface Answer {
   name_offsets: number[];
   /** Of each token's place, where they were asked for; by name. */
   tops: [name: string, logprob: number][][];
+  /** The same by id, as they were generated. */
+  generated_tops?: Top[][];
   text: string;
   /** How much of the text is out once token i is: it lags for stop strings and unfinished characters. */
   text_ends: number[];
@@ -70,6 +72,7 @@ export function assembleAnswer(generation: Generation, options: AnswerOptions): 
     names,
     name_offsets: offsetsOf(names),
     tops: (generation.tops ?? []).slice(0, text_ends.length).map((top) => top.map(topOf)),
+    ...(generation.tops !== undefined && { generated_tops: generation.tops }),
     text: reader.text(),
     text_ends,
     ...(ending ?? CUT_OFF),

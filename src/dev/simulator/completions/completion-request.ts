@@ -22,6 +22,8 @@ export interface CompletionRequest extends AnswerOptions {
   logprobs: boolean;
   /** 0: each token has its own logprob alone. */
   top_logprobs: number;
+  /** Of the prompt's own tokens; not in a stream. */
+  prompt_logprobs: boolean;
   return_token_ids: boolean;
   stream: boolean;
   include_usage: boolean;
@@ -45,6 +47,8 @@ export const CompletionBody = z.looseObject({
     .transform((value) => value ?? 16),
   seed: z.int().nullish(),
   logprobs: z.int().nullish(),
+  /** Beside the token itself no others are told. */
+  prompt_logprobs: z.int().nullish(),
   stream: z.boolean().nullish(),
   stream_options: z
     .looseObject({
@@ -107,6 +111,7 @@ export function checkCompletion(body: CompletionBody, limits: Limits): Completio
     ...request,
     logprobs: request.logprobs !== null,
     top_logprobs: request.logprobs ?? 0,
+    prompt_logprobs: body.prompt_logprobs != null,
   };
 }
 

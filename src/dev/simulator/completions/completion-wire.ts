@@ -36,6 +36,19 @@ export interface WireFacts {
   answer: Answer;
   /** The prompt as it is echoed. */
   prompt_token_ids: readonly number[];
+  /** Which weights sampled what has been sent; grows. */
+  spans: readonly VersionSpan[];
+  /** An earlier chunk of this stream had the prompt's ids. */
+  isEchoed: boolean;
+  /** As vLLM writes them: none for the first token, then by id. */
+  promptLogprobs: () => unknown;
+}
+
+/** Tokens `start` to `end`, by the label that the engine had. */
+export interface VersionSpan {
+  version: string;
+  start: number;
+  end: number;
 }
 
 export function createWire(facts: WireFacts): Wire {
@@ -45,7 +58,7 @@ export function createWire(facts: WireFacts): Wire {
   const created = Math.floor(Date.now() / 1000);
   const head = { id, object: 'text_completion', created, model };
   const echo = return_token_ids ? facts.prompt_token_ids : null;
-  let echoed = false;
+  let echoed = facts.isEchoed;
   const usageOf = (completion_tokens: number): Usage => ({
     prompt_tokens,
     total_tokens: prompt_tokens + completion_tokens,
@@ -75,7 +88,14 @@ export function createWire(facts: WireFacts): Wire {
     whole(piece) {
       const content = contentOf(piece, { answer, request });
       return JSON.stringify(
-        wholeBody({ head, content, token_ids: idsOf(piece), echo, usage: usageOf(piece.end) }),
+        wholeBody({
+          head,
+          content,
+          token_ids: idsOf(piece),
+          echo,
+          usage: usageOf(piece.end),
+          prompt_logprobs: request.prompt_logprobs ? facts.promptLogprobs() : null,
+        }),
       );
     },
   };
@@ -93,13 +113,14 @@ interface WholeBody {
   token_ids: readonly number[] | null;
   echo: readonly number[] | null;
   usage: Usage;
+  prompt_logprobs: unknown;
 }
 
-function wholeBody({ head, content, token_ids, echo, usage }: WholeBody): unknown {
+function wholeBody({ head, content, token_ids, echo, usage, prompt_logprobs }: WholeBody): unknown {
   const choice = {
     ...content,
     token_ids,
-    prompt_logprobs: null,
+    prompt_logprobs,
     prompt_token_ids: echo,
     routed_experts: null,
   };

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { assembleAnswer, NO_ANSWER, type Answer } from './answer.js';
 import { readBody } from '../wire/body-reader.js';
 import { checkCompletion, CompletionBody, type CompletionRequest } from './completion-request.js';
-import { createWire } from './completion-wire.js';
+import { createWire, type VersionSpan, type Wire, type WireFacts } from './completion-wire.js';
 import { createDelivery, type Delivery } from './delivery.js';
 import type { Engine } from '../engine.js';
 import { answerInstead } from '../wire/fault-answers.js';
@@ -18,12 +18,14 @@ import type { createPolicy } from '../policy/policy.js';
 import { createRandom, type Random } from '../random.js';
 import type { RequestLog, RequestRecord } from '../request-log.js';
 import type { FaultSpec, SimulatorSettings } from '../settings.js';
+import { promptLogprobs, seedUnder, type WeightStore } from '../weights.js';
 import { VOCABULARY_SIZE } from '../policy/tokenizer.js';
 
 export interface CompletionParts {
   settings: Readonly<SimulatorSettings>;
   policy: ReturnType<typeof createPolicy>;
   engine: Engine;
+  weights: WeightStore;
   log: RequestLog;
   /** Serves requests without a seed. */
   random: Random;
@@ -33,10 +35,17 @@ export interface CompletionParts {
   exit: () => void;
 }
 
-/** `POST /v1/completions`, hit by a fault or not. Rejects only when the client leaves before it has sent its request. */
-export function createCompletions(parts: CompletionParts) {
+/** How one wire reads its requests and writes its answers. */
+export interface Speech {
+  read: (exchange: Exchange, settings: Readonly<SimulatorSettings>) => Promise<CompletionRequest>;
+  write: (facts: WireFacts) => Wire;
+  id_prefix: string;
+}
+
+/** `POST /v1/completions` and `/inference/v1/generate`, hit by a fault or not. Rejects only when the client leaves before it has sent its request. */
+export function createCompletions(parts: CompletionParts, speech: Speech = COMPLETIONS) {
   return async (exchange: Exchange, fault: FaultSpec | null): Promise<void> => {
-    const read = await readRequest(exchange, parts.settings);
+    const read = await readRequest(exchange, { ...parts, speech });
     const request = 'refusal' in read ? null : read.request;
     const record = parts.log.arrive({
       request_id: headerOf(exchange.request, 'x-request-id'),
@@ -52,19 +61,26 @@ export function createCompletions(parts: CompletionParts) {
       record.end('rejected');
       sendJson(exchange, read.refusal);
     } else {
-      run({ exchange, request: read.request, fault, record, parts });
+      run({ exchange, request: read.request, fault, record, parts, speech });
     }
   };
 }
+
+const COMPLETIONS: Speech = {
+  read: async (exchange, settings) =>
+    checkCompletion(await readBody(exchange, CompletionBody), settings),
+  write: createWire,
+  id_prefix: 'cmpl-',
+};
 
 type ReadRequest = { request: CompletionRequest } | { refusal: Refusal };
 
 async function readRequest(
   exchange: Exchange,
-  settings: Readonly<SimulatorSettings>,
+  { settings, speech }: { settings: Readonly<SimulatorSettings>; speech: Speech },
 ): Promise<ReadRequest> {
   try {
-    return { request: checkCompletion(await readBody(exchange, CompletionBody), settings) };
+    return { request: await speech.read(exchange, settings) };
   } catch (error) {
     if (error instanceof Refusal) return { refusal: error };
     throw error;
@@ -77,36 +93,53 @@ interface Run {
   fault: FaultSpec | null;
   record: RequestRecord;
   parts: CompletionParts;
+  speech: Speech;
 }
 
 /** Waits for a place, generates, and sends at the engine's pace; a client that leaves ends it. */
-function run({ exchange, request, fault, record, parts }: Run): void {
+function run(given: Run): void {
+  const { exchange, request, fault, record, parts } = given;
   const { engine, settings } = parts;
   const { response } = exchange;
-  const deliver = (answer: Answer): Delivery => {
-    const prompt_token_ids =
-      fault?.fault === 'wrong_echo' ? changeLast(request.prompt) : request.prompt;
-    const id = completionId(exchange, request);
-    const wire = createWire({ id, model: settings.model, request, answer, prompt_token_ids });
-    return createDelivery({ exchange, request, answer, wire, fault, record, ...parts });
-  };
-  let delivery: Delivery | null = null;
-  let pacing: Pacing | null = null;
   const streams = request.stream && !isSilent(fault);
   if (streams) response.writeHead(200, { ...commonHeaders(exchange), ...STREAM_HEADERS });
-  const leave = engine.enter({
-    start: (leavePlace) => {
-      engine.countPrompt(request.prompt.length);
-      const { total, send, end } = (delivery = deliver(generate(request, { fault, parts })));
-      const onEnd = (): void => {
+  const spans: VersionSpan[] = [];
+  let delivery: Delivery | null = null;
+  let pacing: Pacing | null = null;
+  let leavePlace = (): void => undefined;
+  const play = (before: Sampled): void => {
+    const now = deliver(before, { ...given, spans });
+    delivery = now.delivery;
+    const { total, send, end } = delivery;
+    const done = before.answer.token_ids.length;
+    pacing = startPacing(settings, {
+      total: total - done,
+      onDue: (count) => {
+        send(done + count);
+      },
+      onEnd: () => {
         if (end()) leavePlace();
-      };
-      pacing = startPacing(settings, { total, onDue: send, onEnd });
+      },
+    });
+    if (engine.isFrozen()) pacing.freeze(true);
+  };
+  const leave = engine.enter({
+    start: (leaveRunning) => {
+      leavePlace = leaveRunning;
+      engine.countPrompt(request.prompt.length);
+      play({ answer: NO_ANSWER });
     },
     freeze: (isFrozen) => pacing?.freeze(isFrozen),
+    reweigh: () => {
+      if (delivery === null || delivery.isSent()) return;
+      pacing?.stop();
+      play({ answer: delivery.sent() });
+    },
     abort: () => {
       pacing?.stop();
-      (delivery ?? deliver(NO_ANSWER)).abort();
+      (
+        delivery ?? deliver({ answer: NO_ANSWER }, { ...given, spans, silent: true }).delivery
+      ).abort();
       leave();
     },
   });
@@ -122,6 +155,63 @@ function run({ exchange, request, fault, record, parts }: Run): void {
   else response.once('close', onClose);
 }
 
+/** What has been sent of an answer before its weights changed. */
+interface Sampled {
+  answer: Answer;
+}
+
+function deliver(
+  { answer: before }: Sampled,
+  given: Run & { spans: VersionSpan[]; silent?: boolean },
+): { delivery: Delivery } {
+  const { exchange, request, fault, record, parts, speech, spans, silent = false } = given;
+  const { weights, settings } = parts;
+  const answer = silent ? NO_ANSWER : generate(request, { fault, parts, before });
+  const prompt_token_ids =
+    fault?.fault === 'wrong_echo' ? changeLast(request.prompt) : request.prompt;
+  const id = completionId(exchange, { request, speech });
+  const { model } = settings;
+  const isEchoed = before.token_ids.length > 0;
+  const told = (): unknown => {
+    const logprobs = promptLogprobs(weights.current(), request.prompt);
+    const named = logprobs.map((logprob, i) => ({
+      [String(request.prompt[i + 1])]: { logprob, rank: 1, decoded_token: '' },
+    }));
+    return [null, ...named];
+  };
+  const wire = speech.write({
+    id,
+    model,
+    request,
+    answer,
+    prompt_token_ids,
+    spans,
+    isEchoed,
+    promptLogprobs: told,
+  });
+  const sampled = (start: number, end: number): void => {
+    const version = weights.label();
+    const last = spans.at(-1);
+    if (last?.version === version) last.end = end;
+    else spans.push({ version, start, end });
+    record.sampled({ start, end, weights: weights.current().name });
+  };
+  const first = before.token_ids.length;
+  return {
+    delivery: createDelivery({
+      exchange,
+      request,
+      answer,
+      wire,
+      fault,
+      record,
+      sampled,
+      first,
+      ...parts,
+    }),
+  };
+}
+
 const STREAM_HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',
   'transfer-encoding': 'chunked',
@@ -133,28 +223,45 @@ function isSilent(fault: FaultSpec | null): boolean {
 }
 
 /** The header wins over the body (captures 072, 073). */
-function completionId(exchange: Exchange, { request_id }: CompletionRequest): string {
+function completionId(
+  exchange: Exchange,
+  { request: { request_id }, speech }: Pick<Run, 'request' | 'speech'>,
+): string {
   const given = headerOf(exchange.request, 'x-request-id') ?? request_id;
-  return `cmpl-${given ?? randomBytes(8).toString('hex')}`;
+  return `${speech.id_prefix}${given ?? randomBytes(8).toString('hex')}`;
 }
 
 function generate(
   request: CompletionRequest,
-  { fault, parts: { policy, settings, random } }: Pick<Run, 'fault' | 'parts'>,
+  {
+    fault,
+    parts: { policy, settings, random, weights },
+    before,
+  }: Pick<Run, 'fault' | 'parts'> & { before: Answer },
 ): Answer {
-  const { thinking_tokens: thinking, skill, logprobs_mode } = settings;
-  const generation = policy({
-    prompt: request.prompt,
-    max_tokens: request.max_tokens,
-    min_tokens: request.min_tokens,
+  const { thinking_tokens: thinking, logprobs_mode } = settings;
+  const { skill, ...others } = weights.current();
+  const { token_ids: said } = before;
+  const { seed } = request;
+  const place = said.length === 0 ? [] : [said.length];
+  const rest = policy({
+    prompt: [...request.prompt, ...said],
+    max_tokens: request.max_tokens - said.length,
+    min_tokens: Math.max(0, request.min_tokens - said.length),
     ignore_eos: request.ignore_eos,
     sampling: request.sampling,
     skill,
     logprobs_mode,
     top_logprobs: request.top_logprobs,
     thinking: typeof thinking === 'number' ? [thinking, thinking] : thinking,
-    random: request.seed === null ? random : createRandom(request.seed),
+    random:
+      seed === null ? random : createRandom(seedUnder({ skill, ...others }, [seed, ...place])),
   });
+  const generation = {
+    token_ids: [...said, ...rest.token_ids],
+    logprobs: [...before.logprobs, ...rest.logprobs],
+    tops: [...(before.generated_tops ?? []), ...(rest.tops ?? [])],
+  };
   const answer = assembleAnswer(generation, request);
   if (fault?.fault === 'nan_logprob') {
     answer.logprobs[Math.min(fault.at_token, answer.logprobs.length - 1)] = NaN;

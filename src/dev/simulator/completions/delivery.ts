@@ -16,6 +16,10 @@ export interface Delivery {
   send: (count: number) => void;
   /** Sends the end. false: this request stays as it is until its client leaves. */
   end: () => boolean;
+  /** Nothing is left to send but the end. */
+  isSent: () => boolean;
+  /** The part of the answer that has been sent. */
+  sent: () => Answer;
   /** Ends it here, as an engine does that is paused (captures 140, 146, 147) or told to. */
   abort: () => void;
 }
@@ -27,6 +31,10 @@ export interface DeliveryFacts {
   wire: Wire;
   fault: FaultSpec | null;
   record: RequestRecord;
+  /** Tokens go out: they have just been sampled. */
+  sampled: (start: number, end: number) => void;
+  /** Tokens that another delivery has sent before, under other weights. */
+  first: number;
   engine: Engine;
   exit: () => void;
 }
@@ -37,7 +45,7 @@ export function createDelivery(facts: DeliveryFacts): Delivery {
   const breaks = fault !== null && 'after_tokens' in fault ? fault : null;
   const total = breaks === null ? all : Math.min(breaks.after_tokens, all);
   const out = createOutput(facts);
-  let sent = 0;
+  let sent = facts.first;
   const count = (tokens: number): void => {
     record.sent(tokens);
     engine.countTokens(tokens);
@@ -58,6 +66,7 @@ export function createDelivery(facts: DeliveryFacts): Delivery {
         const end = size === null ? upTo : Math.min(sent + size, total);
         if (end > upTo) return;
         const finish_reason = end === all && breaks === null ? answer.finish_reason : null;
+        facts.sampled(sent, end);
         if (request.stream) out.chunk({ start: sent, end, finish_reason });
         count(end - sent);
         sent = end;
@@ -69,6 +78,13 @@ export function createDelivery(facts: DeliveryFacts): Delivery {
       finishWith(ending);
       return ending.reason !== null;
     },
+    isSent: () => sent >= total,
+    sent: () => ({
+      ...answer,
+      token_ids: answer.token_ids.slice(0, sent),
+      logprobs: answer.logprobs.slice(0, sent),
+      ...(answer.generated_tops && { generated_tops: answer.generated_tops.slice(0, sent) }),
+    }),
     abort() {
       // What has brought no token has no terminal chunk either.
       finishWith(sent === 0 ? ENDINGS.done_without_finish : ENDINGS.abort_finish);

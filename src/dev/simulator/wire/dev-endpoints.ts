@@ -1,11 +1,13 @@
 import { z } from 'zod';
 import { readBody, validationRefusal } from './body-reader.js';
 import type { Engine, PauseMode } from '../engine.js';
-import { sendJson, type Exchange } from './http-exchange.js';
+import { errorBody, Refusal, sendJson, type Exchange } from './http-exchange.js';
+import { describeError } from '../../../platform/errors.js';
+import type { FaultSpec } from '../settings.js';
+import type { WeightStore } from '../weights.js';
 
 /** Where a trainer holds an engine while it changes the weights; the same words as vLLM's development mode. */
-export function createDevEndpoints(engine: Engine) {
-  let weight_version = 'default';
+export function createDevEndpoints(engine: Engine, weights: WeightStore) {
   return {
     '/pause': {
       POST: async (exchange: Exchange): Promise<void> => {
@@ -26,14 +28,39 @@ export function createDevEndpoints(engine: Engine) {
     },
     '/weight_info': {
       GET: (exchange: Exchange): void => {
-        sendJson(exchange, { status: 200, body: { weight_version } });
+        sendJson(exchange, { status: 200, body: { weight_version: weights.label() } });
+      },
+    },
+    '/is_sleeping': {
+      GET: (exchange: Exchange): void => {
+        sendJson(exchange, { status: 200, body: { is_sleeping: false } });
+      },
+    },
+    '/reset_prefix_cache': {
+      POST: (exchange: Exchange): void => {
+        sendJson(exchange, { status: 200, body: { success: true } });
+      },
+    },
+    '/collective_rpc': {
+      POST: async (exchange: Exchange, fault: FaultSpec | null): Promise<void> => {
+        const { kwargs } = await readBody(exchange, ReloadWeights);
+        try {
+          if (fault?.fault !== 'load_nothing')
+            weights.load(kwargs.weights_path, { half: fault?.fault === 'load_half' });
+        } catch (error) {
+          throw workerFailed(describeError(error));
+        }
+        if (fault?.fault === 'load_half' && fault.says === 'failure')
+          throw workerFailed('CUDA error: an illegal memory access was encountered');
+        sendJson(exchange, { status: 200, body: { results: [null] } });
       },
     },
     /** The label alone: no weights are behind it. */
     '/update_weight_version': {
       POST: async (exchange: Exchange): Promise<void> => {
-        weight_version = await readVersion(exchange);
-        sendJson(exchange, { status: 200, body: { success: true, new_version: weight_version } });
+        const new_version = await readVersion(exchange);
+        weights.setLabel(new_version);
+        sendJson(exchange, { status: 200, body: { success: true, new_version } });
       },
     },
   };
@@ -45,6 +72,18 @@ function readMode({ request }: Exchange): PauseMode {
   if (mode === 'abort' || mode === 'wait' || mode === 'keep') return mode;
   const what = `expected abort, wait or keep, got ${mode}`;
   throw validationRefusal([{ where: 'mode', what }], 'query');
+}
+
+const ReloadWeights = z.looseObject({
+  method: z.literal('reload_weights'),
+  kwargs: z.looseObject({ weights_path: z.string() }),
+});
+
+/** Capture 172. */
+function workerFailed(why: string): Refusal {
+  const message = `Call to collective_rpc method failed: Worker failed with error '${why}', please check the stack trace above for the root cause`;
+  const body = errorBody({ message, type: 'InternalServerError', param: null, code: 500 });
+  return new Refusal({ status: 500, body });
 }
 
 const NewVersion = z.looseObject({ new_version: z.string() });

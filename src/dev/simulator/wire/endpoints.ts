@@ -1,9 +1,11 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createDevEndpoints } from './dev-endpoints.js';
 import type { Engine } from '../engine.js';
 import { answerElsewhere } from './fault-answers.js';
 import { Refusal, sendJson, sendText, type Exchange } from './http-exchange.js';
 import { metricsText } from './metrics.js';
+import type { WeightStore } from '../weights.js';
 import type { FaultSpec, SimulatorSettings } from '../settings.js';
 import { detokenize, tokenize } from './tokenize.js';
 
@@ -13,7 +15,12 @@ const SIMULATOR_VERSION = '0.32.0+simulator';
 export interface EndpointParts {
   settings: Readonly<SimulatorSettings>;
   engine: Engine;
+  weights: WeightStore;
   complete: Endpoint;
+  /** `/inference/v1/generate`. */
+  generate: Endpoint;
+  /** Resolves when this fault has been cleared. */
+  cleared: (fault: FaultSpec) => Promise<void>;
   /** What a fault may do in place of an endpoint. */
   closeFor: (ms: number) => void;
   exit: () => void;
@@ -26,7 +33,7 @@ type Endpoint = (exchange: Exchange, fault: FaultSpec | null) => void | Promise<
 type Endpoints = Readonly<Record<string, Readonly<Record<string, Endpoint>>>>;
 
 export function createEndpoints(parts: EndpointParts): Endpoints {
-  const { settings, engine, complete } = parts;
+  const { settings, engine, weights, complete, generate } = parts;
   const plain: Endpoints = {
     '/tokenize': { POST: (exchange) => tokenize(exchange, settings) },
     '/detokenize': { POST: (exchange) => detokenize(exchange, settings) },
@@ -42,9 +49,13 @@ export function createEndpoints(parts: EndpointParts): Endpoints {
         sendText(exchange, { status: 200, type, text });
       },
     },
-    ...(settings.dev_mode && createDevEndpoints(engine)),
+    ...(settings.dev_mode && createDevEndpoints(engine, weights)),
   };
-  return { '/v1/completions': { POST: complete }, ...mapEndpoints(plain, unlessHit(parts)) };
+  const tokens = {
+    '/v1/completions': { POST: complete },
+    '/inference/v1/generate': { POST: generate },
+  };
+  return mapEndpoints({ ...tokens, ...mapEndpoints(plain, unlessHit(parts)) }, onceReleased(parts));
 }
 
 type Wrap = (endpoint: Endpoint) => Endpoint;
@@ -62,6 +73,25 @@ function unlessHit({ closeFor, exit }: Pick<EndpointParts, 'closeFor' | 'exit'>)
     fault !== null && answerElsewhere(fault, { exchange, closeFor, exit })
       ? undefined
       : endpoint(exchange, fault);
+}
+
+/** A call that is held waits before it is done; one whose answer is lost is done all the same. */
+function onceReleased({ cleared }: Pick<EndpointParts, 'cleared'>): Wrap {
+  return (endpoint) => async (exchange, fault) => {
+    if (fault?.fault === 'hold') {
+      const { for_ms } = fault;
+      const late = for_ms === null ? [] : [sleep(for_ms)];
+      await Promise.race([cleared(fault), ...late]);
+    }
+    if (fault?.fault === 'lost_answer') {
+      exchange.response.write = () => true;
+      exchange.response.end = () => {
+        exchange.request.socket.resetAndDestroy();
+        return exchange.response;
+      };
+    }
+    await endpoint(exchange, fault);
+  };
 }
 
 /** The endpoint for a request, or FastAPI's 404 and 405 (captures 066, 067). */

@@ -32,6 +32,10 @@ export function answerInstead(fault: FaultSpec, context: FaultContext): Outcome 
 /** The same on endpoints other than completions, where no tokens are counted: a stall is silence, death is at once. */
 export function answerElsewhere(fault: FaultSpec, context: FaultContext): boolean {
   if (fault.fault === 'die') context.exit();
+  if (fault.fault === 'unsuccessful') {
+    sendJson(context.exchange, { status: 200, body: { success: false } });
+    return true;
+  }
   return fault.fault === 'stall' || answerInstead(fault, context) !== null;
 }
 

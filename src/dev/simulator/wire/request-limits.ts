@@ -26,7 +26,6 @@ const NEUTRAL: readonly (readonly [field: string, neutral: unknown])[] = [
   ['allowed_token_ids', []],
   ['bad_words', []],
   ['logprob_token_ids', []],
-  ['prompt_logprobs', null],
   ['prompt_embeds', null],
   ['truncate_prompt_tokens', null],
   ['structured_outputs', null],

@@ -1,0 +1,124 @@
+import type { Fence, GenerationService, VersionSpan } from '../../generation/generation-service.js';
+import { Fault } from '../../model/faults.js';
+import type { LineOf } from '../../model/journal.js';
+import type { ReplicaEntry } from '../../model/policy/record.js';
+
+export type Label = Pick<LineOf<'chunk'>, 'policy_version' | 'version_source'>;
+
+/** Thrown where the replica is not what it was when the request was sent: the turn goes on wherever one serves. */
+export const MOVED = new Error('the replica has changed its weights');
+
+/** Nobody knows yet whose these tokens are: whoever goes on from here drops them. */
+const PENDING: Label = { policy_version: null, version_source: 'pending' };
+
+/** What a fenced stream's tokens are labelled with, and when they may not be journalled. */
+export interface Labels {
+  /** The first tokens have come: from here on the stream's process is known to be the one that answers. */
+  opened(): void;
+  /** Of tokens that have arrived before the question; throws `MOVED` or `PolicyVersionMismatch`. */
+  ofArrived(): Promise<Label>;
+  /** What the spans of a stream that is whole make of its tokens; throws the same. */
+  ofSpans(spans: readonly VersionSpan[] | undefined): Promise<{ from: number; label: Label }[]>;
+}
+
+interface Fenced {
+  fence: Fence;
+  service: Pick<GenerationService, 'replica' | 'weightVersion'>;
+  /** Does the wire say which weights each token is of? Then a stream may live through an update. */
+  names_spans: () => boolean;
+  signal: AbortSignal;
+  /** The replica is no longer to be trusted. */
+  distrust: (why: string) => Promise<void>;
+  sleep: (ms: number) => Promise<void>;
+}
+
+/**
+ * A token is of version v if a reading of the record that began after it had arrived still shows the replica `current`
+ * at v, with the epoch under which the request was sent: the record changes before an engine is touched.
+ */
+export function labelByFence(fenced: Fenced): Labels {
+  const { fence, service } = fenced;
+  const own = labelOf(fence.version);
+  let identity: Promise<void> | null = null;
+  let hasMoved = false;
+  const opened = (): void => {
+    identity ??= checkIdentity(fenced);
+    // Thrown where it is waited for.
+    identity.catch(() => undefined);
+  };
+  const entryNow = async (): Promise<ReplicaEntry | undefined> =>
+    (await fence.look())?.replicas[service.replica];
+  return {
+    opened,
+    ofArrived: async () => {
+      opened();
+      await identity;
+      if (!hasMoved) {
+        const now = await entryNow();
+        if (now?.state === 'current' && now.epoch === fence.epoch) return own;
+        hasMoved = true;
+      }
+      if (!fenced.names_spans()) throw MOVED;
+      return PENDING;
+    },
+    ofSpans: async (spans) => {
+      if (spans === undefined) {
+        if (hasMoved) throw MOVED;
+        return [];
+      }
+      const labels: { from: number; label: Label }[] = [];
+      for (const { version, start } of spans) {
+        if (version === own.policy_version) {
+          labels.push({ from: start, label: { ...own, version_source: 'engine' } });
+          continue;
+        }
+        if (!hasMoved && fence.version !== null) throw await mismatch(version, fenced);
+        if (!(await becomesCurrent(version, { ...fenced, entryNow }))) throw MOVED;
+        labels.push({ from: start, label: { policy_version: version, version_source: 'engine' } });
+      }
+      return hasMoved ? labels : [];
+    },
+  };
+}
+
+const labelOf = (version: number | null): Label =>
+  version === null
+    ? { policy_version: null, version_source: 'none' }
+    : { policy_version: String(version), version_source: 'record' };
+
+/** Another process behind the same URL has other weights, whatever the record says. A server without a label cannot be told from it. */
+async function checkIdentity(fenced: Fenced): Promise<void> {
+  const { fence, service, signal } = fenced;
+  if (fence.version === null) return;
+  const said = await service.weightVersion(signal);
+  if (said === null || said === String(fence.version)) return;
+  // An update that has begun meanwhile changes the label, too, and is no other process.
+  const now = (await fence.look())?.replicas[service.replica];
+  if (now?.epoch !== fence.epoch) return;
+  throw await mismatch(said, fenced);
+}
+
+async function mismatch(said: string, { fence, service, distrust }: Fenced): Promise<Fault> {
+  const expected = JSON.stringify(String(fence.version));
+  const message = `${service.replica}: expected weights ${expected} by the policy's record, got ${JSON.stringify(said)}`;
+  await distrust(message);
+  return new Fault({ type: 'PolicyVersionMismatch', message, at: service.replica });
+}
+
+/** An update that is not over is waited for; far shorter than a pause may be, since it has been resumed by then. */
+const SETTLES_WITHIN_MS = 30_000;
+const LOOK_EVERY_MS = 100;
+
+async function becomesCurrent(
+  version: string,
+  { entryNow, sleep, signal }: Fenced & { entryNow: () => Promise<ReplicaEntry | undefined> },
+): Promise<boolean> {
+  for (let waited = 0; waited < SETTLES_WITHIN_MS; waited += LOOK_EVERY_MS) {
+    signal.throwIfAborted();
+    const now = await entryNow();
+    if (now?.state === 'current') return String(now.version) === version;
+    if (now?.state !== 'updating') return false;
+    await sleep(LOOK_EVERY_MS);
+  }
+  return false;
+}

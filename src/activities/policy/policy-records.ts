@@ -1,0 +1,61 @@
+import { randomUUID } from 'node:crypto';
+import { Fault } from '../../model/faults.js';
+import type { Change } from '../../model/policy/record.js';
+import { PolicyRecord } from '../../model/policy/record.js';
+import { problemsOf } from '../../model/problems.js';
+import { shared } from '../../platform/shared.js';
+import type { Facts, Series } from '../../trajectories/trajectory-store.js';
+
+/** The record of one service's policy. Methods throw `StoreFault`. */
+export interface PolicyRecords {
+  /** As it stands, no older than the question; null: nothing has ever been published. */
+  latest: () => Promise<PolicyRecord | null>;
+  /** Decides on what stands, and again where another writer was first; returns what stands then. */
+  change: (decide: Change) => Promise<PolicyRecord | null>;
+}
+
+export function createPolicyRecords({
+  facts,
+  service,
+}: {
+  facts: Facts;
+  service: string;
+}): PolicyRecords {
+  const series: Series = ['_policy', encoded(service)];
+  let known: PolicyRecord | null = null;
+  const latest = shared(async () => {
+    const fact = await facts.last(series, known?.epoch ?? -1);
+    if (fact !== null) known = parsed(fact.text, service);
+    return known;
+  });
+  return {
+    latest,
+    change: async (decide) => {
+      for (;;) {
+        const before = await latest();
+        const decided = decide(before);
+        if (decided === null) return before;
+        const n = (before?.epoch ?? -1) + 1;
+        const record: PolicyRecord = { ...decided, epoch: n, writer: randomUUID().slice(0, 8) };
+        // Whoever loses reads again: the next number then stands.
+        if (await facts.put({ series, n, text: `${JSON.stringify(record)}\n` })) return record;
+      }
+    },
+  };
+}
+
+function parsed(text: string, service: string): PolicyRecord {
+  const value = JSON.parse(text) as unknown;
+  const { data, error } = PolicyRecord.safeParse(value);
+  if (data !== undefined) return data;
+  const [problem] = problemsOf(error, value);
+  const what = `${problem?.where ?? ''}: ${problem?.what ?? 'malformed'}`;
+  throw new Fault({ type: 'StoreFault', message: `record of policy ${service}: ${what}` });
+}
+
+/** A service may have any name; a place in the store has a plain one. */
+const encoded = (service: string): string =>
+  service.replace(
+    /[^A-Za-z0-9_-]/g,
+    (character) => `:${character.codePointAt(0)?.toString(16) ?? ''}`,
+  );

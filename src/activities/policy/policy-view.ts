@@ -1,0 +1,45 @@
+import { Fault } from '../../model/faults.js';
+import type { PolicyRecord } from '../../model/policy/record.js';
+import type { PolicyView } from '../../model/workflow-safe/policy.js';
+import type { Dependencies, PolicyService } from '../dependencies.js';
+
+export function policyOf(
+  service: string,
+  { policy, known }: Pick<Dependencies, 'policy' | 'known'>,
+): PolicyService {
+  const found = policy(service);
+  if (found !== undefined) return found;
+  const got = JSON.stringify(service);
+  throw refused(`service: expected one of ${known.services.join(', ')}, got ${got}`);
+}
+
+export const refused = (message: string): Fault =>
+  new Fault({ type: 'PolicyUpdateFailed', message });
+
+/** As histories have it: without probes, and faults as one short line. */
+export function viewOf(record: PolicyRecord | null): PolicyView {
+  const { epoch = -1, version = null, target = null, weights = {}, replicas = {} } = record ?? {};
+  return {
+    epoch,
+    version,
+    target,
+    weights: Object.fromEntries(
+      Object.entries(weights).map(
+        ([
+          name,
+          {
+            weights: { kind, path },
+          },
+        ]) => [name, { kind, path }],
+      ),
+    ),
+    replicas: Object.fromEntries(
+      Object.entries(replicas).map(([url, entry]) => [
+        url,
+        { ...entry, fault: entry.fault?.slice(0, MOST_OF_FAULT) ?? null },
+      ]),
+    ),
+  };
+}
+
+const MOST_OF_FAULT = 300;

@@ -1,0 +1,115 @@
+import { Fault } from '../../model/faults.js';
+import { Publish } from '../../model/policy/publish.js';
+import type { PolicyRecord } from '../../model/policy/record.js';
+import {
+  firstRecord,
+  refusalOfTarget,
+  withReplica,
+  withReplicas,
+  withTarget,
+} from '../../model/policy/record.js';
+import { lineOf, problemsOf } from '../../model/problems.js';
+import type { Activities } from '../contract.js';
+import type { Dependencies, PolicyService } from '../dependencies.js';
+import { policyOf, refused, viewOf } from './policy-view.js';
+
+/** For one question to an engine that has nothing else to do with it. */
+const QUESTION_MS = 10_000;
+const MOST_PROBLEMS = 10;
+
+/**
+ * Everything that can be known before a replica is touched: the version, the key, what the servers can do. What does
+ * not answer is away; a server that cannot be updated refuses the whole.
+ */
+export function createSettlePublish(dependencies: Dependencies): Activities['settlePublish'] {
+  return ({ service, publish: input }) =>
+    dependencies.attempt(async ({ signal }) => {
+      const policy = policyOf(service, dependencies);
+      const parsed = Publish.safeParse(input);
+      if (!parsed.success) {
+        const problems = problemsOf(parsed.error, input).slice(0, MOST_PROBLEMS).map(lineOf);
+        throw refused(`publish: ${problems.join('; ')}`);
+      }
+      const publish = parsed.data;
+      checkTarget(await policy.records.latest(), publish);
+      const { away, notes } = await examine(policy, { publish, signal });
+      const record = await policy.records.change((before) => {
+        checkTarget(before, publish);
+        return targeted(before, {
+          publish,
+          away,
+          urls: policy.controls.map(({ replica }) => replica),
+        });
+      });
+      const { version, mode, drain_limit, quorum, order, max_unavailable } = publish;
+      return {
+        version,
+        mode,
+        drain_limit,
+        quorum,
+        at_once: order === 'rolling' ? max_unavailable : policy.controls.length,
+        notes,
+        view: viewOf(record),
+      };
+    });
+}
+
+function checkTarget(record: PolicyRecord | null, publish: Publish): void {
+  const refusal = refusalOfTarget(record, publish);
+  if (refusal !== null) throw refused(refusal);
+}
+
+interface Examined {
+  /** Why, by replica. */
+  away: ReadonlyMap<string, string>;
+  notes: string[];
+}
+
+async function examine(
+  { controls }: PolicyService,
+  { publish, signal }: { publish: Publish; signal: AbortSignal },
+): Promise<Examined> {
+  const bound = { within_ms: QUESTION_MS, signal };
+  const away = new Map<string, string>();
+  const refusals: string[] = [];
+  const silent: string[] = [];
+  const ask = async (control: PolicyService['controls'][number]): Promise<void> => {
+    try {
+      const { lacks, tells_label } = await control.examine(publish, bound);
+      if (lacks.length > 0)
+        refusals.push(
+          `${control.replica} lacks ${lacks.join(', ')} (vLLM has them with VLLM_SERVER_DEV_MODE=1)`,
+        );
+      if (!tells_label) silent.push(control.replica);
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      if (error.type === 'GenerationUnavailable') away.set(control.replica, error.message);
+      else refusals.push(error.message);
+    }
+  };
+  await Promise.all(controls.map(ask));
+  if (refusals.length > 0) throw refused(refusals.join('; '));
+  if (away.size === controls.length)
+    throw refused(`no replica answers: ${[...away.values()].join('; ')}`);
+  const notes = silent.map(
+    (replica) =>
+      `${replica} does not say which weights it serves (/weight_info): a process that replaces it behind this URL cannot be told from it`,
+  );
+  return { away, notes };
+}
+
+function targeted(
+  before: PolicyRecord | null,
+  { publish, away, urls }: { publish: Publish; away: Examined['away']; urls: readonly string[] },
+): PolicyRecord {
+  const known = withReplicas(before ?? firstRecord(urls), urls);
+  const seen = urls.reduce((record, replica) => {
+    const wasAway = record.replicas[replica]?.state === 'away';
+    const fault = away.get(replica);
+    if (wasAway === (fault !== undefined)) return record;
+    return fault === undefined
+      ? withReplica(record, { replica, state: 'unknown', fault: 'it is back' })
+      : withReplica(record, { replica, state: 'away', fault });
+  }, known);
+  return withTarget(seen, publish);
+}

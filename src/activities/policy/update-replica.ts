@@ -1,0 +1,221 @@
+import type { Bound, WeightControl } from '../../generation/weight-control.js';
+import { Fault, faultWith } from '../../model/faults.js';
+import type { Manner } from '../../model/policy/publish.js';
+import type { PolicyRecord } from '../../model/policy/record.js';
+import { standsAt, withReplica } from '../../model/policy/record.js';
+import { toMs } from '../../model/workflow-safe/durations.js';
+import type { Phase } from '../../model/workflow-safe/policy.js';
+import type { Attempt } from '../attempt.js';
+import type { Activities, UpdateReplica, UpdatedReplica } from '../contract.js';
+import type { Dependencies, PolicyService } from '../dependencies.js';
+import { policyOf, refused, viewOf } from './policy-view.js';
+import { release } from './release.js';
+
+/** How often an engine may fail within one pause; each time the weights are loaded whole again. */
+const MOST_FAILURES = 3;
+/** What takes longer is shown where it happens; what does not costs no event. */
+const SLOW_MS = 1000;
+
+/** What an attempt leaves to the next one. */
+interface Checkpoint {
+  paused_until: number;
+  failures: number;
+}
+
+/** What one attempt works with. */
+interface Work extends Pick<Attempt, 'signal'> {
+  order: UpdateReplica;
+  version: number;
+  policy: PolicyService;
+  control: WeightControl;
+  manner: Manner;
+  /** Of the replica in the record: who finds another one is a zombie. */
+  epoch: number;
+  paused_until: number;
+}
+
+/**
+ * Takes one replica through all phases: record → pause → load → label → cache → resume → probe, and records it as
+ * `current`. An attempt that follows another one begins anew: it loads whole again. However it fails, what is frozen is
+ * cut off, the engine runs, and the replica is `unknown` or `away`.
+ */
+export function createUpdateReplica(dependencies: Dependencies): Activities['updateReplica'] {
+  return (order) =>
+    dependencies.attempt(async (attempt) => {
+      const policy = policyOf(order.service, dependencies);
+      const control = policy.controls.find(({ replica }) => replica === order.replica);
+      if (control === undefined) throw refused(`${order.replica} is not in temporal.yaml any more`);
+      await checkIsThere(control, { order, policy, attempt });
+      const work = await begin(order, { policy, control, attempt });
+      try {
+        return await takeThrough(work);
+      } catch (error) {
+        throw await afterFailure(error, { work, attempt });
+      }
+    });
+}
+
+const QUESTION_MS = 10_000;
+
+/** One that is to be restored may be away: it is waited for without being touched. An update does not wait. */
+async function checkIsThere(
+  control: WeightControl,
+  { order, policy, attempt }: { order: UpdateReplica; policy: PolicyService; attempt: Attempt },
+): Promise<void> {
+  if (order.version !== null) return;
+  const entry = (await policy.records.latest())?.replicas[order.replica];
+  if (entry === undefined || (entry.state !== 'away' && entry.state !== 'unknown')) return;
+  const needs = { cache: 'keep' as const };
+  const bound = { within_ms: QUESTION_MS, signal: attempt.signal };
+  const { lacks } = await control.examine(needs, bound);
+  if (lacks.length > 0) throw refused(`${order.replica} lacks ${lacks.join(', ')}`);
+}
+
+/** Phase `record`: before anything is touched, nothing is sent to the replica any more, and what it samples is fenced. */
+async function begin(
+  order: UpdateReplica,
+  { policy, control, attempt }: { policy: PolicyService; control: WeightControl; attempt: Attempt },
+): Promise<Work> {
+  const { replica } = order;
+  const before = await policy.records.latest();
+  const version = order.version ?? before?.version ?? -1;
+  const entry = before?.replicas[replica];
+  const own = attempt.checkpoint as Checkpoint | null;
+  const left = entry?.state === 'updating' ? entry.paused_until : null;
+  // A pause that somebody else has left behind is over before this one begins.
+  const isLeftBehind = own === null && left !== null && left < Date.now();
+  if (isLeftBehind) await release(control, { signal: attempt.signal });
+  const manner = mannerOf(before, version);
+  const fresh = Date.now() + toMs(manner.pause_limit);
+  const paused_until = own?.paused_until ?? (isLeftBehind ? fresh : (left ?? fresh));
+  attempt.checkpoint = { paused_until, failures: own?.failures ?? 0 } satisfies Checkpoint;
+  const record = await policy.records.change((now) => {
+    mannerOf(now, version);
+    return now && withReplica(now, { replica, state: 'updating', paused_until });
+  });
+  const epoch = record?.replicas[replica]?.epoch ?? -1;
+  return { order, version, policy, control, manner, epoch, paused_until, signal: attempt.signal };
+}
+
+/** Weights that are neither the record's version nor its target are nobody's any more. */
+function mannerOf(record: PolicyRecord | null, version: number): Manner {
+  const manner = record?.weights[version];
+  if (manner !== undefined) return manner;
+  throw refused(`version ${version} has been overtaken by ${record?.target ?? 'none'}`);
+}
+
+async function takeThrough(work: Work): Promise<UpdatedReplica> {
+  const { control, manner, order } = work;
+  const inPhase = phases(work);
+  const bound = (): Bound => ({ within_ms: work.paused_until - Date.now(), signal: work.signal });
+  const began = performance.now();
+  await inPhase('pause', () => pause(work));
+  const pausing = performance.now();
+  await inPhase('load', () => control.load(manner.weights, bound()));
+  const load_s = (performance.now() - pausing) / 1000;
+  await inPhase('label', () => control.label(String(work.version), bound()));
+  if (manner.cache === 'reset') await inPhase('cache', () => control.resetCache(bound()));
+  await inPhase('resume', () => control.resume(bound()));
+  const paused_s = (performance.now() - began) / 1000;
+  await inPhase('probe', () => probe(work, bound()));
+  const record = await work.policy.records.change((now) => {
+    checkOurs(now, work);
+    return (
+      now && withReplica(now, { replica: order.replica, state: 'current', version: work.version })
+    );
+  });
+  return { paused_s, load_s, view: viewOf(record) };
+}
+
+/** Runs a phase that is still this attempt's to run, within the pause; says which one failed. */
+function phases(work: Work) {
+  const { policy, order, paused_until, signal } = work;
+  return async (phase: Phase, run: () => Promise<void>): Promise<void> => {
+    signal.throwIfAborted();
+    checkOurs(await policy.records.latest(), work);
+    if (Date.now() >= paused_until) throw refused(`${phase}: pause_limit is over`);
+    const slow = setTimeout(() => {
+      void policy.sayPhase({ replica: order.replica, phase });
+    }, SLOW_MS);
+    try {
+      await run();
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      // Whoever hears of it is told the replica first.
+      const what = error.message.replace(`${order.replica}: `, '');
+      throw faultWith(error, { message: `${phase}: ${what}` });
+    } finally {
+      clearTimeout(slow);
+    }
+  };
+}
+
+function checkOurs(record: PolicyRecord | null, { order: { replica }, epoch }: Work): void {
+  if (standsAt(record, { replica, epoch })) return;
+  const message = `another attempt has taken ${replica} over`;
+  throw new Fault({ type: 'StoreFault', message });
+}
+
+const DRAIN_LIMIT = '1m';
+
+/** What does not drain in time is cut off. */
+async function pause({ control, order, manner, paused_until, signal }: Work): Promise<void> {
+  const within_ms = paused_until - Date.now();
+  const how = { mode: order.mode, cache: manner.cache };
+  if (order.mode !== 'wait') {
+    await control.pause(how, { within_ms, signal });
+    return;
+  }
+  const drain_ms = Math.min(toMs(order.drain_limit ?? DRAIN_LIMIT), within_ms);
+  try {
+    await control.pause(how, { within_ms: drain_ms, signal });
+  } catch (error) {
+    const isLate = error instanceof Fault && error.status === null;
+    if (!isLate || signal.aborted) throw error;
+    await control.pause(
+      { ...how, mode: 'abort' },
+      { within_ms: paused_until - Date.now(), signal },
+    );
+  }
+}
+
+/** Asked of an engine that runs: one that is paused answers nothing. */
+async function probe({ control, manner }: Work, bound: Bound): Promise<void> {
+  if (manner.probe === null) return;
+  const { prompt_ids, logprobs, tolerance } = manner.probe;
+  const got = await control.promptLogprobs(prompt_ids, bound);
+  const differences = got.map((logprob, i) => Math.abs(logprob - (logprobs[i] ?? NaN)));
+  const worst = differences.indexOf(Math.max(...differences));
+  if (differences.every((difference) => difference <= tolerance)) return;
+  throw refused(
+    `token ${worst + 1}: expected logprob ${logprobs[worst] ?? 'none'} ± ${tolerance}, got ${got[worst] ?? 'none'}: these are not the weights that were published`,
+  );
+}
+
+async function afterFailure(
+  error: unknown,
+  { work, attempt }: { work: Work; attempt: Attempt },
+): Promise<unknown> {
+  const { order, policy, control, paused_until } = work;
+  if (error instanceof Fault && error.type === 'StoreFault') return error;
+  const failures = (attempt.checkpoint as Checkpoint).failures + 1;
+  const mayPass = error instanceof Fault && error.retryable && Date.now() < paused_until;
+  if (mayPass && failures < MOST_FAILURES && !attempt.signal.aborted) {
+    attempt.checkpoint = { paused_until, failures } satisfies Checkpoint;
+    return error;
+  }
+  const message = error instanceof Error ? error.message : String(error);
+  const isThere = await release(control, { signal: AbortSignal.timeout(RELEASE_MS) });
+  await policy.records.change((now) =>
+    now !== null && standsAt(now, { replica: order.replica, epoch: work.epoch })
+      ? withReplica(now, {
+          replica: order.replica,
+          state: isThere ? 'unknown' : 'away',
+          fault: message,
+        })
+      : null,
+  );
+  return error instanceof Fault ? refused(`${order.replica}: ${message}`) : error;
+}
+
+const RELEASE_MS = 30_000;

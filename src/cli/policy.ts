@@ -1,0 +1,104 @@
+import { readFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import { WorkflowNotFoundError, WorkflowUpdateFailedError } from '@temporalio/client';
+import type { PolicyClient } from '../client/policy-client.js';
+import { connectPolicy } from '../client/policy-client.js';
+import { policyTable } from '../client/policy-table.js';
+import { createScreen } from '../client/screen.js';
+import { describeError } from '../platform/errors.js';
+import { loadConfig } from '../workers/config.js';
+import { connectionSettings } from '../workers/connection-settings.js';
+
+const LOOK_EVERY_MS = 500;
+
+const OPTIONS = {
+  config: { type: 'string', default: './temporal.yaml' },
+  service: { type: 'string', default: 'default' },
+  input: { type: 'string' },
+  version: { type: 'string' },
+  path: { type: 'string' },
+  mode: { type: 'string' },
+  cache: { type: 'string' },
+  order: { type: 'string' },
+  quorum: { type: 'string' },
+  'pause-limit': { type: 'string' },
+} as const;
+
+/** `policy status` and `policy publish`. */
+export async function policyCommand([verb = '', ...args]: string[]): Promise<number> {
+  if (verb !== 'status' && verb !== 'publish') {
+    console.error(`expected policy status or policy publish, got ${JSON.stringify(verb)}`);
+    return 2;
+  }
+  const { values } = parseArgs({ args, options: OPTIONS });
+  const config = await loadConfig(values.config);
+  const { task_queue } = config.temporal;
+  const policy = await connectPolicy(connectionSettings(config), {
+    service: values.service,
+    task_queue,
+  });
+  try {
+    if (verb === 'publish') return await publish(policy, await inputOf(values));
+    const status = await policy.status();
+    console.log(policyTable(status, Date.now()).join('\n'));
+    return 0;
+  } catch (error) {
+    if (!(error instanceof WorkflowNotFoundError)) throw error;
+    console.log(`${values.service}: nothing has been published`);
+    return 0;
+  } finally {
+    await policy.close();
+  }
+}
+
+/** The fields of update `publish`: a file's, and in their place those that are options. The workflow checks them. */
+async function inputOf(values: Record<string, string | undefined>): Promise<object> {
+  const { input, version, path, mode, cache, order, quorum } = values;
+  const file = input === undefined ? {} : (JSON.parse(await readFile(input, 'utf8')) as object);
+  const given = {
+    version: version === undefined ? undefined : Number(version),
+    weights: path === undefined ? undefined : { kind: 'checkpoint', path },
+    mode,
+    cache,
+    order,
+    quorum: quorum === undefined ? undefined : Number(quorum),
+    pause_limit: values['pause-limit'],
+  };
+  const set = Object.entries(given).filter(([, value]) => value !== undefined);
+  return { ...file, ...Object.fromEntries(set) };
+}
+
+/** With a board on a terminal, of what the workflow knows while it lasts. */
+async function publish(policy: PolicyClient, input: object): Promise<number> {
+  const screen = createScreen(process.stdout, process.env);
+  const over = new AbortController();
+  const board = showBoard(policy, { screen, signal: over.signal });
+  try {
+    const result = await policy.publish(input);
+    over.abort();
+    await board;
+    console.log(JSON.stringify(result, null, 2));
+    return 0;
+  } catch (error) {
+    over.abort();
+    await board;
+    const cause = error instanceof WorkflowUpdateFailedError ? error.cause : error;
+    console.error(describeError(cause));
+    return 1;
+  }
+}
+
+async function showBoard(
+  policy: PolicyClient,
+  { screen, signal }: { screen: ReturnType<typeof createScreen>; signal: AbortSignal },
+): Promise<void> {
+  while (!signal.aborted) {
+    // The workflow may be starting, or its worker away: the board shows what it last knew.
+    const status = await policy.status().catch(() => null);
+    if (status !== null) screen.show(() => policyTable(status, Date.now()));
+    await sleep(LOOK_EVERY_MS, undefined, { signal }).catch(() => undefined);
+  }
+  screen.show(null);
+  screen.close();
+}

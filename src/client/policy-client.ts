@@ -1,0 +1,43 @@
+import { randomUUID } from 'node:crypto';
+import { Client, Connection, WithStartWorkflowOperation } from '@temporalio/client';
+import type { PolicyInput, PolicyStatus, PublishResult } from '../activities/contract.js';
+import { policyId } from '../model/workflow-safe/policy.js';
+import type { ServerAddress } from './batch-client.js';
+
+/** The policy of a generation service, from outside of a worker. */
+export interface PolicyClient {
+  /** Starts the policy where it does not run; ends with the update. */
+  publish: (input: unknown) => Promise<PublishResult>;
+  /** What the workflow knows; throws where it has never been started. */
+  status: () => Promise<PolicyStatus>;
+  close: () => Promise<void>;
+}
+
+export async function connectPolicy(
+  { options, namespace }: ServerAddress,
+  { service, task_queue }: { service: string; task_queue: string },
+): Promise<PolicyClient> {
+  const connection = await Connection.connect(options);
+  const { workflow } = new Client({ connection, namespace });
+  const workflowId = policyId(service);
+  return {
+    publish: async (input) => {
+      const args: [PolicyInput] = [{ service }];
+      const startWorkflowOperation = new WithStartWorkflowOperation('policy', {
+        workflowId,
+        taskQueue: task_queue,
+        args,
+        workflowIdConflictPolicy: 'USE_EXISTING',
+      });
+      // Updates are told apart by their version: Temporal would remember a failure under its id.
+      const answer: unknown = await workflow.executeUpdateWithStart('publish', {
+        args: [input],
+        updateId: randomUUID(),
+        startWorkflowOperation,
+      });
+      return answer as PublishResult;
+    },
+    status: () => workflow.getHandle(workflowId).query<PolicyStatus>('status'),
+    close: () => connection.close(),
+  };
+}

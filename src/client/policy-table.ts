@@ -1,0 +1,55 @@
+import type { PolicyStatus } from '../activities/contract.js';
+import { aimOf } from '../model/workflow-safe/policy.js';
+import { plainLine } from '../platform/plain.js';
+
+/** `policy status`: one line for each replica, then the last updates. */
+export function policyTable(
+  { service, record, phases, updates }: PolicyStatus,
+  now: number,
+): string[] {
+  if (record === null) return [`${service}: nothing has been published`];
+  const { version, replicas, weights } = record;
+  const path = version === null ? '' : ` ${weights[String(version)]?.path ?? ''}`;
+  const rows = Object.entries(replicas).map(([url, one]) => [
+    url,
+    phases[url] === undefined ? one.state : `${one.state}: ${phases[url]}`,
+    one.version === null ? '-' : String(one.version),
+    one.paused_until === null
+      ? '-'
+      : `${Math.max(0, (one.paused_until - now) / 1000).toFixed(0)} s left`,
+    shortened(one.fault ?? ''),
+  ]);
+  const said = updates.map(({ version: of, at, paused_s, total_s, fault }) => [
+    new Date(at).toISOString().slice(11, 19),
+    of === null ? '-' : String(of),
+    `${paused_s.toFixed(2)} s`,
+    `${total_s.toFixed(2)} s`,
+    shortened(fault ?? 'done'),
+  ]);
+  return [
+    plainLine(`${service}: version ${version ?? 'none'}${path}${aimOf(record, updates)}`),
+    '',
+    ...columns([['replica', 'state', 'version', 'pause', ''], ...rows]),
+    ...(said.length === 0
+      ? []
+      : ['', ...columns([['update at', 'version', 'paused', 'in all', ''], ...said])]),
+  ];
+}
+
+/** The whole of it is in the record, and in the failure of its update. */
+const MOST_OF_FAULT = 160;
+const shortened = (fault: string): string =>
+  fault.length > MOST_OF_FAULT ? `${fault.slice(0, MOST_OF_FAULT)} …` : fault;
+
+function columns(rows: readonly (readonly string[])[]): string[] {
+  const plainRows = rows.map((row) => row.map(plainLine));
+  const widths = (plainRows[0] ?? []).map((_, i) =>
+    Math.max(...plainRows.map((row) => row[i]?.length ?? 0)),
+  );
+  return plainRows.map((row) =>
+    row
+      .map((cell, i) => cell.padEnd(widths[i] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  );
+}

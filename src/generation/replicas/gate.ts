@@ -1,0 +1,85 @@
+import type { PolicyRecord } from '../../model/policy/record.js';
+import type { Clock } from '../../platform/clock.js';
+import type { Fence, ReplicaRequest } from '../generation-service.js';
+
+/** While nothing serves and somebody waits, the record is read so often. */
+const LOOK_EVERY_MS = 100;
+/** Shorter waits are not worth a word. */
+const SILENT_MS = 1000;
+
+/** Which replicas the record of the policy lets serve. Without a record all do. */
+export interface Gate {
+  serves(replica: string): boolean;
+  fenceOf(replica: string): Fence | null;
+  /** Somebody waits: if the gate is why, the record is read until it is not. */
+  watch(): void;
+  /** Reads the record, then waits for a place; says so where the wait is the gate's doing. Throws `StoreFault`, and what the wait throws. */
+  pass<T>(wait: () => Promise<T>, request: Pick<ReplicaRequest, 'held'>): Promise<T>;
+}
+
+export function createGate({
+  look = () => Promise.resolve(null),
+  clock,
+  serve,
+  isAwaited,
+}: {
+  look: (() => Promise<PolicyRecord | null>) | undefined;
+  clock: Clock;
+  /** There may be room now. */
+  serve: () => void;
+  isAwaited: () => boolean;
+}): Gate {
+  let record: PolicyRecord | null = null;
+  let isWatching = false;
+  const serves = (replica: string): boolean =>
+    record === null || record.replicas[replica]?.state === 'current';
+  const isClosed = (): boolean =>
+    record !== null && !Object.keys(record.replicas).some((replica) => serves(replica));
+  const refresh = async (): Promise<void> => {
+    record = await look();
+  };
+  const lookAgain = async (): Promise<void> => {
+    // A store that is away leaves the record as it was; whoever is sent is told then.
+    await refresh().catch(() => undefined);
+    serve();
+    isWatching = false;
+    if (isAwaited()) watch();
+  };
+  const watch = (): void => {
+    if (isWatching || !isClosed()) return;
+    isWatching = true;
+    clock.after(LOOK_EVERY_MS, () => void lookAgain());
+  };
+  return {
+    serves,
+    watch,
+    fenceOf: (replica) => {
+      const entry = record?.replicas[replica];
+      if (entry === undefined) return null;
+      const { version, epoch } = entry;
+      return { version, epoch, look };
+    },
+    pass: async (wait, { held }) => {
+      await refresh();
+      if (!isClosed()) return await wait();
+      const said = { it: false };
+      const cancel = clock.after(SILENT_MS, () => {
+        said.it = isClosed();
+        if (said.it) held?.(whyClosed(record));
+      });
+      try {
+        return await wait();
+      } finally {
+        cancel();
+        if (said.it) held?.(null);
+      }
+    },
+  };
+}
+
+function whyClosed(record: PolicyRecord | null): string {
+  const states = Object.entries(record?.replicas ?? {}).map(
+    ([replica, { state, fault }]) => `${replica} is ${state}${fault === null ? '' : ` (${fault})`}`,
+  );
+  return `no replica serves: ${states.join(', ')}`;
+}

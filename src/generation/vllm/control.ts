@@ -1,0 +1,171 @@
+import { z } from 'zod';
+import type { CacheRule } from '../../model/policy/publish.js';
+import type { Bound, Examination, WeightControl } from '../weight-control.js';
+import type { Http, HttpOptions } from './http.js';
+import { createHttp } from './http.js';
+import { jsonOf, read, refusalOf } from './replies.js';
+import { protocolFault, refusalFault } from './wire-faults.js';
+
+/** vLLM's development mode (captures 140 to 189): the routes by which weights change under a server that runs. */
+
+export interface VllmControlOptions {
+  /** The replica's base URL, which ends in `/v1`. */
+  replica: string;
+  /** Where the control routes are: below the replica's root, or elsewhere. */
+  control_url: string | null;
+  api_key: string | null;
+  control_api_key: string | null;
+  /** Served name; null: the first. */
+  model: string | null;
+  answers?: HttpOptions['answers'];
+}
+
+const Paused = z.object({ status: z.literal('paused') });
+const Resumed = z.object({ status: z.literal('resumed') });
+const IsRunning = z.object({ is_paused: z.literal(false, 'expected false after /resume') });
+const IsSleeping = z.object({ is_sleeping: z.boolean() });
+const Done = z.object({ success: z.literal(true, 'expected true') });
+/** One for each worker of the engine (captures 173, 187). */
+const Loaded = z.object({ results: z.array(z.unknown()).min(1) });
+const Label = z.object({ weight_version: z.string() });
+const Models = z.object({ data: z.array(z.object({ id: z.string() })).min(1) });
+const PromptLogprobs = z.object({
+  choices: z.tuple([
+    z.object({
+      prompt_logprobs: z.array(z.record(z.string(), z.object({ logprob: z.number() })).nullable()),
+    }),
+  ]),
+});
+
+/** Routes that an update needs. Those that only take POST answer GET with 405 where they are, and with 404 where not. */
+const NEEDED = ['/is_paused', '/pause', '/resume', '/collective_rpc'];
+const CACHE_ROUTE = '/reset_prefix_cache';
+
+export function createVllmControl(options: VllmControlOptions): WeightControl {
+  const { replica, control_url, api_key, control_api_key, answers } = options;
+  const share = answers === undefined ? {} : { answers };
+  const engine = createHttp({ base_url: replica, api_key, ...share });
+  const key = control_api_key ?? api_key;
+  const control = createHttp({ base_url: control_url ?? replica, api_key: key, ...share });
+  const toEngine = createAsk(engine, replica);
+  const { ask, raw } = createAsk(control, replica);
+  const said = async (bound: Bound): Promise<string | null> => {
+    const reply = await raw('GET /weight_info', bound);
+    if (reply.status === 404) return null;
+    return read(Label, { reply, site: { replica, call: 'GET /weight_info' } }).weight_version;
+  };
+  const order = async (call: string, { schema, ...given }: Asked<unknown>): Promise<void> => {
+    await ask(`POST ${call}`, { schema, ...given });
+  };
+  return {
+    replica,
+    examine: (needs, bound) => examine(needs, { toEngine, raw, bound, replica }),
+    pause: ({ mode, cache }, bound) =>
+      order(`/pause?mode=${mode}&clear_cache=${cache === 'reset'}`, { schema: Paused, ...bound }),
+    cutOff: (bound) => order('/pause?mode=abort&clear_cache=false', { schema: Paused, ...bound }),
+    load: ({ path }, bound) => {
+      const body = { method: 'reload_weights', kwargs: { weights_path: path } };
+      return order('/collective_rpc', { schema: Loaded, body, ...bound });
+    },
+    label: async (wanted, bound) => {
+      if ((await said(bound)) === null) return;
+      await order('/update_weight_version', {
+        schema: Done,
+        body: { new_version: wanted },
+        ...bound,
+      });
+      const got = await said(bound);
+      if (got === wanted) return;
+      const what = `weight_version: expected ${JSON.stringify(wanted)}, got ${JSON.stringify(got)}`;
+      throw protocolFault(what, { replica, call: 'GET /weight_info' });
+    },
+    resetCache: (bound) =>
+      order(`${CACHE_ROUTE}?reset_running_requests=true`, { schema: Done, ...bound }),
+    resume: async (bound) => {
+      await order('/resume', { schema: Resumed, ...bound });
+      await ask('GET /is_paused', { schema: IsRunning, ...bound });
+    },
+    promptLogprobs: async (prompt_ids, bound) => {
+      const model = options.model ?? (await firstModel(toEngine, bound));
+      return await promptLogprobs(toEngine, { model, prompt_ids, bound, replica });
+    },
+    close: async () => {
+      await Promise.all([engine.close(), control.close()]);
+    },
+  };
+}
+
+interface Asked<T> extends Bound {
+  schema: z.ZodType<T>;
+  body?: object;
+}
+
+type Ask = ReturnType<typeof createAsk>;
+
+/** Calls of one server, by method and path. */
+function createAsk({ call }: Http, replica: string) {
+  const raw = (name: string, { within_ms, signal, body }: Bound & { body?: object }) => {
+    const [method = '', path = ''] = name.split(' ');
+    return call({
+      method: method === 'GET' ? 'GET' : 'POST',
+      path,
+      timeout_ms: Math.max(1, within_ms),
+      signal,
+      // Of no rollout.
+      ...(path.startsWith('/v1/') && { session_id: 'weights-probe' }),
+      ...(body !== undefined && { body }),
+    });
+  };
+  const ask = async <T>(name: string, { schema, ...given }: Asked<T>): Promise<T> =>
+    read(schema, { reply: await raw(name, given), site: { replica, call: name } });
+  return { raw, ask };
+}
+
+async function examine(
+  { cache }: { cache: CacheRule },
+  {
+    toEngine,
+    raw,
+    bound,
+    replica,
+  }: { toEngine: Ask; raw: Ask['raw']; bound: Bound; replica: string },
+): Promise<Examination> {
+  await firstModel(toEngine, bound);
+  const has = async (path: string): Promise<boolean> => {
+    const reply = await raw(`GET ${path}`, bound);
+    const isRefused = reply.status === 401 || reply.status === 403 || reply.status >= 500;
+    if (isRefused) throw refusalFault(refusalOf(reply), { replica, call: `GET ${path}` });
+    return reply.status !== 404;
+  };
+  const lacks: string[] = [];
+  for (const path of cache === 'reset' ? [...NEEDED, CACHE_ROUTE] : NEEDED)
+    if (!(await has(path))) lacks.push(path);
+  const sleeping = IsSleeping.safeParse(jsonOf(await raw('GET /is_sleeping', bound)));
+  if (sleeping.success && sleeping.data.is_sleeping) lacks.push('being awake (/wake_up)');
+  return { lacks, tells_label: await has('/weight_info') };
+}
+
+/** Also shows that the key is the right one: what vLLM's covers begins with `/v1`. */
+async function firstModel({ ask }: Ask, bound: Bound): Promise<string> {
+  return (await ask('GET /v1/models', { schema: Models, ...bound })).data[0]?.id ?? '';
+}
+
+async function promptLogprobs(
+  { ask }: Ask,
+  {
+    model,
+    prompt_ids,
+    bound,
+    replica,
+  }: { model: string; prompt_ids: readonly number[]; bound: Bound; replica: string },
+): Promise<number[]> {
+  const body = { model, prompt: prompt_ids, max_tokens: 1, temperature: 0, prompt_logprobs: 0 };
+  const { choices } = await ask('POST /v1/completions', { schema: PromptLogprobs, body, ...bound });
+  const [{ prompt_logprobs }] = choices;
+  return prompt_ids.slice(1).map((id, i) => {
+    const logprob = prompt_logprobs[i + 1]?.[String(id)]?.logprob;
+    if (logprob !== undefined) return logprob;
+    const what = `prompt_logprobs.${i + 1}: expected the logprob of id ${id}, got none`;
+    throw protocolFault(what, { replica, call: 'POST /v1/completions' });
+  });
+}

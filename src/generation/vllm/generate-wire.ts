@@ -1,0 +1,69 @@
+import { z } from 'zod';
+import type { GenerationRequest } from '../generation-service.js';
+import { completionBody } from './completion-body.js';
+
+/**
+ * `/inference/v1/generate` (captures 116 to 125, 157, 189): ids alone both ways, and the last chunk names the weights of
+ * each token. Its chunks are brought to the shape of `/v1/completions`, so that both are held against the same checks.
+ */
+
+/** Of the request itself; all else is how it is sampled. */
+const OUTSIDE = ['model', 'prompt', 'stream', 'stream_options', 'cache_salt'];
+/** Without a meaning where there is no text. */
+const OF_TEXT = [
+  'return_token_ids',
+  'return_tokens_as_token_ids',
+  'include_stop_str_in_output',
+  'skip_special_tokens',
+];
+
+/** The same sampling in the engine's words. Stop strings are matched on this side, where the text is. */
+export function generateBody(request: GenerationRequest): Record<string, unknown> {
+  const body = completionBody({ ...request, stop_strings: [] });
+  const fields = Object.entries(body).filter(([name]) => !OF_TEXT.includes(name));
+  const { prompt, ...outside } = Object.fromEntries(
+    fields.filter(([name]) => OUTSIDE.includes(name)),
+  );
+  const sampling = Object.fromEntries(fields.filter(([name]) => !OUTSIDE.includes(name)));
+  return { ...outside, token_ids: prompt, sampling_params: { ...sampling, detokenize: false } };
+}
+
+const Top = z.object({ token_id: z.int(), logprob: z.number() });
+const GenerateChunk = z.looseObject({
+  choices: z.array(
+    z.looseObject({
+      logprobs: z
+        .object({
+          content: z.array(
+            z.looseObject({ logprob: z.unknown(), top_logprobs: z.array(Top).nullish() }),
+          ),
+        })
+        .nullish(),
+    }),
+  ),
+});
+
+/** What is not of the expected shape is handed on as it came: the checks behind this say what is wrong with it. */
+export function asCompletionChunk(chunk: unknown): unknown {
+  const parsed = GenerateChunk.safeParse(chunk);
+  if (!parsed.success) return chunk;
+  const choices = parsed.data.choices.map(({ logprobs, ...choice }) => ({
+    ...choice,
+    text: '',
+    logprobs:
+      logprobs == null
+        ? null
+        : {
+            token_logprobs: logprobs.content.map(({ logprob }) => logprob),
+            top_logprobs: logprobs.content.map(({ top_logprobs }) =>
+              Object.fromEntries(
+                (top_logprobs ?? []).map(({ token_id, logprob }) => [
+                  `token_id:${token_id}`,
+                  logprob,
+                ]),
+              ),
+            ),
+          },
+  }));
+  return { ...parsed.data, choices };
+}

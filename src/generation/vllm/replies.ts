@@ -1,0 +1,35 @@
+import type { z } from 'zod';
+import { problemsOf } from '../../model/problems.js';
+import type { HttpReply } from './http.js';
+import type { CallSite, Refusal } from './wire-faults.js';
+import { protocolFault, readServerError, refusalFault } from './wire-faults.js';
+
+/** Answers that are no streams, read. */
+
+/** The body of a 200 that is JSON; else undefined. */
+export function jsonOf({ status, text }: HttpReply): unknown {
+  if (status !== 200) return undefined;
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Throws by status, then `ProtocolError` where the body is not what the schema says. */
+export function read<T>(
+  schema: z.ZodType<T>,
+  { reply, site }: { reply: HttpReply; site: CallSite },
+): T {
+  if (reply.status !== 200) throw refusalFault(refusalOf(reply), site);
+  const body = jsonOf(reply);
+  const parsed = schema.safeParse(body);
+  if (parsed.success) return parsed.data;
+  const [problem] = problemsOf(parsed.error, body);
+  throw protocolFault(`${problem?.where ?? 'body'}: ${problem?.what ?? 'malformed'}`, site);
+}
+
+export function refusalOf({ status, text, header }: HttpReply): Refusal {
+  const { message, param } = readServerError(text);
+  return { status, message: `${status} ${message}`, param, header };
+}

@@ -1,0 +1,66 @@
+import { z } from 'zod';
+import { Duration } from '../durations.js';
+import { FiniteNumbers, TokenIds } from '../untrusted.js';
+
+/** Update `publish` of workflow `policy`: weights for all replicas of a service, under a version that only grows. */
+
+export const Weights = z.discriminatedUnion('kind', [
+  /** Read by each engine from a path of its own file system. */
+  z.strictObject({ kind: z.literal('checkpoint'), path: z.string().min(1) }),
+]);
+export type Weights = z.infer<typeof Weights>;
+
+/** What the trainer's own forward pass says of a prompt: whoever answers otherwise has other weights. */
+const Probe = z
+  .strictObject({
+    prompt_ids: TokenIds,
+    /** Of each token of the prompt but the first, which has none. */
+    logprobs: FiniteNumbers,
+    /** Largest difference of one logprob. */
+    tolerance: z.number().positive().default(0.01),
+  })
+  .superRefine(({ prompt_ids, logprobs }, context) => {
+    const expected = prompt_ids.length - 1;
+    if (expected < 1) {
+      const message = `expected at least 2 ids, got ${prompt_ids.length}`;
+      context.addIssue({ code: 'custom', path: ['prompt_ids'], message });
+    } else if (logprobs.length !== expected) {
+      const message = `expected ${expected} logprobs, one for each id but the first, got ${logprobs.length}`;
+      context.addIssue({ code: 'custom', path: ['logprobs'], message });
+    }
+  });
+
+/** What becomes of streams that run: frozen where they are, cut, or drained until `drain_limit` and cut then. */
+export const PauseMode = z.enum(['keep', 'abort', 'wait']);
+export type PauseMode = z.infer<typeof PauseMode>;
+
+/** Of the prefix cache: emptied, or kept, where `cache_salt` keeps versions apart. */
+export const CacheRule = z.enum(['reset', 'keep']);
+export type CacheRule = z.infer<typeof CacheRule>;
+
+/** How weights are brought to a replica, also to one that comes back later. */
+const manner = {
+  weights: Weights,
+  cache: CacheRule.default('reset'),
+  probe: Probe.nullable().default(null),
+  /** No replica stays paused longer. */
+  pause_limit: Duration.default('10m'),
+};
+
+export const Manner = z.object(manner);
+export type Manner = z.infer<typeof Manner>;
+
+export const Publish = z.strictObject({
+  version: z.int().nonnegative(),
+  ...manner,
+  mode: PauseMode.default('keep'),
+  drain_limit: Duration.default('1m'),
+  /** All replicas at once, or at most `max_unavailable` at a time. */
+  order: z.enum(['all', 'rolling']).default('all'),
+  max_unavailable: z.int().positive().default(1),
+  /** How many replicas must have it; null: all that are not away. */
+  quorum: z.int().positive().nullable().default(null),
+});
+export type Publish = z.infer<typeof Publish>;
+
+export const mannerOf = (publish: Publish): Manner => Manner.parse(publish);

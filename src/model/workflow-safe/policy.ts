@@ -1,0 +1,103 @@
+/** What workflow `policy` decides by: no weights, no probe, only where each replica is. */
+
+export const REPLICA_STATES = [
+  /** It serves what its version says. */
+  'current',
+  /** On its way to other weights. */
+  'updating',
+  /** Its weights are not known: it serves nothing until it has been given some. */
+  'unknown',
+  /** It does not answer. */
+  'away',
+] as const;
+export type ReplicaState = (typeof REPLICA_STATES)[number];
+
+/** Its phases, in their order. */
+const PHASES = ['record', 'pause', 'load', 'label', 'cache', 'resume', 'probe'] as const;
+export type Phase = (typeof PHASES)[number];
+
+export interface ReplicaView {
+  state: ReplicaState;
+  version: number | null;
+  epoch: number;
+  paused_until: number | null;
+  fault: string | null;
+}
+
+/** The record as workflows and `status` have it. */
+export interface PolicyView {
+  epoch: number;
+  version: number | null;
+  target: number | null;
+  /** Of `version` and `target`, by version. */
+  weights: Record<string, { kind: string; path: string }>;
+  replicas: Record<string, ReplicaView>;
+}
+
+/** Signal `phase`: where a replica is that takes long. */
+export interface PhaseNews {
+  replica: string;
+  phase: Phase;
+}
+
+/** Anybody who reaches the server may send a signal. */
+export function isPhaseNews(value: unknown): value is PhaseNews {
+  const { replica, phase } = Object(value) as Partial<PhaseNews>;
+  return typeof replica === 'string' && PHASES.some((one) => one === phase);
+}
+
+/** Workflow id of a service's policy. */
+export const policyId = (service: string): string => `${POLICY_PREFIX}${service}`;
+const POLICY_PREFIX = 'policy/';
+
+/** What must hold the target for the update to succeed, and how many may be on their way at once. */
+export interface Rule {
+  quorum: number | null;
+  at_once: number;
+}
+
+export const holders = ({ replicas }: PolicyView, version: number): number =>
+  Object.values(replicas).filter((one) => one.state === 'current' && one.version === version)
+    .length;
+
+/** How many replicas must have it: those that are away cannot. */
+export const neededOf = ({ replicas }: PolicyView, { quorum }: Pick<Rule, 'quorum'>): number =>
+  quorum ?? Object.values(replicas).filter(({ state }) => state !== 'away').length;
+
+/** The replicas that are there and lack a version, those that do not serve first: they have nothing to lose. */
+export function lacking({ replicas }: PolicyView, version: number): string[] {
+  const lacks = Object.entries(replicas).filter(
+    ([, { state, version: has }]) => state !== 'away' && (state !== 'current' || has !== version),
+  );
+  const serves = ([, { state }]: [string, ReplicaView]): number => Number(state === 'current');
+  return lacks.sort((a, b) => serves(a) - serves(b)).map(([url]) => url);
+}
+
+/** Can enough replicas still have the target, when so many have failed? */
+export const mayReach = (
+  view: PolicyView,
+  { quorum, failed }: Pick<Rule, 'quorum'> & { failed: number },
+): boolean => neededOf(view, { quorum: null }) - failed >= neededOf(view, { quorum });
+
+/** Those that have to be given `version` again; none where nothing has been published to give. */
+export const toRestore = (view: PolicyView): string[] =>
+  view.version === null
+    ? []
+    : Object.entries(view.replicas).flatMap(([url, { state }]) =>
+        state === 'current' ? [] : [url],
+      );
+
+/** Waits of 5 s, then ever longer ones: what cannot be restored now may be restored by hand meanwhile. */
+export const restoreDelayMs = (failures: number): number =>
+  Math.min(120_000, 5000 * 2 ** Math.min(failures, 6));
+
+/** What is said behind a version: that another one is on its way, or has failed. */
+export function aimOf(
+  { version, target }: Pick<PolicyView, 'version' | 'target'>,
+  updates: readonly { version: number | null; fault: string | null }[],
+): string {
+  if (target === null || target === version) return '';
+  const last = updates.at(-1);
+  const isOver = last !== undefined && last.version === target && last.fault !== null;
+  return isOver ? `, ${target} was not reached` : `, ${target} is being brought`;
+}

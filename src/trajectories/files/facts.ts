@@ -1,0 +1,48 @@
+import { existsSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import type { Disk } from '../../platform/files.js';
+import { isMissing } from '../../platform/files.js';
+import type { Facts, Series } from '../trajectory-store.js';
+import { factOf } from './places.js';
+import { storing } from './storing.js';
+
+/** A file each. Read synchronously, as journals are: every chunk of a fenced stream asks for the last one. */
+export function createFileFacts(root: string, disk: Disk): Facts {
+  const fileOf = (series: Series, n: number): string => factOf(root, { series, n });
+  const read = (series: Series, n: number): string | null => {
+    try {
+      return readFileSync(fileOf(series, n), 'utf8');
+    } catch (error) {
+      if (isMissing(error)) return null;
+      throw error;
+    }
+  };
+  return {
+    put: ({ series, n, text }) =>
+      storing(`fact ${series.join('/')} ${n}`, async () => {
+        const file = fileOf(series, n);
+        await disk.makeDirectory(path.dirname(file));
+        return await disk.putOnce(file, text);
+      }),
+    find: (series, n) => storing(`fact ${series.join('/')} ${n}`, () => read(series, n)),
+    last: (series, known) =>
+      storing(`facts ${series.join('/')}`, () => {
+        const n = lastThatIs((number) => existsSync(fileOf(series, number)), known);
+        const text = n === known ? null : read(series, n);
+        return text === null ? null : { series, n, text };
+      }),
+  };
+}
+
+/** There are no gaps: one look where nothing is new, few where much is. */
+function lastThatIs(is: (n: number) => boolean, known: number): number {
+  let step = 1;
+  while (is(known + step)) step *= 2;
+  let [there, missing] = [known + Math.floor(step / 2), known + step];
+  while (missing - there > 1) {
+    const middle = Math.floor((there + missing) / 2);
+    if (is(middle)) there = middle;
+    else missing = middle;
+  }
+  return there;
+}

@@ -1,0 +1,91 @@
+import type { Client } from '@temporalio/client';
+import type { Logger } from 'pino';
+import type { PolicyInput } from '../activities/contract.js';
+import { isOverdue, needsCare } from '../model/policy/record.js';
+import type { PhaseNews } from '../model/workflow-safe/policy.js';
+import { policyId } from '../model/workflow-safe/policy.js';
+import { describeError } from '../platform/errors.js';
+import type { Parts } from './parts.js';
+
+/** What activities and workers ask of the workflows `policy`, each by its service. */
+export interface PolicyWorkflows {
+  /** Best effort. */
+  sayPhase: (service: string, news: PhaseNews) => Promise<void>;
+  /** The workflow looks at the record again; it is started where it does not run. */
+  wake: (service: string) => Promise<void>;
+  isRunning: (service: string) => Promise<boolean>;
+}
+
+export function reachPolicies(
+  client: Client,
+  { task_queue, log }: { task_queue: string; log: Logger },
+): PolicyWorkflows {
+  return {
+    sayPhase: async (service, news) => {
+      try {
+        await client.workflow.getHandle(policyId(service)).signal('phase', news);
+      } catch (error) {
+        log.warn({ service, ...news }, `cannot show the phase: ${describeError(error)}`);
+      }
+    },
+    wake: async (service) => {
+      const input: PolicyInput = { service };
+      await client.workflow.signalWithStart('policy', {
+        workflowId: policyId(service),
+        taskQueue: task_queue,
+        args: [input],
+        signal: 'recover',
+      });
+    },
+    isRunning: async (service) => {
+      try {
+        const { status } = await client.workflow.getHandle(policyId(service)).describe();
+        return status.name === 'RUNNING';
+      } catch (error) {
+        if (error instanceof Error && error.name === 'WorkflowNotFoundError') return false;
+        throw error;
+      }
+    },
+  };
+}
+
+/** Each worker looks so often whether a record is in nobody's care. */
+const LOOK_MS = 3000;
+
+/**
+ * Whoever began an update may be gone, and with it the workflow: a record that says so is enough for any worker to start
+ * the workflow again, which then mends what there is to mend. Returns what ends it.
+ */
+export function keepPolicies(
+  parts: Pick<Parts, 'policies'>,
+  { workflows, log }: { workflows: PolicyWorkflows; log: Logger },
+): () => void {
+  const looks = [...parts.policies].map(([service, policy]) => {
+    let woken_at_epoch = -1;
+    const look = async (): Promise<void> => {
+      const record = await policy.records.latest();
+      if (record === null) return;
+      const urls = policy.controls.map(({ replica }) => replica);
+      const isLeft = needsCare(record, urls) && !(await workflows.isRunning(service));
+      // A workflow that runs is told once: it may have its reasons.
+      if (!isLeft && record.epoch === woken_at_epoch) return;
+      const isNew = urls.some((url) => record.replicas[url] === undefined);
+      if (!isNew && !isLeft && !isOverdue(record, Date.now())) return;
+      woken_at_epoch = record.epoch;
+      log.warn(
+        { service, epoch: record.epoch },
+        'replicas are in nobody’s care: the policy is started',
+      );
+      await workflows.wake(service);
+    };
+    return setInterval(() => {
+      look().catch((error: unknown) => {
+        woken_at_epoch = -1;
+        log.warn({ service }, `the policy is not looked after: ${describeError(error)}`);
+      });
+    }, LOOK_MS);
+  });
+  return () => {
+    looks.forEach(clearInterval);
+  };
+}

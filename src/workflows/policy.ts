@@ -1,0 +1,110 @@
+import { continueAsNew } from '@temporalio/workflow';
+import type { PolicyInput, PublishPlan, PublishResult } from '../activities/contract.js';
+import { lacking, mayReach } from '../model/workflow-safe/policy.js';
+import {
+  concludePublish,
+  settlePublish,
+  surveyReplicas,
+  updateReplica,
+} from './activity-options.js';
+import { inLanes } from './children/in-lanes.js';
+import { restore } from './children/restore.js';
+import { failWith, failureOf } from './ending.js';
+import { watchHistory } from './long-history.js';
+import { hearPublishes } from './steering/publishes.js';
+import type { ShownPolicy } from './views/policy-view.js';
+import { showPolicy } from './views/policy-view.js';
+
+/**
+ * What a generation service serves: weights under a version that only grows. The workflow lives as long as the service.
+ * The record in the store is the truth: a lost database, or a workflow that was terminated, costs no replica.
+ */
+export async function policy({ service, updates = [] }: PolicyInput): Promise<never> {
+  const shown = showPolicy(service, updates);
+  const desk = hearPublishes();
+  const history = watchHistory();
+  for (;;) {
+    // 1. What does not serve gets `version` again by itself, until somebody publishes.
+    const survey = await surveyReplicas({ service });
+    shown.recorded(survey.view);
+    const heartbeat_ms = survey.heartbeat_timeout_ms;
+    const restoring = restore(survey, { service, shown });
+    await desk.news(() => history.isLong());
+    await restoring.stop();
+    // 2. Updates, one after the other.
+    const next = desk.next();
+    if (next !== null)
+      await next.answer(() => publish(next.input, { service, heartbeat_ms, shown }));
+    else if (history.isLong()) await continueAsNew<typeof policy>(shown.forNextRun());
+  }
+}
+
+interface Serving {
+  service: string;
+  /** The deployment's. */
+  heartbeat_ms: number;
+  shown: ShownPolicy;
+}
+
+/** Refused before anything is touched; else each replica goes through its phases, and a quorum decides. */
+async function publish(
+  input: unknown,
+  { service, heartbeat_ms, shown }: Serving,
+): Promise<PublishResult> {
+  const began = Date.now();
+  const plan = await settlePublish({ service, publish: input });
+  shown.recorded(plan.view);
+  const { paused_s, faults } = await updateAll(plan, { service, heartbeat_ms, shown });
+  const { version, quorum, at_once, notes } = plan;
+  const view = await concludePublish({ service, quorum, at_once });
+  shown.recorded(view);
+  const total_s = (Date.now() - began) / 1000;
+  const isReached = view.version === version;
+  const fault = isReached ? null : Object.values(faults).join('; ');
+  shown.published({ version, at: began, paused_s, total_s, fault });
+  if (fault !== null) {
+    const back =
+      view.version === null
+        ? 'there is no version to go back to'
+        : `${view.version} stays the version`;
+    const message = `version ${version} was not reached, ${back}: ${fault}`;
+    throw failWith({ type: 'PolicyUpdateFailed', message });
+  }
+  const replicas = Object.entries(view.replicas).map(([url, { state, fault: why }]) => {
+    const said = faults[url] ?? why;
+    return [url, { state, ...(said !== null && { fault: said }) }] as const;
+  });
+  return {
+    version,
+    replicas: Object.fromEntries(replicas),
+    paused_s,
+    total_s,
+    ...(notes.length > 0 && { notes }),
+  };
+}
+
+/** Where the quorum is out of reach, replicas that have not been touched keep what they serve. */
+async function updateAll(
+  { view, version, quorum, at_once, mode, drain_limit }: PublishPlan,
+  { service, heartbeat_ms, shown }: Serving,
+): Promise<{ paused_s: number; faults: Record<string, string> }> {
+  const faults: Record<string, string> = {};
+  let paused_s = 0;
+  await inLanes(lacking(view, version), {
+    at_once,
+    goesOn: () => mayReach(view, { quorum, failed: Object.keys(faults).length }),
+    run: async (replica) => {
+      try {
+        const updated = await updateReplica(
+          { service, replica, version, mode, drain_limit },
+          heartbeat_ms,
+        );
+        paused_s = Math.max(paused_s, updated.paused_s);
+        shown.recorded(updated.view);
+      } catch (error) {
+        faults[replica] = failureOf(error).message;
+      }
+    },
+  });
+  return { paused_s, faults };
+}

@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { labelByFence, MOVED } from '../../src/activities/generate/labels.js';
+import type { Fault } from '../../src/model/faults.js';
+import type { PolicyRecord, ReplicaEntry } from '../../src/model/policy/record.js';
+import { firstRecord } from '../../src/model/policy/record.js';
+import { faultOf } from '../fakes/temporary-store.js';
+
+const URL = 'http://replica/v1';
+const entry = (given: Partial<ReplicaEntry> = {}): ReplicaEntry => ({
+  state: 'current',
+  version: 17,
+  epoch: 4,
+  paused_until: null,
+  fault: null,
+  ...given,
+});
+
+/** A stream that was sent under version 17, epoch 4. */
+function fenced({ names_spans = false, says = '17' as string | null } = {}) {
+  const world = { entry: entry(), says, asked: 0, distrusted: [] as string[], slept: 0 };
+  const look = (): Promise<PolicyRecord> =>
+    Promise.resolve({ ...firstRecord([]), replicas: { [URL]: world.entry } });
+  const labels = labelByFence({
+    fence: { version: 17, epoch: 4, look },
+    service: {
+      replica: URL,
+      weightVersion: () => {
+        world.asked += 1;
+        return Promise.resolve(world.says);
+      },
+    },
+    names_spans: () => names_spans,
+    signal: new AbortController().signal,
+    distrust: (why) => Promise.resolve(void world.distrusted.push(why)),
+    sleep: () => {
+      world.slept += 1;
+      return Promise.resolve();
+    },
+  });
+  return { labels, world };
+}
+
+const MINE = { policy_version: '17', version_source: 'record' };
+
+test('tokens have the version of the record while the replica stands where it stood', async () => {
+  const { labels, world } = fenced();
+  assert.deepEqual(await labels.ofArrived(), MINE);
+  assert.deepEqual(await labels.ofArrived(), MINE);
+  assert.equal(world.asked, 1);
+});
+
+test('a stream without spans is cut once the replica has moved on, also where it has come back to the version', async () => {
+  for (const moved of [entry({ state: 'updating', epoch: 5 }), entry({ epoch: 6 })]) {
+    const { labels, world } = fenced();
+    await labels.ofArrived();
+    world.entry = moved;
+    await assert.rejects(labels.ofArrived(), MOVED);
+  }
+});
+
+test('another process behind the URL is distrusted, and none of its tokens is labelled', async () => {
+  const { labels, world } = fenced({ says: 'default' });
+  await assert.rejects(labels.ofArrived(), faultOf('PolicyVersionMismatch', /"17".*"default"/));
+  assert.equal(world.distrusted.length, 1);
+});
+
+test('a server without a label is believed', async () => {
+  const { labels } = fenced({ says: null });
+  assert.deepEqual(await labels.ofArrived(), MINE);
+});
+
+test('a label that an update has changed meanwhile is no other process', async () => {
+  const { labels, world } = fenced({ says: '18' });
+  world.entry = entry({ state: 'updating', epoch: 5 });
+  await assert.rejects(labels.ofArrived(), MOVED);
+  assert.deepEqual(world.distrusted, []);
+});
+
+test('spans label a stream that has lived through an update, once the record agrees', async () => {
+  const { labels, world } = fenced({ names_spans: true });
+  await labels.ofArrived();
+  world.entry = entry({ state: 'updating', epoch: 5 });
+  assert.deepEqual(await labels.ofArrived(), { policy_version: null, version_source: 'pending' });
+  world.entry = entry({ version: 18, epoch: 6 });
+  const spans = [
+    { version: '17', start: 0, end: 40 },
+    { version: '18', start: 40, end: 90 },
+  ];
+  assert.deepEqual(await labels.ofSpans(spans), [
+    { from: 0, label: { policy_version: '17', version_source: 'engine' } },
+    { from: 40, label: { policy_version: '18', version_source: 'engine' } },
+  ]);
+});
+
+test('spans that the record does not confirm label nothing', async () => {
+  const after = [entry({ state: 'unknown', epoch: 6 }), entry({ version: 19, epoch: 8 })];
+  for (const now of after) {
+    const { labels, world } = fenced({ names_spans: true });
+    world.entry = entry({ state: 'updating', epoch: 5 });
+    await labels.ofArrived();
+    world.entry = now;
+    await assert.rejects(labels.ofSpans([{ version: '18', start: 0, end: 9 }]), MOVED);
+  }
+});
+
+test('the end of an update is waited for, and not for ever', async () => {
+  const { labels, world } = fenced({ names_spans: true });
+  world.entry = entry({ state: 'updating', epoch: 5 });
+  await labels.ofArrived();
+  await assert.rejects(labels.ofSpans([{ version: '18', start: 0, end: 9 }]), MOVED);
+  assert.ok(world.slept > 10 && world.slept <= 300);
+});
+
+test('an engine that names other weights than the record, without an update, is another process', async () => {
+  const { labels, world } = fenced({ names_spans: true });
+  await labels.ofArrived();
+  await assert.rejects(
+    labels.ofSpans([{ version: 'default', start: 0, end: 9 }]),
+    (error: Fault) => error.type === 'PolicyVersionMismatch',
+  );
+  assert.equal(world.distrusted.length, 1);
+});

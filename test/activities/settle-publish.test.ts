@@ -1,0 +1,152 @@
+import assert from 'node:assert/strict';
+import { describe, test, type TestContext } from 'node:test';
+import { withReplica } from '../../src/model/policy/record.js';
+import { controlFault, controlledEngine, PROBE } from '../fakes/controlled-engine.js';
+import { activityBench } from '../fakes/activity-bench.js';
+
+const A = 'http://a/v1';
+const B = 'http://b/v1';
+const publish = (version: number, more: Record<string, unknown> = {}) => ({
+  service: 'default',
+  publish: { version, weights: { kind: 'checkpoint', path: `/weights-${version}` }, ...more },
+});
+
+async function fleet(t: TestContext) {
+  const a = controlledEngine(A);
+  const b = controlledEngine(B);
+  const bench = await activityBench(t, { controls: [a, b] });
+  const { records } = bench.dependencies.policy('default')!;
+  return { a, b, bench, records };
+}
+
+describe('refused before anything is touched', () => {
+  for (const [what, fields, says] of [
+    ['no version', { version: undefined }, /publish: version/],
+    ['a version that is no integer', { version: 1.5 }, /version/],
+    ['weights of another kind', { weights: { kind: 'magic', path: '/w' } }, /weights/],
+    ['a mode that there is not', { mode: 'sideways' }, /mode/],
+    ['a probe that does not fit its prompt', { probe: { ...PROBE, logprobs: [-1] } }, /probe.*expected 2 logprobs/],
+    ['a field that there is not', { colour: 'blue' }, /colour/],
+  ] as const) {
+    test(`is ${what}`, async (t) => {
+      const { a, bench, records } = await fleet(t);
+      const { type, message, nonRetryable } = await bench.failure('settlePublish', publish(1, fields)); // prettier-ignore
+      assert.deepEqual([type, nonRetryable], ['PolicyUpdateFailed', true]);
+      assert.match(message, says);
+      assert.deepEqual([a.calls, await records.latest()], [[], null]);
+    });
+  } // prettier-ignore
+
+  test('is a version below the target, and the target with other weights', async (t) => {
+    const { bench, records } = await fleet(t);
+    await bench.result('settlePublish', publish(5));
+    const before = await records.latest();
+    const lower = await bench.failure('settlePublish', publish(4));
+    assert.match(lower.message, /version: expected more than 5, got 4/);
+    const other = { weights: { kind: 'checkpoint', path: '/elsewhere' } };
+    const another = await bench.failure('settlePublish', publish(5, other));
+    assert.match(another.message, /version 5 has checkpoint "\/weights-5", got checkpoint "\/elsewhere"/); // prettier-ignore
+    assert.deepEqual(await records.latest(), before);
+  });
+
+  test('is a server that lacks a route, by its name', async (t) => {
+    const { a, bench, records } = await fleet(t);
+    a.lacks = ['/pause', '/collective_rpc'];
+    const { message } = await bench.failure('settlePublish', publish(1));
+    assert.match(
+      message,
+      /http:\/\/a\/v1 lacks \/pause, \/collective_rpc .*VLLM_SERVER_DEV_MODE=1/,
+    );
+    assert.equal(await records.latest(), null);
+  });
+
+  test('is a wrong key', async (t) => {
+    const { b, bench, records } = await fleet(t);
+    b.before = () => {
+      throw controlFault('GenerationRejected', 401);
+    };
+    const { message, nonRetryable } = await bench.failure('settlePublish', publish(1));
+    assert.match(message, /the engine says 401/);
+    assert.ok(nonRetryable);
+    assert.equal(await records.latest(), null);
+  });
+
+  test('is a service of which no replica answers', async (t) => {
+    const { a, b, bench, records } = await fleet(t);
+    a.before = b.before = () => {
+      throw controlFault('GenerationUnavailable');
+    };
+    const { message } = await bench.failure('settlePublish', publish(1));
+    assert.match(message, /no replica answers: .*the engine says nothing; /);
+    assert.equal(await records.latest(), null);
+  });
+
+  test('is a service that temporal.yaml has not', async (t) => {
+    const bench = await activityBench(t, {});
+    const { message } = await bench.failure('settlePublish', publish(1));
+    assert.match(message, /service: expected one of default, got "default"/);
+  });
+});
+
+test('an update that is settled is the record’s target, and no engine has been touched', async (t) => {
+  const { a, b, bench, records } = await fleet(t);
+  const plan = await bench.result('settlePublish', publish(3, { order: 'rolling' }));
+  assert.deepEqual([plan.version, plan.at_once, plan.notes], [3, 1, []]);
+  const record = await records.latest();
+  assert.deepEqual([record?.target, record?.version], [3, null]);
+  assert.deepEqual([a.calls, b.calls], [['examine'], ['examine']]);
+});
+
+test('a replica that does not answer is away, and is not waited for', async (t) => {
+  const { b, bench } = await fleet(t);
+  b.before = () => {
+    throw controlFault('GenerationUnavailable');
+  };
+  const { view } = await bench.result('settlePublish', publish(1));
+  assert.deepEqual([view.replicas[A]?.state, view.replicas[B]?.state], ['current', 'away']);
+  b.before = () => undefined;
+  const again = await bench.result('settlePublish', publish(1));
+  assert.equal(again.view.replicas[B]?.state, 'unknown');
+});
+
+test('a server that does not name its weights is said', async (t) => {
+  const { a, bench } = await fleet(t);
+  a.tells_label = false;
+  const { notes } = await bench.result('settlePublish', publish(1));
+  assert.equal(notes.length, 1);
+  assert.match(notes[0] ?? '', /http:\/\/a\/v1 does not say which weights it serves/);
+});
+
+describe('the version becomes the target', () => {
+  const rule = { service: 'default', quorum: null as number | null, at_once: 2 };
+  for (const [has, quorum, is] of [
+    [[A], null, false],
+    [[A, B], null, true],
+    [[A], 1, true],
+    [[A], 2, false],
+    [[], 1, false],
+  ] as const) {
+    test(`${is ? 'once' : 'not while'} ${has.length} of 2 replicas have it, quorum ${quorum}`, async (t) => {
+      const { bench, records } = await fleet(t);
+      await bench.result('settlePublish', publish(1));
+      for (const replica of has)
+        await records.change((now) => withReplica(now!, { replica, state: 'current', version: 1 }));
+      const view = await bench.result('concludePublish', { ...rule, quorum });
+      assert.equal(view.version, is ? 1 : null);
+      assert.equal((await records.latest())?.version, is ? 1 : null);
+    });
+  }
+});
+
+test('a survey adds replicas that have joined and leaves out those that are gone', async (t) => {
+  const { bench, records } = await fleet(t);
+  await bench.result('settlePublish', publish(1));
+  await records.change((now) => {
+    const { [B]: _, ...rest } = now!.replicas;
+    const gone = { ...rest[A]!, state: 'current' as const };
+    return { ...now!, replicas: { ...rest, 'http://gone/v1': gone } };
+  });
+  const { view } = await bench.result('surveyReplicas', { service: 'default' });
+  assert.deepEqual(Object.keys(view?.replicas ?? {}), [A, B]);
+  assert.equal(view?.replicas[B]?.state, 'away');
+});

@@ -1,0 +1,251 @@
+import assert from 'node:assert/strict';
+import { describe, test, type TestContext } from 'node:test';
+import type { Change, PolicyRecord, ReplicaEntry } from '../../src/model/policy/record.js';
+import { firstRecord, withReplica, withTarget } from '../../src/model/policy/record.js';
+import { Publish } from '../../src/model/policy/publish.js';
+import type { ControlCall } from '../fakes/controlled-engine.js';
+import { controlFault, controlledEngine, PROBE } from '../fakes/controlled-engine.js';
+import { activityBench } from '../fakes/activity-bench.js';
+
+const URL = 'http://a/v1';
+const OTHER = 'http://b/v1';
+const ORDER = { service: 'default', replica: URL, version: 1, mode: 'keep' as const };
+
+/** An engine in a fleet of two whose target is version 1; nothing has been brought to any yet. */
+async function updating(t: TestContext, publish: Record<string, unknown> = {}) {
+  const engine = controlledEngine(URL);
+  const bench = await activityBench(t, { controls: [engine, controlledEngine(OTHER)] });
+  const { records } = bench.dependencies.policy('default')!;
+  const weights = { kind: 'checkpoint', path: '/weights-1' };
+  const target = Publish.parse({ version: 1, weights, probe: PROBE, ...publish });
+  await records.change(() => withTarget(firstRecord([URL, OTHER]), target));
+  const entry = async (): Promise<ReplicaEntry> => (await records.latest())!.replicas[URL]!;
+  const set = (change: Partial<ReplicaEntry> & Pick<ReplicaEntry, 'state'>) =>
+    records.change((now) => withReplica(now!, { replica: URL, ...change }));
+  return { engine, bench, records, entry, set };
+}
+
+const STEPS = ['load', 'label', 'resetCache', 'resume', 'promptLogprobs'] as const;
+
+describe('a replica that is updated', () => {
+  test('goes through every phase, recorded before the first of them and behind the last', async (t) => {
+    const { engine, bench, entry } = await updating(t);
+    const states: string[] = [];
+    engine.before = async () => {
+      states.push((await entry()).state);
+    };
+    const { paused_s } = await bench.result('updateReplica', ORDER);
+    assert.deepEqual(engine.calls, ['pause keep reset', ...STEPS]);
+    assert.deepEqual(new Set(states), new Set(['updating']));
+    assert.deepEqual([engine.weights(), engine.label_now()], ['/weights-1', '1']);
+    const { state, version, paused_until, fault } = await entry();
+    assert.deepEqual([state, version, paused_until, fault], ['current', 1, null, null]);
+    assert.ok(paused_s >= 0);
+  });
+
+  test('keeps its cache where the update says so', async (t) => {
+    const { engine, bench } = await updating(t, { cache: 'keep' });
+    await bench.result('updateReplica', { ...ORDER, mode: 'abort' });
+    assert.deepEqual(engine.calls, ['pause abort keep', 'load', 'label', 'resume', 'promptLogprobs']); // prettier-ignore
+  });
+
+  test('may not be paused longer than pause_limit, which every reader sees before it is paused', async (t) => {
+    const { engine, bench, entry } = await updating(t, { pause_limit: '5m' });
+    const seen: number[] = [];
+    engine.before = async (call) => {
+      if (call === 'pause') seen.push((await entry()).paused_until ?? 0);
+    };
+    const began = Date.now();
+    await bench.result('updateReplica', ORDER);
+    assert.ok(seen[0]! >= began + 300_000 && seen[0]! <= Date.now() + 300_000);
+  });
+
+  for (const call of STEPS) {
+    test(`is cut off, resumed and unknown where ${call} is refused for good`, async (t) => {
+      const { engine, bench, entry } = await updating(t);
+      engine.before = (now, times) => {
+        if (now === call && times === 1) throw controlFault('GenerationRejected', 400);
+      };
+      const { type, nonRetryable, message } = await bench.failure('updateReplica', ORDER);
+      assert.deepEqual([type, nonRetryable], ['PolicyUpdateFailed', true]);
+      assert.match(message, /http:\/\/a\/v1: \w+: the engine says 400/);
+      assert.deepEqual(engine.calls.slice(-2), ['cutOff', 'resume']);
+      assert.equal(engine.isPaused(), false);
+      const { state, paused_until, fault } = await entry();
+      assert.deepEqual([state, paused_until], ['unknown', null]);
+      assert.match(fault ?? '', /the engine says 400/);
+    });
+  }
+
+  test('is unknown where its probe differs: a load that did nothing ends here', async (t) => {
+    const probe = { ...PROBE, logprobs: [-1, -2.5] };
+    const { engine, bench, entry } = await updating(t, { probe });
+    const { message } = await bench.failure('updateReplica', ORDER);
+    assert.match(message, /probe: token 2: expected logprob -2\.5 ± 0\.01, got -2: these are not/);
+    assert.equal((await entry()).state, 'unknown');
+    assert.equal(engine.isPaused(), false);
+  });
+
+  test('is away where it does not answer any more', async (t) => {
+    const { engine, bench, entry } = await updating(t);
+    engine.before = (call) => {
+      if (call !== 'pause') throw controlFault('GenerationUnavailable');
+    };
+    const checkpoint = { paused_until: Date.now() + 60_000, failures: 2 };
+    const heartbeatDetails = { waiting: false, checkpoint };
+    await bench.run('updateReplica', { input: ORDER, heartbeatDetails });
+    assert.equal((await entry()).state, 'away');
+  });
+});
+
+describe('an update that an engine fails for a moment', () => {
+  test('begins anew within the same pause, and loads whole again', async (t) => {
+    const { engine, bench, entry } = await updating(t);
+    engine.before = (call, times) => {
+      if (call === 'label' && times === 1) throw controlFault('GenerationUnavailable');
+    };
+    const first = await bench.run('updateReplica', { input: ORDER });
+    assert.equal((first.error as { type: string }).type, 'GenerationUnavailable');
+    const { paused_until, state } = await entry();
+    assert.equal(state, 'updating');
+    // What the attempt left in its last heartbeat.
+    const heartbeatDetails = { waiting: false, checkpoint: { paused_until, failures: 1 } };
+    const seen: unknown[] = [];
+    engine.before = async () => {
+      seen.push((await entry()).paused_until);
+    };
+    await bench.run('updateReplica', { input: ORDER, heartbeatDetails });
+    assert.equal(engine.calls.filter((call) => call === 'load').length, 2);
+    assert.deepEqual(new Set(seen), new Set([paused_until]));
+    assert.equal((await entry()).state, 'current');
+  });
+
+  test('is over at the third failure', async (t) => {
+    const { engine, bench, entry } = await updating(t);
+    engine.before = (call) => {
+      if (call === 'load') throw controlFault('GenerationUnavailable', 500);
+    };
+    const checkpoint = { paused_until: Date.now() + 60_000, failures: 2 };
+    const heartbeatDetails = { waiting: false, checkpoint };
+    const { error } = await bench.run('updateReplica', { input: ORDER, heartbeatDetails });
+    assert.equal((error as { type: string }).type, 'PolicyUpdateFailed');
+    assert.equal((await entry()).state, 'unknown');
+    assert.equal(engine.isPaused(), false);
+  });
+
+  test('is over at the end of its pause', async (t) => {
+    const { engine, bench, entry } = await updating(t);
+    const checkpoint = { paused_until: Date.now() - 1, failures: 0 };
+    const heartbeatDetails = { waiting: false, checkpoint };
+    const { error } = await bench.run('updateReplica', { input: ORDER, heartbeatDetails });
+    assert.match((error as Error).message, /pause_limit is over/);
+    assert.deepEqual(engine.calls, ['cutOff', 'resume']);
+    assert.equal((await entry()).state, 'unknown');
+  });
+});
+
+test('an engine that hangs in its load is resumed at the limit of its pause', async (t) => {
+  const { engine, bench, entry } = await updating(t, { pause_limit: '300ms' });
+  engine.load = (_, { within_ms }) => {
+    assert.ok(within_ms <= 300);
+    return new Promise((_resolve, reject) => {
+      setTimeout(() => {
+        reject(controlFault('GenerationUnavailable'));
+      }, within_ms);
+    });
+  };
+  const { message } = await bench.failure('updateReplica', ORDER);
+  assert.match(message, /load: the engine says nothing/);
+  assert.equal(engine.isPaused(), false);
+  assert.equal((await entry()).state, 'unknown');
+});
+
+describe('streams that are drained', () => {
+  const DRAIN = { ...ORDER, mode: 'wait' as const, drain_limit: '200ms' };
+
+  test('are waited for', async (t) => {
+    const { engine, bench } = await updating(t);
+    await bench.result('updateReplica', DRAIN);
+    assert.equal(engine.calls[0], 'pause wait reset');
+    assert.equal(engine.calls[1], 'load');
+  });
+
+  test('are cut off behind drain_limit', async (t) => {
+    const { engine, bench } = await updating(t);
+    const bounds: number[] = [];
+    const { pause } = engine;
+    engine.pause = (how, bound) => {
+      bounds.push(bound.within_ms);
+      return pause(how, bound);
+    };
+    engine.before = (call, times) => {
+      if (call === 'pause' && times === 1) throw controlFault('GenerationUnavailable');
+    };
+    await bench.result('updateReplica', DRAIN);
+    assert.deepEqual(engine.calls.slice(0, 3), ['pause wait reset', 'pause abort reset', 'load']);
+    assert.ok(bounds[0]! <= 200 && bounds[1]! > 200, String(bounds));
+  });
+
+  test('are not cut off because the engine refuses', async (t) => {
+    const { engine, bench } = await updating(t);
+    engine.before = (call, times) => {
+      if (call === 'pause' && times === 1) throw controlFault('GenerationRejected', 400);
+    };
+    await bench.failure('updateReplica', DRAIN);
+    assert.ok(!engine.calls.includes('pause abort reset'));
+  });
+});
+
+describe('whoever takes over a replica', () => {
+  test('ends a pause that was left behind before it begins its own', async (t) => {
+    const { engine, bench, set } = await updating(t);
+    await set({ state: 'updating', paused_until: Date.now() - 1000 });
+    await bench.result('updateReplica', ORDER);
+    assert.deepEqual(engine.calls.slice(0, 3), ['cutOff', 'resume', 'pause keep reset']);
+  });
+
+  test('is held to a pause that is not over yet', async (t) => {
+    const { engine, bench, entry, set } = await updating(t);
+    const paused_until = Date.now() + 30_000;
+    await set({ state: 'updating', paused_until });
+    const seen: unknown[] = [];
+    engine.before = async () => {
+      seen.push((await entry()).paused_until);
+    };
+    await bench.result('updateReplica', ORDER);
+    assert.deepEqual(new Set(seen), new Set([paused_until]));
+    assert.ok(!engine.calls.includes('cutOff'));
+  });
+
+  test('leaves a zombie nothing to touch', async (t) => {
+    const { engine, bench, entry, set } = await updating(t);
+    engine.before = async (call) => {
+      if (call === 'load') await set({ state: 'updating', paused_until: Date.now() + 60_000 });
+    };
+    const { error } = await bench.run('updateReplica', { input: ORDER });
+    assert.equal((error as { type: string }).type, 'StoreFault');
+    assert.deepEqual(engine.calls, ['pause keep reset', 'load']);
+    assert.equal((await entry()).state, 'updating');
+  });
+});
+
+test('a version that has been overtaken touches nothing', async (t) => {
+  const { engine, bench, records } = await updating(t);
+  const next = Publish.parse({ version: 2, weights: { kind: 'checkpoint', path: '/weights-2' } });
+  const overtake: Change = (now: PolicyRecord | null) => withTarget(now!, next);
+  await records.change(overtake);
+  const { message } = await bench.failure('updateReplica', ORDER);
+  assert.match(message, /version 1 has been overtaken by 2/);
+  assert.deepEqual(engine.calls, []);
+});
+
+test('a replica that is to be restored is only asked while it is away', async (t) => {
+  const { engine, bench, set } = await updating(t);
+  await set({ state: 'away', fault: 'gone' });
+  engine.before = (call: ControlCall) => {
+    if (call === 'examine') throw controlFault('GenerationUnavailable');
+  };
+  const { error } = await bench.run('updateReplica', { input: { ...ORDER, version: null } });
+  assert.equal((error as { type: string }).type, 'GenerationUnavailable');
+  assert.deepEqual(engine.calls, ['examine']);
+});

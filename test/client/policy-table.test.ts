@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import type { PolicyStatus } from '../../src/activities/contract.js';
+import { policyTable } from '../../src/client/policy-table.js';
+
+const at = Date.UTC(2026, 0, 1, 12, 30);
+const entry = { state: 'current', version: 17, epoch: 3, paused_until: null, fault: null } as const;
+const status: PolicyStatus = {
+  service: 'default',
+  record: {
+    epoch: 9,
+    version: 17,
+    target: 18,
+    weights: { 17: { kind: 'checkpoint', path: '/ckpt/17' } },
+    replicas: {
+      'http://a/v1': entry,
+      'http://b/v1': { ...entry, state: 'updating', paused_until: at + 42_000 },
+      'http://c/v1': { ...entry, state: 'unknown', fault: `probe: \u001b[31m${'x'.repeat(500)}` },
+    },
+  },
+  phases: { 'http://b/v1': 'load' },
+  updates: [{ version: 17, at, paused_s: 1.234, total_s: 5.678, fault: null }],
+};
+
+test('a policy’s table says where each replica is, in which phase, and how long it may stay paused', () => {
+  const [head, , titles, a, b, c, , , update] = policyTable(status, at);
+  assert.equal(head, 'default: version 17 /ckpt/17, 18 is being brought');
+  assert.equal(titles, 'replica      state           version  pause');
+  assert.equal(a, 'http://a/v1  current         17       -');
+  assert.equal(b, 'http://b/v1  updating: load  17       42 s left');
+  assert.match(c ?? '', /^http:\/\/c\/v1 {2}unknown {9}17 {7}- {10}probe: .*x{100,} …$/);
+  assert.equal(update, '12:30:00   17       1.23 s  5.68 s  done');
+});
+
+test('what an engine says is plain text in it', () => {
+  assert.ok(policyTable(status, at).every((line) => !line.includes('\u001b')));
+});
+
+test('a policy without a record has no table', () => {
+  const lines = policyTable({ ...status, record: null, updates: [] }, at);
+  assert.deepEqual(lines, ['default: nothing has been published']);
+});

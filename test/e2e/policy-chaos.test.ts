@@ -1,0 +1,180 @@
+import assert from 'node:assert/strict';
+import test, { after, before, describe } from 'node:test';
+import type { Phase } from '../../src/model/workflow-safe/policy.js';
+import type { Engine, PolicyBed } from '../harness/policy-bed.js';
+import { isPaused, startPolicyBed } from '../harness/policy-bed.js';
+import { puzzleBatch } from '../harness/recovery-bed.js';
+import { eventually } from '../harness/waiting.js';
+
+/**
+ * The engine holds a call of one phase open until a victim is dead; then everything comes right by itself, or because
+ * the trainer asks again. `POLICY_CELLS=all` plays every cell (`npm run chaos:policy`),
+ * `POLICY_CELLS=load,engine` those whose name has one of the words.
+ */
+
+const CALLS: Record<Exclude<Phase, 'record'>, { path: string; match?: string }> = {
+  pause: { path: '/pause' },
+  load: { path: '/collective_rpc' },
+  label: { path: '/update_weight_version' },
+  cache: { path: '/reset_prefix_cache' },
+  resume: { path: '/resume' },
+  probe: { path: '/v1/completions', match: 'weights-probe' },
+};
+
+type Victim = 'worker' | 'server' | 'engine' | 'trainer' | 'answer';
+
+interface Cell {
+  phase: Phase;
+  victim: Victim;
+}
+
+const VICTIMS: readonly Victim[] = ['worker', 'server', 'engine', 'trainer', 'answer'];
+const PHASES: readonly Phase[] = ['record', 'pause', 'load', 'label', 'cache', 'resume', 'probe'];
+/** No engine answers for the record. */
+const CELLS: readonly Cell[] = PHASES.flatMap((phase) =>
+  VICTIMS.map((victim) => ({ phase, victim })),
+).filter(({ phase, victim }) => phase !== 'record' || victim !== 'answer');
+const SHORT = new Set(['load × worker', 'load × engine', 'resume × answer', 'probe × trainer']);
+
+const nameOf = ({ phase, victim }: Cell): string => `${phase} × ${victim}`;
+const asked = process.env['POLICY_CELLS'];
+const chosen = CELLS.filter((cell) =>
+  asked === undefined
+    ? SHORT.has(nameOf(cell))
+    : asked === 'all' || asked.split(',').some((word) => nameOf(cell).includes(word)),
+);
+
+const PAUSE_LIMIT_S = 60;
+/** What a cut-off and a resume may take on a busy machine. */
+const SLACK_S = 30;
+const HELD = { timeout_ms: 60_000 };
+
+describe('an update that loses a part in the middle of a phase', () => {
+  let bed: PolicyBed;
+  let version = 1;
+  before(async () => {
+    bed = await startPolicyBed({
+      name: 'policy-chaos',
+      own_server: true,
+      simulator: { log_tokens: true },
+      worker: { heartbeat_timeout: '5s' },
+    });
+    await bed.publish(await bed.weights(version));
+  });
+  after(() => bed.end());
+
+  const currentAtLast = (): Promise<unknown> =>
+    eventually({ what: `every replica at ${version}`, timeout_ms: 120_000 }, async () => {
+      const { replicas = {}, version: has = null } = (await bed.record()) ?? {};
+      const entries = Object.values(replicas);
+      return has === version && entries.every((one) => one.state === 'current' && one.version === version); // prettier-ignore
+    });
+
+  const isInFullSwing = (): Promise<unknown> =>
+    eventually({ what: 'streams on both engines', timeout_ms: 60_000 }, async () => {
+      const running = await Promise.all(bed.engines.map((one) => one.process().runningRequests()));
+      return running.every((streams) => streams > 0);
+    });
+
+  const hits = async (engine: Engine): Promise<number> => {
+    const response = await fetch(`${engine.process().url}/simulator/faults`);
+    const { faults } = (await response.json()) as { faults: { hits: number }[] };
+    return faults.reduce((sum, one) => sum + one.hits, 0);
+  };
+
+  /** What the update runs into; resolves when the replica is in this phase and nowhere else. */
+  const layTrap = async ({ phase, victim }: Cell, engine: Engine): Promise<() => Promise<void>> => {
+    const what = `${phase} of ${engine.replica}`;
+    if (phase === 'record') {
+      const isUpdating = async (): Promise<boolean> =>
+        (await bed.record())?.replicas[engine.replica]?.state === 'updating';
+      return async () => {
+        await eventually({ what, ...HELD }, isUpdating);
+      };
+    }
+    const fault = victim === 'answer' ? 'lost_answer' : 'hold';
+    await engine.process().inject({ fault, ...CALLS[phase] });
+    return async () => {
+      await eventually({ what, ...HELD }, async () => (await hits(engine)) === 1);
+      if (victim === 'answer') return;
+      // A phase that lasts is shown where everybody sees it.
+      await eventually(
+        { what: `${what} in the status`, ...HELD },
+        async () => (await bed.status()).phases[engine.replica] === phase,
+      );
+    };
+  };
+
+  const strike: Record<Exclude<Victim, 'trainer'>, (engine: Engine) => Promise<void>> = {
+    worker: async (engine) => {
+      await bed.worker.kill(() => engine.process().clearFaults());
+    },
+    server: async (engine) => {
+      await bed.killServer();
+      await engine.process().clearFaults();
+      await bed.startServer();
+    },
+    engine: async (engine) => {
+      await engine.kill();
+      await engine.start();
+    },
+    answer: () => Promise.resolve(),
+  };
+
+  type Weights = Awaited<ReturnType<PolicyBed['weights']>>;
+  const succeeds = (weights: Weights): Promise<boolean> =>
+    bed.publish(weights).then(
+      () => true,
+      () => false,
+    );
+
+  /** A trainer that is gone asks for nothing more; any other asks until it has its version. */
+  const publishThrough = async (cell: Cell, weights: Weights): Promise<void> => {
+    const [engine] = bed.engines;
+    assert.ok(engine !== undefined);
+    const isHit = await layTrap(cell, engine);
+    if (cell.victim === 'trainer') {
+      const trainer = await bed.startTrainer(weights);
+      await isHit();
+      trainer.kill();
+      await trainer.exited;
+      await engine.process().clearFaults();
+      return;
+    }
+    const first = succeeds(weights);
+    await isHit();
+    await strike[cell.victim](engine);
+    await first;
+    const what = { what: 'the update to succeed', timeout_ms: 120_000 };
+    await eventually(what, () => succeeds(weights));
+  };
+
+  for (const cell of chosen) {
+    test(`phase and victim: ${nameOf(cell)}`, { timeout: 400_000 }, async () => {
+      const id = `cell-${cell.phase}-${cell.victim}`;
+      const pauses = bed.watchPauses();
+      // What a cell that failed has left.
+      for (const engine of bed.engines) await engine.process().clearFaults();
+      await bed.batch(id).start(puzzleBatch({ samples: 8, repeats: 2, max_rollout_turns: 4 }));
+      await isInFullSwing();
+      version += 1;
+      await publishThrough(cell, {
+        ...(await bed.weights(version)),
+        pause_limit: `${PAUSE_LIMIT_S}s`,
+      });
+      await currentAtLast();
+      const { result, rollouts, failures } = await bed.batch(id).outcome();
+      const longest_pause_s = await pauses.stop();
+      assert.deepEqual(result?.counts, { ...result?.counts, requested: 16, completed: 16 });
+      assert.equal(rollouts.length, 16);
+      assert.deepEqual(failures, []);
+      for (const engine of bed.engines) assert.equal(await isPaused(engine), false);
+      assert.ok(longest_pause_s < PAUSE_LIMIT_S + SLACK_S, `paused for ${longest_pause_s} s`);
+      const report = await bed.check(id);
+      assert.deepEqual(report.wrong, []);
+      assert.equal(report.unlabelled, 0);
+      assert.equal(report.turns_generated_twice, 0);
+      console.log(nameOf(cell), JSON.stringify({ ...report, longest_pause_s }));
+    });
+  }
+});

@@ -1,0 +1,83 @@
+import { Fault } from '../../src/model/faults.js';
+import type { FaultType } from '../../src/model/faults.js';
+import type { WeightControl } from '../../src/generation/weight-control.js';
+
+export type ControlCall = Exclude<keyof WeightControl, 'replica' | 'close'>;
+
+/** An engine as its control sees it, whose calls may do something else first. */
+export interface ControlledEngine extends WeightControl {
+  /** In their order; those of `pause` with mode and cache. */
+  calls: string[];
+  isPaused: () => boolean;
+  /** The path that was loaded last. */
+  weights: () => string | null;
+  label_now: () => string | null;
+  lacks: string[];
+  tells_label: boolean;
+  /** Called before each call is done; what it throws is the call's failure. */
+  before: (call: ControlCall, times: number) => Promise<void> | void;
+}
+
+/** Logprobs of these weights for a prompt of three ids. */
+export const PROBE = { prompt_ids: [1, 2, 3], logprobs: [-1, -2] };
+
+export function controlledEngine(replica: string): ControlledEngine {
+  const state = { paused: false, weights: null as string | null, label: null as string | null };
+  const counts = new Map<ControlCall, number>();
+  const meet = async (call: ControlCall, said: string = call): Promise<void> => {
+    const times = (counts.get(call) ?? 0) + 1;
+    counts.set(call, times);
+    engine.calls.push(said);
+    await engine.before(call, times);
+  };
+  const engine: ControlledEngine = {
+    replica,
+    calls: [],
+    lacks: [],
+    tells_label: true,
+    before: () => undefined,
+    isPaused: () => state.paused,
+    weights: () => state.weights,
+    label_now: () => state.label,
+    examine: async () => {
+      await meet('examine');
+      return { lacks: engine.lacks, tells_label: engine.tells_label };
+    },
+    pause: async ({ mode, cache }) => {
+      await meet('pause', `pause ${mode} ${cache}`);
+      state.paused = true;
+    },
+    cutOff: async () => {
+      await meet('cutOff');
+      state.paused = true;
+    },
+    load: async ({ path }) => {
+      await meet('load');
+      state.weights = path;
+    },
+    label: async (label) => {
+      await meet('label');
+      state.label = label;
+    },
+    resetCache: () => meet('resetCache'),
+    resume: async () => {
+      await meet('resume');
+      state.paused = false;
+    },
+    promptLogprobs: async () => {
+      await meet('promptLogprobs');
+      return PROBE.logprobs;
+    },
+    close: () => Promise.resolve(),
+  };
+  return engine;
+}
+
+/** What an engine's answer, or its silence (status null), becomes. */
+export const controlFault = (type: FaultType, status: number | null = null): Fault =>
+  new Fault({
+    type,
+    message: `the engine says ${status ?? 'nothing'}`,
+    at: 'engine',
+    ...(status !== null && { status }),
+  });

@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { createVllmService } from '../../src/generation/vllm/vllm-service.js';
+import { capture } from './captures.js';
+import {
+  assertFault,
+  collector,
+  fakeVllm,
+  replay,
+  REQUEST,
+  reply,
+  streaming,
+  untilAborted,
+} from './fake-vllm.js';
+
+const GENERATE = 'POST /inference/v1/generate';
+const COMPLETIONS = 'POST /v1/completions';
+const wire = { wire: 'generate' as const };
+
+interface Event {
+  choices: {
+    token_ids: number[];
+    weight_versions: { version: string; start: number; end: number }[] | null;
+    logprobs: { content: { logprob: number }[] };
+  }[];
+}
+const eventsOf = (raw: string): Event[] =>
+  raw
+    .split('\n\n')
+    .map((event) => event.slice('data: '.length))
+    .filter((event) => event.startsWith('{'))
+    .map((event) => JSON.parse(event) as Event);
+
+describe('/inference/v1/generate', () => {
+  test('is asked for ids alone, with the same sampling as completions, and no stop strings', async (t) => {
+    const { service, exchanges } = await fakeVllm(t, {
+      [GENERATE]: replay('117'),
+      options: wire,
+    });
+    const request = { ...REQUEST, cache_salt: '17' };
+    await service.generate(request, { signal: untilAborted(), ...collector() });
+    const [exchange] = exchanges;
+    const { sampling_params, ...outside } = exchange?.body as { sampling_params: Record<string, unknown> };
+    assert.deepEqual(outside, {
+      model: 'tiny',
+      token_ids: REQUEST.prompt_ids,
+      stream: true,
+      stream_options: { include_usage: true },
+      cache_salt: '17',
+    });
+    const { temperature, max_tokens, seed, logprobs, detokenize, stop_token_ids } = sampling_params;
+    assert.deepEqual(
+      { temperature, max_tokens, seed, logprobs, detokenize, stop_token_ids },
+      { temperature: 0.7, max_tokens: 12, seed: 7, logprobs: 0, detokenize: false, stop_token_ids: [2] },
+    ); // prettier-ignore
+    assert.ok(!('stop' in sampling_params) && !('return_token_ids' in sampling_params));
+    assert.equal(exchange?.headers['x-session-id'], REQUEST.session_id);
+  });
+
+  test('brings the recorded ids and logprobs, no text, and names the weights of each token', async (t) => {
+    const { raw } = capture('189');
+    const choices = eventsOf(raw).flatMap((event) => event.choices);
+    // The capture did not ask for what it used.
+    const usage = { choices: [], usage: { prompt_tokens: 7, completion_tokens: 150 } };
+    const whole = raw.replace('data: [DONE]', `data: ${JSON.stringify(usage)}\n\ndata: [DONE]`);
+    const { service } = await fakeVllm(t, { [GENERATE]: streaming(whole), options: wire });
+    const { got, onDelta } = collector();
+    const request = { ...REQUEST, max_tokens: 150 };
+    const end = await service.generate(request, { signal: untilAborted(), onDelta });
+    assert.deepEqual(got, {
+      token_ids: choices.flatMap(({ token_ids }) => token_ids),
+      logprobs: choices.flatMap(({ logprobs }) => logprobs.content.map(({ logprob }) => logprob)),
+      text: '',
+    });
+    assert.equal(got.token_ids.length, 150);
+    assert.equal(end.finish_reason, 'length');
+    assert.deepEqual(end.spans, [
+      { version: 'default', start: 0, end: 41 },
+      { version: '18', start: 41, end: 150 },
+    ]);
+    assert.equal(service.tells_text?.(), false);
+  });
+
+  for (const [what, spans] of [
+    ['a token of no weights', [{ version: '17', start: 0, end: 4 }]],
+    ['a gap', [{ version: '16', start: 0, end: 2 }, { version: '17', start: 3, end: 5 }]],
+    ['more tokens than came', [{ version: '17', start: 0, end: 6 }]],
+  ] as const) {
+    test(`breaks the protocol with spans that have ${what}`, async (t) => {
+      const { raw } = capture('117');
+      const told = JSON.stringify([{ version: 'default', start: 0, end: 5 }]);
+      assert.ok(raw.includes(told));
+      const { service, base_url } = await fakeVllm(t, {
+        [GENERATE]: streaming(raw.replace(told, JSON.stringify(spans))),
+        options: wire,
+      });
+      const asking = service.generate(REQUEST, { signal: untilAborted(), ...collector() });
+      const message = /expected weight_versions of all 5 tokens/;
+      await assertFault(asking, { type: 'ProtocolError', message, at: base_url });
+    });
+  } // prettier-ignore
+
+  for (const [status, answer] of [
+    [403, replay('203')],
+    [404, reply(404, '{"detail":"Not Found"}')],
+  ] as const) {
+    test(`is given up for completions where the server says ${status}, once and for all`, async (t) => {
+      const { service, exchanges } = await fakeVllm(t, {
+        [GENERATE]: answer,
+        [COMPLETIONS]: replay('004'),
+        options: wire,
+      });
+      for (let i = 0; i < 2; i++) {
+        const { got, onDelta } = collector();
+        await service.generate(REQUEST, { signal: untilAborted(), onDelta });
+        assert.equal(got.token_ids.length, 12);
+      }
+      const routes = exchanges.map(({ route }) => route);
+      assert.deepEqual(routes, [GENERATE, COMPLETIONS, COMPLETIONS]);
+      assert.equal(service.tells_text?.(), true);
+    });
+  }
+
+  test('is not given up where the server refuses what was asked', async (t) => {
+    const { service, base_url } = await fakeVllm(t, {
+      [GENERATE]: replay('049'),
+      [COMPLETIONS]: replay('049'),
+      options: wire,
+    });
+    const asking = service.generate(REQUEST, { signal: untilAborted(), ...collector() });
+    // What an unknown model is told is a 404, too.
+    await assertFault(asking, { type: 'GenerationRejected', message: /does not exist/, at: base_url }); // prettier-ignore
+    assert.equal(service.tells_text?.(), false);
+  });
+});
+
+test('completions bring text unless the service is told otherwise', async () => {
+  const service = createVllmService({
+    base_url: 'http://127.0.0.1:9/v1',
+    api_key: null,
+    first_token_timeout_ms: 1000,
+    idle_timeout_ms: 1000,
+  });
+  assert.equal(service.tells_text?.(), true);
+  await service.close();
+});

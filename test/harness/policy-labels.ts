@@ -1,0 +1,118 @@
+import { readFile, readdir } from 'node:fs/promises';
+import path from 'node:path';
+import type { LogLine, RequestEntry } from '../../src/dev/simulator/request-log.js';
+import type { JournalLine } from '../../src/model/journal.js';
+import { parseLine } from '../../src/model/journal.js';
+import type { Trajectory } from '../../src/model/trajectory.js';
+import { applyLine, emptyTrajectory } from '../../src/model/trajectory.js';
+import { requestLogOf } from './simulator-process.js';
+
+export interface LabelReport {
+  tokens: number;
+  /** Whose label is of other weights than the engine sampled them with, or that are of half-loaded ones. */
+  wrong: string[];
+  /** Tokens without a label. */
+  unlabelled: number;
+  labels: Record<string, number>;
+  /** Sent by an engine for a place of a turn for which one had been sent before. */
+  sampled_twice: number;
+  /** Requests for a turn whose generation stood in the journal before its claim. */
+  turns_generated_twice: number;
+  rollouts: number;
+}
+
+/** Every token that counts in the journals, against what the engines say they sampled it with. */
+export async function checkLabels({
+  journals,
+  engines,
+}: {
+  journals: string;
+  /** By their directories: a log outlives its process. */
+  engines: readonly { directory: string }[];
+}): Promise<LabelReport> {
+  const logged = await requestsOf(engines);
+  const report: LabelReport = { tokens: 0, wrong: [], unlabelled: 0, labels: {}, sampled_twice: 0, turns_generated_twice: 0, rollouts: 0 }; // prettier-ignore
+  const batch = path.basename(path.dirname(journals));
+  for (const file of await readdir(journals)) {
+    const text = await readFile(path.join(journals, file), 'utf8');
+    const trajectory = emptyTrajectory();
+    for (const line of text.split('\n').map(parseLine))
+      if (line !== null) applyLine(trajectory, line);
+    report.rollouts += 1;
+    const own = logged.filter(({ rollout_id }) => rollout_id === `${batch}/${file.replace('.jsonl', '')}`); // prettier-ignore
+    report.turns_generated_twice += requestsForWhole(text.split('\n').map(parseLine), own);
+    const kept = judge(trajectory, { own, report });
+    const sent = own.reduce((sum, { tokens_sent }) => sum + tokens_sent, 0);
+    report.sampled_twice += Math.max(0, sent - kept);
+  }
+  return report;
+}
+
+/**
+ * A claim that stands behind a turn's generation belongs to a writer that has nothing to ask for that turn. What a
+ * writer adds behind another's claim is no generation: nobody reads it.
+ */
+function requestsForWhole(
+  lines: readonly (JournalLine | null)[],
+  own: readonly RequestEntry[],
+): number {
+  const whole = new Set<number>();
+  const known = new Map<string, Set<number>>();
+  let holder = '';
+  for (const line of lines) {
+    if (line?.kind === 'claim') {
+      holder = line.writer;
+      known.set(holder, new Set(whole));
+    }
+    if (line?.kind === 'generation' && line.writer === holder) whole.add(line.turn);
+  }
+  return own.filter(({ writer, turn }) => known.get(writer ?? '')?.has(turn ?? -1) === true).length;
+}
+
+/** Returns how many of its tokens count. */
+function judge(
+  { start, turns, open }: Trajectory,
+  { own, report }: { own: readonly RequestEntry[]; report: LabelReport },
+): number {
+  let context = (start?.prompt ?? []).reduce((sum, { token_ids }) => sum + token_ids.length, 0);
+  let kept = 0;
+  for (const turn of [...turns, { ...open, observation: null }]) {
+    for (const { start: first, end, request_id, policy_version } of turn.segments) {
+      const label = policy_version ?? 'none';
+      report.labels[label] = (report.labels[label] ?? 0) + end - first;
+      if (policy_version === null) report.unlabelled += end - first;
+      for (let place = first; place < end; place++) {
+        // One attempt may send several requests of one id: the last that began before the place had its token.
+        const request = own.findLast(
+          (one) => one.request_id === request_id && (one.prompt_tokens ?? 0) - context <= place,
+        );
+        const at = place - ((request?.prompt_tokens ?? 0) - context);
+        const weights = request?.weights.find((run) => run.start <= at && at < run.end)?.weights;
+        const isRight = weights !== undefined && !weights.startsWith('half');
+        if (!isRight || (policy_version !== null && weights !== policy_version))
+          report.wrong.push(`${request_id} ${place}: ${label}, sampled with ${weights ?? 'none'}`);
+      }
+    }
+    kept += turn.token_ids.length;
+    context += turn.token_ids.length + (turn.observation?.token_ids.length ?? 0);
+  }
+  report.tokens += kept;
+  return kept;
+}
+
+/** As the engines' logs have them last, in the order of their arrival, whichever process wrote it. */
+async function requestsOf(engines: readonly { directory: string }[]): Promise<RequestEntry[]> {
+  const requests = new Map<string, RequestEntry>();
+  for (const { directory } of engines) {
+    const text = await readFile(requestLogOf(directory), 'utf8').catch(() => '');
+    for (const line of text.split('\n').slice(0, -1)) {
+      const entry = JSON.parse(line) as LogLine;
+      const id = `${entry.request_id ?? ''} ${entry.at}`;
+      const before = requests.get(id);
+      if (entry.event !== 'sent') requests.set(id, entry);
+      else if (before !== undefined)
+        requests.set(id, { ...before, tokens_sent: entry.tokens_sent, weights: entry.weights });
+    }
+  }
+  return [...requests.values()].sort((a, b) => (a.at < b.at ? -1 : 1));
+}

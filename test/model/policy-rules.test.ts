@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import type { PolicyView, ReplicaState } from '../../src/model/workflow-safe/policy.js';
+import {
+  aimOf,
+  holders,
+  isPhaseNews,
+  lacking,
+  mayReach,
+  neededOf,
+  restoreDelayMs,
+  toRestore,
+} from '../../src/model/workflow-safe/policy.js';
+
+const viewOf = (
+  replicas: Record<string, [ReplicaState, number | null]>,
+  version: number | null = 1,
+): PolicyView => ({
+  epoch: 3,
+  version,
+  target: 2,
+  weights: {},
+  replicas: Object.fromEntries(
+    Object.entries(replicas).map(([url, [state, has]]) => [
+      url,
+      { state, version: has, epoch: 0, paused_until: null, fault: null },
+    ]),
+  ),
+});
+
+test('those that lack a version are updated, those that serve nothing first, those that are away not at all', () => {
+  const view = viewOf({ a: ['current', 1], b: ['unknown', 2], c: ['current', 2], d: ['away', 1] });
+  assert.deepEqual(lacking(view, 2), ['b', 'a']);
+});
+
+test('without a quorum all that are there must have it', () => {
+  const view = viewOf({ a: ['current', 2], b: ['current', 1], c: ['away', 1] });
+  assert.equal(neededOf(view, { quorum: null }), 2);
+  assert.equal(neededOf(view, { quorum: 1 }), 1);
+  assert.equal(holders(view, 2), 1);
+});
+
+test('an update that can no longer reach its quorum touches no further replica', () => {
+  const view = viewOf({ a: ['current', 1], b: ['current', 1], c: ['current', 1] });
+  assert.equal(mayReach(view, { quorum: null, failed: 0 }), true);
+  assert.equal(mayReach(view, { quorum: null, failed: 1 }), false);
+  assert.equal(mayReach(view, { quorum: 2, failed: 1 }), true);
+  assert.equal(mayReach(view, { quorum: 2, failed: 2 }), false);
+});
+
+test('what does not serve is restored, unless nothing has been published to restore', () => {
+  const replicas = { a: ['updating', 1], b: ['current', 1], c: ['away', null] } as const;
+  const given = Object.fromEntries(
+    Object.entries(replicas).map(([url, [state, has]]) => [url, [state, has] as [ReplicaState, number | null]]), // prettier-ignore
+  );
+  assert.deepEqual(toRestore(viewOf(given)), ['a', 'c']);
+  assert.deepEqual(toRestore(viewOf(given, null)), []);
+});
+
+test('waits between restorations grow to two minutes', () => {
+  assert.equal(restoreDelayMs(0), 5000);
+  assert.equal(restoreDelayMs(1000), 120_000);
+});
+
+test('a target that is not the version is on its way until its update has failed', () => {
+  const record = { version: 3, target: 4 };
+  const of = (version: number, fault: string | null) => [{ version, fault }];
+  assert.equal(aimOf({ version: 4, target: 4 }, of(4, null)), '');
+  assert.equal(aimOf(record, []), ', 4 is being brought');
+  assert.equal(aimOf(record, of(3, 'failed before')), ', 4 is being brought');
+  assert.equal(aimOf(record, of(4, 'no such file')), ', 4 was not reached');
+});
+
+test('a signal that is none of ours is ignored', () => {
+  assert.equal(isPhaseNews({ replica: 'a', phase: 'load' }), true);
+  for (const wrong of [
+    null,
+    undefined,
+    3,
+    'load',
+    {},
+    { replica: 1, phase: 'load' },
+    { replica: 'a', phase: 'nap' },
+  ])
+    // prettier-ignore
+    assert.equal(isPhaseNews(wrong), false);
+});

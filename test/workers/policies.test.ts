@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict';
+import { describe, mock, test, type TestContext } from 'node:test';
+import { pino } from 'pino';
+import { createPolicyRecords } from '../../src/activities/policy/policy-records.js';
+import type { ReplicaEntry } from '../../src/model/policy/record.js';
+import { firstRecord, withReplica } from '../../src/model/policy/record.js';
+import { keepPolicies } from '../../src/workers/policies.js';
+import { controlledEngine } from '../fakes/controlled-engine.js';
+import { temporaryStore } from '../fakes/temporary-store.js';
+import { eventually } from '../harness/waiting.js';
+
+const URL = 'http://a/v1';
+
+/** A worker's look at the record, as often as `look` is called. */
+async function kept(t: TestContext) {
+  const { store } = await temporaryStore(t);
+  const records = createPolicyRecords({ facts: store.facts, service: 'default' });
+  const world = { isRunning: true, woken: 0, looked: 0 };
+  const latest = records.latest;
+  const counted = {
+    ...records,
+    latest: async () => {
+      const record = await latest();
+      world.looked += 1;
+      return record;
+    },
+  };
+  mock.timers.enable({ apis: ['setInterval'] });
+  const end = keepPolicies(
+    { policies: new Map([['default', { records: counted, controls: [controlledEngine(URL)] }]]) },
+    {
+      log: pino({ level: 'silent' }),
+      workflows: {
+        sayPhase: () => Promise.resolve(),
+        isRunning: () => Promise.resolve(world.isRunning),
+        wake: () => Promise.resolve(void (world.woken += 1)),
+      },
+    },
+  );
+  t.after(() => {
+    end();
+    mock.timers.reset();
+  });
+  const looks = async (times: number): Promise<number> => {
+    for (let i = 0; i < times; i++) {
+      const { looked } = world;
+      mock.timers.tick(3000);
+      await eventually({ what: 'a look', timeout_ms: 20_000 }, () => world.looked > looked);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    return world.woken;
+  };
+  const set = (change: Partial<ReplicaEntry> & Pick<ReplicaEntry, 'state'>) =>
+    records.change((now) => withReplica(now ?? firstRecord([URL]), { replica: URL, ...change }));
+  return { world, records, looks, set };
+}
+
+describe('a worker that looks after a policy', () => {
+  test('has nothing to do where nothing was published, or all is well', async (t) => {
+    const { looks, set } = await kept(t);
+    assert.equal(await looks(2), 0);
+    await set({ state: 'current', version: 1 });
+    assert.equal(await looks(2), 0);
+  });
+
+  test('starts the workflow for a replica that is in nobody’s care, as often as it is gone', async (t) => {
+    const { world, looks, set } = await kept(t);
+    await set({ state: 'updating', paused_until: Date.now() + 600_000 });
+    world.isRunning = false;
+    assert.equal(await looks(1), 1);
+    world.isRunning = true;
+    assert.equal(await looks(2), 1);
+    // A database that was lost, with nothing in the record that has changed since.
+    world.isRunning = false;
+    assert.equal(await looks(1), 2);
+  });
+
+  test('tells a workflow that runs of a pause that is over, once', async (t) => {
+    const { looks, set } = await kept(t);
+    await set({ state: 'updating', paused_until: Date.now() + 600_000 });
+    assert.equal(await looks(2), 0);
+    await set({ state: 'updating', paused_until: Date.now() - 1 });
+    assert.equal(await looks(3), 1);
+  });
+
+  test('tells of a replica that has joined', async (t) => {
+    const { looks, records } = await kept(t);
+    await records.change(() => firstRecord(['http://another/v1']));
+    assert.equal(await looks(1), 1);
+  });
+});

@@ -1,0 +1,200 @@
+/** The policy of a service as a workflow: which replicas it touches, in which order, and what makes it touch them. */
+import { describe, test } from 'node:test';
+import type { WrittenHistory } from '../harness/written-history.js';
+import { writeHistory } from '../harness/written-history.js';
+
+const A = 'http://a/v1';
+const B = 'http://b/v1';
+const C = 'http://c/v1';
+
+const entry = (state: string, version: number | null) => ({
+  state,
+  version,
+  epoch: 0,
+  paused_until: null,
+  fault: null,
+});
+
+let epoch = 0;
+/** A record as workflows see it; each is newer than the one before. */
+const view = (version: number | null, replicas: Record<string, ReturnType<typeof entry>>) => ({
+  epoch: (epoch += 1),
+  version,
+  target: 1,
+  weights: {},
+  replicas,
+});
+
+const fleet = (...states: [string, number | null][]) =>
+  Object.fromEntries([A, B, C].slice(0, states.length).map((url, i) => [url, entry(...states[i]!)])); // prettier-ignore
+
+const OLD: [string, number | null] = ['current', null];
+const NEW: [string, number | null] = ['current', 1];
+
+const survey = (record: unknown) => ({ heartbeat_timeout_ms: 10_000, view: record });
+const planned = (at_once: number, quorum: number | null = null) => ({
+  version: 1,
+  mode: 'keep',
+  drain_limit: '1m',
+  quorum,
+  at_once,
+  notes: [],
+});
+const updated = (record: unknown) => ({ paused_s: 0.5, load_s: 0.1, view: record });
+const INPUT = { service: 'default' };
+const order = (replica: string) => ({ ...INPUT, replica, version: 1, mode: 'keep', drain_limit: '1m' }); // prettier-ignore
+
+/** Up to its wait for updates. */
+function begin(record: unknown = null): WrittenHistory {
+  const history = writeHistory({ type: 'policy', workflowId: 'policy/default' }, INPUT);
+  history.task();
+  history.activity('surveyReplicas', survey(record));
+  history.gives(INPUT);
+  history.task();
+  return history;
+}
+
+/** An update that is settled like this. */
+function publish(history: WrittenHistory, plan: unknown): void {
+  const input = { version: 1, weights: { kind: 'checkpoint', path: '/w' } };
+  history.task();
+  history.update('publish', input);
+  history.activity('settlePublish', plan);
+  history.gives({ ...INPUT, publish: input });
+  history.task();
+}
+
+/** The record decides; then the policy looks after its replicas again. */
+function concludes(history: WrittenHistory, record: { version: number | null }): void {
+  history.activity('concludePublish', record);
+  history.task();
+  if (record.version !== null) history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
+  history.scheduleActivity('surveyReplicas');
+  history.updateEnds();
+}
+
+describe('an update', () => {
+  test('is brought to all replicas at once', async () => {
+    const history = begin();
+    publish(history, { ...planned(2), view: view(null, fleet(OLD, OLD)) });
+    const first = history.scheduleActivity('updateReplica');
+    history.gives(order(A));
+    const second = history.scheduleActivity('updateReplica');
+    history.gives(order(B));
+    history.completeActivity(first, updated(view(null, fleet(NEW, OLD))));
+    history.task();
+    history.completeActivity(second, updated(view(null, fleet(NEW, NEW))));
+    history.task();
+    concludes(history, view(1, fleet(NEW, NEW)));
+    await history.replay();
+  });
+
+  test('that is rolling is brought to the next replica when the one before serves it', async () => {
+    const history = begin();
+    publish(history, { ...planned(1), view: view(null, fleet(OLD, OLD)) });
+    history.activity('updateReplica', updated(view(null, fleet(NEW, OLD))));
+    history.gives(order(A));
+    history.task();
+    history.activity('updateReplica', updated(view(null, fleet(NEW, NEW))));
+    history.gives(order(B));
+    history.task();
+    concludes(history, view(1, fleet(NEW, NEW)));
+    await history.replay();
+  });
+
+  test('is brought to replicas that serve nothing first, and to none that is away or has it', async () => {
+    const history = begin();
+    const states = fleet(NEW, ['away', null], ['unknown', null]);
+    publish(history, { ...planned(1), view: view(null, states) });
+    history.activity('updateReplica', updated(view(null, fleet(NEW, ['away', null], NEW))));
+    history.gives(order(C));
+    history.task();
+    concludes(history, view(1, fleet(NEW, ['away', null], NEW)));
+    await history.replay();
+  });
+
+  test('whose quorum is out of reach touches no further replica, and fails', async () => {
+    const history = begin();
+    publish(history, { ...planned(1, 3), view: view(null, fleet(OLD, OLD, OLD)) });
+    history.failActivity(history.scheduleActivity('updateReplica'), 'PolicyUpdateFailed');
+    history.task();
+    concludes(history, view(null, fleet(['unknown', null], OLD, OLD)));
+    await history.replay();
+  });
+
+  test('goes on without a replica that its quorum can spare', async () => {
+    const history = begin();
+    publish(history, { ...planned(1, 1), view: view(null, fleet(OLD, OLD)) });
+    history.failActivity(history.scheduleActivity('updateReplica'), 'PolicyUpdateFailed');
+    history.task();
+    history.activity('updateReplica', updated(view(null, fleet(['unknown', null], NEW))));
+    history.gives(order(B));
+    history.task();
+    concludes(history, view(1, fleet(['unknown', null], NEW)));
+    await history.replay();
+  });
+
+  test('that is refused touches nothing', async () => {
+    const history = begin();
+    history.task();
+    history.update('publish', { version: 0 });
+    history.failActivity(history.scheduleActivity('settlePublish'), 'PolicyUpdateFailed');
+    history.task();
+    history.scheduleActivity('surveyReplicas');
+    history.updateEnds();
+    await history.replay();
+  });
+});
+
+describe('a replica that does not serve', () => {
+  const LOST = fleet(NEW, ['unknown', 1]);
+  const restoring = { ...INPUT, replica: B, version: null, mode: 'abort' };
+
+  test('is given the version of the record again by itself', async () => {
+    const history = begin(view(1, LOST));
+    history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
+    history.activity('updateReplica', updated(view(1, fleet(NEW, NEW))));
+    history.gives(restoring);
+    history.task();
+    await history.replay();
+  });
+
+  test('is tried again after 5 s, then after 10 s', async () => {
+    const history = begin(view(1, LOST));
+    history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
+    for (const [timerId, startToFireTimeout] of [['1', '5s'], ['2', '10s']] as const) {
+      history.failActivity(history.scheduleActivity('updateReplica'), 'PolicyUpdateFailed');
+      history.gives(restoring);
+      history.task();
+      const startedEventId = history.add('TIMER_STARTED', { timerId, startToFireTimeout });
+      history.add('TIMER_FIRED', { timerId, startedEventId });
+      history.task();
+    }
+    history.scheduleActivity('updateReplica');
+    await history.replay();
+  }); // prettier-ignore
+
+  test('is looked for again when a worker asks for it', async () => {
+    const history = begin(view(1, fleet(NEW, NEW)));
+    history.add('UPSERT_WORKFLOW_SEARCH_ATTRIBUTES', {});
+    history.signal('recover');
+    history.task();
+    history.activity('surveyReplicas', survey(view(1, LOST)));
+    history.task();
+    history.scheduleActivity('updateReplica');
+    history.gives(restoring);
+    await history.replay();
+  });
+});
+
+test('a long history goes on in a new run, with the last updates', async () => {
+  const updates = [{ version: 1, at: 0, paused_s: 1, total_s: 2, fault: null }];
+  const input = { ...INPUT, updates };
+  const history = writeHistory({ type: 'policy', workflowId: 'policy/default' }, input);
+  history.task();
+  history.activity('surveyReplicas', survey(null));
+  history.task({ suggestContinueAsNew: true });
+  history.add('WORKFLOW_EXECUTION_CONTINUED_AS_NEW', { workflowType: { name: 'policy' } });
+  history.gives(input);
+  await history.replay();
+});
