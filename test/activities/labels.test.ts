@@ -17,7 +17,10 @@ const entry = (given: Partial<ReplicaEntry> = {}): ReplicaEntry => ({
 });
 
 /** A stream that was sent under version 17, epoch 4. */
-function fenced({ names_spans = false, says = '17' as string | null } = {}) {
+function fenced({
+  names_spans = false,
+  says = '17',
+}: { names_spans?: boolean; says?: string | null } = {}) {
   const world = { entry: entry(), says, asked: 0, distrusted: [] as string[], slept: 0 };
   const look = (): Promise<PolicyRecord> =>
     Promise.resolve({ ...firstRecord([]), replicas: { [URL]: world.entry } });

@@ -173,7 +173,7 @@ describe('streams that are drained', () => {
   test('are cut off behind drain_limit', async (t) => {
     const { engine, bench } = await updating(t);
     const bounds: number[] = [];
-    const { pause } = engine;
+    const pause = engine.pause.bind(engine);
     engine.pause = (how, bound) => {
       bounds.push(bound.within_ms);
       return pause(how, bound);
