@@ -142,9 +142,8 @@ test('a survey adds replicas that have joined and leaves out those that are gone
   const { bench, records } = await fleet(t);
   await bench.result('settlePublish', publish(1));
   await records.change((now) => {
-    const kept = now!.replicas[A]!;
-    const gone = { ...kept, state: 'current' as const };
-    return { ...now!, replicas: { [A]: kept, 'http://gone/v1': gone } };
+    const stays = now!.replicas[A]!;
+    return { ...now!, replicas: { [A]: stays, 'http://gone/v1': stays } };
   });
   const { view } = await bench.result('surveyReplicas', { service: 'default' });
   assert.deepEqual(Object.keys(view?.replicas ?? {}), [A, B]);

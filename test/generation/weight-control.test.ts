@@ -246,8 +246,10 @@ test('a call that is not answered ends with its bound', async (t) => {
 
 test('routes of control may be elsewhere, with a key of their own', async (t) => {
   const engine = await fakeVllm(t, { 'GET /v1/models': replay('102') });
-  const routes = Object.entries(HAS_ALL).filter(([route]) => route !== 'GET /v1/models');
-  const sidecar = await fakeVllm(t, Object.fromEntries(routes));
+  const routes = Object.fromEntries(
+    Object.entries(HAS_ALL).filter(([route]) => route !== 'GET /v1/models'),
+  ) as Script;
+  const sidecar = await fakeVllm(t, routes);
   const control = createVllmControl({
     replica: engine.base_url,
     control_url: sidecar.base_url.replace(/\/v1$/, ''),
