@@ -40,7 +40,9 @@ describe('/inference/v1/generate', () => {
     const request = { ...REQUEST, cache_salt: '17' };
     await service.generate(request, { signal: untilAborted(), ...collector() });
     const [exchange] = exchanges;
-    const { sampling_params, ...outside } = exchange?.body as { sampling_params: Record<string, unknown> };
+    const { sampling_params, ...outside } = exchange?.body as {
+      sampling_params: Record<string, unknown>;
+    };
     assert.deepEqual(outside, {
       model: 'tiny',
       token_ids: REQUEST.prompt_ids,
