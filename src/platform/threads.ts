@@ -9,7 +9,8 @@ export function startThread(
   const isSource = beside.endsWith('.ts');
   const file = new URL(`./${name}.${isSource ? 'ts' : 'js'}`, beside);
   if (!isSource) return new Worker(file, options);
-  // Under tsx: its loader does not extend to threads.
-  const text = `import('tsx/esm/api').then(({ register }) => { register(); return import('${file.href}'); })`;
+  // Under tsx: its loader does not extend to threads, and such a thread finds packages from the working directory.
+  const api = import.meta.resolve('tsx/esm/api');
+  const text = `import('${api}').then(({ register }) => { register(); return import('${file.href}'); })`;
   return new Worker(text, { ...options, eval: true });
 }

@@ -50,6 +50,7 @@ describe('the Temporal dev server', () => {
       namespace: first.namespace,
     });
     const names = [
+      'PolicyVersion',
       'RolloutAgent',
       'RolloutAttempt',
       'RolloutKey',
