@@ -143,7 +143,7 @@ describe('a worker', { timeout: 120_000 }, () => {
       namespace,
       searchAttributes: ['RolloutReward'],
     });
-    const slots = ['Loss', 'Score', 'Weight'].map((name) => [name, DOUBLE] as const);
+    const slots = ['Loss', 'Score'].map((name) => [name, DOUBLE] as const);
     await operatorService.addSearchAttributes({
       namespace,
       searchAttributes: Object.fromEntries(slots),
