@@ -214,7 +214,7 @@ export const FAILURES: Record<string, Tests> = {
     `${ACTIVITIES}/run-agent.test.ts › for good is not played again`,
   ],
   'an update of weights loses its worker, server, engine or trainer': [
-    `${E2E}/policy-chaos.test.ts › phase and victim: \${nameOf(cell)}`,
+    `${LONG}/policy-chaos.test.ts › phase and victim: \${nameOf(cell)}`,
     `${ACTIVITIES}/update-replica.test.ts › begins anew within the same pause, and loads whole again`,
   ],
   'weights cannot be loaded, or the probe differs': [
