@@ -39,6 +39,12 @@ AWAY = {
 }
 """The server may answer the same call later."""
 
+
+def is_away(error: RPCError) -> bool:
+    """May the server answer the same call later? A connection that it drops as it is killed has no status of its own."""
+    return error.status in AWAY or (error.status == RPCStatusCode.UNKNOWN and "transport error" in error.message)
+
+
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 5.0
 QUERY_S = 10.0
@@ -74,7 +80,7 @@ async def patiently(call: Callable[[], Awaitable[T]]) -> T:
                 raise asyncio.CancelledError from error
             problem: Exception = error
         except RPCError as error:
-            if error.status not in AWAY:
+            if not is_away(error):
                 raise
             problem = error
         log.warning("the Temporal server does not answer, asking again: %s", problem)

@@ -1,0 +1,35 @@
+import asyncio
+import unittest
+
+from durable_rollouts import connection
+from temporalio.service import RPCError, RPCStatusCode
+
+
+def failing(*errors):
+    """A call that fails with one error after the other, and then answers how often it was made."""
+    calls = []
+
+    async def call():
+        calls.append(None)
+        if len(calls) <= len(errors):
+            raise errors[len(calls) - 1]
+        return len(calls)
+
+    return call
+
+
+class Away(unittest.TestCase):
+    def test_a_server_that_is_away_or_dies_within_the_call_is_asked_again(self):
+        for error in (
+            RPCError("connection refused", RPCStatusCode.UNAVAILABLE, b""),
+            RPCError("transport error", RPCStatusCode.UNKNOWN, b""),
+        ):
+            self.assertEqual(asyncio.run(connection.patiently(failing(error))), 2)
+
+    def test_what_the_server_answers_is_the_callers(self):
+        for error in (
+            RPCError("no such workflow", RPCStatusCode.NOT_FOUND, b""),
+            RPCError("panic", RPCStatusCode.UNKNOWN, b""),
+        ):
+            with self.assertRaises(RPCError):
+                asyncio.run(connection.patiently(failing(error)))
