@@ -2,9 +2,8 @@
  * Runs the tests: `node tools/run-tests.mjs [--long] [--node MAJOR] [part of a file name …]`: all but the long ones, or
  * those alone. With `--node`, those that start no Temporal server, on that version of Node.js. Files under e2e and long
  * start servers and processes, so that fewer of them run beside each other; so do those under interop, where an engine
- * is named. In CI, on machines
- * that others share, a file with a failure runs a second time, alone, and is named. Ends with
- * `N passed, N failed, N skipped`, whatever the reporter.
+ * is named. In CI, on machines that others share, a file with a failure runs a second time, alone, and is named. Ends
+ * with `N passed, N failed, N skipped`, whatever the reporter.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
