@@ -39,16 +39,15 @@ export async function rollout(
   let started_at = reached?.started_at ?? workflowInfo().startTime.getTime();
 
   const ending = await untilEnd(async (limitTo) => {
-    limits.whenTimeoutChanges((timeout_ms) => {
+    const limitToTimeout = (timeout_ms: number): void => {
       limitTo(started_at + timeout_ms);
-    });
+    };
+    limits.whenTimeoutChanges(limitToTimeout);
     // Time in which no replica serves is not the rollout's.
     view.onHold(
       whileHeld(limitTo, (held_ms) => {
         started_at += held_ms;
-        limits.whenTimeoutChanges((timeout_ms) => {
-          limitTo(started_at + timeout_ms);
-        });
+        limits.whenTimeoutChanges(limitToTimeout);
       }),
     );
     // 1. Open the journal; the same activity plays on, where it can, for one turn slice.
