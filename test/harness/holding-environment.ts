@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { z } from 'zod';
 import { firstFreePort } from '../../src/platform/process/free-port.js';
@@ -23,6 +23,8 @@ export interface HoldingEnvironment {
   held: () => Promise<string[]>;
   /** The calls that arrived, in order, of all its lives. */
   events: () => Promise<HoldingEvent[]>;
+  /** From now on each rollout ends at its next turn. */
+  letEnd: () => Promise<void>;
   /** kill -9; resolves when it is gone. Of one that is gone: nothing. */
   kill: () => Promise<void>;
   /** On the same port; resolves when it listens. */
@@ -51,6 +53,7 @@ export async function startHoldingEnvironment(directory: string): Promise<Holdin
         .filter((line) => line !== '')
         .map((line) => Event.parse(JSON.parse(line)));
     },
+    letEnd: () => writeFile(path.join(folder, 'over'), ''),
     kill: () => server.kill(),
     start: async () => {
       server = await start();

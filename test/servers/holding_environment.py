@@ -1,7 +1,7 @@
 """An environment that holds a file for each session, from its beginning to its end.
 
 The file stays when the process is killed, as a container does. `events.jsonl` has a line for each call that arrived.
-Metadata: `left` turns are to be played.
+Metadata: `left` turns are to be played; a file `over` ends each rollout at its next turn.
 """
 import json
 import os
@@ -19,6 +19,7 @@ class Holding:
     def __init__(self):
         folder = Path(os.environ["HOLDING_FOLDER"])
         self.held = folder / "held"
+        self.over = folder / "over"
         self.held.mkdir(parents=True, exist_ok=True)
         self.events = os.open(folder / "events.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
@@ -49,5 +50,5 @@ class Holding:
             "observations": [{"role": "environment", "content": f"{left} left"}],
             "metadata": [{**state, "left": left}],
             "rewards": [1.0],
-            "terminateds": [left == 0],
+            "terminateds": [left == 0 or self.over.exists()],
         }
