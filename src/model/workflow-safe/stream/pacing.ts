@@ -44,7 +44,7 @@ export function roomForAdmission(state: PacingState, settings: PacingSettings): 
   );
 }
 
-export const inFlight = ({ groups }: PacingState): number =>
+const inFlight = ({ groups }: PacingState): number =>
   groups.reduce((sum, { in_flight }) => sum + in_flight, 0);
 
 /** How many groups can still be admitted before the epochs are used up. */

@@ -162,10 +162,16 @@ export class StreamWorld {
 
   /** Temporal's database is lost: what is in the store remains, and groups that run. */
   private restart(): void {
-    const { version: _asked, out_in_row: _row, served, ...kept } = structuredClone(this.state);
-    const known = this.history.hasPolicy ? served : (kept.last_version ?? FIRST);
-    this.state = changes.pacingFrom({ ...kept, groups: kept.groups.toReversed(), served: known });
-    assert.deepEqual(this.state.groups, kept.groups);
+    const { served, next_step, last_version, admitted, groups, out } = structuredClone(this.state);
+    this.state = changes.pacingFrom({
+      served: this.history.hasPolicy ? served : (last_version ?? FIRST),
+      next_step,
+      last_version,
+      admitted,
+      groups: groups.toReversed(),
+      out,
+    });
+    assert.deepEqual(this.state.groups, groups);
   }
 
   private admit(): void {
@@ -259,7 +265,7 @@ export class StreamWorld {
       // A group at a time where no more fit; and those that were left behind before.
       const tries = 4 + this.state.groups.length + settings.groups_per_step;
       let tried = 0;
-      while (!this.ended && !this.tryStep()) {
+      while (!this.tryStep() && !this.isOver()) {
         assert.ok(tried++ < tries, 'no step comes');
         const { version, served, groups } = this.state;
         const answer = nextStep(this.state, settings);
@@ -277,6 +283,10 @@ export class StreamWorld {
         for (const { group } of groups) this.state = changes.withComplete(this.state, group);
       }
     }
+  }
+
+  private isOver(): boolean {
+    return this.ended;
   }
 
   private everyGroupIsSomewhereOnce(): void {
