@@ -1,8 +1,8 @@
 import { Fault } from '../model/faults.js';
 import type { Sample } from '../model/sample.js';
-import type { StreamPlace } from '../model/stream/sample-order.js';
-import { placeOfGroup } from '../model/stream/sample-order.js';
 import type { StoredRequest } from '../model/stream/stream-request.js';
+import type { StreamPlace } from '../model/workflow-safe/stream/sample-order.js';
+import { placeOfGroup } from '../model/workflow-safe/stream/sample-order.js';
 import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
 
 /** The request of a batch that must be there: a store without it is the wrong one, or is not mounted yet. */

@@ -1,7 +1,7 @@
 import type { BatchRequest } from '../../model/batch-request.js';
 import type { DeliveredIn } from '../../model/stream/step-row.js';
 import { inStep } from '../../model/stream/step-row.js';
-import type { StreamPlace } from '../../model/stream/sample-order.js';
+import type { StreamPlace } from '../../model/workflow-safe/stream/sample-order.js';
 import type { ClosingReason, Outcome } from '../../model/outcome.js';
 import { isRow, outcomeOf, surplusOf } from '../../model/outcome.js';
 import type { Row, Summary } from '../../model/row.js';

@@ -1,4 +1,5 @@
-import type { Limits } from '../../model/workflow-safe/limits.js';
+import type { Limits, LimitsChange } from '../../model/workflow-safe/limits.js';
+import type { Out, PacingSettings, PacingState } from '../../model/workflow-safe/stream/state.js';
 import type { Activities, BatchResult } from '../contract.js';
 
 /** What workflows and activities of a stream say to each other. */
@@ -17,16 +18,18 @@ export interface StreamActivities {
   closeStep: (input: { stream_id: string; step: number }) => Promise<StepResult>;
   /** Deletes the rows of delivered steps, and what their groups were played with. */
   forgetSteps: (input: { stream_id: string; through: number }) => Promise<void>;
-  /** Resolves when the service's policy serves another version than `known`, or with the same one after a while. */
-  watchServed: (input: { service: string; known: number | null }) => Promise<Served>;
+  /** Resolves when the service's policy serves something else than is known, or with the same after a while. */
+  watchServed: (input: { service: string; known: Served }) => Promise<Served>;
 }
 
 /** Of all workflow types. */
 export type AllActivities = Activities & StreamActivities;
 
 export interface Served {
-  /** The lower of the record's version and the lowest that a replica serves; null: nobody has published one. */
-  version: number | null;
+  /** The lower of the record's version and the lowest that a replica serves; it never falls. */
+  served: number;
+  /** Has anything been published? Else the versions that the trainer gives are what is served. */
+  is_published: boolean;
 }
 
 /** All that a stream's workflow must know. */
@@ -34,56 +37,34 @@ export interface StreamPlan {
   stream_id: string;
   /** Whose policy is watched; null: temporal.yaml has none. */
   service: string | null;
-  num_repeats: number;
-  max_in_flight: number;
+  pacing: PacingSettings;
   /** Of the request. */
   limits: Limits;
-  groups_per_step: number;
-  max_lag: number;
-  versions_per_step: number;
-  when_stale: 'wait' | 'drop' | 'mask';
   filter: 'zero_variance' | null;
   /** Of each group. */
   max_replacements: number;
   keep_steps: number | null;
-  /** How many groups the epochs have; null: without end. */
-  most_groups: number | null;
   /** As the store has it. */
   found: StreamState;
 }
 
 /** What a stream has come to: from the store, or from the run before. */
 export interface StreamState {
-  /** The next one. */
-  step: number;
+  pacing: PacingState;
+  is_published: boolean;
+  /** Has a version ever been known? */
+  is_versioned: boolean;
   /** Steps before it are forgotten. */
   kept_from: number;
-  /** Of the step before; null: there was none, or it had none. */
-  version: number | null;
-  /** The first that was ever known: groups that were born before have it. */
-  first_version: number | null;
-  /** How many groups have been admitted: the number of the next. */
-  admitted: number;
-  /** Those that run or wait to be delivered, by number. */
-  groups: OpenGroup[];
   /** Groups that went out since the last step. */
   out: OutGroup[];
-  /** Admitted when the last step was put. */
+  /** How many had been admitted when the last step was put. */
   admitted_before: number;
-  /** Of the stream's whole life, up to the last step. */
-  totals: OutCounts;
 }
-
-export type OutReason = 'filtered' | 'dropped' | 'failed';
-export type OutCounts = Record<OutReason, number>;
 
 export interface OutGroup {
   group: number;
-  as: OutReason;
-}
-
-export interface OpenGroup extends Admitted {
-  state: 'running' | 'complete';
+  as: Out;
 }
 
 export interface Admitted {
@@ -127,19 +108,18 @@ export interface StepFact {
   groups: number[];
   /** The last one: the epochs are used up. */
   final: boolean;
-  first_version: number | null;
   /** Groups that run or wait then. */
   open: number[];
   /** Since the step before. */
   out: OutGroup[];
   /** Groups of the stream's whole life. */
   admitted: number;
-  totals: OutCounts;
+  totals: PacingState['out'];
   counts: StepCounts;
 }
 
 /** Of groups, as the step is put; the last four since the step before. */
-export interface StepCounts extends OutCounts {
+export interface StepCounts extends Record<Out, number> {
   in_flight: number;
   banked: number;
   admitted: number;
@@ -153,7 +133,7 @@ export interface StepResult extends BatchResult {
 }
 
 /** Update `next_step`. */
-export interface NextStep {
+export interface StepAsked {
   step: number;
   version?: number;
   /** Bounded; a minute where it is absent. */
@@ -161,6 +141,16 @@ export interface NextStep {
 }
 
 export type NextStepAnswer = ({ ready: true } & StepResult) | { ready: false; why: string };
+
+/** What a stream was when it was stopped. */
+export interface StreamResult {
+  schema_version: 1;
+  stream_id: string;
+  /** How many have been delivered. */
+  steps: number;
+  admitted: number;
+  out: PacingState['out'];
+}
 
 /** Query `progress` of workflow `rolloutStream`. */
 export interface StreamProgress {
@@ -175,7 +165,7 @@ export interface StreamProgress {
   in_flight: number;
   banked: number;
   admitted: number;
-  totals: OutCounts;
+  out: PacingState['out'];
   /** Versions that the oldest open group may be behind when it is delivered now; null: unknown. */
   lag: number | null;
   max_in_flight: number;
@@ -190,5 +180,5 @@ export interface GroupInput {
   num_repeats: number;
   max_replacements: number;
   filter: StreamPlan['filter'];
-  limits?: Partial<Limits>;
+  limits?: LimitsChange;
 }

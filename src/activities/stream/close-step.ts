@@ -37,7 +37,13 @@ async function closeStep(
     request,
     replacements: await replacementsOf(groups, { facts, num_repeats: request.num_repeats }),
     store,
-    delivered: { step, version, max_lag, masks: when_stale === 'mask' },
+    delivered: {
+      step,
+      version,
+      max_lag,
+      masks: when_stale === 'mask',
+      born: await bornOf(groups, facts),
+    },
     outputs,
     attempt,
   };
@@ -95,6 +101,19 @@ async function replacementsOf(
     const { members = num_repeats } = (await facts.ended.find(group)) ?? {};
     const more = Array.from({ length: members - num_repeats }, (_, i) => num_repeats + i);
     if (more.length > 0) found.set(group, more);
+  }
+  return found;
+}
+
+/** Where no version was known, that of its step is as good as any. */
+async function bornOf(
+  groups: readonly number[],
+  { admitted }: StreamFacts,
+): Promise<Map<number, number>> {
+  const found = new Map<number, number>();
+  for (const group of groups) {
+    const born = (await admitted.find(group))?.born ?? null;
+    if (born !== null) found.set(group, born);
   }
   return found;
 }

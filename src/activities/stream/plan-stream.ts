@@ -1,11 +1,12 @@
 import { limitsOf, parseBatchId } from '../../model/batch-request.js';
 import { invalidBatchRequest, problemsOf } from '../../model/problems.js';
 import { StreamRequest, playedAs } from '../../model/stream/stream-request.js';
-import type { StreamActivities } from '../contract/stream.js';
+import type { StreamActivities, StreamState } from '../contract/stream.js';
 import type { Dependencies } from '../dependencies.js';
 import { prepareRequest } from '../plan/prepare-batch.js';
 import { findState } from './find-stream.js';
 import { streamFacts } from './stream-facts.js';
+import { servedNow } from './watch-served.js';
 
 /**
  * Validates the request and every sample of it, as of a batch, and finds what the stream has come to. Groups of an
@@ -24,22 +25,42 @@ export function createPlanStream(dependencies: Dependencies): StreamActivities['
       });
       const stream = { ...parsed.data, generation: request.generation };
       await store.createBatch({ batch_id: stream_id, request: stream, samples });
-      const { num_repeats, max_in_flight, generation, epochs } = stream;
+      const { num_repeats, generation } = stream;
+      const service = policy(generation.service) === undefined ? null : generation.service;
+      const found = await findState(streamFacts(stream_id, store.facts), { num_repeats });
       return {
         stream_id,
-        service: policy(generation.service) === undefined ? null : generation.service,
-        num_repeats,
-        max_in_flight,
+        service,
+        pacing: {
+          groups_per_step: stream.groups_per_step,
+          max_lag: stream.max_lag,
+          versions_per_step: stream.versions_per_step,
+          when_stale: stream.when_stale,
+          num_repeats,
+          max_in_flight: stream.max_in_flight,
+          samples: samples.length,
+          epochs: stream.epochs,
+        },
         limits: limitsOf(stream),
-        groups_per_step: stream.groups_per_step,
-        max_lag: stream.max_lag,
-        versions_per_step: stream.versions_per_step,
-        when_stale: stream.when_stale,
         filter: stream.filter,
         max_replacements: stream.max_replacements,
         keep_steps: stream.keep_steps,
-        most_groups: epochs === null ? null : epochs * samples.length,
-        found: await findState(streamFacts(stream_id, store.facts)),
+        found: service === null ? found : await withPolicy(found, { service, dependencies }),
       };
     });
+}
+
+/** Nothing is admitted or asked for before it is known what is served. */
+async function withPolicy(
+  found: StreamState,
+  { service, dependencies }: { service: string; dependencies: Dependencies },
+): Promise<StreamState> {
+  const { pacing, is_versioned } = found;
+  const { served, is_published } = await servedNow(service, { known: pacing, dependencies });
+  return {
+    ...found,
+    pacing: { ...pacing, served },
+    is_published,
+    is_versioned: is_versioned || is_published,
+  };
 }

@@ -26,10 +26,9 @@ export const StepFact = z.object({
   version: Version,
   groups: z.array(Group),
   final: z.boolean(),
-  first_version: Version,
   open: z.array(Group),
   out: z.array(z.object({ group: Group, as: z.enum(['filtered', 'dropped', 'failed']) })),
   admitted: z.int().nonnegative(),
-  totals: z.object(OutCounts),
+  totals: z.object({ ...OutCounts, delivered: z.int() }),
   counts: z.object({ in_flight: z.int(), banked: z.int(), admitted: z.int(), ...OutCounts }),
 });

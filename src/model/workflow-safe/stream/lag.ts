@@ -39,5 +39,6 @@ export function tooOldRuns(
   return old;
 }
 
-const versionOf = (label: string | null): number | null =>
+/** Labels are texts, and those of `publish` are whole numbers; null: nobody knows it. */
+export const versionOf = (label: string | null): number | null =>
   label !== null && /^\d{1,15}$/.test(label) ? Number(label) : null;
