@@ -41,7 +41,11 @@ export interface TrajectoryStore {
   /** The same of one step of a stream. */
   stepOutputs(place: { stream_id: string; step: number }): StepOutputs;
   /** Deletes the journals of these rows, whoever has them open: nobody reads them again. `repeats`: how many there may be. */
-  forgetJournals(rows: { batch_id: string; rows: readonly number[]; repeats: number }): Promise<void>;
+  forgetJournals(rows: {
+    batch_id: string;
+    rows: readonly number[];
+    repeats: number;
+  }): Promise<void>;
   readonly facts: Facts;
 }
 

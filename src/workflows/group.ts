@@ -10,14 +10,21 @@ import { limitsProblem } from '../model/workflow-safe/limits.js';
 import { endGroup } from './activity-options.js';
 import { runRollouts } from './children/run-rollouts.js';
 import { checkGroupInput } from './children/started-by-hand.js';
-import { groupSignal, limitsSignal, onStop, sliceProgressQuery, tell } from './steering/messages.js';
+import {
+  groupSignal,
+  limitsSignal,
+  onStop,
+  sliceProgressQuery,
+  tell,
+} from './steering/messages.js';
 
 /**
  * A group of a stream: its rollouts, and who replaces those that fail. It outlives the stream's runs; how it ended is put
  * into the store before the stream is told, so that a stream that is told nothing finds it there.
  */
 export async function rolloutGroup(input: GroupInput): Promise<GroupNews> {
-  const { stream_id, group, num_repeats, max_replacements, filter, limits } = checkGroupInput(input);
+  const { stream_id, group, num_repeats, max_replacements, filter, limits } =
+    checkGroupInput(input);
   const rewards: number[] = [];
   let tally: Tally = { done: 0, running: 0, valid: 0, turns: 0, tokens: 0, reward_sum: 0 };
   let stopped = false;
@@ -54,9 +61,7 @@ export async function rolloutGroup(input: GroupInput): Promise<GroupNews> {
   const news = await CancellationScope.nonCancellable(async () => {
     // Who was stopped has not ended: it goes on when the stream does.
     const said: GroupNews =
-      stopped || cancelled
-        ? { group, outcome: null }
-        : await endGroup({ stream_id, ...end });
+      stopped || cancelled ? { group, outcome: null } : await endGroup({ stream_id, ...end });
     await told(stream_id, said);
     return said;
   });

@@ -81,7 +81,9 @@ describe('a stream', { timeout: 240_000 }, () => {
       assert.equal(await stream.hash(step), first[step]!.hash);
     }
     assert.equal((await stream.step(4, 5)).version, 5);
-    const groups = await Promise.all([0, 1, 2, 3, 4].map(async (k) => (await stream.fact(k)).groups));
+    const groups = await Promise.all(
+      [0, 1, 2, 3, 4].map(async (k) => (await stream.fact(k)).groups),
+    );
     assert.equal(new Set(groups.flat()).size, 10);
     await stream.handle().cancel();
     await assert.rejects(stream.handle().result());

@@ -91,7 +91,9 @@ export function openStreamToTest({
 }
 
 /** What an update is refused or failed with. */
-export async function faultOf(asking: Promise<unknown>): Promise<{ type: string; message: string }> {
+export async function faultOf(
+  asking: Promise<unknown>,
+): Promise<{ type: string; message: string }> {
   try {
     await asking;
   } catch (error) {

@@ -49,8 +49,7 @@ export async function closeWhole(
 export const summariesOf = async (
   parts: readonly RowRange[],
   outputs: BatchOutputs,
-): Promise<Summary[]> =>
-  (await outputs.join(parts)).map((line) => Summary.parse(JSON.parse(line)));
+): Promise<Summary[]> => (await outputs.join(parts)).map((line) => Summary.parse(JSON.parse(line)));
 
 /** All of a result but its metrics. */
 export const resultOf = (

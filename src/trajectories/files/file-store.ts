@@ -70,7 +70,9 @@ export function createFileStore({
     outputs: (batchId) => createFileOutputs(batchIn(batchId), disk),
     stepOutputs: (place) => createStepOutputs(stepOf(root, place), disk),
     forgetJournals: ({ rows, repeats, batch_id }) =>
-      storing(`journals of ${batch_id}`, () => forgetJournals({ rows, repeats }, (place) => journalIn({ batch_id, ...place }))),
+      storing(`journals of ${batch_id}`, () =>
+        forgetJournals({ rows, repeats }, (place) => journalIn({ batch_id, ...place })),
+      ),
     facts: createFileFacts(root, disk),
   };
 }

@@ -54,7 +54,10 @@ export function factOf(root: string, place: { series: Series; n: number }): stri
 /** A step of a stream has a folder: its rows are beside the fact. */
 const STEPS = 'steps';
 
-export function stepOf(root: string, { stream_id, step }: { stream_id: string; step: number }): string {
+export function stepOf(
+  root: string,
+  { stream_id, step }: { stream_id: string; step: number },
+): string {
   return path.dirname(factOf(root, { series: [stream_id, STEPS], n: step }));
 }
 

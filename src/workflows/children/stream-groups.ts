@@ -69,7 +69,10 @@ export function hearGroups(): (
       },
       restart: (groups) => {
         const again = (group: number): Promise<void> =>
-          startInTurn(() => start(group), () => false).catch(unlessItRuns);
+          startInTurn(
+            () => start(group),
+            () => false,
+          ).catch(unlessItRuns);
         CancellationScope.nonCancellable(() => Promise.all(groups.map(again))).catch(() => undefined); // prettier-ignore
       },
       stop: (groups) => {
@@ -100,7 +103,8 @@ export function hearGroups(): (
 }
 
 function unlessItRuns(error: unknown): void {
-  if (!(error instanceof Error) || error.name !== 'WorkflowExecutionAlreadyStartedError') throw error;
+  if (!(error instanceof Error) || error.name !== 'WorkflowExecutionAlreadyStartedError')
+    throw error;
 }
 
 async function startGroup(

@@ -1,5 +1,11 @@
 import { condition } from '@temporalio/workflow';
-import type { Admitted, Served, StepFact, StreamPlan, StreamState } from '../../activities/contract/stream.js';
+import type {
+  Admitted,
+  Served,
+  StepFact,
+  StreamPlan,
+  StreamState,
+} from '../../activities/contract/stream.js';
 import type { NextStep } from '../../model/workflow-safe/stream/next-step.js';
 import { nextStep } from '../../model/workflow-safe/stream/next-step.js';
 import type { Out, PacingSettings, PacingState } from '../../model/workflow-safe/stream/state.js';

@@ -48,8 +48,7 @@ export function steerStream(before: LimitsChange): StreamSteering {
     {
       validator: (input) => {
         refuse(limitsProblem(input));
-        if (opened !== null)
-          refuse(roomProblem(workflowInfo(), runningOf(opened.stream).length));
+        if (opened !== null) refuse(roomProblem(workflowInfo(), runningOf(opened.stream).length));
       },
     },
   );

@@ -1,7 +1,11 @@
 import { condition, isCancellation, setHandler } from '@temporalio/workflow';
 import type { FailureFacts } from '../../activities/contract.js';
 import type { NextStepAnswer, StepAsked } from '../../activities/contract/stream.js';
-import { forgetProblem, stepAskedProblem, stepWaitMs } from '../../model/workflow-safe/stream/asked.js';
+import {
+  forgetProblem,
+  stepAskedProblem,
+  stepWaitMs,
+} from '../../model/workflow-safe/stream/asked.js';
 import type { Deliveries } from '../children/deliveries.js';
 import type { Stream } from '../children/stream-state.js';
 import { failWith, failureOf } from '../ending.js';
@@ -118,7 +122,8 @@ function checkAsked(
   const { next_step, last_version } = stream.pacing();
   const { kept_from } = stream.now();
   if (step > next_step || step < kept_from) {
-    const kept = kept_from < next_step ? `, or one that is kept (${kept_from} to ${next_step - 1})` : '';
+    const kept =
+      kept_from < next_step ? `, or one that is kept (${kept_from} to ${next_step - 1})` : '';
     throw outOfOrder(`step: expected ${next_step}, the next one${kept}, got ${step}`);
   }
   if (step < next_step || version === undefined) return;
