@@ -33,8 +33,9 @@ export function nextStep(state: PacingState, settings: PacingSettings): NextStep
   if (version === null) return { ready: false, dropped: [], why: notAsked(state) };
   const left = ({ born }: OpenGroup): number => stepsLeft(born, { version, settings });
   const drops = settings.when_stale === 'drop';
-  const overdue = state.groups.filter((one) => drops && left(one) < 0);
-  const open = state.groups.filter((one) => !overdue.includes(one));
+  const isOverdue = (one: OpenGroup): boolean => drops && left(one) < 0;
+  const overdue = state.groups.filter(isOverdue);
+  const open = state.groups.filter((one) => !isOverdue(one));
 
   const complete = open.filter(isComplete);
   const taken = complete.slice(0, settings.groups_per_step);

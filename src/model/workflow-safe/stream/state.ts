@@ -94,7 +94,10 @@ export const withServed = (state: PacingState, served: number): PacingState => (
   served: Math.max(state.served, served),
 });
 
-/** The next step is asked for; `version` is absent where the trainer leaves it to what is served. */
+/**
+ * The next step is asked for; `version` is absent where the trainer leaves it to what is served. Whoever asks for the
+ * same step again does so with `version` of the state: a version that rises between two asks is one more for this step.
+ */
 export const withAsk = (state: PacingState, { version }: { version?: number }): PacingState => ({
   ...state,
   version: version ?? state.served,
