@@ -1,4 +1,4 @@
-import { mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { z } from 'zod';
@@ -21,6 +21,8 @@ import type { LabelReport } from './policy-labels.js';
 import { checkLabels } from './policy-labels.js';
 import type { SimulatorProcess, SimulatorProcessOptions } from './simulator-process.js';
 import { startSimulatorProcess } from './simulator-process.js';
+import type { StreamToTest } from './stream-bed.js';
+import { openStreamToTest } from './stream-bed.js';
 import { makeTemporaryDirectory } from './temporary-directory.js';
 import type { WorkerConfig } from './worker-process.js';
 
@@ -34,6 +36,9 @@ export interface PolicyBed {
   engines: Engine[];
   worker: KeptWorker;
   batch: (batch_id: string) => RecoveryBatch;
+  stream: (id: string) => StreamToTest;
+  /** The Temporal server's database is gone; it must not run. */
+  loseDatabase: () => Promise<void>;
   /** Writes the weights of this version, and returns what a trainer publishes for them. */
   weights: (version: number) => Promise<PublishInput>;
   publish: (input: PublishInput) => Promise<PublishResult>;
@@ -129,6 +134,9 @@ export async function startPolicyBed({
     },
     batch: (batch_id) =>
       openBatch({ server: current, store_root, task_queue: TASK_QUEUE, batch_id }),
+    stream: (id) =>
+      openStreamToTest({ client: () => server.client, store_root, id, task_queue: TASK_QUEUE }),
+    loseDatabase: () => rm(path.dirname(db_file), { recursive: true, force: true }),
     weights: (version) => weightsOf(version, directory),
     publish: (input) => publish(current(), input),
     startTrainer: (input) => startTrainer(input, directory),
