@@ -21,6 +21,8 @@ export interface StreamGroups {
   start(groups: readonly number[]): Promise<void>;
   /** Likewise, of groups that have said that they end: a start that is refused is tried again. */
   restart(groups: readonly number[]): void;
+  /** Of groups that ran in the stream's run before: one that is gone is news. */
+  look(groups: readonly number[]): void;
   /** They end without an outcome. */
   stop(groups: readonly number[]): void;
   setLimits(change: LimitsChange, groups: readonly number[]): void;
@@ -91,6 +93,15 @@ function groupsOf(
     restart: (groups) => {
       const never = (): boolean => false;
       all(groups, (group) => startInTurn(() => start(group), never)).catch(() => undefined);
+    },
+    look: (groups) => {
+      // They know these limits: whether they can be told is the question.
+      for (const group of groups)
+        reach(group)
+          .signal(limitsSignal, limits())
+          .catch(() => {
+            tellMe({ group, outcome: null });
+          });
     },
     stop: (groups) => {
       for (const group of groups) tell(reach(group).signal(stopSignal));
