@@ -1,9 +1,11 @@
 import { mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Client, Connection } from '@temporalio/client';
 import type { z } from 'zod';
 import type { PolicyStatus, PublishResult } from '../../src/activities/contract.js';
 import { onLoopback } from '../../src/client/batch-client.js';
+import { LOOPBACK_CHANNEL } from '../../src/client/loopback.js';
 import { connectPolicy } from '../../src/client/policy-client.js';
 import { promptLogprobs } from '../../src/dev/simulator/weights.js';
 import { stackEnvironment } from '../../src/dev/stack-environment.js';
@@ -121,6 +123,9 @@ export async function startPolicyBed({
     pipe_log: false,
   });
   const current = (): TestServer => server;
+  // Lives through the server's restarts, on the same port: calls that wait go on.
+  const connection = await Connection.connect({ address: server.address, channelArgs: LOOPBACK_CHANNEL }); // prettier-ignore
+  const trainer = new Client({ connection, namespace: server.namespace });
   return {
     server: current,
     engines,
@@ -135,7 +140,7 @@ export async function startPolicyBed({
     batch: (batch_id) =>
       openBatch({ server: current, store_root, task_queue: TASK_QUEUE, batch_id }),
     stream: (id) =>
-      openStreamToTest({ client: () => server.client, store_root, id, task_queue: TASK_QUEUE }),
+      openStreamToTest({ client: () => trainer, store_root, id, task_queue: TASK_QUEUE }),
     loseDatabase: () => rm(path.dirname(db_file), { recursive: true, force: true }),
     weights: (version) => weightsOf(version, directory),
     publish: (input) => publish(current(), input),
@@ -147,6 +152,7 @@ export async function startPolicyBed({
     check: (batch_id) =>
       checkLabels({ journals: path.join(store_root, batch_id, 'journals'), engines }),
     end: async () => {
+      await connection.close();
       await worker.stop();
       await Promise.all(engines.map((engine) => engine.process().stop()));
       await server.stop();

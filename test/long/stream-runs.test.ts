@@ -12,8 +12,8 @@ import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
 
 const QUEUE = 'stream-runs';
-const STEPS = 24;
-const GROUPS_PER_STEP = 16;
+const STEPS = 10;
+const GROUPS_PER_STEP = 32;
 const BUNDLE = { codePath: path.join(PROJECT_ROOT, 'dist', 'src', 'workflow-bundle.js') };
 
 describe('a stream of many groups', { timeout: 900_000 }, () => {
