@@ -42,7 +42,7 @@ export interface StreamPlaceToTest {
   task_queue: string;
 }
 
-const CALL_MS = 90_000;
+const CALL_MS = 180_000;
 
 export function openStreamToTest({
   client,
