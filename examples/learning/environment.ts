@@ -14,7 +14,7 @@ const environment: TurnEnvironment = {
     const { turn, words, answers } = state;
     const expected = answers[turn] ?? '';
     const given = message_log.at(-1)?.content ?? '';
-    const right = [...expected].filter((letter, place) => letter === given[place]).length;
+    const right = Array.from(expected).filter((letter, place) => letter === given[place]).length;
     const reward = right / Math.max(given.length, expected.length) / answers.length;
     const next = words[turn + 1];
     return {

@@ -7,6 +7,7 @@ import { asksForHelp } from './help-asked.js';
 const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
 
   temporal-rollout up [--exit]              the whole stack on this machine, and the sliding-puzzle batch
+  temporal-rollout learning [--chaos]       a policy that learns through all of this, and while everything is killed
   temporal-rollout worker [--config FILE]   a worker, until SIGINT or SIGTERM
   temporal-rollout collect [--config FILE] +key=value …
                                             rollouts of NeMo Gym's agent servers, durably
