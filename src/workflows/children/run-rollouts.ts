@@ -36,6 +36,8 @@ export interface Run {
   onChange: (tally: Tally) => void;
   /** Once for each row whose group has ended. */
   onEnded: (row: number) => void;
+  /** Once for each rollout that is a row for the trainer. */
+  onValid?: (result: RolloutResult) => void;
   /** A group with so many valid rollouts stops the rest of its own; null: it never does. */
   k: number | null;
   /** How many failed rollouts are replaced by new repeats, to begin with; null: none, whatever comes. */
@@ -65,7 +67,7 @@ export interface RowsRunner extends RolloutRunner {
 }
 
 /** Runs the rollouts of some rows as child workflows. A failed child is data: it never fails its siblings. */
-export function runRollouts({ onChange, onEnded, ...run }: Run): RowsRunner {
+export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRunner {
   const running = runningRollouts();
   const tally: Tally = { done: 0, running: 0, valid: 0, turns: 0, tokens: 0, reward_sum: 0 };
   let { max_in_flight } = run;
@@ -92,7 +94,9 @@ export function runRollouts({ onChange, onEnded, ...run }: Run): RowsRunner {
       if (isOver()) tell(handle.signal(stopSignal));
       else if (limits !== null && limits !== told) tell(handle.signal(limitsSignal, limits));
       const result = await running.resultOf(handle, ref.row);
-      if (count(tally, result) && groups.count(ref.row)) running.stop(ref.row);
+      if (!count(tally, result)) return;
+      onValid?.(result);
+      if (groups.count(ref.row)) running.stop(ref.row);
     } catch (error) {
       // What ended it is in its journal; a child that could not even start is closed without one.
       if (hasFailed(error)) line.failed(member);
