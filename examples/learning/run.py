@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -101,7 +100,9 @@ def end_with_parent() -> None:
     """Where a parent holds the other end of stdin, this process ends when the parent does, however that goes."""
 
     def follow() -> None:
-        sys.stdin.buffer.read()
+        # Not by sys.stdin: a thread that waits there holds up the interpreter's own end.
+        while os.read(0, 4096):
+            pass
         os._exit(1)
 
     if os.environ.get("ROLLOUT_LIFELINE") == "1":

@@ -70,7 +70,7 @@ class Source(Protocol):
         """Begins to measure the held-out reward; notes it in the run when it is there."""
 
     def end(self) -> None:
-        """Waits for evaluations that were begun."""
+        """Asks for no more, and waits for evaluations that were begun."""
 
 
 class Durable:
@@ -117,9 +117,9 @@ class Durable:
         self._evaluations[-1].start()
 
     def end(self) -> None:
+        self._client.stream(f"{self._id}-train").stop()
         for evaluation in self._evaluations:
             evaluation.join()
-        self._client.stream(f"{self._id}-train").stop()
 
 
 def of_held_out(rows: List[Row]) -> Dict[str, float]:

@@ -66,7 +66,8 @@ export async function learn(options: LearningOptions): Promise<number> {
 async function play(session: Session, place: StackPlace): Promise<number> {
   const { options, screen } = session;
   const { folder, supervisor } = place;
-  const stack = await startLearningStack(place, options);
+  const life = options.kills === null ? 'calm' : 'killed';
+  const stack = await startLearningStack(place, { ...options, life });
   screen.say(`${idOf(folder)}, in ${path.relative('', folder)}; Web UI ${stack.uiUrl}`);
   const done = new AbortController();
   const finished = (): void => {

@@ -30,14 +30,14 @@ export interface LearningStack extends PlannedServer {
 /** Engine, Temporal server and worker of a run; what it learns from is written first. */
 export async function startLearningStack(
   place: StackPlace,
-  lesson: Lesson,
+  { life, ...lesson }: Lesson & { life: keyof typeof HEARTBEAT_TIMEOUT },
 ): Promise<LearningStack> {
   const { folder, supervisor } = place;
   const server = await planServer(folder);
   const port = await firstFreePort(8000, Object.values(server.ports));
   const stack = { ...server, engineUrl: `http://127.0.0.1:${port}` };
   const config = path.join(folder, 'temporal.yaml');
-  await writeSettings(config, { folder, stack });
+  await writeSettings(config, { folder, stack, life });
   await mkdir(path.join(folder, 'inputs'), { recursive: true });
   const samples = path.join(folder, 'inputs', idOf(folder));
   await runExample(['task.py', '--folder', samples, '--seed', String(lesson.seed)]);
@@ -83,12 +83,16 @@ export function trainerPart(
   return examplePart({ name: 'trainer', args, finished }, { logs: stack.logs, env: process.env });
 }
 
-/** A worker that is killed every few seconds is to be missed within two. */
-const HEARTBEAT_TIMEOUT = '2s';
+/** A worker that is killed is to be missed soon; else less often is cheaper, since each heartbeat is a call of the server. */
+const HEARTBEAT_TIMEOUT = { calm: '10s', killed: '3s' };
 
 async function writeSettings(
   target: string,
-  { folder, stack }: { folder: string; stack: LearningStack },
+  {
+    folder,
+    stack,
+    life,
+  }: { folder: string; stack: LearningStack; life: keyof typeof HEARTBEAT_TIMEOUT },
 ): Promise<void> {
   const { address, namespace, engineUrl } = stack;
   const settings = {
@@ -99,7 +103,7 @@ async function writeSettings(
     environments: {
       cipher: { kind: 'module', path: path.join(LEARNING_EXAMPLE, 'environment.ts') },
     },
-    worker: { heartbeat_timeout: HEARTBEAT_TIMEOUT },
+    worker: { heartbeat_timeout: HEARTBEAT_TIMEOUT[life] },
   };
   const origin = '# Written by each start of `npm run learning`';
   await replaceFile(target, { content: `${origin}\n${stringify(settings)}` });
