@@ -59,9 +59,9 @@ def draw(runs: List[Told], starts_over: Optional[Told]) -> plt.Figure:
 
 
 def rewards(axes: Axes, runs: List[Told], starts_over: Optional[Told]) -> None:
-    disturbed = any(run.kills for run in runs)
+    seeds = "" if len(runs) == 1 else f", {len(runs)} seeds"
+    label = "durable rollouts" + (", under kills" if any(run.kills for run in runs) else "") + seeds
     for run, colour in zip(runs, COLOURS):
-        label = "durable rollouts" + (", under kills" if disturbed else "")
         curve(axes, run, {"color": colour, "label": label if run is runs[0] else None})
         marks(axes, run)
     if starts_over is not None:

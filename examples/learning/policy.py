@@ -19,7 +19,7 @@ VOCABULARY = 128
 """Ids are ASCII codes: the tokenizer is ``ord``."""
 END = 0
 """The end of a sequence; it has no text."""
-WINDOW = 12
+WINDOW = 10
 EMBEDDING = 32
 HIDDEN = 192
 NOTHING = 1

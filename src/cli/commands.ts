@@ -56,7 +56,7 @@ Starts a Temporal dev server with its Web UI, the simulator and a worker, and ru
 
 A policy that learns through all of this on one machine (examples/learning): starts an engine, a Temporal server, a worker
 and a trainer, shows a live board, checks each sampled token against the engine's log and draws a plot. The exit code is 0
-only if nothing is wrong and the held-out reward is high enough.
+only if nothing is wrong and the held-out reward has reached --target (0.9).
 
 --chaos kills one of the four every --kill-every seconds (5), --kills N of them at most (default: until the end), and
 then lets a loop that starts over learn the same under the same kills (--no-comparison: not that). --folder DIR goes on

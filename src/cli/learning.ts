@@ -13,6 +13,7 @@ const OPTIONS = {
   seed: { type: 'string', default: '1' },
   steps: { type: 'string', default: String(STEPS) },
   tick: { type: 'string' },
+  target: { type: 'string', default: '0.9' },
   'shuffle-advantages': { type: 'boolean', default: false },
   chaos: { type: 'boolean', default: false },
   'kill-every': { type: 'string', default: String(KILL_EVERY_MS / 1000) },
@@ -30,6 +31,7 @@ export async function learningCommand(args: string[]): Promise<number> {
     seed: wholeOf('seed', values.seed),
     steps: wholeOf('steps', values.steps),
     tick_s: numberOf('tick', tick),
+    target: numberOf('target', values.target),
     shuffle_advantages: values['shuffle-advantages'],
     kills: chaos
       ? {

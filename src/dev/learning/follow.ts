@@ -12,6 +12,8 @@ import { plainLearning, readTold, renderLearning } from './told.js';
 export interface LearningOptions extends Lesson {
   /** A run's; one that was interrupted goes on. */
   folder: string;
+  /** The held-out reward that is to be reached. */
+  target: number;
   /** null: nothing is killed. */
   kills: KillPlan | null;
   /** Then let a loop that starts over learn the same under the same kills. */

@@ -1,4 +1,4 @@
-import { appendFile } from 'node:fs/promises';
+import { appendFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createRandom } from '../simulator/random.js';
@@ -6,7 +6,7 @@ import type { Supervisor } from '../supervisor.js';
 import type { Kill } from './told.js';
 
 export interface KillPlan {
-  /** Between two kills: half as long to one and a half times. */
+  /** Between two kills: half as long to one and a half times, and until the engine has sampled something. */
   every_ms: number;
   /** null: as many as there is time for. */
   most: number | null;
@@ -28,6 +28,10 @@ interface KillOptions extends KillPlan {
   noted: (kill: Kill) => void;
 }
 
+/** What the engine's log grows by at least, some hundred tokens: on a slow machine nothing would ever be up, else. */
+const MOVED_BYTES = 20_000;
+const LOOK_EVERY_MS = 200;
+
 /**
  * SIGKILL of one part after the other, until the signal aborts; a part that is being started again is left out. Each is
  * a line of kills.jsonl in the folder.
@@ -35,9 +39,14 @@ interface KillOptions extends KillPlan {
 export async function killInTurn(options: KillOptions): Promise<void> {
   const { folder, supervisor, victims, every_ms, most, seed, signal, noted } = options;
   const random = createRandom(seed);
+  const pause = (ms: number) => sleep(ms, undefined, { signal }).catch(() => undefined);
+  const logged = (): Promise<number> =>
+    stat(path.join(folder, 'engine.jsonl')).then(({ size }) => size, () => 0); // prettier-ignore
   let count = 0;
   for (let turn = 0; most === null || count < most; turn++) {
-    await sleep(every_ms * (0.5 + random()), undefined, { signal }).catch(() => undefined);
+    const before = await logged();
+    await pause(every_ms * (0.5 + random()));
+    while (!signal.aborted && (await logged()) < before + MOVED_BYTES) await pause(LOOK_EVERY_MS);
     if (signal.aborted) return;
     const { what, part } = victims[turn % victims.length] ?? { what: '', part: null };
     const pid = part === null ? null : supervisor.pidOf(part);

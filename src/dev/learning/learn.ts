@@ -13,7 +13,6 @@ import { idOf, runExample, startLearningStack, trainerPart } from './stack.js';
 import { startsOver, startsOverFolder } from './starts-over.js';
 import { lastHeldOut, readTold } from './told.js';
 
-const TARGET = 0.9;
 const LONGEST_MS = 45 * 60_000;
 /** What the loop that starts over may take, beside what this took: it may never come to an end. */
 const PATIENCE = 1.5;
@@ -97,18 +96,18 @@ function interrupted({ options, screen, interrupts }: Session): number {
 
 /** The plot, rows against the engine's log, the reward that was reached. */
 async function conclude({ options, screen }: Session): Promise<number> {
-  const { folder, shuffle_advantages, kills, compare } = options;
+  const { folder, target, shuffle_advantages, kills, compare } = options;
   const plot = path.join(folder, 'plot.png');
   const over = compare && kills !== null ? ['--starts-over', startsOverFolder(folder)] : [];
   await runExample(['plot.py', '--run', folder, ...over, '--out', plot]);
   const reward = lastHeldOut(await readTold(folder)) ?? 0;
-  const learned = shuffle_advantages || reward >= TARGET;
+  const learned = shuffle_advantages || reward >= target;
   const report = await runExample(['check.py', '--folder', folder]).catch((error: unknown) => {
     screen.say(describeError(error));
     return null;
   });
   if (report !== null) screen.say(report.trim());
-  const expected = learned ? '' : `, expected at least ${TARGET}`;
+  const expected = learned ? '' : `, expected at least ${target}`;
   screen.say(`held-out reward ${reward.toFixed(3)}${expected}; plot ${path.relative('', plot)}`);
   return learned && report !== null ? 0 : 1;
 }
