@@ -63,10 +63,12 @@ export async function rolloutStream(
   const watching = watchPolicy(stream);
   try {
     if (reached === null) await groups.start(runningOf(stream));
+    else groups.look(runningOf(stream));
     while (!view.stopped()) {
       if (await moveOn(running, history.isFull())) continue;
       view.show();
-      if (history.isFull()) await goOnInNewRun(running, { input, limits: steering.limits });
+      if (history.isFull())
+        await goOnInNewRun(running, { input, limits: steering.limits, isStopped: view.stopped });
       await stream.news();
     }
   } catch (error) {
@@ -182,11 +184,17 @@ function watchPolicy(stream: Stream): CancellationScope {
 /** Whoever waits is answered that it is not ready, and asks the next run. */
 async function goOnInNewRun(
   { stream, deliveries, desk, groups }: Running,
-  { input, limits }: { input: unknown; limits: () => LimitsChange },
+  {
+    input,
+    limits,
+    isStopped,
+  }: { input: unknown; limits: () => LimitsChange; isStopped: () => boolean },
 ): Promise<void> {
   desk.close('the stream goes on in a new run: ask again');
-  await condition(() => groups.hasNews() || (allHandlersFinished() && !deliveries.areBusy()));
-  if (groups.hasNews()) {
+  // What comes just then is heard first: the new run would not know of it.
+  const isNews = (): boolean => groups.hasNews() || isStopped();
+  await condition(() => isNews() || (allHandlersFinished() && !deliveries.areBusy()));
+  if (isNews() || CancellationScope.current().consideredCancelled) {
     desk.reopen();
     return;
   }

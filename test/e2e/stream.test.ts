@@ -102,4 +102,88 @@ describe('a stream', { timeout: 240_000 }, () => {
     await stream.handle().signal('stop');
     await stream.handle().result();
   });
+
+  test('ends with its epochs: a short last step, and then none', async () => {
+    const stream = open('epochs');
+    await stream.start(requestOf({ epochs: 1 }));
+    const finals = [];
+    for (let step = 0; step < 3; step++) finals.push((await stream.step(step)).final);
+    assert.deepEqual(finals, [false, false, true]);
+    const rows = (await Promise.all([0, 1, 2].map((step) => stream.rows(step)))).flat();
+    assert.deepEqual(new Set(rows.map((row) => row['sample_row'])), new Set([0, 1, 2, 3, 4]));
+    assert.equal(rows.length, 10);
+    assert.deepEqual(await faultOf(stream.ask({ step: 3 })), {
+      type: 'StreamEnded',
+      message: '5 samples, 1 epoch: all are used up, there is no step 3',
+    });
+    await stream.handle().signal('stop');
+    await stream.handle().result();
+  });
+
+  test('samples that are all filtered out starve it, once for each ask', async () => {
+    const stream = open('starved');
+    // A board that is never solved.
+    await stream.start(requestOf({ filter: 'zero_variance', groups_per_step: 1, num_repeats: 2 }));
+    for (const admitted of [10, 20]) {
+      const fault = await faultOf(stream.step(0, 1));
+      assert.equal(fault.type, 'StreamStarved');
+      assert.match(fault.message, /1\d filtered.*ask again to try 10 more/);
+      const progress = await stream.progress();
+      assert.ok(progress.out.filtered >= admitted, `${progress.out.filtered} filtered`);
+      assert.ok(progress.admitted < admitted + 4, `${progress.admitted} admitted`);
+    }
+    await stream.handle().signal('stop');
+    await stream.handle().result();
+  });
+
+  test('adopts groups that still run where its workflow was terminated', async () => {
+    const stream = open('adopts');
+    await stream.start(requestOf());
+    const hash = await stream.step(0, 0).then(() => stream.hash(0));
+    await stream.handle().terminate();
+    await stream.start(requestOf());
+    for (let step = 1; step < 4; step++) assert.equal((await stream.step(step, step)).counts.completed, 4); // prettier-ignore
+    await stream.step(0);
+    assert.equal(await stream.hash(0), hash);
+    const groups = (await Promise.all([0, 1, 2, 3].map(async (k) => (await stream.fact(k)).groups))).flat(); // prettier-ignore
+    assert.equal(new Set(groups).size, 8);
+    await stream.handle().signal('stop');
+    await stream.handle().result();
+  });
+
+  test('a request that is wrong, and another one under its id, are refused by field', async () => {
+    const reasonOf = async (id: string, request: Record<string, unknown>): Promise<string> => {
+      const stream = open(id);
+      await stream.start(request);
+      try {
+        await stream.handle().result();
+      } catch (error) {
+        return error instanceof Error && error.cause instanceof Error ? error.cause.message : '';
+      }
+      throw new Error('expected that it fails');
+    };
+    assert.match(
+      await reasonOf('too-large', requestOf({ groups_per_step: 400, max_lag: 2 })),
+      /groups_per_step: expected groups_per_step × \(max_lag \+ 1\) of at most 1000, got 400 × 3 = 1200/,
+    );
+    assert.match(await reasonOf('with-completion', requestOf({ completion: { policy: 'complete' } })), /completion: unknown field/); // prettier-ignore
+    assert.match(await reasonOf('delivers', requestOf({ seed: 1 })), /seed: the batch of this id has 0, got 1/); // prettier-ignore
+    const [sample] = requestOf()['samples'] as Record<string, unknown>[];
+    assert.match(await reasonOf('columns', requestOf({ samples: [{ ...sample, epoch: 1 }] })), /row 0: epoch: this column is written by the stream/); // prettier-ignore
+  });
+
+  test('who waits is told why, and a group that was terminated is played again', async () => {
+    const stream = open('terminated-group');
+    await stream.start(requestOf({ max_lag: 0 }));
+    await stream.step(0, 7);
+    const { why } = (await stream.ask({ step: 1, version: 7, wait: '20s' })) as { why?: string };
+    assert.equal(why, undefined);
+    assert.equal((await stream.step(1, 7)).version, 7);
+    const groups = (await stream.fact(1)).groups;
+    const next = Math.max(...groups) + 1;
+    await bed.server.client.workflow.getHandle(`${stream.id}/${next}`).terminate().catch(() => undefined); // prettier-ignore
+    assert.equal((await stream.step(2, 8)).counts.completed, 4);
+    await stream.handle().signal('stop');
+    await stream.handle().result();
+  });
 });

@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client, WorkflowHandle } from '@temporalio/client';
 import { WorkflowUpdateFailedError } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
@@ -11,6 +12,7 @@ import type {
   StepResult,
   StreamProgress,
 } from '../../src/activities/contract/stream.js';
+import { describeError } from '../../src/platform/errors.js';
 import type { Row } from '../../src/model/row.js';
 import type { StreamRequest } from '../../src/model/stream/stream-request.js';
 import { readRows } from './batch.js';
@@ -40,7 +42,7 @@ export interface StreamPlaceToTest {
   task_queue: string;
 }
 
-const CALL_MS = 90_000;
+const CALL_MS = 180_000;
 
 export function openStreamToTest({
   client,
@@ -70,7 +72,12 @@ export function openStreamToTest({
     step: async (step, version) => {
       for (const end = Date.now() + CALL_MS; ;) {
         const asked = { step, wait: '20s', ...(version !== undefined && { version }) };
-        const answer = await ask(asked);
+        // A run that goes on in a new one may not have heard it.
+        const answer = await ask(asked).catch(async (error: unknown) => {
+          if (error instanceof WorkflowUpdateFailedError) throw error;
+          await sleep(500);
+          return { ready: false as const, why: describeError(error) };
+        });
         if (answer.ready) return answer;
         if (Date.now() > end) throw new Error(`step ${step} of ${id} does not come: ${answer.why}`);
       }

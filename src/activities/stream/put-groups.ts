@@ -19,7 +19,14 @@ export const createAdmitGroups =
 export const createEndGroup =
   ({ attempt, store }: Needs): StreamActivities['endGroup'] =>
   ({ stream_id, ...end }) =>
-    attempt(() => streamFacts(stream_id, store.facts).ended.put(end.group, end));
+    attempt(async () => {
+      const { group } = end;
+      // Those of a run before are members, too.
+      let { members } = end;
+      while ((await store.journalSize({ batch_id: stream_id, row: group, repeat: members })) > 0)
+        members += 1;
+      return await streamFacts(stream_id, store.facts).ended.put(group, { ...end, members });
+    });
 
 export const createDropGroups =
   ({ attempt, store }: Needs): StreamActivities['dropGroups'] =>

@@ -5,7 +5,7 @@ import { checkSettings, groupSettings } from '../batch-request.js';
 /** The request that starts a stream: the input of workflow `rolloutStream`. A batch's, without `completion`. */
 
 /** Groups that run or wait to be delivered: all of them are in the input of a stream's next run. */
-export const MOST_GROUPS = 1000;
+const MOST_GROUPS = 1000;
 
 export const StreamRequest = z
   .strictObject({

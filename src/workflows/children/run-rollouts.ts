@@ -68,7 +68,7 @@ export interface RowsRunner extends RolloutRunner {
 
 /** Runs the rollouts of some rows as child workflows. A failed child is data: it never fails its siblings. */
 export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRunner {
-  const running = runningRollouts();
+  const running = runningRollouts(onValid);
   const tally: Tally = { done: 0, running: 0, valid: 0, turns: 0, tokens: 0, reward_sum: 0 };
   let { max_in_flight } = run;
   let limits: LimitsChange | null = null;
@@ -94,9 +94,7 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
       if (isOver()) tell(handle.signal(stopSignal));
       else if (limits !== null && limits !== told) tell(handle.signal(limitsSignal, limits));
       const result = await running.resultOf(handle, ref.row);
-      if (!count(tally, result)) return;
-      onValid?.(result);
-      if (groups.count(ref.row)) running.stop(ref.row);
+      if (count(tally, result) && groups.count(ref.row)) running.stop(ref.row);
     } catch (error) {
       // What ended it is in its journal; a child that could not even start is closed without one.
       if (hasFailed(error)) line.failed(member);
@@ -144,14 +142,16 @@ interface Running {
   limit: (change: LimitsChange) => Promise<void>[];
 }
 
-function runningRollouts(): Running {
+function runningRollouts(onValid: Run['onValid']): Running {
   /** With the row of each. */
   const rows = new Map<RolloutHandle, number>();
   return {
     resultOf: async (child, row) => {
       rows.set(child, row);
       try {
-        return (await child.result()) as RolloutResult;
+        const result = (await child.result()) as RolloutResult;
+        if (isRow(result)) onValid?.(result);
+        return result;
       } finally {
         rows.delete(child);
       }
@@ -214,14 +214,14 @@ const hasFailed = (error: unknown): boolean =>
   error.cause.type !== 'InvalidBatchRequest';
 
 /** Returns whether it was valid. */
-function count(
-  tally: Tally,
-  { stop_reason, dropped, total_reward, turn_count, total_tokens }: RolloutResult,
-): boolean {
-  tally.turns += turn_count;
-  tally.tokens += total_tokens;
-  if (!VALID_STOP_REASONS.has(stop_reason) || dropped === true) return false;
+function count(tally: Tally, result: RolloutResult): boolean {
+  tally.turns += result.turn_count;
+  tally.tokens += result.total_tokens;
+  if (!isRow(result)) return false;
   tally.valid += 1;
-  tally.reward_sum += total_reward;
+  tally.reward_sum += result.total_reward;
   return true;
 }
+
+const isRow = ({ stop_reason, dropped }: RolloutResult): boolean =>
+  VALID_STOP_REASONS.has(stop_reason) && dropped !== true;

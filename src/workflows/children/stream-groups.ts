@@ -1,4 +1,4 @@
-import type { ChildWorkflowHandle } from '@temporalio/workflow';
+import type { ChildWorkflowHandle, ExternalWorkflowHandle } from '@temporalio/workflow';
 import {
   CancellationScope,
   ParentClosePolicy,
@@ -21,6 +21,8 @@ export interface StreamGroups {
   start(groups: readonly number[]): Promise<void>;
   /** Likewise, of groups that have said that they end: a start that is refused is tried again. */
   restart(groups: readonly number[]): void;
+  /** Of groups that ran in the stream's run before: one that is gone is news. */
+  look(groups: readonly number[]): void;
   /** They end without an outcome. */
   stop(groups: readonly number[]): void;
   setLimits(change: LimitsChange, groups: readonly number[]): void;
@@ -33,72 +35,94 @@ export interface StreamGroups {
 
 const ENDING = '15m';
 
+interface Heard {
+  told: GroupNews[];
+  tell: (news: GroupNews) => void;
+  /** Called with each. */
+  onNews: () => void;
+}
+
 /** To be called at the top of a workflow: signals of groups may come before anything else. */
 export function hearGroups(): (
   plan: StreamPlan,
   { limits, onNews }: { limits: () => LimitsChange; onNews: () => void },
 ) => StreamGroups {
-  const told: GroupNews[] = [];
-  let whenTold = (): void => undefined;
-  const tellMe = (news: GroupNews): void => {
-    told.push(news);
-    whenTold();
+  const heard: Heard = {
+    told: [],
+    tell: (news) => {
+      heard.told.push(news);
+      heard.onNews();
+    },
+    onNews: () => undefined,
   };
   setHandler(groupSignal, (news) => {
-    if (isGroupNews(news)) tellMe(news);
+    if (isGroupNews(news)) heard.tell(news);
   });
   return (plan, { limits, onNews }) => {
-    whenTold = onNews;
-    const startInTurn = createStartInTurn();
-    const idOf = (group: number): string => `${plan.stream_id}/${group}`;
-    const reach = (group: number) => getExternalWorkflowHandle(idOf(group));
-    const start = async (group: number): Promise<void> => {
-      const child = await startGroup(group, { plan, limits: limits() });
-      const ended = (news: GroupNews): void => {
-        if (news.outcome === null) tellMe(news);
+    heard.onNews = onNews;
+    return groupsOf(plan, { limits, heard });
+  };
+}
+
+function groupsOf(
+  plan: StreamPlan,
+  { limits, heard: { told, tell: tellMe } }: { limits: () => LimitsChange; heard: Heard },
+): StreamGroups {
+  const reach = (group: number): ExternalWorkflowHandle =>
+    getExternalWorkflowHandle(`${plan.stream_id}/${group}`);
+  const startInTurn = createStartInTurn();
+  const start = async (group: number): Promise<void> => {
+    const child = await startGroup(group, { plan, limits: limits() });
+    const ended = (news: GroupNews): void => {
+      if (news.outcome === null) tellMe(news);
+    };
+    // One that is terminated, or fails, tells nothing itself.
+    child.result().then(ended, () => {
+      tellMe({ group, outcome: null });
+    });
+  };
+  const all = async (
+    groups: readonly number[],
+    one: (group: number) => Promise<void>,
+  ): Promise<void> => {
+    const each = (group: number): Promise<void> => one(group).catch(unlessItRuns);
+    await CancellationScope.nonCancellable(() => Promise.all(groups.map(each)));
+  };
+  return {
+    start: (groups) => all(groups, start),
+    restart: (groups) => {
+      const never = (): boolean => false;
+      all(groups, (group) => startInTurn(() => start(group), never)).catch(() => undefined);
+    },
+    look: (groups) => {
+      // They know these limits: whether they can be told is the question.
+      for (const group of groups)
+        reach(group)
+          .signal(limitsSignal, limits())
+          .catch(() => {
+            tellMe({ group, outcome: null });
+          });
+    },
+    stop: (groups) => {
+      for (const group of groups) tell(reach(group).signal(stopSignal));
+    },
+    setLimits: (change, groups) => {
+      for (const group of groups) tell(reach(group).signal(limitsSignal, change));
+    },
+    news: () => told.splice(0),
+    hasNews: () => told.length > 0,
+    ended: async (groups, how) => {
+      const running = new Set(groups);
+      for (const group of groups) {
+        const sent = how === 'stop' ? reach(group).signal(stopSignal) : reach(group).cancel();
+        sent.catch(() => running.delete(group));
+      }
+      const isOver = (): boolean => {
+        for (const { group } of told) running.delete(group);
+        return running.size === 0;
       };
-      // One that is terminated, or fails, tells nothing itself.
-      child.result().then(ended, () => {
-        tellMe({ group, outcome: null });
-      });
-    };
-    return {
-      start: async (groups) => {
-        const startOrAdopt = (group: number): Promise<void> => start(group).catch(unlessItRuns);
-        await CancellationScope.nonCancellable(() => Promise.all(groups.map(startOrAdopt)));
-      },
-      restart: (groups) => {
-        const again = (group: number): Promise<void> =>
-          startInTurn(
-            () => start(group),
-            () => false,
-          ).catch(unlessItRuns);
-        CancellationScope.nonCancellable(() => Promise.all(groups.map(again))).catch(() => undefined); // prettier-ignore
-      },
-      stop: (groups) => {
-        for (const group of groups) tell(reach(group).signal(stopSignal));
-      },
-      setLimits: (change, groups) => {
-        for (const group of groups) tell(reach(group).signal(limitsSignal, change));
-      },
-      news: () => told.splice(0),
-      hasNews: () => told.length > 0,
-      ended: async (groups, how) => {
-        const running = new Set(groups);
-        const gone = (group: number) => (): void => {
-          running.delete(group);
-        };
-        for (const group of groups) {
-          const sent = how === 'stop' ? reach(group).signal(stopSignal) : reach(group).cancel();
-          sent.catch(gone(group));
-        }
-        const isOver = (): boolean => {
-          for (const { group } of told) running.delete(group);
-          return running.size === 0;
-        };
-        await condition(isOver, ENDING);
-      },
-    };
+      await condition(isOver, ENDING);
+    },
   };
 }
 

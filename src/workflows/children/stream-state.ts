@@ -50,11 +50,10 @@ export interface Stream {
 export function openStream(plan: StreamPlan): Stream {
   let state = plan.found;
   let settings = plan.pacing;
-  let changes = 0;
-  let seen = 0;
+  let isNews = true;
   const set = (change: Partial<StreamState>): void => {
     state = { ...state, ...change };
-    changes += 1;
+    isNews = true;
   };
   const change = (by: (pacing: PacingState) => PacingState): void => {
     set({ pacing: by(state.pacing) });
@@ -66,35 +65,26 @@ export function openStream(plan: StreamPlan): Stream {
     settings: () => settings,
     setMaxInFlight: (max_in_flight) => {
       settings = { ...settings, max_in_flight };
-      changes += 1;
+      set({});
     },
     served: () => ({ served: state.pacing.served, is_published: state.is_published }),
     serves: ({ served, is_published }) => {
-      set({
-        pacing: withServed(state.pacing, served),
-        is_published,
-        is_versioned: state.is_versioned || is_published,
-      });
+      const is_versioned = state.is_versioned || is_published;
+      set({ pacing: withServed(state.pacing, served), is_published, is_versioned });
     },
     asked: (given) => {
       set(withGiven(state, given));
     },
     change,
     admitted: (groups) => {
-      // A run that was given up may have put them before.
-      for (const { born } of groups)
-        change((pacing) => ({
-          ...withAdmitted({ ...pacing, served: born ?? pacing.served }, settings),
-          served: pacing.served,
-        }));
+      for (const { born } of groups) change((pacing) => withBorn(pacing, { born, settings }));
     },
     completed: (group) => {
-      change((pacing) => withComplete(pacing, group));
+      change((now) => withComplete(now, group));
     },
     out: (group, as) => {
-      if (!state.pacing.groups.some((one) => one.group === group)) return;
       const pacing = withOut(state.pacing, { group, outcome: as });
-      set({ pacing, out: [...state.out, { group, as }] });
+      if (pacing !== state.pacing) set({ pacing, out: [...state.out, { group, as }] });
     },
     next: () => nextStep(state.pacing, settings),
     factOf: (next) => factOf(next, state),
@@ -106,15 +96,24 @@ export function openStream(plan: StreamPlan): Stream {
       set({ kept_from: Math.max(state.kept_from, through + 1) });
     },
     touch: () => {
-      changes += 1;
+      set({});
     },
     news: async () => {
-      await condition(() => changes > seen);
-      seen = changes;
+      await condition(() => isNews);
+      isNews = false;
     },
     forNextRun: () => ({ ...plan, pacing: settings, found: state }),
   };
 }
+
+/** A run that was given up may have put it before, when less was served. */
+const withBorn = (
+  pacing: PacingState,
+  { born, settings }: { born: number | null; settings: PacingSettings },
+): PacingState => ({
+  ...withAdmitted({ ...pacing, served: born ?? pacing.served }, settings),
+  served: pacing.served,
+});
 
 /** Without a policy the trainer alone knows what is served; what was sampled before it said so is of that, too. */
 function withGiven(state: StreamState, given: number | undefined): StreamState {

@@ -28,91 +28,109 @@ interface Asking extends StepAsked {
   fault: FailureFacts | null;
 }
 
-/** `whyNot`: what the next step waits for. */
-export function hearTrainers(whyNot: (stream: Stream) => string): TrainerDesk {
-  const asking = new Set<Asking>();
-  let opened: { stream: Stream; deliveries: Deliveries } | null = null;
-  let closed: string | null = null;
+interface Desk {
+  asking: Set<Asking>;
+  opened: { stream: Stream; deliveries: Deliveries } | null;
+  /** Why nobody is made to wait; null: they are. */
+  closed: string | null;
+  /** What the next step waits for. */
+  whyNot: (stream: Stream) => string;
+}
 
-  const nextStep = async (asked: StepAsked): Promise<NextStepAnswer> => {
-    const until = Date.now() + stepWaitMs(asked);
-    const left = (): number => Math.max(1, until - Date.now());
-    await condition(() => opened !== null || closed !== null, left());
-    if (opened === null) return { ready: false, why: closed ?? 'the stream is being planned' };
-    const { stream, deliveries } = opened;
-    checkAsked(asked, { stream, asking });
-    const isPut = (): boolean => asked.step < stream.pacing().next_step;
-    if (!isPut()) {
-      const ask: Asking = { ...asked, fault: null };
-      asking.add(ask);
-      stream.asked(asked.version);
-      try {
-        await condition(() => isPut() || ask.fault !== null || closed !== null, left());
-      } finally {
-        asking.delete(ask);
-        stream.touch();
-      }
-      if (ask.fault !== null) throw failWith(ask.fault);
-      if (!isPut()) return { ready: false, why: closed ?? whyNot(stream) };
-    }
-    const rows = deliveries.rowsOf(asked.step);
-    let isOver = false;
-    const over = (): void => {
-      isOver = true;
-    };
-    rows.then(over, over);
-    await condition(() => isOver, left());
-    if (isOver) return { ready: true, ...(await rows) };
-    return { ready: false, why: `the rows of step ${asked.step} are being written` };
-  };
-
-  const whenCancelled = (error: unknown): NextStepAnswer => {
-    if (isCancellation(error)) return { ready: false, why: closed ?? 'the stream is cancelled' };
-    return refused(error);
-  };
-
-  setHandler(nextStepUpdate, (asked) => nextStep(asked).catch(whenCancelled), {
-    validator: (asked) => {
-      refuse(stepAskedProblem(asked));
-    },
-  });
+export function hearTrainers(whyNot: Desk['whyNot']): TrainerDesk {
+  const desk: Desk = { asking: new Set(), opened: null, closed: null, whyNot };
   setHandler(
-    forgetUpdate,
-    async ({ through }) => {
-      await condition(() => opened !== null || closed !== null);
-      if (opened === null) throw outOfOrder(closed ?? '');
-      const { stream, deliveries } = opened;
-      const { next_step } = stream.pacing();
-      if (through >= next_step)
-        throw outOfOrder(
-          `through: expected a step that was delivered, at most ${next_step - 1}, got ${through}`,
-        );
-      if (through >= stream.now().kept_from) await deliveries.forget(through).catch(refused);
-      stream.forgotten(through);
-      return { kept_from: stream.now().kept_from };
-    },
+    nextStepUpdate,
+    (asked) => answer(asked, desk).catch((error: unknown) => unlessCancelled(error, desk)),
     {
-      validator: (input) => {
-        refuse(forgetProblem(input));
+      validator: (asked) => {
+        refuse(stepAskedProblem(asked));
       },
     },
   );
+  setHandler(forgetUpdate, ({ through }) => forget(through, desk).catch(refused), {
+    validator: (input) => {
+      refuse(forgetProblem(input));
+    },
+  });
   return {
     open: (stream, deliveries) => {
-      opened = { stream, deliveries };
+      desk.opened = { stream, deliveries };
     },
-    isAsked: () => asking.size > 0,
+    isAsked: () => desk.asking.size > 0,
     fail: (fault) => {
-      for (const ask of asking) ask.fault ??= fault;
-      asking.clear();
+      for (const ask of desk.asking) ask.fault ??= fault;
+      desk.asking.clear();
     },
     close: (why) => {
-      closed = why;
+      desk.closed = why;
     },
     reopen: () => {
-      closed = null;
+      desk.closed = null;
     },
   };
+}
+
+async function answer(asked: StepAsked, desk: Desk): Promise<NextStepAnswer> {
+  const until = Date.now() + stepWaitMs(asked);
+  const left = (): number => Math.max(1, until - Date.now());
+  await condition(() => desk.opened !== null || desk.closed !== null, left());
+  const { opened, closed } = desk;
+  if (opened === null) return { ready: false, why: closed ?? 'the stream is being planned' };
+  const { stream, deliveries } = opened;
+  checkAsked(asked, { stream, asking: desk.asking });
+  if (asked.step === stream.pacing().next_step) await awaitPut(asked, { stream, desk, left });
+  if (asked.step === stream.pacing().next_step)
+    return { ready: false, why: desk.closed ?? desk.whyNot(stream) };
+  const rows = deliveries.rowsOf(asked.step);
+  let isOver = false;
+  const over = (): void => {
+    isOver = true;
+  };
+  rows.then(over, over);
+  if (await condition(() => isOver, left())) return { ready: true, ...(await rows) };
+  return { ready: false, why: `the rows of step ${asked.step} are being written` };
+}
+
+/** Resolves when the next step is put, or is waited for no longer; throws where it does not come. */
+async function awaitPut(
+  asked: StepAsked,
+  { stream, desk, left }: { stream: Stream; desk: Desk; left: () => number },
+): Promise<void> {
+  const { asking } = desk;
+  const ask: Asking = { ...asked, fault: null };
+  const fault = (): FailureFacts | null => ask.fault;
+  // Who does not say a version does not change the one that another has said.
+  if (asked.version !== undefined || asking.size === 0) stream.asked(asked.version);
+  asking.add(ask);
+  const isOver = (): boolean =>
+    asked.step < stream.pacing().next_step || fault() !== null || desk.closed !== null;
+  try {
+    await condition(isOver, left());
+  } finally {
+    asking.delete(ask);
+  }
+  const failed = fault();
+  if (failed !== null) throw failWith(failed);
+}
+
+async function forget(through: number, desk: Desk): Promise<{ kept_from: number }> {
+  await condition(() => desk.opened !== null || desk.closed !== null);
+  if (desk.opened === null) throw outOfOrder(desk.closed ?? '');
+  const { stream, deliveries } = desk.opened;
+  const { next_step } = stream.pacing();
+  if (through >= next_step)
+    throw outOfOrder(
+      `through: expected a step that was delivered, at most ${next_step - 1}, got ${through}`,
+    );
+  if (through >= stream.now().kept_from) await deliveries.forget(through);
+  stream.forgotten(through);
+  return { kept_from: stream.now().kept_from };
+}
+
+function unlessCancelled(error: unknown, { closed }: Desk): NextStepAnswer {
+  if (isCancellation(error)) return { ready: false, why: closed ?? 'the stream is cancelled' };
+  return refused(error);
 }
 
 function checkAsked(

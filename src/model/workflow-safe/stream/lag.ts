@@ -1,19 +1,6 @@
 import type { PacingSettings } from './state.js';
 
-/** How old the groups and tokens of a step are. */
-
-/** Of a step of at least one group, in versions; `lag/over`: how many groups were overtaken by faster versions. */
-export function lagMetrics(
-  borns: readonly number[],
-  { version, max_lag }: { version: number } & Pick<PacingSettings, 'max_lag'>,
-): Record<'lag/mean' | 'lag/max' | 'lag/over', number> {
-  const lags = borns.map((born) => version - born);
-  return {
-    'lag/mean': lags.reduce((sum, lag) => sum + lag, 0) / lags.length,
-    'lag/max': Math.max(...lags),
-    'lag/over': lags.filter((lag) => lag > max_lag).length,
-  };
-}
+/** How old the tokens of a step are. */
 
 /** Generated tokens from `start` up to `end`, which is not included. */
 export interface TokenRun {

@@ -17,15 +17,6 @@ export const stepsLeft = (
   { version, settings }: { version: number; settings: PacingSettings },
 ): number => Math.floor((born + settings.max_lag - version) / settings.versions_per_step);
 
-/** The last step by which a group is delivered without being too old. */
-export function dueStep(
-  born: number,
-  { state, settings }: { state: PacingState; settings: PacingSettings },
-): number {
-  const version = versionOfNextStep(state, settings);
-  return state.next_step + Math.max(0, stepsLeft(born, { version, settings }));
-}
-
 /** How many groups are to be admitted now. */
 export function roomForAdmission(state: PacingState, settings: PacingSettings): number {
   const { groups_per_step, num_repeats, max_in_flight } = settings;
@@ -44,7 +35,7 @@ export function roomForAdmission(state: PacingState, settings: PacingSettings): 
   );
 }
 
-export const inFlight = ({ groups }: PacingState): number =>
+const inFlight = ({ groups }: PacingState): number =>
   groups.reduce((sum, { in_flight }) => sum + in_flight, 0);
 
 /** How many groups can still be admitted before the epochs are used up. */
