@@ -1,6 +1,6 @@
 """GRPO: rows as a batch of tokens, each with its advantage, and one step of the policy on them.
 
-A turn's advantage is its reward to go beside those of the same turn in its group. Tokens were sampled by older versions
+A turn's advantage is its reward beside those of the same turn in its group: no turn depends on another's answer. Tokens were sampled by older versions
 than the one that trains: their recorded logprobs give the importance ratio, which is clipped as in PPO.
 """
 
@@ -19,11 +19,13 @@ from policy import NOTHING, WINDOW, Ids, Weights, backward, forward, log_softmax
 Row = Dict[str, Any]
 Floats = NDArray[np.float64]
 
-LEARNING_RATE = 0.02
+LEARNING_RATE = 0.015
 EPOCHS = 2
-CLIP = 0.4
+CLIP = 0.8
 LONGEST_GRADIENT = 1.0
 BETAS = (0.9, 0.99)
+LEAST_SPREAD = 0.01
+"""Added to the spread of a group's rewards: one that agrees teaches nothing."""
 
 
 @dataclass(frozen=True)
@@ -80,18 +82,18 @@ def batch_of(rows: List[Row]) -> Batch:
 
 
 def advantages_of(turn_rewards: List[List[float]], group_ids: Ids) -> Floats:
-    """``(N, turns)``: of the rewards to go, against the members of the group that have this turn; 0 where one has none."""
+    """``(N, turns)``: of each turn against the members of the group that have it; 0 where a rollout has not."""
     longest = max(map(len, turn_rewards))
-    to_go = np.full((len(turn_rewards), longest), np.nan)
-    for row, rewards in enumerate(turn_rewards):
-        to_go[row, : len(rewards)] = np.cumsum(rewards[::-1])[::-1]
-    advantages = np.zeros_like(to_go)
+    rewards = np.full((len(turn_rewards), longest), np.nan)
+    for row, given in enumerate(turn_rewards):
+        rewards[row, : len(given)] = given
+    advantages = np.zeros_like(rewards)
     for group in np.unique(group_ids):
         for turn in range(longest):
-            members = np.nonzero((group_ids == group) & ~np.isnan(to_go[:, turn]))[0]
+            members = np.nonzero((group_ids == group) & ~np.isnan(rewards[:, turn]))[0]
             if len(members) > 1:
-                rewards = to_go[members, turn]
-                advantages[members, turn] = (rewards - rewards.mean()) / (rewards.std() + 0.01)
+                of_turn = rewards[members, turn]
+                advantages[members, turn] = (of_turn - of_turn.mean()) / (of_turn.std() + LEAST_SPREAD)
     return advantages
 
 

@@ -1,9 +1,9 @@
-"""The task: words in a cipher that the policy has to find out by itself, two of them a rollout.
+"""The task: words in a cipher that the policy has to find out by itself, four of them a rollout.
 
-Turn 0 shows a word in small letters; its answer is each letter's successor (``a`` follows ``j``). Turn 1 shows one in
-capitals; its answer is each letter's predecessor, in small letters. An answer ends with ``policy.END``. Its reward is
-the share of letters that are right, and half of the rollout's. The environment (environment.ts) knows no rule: a sample
-brings its words and answers.
+A word in small letters is answered by each letter's successor (``a`` follows ``j``), one in capitals by each letter's
+predecessor, in small letters; turns show one and the other by turns. An answer ends with ``policy.END``. A turn's reward
+is the share of letters that are right. The environment (environment.ts) knows no rule: a sample brings its words and
+answers.
 
     python task.py --folder FOLDER --seed 1      writes FOLDER/train.jsonl and FOLDER/held-out.jsonl
 """
@@ -20,8 +20,8 @@ import numpy as np
 LETTERS = "abcdefghij"
 LENGTH = 8
 """Letters of a word. With its end an answer has ``LENGTH + 1`` tokens."""
-TURNS = 2
-TRAIN, HELD_OUT = 512, 64
+TURNS = 4
+TRAIN, HELD_OUT = 256, 32
 
 Sample = Dict[str, Any]
 
@@ -36,7 +36,7 @@ def shown(word: str) -> str:
 
 
 def reward_of(answer: str, expected: str) -> float:
-    """Letters in the right place, as a share of the longer one of both. A turn's part of the rollout's reward."""
+    """Letters in the right place, as a share of the longer one of both; a turn's part of the rollout's reward."""
     right = sum(a == b for a, b in zip(answer, expected))
     return right / max(len(answer), len(expected)) / TURNS
 
@@ -44,17 +44,18 @@ def reward_of(answer: str, expected: str) -> float:
 def samples(seed: int, count: int) -> List[Sample]:
     """All of them differ in their first words."""
     random = np.random.default_rng(seed)
-    words: Dict[str, str] = {}
-    while len(words) < count:
-        small, large = random.choice(list(LETTERS), (TURNS, LENGTH))
-        words.setdefault("".join(small), "".join(large).upper())
+    drawn: Dict[str, List[str]] = {}
+    while len(drawn) < count:
+        small = ["".join(letters) for letters in random.choice(list(LETTERS), (TURNS, LENGTH))]
+        words = [word.upper() if turn % 2 == 1 else word for turn, word in enumerate(small)]
+        drawn.setdefault(words[0], words)
     return [
         {
-            "message_log": [{"role": "user", "content": shown(first)}],
+            "message_log": [{"role": "user", "content": shown(words[0])}],
             "task_name": "cipher",
-            "extra_env_info": {"turn": 0, "words": [first, second], "answers": [answer_to(first), answer_to(second)]},
+            "extra_env_info": {"turn": 0, "words": words, "answers": list(map(answer_to, words))},
         }
-        for first, second in words.items()
+        for words in drawn.values()
     ]
 
 

@@ -14,21 +14,21 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Protocol, Set
+from typing import Any, Dict, List, Optional, Protocol, Set
 
 import numpy as np
-from durable_rollouts import Client, PolicyUpdateFailed
+from durable_rollouts import Client, PolicyUpdateFailed, Stream, StreamRequest
 
 from grpo import Optimizer, Row, batch_of, report, shuffled, update
 from policy import Weights, logprobs_of, untrained
 from run import Run, State, end_with_parent
 from task import LENGTH, LETTERS, TURNS, answer_to, shown
 
-STEPS = 60
-GROUPS, REPEATS = 8, 8
+STEPS = 50
+GROUPS, REPEATS = 4, 8
 MAX_LAG = 2
 CHECKPOINT_EVERY = 5
-HELD_OUT_EVERY = 6
+HELD_OUT_EVERY = 5
 PROBE = [ord(letter) for letter in shown(LETTERS[:LENGTH]) + answer_to(LETTERS[:LENGTH])]
 """A prompt whose logprobs show which weights an engine has."""
 UNPUBLISHED = -1
@@ -36,9 +36,9 @@ UNPUBLISHED = -1
 
 ROLLOUTS: Dict[str, Any] = {
     "max_rollout_turns": TURNS,
-    "max_seq_len": 64,
+    "max_seq_len": 160,
     "rollout_timeout": "10m",
-    "generation": {"max_new_tokens": LENGTH + 4, "prompt_format": "raw"},
+    "generation": {"max_new_tokens": 20, "prompt_format": "raw"},
 }
 """How a rollout is played, in training and in evaluations."""
 
@@ -80,6 +80,7 @@ class Durable:
         self._client, self._run, self._id, self._seed = client, run, id, seed
         self._policy = client.policy()
         self._evaluations: List[threading.Thread] = []
+        self._stream: Optional[Stream] = None
 
     def publish(self, version: int, path: Path, weights: Weights) -> None:
         probe = {"prompt_ids": PROBE, "logprobs": logprobs_of(weights, PROBE), "tolerance": 0.001}
@@ -91,8 +92,9 @@ class Durable:
                 print(error, flush=True)
                 time.sleep(1)
 
-    def next_step(self, step: int, version: int) -> Delivered:
-        request = {
+    def _joined(self) -> Stream:
+        """The stream, started or joined where it is."""
+        request: StreamRequest = {
             **ROLLOUTS,
             "samples": {"path": f"{self._id}/train.jsonl"},
             "num_repeats": REPEATS,
@@ -101,8 +103,11 @@ class Durable:
             "seed": self._seed,
             "generation": {**ROLLOUTS["generation"], "seed": self._seed},
         }
-        stream = self._client.stream(f"{self._id}-train", request)
-        delivered = stream.next_step(step, None if version == UNPUBLISHED else version)
+        self._stream = self._stream or self._client.stream(f"{self._id}-train", request)
+        return self._stream
+
+    def next_step(self, step: int, version: int) -> Delivered:
+        delivered = self._joined().next_step(step, None if version == UNPUBLISHED else version)
         file = delivered.result["files"]["rollouts"]
         return Delivered(delivered.rows(), hashlib.sha256(Path(file).read_bytes()).hexdigest(), file)
 
@@ -117,7 +122,7 @@ class Durable:
         self._evaluations[-1].start()
 
     def end(self) -> None:
-        self._client.stream(f"{self._id}-train").stop()
+        self._joined().stop()
         for evaluation in self._evaluations:
             evaluation.join()
 

@@ -1,6 +1,6 @@
 """vLLM's wire before the engine: completions with token ids, the tokenizer, and the control routes of its development mode.
 
-    python wire.py --port 8000 --seed 1 --log engine.jsonl [--tick 0.02]
+    python wire.py --port 8000 --seed 1 --log engine.jsonl [--tick 0.01]
 
 Threads of the standard library; on 127.0.0.1 only. What it does not do it refuses with 400, by name.
 """
@@ -295,7 +295,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True, help="of the weights that it begins with")
     parser.add_argument("--log", type=Path, required=True)
-    parser.add_argument("--tick", type=float, default=0.02, help="seconds that a token takes")
+    parser.add_argument("--tick", type=float, default=0.01, help="seconds that a token takes")
     args = parser.parse_args()
     engine = Engine(untrained(args.seed, LETTERS), log=args.log, tick_s=args.tick)
     server = serve(engine, args.port)

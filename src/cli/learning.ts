@@ -3,9 +3,9 @@ import { parseArgs } from 'node:util';
 import { learn } from '../dev/learning/learn.js';
 import { PROJECT_ROOT } from '../platform/project-root.js';
 
-const STEPS = 60;
-/** Seconds a token: a rollout takes half a second, and where things are killed some seconds, so that kills hit it. */
-const TICK_S = { calm: 0.02, chaos: 0.1 };
+const STEPS = 50;
+/** Seconds a token: a rollout takes half a second; and where things are killed some seconds, so that kills hit it. */
+const TICK_S = { calm: 0.01, chaos: 0.1 };
 const KILL_EVERY_MS = 5000;
 
 const OPTIONS = {

@@ -49,8 +49,8 @@ class Gradient(unittest.TestCase):
 class Advantages(unittest.TestCase):
     def test_are_those_of_a_turn_among_the_members_that_have_it(self):
         advantages = grpo.advantages_of([[0, 1], [1, 0], [0.5], [0, 0]], np.array([0, 0, 0, 1]))
-        to_go = np.array([1, 1, 0.5])
-        np.testing.assert_allclose(advantages[:3, 0], (to_go - to_go.mean()) / (to_go.std() + 0.01))
+        first = np.array([0, 1, 0.5])
+        np.testing.assert_allclose(advantages[:3, 0], (first - 0.5) / (first.std() + 0.01))
         np.testing.assert_allclose(advantages[:3, 1], [0.5 / 0.51, -0.5 / 0.51, 0])
         np.testing.assert_array_equal(advantages[3], [0, 0])
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from offline import Local, held_out_rewards
 from run import Run, append, lines_of, read
-from task import LENGTH, LETTERS, answer_to, reward_of, samples
+from task import LENGTH, LETTERS, TURNS, answer_to, reward_of, samples
 from trainer import CHECKPOINT_EVERY, Delivered, Settings, train
 
 
@@ -139,8 +139,8 @@ class Task(unittest.TestCase):
 
     def test_rewards_letters_in_their_places_and_nothing_behind_them(self):
         word = LETTERS[:LENGTH]
-        self.assertEqual(reward_of(word, word), 0.5)
-        self.assertEqual(reward_of(word + word, word), 0.25)
+        self.assertEqual(reward_of(word, word), 1 / TURNS)
+        self.assertEqual(reward_of(word + word, word), 0.5 / TURNS)
         self.assertEqual(reward_of("", word), 0)
 
 
