@@ -3,6 +3,35 @@ import type { Command } from '../platform/command.js';
 
 export const COMMANDS: Partial<Record<string, Command>> = {
   ...GYM_COMMANDS,
+  start: {
+    usage: `temporal-rollout start --input-file FILE [--id ID] [--watch] [--config FILE]
+
+Starts the batch that FILE, a batch request as JSON, asks for. ID names it for ever: starting it again continues it.
+Without --id it gets a new one, which is printed. --watch shows its board until it has ended, then its result.
+The Temporal server and the task queue are those of temporal.yaml, where there is one here, else of TEMPORAL_*
+variables and temporal.toml, else 127.0.0.1:7233 and "rollouts"; so it is for watch, stop and result.`,
+    load: async () => (await import('./batch.js')).startCommand,
+  },
+  watch: {
+    usage: `temporal-rollout watch BATCH [--config FILE]
+
+The live board of a batch, whoever started it, until it has ended; then its result. Ctrl-C leaves the batch as it is.
+The exit code is 0 when the batch has ended with a result, 1 when it failed, 130 after Ctrl-C.`,
+    load: async () => (await import('./batch.js')).watchCommand,
+  },
+  stop: {
+    usage: `temporal-rollout stop BATCH [--config FILE]
+
+Ends a batch that runs and keeps what is there: its rollouts end as stopped, its files are written.`,
+    load: async () => (await import('./batch.js')).stopCommand,
+  },
+  result: {
+    usage: `temporal-rollout result BATCH [--json] [--config FILE]
+
+Waits until a batch has ended and prints its metrics, counts and files, or the whole of it as JSON. The exit code is 1
+when the batch failed.`,
+    load: async () => (await import('./batch.js')).resultCommand,
+  },
   worker: {
     usage: `temporal-rollout worker [--config FILE]
 
@@ -45,10 +74,12 @@ token it rewrites, in which message, and what helps. The exit code is 1 when no 
     load: async () => (await import('./check-template.js')).checkTemplateCommand,
   },
   up: {
-    usage: `temporal-rollout up [--exit]
+    usage: `temporal-rollout up [--exit | --no-batch] [--config FILE]
 
 Starts a Temporal dev server with its Web UI, the simulator and a worker, and runs the sliding-puzzle batch.
---exit ends after the batch; the exit code is 0 only if every rollout completed.`,
+--exit ends after the batch; the exit code is 0 only if every rollout completed. With --no-batch, and with another FILE
+than the project's own temporal.yaml (default ./temporal.yaml), no batch is started. The worker has FILE's settings,
+with the simulator as generation service "default"; the stack's files go to .rollouts beside FILE.`,
     load: async () => (await import('./up.js')).upCommand,
   },
 };
