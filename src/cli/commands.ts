@@ -32,6 +32,22 @@ Waits until a batch has ended and prints its metrics, counts and files, or the w
 when the batch failed.`,
     load: async () => (await import('./batch.js')).resultCommand,
   },
+  show: {
+    usage: `temporal-rollout show BATCH [--worst N] [--sort reward|length|turns|wall] [--reverse] [--limit N] [--failed]
+                           [--where CONDITION] [--follow] [--json] [--config FILE]
+temporal-rollout show BATCH/ROW [--json] [--tokens] [--config FILE]
+temporal-rollout show BATCH/ROW-REPEAT [--turns FIRST-LAST] [--tokens] [--follow] [--json] [--config FILE]
+
+A batch's rollouts, from the store that temporal.yaml names: while it runs, afterwards, and with server and worker dead.
+BATCH lists them, BATCH/ROW puts those of one sample side by side, BATCH/ROW-REPEAT is one to read: its messages, the
+reward, mean logprob and end of each turn, where a generation was cut and went on, attempts and faults with their times.
+
+--worst N is the N lowest rewards; --sort has the largest first, --reverse the smallest. CONDITION is such as
+'reward<0.5 and turns>=3', of reward, length (tokens), turns, wall (seconds), attempts, faults, row, repeat, ended, task
+and failure. Only a rollout that ended validly has a reward. --tokens adds ids and logprobs. --follow shows what comes.
+--json prints a line for each rollout. What is longer than the terminal goes through PAGER (less).`,
+    load: async () => (await import('./show.js')).showCommand,
+  },
   worker: {
     usage: `temporal-rollout worker [--config FILE]
 
