@@ -325,9 +325,12 @@ function applyResult(trajectory: Trajectory, line: LineOf<'result'>): void {
   const { result } = trajectory.agent;
   if (result !== line || result.reward === null) return;
   trajectory.total_reward = result.reward;
-  const { output_tokens, total_tokens } = line.usage ?? { output_tokens: 0, total_tokens: 0 };
-  trajectory.assistant_tokens = output_tokens;
-  trajectory.env_tokens = Math.max(0, total_tokens - output_tokens);
+  trajectory.rewards = line.rewards ?? {};
+  const { tokens, usage } = line;
+  trajectory.assistant_tokens =
+    tokens?.calls.reduce((sum, length) => sum + length, 0) ?? usage?.output_tokens ?? 0;
+  trajectory.env_tokens =
+    tokens?.env ?? Math.max(0, (usage?.total_tokens ?? 0) - (usage?.output_tokens ?? 0));
 }
 
 export const totalsOf = ({

@@ -234,6 +234,17 @@ describe('a run that failed', () => {
     });
   }
 
+  test('whose tokens cannot be trained on is a fault of their type, final and journalled whole', async (t) => {
+    const refused = { type: 'ProtocolError', message: 'response.output[2].prompt_token_ids: Non-contiguous messages found!' } as const; // prettier-ignore
+    const { failure, journalLines, agent } = await playing(t, { runs: [{ reward: 1, refused }] });
+    const message = `simple_agent answered attempt 0 with what cannot be trained on: ${refused.message}`;
+    assert.deepEqual(await failure('playTurns', AT), { type: 'ProtocolError', message, nonRetryable: true }); // prettier-ignore
+    const last = (await journalLines()).at(-1);
+    assert.ok(last?.kind === 'result');
+    assert.deepEqual(last.refused, refused);
+    assert.equal(agent.requests.length, 1);
+  });
+
   test('for good is not played again', async (t) => {
     const runs = [{ reward: null, failure_class: 'judge', terminal: true }];
     const { failure, agent } = await playing(t, { runs });

@@ -114,8 +114,29 @@ describe('an answer whose reward means nothing', () => {
   });
 });
 
+describe('an answer whose tokens cannot be trained on', () => {
+  const refusal = { type: 'ProtocolError', message: 'Non-contiguous messages found!' } as const;
+  const given = a.result({ attempt: 1, reward: 1, refused: refusal, text: '{"reward":1}' });
+  const trajectory = fold(a.run({ attempt: 1 }), given, failed);
+
+  test('is how the run failed, whatever its reward, and a result of its collection', () => {
+    const { agent, total_reward } = trajectory;
+    assert.deepEqual([agent.result, agent.failure, total_reward], [null, given, 0]);
+    assert.equal(agentOutcomeOf(trajectory)?.kind, 'result');
+  });
+});
+
 describe('the lines of an agent', () => {
-  for (const line of [start, a.run(), a.result(), judged, refused, a.fault({ uncounted: true })]) {
+  const whole = { refused: { type: 'ProtocolError', message: '' }, tokens: { prompt: 1, env: 0, calls: [2] }, rewards: { a: 1 } } as const; // prettier-ignore
+  for (const line of [
+    start,
+    a.run(),
+    a.result(),
+    a.result({ ...whole, tokens: { ...whole.tokens, calls: [2] } }),
+    judged,
+    refused,
+    a.fault({ uncounted: true }),
+  ]) {
     test(`of kind ${line.kind} are read as they were written`, () => {
       assert.deepEqual(parseLine(JSON.stringify(line)), line);
     });
@@ -218,6 +239,44 @@ describe('the row of a rollout that an agent played', () => {
     ); // prettier-ignore
     const { reward, gen_tokens, env_tokens, stop_reason } = toSummary(row, trajectory);
     assert.deepEqual([reward, gen_tokens, env_tokens, stop_reason], [0.5, 7, 23, 'terminated']);
+  });
+
+  const call = (prompt: number[], generated: number[]) => ({
+    type: 'message',
+    prompt_token_ids: prompt,
+    generation_token_ids: generated,
+    generation_log_probs: generated.map(() => -0.5),
+  });
+
+  test('has the tokens of its calls where its model server returned them, and its result is without them', () => {
+    const output = [call([1, 2], [3, 4]), { type: 'function_call_output' }, call([1, 2, 3, 4, 5], [6])]; // prettier-ignore
+    const text = JSON.stringify({ reward: 1, response: { output } });
+    const tokens = { prompt: 2, env: 1, calls: [2, 1] };
+    const trajectory = fold(a.run({ attempt: 1 }), a.result({ attempt: 1, text, tokens }), a.end());
+    const row = rowOf(trajectory);
+    assert.deepEqual(row.message_log.map(({ role, token_ids }) => [role, token_ids]), [['user', [1, 2]], ['assistant', [3, 4]], ['user', [5]], ['assistant', [6]]]); // prettier-ignore
+    assert.deepEqual(
+      [row.prompt_tokens, row.assistant_tokens, row.env_tokens, row.turn_count, row.policy_versions, row.untokenized],
+      [2, 3, 1, 2, [{ start: 0, end: 3, version: null }], undefined],
+    ); // prettier-ignore
+    const types = [{ type: 'message' }, { type: 'function_call_output' }, { type: 'message' }];
+    assert.deepEqual(row.agent_result, { reward: 1, response: { output: types } });
+    assert.equal(toSummary(row, trajectory).max_gen_tokens, 2);
+  });
+
+  test('says why it has no tokens', () => {
+    const { message_log, untokenized } = rowOf(fold(a.run({ attempt: 1 }), a.result({ attempt: 1 }), a.end())); // prettier-ignore
+    assert.deepEqual(message_log, []);
+    assert.match(untokenized ?? '', /no generation data: .*there are none/);
+  });
+
+  test('is truncated where its log is exactly as long as the model takes', () => {
+    const text = JSON.stringify({ response: { output: [call([1, 2], [3])] } });
+    const full = a.start({ ...start, settings: { ...SETTINGS, model: '', max_seq_len: 3 } });
+    const result = a.result({ attempt: 1, text, tokens: { prompt: 2, env: 0, calls: [1] } });
+    const played = foldOf([a.claim(), full, a.run({ attempt: 1 }), result, a.end()]);
+    assert.deepEqual([rowOf(played).truncated, rowOf(played).stop_reason], [true, 'terminated']);
+    assert.equal(rowOf(fold(a.run({ attempt: 1 }), result, a.end())).truncated, false);
   });
 
   test('that failed has what the agent said, and no reward', () => {

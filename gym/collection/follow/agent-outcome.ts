@@ -51,10 +51,10 @@ export function agentOutcomeOf(trajectory: Trajectory): AgentOutcome | null {
   } as const;
   if (end.stop_reason === 'timeout') return { ...failure, failure_class: 'timeout' };
   if (agent.failure !== null) {
-    const { failure_class, terminal, persist, text, attempt, masked } = agent.failure;
+    const { failure_class, terminal, persist, text, attempt, masked, refused } = agent.failure;
     // No row to train on, and a result of the collection: upstream's files have it with its marks.
-    if (masked !== undefined && failure_class === null && persist)
-      return { kind: 'result', at, attempt, text };
+    const isNoRow = masked !== undefined || refused !== undefined;
+    if (isNoRow && failure_class === null && persist) return { kind: 'result', at, attempt, text };
     return { ...failure, failure_class, terminal, persist, text };
   }
   if (agent.fault !== null) {

@@ -6,7 +6,7 @@ export interface AgentRuns {
   attempts: number;
   /** The last of them. */
   run: LineOf<'run'> | null;
-  /** The first that counts: it names no failure class, is not masked, and is to be kept. */
+  /** The first that counts: it names no failure class, is neither masked nor refused, and is to be kept. */
   result: LineOf<'result'> | null;
   /** How the last run failed: by a result that says so, or by a fault. Neither: it was never answered. */
   failure: LineOf<'result'> | null;
@@ -52,7 +52,8 @@ export function applyToRuns(runs: AgentRuns, line: LineOf<'run' | 'result' | 'fa
 function applyResult(runs: AgentRuns, line: LineOf<'result'>): void {
   if (runs.run?.attempt !== line.attempt || runs.result !== null) return;
   runs.before = null;
-  const isFailure = line.failure_class !== null || line.masked !== undefined;
+  const isFailure =
+    line.failure_class !== null || line.masked !== undefined || line.refused !== undefined;
   const counts = !isFailure && line.persist && line.reward !== null;
   runs[counts ? 'result' : 'failure'] = line;
 }
