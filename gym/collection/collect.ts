@@ -6,6 +6,7 @@ import type { BatchClient } from '../../src/client/batch-client.js';
 import { connectBatchClient } from '../../src/client/batch-client.js';
 import { toMs } from '../../src/model/workflow-safe/durations.js';
 import { MOST_AT_ONCE } from '../../src/workers/memory.js';
+import { createCaptures } from '../capture/captures.js';
 import { checkAgents } from './start/agents-check.js';
 import { folderFor, queueFor } from './start/batch-request.js';
 import { chooseBatch } from './start/choose.js';
@@ -152,7 +153,8 @@ async function collectOn(
     }
     // From here on files change.
     signal.throwIfAborted();
-    const starting = { request, files, deployment, client, max_attempts };
+    const captures = createCaptures({ capture_dir: request.capture_dir, say: screen.say });
+    const starting = { request, files, deployment, client, max_attempts, captures };
     const chosen = await chooseBatch({ ...starting, prepared, say: screen.say });
     const { rows, running } = chosen;
     let played: Played | null = null;
@@ -161,7 +163,7 @@ async function collectOn(
       const title = path.basename(shown.main);
       played = await playBatch(
         { rows, running },
-        { ...collecting, deployment, title, agents: known },
+        { ...collecting, deployment, title, agents: known, captures },
       );
     }
     const outcome = (exit_code: number): CollectionOutcome => ({

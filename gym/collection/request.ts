@@ -25,6 +25,8 @@ export interface CollectionRequest {
   config: RolloutCollectionConfig;
   /** URL of Gym's head server. */
   head_server: string;
+  /** Where model servers capture their calls; null or absent: they capture none. */
+  capture_dir?: string | null;
   settings: CollectionSettings;
 }
 

@@ -1,4 +1,5 @@
 import { awaitOutcome } from '../../../src/client/batch-client.js';
+import type { Captures } from '../../capture/captures.js';
 import type { CollectionContext } from '../request.js';
 import type { CollectionFiles } from '../files.js';
 import { rolloutName } from '../../row.js';
@@ -30,6 +31,7 @@ interface Playing extends Pick<CollectionContext, 'screen' | 'signal'> {
   files: CollectionFiles;
   deployment: Pick<Deployment, 'store'>;
   title: string;
+  captures: Captures;
   /** By the URLs of their servers. */
   agents: ReadonlyMap<string, string>;
 }
@@ -55,7 +57,16 @@ export async function playBatch(played: RunningBatch, playing: Playing): Promise
 
 async function follow(
   { rows, running: { state, batch } }: RunningBatch,
-  { main, failures, deployment: { store }, screen, signal, title, agents }: Playing & ResultFiles,
+  {
+    main,
+    failures,
+    deployment: { store },
+    screen,
+    signal,
+    title,
+    agents,
+    captures,
+  }: Playing & ResultFiles,
 ): Promise<Played> {
   const done = new Set(main.held.map(({ key }) => rolloutName(key)));
   const { tally, count } = createTally({
@@ -74,6 +85,7 @@ async function follow(
     rows,
     main,
     failures,
+    attach: captures.attach,
     onRouted,
   });
   const ended = await watchBatch({
