@@ -10,6 +10,8 @@ import { createFollower } from './follower.js';
 import type { ResultFiles } from '../results/result-file.js';
 import { withResultFiles } from '../results/result-file.js';
 import type { Routed } from './routing.js';
+import { createProgressFile } from './progress-file.js';
+import type { CollectionView } from './status.js';
 import { absentAgents, createPercents, renderCollection, renderStatus } from './status.js';
 import type { Tally } from './tally.js';
 import { createTally } from './tally.js';
@@ -60,6 +62,7 @@ async function follow(
   {
     main,
     failures,
+    files,
     deployment: { store },
     screen,
     signal,
@@ -88,13 +91,22 @@ async function follow(
     attach: captures.attach,
     onRouted,
   });
+  const viewOf = createView({ title, tally, running: follower.running });
+  const { batch_id } = state;
+  const progress = createProgressFile({ file: files.progress, batch_id, say: screen.say });
+  const display = createDisplay(screen);
   const ended = await watchBatch({
     batch,
     sweep: follower.sweep,
-    draw: createDisplay(screen, { title, tally, running: follower.running }),
+    draw: (notes) => {
+      const view = viewOf(notes);
+      display(view);
+      progress.write(view);
+    },
     signal,
     nameOf: (service) => agents.get(service) ?? service,
   });
+  await progress.close(viewOf([]), ended);
   const outcome =
     ended === 'closed' ? await awaitOutcome(batch, { say: screen.say, signal }) : null;
   const failure = outcome !== null && 'failure' in outcome ? outcome.failure : null;
@@ -102,17 +114,20 @@ async function follow(
   return { ended, failure, tally, missing, unwritten };
 }
 
-/** A board on a terminal; elsewhere a status at whole percents, and what is waited for when that changes. */
-function createDisplay(
-  screen: CollectionContext['screen'],
-  { title, tally, running }: { title: string; tally: Tally; running: Follower['running'] },
-): (notes: string[]) => void {
+/** The view of now, with what the collection waits for. */
+function createView({
+  title,
+  tally,
+  running,
+}: {
+  title: string;
+  tally: Tally;
+  running: Follower['running'];
+}): (notes: string[]) => CollectionView {
   const startedAt = performance.now();
-  const isDue = createPercents();
-  let noted = '';
   return (notes) => {
     const playing = running();
-    const view = {
+    return {
       title,
       tally,
       running: playing,
@@ -120,10 +135,18 @@ function createDisplay(
       nowS: Date.now() / 1000,
       notes: [...absentAgents(playing), ...notes],
     };
+  };
+}
+
+/** A board on a terminal; elsewhere a status at whole percents, and what is waited for when that changes. */
+function createDisplay(screen: CollectionContext['screen']): (view: CollectionView) => void {
+  const isDue = createPercents();
+  let noted = '';
+  return (view) => {
     screen.show((style) => renderCollection(view, style));
     if (screen.live) return;
     const news = view.notes.join('\n');
-    if (isDue(tally)) screen.say(renderStatus(view));
+    if (isDue(view.tally)) screen.say(renderStatus(view));
     else if (news !== '' && news !== noted) screen.say(news);
     noted = news;
   };

@@ -66,11 +66,11 @@ test('a samples file has one line a row, also where a row holds line separators'
     }),
   );
   assert.deepEqual(request.samples, { path: path.join('collections', 'b-1.jsonl') });
-  assert.equal(request.max_in_flight, 256);
+  assert.equal(request.max_in_flight, 1024);
 });
 
 test('no limit of upstream’s is a large one here', () => {
-  assert.deepEqual([null, 0, 1, 1000].map(inFlight), [256, 256, 1, 1000]);
+  assert.deepEqual([null, 0, 1, 1000].map(inFlight), [1024, 256, 1, 1000]);
 });
 
 test('a batch is named after its output file, whatever that is called', () => {
@@ -101,7 +101,7 @@ test('a collection whose files were moved keeps the queue of its batch in its st
     batch_id: 'b',
     task_queue: 'collect-before',
     store_root: '/s',
-    rows_sha256: '',
+    rows_sha1024: '',
     request: {},
     rows: [],
     max_attempts: 3,
