@@ -12,6 +12,8 @@ interface Field {
   isFloat?: true;
   /** Of each item of a list. */
   items?: Shape;
+  /** Of an object. */
+  shape?: Shape;
 }
 export type Shape = readonly Field[];
 
@@ -61,6 +63,13 @@ const TURN: Shape = [
   must('step_count'),
   list('model_calls', CALL_REF),
 ];
+const RESPONSE_METADATA: Shape = [
+  ...['response_id', 'model_ref', 'model', 'dialect', 'status_code', 'response_status', 'finish_reason', 'error_category'].map((name) => maybe(name)), // prettier-ignore
+  float('latency_ttft_ms'),
+];
+const TOKEN_STATS: Shape = [
+  ...['prompt_tokens', 'completion_tokens', 'reasoning_tokens', 'total_tokens', 'cached_tokens'].map((name) => maybe(name)), // prettier-ignore
+];
 const MODEL_CALL: Shape = [
   maybe('model_call_id'),
   float('started_at'),
@@ -68,8 +77,8 @@ const MODEL_CALL: Shape = [
   float('duration_ms'),
   maybe('request'),
   maybe('response'),
-  maybe('response_metadata', {}),
-  maybe('token_stats', {}),
+  { name: 'response_metadata', fallback: {}, shape: RESPONSE_METADATA },
+  { name: 'token_stats', fallback: {}, shape: TOKEN_STATS },
 ];
 export const TRAJECTORY: Shape = [
   maybe('schema_version', '1.0'),
@@ -88,12 +97,12 @@ export function shaped(value: Json, shape: Shape): JsonObject | null {
   const names = shape.map(({ name }) => name);
   if (Object.keys(value).some((key) => !names.includes(key))) return null;
   const fields: [string, Json][] = [];
-  for (const { name, fallback, isFloat, items } of shape) {
+  for (const { name, fallback, isFloat, items, shape: inner } of shape) {
     const given = value[name];
     if (given === undefined && fallback === REQUIRED) return null;
     const field = given === undefined ? (fallback as Json) : isFloat ? floatOf(given) : given;
-    const read = items === undefined ? field : listOf(field, items);
-    if (read === null && items !== undefined) return null;
+    const read = items ? listOf(field, items) : inner ? shaped(field, inner) : field;
+    if (read === null && (items ?? inner) !== undefined) return null;
     fields.push([name, read]);
   }
   return Object.fromEntries(fields);

@@ -70,7 +70,7 @@ test('a samples file has one line a row, also where a row holds line separators'
 });
 
 test('no limit of upstream’s is a large one here', () => {
-  assert.deepEqual([null, 0, 1, 1000].map(inFlight), [1024, 256, 1, 1000]);
+  assert.deepEqual([null, 0, 1, 1000].map(inFlight), [1024, 1024, 1, 1000]);
 });
 
 test('a batch is named after its output file, whatever that is called', () => {
