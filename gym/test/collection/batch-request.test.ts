@@ -101,7 +101,7 @@ test('a collection whose files were moved keeps the queue of its batch in its st
     batch_id: 'b',
     task_queue: 'collect-before',
     store_root: '/s',
-    rows_sha1024: '',
+    rows_sha256: '',
     request: {},
     rows: [],
     max_attempts: 3,

@@ -24,10 +24,16 @@ function answer({ messages, tools = [] }) {
   const hasCalled = messages.some(({ role }) => role === 'tool');
   const tool = tools?.[0]?.function;
   if (tool !== undefined && !hasCalled) {
-    const given = Object.keys(tool.parameters?.properties ?? {}).map((name) => [name, hash.slice(0, 6)]);
+    const given = Object.keys(tool.parameters?.properties ?? {}).map((name) => [
+      name,
+      hash.slice(0, 6),
+    ]);
     const called = { name: tool.name, arguments: JSON.stringify(Object.fromEntries(given)) };
     const call = { id: `call_${hash.slice(0, 8)}`, type: 'function', function: called };
-    return { message: { role: 'assistant', content: null, tool_calls: [call] }, finish_reason: 'tool_calls' };
+    return {
+      message: { role: 'assistant', content: null, tool_calls: [call] },
+      finish_reason: 'tool_calls',
+    };
   }
   const letter = 'ABCDEFGHIJ'[Number.parseInt(hash.slice(0, 4), 16) % 10];
   const content = `${hash.slice(0, 12)} \\boxed{${letter}}`;
@@ -39,13 +45,29 @@ function completion(body) {
   const generated = `${bodyOf(message)}\u0003`;
   const prompt = promptOf(body.messages);
   const ids = idsOf(generated);
-  const usage = { prompt_tokens: prompt.length, completion_tokens: ids.length, total_tokens: prompt.length + ids.length };
+  const usage = {
+    prompt_tokens: prompt.length,
+    completion_tokens: ids.length,
+    total_tokens: prompt.length + ids.length,
+  };
   const logprobs = {
-    content: ids.map((id, at) => ({ token: `token_id:${id}`, logprob: -((at % 7) + 1) / 8, bytes: null, top_logprobs: [] })),
+    content: ids.map((id, at) => ({
+      token: `token_id:${id}`,
+      logprob: -((at % 7) + 1) / 8,
+      bytes: null,
+      top_logprobs: [],
+    })),
   };
   const id = `chatcmpl-${createHash('sha256').update(prompt).digest('hex').slice(0, 16)}`;
   const choice = { index: 0, message, finish_reason, ...(body.logprobs && { logprobs }) };
-  return { id, object: 'chat.completion', created: 1, model: body.model ?? 'stub', choices: [choice], usage };
+  return {
+    id,
+    object: 'chat.completion',
+    created: 1,
+    model: body.model ?? 'stub',
+    choices: [choice],
+    usage,
+  };
 }
 
 const server = createServer(async (request, response) => {
@@ -56,7 +78,8 @@ const server = createServer(async (request, response) => {
   const parts = [];
   for await (const part of request) parts.push(part);
   if (request.url === '/counts') return say(200, counts);
-  if (request.url.endsWith('/models')) return say(200, { object: 'list', data: [{ id: 'stub', object: 'model' }] });
+  if (request.url.endsWith('/models'))
+    return say(200, { object: 'list', data: [{ id: 'stub', object: 'model' }] });
   const text = Buffer.concat(parts).toString();
   const body = text === '' ? {} : JSON.parse(text);
   if (request.url.endsWith('/tokenize')) {
