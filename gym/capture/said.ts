@@ -22,7 +22,9 @@ export function saidIn(response: JsonObject): Said {
 }
 
 const said = (tool_calls: JsonObject[], reasoning: (Json | undefined)[]): Said => {
-  const texts = reasoning.filter((text) => typeof text === 'string' && text !== '');
+  const texts = reasoning.flatMap((text) =>
+    typeof text === 'string' && text !== '' ? [text] : [],
+  );
   return { tool_calls, reasoning_content: texts.length === 0 ? null : texts.join('\n') };
 };
 

@@ -1,3 +1,4 @@
+import { isLosslessNumber } from 'lossless-json';
 import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
 import { isObject, numberOf } from '../../src/platform/json/lossless.js';
 
@@ -24,13 +25,16 @@ const NONE: CallTokens = {
 export function countOf(value: Json | undefined): number | null {
   const number = numberOf(value);
   const isCount = number !== null && Number.isSafeInteger(number) && number >= 0;
-  return isCount && /^\d+$/.test(String(value)) ? number : null;
+  return isCount && isLosslessNumber(value) && /^\d+$/.test(value.value) ? number : null;
 }
 
 const firstOf = (usage: JsonObject, names: readonly string[]): number | null =>
   names.map((name) => countOf(usage[name])).find((count) => count !== null) ?? null;
 
-function detailOf(usage: JsonObject, groups: readonly string[], names: readonly string[]) {
+function detailOf(
+  usage: JsonObject,
+  { groups, names }: Record<'groups' | 'names', readonly string[]>,
+) {
   const found = groups.map((group) => {
     const details = usage[group];
     return isObject(details) ? firstOf(details, names) : null;
@@ -52,18 +56,16 @@ export function tokensOfUsage(usage: Json | undefined): CallTokens {
     tokens_in,
     tokens_out,
     tokens_reasoning:
-      detailOf(
-        usage,
-        ['output_tokens_details', 'completion_tokens_details'],
-        ['reasoning_tokens'],
-      ) ?? countOf(usage['reasoning_output_tokens']),
+      detailOf(usage, {
+        groups: ['output_tokens_details', 'completion_tokens_details'],
+        names: ['reasoning_tokens'],
+      }) ?? countOf(usage['reasoning_output_tokens']),
     tokens_total: countOf(usage['total_tokens']) ?? sum,
     cached_tokens:
-      detailOf(
-        usage,
-        ['prompt_tokens_details', 'input_tokens_details'],
-        ['cached_tokens', 'cached_input_tokens'],
-      ) ??
+      detailOf(usage, {
+        groups: ['prompt_tokens_details', 'input_tokens_details'],
+        names: ['cached_tokens', 'cached_input_tokens'],
+      }) ??
       cacheRead ??
       countOf(usage['cached_input_tokens']),
     cache_creation_tokens,

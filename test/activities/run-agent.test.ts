@@ -221,29 +221,20 @@ describe('a run that failed', () => {
   for (const [said, answer] of [
     ['_ng_failure_class "judge"', { reward: null, failure_class: 'judge' }],
     ['judge_failed: its reward means nothing', { reward: 0, masked: 'judge_failed' }],
+    ['what cannot be trained on: Non-contiguous messages found!', { reward: 1, refused: { type: 'ProtocolError', message: 'Non-contiguous messages found!' } }], // prettier-ignore
   ] as const) {
-    test(`with ${said} is AgentFailed, journalled whole, and played again by a batch that goes on`, async (t) => {
+    const type = 'refused' in answer ? answer.refused.type : 'AgentFailed';
+    test(`with ${said} is ${type}, journalled whole, and played again by a batch that goes on`, async (t) => {
       const text = JSON.stringify(answer);
       const { failure, result, journalLines } = await playing(t, { runs: [{ text, ...answer }, {}] }); // prettier-ignore
       const message = `simple_agent answered attempt 0 with ${said}`;
-      assert.deepEqual(await failure('playTurns', AT), { type: 'AgentFailed', message, nonRetryable: true }); // prettier-ignore
+      assert.deepEqual(await failure('playTurns', AT), { type, message, nonRetryable: true });
       const last = (await journalLines()).at(-1);
       assert.ok(last?.kind === 'result');
       assert.equal(last.text, text);
       assert.equal((await result('playTurns', AT)).ended, 'terminated');
     });
   }
-
-  test('whose tokens cannot be trained on is a fault of their type, final and journalled whole', async (t) => {
-    const refused = { type: 'ProtocolError', message: 'response.output[2].prompt_token_ids: Non-contiguous messages found!' } as const; // prettier-ignore
-    const { failure, journalLines, agent } = await playing(t, { runs: [{ reward: 1, refused }] });
-    const message = `simple_agent answered attempt 0 with what cannot be trained on: ${refused.message}`;
-    assert.deepEqual(await failure('playTurns', AT), { type: 'ProtocolError', message, nonRetryable: true }); // prettier-ignore
-    const last = (await journalLines()).at(-1);
-    assert.ok(last?.kind === 'result');
-    assert.deepEqual(last.refused, refused);
-    assert.equal(agent.requests.length, 1);
-  });
 
   test('for good is not played again', async (t) => {
     const runs = [{ reward: null, failure_class: 'judge', terminal: true }];

@@ -47,7 +47,7 @@ test(
     const rows = lines.length * REPEATS;
     await writeFile(at('in.jsonl'), `${lines.join('\n')}\n`);
     const args = (output: string, port = head.port): string[] => [`+input_jsonl_fpath=${at('in.jsonl')}`, `+output_jsonl_fpath=${at(`${output}.jsonl`)}`, `+num_repeats=${REPEATS}`, '+num_samples_in_parallel=8', `+head_server.host=${head.host}`, `+head_server.port=${port}`, '+observability_enabled=true', `+model_call_capture_dir=${captures}`]; // prettier-ignore
-    const upstream = (output: string, ...more: string[]) => gym('ng_collect_rollouts', [...args(output), ...more], folder); // prettier-ignore
+    const upstream = (output: string, ...more: string[]) => gym('ng_collect_rollouts', { args: [...args(output), ...more], cwd: folder }); // prettier-ignore
     const ours = (output: string, ...more: string[]) => collect({ cwd: folder, args: [...args(output), ...more] }); // prettier-ignore
     const RESUME = '+resume_from_cache=true';
 

@@ -27,6 +27,10 @@ const rowOf = (row: JsonObject): GymRow => ({
   row,
 });
 
+const unexpected = (line: string): void => {
+  throw new Error(`said: ${line}`);
+};
+
 const PLAIN = rowOf(objectIn(parseJson('{"_ng_task_index":3,"_ng_rollout_index":1}')));
 
 describe('a result with its captured model calls', () => {
@@ -36,7 +40,7 @@ describe('a result with its captured model calls', () => {
       const folder = await temporaryFolder(t);
       const { capture } = golden;
       if (isObject(capture)) {
-        const file = path.join(folder, `${String(capture['id'])}.capture`);
+        const file = path.join(folder, `${capture['id'] as string}.capture`);
         if (typeof capture['lines'] === 'string') await writeFile(`${file}.jsonl`, capture['lines']); // prettier-ignore
         if (capture['is_incomplete'] === true) await writeFile(`${file}.incomplete`, '');
       }
@@ -44,14 +48,14 @@ describe('a result with its captured model calls', () => {
       const result = membersOf(formatJson(golden['result'] ?? null));
       assert.ok(result !== null);
       const capture_dir = capture === null ? null : folder;
-      const { attach } = createCaptures({ capture_dir, say: assert.fail });
+      const { attach } = createCaptures({ capture_dir, say: unexpected });
       await attach({ to: 'main', row, attempt: row.attempt_index, result });
       assert.equal(objectText(result), formatJson(golden['expected'] ?? null));
     });
   }
 
   test('says that references of its agent are not joined with them', async (t) => {
-    const { attach } = createCaptures({ capture_dir: await temporaryFolder(t), say: assert.fail });
+    const { attach } = createCaptures({ capture_dir: await temporaryFolder(t), say: unexpected });
     const result = membersOf('{"ng_agent_observations":{"source":"s"}}');
     assert.ok(result !== null);
     await attach({ to: 'main', row: PLAIN, attempt: 0, result });

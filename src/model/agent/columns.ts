@@ -1,19 +1,17 @@
-import type { Row } from '../row.js';
 import type { Trajectory } from '../trajectory.js';
+import type { AgentMessage } from './tokens.js';
 import { countsOf, tokensOf, withoutTokens } from './tokens.js';
 
-type AgentColumns = Partial<
-  Pick<
-    Row,
-    | 'agent_result'
-    | 'untokenized'
-    | 'message_log'
-    | 'prompt_tokens'
-    | 'turn_count'
-    | 'policy_versions'
-    | 'logprobs_mode'
-  >
->;
+/** Columns of a row, which says what they mean. */
+interface AgentColumns {
+  agent_result?: unknown;
+  untokenized?: string;
+  message_log?: AgentMessage[];
+  prompt_tokens?: number;
+  turn_count?: number;
+  policy_versions?: { start: number; end: number; version: null }[];
+  logprobs_mode?: 'unknown';
+}
 
 /** What a row has of an agent's answer, in place of what it has of turns. An agent does not say which weights answered it. */
 export function agentColumns({ agent }: Trajectory): AgentColumns {

@@ -26,7 +26,7 @@ export interface GymStack {
   head: { host: string; port: number };
   captures: string;
   /** Runs one of NeMo Gym's commands to its end. */
-  gym: (command: string, args: readonly string[], cwd: string) => Promise<Ran>;
+  gym: (command: string, how: { args: readonly string[]; cwd: string }) => Promise<Ran>;
   /** A head server that says what the real one says, until an agent has moved. */
   movingHead: () => Promise<{ port: number; move: (agent: string) => Promise<void> }>;
 }
@@ -47,14 +47,14 @@ export async function startGym(
   const model = await startModel(t);
   const ray = await startRay(t, env);
   const head = { host: '127.0.0.1', port: await firstFreePort(0) };
-  const servers = started(t, 'ng_run', [`+config_paths=[${CONFIGS.join(',')}]`, `+policy_base_url=http://127.0.0.1:${model}/v1`, '+policy_api_key=none', '+policy_model_name=stub', '+skip_venv_if_present=true', '+observability_enabled=true', `+model_call_capture_dir=${captures}`, `+ray_head_node_address=127.0.0.1:${ray}`, `+head_server.host=${head.host}`, `+head_server.port=${head.port}`], { env, cwd: gymDir }); // prettier-ignore
+  const servers = started(t, { command: 'ng_run', args: [`+config_paths=[${CONFIGS.join(',')}]`, `+policy_base_url=http://127.0.0.1:${model}/v1`, '+policy_api_key=none', '+policy_model_name=stub', '+skip_venv_if_present=true', '+observability_enabled=true', `+model_call_capture_dir=${captures}`, `+ray_head_node_address=127.0.0.1:${ray}`, `+head_server.host=${head.host}`, `+head_server.port=${head.port}`], env, cwd: gymDir }); // prettier-ignore
   await until(() => /All \d+ \/ \d+ servers ready/.test(servers.output()), servers);
   const url = `http://${head.host}:${head.port}`;
   return {
     head,
     captures,
-    gym: async (command, args, cwd) => {
-      const ran = started(t, command, args, { env, cwd });
+    gym: async (command, { args, cwd }) => {
+      const ran = started(t, { command, args, env, cwd });
       const [code] = (await once(ran.child, 'close')) as [number | null];
       return { code, output: ran.output() };
     },
@@ -70,9 +70,12 @@ interface Started {
 /** In a group of its own: servers start others. */
 function started(
   t: TestContext,
-  command: string,
-  args: readonly string[],
-  { env, cwd }: { env: NodeJS.ProcessEnv; cwd: string },
+  {
+    command,
+    args,
+    env,
+    cwd,
+  }: { command: string; args: readonly string[]; env: NodeJS.ProcessEnv; cwd: string },
 ): Started {
   const child = spawn(command, args, { env, cwd, detached: true, stdio: ['ignore', 'pipe', 'pipe'] }); // prettier-ignore
   let output = '';
@@ -101,7 +104,12 @@ async function until(isDone: () => boolean, { child, output }: Started): Promise
 
 async function startModel(t: TestContext): Promise<number> {
   const file = path.join(PROJECT_ROOT, 'test', 'interop', 'nemo-gym', 'stub-model.mjs');
-  const model = started(t, process.execPath, [file], { env: process.env, cwd: PROJECT_ROOT });
+  const model = started(t, {
+    command: process.execPath,
+    args: [file],
+    env: process.env,
+    cwd: PROJECT_ROOT,
+  });
   await until(() => model.output().includes('\n'), model);
   return (JSON.parse(model.output()) as { port: number }).port;
 }
@@ -113,8 +121,8 @@ async function startRay(t: TestContext, env: NodeJS.ProcessEnv): Promise<number>
   const [head = 0, ...others] = ports;
   const names = ['dashboard-agent-grpc-port', 'metrics-export-port', 'dashboard-agent-listen-port', 'runtime-env-agent-port']; // prettier-ignore
   const given = names.flatMap((name, index) => [`--${name}`, String(others[index])]);
-  const workers = ['--min-worker-port', '0', '--max-worker-port', '0', '--ray-client-server-port', '0']; // prettier-ignore
-  const ray = started(t, 'ray', ['start', '--head', '--port', String(head), ...given, ...workers.slice(0, 4), '--include-dashboard=false', '--num-cpus', '2', '--object-store-memory', '200000000', '--block'], { env, cwd: PROJECT_ROOT }); // prettier-ignore
+  const workers = ['--min-worker-port', '0', '--max-worker-port', '0'];
+  const ray = started(t, { command: 'ray', args: ['start', '--head', '--port', String(head), ...given, ...workers, '--include-dashboard=false', '--num-cpus', '2', '--object-store-memory', '200000000', '--block'], env, cwd: PROJECT_ROOT }); // prettier-ignore
   await until(() => ray.output().includes('Ray runtime started'), ray);
   return head;
 }
@@ -141,7 +149,7 @@ async function movingHead(
     await sleep(3000);
     const again = { ...env, ...own, NEMO_GYM_CONFIG_DICT: moved(own['NEMO_GYM_CONFIG_DICT'] ?? '') }; // prettier-ignore
     const cwd = path.join(gymDir, 'responses_api_agents', 'simple_agent');
-    started(t, 'python', ['app.py'], { env: again, cwd });
+    started(t, { command: 'python', args: ['app.py'], env: again, cwd });
     yaml = moved(yaml);
   };
   return { port: (server.address() as AddressInfo).port, move };
@@ -156,4 +164,4 @@ const environmentOf = (pid: number): Record<string, string> =>
         const at = entry.indexOf('=');
         return at < 0 ? [] : [[entry.slice(0, at), entry.slice(at + 1)]];
       }),
-  ) as Record<string, string>;
+  );
