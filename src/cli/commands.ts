@@ -28,6 +28,13 @@ holds the fields of update publish as JSON, a probe among them; options stand in
 shows each replica while it lasts. The exit code is 1 when the update fails.`,
     load: async () => (await import('./policy.js')).policyCommand,
   },
+  store: {
+    usage: `temporal-rollout store migrate [--config FILE]
+
+Makes the tables of a store in PostgreSQL, or brings them to this release's version. Workers refuse a schema that is
+older or newer than theirs.`,
+    load: async () => (await import('./store.js')).storeCommand,
+  },
   step: {
     usage: `temporal-rollout step --environment NAME --input FILE [--config FILE]
 

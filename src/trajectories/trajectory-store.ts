@@ -82,7 +82,7 @@ export interface Journal {
   readonly trajectory: Trajectory;
   /** Bytes of memory that the trajectory takes as it stands, at most. */
   held(): number;
-  /** Appends one line and folds it in. */
+  /** Appends one line and folds it in. It outlives this process a few hundredths of a second later, or at once. */
   append(entry: Entry): Promise<void>;
   /**
    * Makes the lines durable and checks that no one else has claimed the journal meanwhile; a retryable `StoreFault`
@@ -91,8 +91,8 @@ export interface Journal {
   commit(): Promise<void>;
   /** The same in between: for an attempt that goes on to do what only the journal's owner may do. */
   sync(): Promise<void>;
-  /** Lets go without a promise: for attempts that fail. */
-  release(): void;
+  /** Lets go without a promise: for attempts that fail. What was appended stands where the storage still takes it. */
+  release(): Promise<void>;
 }
 
 /** The parts that slices close on their own, and the whole that the batch joins from them. */

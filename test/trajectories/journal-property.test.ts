@@ -77,7 +77,7 @@ class Play {
       const { writer } = journal;
       const line = JSON.stringify({ ...nextEntry(journal, 1), writer, at: 0 });
       await appendFile(this.files.journalFile(), line.slice(0, move.bytes));
-      journal.release();
+      await journal.release();
     }
   }
 
@@ -90,7 +90,7 @@ class Play {
       await this.check();
     } catch (error) {
       if (!(error instanceof Fault && error.type === 'StoreFault' && error.retryable)) throw error;
-      journal.release();
+      await journal.release();
       this.refused += 1;
     }
   }
@@ -104,7 +104,7 @@ class Play {
   }
 
   async end(): Promise<void> {
-    for (const journal of this.attempts) journal.release();
+    for (const journal of this.attempts) await journal.release();
     const fresh = await this.files.elsewhere().readTrajectory(REF);
     for (const store of this.stores) assert.deepEqual(await store.readTrajectory(REF), fresh);
     await this.check();

@@ -1,10 +1,12 @@
 import type { RolloutRef } from '../../model/batch-request.js';
 import type { Readers } from '../../platform/files.js';
 import { createDisk } from '../../platform/files.js';
-import { storing } from './storing.js';
+import { storing } from '../storing.js';
 import {
   createBatch,
+  findRequest,
   listJournals,
+  lookForRequest,
   readSample,
   readSampleText,
   reopenBatch,
@@ -14,8 +16,8 @@ import { claimJournal, readJournal } from './journal.js';
 import { journalSize } from './journal-file.js';
 import { createFileOutputs } from './outputs.js';
 import { createFileFacts } from './facts.js';
-import { createFoldCache } from './fold-cache.js';
-import { directoryOf, journalOf } from './places.js';
+import { createFoldCache } from '../fold-cache.js';
+import { directoryOf, journalOf } from '../places.js';
 import { createRequestReader } from '../request-reader.js';
 import type { TrajectoryStore } from '../trajectory-store.js';
 
@@ -41,7 +43,11 @@ export function createFileStore({
 }): TrajectoryStore {
   const disk = createDisk(readers);
   const cache = createFoldCache({ max_bytes: max_cached_bytes });
-  const readRequest = createRequestReader({ max_bytes: max_request_bytes });
+  const readRequest = createRequestReader({
+    max_bytes: max_request_bytes,
+    find: lookForRequest,
+    read: findRequest,
+  });
   const batchIn = (batchId: string): string => directoryOf(root, batchId);
   const journalIn = (ref: RolloutRef): string => journalOf(root, ref);
 
