@@ -109,7 +109,11 @@ type Use<T> = (ask: Ask) => Promise<T>;
 
 function createPool({ url, max_connections, statement_ms, check }: DatabaseOptions): pg.Pool {
   // The pool awaits it: nobody is given a connection that it refuses.
-  const onConnect = (client: pg.ClientBase): unknown => check(asking(client));
+  const onConnect = (client: pg.ClientBase): unknown => {
+    // One that breaks in use fails what it was asked: said once.
+    client.on('error', () => undefined);
+    return check(asking(client));
+  };
   const pool = new pg.Pool({
     connectionString: url,
     max: max_connections,

@@ -45,4 +45,4 @@ export function remedyFor(error: unknown): string {
 
 /** Refused for what the statement holds, whatever else the server does: another statement may be taken. */
 export const isOfStatement = (error: unknown): boolean =>
-  error instanceof pg.DatabaseError && /^(22...|54...|XX000)$/.test(error.code ?? '');
+  error instanceof pg.DatabaseError && /^(22...|23514|54...|XX000)$/.test(error.code ?? '');
