@@ -36,7 +36,7 @@ export interface PostgresStore extends AnyStore {
   /** As an administrator. */
   query: (text: string, values?: unknown[]) => Promise<Record<string, unknown>[]>;
   /** Another process, whose connections go where the test says. */
-  open: (options?: { url?: string; patience_ms?: number }) => OpenStore;
+  open: (options?: { url?: string; patience_ms?: number; max_cached_bytes?: number }) => OpenStore;
 }
 
 let shared: Promise<PostgresServer> | null = null;
@@ -68,10 +68,10 @@ export async function postgresStore(
   const opened: OpenStore[] = [];
   const open: PostgresStore['open'] = (options = {}) => {
     const one = openPostgresStore({
-      ...settings,
-      ...options,
       max_cached_bytes: 1_000_000,
       max_request_bytes: 1_000_000,
+      ...settings,
+      ...options,
     });
     opened.push(one);
     return one;
