@@ -131,13 +131,22 @@ export interface ReplicaRequest {
 export interface Fence {
   version: number | null;
   epoch: number;
-  /** The record as it stands now, no older than the question. */
-  look: () => Promise<PolicyRecord | null>;
+  /** The record's own, as it was then. */
+  record_epoch: number;
+}
+
+/** Of the record of a service's policy; both throw `StoreFault`. */
+export interface PolicyReading {
+  /** As it stands now, no older than the question; null: nothing has ever been published. */
+  latest: () => Promise<PolicyRecord | null>;
+  /** As it stood at this epoch. */
+  at: (epoch: number) => Promise<PolicyRecord | null>;
 }
 
 export interface Lease {
-  /** null: nothing has ever been published. */
+  /** null: nothing had been published when the request was sent. */
   fence: Fence | null;
+  policy: PolicyReading;
   /** Seconds in line for a slot. */
   waited_s: number;
   /** Resolves once the replica no longer says that it is paused; rejects with the signal's reason. */

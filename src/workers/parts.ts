@@ -8,8 +8,7 @@ import { createPolicyRecords } from '../activities/policy/policy-records.js';
 import { createEnvironmentFactory } from '../environments/factory.js';
 import { isRemote, observationRoles } from '../environments/settings.js';
 import { bytesOf } from '../platform/size.js';
-import type { GenerationService } from '../generation/generation-service.js';
-import type { ReplicasOptions } from '../generation/replicas/replicas.js';
+import type { GenerationService, PolicyReading } from '../generation/generation-service.js';
 import { createReplicas } from '../generation/replicas/replicas.js';
 import { createVllmControl } from '../generation/vllm/control.js';
 import { createVllmService } from '../generation/vllm/vllm-service.js';
@@ -67,8 +66,8 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
   );
   const pools = new Map(
     services.map(([name, settings]) => {
-      const look = policies.get(name)?.records.latest;
-      const context = { env, log, replies, ...(look !== undefined && { look }) };
+      const policy = policies.get(name)?.records;
+      const context = { env, log, replies, ...(policy !== undefined && { policy }) };
       return [name, createPool({ name, settings, config }, context)];
     }),
   );
@@ -111,12 +110,7 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
 /** The replicas of one service. */
 export function createPool(
   { name, settings, config }: { name: string; settings: GenerationServiceSettings; config: Config },
-  {
-    env,
-    log,
-    replies,
-    look,
-  }: PartsContext & { replies: Allowance; look?: ReplicasOptions['look'] },
+  { env, log, replies, policy }: PartsContext & { replies: Allowance; policy?: PolicyReading },
 ): GenerationPool & { close: () => Promise<void> } {
   const api_key = apiKeyOf(name, { settings, env });
   const create = (url: string): GenerationService =>
@@ -132,7 +126,7 @@ export function createPool(
     });
   const replicas = createReplicas(settings.base_urls.map(create), {
     max_concurrent: settings.max_concurrent ?? evenShare(config, settings),
-    ...(look !== undefined && { look }),
+    ...(policy !== undefined && { policy }),
     report: ({ replica, set_aside, why }) => {
       if (set_aside) log.warn({ service: name, replica, why }, 'replica set aside');
       else log.info({ service: name, replica, why }, 'replica is back');

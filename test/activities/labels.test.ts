@@ -21,11 +21,19 @@ function fenced({
   names_spans = false,
   says = '17',
 }: { names_spans?: boolean; says?: string | null } = {}) {
-  const world = { entry: entry(), says, asked: 0, distrusted: [] as string[], slept: 0 };
-  const look = (): Promise<PolicyRecord> =>
-    Promise.resolve({ ...firstRecord([]), replicas: { [URL]: world.entry } });
+  const records = [entry()];
+  const world = {
+    moves: (...to: ReplicaEntry[]) => void records.push(...to),
+    says,
+    asked: 0,
+    distrusted: [] as string[],
+    slept: 0,
+  };
+  const at = (epoch: number): Promise<PolicyRecord> =>
+    Promise.resolve({ ...firstRecord([]), epoch, replicas: { [URL]: records[epoch]! } });
   const labels = labelByFence({
-    fence: { version: 17, epoch: 4, look },
+    fence: { version: 17, epoch: 4, record_epoch: 0 },
+    policy: { latest: () => at(records.length - 1), at },
     service: {
       replica: URL,
       weightVersion: () => {
@@ -57,7 +65,7 @@ test('a stream without spans is cut once the replica has moved on, also where it
   for (const moved of [entry({ state: 'updating', epoch: 5 }), entry({ epoch: 6 })]) {
     const { labels, world } = fenced();
     await labels.ofArrived();
-    world.entry = moved;
+    world.moves(moved);
     await assert.rejects(labels.ofArrived(), MOVED);
   }
 });
@@ -75,7 +83,7 @@ test('a server without a label is believed', async () => {
 
 test('a label that an update has changed meanwhile is no other process', async () => {
   const { labels, world } = fenced({ says: '18' });
-  world.entry = entry({ state: 'updating', epoch: 5 });
+  world.moves(entry({ state: 'updating', epoch: 5 }));
   await assert.rejects(labels.ofArrived(), MOVED);
   assert.deepEqual(world.distrusted, []);
 });
@@ -83,9 +91,9 @@ test('a label that an update has changed meanwhile is no other process', async (
 test('spans label a stream that has lived through an update, once the record agrees', async () => {
   const { labels, world } = fenced({ names_spans: true });
   await labels.ofArrived();
-  world.entry = entry({ state: 'updating', epoch: 5 });
+  world.moves(entry({ state: 'updating', epoch: 5 }));
   assert.deepEqual(await labels.ofArrived(), { policy_version: null, version_source: 'pending' });
-  world.entry = entry({ version: 18, epoch: 6 });
+  world.moves(entry({ version: 18, epoch: 6 }));
   const spans = [
     { version: '17', start: 0, end: 40 },
     { version: '18', start: 40, end: 90 },
@@ -96,20 +104,45 @@ test('spans label a stream that has lived through an update, once the record agr
   ]);
 });
 
+test('spans name versions that the record has left behind again', async () => {
+  const { labels, world } = fenced({ names_spans: true });
+  world.moves(
+    entry({ state: 'updating', epoch: 5 }),
+    entry({ version: 18, epoch: 6 }),
+    entry({ state: 'updating', version: 18, epoch: 7 }),
+  );
+  await labels.ofArrived();
+  world.moves(entry({ version: 19, epoch: 8 }));
+  const spans = ['17', '18', '19'].map((version, i) => ({
+    version,
+    start: 10 * i,
+    end: 10 * i + 10,
+  }));
+  const labelled = await labels.ofSpans(spans);
+  assert.deepEqual(
+    labelled.map(({ from, label }) => [from, label.policy_version]),
+    [
+      [0, '17'],
+      [10, '18'],
+      [20, '19'],
+    ],
+  );
+});
+
 test('spans that the record does not confirm label nothing', async () => {
   const after = [entry({ state: 'unknown', epoch: 6 }), entry({ version: 19, epoch: 8 })];
   for (const now of after) {
     const { labels, world } = fenced({ names_spans: true });
-    world.entry = entry({ state: 'updating', epoch: 5 });
+    world.moves(entry({ state: 'updating', epoch: 5 }));
     await labels.ofArrived();
-    world.entry = now;
+    world.moves(now);
     await assert.rejects(labels.ofSpans([{ version: '18', start: 0, end: 9 }]), MOVED);
   }
 });
 
 test('the end of an update is waited for, and not for ever', async () => {
   const { labels, world } = fenced({ names_spans: true });
-  world.entry = entry({ state: 'updating', epoch: 5 });
+  world.moves(entry({ state: 'updating', epoch: 5 }));
   await labels.ofArrived();
   await assert.rejects(labels.ofSpans([{ version: '18', start: 0, end: 9 }]), MOVED);
   assert.ok(world.slept > 10 && world.slept <= 300);

@@ -67,6 +67,8 @@ export interface PolicyBedOptions {
   simulator?: SimulatorProcessOptions['settings'];
   generation?: Partial<WorkerConfig['generation'][string]>;
   worker?: WorkerConfig['worker'];
+  /** Of all weights; without it they differ in it. */
+  skill?: number;
 }
 
 export const TASK_QUEUE = 'policy-bed';
@@ -79,6 +81,7 @@ export async function startPolicyBed({
   simulator = {},
   generation = {},
   worker: more = {},
+  skill,
 }: PolicyBedOptions): Promise<PolicyBed> {
   const { path: directory, remove } = await makeTemporaryDirectory(name);
   const db_file = path.join(directory, 'database', 'temporal.db');
@@ -129,7 +132,7 @@ export async function startPolicyBed({
     },
     batch: (batch_id) =>
       openBatch({ server: current, store_root, task_queue: TASK_QUEUE, batch_id }),
-    weights: (version) => weightsOf(version, directory),
+    weights: (version) => weightsOf(version, { directory, skill }),
     publish: (input) => publish(current(), input),
     startTrainer: (input) => startTrainer(input, directory),
     watchPauses: () => watchPauses(engines),
@@ -168,9 +171,12 @@ async function startEngine(
 }
 
 /** The probe says what the file's weights make of a prompt. */
-async function weightsOf(version: number, directory: string): Promise<PublishInput> {
+async function weightsOf(
+  version: number,
+  { directory, skill = 1 + (version % 3) }: { directory: string; skill: number | undefined },
+): Promise<PublishInput> {
   const file = path.join(directory, `weights-${version}.json`);
-  const weights = { name: String(version), skill: 1 + (version % 3), seed: version };
+  const weights = { name: String(version), skill, seed: version };
   await writeFile(file, JSON.stringify(weights));
   return {
     version,

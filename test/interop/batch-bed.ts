@@ -45,15 +45,17 @@ export interface InteropBed {
 export async function startInteropBed({
   name,
   base_url,
+  generation = {},
 }: {
   name: string;
   base_url: string;
+  generation?: Parameters<typeof startRecoveryBed>[0]['generation'];
 }): Promise<InteropBed> {
   const environment = await startCountdownEnvironment(0);
   try {
     const bed = await startRecoveryBed({
       name,
-      generation: { base_urls: [base_url], special_tokens: SPECIAL_TOKENS },
+      generation: { base_urls: [base_url], special_tokens: SPECIAL_TOKENS, ...generation },
       // The engine takes all the machine's time, where it runs on the same one.
       worker: { heartbeat_timeout: '10s' },
       environments: { countdown: { kind: 'http', url: environment.url } },

@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { TestContext } from 'node:test';
 import { after, before, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import type { GenerationService } from '../../src/generation/generation-service.js';
 import { probeLogprobsMode } from '../../src/generation/logprobs-probe.js';
 import type { GenerationSettings } from '../../src/model/batch-request.js';
@@ -15,20 +13,10 @@ import { scriptedEnvironment } from '../fakes/scripted-environment.js';
 import { BATCH } from '../fakes/temporary-store.js';
 import { openEngine, rawBaseUrl, suite, WITHOUT_ENGINE, WITHOUT_RAW_ENGINE } from './engine.js';
 import { LOGPROB_TOLERANCE, promptOf, SPECIAL_TOKENS } from './play.js';
+import { torchLogprobs } from './torch-logprobs.js';
 
 const TEMPERATURE = 0.7;
 const ROLLOUTS = 24;
-const RECOMPUTE = fileURLToPath(new URL('tiny-vllm.sh', import.meta.url));
-
-/** What the trainer's forward pass would get of these turns at a temperature. */
-function torchLogprobs(
-  turns: { prompt_ids: number[]; token_ids: number[]; temperature: number }[],
-): number[][] {
-  // prettier-ignore
-  const run = spawnSync(RECOMPUTE, ['logprobs'], { input: JSON.stringify(turns), timeout: 300_000 }); // prettier-ignore
-  assert.equal(run.status, 0, run.stderr.toString());
-  return JSON.parse(run.stdout.toString()) as number[][];
-}
 
 /** A rollout of one turn, sampled and closed: its row. */
 async function rowOf(

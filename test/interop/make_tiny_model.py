@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes a tiny random Llama, with a byte-level tokenizer trained on the spot and a ChatML template: about 3 MB.
 
-    python make_tiny_model.py OUT_DIR
+    python make_tiny_model.py OUT_DIR [SEED]
 
 Nothing is downloaded. Needs torch, transformers and tokenizers, which come with vLLM.
 """
@@ -51,8 +51,8 @@ def make_tokenizer():
     return fast
 
 
-def make_model(vocabulary, eos, pad):
-    torch.manual_seed(0)
+def make_model(vocabulary, eos, pad, seed):
+    torch.manual_seed(seed)
     model = LlamaForCausalLM(
         LlamaConfig(
             vocab_size=vocabulary,
@@ -76,14 +76,14 @@ def make_model(vocabulary, eos, pad):
     return model
 
 
-def main(out):
+def main(out, seed=0):
     tokenizer = make_tokenizer()
     eos, pad = (tokenizer.convert_tokens_to_ids(token) for token in ("<|im_end|>", "<|endoftext|>"))
     os.makedirs(out, exist_ok=True)
-    make_model(len(tokenizer), eos, pad).save_pretrained(out)
+    make_model(len(tokenizer), eos, pad, int(seed)).save_pretrained(out)
     tokenizer.save_pretrained(out)
     GenerationConfig(eos_token_id=[eos, pad], pad_token_id=pad, bos_token_id=None).save_pretrained(out)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -3,7 +3,8 @@
 #   test/interop/tiny-vllm.sh install   once: about 5 GB and two minutes; needs Python 3.11 and PyPI
 #   test/interop/tiny-vllm.sh serve     in the foreground; ready after one to three minutes, 4 GB of memory. It serves an
 #                                       adapter, too; further flags are vLLM's: --logprobs-mode raw_logprobs
-#   test/interop/tiny-vllm.sh logprobs  what torch says of sampled tokens: recompute_logprobs.py on the same model
+#   test/interop/tiny-vllm.sh logprobs [CHECKPOINT]        what torch says of sampled tokens: recompute_logprobs.py
+#   test/interop/tiny-vllm.sh checkpoint FOLDER SEED       other weights of the same model
 # Both work in TINY_VLLM_DIR (default: tiny-vllm in the user's cache); PORT defaults to 8411.
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -39,20 +40,24 @@ serve() {
   cd "$dir"
   exec venv-vllm/bin/vllm serve model --served-model-name tiny --host 127.0.0.1 --port "${PORT:-8411}" \
     --dtype float32 --max-model-len 512 --enforce-eager --max-num-seqs 64 \
-    --logprobs-mode processed_logprobs --generation-config vllm \
+    --logprobs-mode processed_logprobs --generation-config vllm --enable-scale-out \
     --enable-lora --max-lora-rank 8 --lora-modules adapter=adapter "$@"
 }
 
 logprobs() {
-  HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 exec "$python" "$here/recompute_logprobs.py" "$dir/model"
+  HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 exec "$python" "$here/recompute_logprobs.py" "${1:-$dir/model}"
+}
+
+checkpoint() {
+  HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 exec "$python" "$here/make_tiny_model.py" "$@"
 }
 
 case "${1:-}" in
 install) install ;;
 serve) shift && serve "$@" ;;
-logprobs) logprobs ;;
+logprobs | checkpoint) "$@" ;;
 *)
-  echo 'usage: tiny-vllm.sh install | serve [flags] | logprobs' >&2
+  echo 'usage: tiny-vllm.sh install | serve [flags] | logprobs [CHECKPOINT] | checkpoint FOLDER SEED' >&2
   exit 2
   ;;
 esac

@@ -134,8 +134,11 @@ async function generateThroughPauses(service: GenerationService, placed: Placed)
 }
 
 /** Whatever a stream ended with: an update cuts off what runs, and is no fault. */
-async function hasMoved({ replica }: GenerationService, { fence }: Lease): Promise<boolean> {
-  return fence !== null && !standsAt(await fence.look(), { replica, epoch: fence.epoch });
+async function hasMoved(
+  { replica }: GenerationService,
+  { fence, policy }: Lease,
+): Promise<boolean> {
+  return fence !== null && !standsAt(await policy.latest(), { replica, epoch: fence.epoch });
 }
 
 /** Of the logprobs to come; null where none do. Refuses a replica whose logprobs mean something else than was asked for. */
@@ -191,7 +194,7 @@ async function generateFromJournal(
   if (spansTooManyVersions(open, { settings, next: [] }) || (isCut && !goesOn(settings.generation)))
     await dropTokens(journal, { facts, from: 0 });
   const inherited = [...open.token_ids];
-  const { fence } = lease;
+  const { fence, policy } = lease;
   const salt = fence?.version ?? null;
   const request = {
     ...requestFor(hold, { settings, facts }),
@@ -201,13 +204,14 @@ async function generateFromJournal(
     fence &&
     labelByFence({
       fence,
+      policy,
       service,
       names_spans: () => service.tells_text?.() === false,
       signal,
       sleep: (ms) => sleep(ms, undefined, { signal }),
       distrust: (why) => distrust(service.replica, { fence, why }),
     });
-  const sample = createSampler(hold, { service, settings, facts, labels });
+  const sample = createSampler(hold, { service, settings, facts, labels, policy });
   const seam = {
     request,
     inherited,

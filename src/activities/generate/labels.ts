@@ -1,7 +1,12 @@
-import type { Fence, GenerationService, VersionSpan } from '../../generation/generation-service.js';
+import type {
+  Fence,
+  GenerationService,
+  PolicyReading,
+  VersionSpan,
+} from '../../generation/generation-service.js';
 import { Fault } from '../../model/faults.js';
 import type { LineOf } from '../../model/journal.js';
-import type { ReplicaEntry } from '../../model/policy/record.js';
+import type { PolicyRecord, ReplicaEntry } from '../../model/policy/record.js';
 
 export type Label = Pick<LineOf<'chunk'>, 'policy_version' | 'version_source'>;
 
@@ -23,6 +28,7 @@ export interface Labels {
 
 interface Fenced {
   fence: Fence;
+  policy: PolicyReading;
   service: Pick<GenerationService, 'replica' | 'weightVersion'>;
   /** Does the wire say which weights each token is of? Then a stream may live through an update. */
   names_spans: () => boolean;
@@ -37,7 +43,7 @@ interface Fenced {
  * at v, with the epoch under which the request was sent: the record changes before an engine is touched.
  */
 export function labelByFence(fenced: Fenced): Labels {
-  const { fence, service } = fenced;
+  const { fence, service, policy } = fenced;
   const own = labelOf(fence.version);
   let identity: Promise<void> | null = null;
   let hasMoved = false;
@@ -47,7 +53,8 @@ export function labelByFence(fenced: Fenced): Labels {
     identity.catch(() => undefined);
   };
   const entryNow = async (): Promise<ReplicaEntry | undefined> =>
-    (await fence.look())?.replicas[service.replica];
+    (await policy.latest())?.replicas[service.replica];
+  const served = servedSince(fenced);
   return {
     opened,
     ofArrived: async () => {
@@ -73,7 +80,7 @@ export function labelByFence(fenced: Fenced): Labels {
           continue;
         }
         if (!hasMoved && fence.version !== null) throw await mismatch(version, fenced);
-        if (!(await becomesCurrent(version, { ...fenced, entryNow }))) throw MOVED;
+        if (!(await served.becomes(version))) throw MOVED;
         labels.push({ from: start, label: { policy_version: version, version_source: 'engine' } });
       }
       return hasMoved ? labels : [];
@@ -88,12 +95,12 @@ const labelOf = (version: number | null): Label =>
 
 /** Another process behind the same URL has other weights, whatever the record says. A server without a label cannot be told from it. */
 async function checkIdentity(fenced: Fenced): Promise<void> {
-  const { fence, service, signal } = fenced;
+  const { fence, service, policy, signal } = fenced;
   if (fence.version === null) return;
   const said = await service.weightVersion(signal);
   if (said === null || said === String(fence.version)) return;
   // An update that has begun meanwhile changes the label, too, and is no other process.
-  const now = (await fence.look())?.replicas[service.replica];
+  const now = (await policy.latest())?.replicas[service.replica];
   if (now?.epoch !== fence.epoch) return;
   throw await mismatch(said, fenced);
 }
@@ -109,16 +116,30 @@ async function mismatch(said: string, { fence, service, distrust }: Fenced): Pro
 const SETTLES_WITHIN_MS = 30_000;
 const LOOK_EVERY_MS = 100;
 
-async function becomesCurrent(
-  version: string,
-  { entryNow, sleep, signal }: Fenced & { entryNow: () => Promise<ReplicaEntry | undefined> },
-): Promise<boolean> {
-  for (let waited = 0; waited < SETTLES_WITHIN_MS; waited += LOOK_EVERY_MS) {
-    signal.throwIfAborted();
-    const now = await entryNow();
-    if (now?.state === 'current') return String(now.version) === version;
-    if (now?.state !== 'updating') return false;
-    await sleep(LOOK_EVERY_MS);
-  }
-  return false;
+/**
+ * The versions at which the record has shown the replica `current` since the request was sent. A stream that lives
+ * through several updates names some that are over by its end: each change of the record stays where it was put.
+ */
+function servedSince({ fence, policy, service: { replica }, sleep, signal }: Fenced) {
+  const versions = new Set<string>();
+  let read = fence.record_epoch;
+  const readOn = async (now: PolicyRecord): Promise<void> => {
+    for (; read < now.epoch; read++) {
+      const then = read + 1 === now.epoch ? now : await policy.at(read + 1);
+      const entry = then?.replicas[replica];
+      if (entry?.state === 'current') versions.add(String(entry.version));
+    }
+  };
+  const becomes = async (version: string): Promise<boolean> => {
+    for (let waited = 0; waited < SETTLES_WITHIN_MS; waited += LOOK_EVERY_MS) {
+      signal.throwIfAborted();
+      const now = await policy.latest();
+      if (now !== null) await readOn(now);
+      if (versions.has(version)) return true;
+      if (now?.replicas[replica]?.state !== 'updating') return false;
+      await sleep(LOOK_EVERY_MS);
+    }
+    return false;
+  };
+  return { becomes };
 }

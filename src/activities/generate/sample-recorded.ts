@@ -3,6 +3,7 @@ import type {
   GenerationEnd,
   GenerationRequest,
   GenerationService,
+  PolicyReading,
 } from '../../generation/generation-service.js';
 import { Fault } from '../../model/faults.js';
 import type { RolloutSettings } from '../../model/journal.js';
@@ -33,6 +34,7 @@ interface Parts {
   facts: RequestFacts;
   /** null: nothing is published, and the replica itself is asked. */
   labels: Labels | null;
+  policy: Pick<PolicyReading, 'latest'>;
 }
 
 /**
@@ -111,7 +113,7 @@ async function sampleFenced(
 
 async function sampleWatched(
   { request, signal, onDelta }: Streaming,
-  { hold, service, settings, facts }: Omit<Context, 'labels'>,
+  { hold, service, settings, facts, policy }: Omit<Context, 'labels'>,
 ): Promise<GenerationEnd> {
   const { journal } = hold;
   const { open } = journal.trajectory;
@@ -133,6 +135,11 @@ async function sampleWatched(
     at_silences: wantsVersion(settings),
     changed: async ({ version: next, from, is_certain }) => {
       await recorder.flush();
+      // The first version that was ever published came while the stream ran: nobody knows when it reached the engine.
+      if ((await policy.latest()) !== null) {
+        await recorder.relabel({ from: offset, policy_version: null });
+        return;
+      }
       // Where it is not known which tokens are whose, any of them may be of either.
       const isTooVague = !is_certain && isTooMixed(next);
       if (!isTooVague) await recorder.relabel({ from, policy_version: next });

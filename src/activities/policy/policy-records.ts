@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Fault } from '../../model/faults.js';
+import type { PolicyReading } from '../../generation/generation-service.js';
 import type { Change } from '../../model/policy/record.js';
 import { PolicyRecord } from '../../model/policy/record.js';
 import { problemsOf } from '../../model/problems.js';
@@ -7,9 +8,7 @@ import { shared } from '../../platform/shared.js';
 import type { Facts, Series } from '../../trajectories/trajectory-store.js';
 
 /** The record of one service's policy. Methods throw `StoreFault`. */
-export interface PolicyRecords {
-  /** As it stands, no older than the question; null: nothing has ever been published. */
-  latest: () => Promise<PolicyRecord | null>;
+export interface PolicyRecords extends PolicyReading {
   /** Decides on what stands, and again where another writer was first; returns what stands then. */
   change: (decide: Change) => Promise<PolicyRecord | null>;
 }
@@ -30,6 +29,10 @@ export function createPolicyRecords({
   });
   return {
     latest,
+    at: async (epoch) => {
+      const text = await facts.find(series, epoch);
+      return text === null ? null : parsed(text, service);
+    },
     change: async (decide) => {
       for (;;) {
         const before = await latest();

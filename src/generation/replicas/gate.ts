@@ -1,6 +1,6 @@
 import type { PolicyRecord } from '../../model/policy/record.js';
 import type { Clock } from '../../platform/clock.js';
-import type { Fence, ReplicaRequest } from '../generation-service.js';
+import type { Fence, PolicyReading, ReplicaRequest } from '../generation-service.js';
 
 /** While nothing serves and somebody waits, the record is read so often. */
 const LOOK_EVERY_MS = 100;
@@ -18,12 +18,12 @@ export interface Gate {
 }
 
 export function createGate({
-  look = () => Promise.resolve(null),
+  policy,
   clock,
   serve,
   isAwaited,
 }: {
-  look: (() => Promise<PolicyRecord | null>) | undefined;
+  policy: PolicyReading;
   clock: Clock;
   /** There may be room now. */
   serve: () => void;
@@ -36,7 +36,7 @@ export function createGate({
   const isClosed = (): boolean =>
     record !== null && !Object.keys(record.replicas).some((replica) => serves(replica));
   const refresh = async (): Promise<void> => {
-    record = await look();
+    record = await policy.latest();
   };
   const lookAgain = async (): Promise<void> => {
     // A store that is away leaves the record as it was; whoever is sent is told then.
@@ -55,9 +55,9 @@ export function createGate({
     watch,
     fenceOf: (replica) => {
       const entry = record?.replicas[replica];
-      if (entry === undefined) return null;
+      if (record === null || entry === undefined) return null;
       const { version, epoch } = entry;
-      return { version, epoch, look };
+      return { version, epoch, record_epoch: record.epoch };
     },
     pass: async (wait, { held }) => {
       await refresh();

@@ -1,9 +1,8 @@
 import { Fault } from '../../model/faults.js';
-import type { PolicyRecord } from '../../model/policy/record.js';
 import { createWaitingLine } from '../../platform/waiting-line.js';
 import type { Clock } from '../../platform/clock.js';
 import { SYSTEM_CLOCK } from '../../platform/clock.js';
-import type { GenerationService, Replicas } from '../generation-service.js';
+import type { GenerationService, PolicyReading, Replicas } from '../generation-service.js';
 import { createGate } from './gate.js';
 import { chooseReplica } from './replica-choice.js';
 import { probeUnlessPaused } from '../logprobs-probe.js';
@@ -19,10 +18,15 @@ export interface ReplicasOptions {
   /** Tells which distribution a replica's logprobs are of. */
   probe?: WatchOptions['probe'];
   /** The record of the service's policy: once there is one, only replicas that are `current` are given generations. */
-  look?: () => Promise<PolicyRecord | null>;
+  policy?: PolicyReading;
   /** A replica was set aside, or is back. */
   report?: (change: { replica: string; set_aside: boolean; why: string }) => void;
 }
+
+const NOTHING_PUBLISHED: PolicyReading = {
+  latest: () => Promise.resolve(null),
+  at: () => Promise.resolve(null),
+};
 
 interface Member {
   watched: WatchedReplica;
@@ -34,8 +38,8 @@ export function createReplicas(
   services: readonly GenerationService[],
   options: ReplicasOptions,
 ): Replicas & { close: () => Promise<void> } {
-  const { max_concurrent, clock = SYSTEM_CLOCK, random = Math.random, report, look } = options;
-  const { probe = probeUnlessPaused } = options;
+  const { max_concurrent, clock = SYSTEM_CLOCK, random = Math.random, report } = options;
+  const { probe = probeUnlessPaused, policy = NOTHING_PUBLISHED } = options;
   const line = createWaitingLine((sessionId: string) => {
     const member = choose(sessionId, max_concurrent);
     if (member === null) gate.watch();
@@ -54,7 +58,7 @@ export function createReplicas(
     return { watched: watchReplica(service, { clock, random, probe, changed }), load: 0 };
   };
   const members = services.map(memberOf);
-  const gate = createGate({ look, clock, serve, isAwaited: () => line.length() > 0 });
+  const gate = createGate({ policy, clock, serve, isAwaited: () => line.length() > 0 });
   // The small questions beside generation mean the same whatever the weights.
   const chooseAny = (session_id: string): Member | null =>
     chooseReplica(members.map(standingOf), { session_id, limit: Infinity })?.member ?? null;
@@ -75,7 +79,8 @@ export function createReplicas(
       if (member === null) throw new Error('expected a service with a replica, got one without');
       const { service, pauseOver, logprobsMode, watch } = member.watched;
       const fence = gate.fenceOf(service.replica);
-      const lease = { waited_s: (clock.now() - asked_at) / 1000, fence, pauseOver, logprobsMode };
+      const waited_s = (clock.now() - asked_at) / 1000;
+      const lease = { waited_s, fence, policy, pauseOver, logprobsMode };
       try {
         return await watch(request, () => run(service, lease));
       } catch (error) {

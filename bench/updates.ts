@@ -1,0 +1,149 @@
+import { loadavg } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { PublishResult } from '../src/activities/contract.js';
+import type { PolicyBed } from '../test/harness/policy-bed.js';
+import { startPolicyBed } from '../test/harness/policy-bed.js';
+import { puzzleBatch } from '../test/harness/recovery-bed.js';
+import { median } from './measure.js';
+
+/**
+ * `node --import tsx bench/updates.ts [rounds] [updates]`, after `npm run build`: what policy updates cost the rollouts
+ * that are in flight. For each mode three stacks play the same batch at the same time, so that they share what the
+ * machine has to give: one without updates, one on each wire. An update follows every 15 s.
+ */
+const MODES = ['keep', 'abort', 'wait'] as const;
+const CONTENDERS = ['none', 'completions', 'generate'] as const;
+type Mode = (typeof MODES)[number];
+type Contender = (typeof CONTENDERS)[number];
+
+const EVERY_MS = 15_000;
+const SAMPLES = 64;
+const TURNS = 10;
+/** A turn takes 30 s at this pace, as a long answer does. */
+const TOKENS_PER_SECOND = 10;
+const THINKING_TOKENS = 300;
+const LIMIT_MS = 30 * 60_000;
+
+interface Measured {
+  wall_s: number;
+  tokens: number;
+  sampled_twice: number;
+  wrong: string[];
+  failed: number;
+  pauses_s: number[];
+}
+
+async function startBed(name: string, contender: Contender): Promise<PolicyBed> {
+  return await startPolicyBed({
+    name,
+    own_server: true,
+    skill: 0,
+    simulator: { tokens_per_second: TOKENS_PER_SECOND, thinking_tokens: THINKING_TOKENS, skill: 0, max_model_len: 32_768, log_tokens: true }, // prettier-ignore
+    generation: { wire: contender === 'generate' ? 'generate' : 'completions' },
+    worker: { heartbeat_timeout: '30s', turn_slice: '2s' },
+  });
+}
+
+async function play(
+  bed: PolicyBed,
+  { id, contender, mode, updates }: { id: string; contender: Contender; mode: Mode; updates: number }, // prettier-ignore
+): Promise<Measured> {
+  const batch = bed.batch(id);
+  const began = performance.now();
+  await batch.start(
+    puzzleBatch({
+      samples: SAMPLES / 2,
+      repeats: 2,
+      max_rollout_turns: TURNS,
+      max_seq_len: 32_768,
+      generation: { max_new_tokens: THINKING_TOKENS + 100 },
+    }),
+  );
+  const results: PublishResult[] = [];
+  let has_ended = false;
+  const outcome = batch.outcome(LIMIT_MS).finally(() => (has_ended = true));
+  if (contender !== 'none') results.push(...(await publishOften(bed, { mode, updates, isOver: () => has_ended }))); // prettier-ignore
+  const { rollouts, failures } = await outcome;
+  const wall_s = (performance.now() - began) / 1000;
+  const { tokens, sampled_twice, wrong } = await bed.check(id);
+  return {
+    wall_s,
+    tokens,
+    sampled_twice,
+    wrong: wrong.slice(0, 20),
+    failed: failures.length + (SAMPLES - rollouts.length),
+    pauses_s: results.map(({ paused_s }) => paused_s),
+  };
+}
+
+async function publishOften(
+  bed: PolicyBed,
+  { mode, updates, isOver }: { mode: Mode; updates: number; isOver: () => boolean },
+): Promise<PublishResult[]> {
+  const results: PublishResult[] = [];
+  const first = ((await bed.record())?.version ?? 0) + 1;
+  for (let version = first; version < first + updates; version++) {
+    await sleep(EVERY_MS);
+    if (isOver()) break;
+    results.push(await bed.publish({ ...(await bed.weights(version)), mode, drain_limit: '5s' }));
+  }
+  return results;
+}
+
+const COLUMNS = ['mode', 'wire', 'updates', 'wall s', 'tokens/s beside none', 'longest pause of an update s', 'pauses s', 'tokens', 'sampled twice', 'wrong labels', 'failed']; // prettier-ignore
+
+function rowOf(of: {
+  mode: Mode;
+  contender: Contender;
+  own: Measured[];
+  none: Measured[];
+}): string {
+  const { mode, contender, own, none } = of;
+  const pace = ({ tokens, wall_s }: Measured): number => tokens / wall_s;
+  const ratios = own.flatMap((one, i) => (none[i] === undefined ? [] : [pace(one) / pace(none[i])])); // prettier-ignore
+  const of_each = (value: (one: Measured) => number): number => median(own.map(value));
+  return `| ${[
+    mode,
+    contender,
+    of_each(({ pauses_s }) => pauses_s.length),
+    of_each(({ wall_s }) => wall_s).toFixed(1),
+    median(ratios).toFixed(3),
+    of_each(({ pauses_s }) => Math.max(0, ...pauses_s)).toFixed(2),
+    of_each(({ pauses_s }) => pauses_s.reduce((sum, one) => sum + one, 0)).toFixed(2),
+    of_each(({ tokens }) => tokens),
+    of_each(({ sampled_twice }) => sampled_twice),
+    of_each(({ wrong }) => wrong.length),
+    of_each(({ failed }) => failed),
+  ].join(' | ')} |`;
+}
+
+const rounds = Number(process.argv[2] ?? 3);
+const updates = Number(process.argv[3] ?? 20);
+console.log(`${rounds} rounds, up to ${updates} updates each; load average ${loadavg()[0]?.toFixed(1) ?? '?'}`); // prettier-ignore
+const measured = new Map<string, Measured[]>();
+for (let round = 1; round <= rounds; round++)
+  for (const mode of MODES) {
+    const beds = await Promise.all(CONTENDERS.map((contender) => startBed(`updates-${contender}`, contender))); // prettier-ignore
+    const runs = await Promise.all(
+      CONTENDERS.map((contender, i) => {
+        const bed = beds[i];
+        if (bed === undefined) throw new Error(contender);
+        return play(bed, { id: `round-${round}-${mode}`, contender, mode, updates });
+      }),
+    );
+    await Promise.all(beds.map((bed) => bed.end()));
+    for (const [i, contender] of CONTENDERS.entries()) {
+      const run = runs[i];
+      if (run === undefined) continue;
+      console.log(`round ${round} ${mode} ${contender}: ${JSON.stringify(run)}`);
+      const key = `${mode} ${contender}`;
+      measured.set(key, [...(measured.get(key) ?? []), run]);
+    }
+  }
+console.log(`\n| ${COLUMNS.join(' | ')} |\n|${COLUMNS.map(() => ' --- ').join('|')}|`);
+for (const mode of MODES)
+  for (const contender of CONTENDERS) {
+    const own = measured.get(`${mode} ${contender}`) ?? [];
+    const none = measured.get(`${mode} none`) ?? [];
+    console.log(rowOf({ mode, contender, own, none }));
+  }

@@ -1,0 +1,215 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdir, rename, rm } from 'node:fs/promises';
+import path from 'node:path';
+import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { PolicyStatus, PublishResult } from '../../src/activities/contract.js';
+import { onLoopback } from '../../src/client/batch-client.js';
+import { connectPolicy } from '../../src/client/policy-client.js';
+import type { PauseMode } from '../../src/model/policy/publish.js';
+import type { Row } from '../../src/model/row.js';
+import type { TemporaryDirectory } from '../harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+import { eventually } from '../harness/waiting.js';
+import type { InteropBed } from './batch-bed.js';
+import { REQUEST, startInteropBed } from './batch-bed.js';
+import type { EngineProcess } from './engine-process.js';
+import { freePort, startEngine } from './engine-process.js';
+import { startCommand, suite, WITHOUT_START } from './engine.js';
+import { makeCheckpoint, torchLogprobs } from './torch-logprobs.js';
+
+const EVERY_MS = 20_000;
+const UPDATES = 2;
+const WIRES = ['completions', 'generate'] as const;
+const MODES: readonly PauseMode[] = ['keep', 'abort'];
+/** Of a token's logprob, engine against torch: float32, other kernels. */
+const TOLERANCE = 1e-3;
+const PROBE_IDS = Array.from({ length: 24 }, (_, i) => 10 + ((i * 37) % 480));
+const ENDED_WITHIN_MS = 900_000;
+
+suite('a real engine whose weights change under rollouts', {
+  skip: WITHOUT_START,
+  timeout: 3_600_000,
+  tests: () => {
+    let directory: TemporaryDirectory;
+    let engine: EngineProcess | null = null;
+    let port: number;
+    let version = 0;
+    const beds = new Map<string, InteropBed>();
+
+    const start = async (): Promise<void> => {
+      const log_file = path.join(directory.path, 'engine.log');
+      engine = await startEngine({ command: startCommand(), port, log_file });
+    };
+    before(async () => {
+      directory = await makeTemporaryDirectory('interop-policy');
+      port = await freePort();
+      await start();
+    });
+    after(async () => {
+      for (const bed of beds.values()) await bed.end();
+      await engine?.kill();
+      await directory.remove();
+    });
+
+    const checkpointOf = (of: number): string => path.join(directory.path, `checkpoint-${of}`);
+
+    /** Torch's random weights of a seed, as a trainer writes them, with what torch says of the probe. */
+    function nextWeights() {
+      version += 1;
+      makeCheckpoint(checkpointOf(version), version);
+      const [first = 0, ...rest] = PROBE_IDS;
+      const [logprobs = []] = torchLogprobs(
+        [{ prompt_ids: [first], token_ids: rest, temperature: 1 }],
+        checkpointOf(version),
+      );
+      return {
+        version,
+        weights: { kind: 'checkpoint' as const, path: checkpointOf(version) },
+        probe: { prompt_ids: PROBE_IDS, logprobs, tolerance: TOLERANCE },
+      };
+    }
+
+    async function publish(
+      { bed }: InteropBed,
+      { store, ...input }: ReturnType<typeof nextWeights> & { store: string; mode: PauseMode }, // prettier-ignore
+    ): Promise<PublishResult> {
+      const service = { service: 'default', task_queue: store };
+      const client = await connectPolicy(onLoopback(bed.server()), service);
+      try {
+        return await client.publish(input);
+      } finally {
+        await client.close();
+      }
+    }
+
+    const status = ({ bed }: InteropBed): Promise<PolicyStatus> =>
+      bed.server().client.workflow.getHandle('policy/default').query<PolicyStatus>('status');
+
+    const request = { ...REQUEST, num_repeats: 6, max_in_flight: 24, generation: { temperature: 1, max_new_tokens: 130 } }; // prettier-ignore
+
+    for (const wire of WIRES)
+      for (const mode of MODES)
+        test(`mode ${mode}, wire ${wire}: each token has the version whose weights torch finds it sampled with`, async () => {
+          const store = `${wire}-${mode}`;
+          const interop = await startInteropBed({
+            name: `interop-policy-${store}`,
+            base_url: `http://127.0.0.1:${port}/v1`,
+            generation: { wire },
+          });
+          beds.set(store, interop);
+          await interop.bed.observed(async () => {
+            const worker = await interop.bed.startWorker(store);
+            // From here on there is a record, so that every token has a label.
+            await publish(interop, { ...nextWeights(), mode, store });
+            const batch = interop.bed.batch(store, store);
+            await batch.start(request);
+            const results: PublishResult[] = [];
+            for (let i = 0; i < UPDATES; i++) {
+              const weights = nextWeights();
+              await sleep(EVERY_MS);
+              results.push(await publish(interop, { ...weights, mode, store }));
+            }
+            const { rollouts, failures } = await batch.outcome(ENDED_WITHIN_MS);
+            await worker.stop();
+            assert.deepEqual(failures, []);
+            const { checked, furthest, versions } = compare(rollouts);
+            assert.ok(versions.size > 1, 'no update fell into the batch');
+            assert.ok(furthest < TOLERANCE, `a logprob differs by ${furthest}`);
+            const paused_s = results.map((one) => one.paused_s);
+            console.log(store, { paused_s, rollouts: rollouts.length, versions: [...versions], tokens: checked, furthest }); // prettier-ignore
+          });
+          await interop.end();
+          beds.delete(store);
+        });
+
+    /** Turns that one version sampled whole, against torch under that version's checkpoint. */
+    function compare(rollouts: readonly Row[]) {
+      const turns = new Map<string, { prompt_ids: number[]; token_ids: number[]; logprobs: number[] }[]>(); // prettier-ignore
+      const versions = new Set<string>();
+      for (const row of rollouts) {
+        let prompt_ids: number[] = [];
+        let generated = 0;
+        for (const { token_ids, generation_logprobs: logprobs } of row.message_log) {
+          const end = generated + (logprobs?.length ?? 0);
+          const of = versionsOf(row, { start: generated, end });
+          generated = end;
+          for (const one of of) versions.add(one);
+          if (logprobs != null && of.length === 1)
+            turns.set(of[0]!, [...(turns.get(of[0]!) ?? []), { prompt_ids, token_ids, logprobs }]);
+          prompt_ids = [...prompt_ids, ...token_ids];
+        }
+      }
+      let checked = 0;
+      let furthest = 0;
+      for (const [of, played] of turns) {
+        const asked = played.map(({ prompt_ids, token_ids }) => ({ prompt_ids, token_ids, temperature: 1 })); // prettier-ignore
+        const expected = torchLogprobs(asked, checkpointOf(Number(of)));
+        for (const [i, { logprobs }] of played.entries())
+          for (const [k, got] of logprobs.entries()) {
+            checked += 1;
+            furthest = Math.max(furthest, Math.abs(got - expected[i]![k]!));
+          }
+      }
+      return { checked, furthest, versions };
+    }
+
+    test('an engine that is killed in the middle of a load serves only after the gate, once it is back', async () => {
+      const store = 'killed';
+      const interop = await startInteropBed({
+        name: 'interop-policy-killed',
+        base_url: `http://127.0.0.1:${port}/v1`,
+      });
+      beds.set(store, interop);
+      await interop.bed.observed(async () => {
+        await interop.bed.startWorker(store);
+        await publish(interop, { ...nextWeights(), mode: 'keep', store });
+        const batch = interop.bed.batch(store, store);
+        await batch.start(request);
+        const weights = nextWeights();
+        const putBack = await holdLoad(weights.weights.path);
+        const publishing = publish(interop, { ...weights, mode: 'keep', store });
+        const replica = `http://127.0.0.1:${port}/v1`;
+        await eventually({ what: 'a load', timeout_ms: 120_000 }, async () => (await status(interop)).phases[replica] === 'load'); // prettier-ignore
+        await engine!.kill();
+        await putBack();
+        await start();
+        const { replicas } = await publishing;
+        assert.equal(replicas[replica]?.state, 'current');
+        const { rollouts, failures } = await batch.outcome(ENDED_WITHIN_MS);
+        assert.deepEqual(failures, []);
+        const { furthest, versions, checked } = compare(rollouts);
+        assert.ok(versions.has(String(version)), [...versions].join());
+        assert.ok(furthest < TOLERANCE, `a logprob differs by ${furthest}`);
+        console.log(store, { versions: [...versions], tokens: checked, furthest });
+      });
+    });
+  },
+});
+
+/** Of a run of generated tokens; a token without a version fails. */
+function versionsOf(
+  { rollout_id, policy_versions }: Row,
+  { start, end }: { start: number; end: number },
+): string[] {
+  const runs = policy_versions.filter((run) => run.start < end && run.end > start);
+  return [
+    ...new Set(
+      runs.map(({ version }) => version ?? assert.fail(`${rollout_id}: a token without a version`)),
+    ),
+  ];
+}
+
+/** Makes the checkpoint's tensors a pipe without a writer: an engine that opens it is in the middle of its load for good. */
+async function holdLoad(checkpoint: string): Promise<() => Promise<void>> {
+  const file = path.join(checkpoint, 'model.safetensors');
+  const aside = path.join(path.dirname(checkpoint), 'aside');
+  await mkdir(aside, { recursive: true });
+  await rename(file, path.join(aside, 'model.safetensors'));
+  assert.equal(spawnSync('mkfifo', [file]).status, 0);
+  return async () => {
+    await rm(file);
+    await rename(path.join(aside, 'model.safetensors'), file);
+  };
+}

@@ -1,0 +1,26 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+const TINY = fileURLToPath(new URL('tiny-vllm.sh', import.meta.url));
+const LIMIT_MS = 300_000;
+
+interface Turn {
+  prompt_ids: readonly number[];
+  token_ids: readonly number[];
+  temperature: number;
+}
+
+/** What a trainer's forward pass gets of these turns, under the engine's first weights or a checkpoint's. */
+export function torchLogprobs(turns: readonly Turn[], checkpoint?: string): number[][] {
+  const args = ['logprobs', ...(checkpoint === undefined ? [] : [checkpoint])];
+  const run = spawnSync(TINY, args, { input: JSON.stringify(turns), timeout: LIMIT_MS, maxBuffer: 2 ** 28 }); // prettier-ignore
+  assert.equal(run.status, 0, run.stderr.toString());
+  return JSON.parse(run.stdout.toString()) as number[][];
+}
+
+/** Writes weights that torch draws from a seed, as a trainer writes them. */
+export function makeCheckpoint(folder: string, seed: number): void {
+  const run = spawnSync(TINY, ['checkpoint', folder, String(seed)], { timeout: LIMIT_MS });
+  assert.equal(run.status, 0, run.stderr.toString());
+}
