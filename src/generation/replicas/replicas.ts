@@ -79,8 +79,7 @@ export function createReplicas(
       if (member === null) throw new Error('expected a service with a replica, got one without');
       const { service, pauseOver, logprobsMode, watch } = member.watched;
       const fence = gate.fenceOf(service.replica);
-      const waited_s = (clock.now() - asked_at) / 1000;
-      const lease = { waited_s, fence, policy, pauseOver, logprobsMode };
+      const lease = { waited_s: (clock.now() - asked_at) / 1000, fence, policy, pauseOver, logprobsMode }; // prettier-ignore
       try {
         return await watch(request, () => run(service, lease));
       } catch (error) {
