@@ -13,8 +13,8 @@ const TAIL_BYTES = 1 << 16;
 
 /**
  * The end that stands, from the last lines. An end counts where the claim before it is its writer's, and while no later
- * claim opens the rollout again: so the fold of these lines alone has the end that the fold of all has. Whatever is
- * unusual is left to the latter.
+ * claim opens the rollout again; an attempt that finds one writes none. So the fold of these lines alone has the end that
+ * the fold of all has. Whatever is unusual is left to the latter.
  */
 export function findEnd(file: string): GlancedEnd | null {
   const journal = findJournal(file);
