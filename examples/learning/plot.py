@@ -102,7 +102,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     starts_over = None if args.starts_over is None else Told(args.starts_over)
-    draw([Told(folder) for folder in args.run], starts_over).savefig(args.out, dpi=110)
+    draw([Told(folder) for folder in args.run], starts_over).savefig(args.out, dpi=95, pil_kwargs={"optimize": True})
 
 
 if __name__ == "__main__":

@@ -2,18 +2,13 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, test } from 'node:test';
-import { learningInstall } from '../../src/dev/learning/example.js';
 import { PROJECT_ROOT } from '../harness/dev-server.js';
+import { learningPython, noLearningExample } from '../harness/learning-python.js';
 import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
-
-const skip = existsSync(learningInstall(process.env).stamp)
-  ? false
-  : 'what the example needs is not installed: `node tools/setup.mjs --learning` says why';
 
 const STEPS = 18;
 /** From 0.05. The whole lesson has 50 steps and comes to over 0.9. */
@@ -32,7 +27,12 @@ interface Report {
   wrong: string[];
 }
 
-describe('the example that learns', { skip, timeout: 15 * 60_000 }, () => {
+describe('the example that learns', { skip: noLearningExample, timeout: 15 * 60_000 }, () => {
+  test('learns without a server, and nothing from shuffled advantages', () => {
+    const tests = path.join('tests', 'long');
+    assert.match(learningPython(['-m', 'unittest', 'discover', '-s', tests]), /\nRan 2 tests in /);
+  });
+
   test('learns while its engine is killed, and every token of its rows is the engine’s, under its version', async (t) => {
     const directory = await makeTemporaryDirectory('learning');
     t.after(() => directory.remove());
@@ -67,7 +67,7 @@ describe('the example that learns', { skip, timeout: 15 * 60_000 }, () => {
     assert.deepEqual({ missing, doubled, mislabelled }, { missing: 0, doubled: 0, mislabelled: 0 });
     assert.ok(report.tokens > 32 * STEPS && report.ratio_tokens > 0 && report.lag_max <= 2);
     const [first = 1] = report.held_out;
-    assert.ok(first < 0.1, `${report.held_out.join(' ')}`);
+    assert.ok(first < 0.1, report.held_out.join(' '));
     const kills = (await readFile(path.join(folder, 'kills.jsonl'), 'utf8')).trim().split('\n');
     assert.equal(kills.length, 1);
     assert.ok((await stat(path.join(folder, 'plot.png'))).size > 10_000);

@@ -1,28 +1,12 @@
 /** The example that learns, without a server: its own tests, and that both of its environments are one. */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { describe, test } from 'node:test';
-import environment from '../../examples/learning/environment.js';
-import {
-  exampleCommand,
-  LEARNING_EXAMPLE,
-  learningInstall,
-} from '../../src/dev/learning/example.js';
-import type { TurnEnvironment } from '../../src/environments/module/authoring.js';
-
-const skip = existsSync(learningInstall(process.env).stamp)
-  ? false
-  : 'what the example needs is not installed: `node tools/setup.mjs --learning` says why';
-
-function python(args: string[]): string {
-  const { command, ...options } = exampleCommand(args, process.env);
-  const env = { ...options.env, PYTHONPATH: `${options.env.PYTHONPATH}:${LEARNING_EXAMPLE}` };
-  const run = spawnSync(command, args, { ...options, env, encoding: 'utf8', timeout: 280_000 });
-  assert.equal(run.status, 0, `${run.stdout}${run.stderr}`);
-  return `${run.stdout}${run.stderr}`;
-}
+import { LEARNING_EXAMPLE } from '../../src/dev/learning/example.js';
+import { createEnvironment } from '../../src/environments/registry.js';
+import { EnvironmentSettings } from '../../src/environments/settings.js';
+import { bareContext } from '../fakes/environment-context.js';
+import { learningPython, noLearningExample } from '../harness/learning-python.js';
 
 /** Rollouts as the comparison plays them, answered with these texts. */
 const PLAY = `
@@ -46,40 +30,47 @@ interface Played {
   sample: { extra_env_info: { answers: string[] } };
 }
 
-describe('the example that learns', { skip }, () => {
+describe('the example that learns', { skip: noLearningExample }, () => {
   test('passes its own tests', () => {
-    const report = python(['-m', 'unittest', 'discover', '-s', path.join('tests')]);
+    const report = learningPython(['-m', 'unittest', 'discover', '-s', 'tests']);
     assert.match(report, /\nRan [1-9]\d* tests in /);
   });
 
   test('rewards and says the same in its module and in its comparison', async () => {
-    const { stepOne } = environment as TurnEnvironment;
-    const first = JSON.parse(python(['-c', PLAY, '[[""]]'])) as Played[];
-    const [right = '', next = ''] = first[0]?.sample.extra_env_info.answers ?? [];
-    const answers = [
-      '',
-      right,
-      right.slice(0, 3),
-      `${right}aaaa`,
-      'zzzzzzzz',
-      right.replace(/.$/, 'z'),
+    const settings = { kind: 'module', path: path.join(LEARNING_EXAMPLE, 'environment.ts') };
+    const context = bareContext({ name: 'cipher' });
+    const environment = await createEnvironment(EnvironmentSettings.parse(settings), context);
+    const [first] = JSON.parse(learningPython(['-c', PLAY, '[[]]'])) as Played[];
+    const right = first?.sample.extra_env_info.answers ?? [];
+    const ways = [
+      (answer: string) => answer,
+      () => '',
+      (answer: string) => answer.slice(0, 3),
+      (answer: string) => `${answer}aaaa`,
+      () => 'zzzzzzzz',
+      (answer: string) => `b${answer}`,
     ];
-    const texts = answers.map((answer) => [answer, next]);
-    const played = JSON.parse(python(['-c', PLAY, JSON.stringify(texts)])) as Played[];
+    const texts = ways.map((way) => right.map(way));
+    const played = JSON.parse(learningPython(['-c', PLAY, JSON.stringify(texts)])) as Played[];
     for (const { messages, rewards, goes_on, sample } of played) {
       let metadata: Record<string, unknown> = sample.extra_env_info;
       for (const [turn, reward] of rewards.entries()) {
-        const log = messages
-          .slice(0, 2 * turn + 2)
-          .map((content) => ({ role: 'assistant', content }));
-        const context = { signal: new AbortController().signal } as Parameters<typeof stepOne>[1];
-        const answer = await stepOne({ message_log: log, metadata }, context);
-        assert.equal(answer.reward, reward);
-        assert.equal(answer.observation, messages[2 * turn + 2]);
-        assert.equal(answer.terminated, turn === 1);
-        metadata = answer.metadata ?? metadata;
+        const log = messages.slice(0, 2 * turn + 2);
+        const answer = await environment.step(
+          {
+            message_log_batch: [log.map((content) => ({ role: 'assistant', content }))],
+            metadata: [metadata],
+          },
+          { idempotency_key: `b/0-0/${turn}`, signal: new AbortController().signal },
+        );
+        assert.deepEqual(answer.rewards, [reward]);
+        assert.equal(answer.observations[0]?.content, messages[2 * turn + 2]);
+        assert.deepEqual(answer.terminateds, [turn === rewards.length - 1]);
+        metadata = answer.metadata[0] ?? metadata;
       }
+      assert.equal(rewards.length, right.length);
       assert.equal(goes_on, false);
     }
+    await environment.close?.();
   });
 });

@@ -1,29 +1,22 @@
-"""The trainer's loop without a server: that it learns, and that one that dies anywhere goes on as if it had not."""
+"""The trainer's loop without a server: one that dies anywhere goes on as if it had not."""
 
 import tempfile
 import unittest
 from pathlib import Path
 
 import numpy as np
-from offline import Local, held_out_rewards
+from offline import Local
 from run import Run, append, lines_of, read
 from task import LENGTH, LETTERS, TURNS, answer_to, reward_of, samples
 from trainer import CHECKPOINT_EVERY, Delivered, Settings, train
 
 
-class Learning(unittest.TestCase):
-    def test_the_held_out_reward_goes_from_a_tenth_to_nine(self):
-        rewards = held_out_rewards(Settings(seed=1))
-        self.assertLess(rewards[0], 0.1)
-        self.assertGreater(rewards[-1], 0.9)
-
-    def test_from_shuffled_advantages_nothing_is_learned(self):
-        rewards = held_out_rewards(Settings(seed=1, shuffle_advantages=True))
-        self.assertLess(max(rewards), 0.1)
-
-
 class Killed(Exception):
     pass
+
+
+SOME = 8
+"""Rollouts of a step: what is learned does not matter here."""
 
 
 class Facts:
@@ -46,7 +39,7 @@ class Facts:
         if step not in self.steps:
             local = Local(self.run, seed=step, lag=0)
             local.publish(version, None, read(self.run.weights_file(version)))
-            self.steps[step] = local.next_step(step, version).rows
+            self.steps[step] = local.next_step(step, version).rows[:SOME]
         self.call("step", step, version)
         return Delivered(self.steps[step], str(step), "")
 
