@@ -4,6 +4,7 @@ import type { PublishResult } from '../src/activities/contract.js';
 import type { PolicyBed } from '../test/harness/policy-bed.js';
 import { startPolicyBed } from '../test/harness/policy-bed.js';
 import { puzzleBatch } from '../test/harness/recovery-bed.js';
+import { greatest, sum } from '../src/model/statistics.js';
 import { median } from './measure.js';
 
 /**
@@ -17,7 +18,8 @@ type Mode = (typeof MODES)[number];
 type Contender = (typeof CONTENDERS)[number];
 
 const EVERY_MS = 15_000;
-const SAMPLES = 64;
+const SAMPLES = 16;
+const REPEATS = 4;
 const TURNS = 10;
 /** A turn takes 30 s at this pace, as a long answer does. */
 const TOKENS_PER_SECOND = 10;
@@ -28,14 +30,14 @@ interface Measured {
   wall_s: number;
   tokens: number;
   sampled_twice: number;
-  wrong: string[];
+  wrong: number;
   failed: number;
   pauses_s: number[];
 }
 
-async function startBed(name: string, contender: Contender): Promise<PolicyBed> {
+async function startBed(contender: Contender): Promise<PolicyBed> {
   return await startPolicyBed({
-    name,
+    name: `updates-${contender}`,
     own_server: true,
     skill: 0,
     simulator: { tokens_per_second: TOKENS_PER_SECOND, thinking_tokens: THINKING_TOKENS, skill: 0, max_model_len: 32_768, log_tokens: true }, // prettier-ignore
@@ -52,8 +54,8 @@ async function play(
   const began = performance.now();
   await batch.start(
     puzzleBatch({
-      samples: SAMPLES / 2,
-      repeats: 2,
+      samples: SAMPLES,
+      repeats: REPEATS,
       max_rollout_turns: TURNS,
       max_seq_len: 32_768,
       generation: { max_new_tokens: THINKING_TOKENS + 100 },
@@ -63,15 +65,15 @@ async function play(
   let has_ended = false;
   const outcome = batch.outcome(LIMIT_MS).finally(() => (has_ended = true));
   if (contender !== 'none') results.push(...(await publishOften(bed, { mode, updates, isOver: () => has_ended }))); // prettier-ignore
-  const { rollouts, failures } = await outcome;
+  const { failures } = await outcome;
   const wall_s = (performance.now() - began) / 1000;
   const { tokens, sampled_twice, wrong } = await bed.check(id);
   return {
     wall_s,
     tokens,
     sampled_twice,
-    wrong: wrong.slice(0, 20),
-    failed: failures.length + (SAMPLES - rollouts.length),
+    wrong: wrong.length,
+    failed: failures.length,
     pauses_s: results.map(({ paused_s }) => paused_s),
   };
 }
@@ -81,8 +83,7 @@ async function publishOften(
   { mode, updates, isOver }: { mode: Mode; updates: number; isOver: () => boolean },
 ): Promise<PublishResult[]> {
   const results: PublishResult[] = [];
-  const first = ((await bed.record())?.version ?? 0) + 1;
-  for (let version = first; version < first + updates; version++) {
+  for (let version = 1; version <= updates; version++) {
     await sleep(EVERY_MS);
     if (isOver()) break;
     results.push(await bed.publish({ ...(await bed.weights(version)), mode, drain_limit: '5s' }));
@@ -108,11 +109,11 @@ function rowOf(of: {
     of_each(({ pauses_s }) => pauses_s.length),
     of_each(({ wall_s }) => wall_s).toFixed(1),
     median(ratios).toFixed(3),
-    of_each(({ pauses_s }) => Math.max(0, ...pauses_s)).toFixed(2),
-    of_each(({ pauses_s }) => pauses_s.reduce((sum, one) => sum + one, 0)).toFixed(2),
+    of_each(({ pauses_s }) => greatest([0, ...pauses_s])).toFixed(2),
+    of_each(({ pauses_s }) => sum(pauses_s)).toFixed(2),
     of_each(({ tokens }) => tokens),
     of_each(({ sampled_twice }) => sampled_twice),
-    of_each(({ wrong }) => wrong.length),
+    of_each(({ wrong }) => wrong),
     of_each(({ failed }) => failed),
   ].join(' | ')} |`;
 }
@@ -123,18 +124,17 @@ console.log(`${rounds} rounds, up to ${updates} updates each; load average ${loa
 const measured = new Map<string, Measured[]>();
 for (let round = 1; round <= rounds; round++)
   for (const mode of MODES) {
-    const beds = await Promise.all(CONTENDERS.map((contender) => startBed(`updates-${contender}`, contender))); // prettier-ignore
+    const stacks = await Promise.all(
+      CONTENDERS.map(async (contender) => ({ contender, bed: await startBed(contender) })),
+    );
     const runs = await Promise.all(
-      CONTENDERS.map((contender, i) => {
-        const bed = beds[i];
-        if (bed === undefined) throw new Error(contender);
-        return play(bed, { id: `round-${round}-${mode}`, contender, mode, updates });
+      stacks.map(async ({ contender, bed }) => {
+        const run = await play(bed, { id: `round-${round}-${mode}`, contender, mode, updates });
+        return { contender, run };
       }),
     );
-    await Promise.all(beds.map((bed) => bed.end()));
-    for (const [i, contender] of CONTENDERS.entries()) {
-      const run = runs[i];
-      if (run === undefined) continue;
+    await Promise.all(stacks.map(({ bed }) => bed.end()));
+    for (const { contender, run } of runs) {
       console.log(`round ${round} ${mode} ${contender}: ${JSON.stringify(run)}`);
       const key = `${mode} ${contender}`;
       measured.set(key, [...(measured.get(key) ?? []), run]);

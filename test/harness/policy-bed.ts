@@ -133,11 +133,10 @@ export async function startPolicyBed({
     batch: (batch_id) =>
       openBatch({ server: current, store_root, task_queue: TASK_QUEUE, batch_id }),
     weights: (version) => weightsOf(version, { directory, skill }),
-    publish: (input) => publish(current(), input),
+    publish: (input) => publish(current(), { task_queue: TASK_QUEUE, ...input }),
     startTrainer: (input) => startTrainer(input, directory),
     watchPauses: () => watchPauses(engines),
-    status: () =>
-      current().client.workflow.getHandle('policy/default').query<PolicyStatus>('status'),
+    status: () => policyStatus(current()),
     record: () => lastRecord(path.join(store_root, '_policy', 'default')),
     check: (batch_id) =>
       checkLabels({ journals: path.join(store_root, batch_id, 'journals'), engines }),
@@ -185,17 +184,21 @@ async function weightsOf(
   };
 }
 
-async function publish(server: TestServer, input: PublishInput): Promise<PublishResult> {
-  const client = await connectPolicy(onLoopback(server), {
-    service: 'default',
-    task_queue: TASK_QUEUE,
-  });
+/** As a trainer does, for the service `default`. */
+export async function publish(
+  server: TestServer,
+  { task_queue, ...input }: PublishInput & { task_queue: string },
+): Promise<PublishResult> {
+  const client = await connectPolicy(onLoopback(server), { service: 'default', task_queue });
   try {
     return await client.publish(input);
   } finally {
     await client.close();
   }
 }
+
+export const policyStatus = ({ client }: TestServer): Promise<PolicyStatus> =>
+  client.workflow.getHandle('policy/default').query<PolicyStatus>('status');
 
 /** With the deployment settings of the first worker. */
 async function startTrainer(input: PublishInput, directory: string): Promise<Child> {

@@ -1,11 +1,8 @@
 import assert from 'node:assert/strict';
-import path from 'node:path';
 import { after, before, test } from 'node:test';
 import type { BatchOutcome } from '../harness/batch.js';
 import { playUndisturbed } from '../harness/recovery-runs.js';
 import { assertComplete } from '../harness/row-comparison.js';
-import type { TemporaryDirectory } from '../harness/temporary-directory.js';
-import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
 import { within } from '../harness/waiting.js';
 import type { InteropBed } from './batch-bed.js';
 import {
@@ -17,9 +14,9 @@ import {
   midGeneration,
   turnClock,
 } from './batch-bed.js';
-import type { EngineProcess } from './engine-process.js';
-import { freePort, startEngine } from './engine-process.js';
-import { startCommand, suite, WITHOUT_START } from './engine.js';
+import type { KeptEngine } from './engine-process.js';
+import { keepEngine } from './engine-process.js';
+import { suite, WITHOUT_START } from './engine.js';
 
 const ENDED_WITHIN_MS = 300_000;
 
@@ -27,24 +24,15 @@ suite('a greedy batch whose real engine is killed', {
   skip: WITHOUT_START,
   timeout: 1_800_000,
   tests: () => {
-    let directory: TemporaryDirectory;
-    let port: number;
-    let engine: EngineProcess | null = null;
+    let engine: KeptEngine;
     let interop: InteropBed;
     let undisturbed: BatchOutcome;
 
-    const start = async (): Promise<void> => {
-      const log_file = path.join(directory.path, 'engine.log');
-      engine = await startEngine({ command: startCommand(), port, log_file });
-    };
-
     before(async () => {
-      directory = await makeTemporaryDirectory('interop-engine');
-      port = await freePort();
-      await start();
+      engine = await keepEngine('interop-engine');
       interop = await startInteropBed({
         name: 'interop-kill',
-        base_url: `http://127.0.0.1:${port}/v1`,
+        base_url: engine.base_url,
       });
       await interop.bed.observed(async () => {
         undisturbed = await playUndisturbed(interop.bed, { batch_id: BATCH, request: REQUEST });
@@ -53,8 +41,7 @@ suite('a greedy batch whose real engine is killed', {
     });
     after(async () => {
       await interop.end();
-      await engine?.kill();
-      await directory.remove();
+      await engine.end();
     });
 
     test('in its midst, and started again minutes later, has the rows of the undisturbed one', () =>
@@ -65,8 +52,8 @@ suite('a greedy batch whose real engine is killed', {
         await batch.start(REQUEST);
         await untilTurns(SIZE.samples / 2);
         await midGeneration(interop, 'killed');
-        await engine!.kill();
-        await start();
+        await engine.kill();
+        await engine.start();
         const ended = { what: 'the batch', timeout_ms: ENDED_WITHIN_MS };
         await within(ended, batch.handle().result());
         const outcome = await batch.outcome();

@@ -4,29 +4,72 @@ import { once } from 'node:events';
 import { open } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
+import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+import { startCommand } from './engine.js';
 
 /** vLLM compiles and loads for minutes before it listens. */
 const STARTED_WITHIN_MS = 600_000;
 
-export interface EngineProcess {
+interface EngineProcess {
   /** kill -9, of all that the command has started. */
   kill: () => Promise<void>;
 }
 
+/** An engine of the test's own, on one port in all its lives. */
+export interface KeptEngine {
+  base_url: string;
+  /** For what goes with it. */
+  directory: string;
+  /** kill -9. */
+  kill: () => Promise<void>;
+  /** Of one that has been killed; resolves when it answers. */
+  start: () => Promise<void>;
+  /** Kills it and removes its directory. */
+  end: () => Promise<void>;
+}
+
+/** `env` is added to that of this process. */
+export async function keepEngine(
+  name: string,
+  env: Record<string, string> = {},
+): Promise<KeptEngine> {
+  const { path: directory, remove } = await makeTemporaryDirectory(name);
+  const port = await freePort();
+  const log_file = path.join(directory, 'engine.log');
+  const begin = (): Promise<EngineProcess> =>
+    startEngine({ command: startCommand(), port, log_file, env });
+  let engine = await begin();
+  return {
+    base_url: `http://127.0.0.1:${port}/v1`,
+    directory,
+    kill: () => engine.kill(),
+    start: async () => {
+      engine = await begin();
+    },
+    end: async () => {
+      await engine.kill();
+      await remove();
+    },
+  };
+}
+
 /** Runs the command with PORT in its environment, in a process group of its own, and waits until it answers. */
-export async function startEngine({
+async function startEngine({
   command,
   port,
   log_file,
+  env,
 }: {
   command: string;
   port: number;
   log_file: string;
+  env: Record<string, string>;
 }): Promise<EngineProcess> {
   const log = await open(log_file, 'a');
   const child = spawn('bash', ['-c', command], {
-    env: { ...process.env, PORT: String(port) },
+    env: { ...process.env, ...env, PORT: String(port) },
     stdio: ['ignore', log.fd, log.fd],
     detached: true,
   });
@@ -67,7 +110,7 @@ async function answers(port: number): Promise<boolean> {
   }
 }
 
-export async function freePort(): Promise<number> {
+async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;

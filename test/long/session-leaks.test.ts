@@ -20,7 +20,7 @@ type Name = (typeof BATCHES)[number];
 const SIZE = { samples: ROLLOUTS / BATCHES.length, repeats: 1 };
 const STORE = 'held';
 const TURNS = 4;
-/** More than any batch plays: how it ends is the test's to say, not the machine's speed. */
+/** More than are ever played: the test decides when a rollout ends. */
 const TURNS_TOO_MANY = 1000;
 const DOWN_MS = 1000;
 const WAIT_MS = 300_000;

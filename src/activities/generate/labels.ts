@@ -43,7 +43,7 @@ interface Fenced {
  * at v, with the epoch under which the request was sent: the record changes before an engine is touched.
  */
 export function labelByFence(fenced: Fenced): Labels {
-  const { fence, service, policy } = fenced;
+  const { fence } = fenced;
   const own = labelOf(fence.version);
   let identity: Promise<void> | null = null;
   let hasMoved = false;
@@ -52,16 +52,14 @@ export function labelByFence(fenced: Fenced): Labels {
     // Thrown where it is waited for.
     identity.catch(() => undefined);
   };
-  const entryNow = async (): Promise<ReplicaEntry | undefined> =>
-    (await policy.latest())?.replicas[service.replica];
-  const served = servedSince(fenced);
+  const hasServed = servedSince(fenced);
   return {
     opened,
     ofArrived: async () => {
       opened();
       await identity;
       if (!hasMoved) {
-        const now = await entryNow();
+        const now = await entryNow(fenced);
         if (now?.state === 'current' && now.epoch === fence.epoch) return own;
         hasMoved = true;
       }
@@ -80,13 +78,16 @@ export function labelByFence(fenced: Fenced): Labels {
           continue;
         }
         if (!hasMoved && fence.version !== null) throw await mismatch(version, fenced);
-        if (!(await served.becomes(version))) throw MOVED;
+        if (!(await hasServed(version))) throw MOVED;
         labels.push({ from: start, label: { policy_version: version, version_source: 'engine' } });
       }
       return hasMoved ? labels : [];
     },
   };
 }
+
+const entryNow = async ({ policy, service }: Fenced): Promise<ReplicaEntry | undefined> =>
+  (await policy.latest())?.replicas[service.replica];
 
 const labelOf = (version: number | null): Label =>
   version === null
@@ -95,12 +96,12 @@ const labelOf = (version: number | null): Label =>
 
 /** Another process behind the same URL has other weights, whatever the record says. A server without a label cannot be told from it. */
 async function checkIdentity(fenced: Fenced): Promise<void> {
-  const { fence, service, policy, signal } = fenced;
+  const { fence, service, signal } = fenced;
   if (fence.version === null) return;
   const said = await service.weightVersion(signal);
   if (said === null || said === String(fence.version)) return;
   // An update that has begun meanwhile changes the label, too, and is no other process.
-  const now = (await policy.latest())?.replicas[service.replica];
+  const now = await entryNow(fenced);
   if (now?.epoch !== fence.epoch) return;
   throw await mismatch(said, fenced);
 }
@@ -117,10 +118,17 @@ const SETTLES_WITHIN_MS = 30_000;
 const LOOK_EVERY_MS = 100;
 
 /**
- * The versions at which the record has shown the replica `current` since the request was sent. A stream that lives
- * through several updates names some that are over by its end: each change of the record stays where it was put.
+ * Has the record shown the replica `current` at a version since the request was sent, or does it once the update is
+ * over? A stream that lives through several updates names versions that the latest record no longer has; the store
+ * keeps each change of the record.
  */
-function servedSince({ fence, policy, service: { replica }, sleep, signal }: Fenced) {
+function servedSince({
+  fence,
+  policy,
+  service: { replica },
+  sleep,
+  signal,
+}: Fenced): (version: string) => Promise<boolean> {
   const versions = new Set<string>();
   let read = fence.record_epoch;
   const readOn = async (now: PolicyRecord): Promise<void> => {
@@ -130,7 +138,7 @@ function servedSince({ fence, policy, service: { replica }, sleep, signal }: Fen
       if (entry?.state === 'current') versions.add(String(entry.version));
     }
   };
-  const becomes = async (version: string): Promise<boolean> => {
+  return async (version) => {
     for (let waited = 0; waited < SETTLES_WITHIN_MS; waited += LOOK_EVERY_MS) {
       signal.throwIfAborted();
       const now = await policy.latest();
@@ -141,5 +149,4 @@ function servedSince({ fence, policy, service: { replica }, sleep, signal }: Fen
     }
     return false;
   };
-  return { becomes };
 }
