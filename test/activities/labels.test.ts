@@ -20,8 +20,9 @@ const entry = (given: Partial<ReplicaEntry> = {}): ReplicaEntry => ({
 function fenced({
   names_spans = false,
   says = '17',
-}: { names_spans?: boolean; says?: string | null } = {}) {
-  const records = [entry()];
+  version = 17,
+}: { names_spans?: boolean; says?: string | null; version?: number | null } = {}) {
+  const records = [entry({ version })];
   const world = {
     moves: (...to: ReplicaEntry[]) => void records.push(...to),
     says,
@@ -32,7 +33,7 @@ function fenced({
   const at = (epoch: number): Promise<PolicyRecord> =>
     Promise.resolve({ ...firstRecord([]), epoch, replicas: { [URL]: records[epoch]! } });
   const labels = labelByFence({
-    fence: { version: 17, epoch: 4, record_epoch: 0 },
+    fence: { version, epoch: 4, record_epoch: 0 },
     policy: { latest: () => at(records.length - 1), at },
     service: {
       replica: URL,
@@ -156,4 +157,19 @@ test('an engine that names other weights than the record, without an update, is 
     (error: Fault) => error.type === 'PolicyVersionMismatch',
   );
   assert.equal(world.distrusted.length, 1);
+});
+
+test("what a replica served before its first update goes by the engine's own name", async () => {
+  const { labels, world } = fenced({ names_spans: true, says: 'default', version: null });
+  assert.deepEqual(await labels.ofArrived(), { policy_version: null, version_source: 'none' });
+  const before = { from: 0, label: { policy_version: 'default', version_source: 'engine' } };
+  const spans = [{ version: 'default', start: 0, end: 40 }];
+  assert.deepEqual(await labels.ofSpans(spans), [before]);
+  world.moves(entry({ state: 'updating', version: null, epoch: 5 }), entry({ epoch: 6 }));
+  assert.deepEqual(await labels.ofArrived(), { policy_version: null, version_source: 'pending' });
+  assert.deepEqual(await labels.ofSpans([...spans, { version: '17', start: 40, end: 90 }]), [
+    before,
+    { from: 40, label: { policy_version: '17', version_source: 'engine' } },
+  ]);
+  await assert.rejects(labels.ofSpans([{ version: '18', start: 0, end: 90 }]), MOVED);
 });

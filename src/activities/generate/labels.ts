@@ -45,19 +45,19 @@ interface Fenced {
 export function labelByFence(fenced: Fenced): Labels {
   const { fence } = fenced;
   const own = labelOf(fence.version);
-  let identity: Promise<void> | null = null;
+  let identity: Promise<string | null> | null = null;
   let hasMoved = false;
-  const opened = (): void => {
-    identity ??= checkIdentity(fenced);
+  const opened = (): Promise<string | null> => {
+    identity ??= labelAtStart(fenced);
     // Thrown where it is waited for.
     identity.catch(() => undefined);
+    return identity;
   };
   const hasServed = servedSince(fenced);
   return {
-    opened,
+    opened: () => void opened(),
     ofArrived: async () => {
-      opened();
-      await identity;
+      await opened();
       if (!hasMoved) {
         const now = await entryNow(fenced);
         if (now?.state === 'current' && now.epoch === fence.epoch) return own;
@@ -71,17 +71,16 @@ export function labelByFence(fenced: Fenced): Labels {
         if (hasMoved) throw MOVED;
         return [];
       }
+      const atStart = await opened();
       const labels: { from: number; label: Label }[] = [];
       for (const { version, start } of spans) {
-        if (version === own.policy_version) {
-          labels.push({ from: start, label: { ...own, version_source: 'engine' } });
-          continue;
+        if (version !== atStart) {
+          if (!hasMoved && fence.version !== null) throw await mismatch(version, fenced);
+          if (!(await hasServed(version))) throw MOVED;
         }
-        if (!hasMoved && fence.version !== null) throw await mismatch(version, fenced);
-        if (!(await hasServed(version))) throw MOVED;
         labels.push({ from: start, label: { policy_version: version, version_source: 'engine' } });
       }
-      return hasMoved ? labels : [];
+      return hasMoved || fence.version === null ? labels : [];
     },
   };
 }
@@ -94,16 +93,21 @@ const labelOf = (version: number | null): Label =>
     ? { policy_version: null, version_source: 'none' }
     : { policy_version: String(version), version_source: 'record' };
 
-/** Another process behind the same URL has other weights, whatever the record says. A server without a label cannot be told from it. */
-async function checkIdentity(fenced: Fenced): Promise<void> {
+/**
+ * What the engine calls the weights under which the stream began: the record's version, or, of a replica that no
+ * update has reached yet, its own label (null where it has none). Another process behind the same URL has other
+ * weights, whatever the record says. A server without a label cannot be told from it.
+ */
+async function labelAtStart(fenced: Fenced): Promise<string | null> {
   const { fence, service, signal } = fenced;
-  if (fence.version === null) return;
+  const expected = fence.version === null ? null : String(fence.version);
   const said = await service.weightVersion(signal);
-  if (said === null || said === String(fence.version)) return;
+  if (said === null || said === expected) return expected;
   // An update that has begun meanwhile changes the label, too, and is no other process.
   const now = await entryNow(fenced);
-  if (now?.epoch !== fence.epoch) return;
-  throw await mismatch(said, fenced);
+  if (now?.epoch !== fence.epoch) return expected;
+  if (expected !== null) throw await mismatch(said, fenced);
+  return said;
 }
 
 async function mismatch(said: string, { fence, service, distrust }: Fenced): Promise<Fault> {
