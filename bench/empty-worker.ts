@@ -3,6 +3,7 @@ import { Context } from '@temporalio/activity';
 import { DefaultLogger, NativeConnection, Runtime } from '@temporalio/worker';
 import { z } from 'zod';
 import type { Activities, BatchResult, TurnProgress } from '../src/activities/contract.js';
+import type { AllActivities } from '../src/activities/contract/stream.js';
 import { RolloutRef } from '../src/model/batch-request.js';
 import { talliesOf } from '../src/model/workflow-safe/slices.js';
 import type { Config } from '../src/workers/config.js';
@@ -34,7 +35,7 @@ export interface EmptyWorkerOptions {
 
 const PREVIEW = '<action>up</action>'.padStart(100, 'the tile is ');
 
-function cannedActivities({ config, turns_a_call, turn_ms }: EmptyWorkerOptions): Activities {
+function cannedActivities({ config, turns_a_call, turn_ms }: EmptyWorkerOptions): AllActivities {
   const progress = (turn: number): TurnProgress => ({
     turn,
     total_reward: 0,
@@ -88,10 +89,18 @@ function cannedActivities({ config, turns_a_call, turn_ms }: EmptyWorkerOptions)
     updateReplica: notPlayed,
     concludePublish: notPlayed,
     surveyReplicas: notPlayed,
+    planStream: notPlayed,
+    admitGroups: notPlayed,
+    endGroup: notPlayed,
+    dropGroups: notPlayed,
+    putStep: notPlayed,
+    closeStep: notPlayed,
+    forgetSteps: notPlayed,
+    watchServed: notPlayed,
   };
 }
 
-const notPlayed = () => Promise.reject(new Error('the empty worker has no policy'));
+const notPlayed = () => Promise.reject(new Error('the empty worker has no policy and no stream'));
 
 const LIMITS = {
   max_rollout_turns: 100,

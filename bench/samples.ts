@@ -1,7 +1,7 @@
 import { generate } from '../src/environments/sliding-puzzle/board.js';
 import { STOP_STRING, taskPrompt } from '../src/environments/sliding-puzzle/prompt.js';
 import type { PuzzleSample } from '../src/environments/sliding-puzzle/generate-samples.js';
-import { hash32 } from '../src/model/turn/seeds.js';
+import { hash32 } from '../src/model/workflow-safe/hash32.js';
 
 /** Far more slides than turns, and more moves than turns: no rollout ends before its last turn. */
 const BOARD = { size: 4, shuffle_moves: 401 };

@@ -5,7 +5,7 @@ import { createBareRollouts } from '../bench/bare-rollout.js';
 import type { PuzzleSample } from '../src/environments/sliding-puzzle/generate-samples.js';
 import { describeError } from '../src/platform/errors.js';
 import { BatchRequest } from '../src/model/batch-request.js';
-import { hash32 } from '../src/model/turn/seeds.js';
+import { hash32 } from '../src/model/workflow-safe/hash32.js';
 
 /** The loop in a process of its own: plays the rollouts that it is given and tells its parent of each that ends. */
 

@@ -1,4 +1,4 @@
-import { hash32 } from '../src/model/turn/seeds.js';
+import { hash32 } from '../src/model/workflow-safe/hash32.js';
 import { createRandom } from '../src/dev/simulator/random.js';
 
 /** When a fault strikes: so many generations after the start, and a while later. Turns, since machines differ in speed. */

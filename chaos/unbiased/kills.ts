@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { hash32 } from '../../src/model/turn/seeds.js';
+import { hash32 } from '../../src/model/workflow-safe/hash32.js';
 import { createRandom } from '../../src/dev/simulator/random.js';
 import type { Target } from '../target.js';
 

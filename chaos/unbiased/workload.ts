@@ -3,7 +3,7 @@ import type { PuzzleSample } from '../../src/environments/sliding-puzzle/generat
 import { generate } from '../../src/environments/sliding-puzzle/board.js';
 import { STOP_STRING, taskPrompt } from '../../src/environments/sliding-puzzle/prompt.js';
 import type { BatchRequest } from '../../src/model/batch-request.js';
-import { hash32 } from '../../src/model/turn/seeds.js';
+import { hash32 } from '../../src/model/workflow-safe/hash32.js';
 import type { SimulatorSettings } from '../../src/dev/simulator/settings.js';
 
 /**

@@ -1,5 +1,5 @@
 import { createCloseBatch, createCloseSlice, createFoldGroups } from './close/close-batch.js';
-import type { Activities } from './contract.js';
+import type { AllActivities } from './contract/stream.js';
 import type { Dependencies } from './dependencies.js';
 import { createFinishRollout } from './close/finish-rollout.js';
 import { createGenerateTurn } from './generate/generate-turn.js';
@@ -9,10 +9,15 @@ import { createUpdateReplica } from './policy/update-replica.js';
 import { createPlanBatch } from './plan/plan-batch.js';
 import { createPlayTurns } from './turn/play-turns.js';
 import { createOpenRollout } from './start/open-rollout.js';
+import { createCloseStep } from './stream/close-step.js';
+import { createPlanStream } from './stream/plan-stream.js';
+import { createAdmitGroups, createDropGroups, createEndGroup } from './stream/put-groups.js';
+import { createForgetSteps, createPutStep } from './stream/put-step.js';
+import { createWatchServed } from './stream/watch-served.js';
 import { createStepEnvironment } from './turn/step-environment.js';
 
 /** All activities, over the same dependencies. A worker registers those of its role. */
-export function createActivities(dependencies: Dependencies): Activities {
+export function createActivities(dependencies: Dependencies): AllActivities {
   return {
     planBatch: createPlanBatch(dependencies),
     openRollout: createOpenRollout(dependencies),
@@ -27,5 +32,13 @@ export function createActivities(dependencies: Dependencies): Activities {
     updateReplica: createUpdateReplica(dependencies),
     concludePublish: createConcludePublish(dependencies),
     surveyReplicas: createSurveyReplicas(dependencies),
+    planStream: createPlanStream(dependencies),
+    admitGroups: createAdmitGroups(dependencies),
+    endGroup: createEndGroup(dependencies),
+    dropGroups: createDropGroups(dependencies),
+    putStep: createPutStep(dependencies),
+    closeStep: createCloseStep(dependencies),
+    forgetSteps: createForgetSteps(dependencies),
+    watchServed: createWatchServed(dependencies),
   };
 }

@@ -1,13 +1,28 @@
-import type { BatchRequest } from '../model/batch-request.js';
 import { Fault } from '../model/faults.js';
+import type { Sample } from '../model/sample.js';
+import type { StoredRequest } from '../model/stream/stream-request.js';
+import type { StreamPlace } from '../model/workflow-safe/stream/sample-order.js';
+import { placeOfGroup } from '../model/workflow-safe/stream/sample-order.js';
 import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
 
 /** The request of a batch that must be there: a store without it is the wrong one, or is not mounted yet. */
 export async function requestOf(
   batchId: string,
   store: Pick<TrajectoryStore, 'findRequest'>,
-): Promise<BatchRequest> {
+): Promise<StoredRequest> {
   const request = await store.findRequest(batchId);
   if (request !== null) return request;
   throw new Fault({ type: 'StoreFault', message: `the store has no batch ${batchId}` });
+}
+
+/** What a rollout plays: of a batch its row's sample, of a stream the one whose turn it was when its group began. */
+export async function sampleOf(
+  { batch_id, row }: { batch_id: string; row: number },
+  store: Pick<TrajectoryStore, 'findRequest' | 'sampleCount' | 'readSample'>,
+): Promise<{ sample: Sample; place: StreamPlace | null }> {
+  const { stream } = await requestOf(batch_id, store);
+  if (stream === undefined)
+    return { sample: await store.readSample({ batch_id, row }), place: null };
+  const place = placeOfGroup(row, { ...stream, samples: await store.sampleCount(batch_id) });
+  return { sample: await store.readSample({ batch_id, row: place.sample_row }), place };
 }

@@ -28,6 +28,15 @@ holds the fields of update publish as JSON, a probe among them; options stand in
 shows each replica while it lasts. The exit code is 1 when the update fails.`,
     load: async () => (await import('./policy.js')).policyCommand,
   },
+  stream: {
+    usage: `temporal-rollout stream status --id STREAM [--watch] [--config FILE]
+temporal-rollout stream stop --id STREAM [--config FILE]
+temporal-rollout stream forget --id STREAM --through STEP [--config FILE]
+
+What a stream is at, its end, or the deletion of delivered steps up to STEP. --watch shows the table on a terminal until
+the stream has ended.`,
+    load: async () => (await import('./stream.js')).streamCommand,
+  },
   step: {
     usage: `temporal-rollout step --environment NAME --input FILE [--config FILE]
 

@@ -16,6 +16,7 @@ const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
   temporal-rollout step --environment NAME --input FILE
                                             one environment step per line of FILE: a reward function, tried
   temporal-rollout policy status|publish …  the weights of a generation service: where they are, new ones
+  temporal-rollout stream status|stop|forget …  what a stream is at, its end, steps that are no longer needed
   temporal-rollout check-template --service NAME
                                             whether a model's chat template can be continued turn by turn
   temporal-rollout aggregate +input_glob=… +output_jsonl_fpath=…
@@ -23,7 +24,7 @@ const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
   temporal-rollout profile +materialized_inputs_jsonl_fpath=… +rollouts_jsonl_fpath=…
                                             their reward profile, task by task
 
-Every command takes --help. worker, step, policy and up take --config FILE (default ./temporal.yaml); collect and
+Every command takes --help. worker, step, policy, stream and up take --config FILE (default ./temporal.yaml); collect and
 collect-e2e play on the deployment that it names, and without it on a server and a worker of their own.`;
 
 /** From the end of a command to the end of its process, which by then has written what it had to. */

@@ -166,36 +166,37 @@ export const Completion = z.discriminatedUnion(
 );
 export type Completion = z.infer<typeof Completion>;
 
+/** What a batch and a stream have in common. */
+export const groupSettings = {
+  /** A JSONL file below the worker's `inputs_dir`, or the samples themselves. */
+  samples: z.union([z.strictObject({ path: z.string().min(1) }), InlineSamples], {
+    error: (issue) =>
+      issue.input === undefined
+        ? 'required: {"path": "….jsonl"} or a list of samples'
+        : Array.isArray(issue.input) && issue.input.length === 0
+          ? 'expected at least one sample, got an empty batch'
+          : 'expected {"path": "….jsonl"} or a list of samples',
+  }),
+  limit: z.int().positive().nullable().default(null),
+  num_repeats: z.int().min(1).max(300).default(1),
+  ...rolloutSettings,
+  /** Rollouts running at once. */
+  max_in_flight: z.int().positive().default(256),
+};
+
 export const BatchRequest = z
   .strictObject({
-    /** A JSONL file below the worker's `inputs_dir`, or the samples themselves. */
-    samples: z.union([z.strictObject({ path: z.string().min(1) }), InlineSamples], {
-      error: (issue) =>
-        issue.input === undefined
-          ? 'required: {"path": "….jsonl"} or a list of samples'
-          : Array.isArray(issue.input) && issue.input.length === 0
-            ? 'expected at least one sample, got an empty batch'
-            : 'expected {"path": "….jsonl"} or a list of samples',
-    }),
-    limit: z.int().positive().nullable().default(null),
-    num_repeats: z.int().min(1).max(300).default(1),
-    ...rolloutSettings,
-    /** Rollouts of this batch running at once. */
-    max_in_flight: z.int().positive().default(256),
+    ...groupSettings,
     completion: Completion.default({ policy: 'complete' }),
   })
-  .superRefine(checkSeeds)
-  .superRefine(checkTokens)
-  .superRefine(checkObservations)
+  .superRefine(checkSettings)
   .superRefine(checkCompletion);
 export type BatchRequest = z.infer<typeof BatchRequest>;
 
 /** The input of a `rollout` that is started by hand: a batch of one. */
 export const SingleRollout = z
   .strictObject({ sample: Sample, ...rolloutSettings })
-  .superRefine(checkSeeds)
-  .superRefine(checkTokens)
-  .superRefine(checkObservations);
+  .superRefine(checkSettings);
 export type SingleRollout = z.infer<typeof SingleRollout>;
 
 export function toBatchRequest({ sample, ...settings }: SingleRollout): BatchRequest {
@@ -265,6 +266,16 @@ export function placeOf(input: unknown, workflowId: string): RolloutInput {
   const parsed = RolloutInput.safeParse(input);
   if (parsed.success) return parsed.data;
   throw invalidBatchRequest(problemsOf(parsed.error, input));
+}
+
+/** What holds between fields, whatever the request is of. */
+export function checkSettings(
+  request: { num_repeats_add_seed: boolean; generation: GenerationSettings; semantics: Semantics },
+  context: z.RefinementCtx,
+): void {
+  checkSeeds(request, context);
+  checkTokens(request, context);
+  checkObservations(request, context);
 }
 
 function checkSeeds(

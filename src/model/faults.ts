@@ -31,6 +31,12 @@ const RETRYABLE = {
   PolicyVersionMismatch: true,
   /** Of update `publish`: whoever asked may ask again. */
   PolicyUpdateFailed: false,
+  /** Of update `next_step`: neither the next step nor one that is kept, or under an older version. */
+  StepOutOfOrder: false,
+  /** No step comes any more. */
+  StreamEnded: false,
+  /** Groups went out one after the other; asking again tries as many more. */
+  StreamStarved: false,
   PromptTooLong: false,
   InvalidBatchRequest: false,
   TimedOut: false,

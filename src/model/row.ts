@@ -256,6 +256,8 @@ export const Summary = z.object({
   faults: z.record(z.string(), z.number()),
   /** Truncated, and masked or dropped for it. */
   overlong: z.boolean().default(false),
+  /** Of a stream: how many tokens each version sampled, '' for those that nobody knows. */
+  versions: z.record(z.string(), z.number()).optional(),
 });
 export type Summary = z.infer<typeof Summary>;
 

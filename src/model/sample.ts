@@ -34,6 +34,9 @@ export const ROW_COLUMNS = [
   'version_source',
 ] as const; // prettier-ignore
 
+/** Columns that rows of a stream have beside them. */
+export const STREAM_COLUMNS = ['sample_row', 'epoch', 'step', 'masked'] as const;
+
 /**
  * One row of the input (upstream: DatumSpec). Unknown columns are kept and come back untouched; everything known is
  * checked. Problems are reported by path, so messages here say only what was expected.

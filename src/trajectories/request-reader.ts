@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs';
 import path from 'node:path';
-import type { BatchRequest } from '../model/batch-request.js';
+import type { StoredRequest } from '../model/stream/stream-request.js';
 import { isMissing } from '../platform/files.js';
 import { findRequest } from './files/batch.js';
 
@@ -13,7 +13,7 @@ export function createRequestReader({
   max_bytes,
 }: {
   max_bytes: number;
-}): (directory: string) => Promise<BatchRequest | null> {
+}): (directory: string) => Promise<StoredRequest | null> {
   const kept = new Map<string, Kept>();
   let bytes = 0;
   const drop = (directory: string): void => {
@@ -46,7 +46,7 @@ interface FoundFile {
 }
 
 interface Kept extends FoundFile {
-  request: Promise<BatchRequest | null>;
+  request: Promise<StoredRequest | null>;
 }
 
 function findFile(file: string): FoundFile | null {

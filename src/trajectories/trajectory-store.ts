@@ -1,4 +1,5 @@
 import type { BatchRequest, RolloutRef } from '../model/batch-request.js';
+import type { StoredRequest, StreamRequest } from '../model/stream/stream-request.js';
 import type { Entry } from '../model/journal.js';
 import type { TurnLimits } from '../model/workflow-safe/limits.js';
 import type { Sample } from '../model/sample.js';
@@ -15,14 +16,14 @@ export interface TrajectoryStore {
    */
   createBatch(batch: {
     batch_id: string;
-    request: BatchRequest;
+    request: BatchRequest | StreamRequest;
     /** Raw JSON of each sample, in order. */
     samples: readonly string[];
   }): Promise<{ existed: boolean }>;
   /** Opens a closed batch again: its metrics.json goes first, then the parts of an earlier closing pass and the groups that were handed out. */
   reopenBatch(batchId: string): Promise<void>;
-  /** null where there is no such batch. */
-  findRequest(batchId: string): Promise<BatchRequest | null>;
+  /** null where there is no such batch or stream. */
+  findRequest(batchId: string): Promise<StoredRequest | null>;
   readSample(ref: { batch_id: string; row: number }): Promise<Sample>;
   /** Its raw JSON, as the batch was created with it. */
   readSampleText(ref: { batch_id: string; row: number }): Promise<string>;
@@ -37,19 +38,27 @@ export interface TrajectoryStore {
   journalSize(ref: RolloutRef): Promise<number>;
   /** The batch's result files, written by a closing pass. */
   outputs(batchId: string): BatchOutputs;
+  /** The same of one step of a stream. */
+  stepOutputs(place: { stream_id: string; step: number }): StepOutputs;
+  /** Deletes the journals of these rows, whoever has them open: nobody reads them again. `repeats`: how many there may be. */
+  forgetJournals(rows: {
+    batch_id: string;
+    rows: readonly number[];
+    repeats: number;
+  }): Promise<void>;
   readonly facts: Facts;
 }
 
 /**
- * What is put once and never changes. Facts are numbered in series, from 0 and without gaps: of several writers that put
- * the next one, one wins, and the others read what stands there.
+ * What is put once and never changes. Facts are numbered in series, from 0: of several writers that put the next one, one
+ * wins, and the others read what stands there.
  */
 export interface Facts {
   /** True if this text stands there, by whoever's hand; false if another one does. */
   put(fact: Fact): Promise<boolean>;
   /** null where there is none of this number. */
   find(series: Series, n: number): Promise<string | null>;
-  /** The last one above number `known` (-1: of all), no older than the question; null where there is none. */
+  /** Of a series without gaps: the last one above number `known` (-1: of all), no older than the question; null where there is none. */
   last(series: Series, known: number): Promise<Fact | null>;
 }
 
@@ -116,6 +125,13 @@ export interface BatchOutputs {
   ): Promise<string>;
   /** metrics.json, last: its presence means that the batch is closed. */
   putMetrics(result: unknown): Promise<void>;
+}
+
+export interface StepOutputs extends BatchOutputs {
+  /** metrics.json, once it stands: then the step's rows never change. */
+  readMetrics(): Promise<unknown>;
+  /** Deletes its rows and metrics. */
+  forget(): Promise<void>;
 }
 
 /** Where a closing attempt stood: small enough to be a heartbeat. */

@@ -1,6 +1,6 @@
 import type { WorkerOptions } from '@temporalio/worker';
 import { Worker } from '@temporalio/worker';
-import type { Activities } from '../activities/contract.js';
+import type { AllActivities } from '../activities/contract/stream.js';
 import { toMs } from '../model/workflow-safe/durations.js';
 import { bundlePath } from './build-bundle.js';
 import type { Config, Role } from './config.js';
@@ -15,7 +15,7 @@ type Queue = Pick<
   WorkerOptions,
   'taskQueue' | 'maxConcurrentActivityTaskExecutions' | 'maxCachedWorkflows' | 'workflowBundle'
 > & {
-  verbs: (keyof Activities)[];
+  verbs: (keyof AllActivities)[];
 };
 
 /** One Worker per role and queue; only the workflow role loads the bundle. */
@@ -26,7 +26,7 @@ export async function createWorkers({
 }: {
   config: Config;
   connected: Connected;
-  activities: Activities;
+  activities: AllActivities;
 }): Promise<Worker[]> {
   const heartbeat = toMs(config.worker.heartbeat_timeout);
   const queues = config.worker.roles.flatMap((role) => queuesOf(role, config));
@@ -65,6 +65,7 @@ function queuesOf(role: Role, config: Config): Queue[] {
             'closeSlice',
             'foldGroups',
             ...POLICY_VERBS,
+            ...STREAM_VERBS,
           ],
         },
       ];
@@ -96,6 +97,17 @@ const POLICY_VERBS = [
   'updateReplica',
   'concludePublish',
   'surveyReplicas',
+] as const;
+
+const STREAM_VERBS = [
+  'planStream',
+  'admitGroups',
+  'endGroup',
+  'dropGroups',
+  'putStep',
+  'closeStep',
+  'forgetSteps',
+  'watchServed',
 ] as const;
 
 /** The tightest limit of the environments on a queue: they share its slots. */

@@ -6,6 +6,7 @@ import type {
   UpdatedReplica,
   UpdateReplica,
 } from '../activities/contract.js';
+import type { StreamActivities } from '../activities/contract/stream.js';
 import { generationQueueOf } from '../model/workflow-safe/queues.js';
 import { named } from '../platform/plain.js';
 
@@ -23,6 +24,10 @@ import { named } from '../platform/plain.js';
  * | foldGroups | 10 min | 10 min | at most 300 journals, or one group's; whoever asks may ask again |
  * | settlePublish, concludePublish | 2 min | 10 min | short questions; a store that is away longer fails the update |
  * | surveyReplicas | 1 min | – | without it nothing can be mended |
+ * | planStream | 10 min | 24 h | as planBatch |
+ * | admitGroups, endGroup, dropGroups, putStep | 2 min | – | a few lines each; nothing follows from what is not put |
+ * | closeStep, forgetSteps | 1 h | 1 h | as closeBatch; whoever asks may ask again |
+ * | watchServed | 10 min | – | looks at the record until there is news, five minutes at most |
  * | updateReplica | 24 h | – | an attempt ends the pause itself at its limit, and another one follows a worker that is lost |
  */
 
@@ -84,6 +89,33 @@ export const { surveyReplicas } = proxyActivities<Activities>({
   startToCloseTimeout: '1m',
   heartbeatTimeout: HEARTBEAT,
   retry: RETRY,
+});
+
+export const { planStream } = proxyActivities<StreamActivities>({
+  startToCloseTimeout: '10m',
+  scheduleToCloseTimeout: '24h',
+  heartbeatTimeout: HEARTBEAT,
+  retry: RETRY,
+});
+
+/** Nothing follows from what is not put. */
+export const { admitGroups, endGroup, dropGroups, putStep } = proxyActivities<StreamActivities>({
+  startToCloseTimeout: '2m',
+  heartbeatTimeout: HEARTBEAT,
+  retry: RETRY,
+});
+
+export const { closeStep, forgetSteps } = proxyActivities<StreamActivities>({
+  scheduleToCloseTimeout: '1h',
+  heartbeatTimeout: HEARTBEAT,
+  retry: RETRY,
+});
+
+export const { watchServed } = proxyActivities<StreamActivities>({
+  startToCloseTimeout: '10m',
+  heartbeatTimeout: HEARTBEAT,
+  retry: RETRY,
+  cancellationType: 'TRY_CANCEL',
 });
 
 /** Its own faults are final; what is retried are lost workers, a store that is away, an engine that may yet answer. */

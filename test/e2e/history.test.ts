@@ -19,6 +19,7 @@ import type { Simulator } from '../../src/dev/simulator/server.js';
 import { PROJECT_ROOT } from '../harness/dev-server.js';
 import { puzzleRequest } from '../harness/puzzle-request.js';
 import { startBatch } from '../harness/batch.js';
+import { openStreamToTest } from '../harness/stream-bed.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
 import { eventually } from '../harness/waiting.js';
@@ -155,6 +156,27 @@ describe('histories', { timeout: 240_000 }, () => {
     await replay(await historyOf('policy/learner'));
   });
 
+  test('a stream and its groups replay, and a group costs its stream at most 20 events', async () => {
+    const stream = openStreamToTest({
+      client: () => bed.server.client,
+      store_root: bed.store_root,
+      id: 'stream',
+      task_queue: QUEUE,
+    });
+    const size = { samples: 4, num_repeats: 2 };
+    await stream.start({ ...puzzleRequest(size, { max_rollout_turns: 1 }), groups_per_step: 2 });
+    for (let step = 0; step < 3; step++) await stream.step(step, step);
+    await stream.forget(0);
+    await stream.handle().signal('stop');
+    await stream.handle().result();
+    const history = await historyOf('stream');
+    const groups = 10;
+    assert.ok(eventsOf(history) <= 100 + groups * 20, `${eventsOf(history)} events`);
+    await record('stream', 'stream');
+    await record('group', 'stream/0');
+    for (const id of ['stream', 'stream/0']) await replay(await historyOf(id));
+  });
+
   test('fresh histories of every workflow type replay', async () => {
     for (const id of ['budget', 'budget/0-0', 'budget/0-1']) await replay(await historyOf(id));
     await record('batch', 'budget');
@@ -172,7 +194,14 @@ describe('histories', { timeout: 240_000 }, () => {
       );
       await replay(history);
     }
-    assert.deepEqual([...types].sort(), ['policy', 'rollout', 'rolloutBatch', 'rolloutSlice']);
+    assert.deepEqual([...types].sort(), [
+      'policy',
+      'rollout',
+      'rolloutBatch',
+      'rolloutGroup',
+      'rolloutSlice',
+      'rolloutStream',
+    ]);
   });
 });
 

@@ -1,9 +1,11 @@
-import { mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Client, Connection } from '@temporalio/client';
 import type { z } from 'zod';
 import type { PolicyStatus, PublishResult } from '../../src/activities/contract.js';
 import { onLoopback } from '../../src/client/batch-client.js';
+import { LOOPBACK_CHANNEL } from '../../src/client/loopback.js';
 import { connectPolicy } from '../../src/client/policy-client.js';
 import { promptLogprobs } from '../../src/dev/simulator/weights.js';
 import { stackEnvironment } from '../../src/dev/stack-environment.js';
@@ -21,6 +23,8 @@ import type { LabelReport } from './policy-labels.js';
 import { checkLabels } from './policy-labels.js';
 import type { SimulatorProcess, SimulatorProcessOptions } from './simulator-process.js';
 import { startSimulatorProcess } from './simulator-process.js';
+import type { StreamToTest } from './stream-bed.js';
+import { openStreamToTest } from './stream-bed.js';
 import { makeTemporaryDirectory } from './temporary-directory.js';
 import type { WorkerConfig } from './worker-process.js';
 
@@ -34,6 +38,9 @@ export interface PolicyBed {
   engines: Engine[];
   worker: KeptWorker;
   batch: (batch_id: string) => RecoveryBatch;
+  stream: (id: string) => StreamToTest;
+  /** The Temporal server's database is gone; it must not run. */
+  loseDatabase: () => Promise<void>;
   /** Writes the weights of this version, and returns what a trainer publishes for them. */
   weights: (version: number) => Promise<PublishInput>;
   publish: (input: PublishInput) => Promise<PublishResult>;
@@ -119,6 +126,9 @@ export async function startPolicyBed({
     pipe_log: false,
   });
   const current = (): TestServer => server;
+  // Lives through the server's restarts, on the same port: calls that wait go on.
+  const connection = await Connection.connect({ address: server.address, channelArgs: LOOPBACK_CHANNEL }); // prettier-ignore
+  const trainer = new Client({ connection, namespace: server.namespace });
   return {
     server: current,
     engines,
@@ -134,6 +144,9 @@ export async function startPolicyBed({
       openBatch({ server: current, store_root, task_queue: TASK_QUEUE, batch_id }),
     weights: (version) => weightsOf(version, { directory, skill }),
     publish: (input) => publish(current(), { task_queue: TASK_QUEUE, ...input }),
+    stream: (id) =>
+      openStreamToTest({ client: () => trainer, store_root, id, task_queue: TASK_QUEUE }),
+    loseDatabase: () => rm(path.dirname(db_file), { recursive: true, force: true }),
     startTrainer: (input) => startTrainer(input, directory),
     watchPauses: () => watchPauses(engines),
     status: () => policyStatus(current()),
@@ -141,6 +154,7 @@ export async function startPolicyBed({
     check: (batch_id) =>
       checkLabels({ journals: path.join(store_root, batch_id, 'journals'), engines }),
     end: async () => {
+      await connection.close();
       await worker.stop();
       await Promise.all(engines.map((engine) => engine.process().stop()));
       await server.stop();

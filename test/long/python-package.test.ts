@@ -42,6 +42,7 @@ function requests() {
     paced: { ...of('paced', size), max_in_flight: 2 },
     sliced: { ...of('default', { samples: 80, num_repeats: 2 }), max_in_flight: 8, max_rollout_turns: 1 }, // prettier-ignore
     slow: of('slow', size),
+    stream: { ...of('default', size), groups_per_step: 2 },
   };
 }
 

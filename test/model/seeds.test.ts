@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { hash32, seedOf } from '../../src/model/turn/seeds.js';
+import { seedOf } from '../../src/model/turn/seeds.js';
+import { hash32 } from '../../src/model/workflow-safe/hash32.js';
 import { GENERATION } from '../fakes/journal-lines.js';
 
 const seeded = (seed: number | null) => ({

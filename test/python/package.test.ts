@@ -11,6 +11,8 @@ import { z } from 'zod';
 import { PYTHON_PACKAGES, trainerInstall } from '../../src/dev/trainer-example.js';
 import { BatchRequest } from '../../src/model/batch-request.js';
 import { FAULT_TYPES } from '../../src/model/faults.js';
+import { Publish } from '../../src/model/policy/publish.js';
+import { StreamRequest } from '../../src/model/stream/stream-request.js';
 
 const install = trainerInstall(process.env);
 const skip = existsSync(install.stamp)
@@ -45,6 +47,8 @@ describe('package durable_rollouts', { skip }, () => {
     const schemas = path.join(await scratch(t), 'schemas.json');
     const requests = {
       BatchRequest: z.toJSONSchema(BatchRequest, { io: 'input', unrepresentable: 'any' }),
+      StreamRequest: z.toJSONSchema(StreamRequest, { io: 'input', unrepresentable: 'any' }),
+      PublishRequest: z.toJSONSchema(Publish, { io: 'input', unrepresentable: 'any' }),
     };
     const faults = [...FAULT_TYPES, ...OTHER_FAULTS];
     await writeFile(schemas, JSON.stringify({ requests, faults }));

@@ -83,7 +83,11 @@ def defaults_of(schema):
 
 class Requests(unittest.TestCase):
     maxDiff = None
-    TYPES = {"BatchRequest": (requests.BatchRequest, requests.BATCH_DEFAULTS)}
+    TYPES = {
+        "BatchRequest": (requests.BatchRequest, requests.BATCH_DEFAULTS),
+        "StreamRequest": (requests.StreamRequest, requests.STREAM_DEFAULTS),
+        "PublishRequest": (requests.PublishRequest, requests.PUBLISH_DEFAULTS),
+    }
 
     def test_have_the_fields_and_types_of_the_schemas(self):
         self.assertEqual(self.TYPES.keys(), GIVEN["requests"].keys())

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { StopReason } from '../../model/workflow-safe/stop-reasons.js';
+import type { Metrics } from '../../model/metrics.js';
 import { computeLengths, computeMetrics, isValid } from '../../model/metrics.js';
 import { Summary } from '../../model/row.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
@@ -10,7 +11,7 @@ import type { BatchResult, CloseBatch, CloseSlice, Counts } from '../contract.js
 import type { Dependencies } from '../dependencies.js';
 import { environmentMetrics } from './environment-metrics.js';
 import type { BatchToFold } from './fold-rows.js';
-import { batchToFold, foldRows } from './fold-rows.js';
+import { batchToFold, foldRows, rowsOf } from './fold-rows.js';
 
 /**
  * The closing pass: journals, one at a time and in manifest order, become rows and summary lines; summaries become
@@ -31,28 +32,47 @@ export async function closeWhole(
   const { request } = batch;
   const parts = slicesOf({ samples, num_repeats: request.num_repeats });
   const closing = { ...batch, outputs, attempt };
-  for (const part of parts) {
-    if (!(await outputs.isClosed(part))) await closePart(part, closing);
-  }
-  const summaries = (await outputs.join(parts)).map((line) => Summary.parse(JSON.parse(line)));
-  const result: BatchResult = {
-    schema_version: 1,
-    batch_id: input.batch_id,
-    counts: countsOf(summaries),
+  for (const part of parts) await closePart(part, closing);
+  const summaries = await summariesOf(parts, outputs);
+  const result = {
+    ...resultOf(summaries, closing),
     metrics: {
-      ...computeMetrics(summaries, request.semantics),
-      ...(request.overlong !== 'keep' && {
-        'overlong/count': summaries.filter(({ overlong }) => overlong).length,
-      }),
-      ...(request.completion.policy !== 'complete' && computeLengths(summaries)),
+      ...metricsOf(summaries, request),
       ...(await environmentMetrics({ summaries, outputs, attempt, environment })),
     },
-    files: outputs.files,
-    metadata: request.metadata,
   };
   await outputs.putMetrics(result);
   return result;
 }
+
+/** Joins closed parts. */
+export const summariesOf = async (
+  parts: readonly RowRange[],
+  outputs: BatchOutputs,
+): Promise<Summary[]> => (await outputs.join(parts)).map((line) => Summary.parse(JSON.parse(line)));
+
+/** All of a result but its metrics. */
+export const resultOf = (
+  summaries: readonly Summary[],
+  { input, request, outputs }: Pick<Closing, 'input' | 'request' | 'outputs'>,
+): Omit<BatchResult, 'metrics'> => ({
+  schema_version: 1,
+  batch_id: input.batch_id,
+  counts: countsOf(summaries),
+  files: outputs.files,
+  metadata: request.metadata,
+});
+
+export const metricsOf = (
+  summaries: readonly Summary[],
+  { semantics, overlong: rule, completion }: BatchToFold['request'],
+): Metrics => ({
+  ...computeMetrics(summaries, semantics),
+  ...(rule !== 'keep' && {
+    'overlong/count': summaries.filter(({ overlong }) => overlong).length,
+  }),
+  ...(completion.policy !== 'complete' && computeLengths(summaries)),
+});
 
 /** Only the rows of a part. */
 export async function closeRows(
@@ -61,11 +81,10 @@ export async function closeRows(
 ): Promise<void> {
   const part = { first, last };
   const outputs = store.outputs(input.batch_id);
-  if (await outputs.isClosed(part)) return;
   await closePart(part, { ...(await batchToFold(input, store)), outputs, attempt });
 }
 
-interface Closing extends BatchToFold {
+export interface Closing extends BatchToFold {
   outputs: BatchOutputs;
   attempt: Attempt;
 }
@@ -81,15 +100,20 @@ const Checkpoint = z.object({
   }),
 });
 
-async function closePart(part: RowRange, closing: Closing): Promise<void> {
+/** Writes it unless it is closed already. `rows`: those it has, in ascending order; absent: the part's. */
+export async function closePart(
+  part: RowRange,
+  { rows = rowsOf(part), ...closing }: Closing & { rows?: Iterable<number> },
+): Promise<void> {
   const { outputs, attempt } = closing;
+  if (await outputs.isClosed(part)) return;
   const before = resumeOf(attempt, part);
   const writer = await outputs.openPart(part, before?.position ?? null);
   // By place, not by number: a zombie may have opened the journal of a replacement since. Without the predecessor's
   // files, from the beginning.
   const written = writer.position.written > 0 ? before?.at : undefined;
   try {
-    for await (const { place, row, summary } of foldRows(part, { ...closing, written })) {
+    for await (const { place, row, summary } of foldRows(rows, { ...closing, written })) {
       await writer.write({
         row: JSON.stringify(row),
         summary: JSON.stringify(summary),

@@ -25,7 +25,5 @@ async function* linesOf(
   rows: readonly number[],
   batch: BatchToFold & { attempt: Attempt },
 ): AsyncGenerator<string> {
-  for (const row of rows)
-    for await (const folded of foldRows({ first: row, last: row }, batch))
-      yield JSON.stringify(folded.row);
+  for await (const folded of foldRows(rows, batch)) yield JSON.stringify(folded.row);
 }

@@ -1,4 +1,7 @@
 import type { BatchRequest } from '../../model/batch-request.js';
+import type { DeliveredIn } from '../../model/stream/step-row.js';
+import { inStep } from '../../model/stream/step-row.js';
+import type { StreamPlace } from '../../model/workflow-safe/stream/sample-order.js';
 import type { ClosingReason, Outcome } from '../../model/outcome.js';
 import { isRow, outcomeOf, surplusOf } from '../../model/outcome.js';
 import type { Row, Summary } from '../../model/row.js';
@@ -9,7 +12,7 @@ import type { RowRange } from '../../model/workflow-safe/slices.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Attempt } from '../attempt.js';
 import type { CloseBatch } from '../contract.js';
-import { requestOf } from '../request-of.js';
+import { requestOf, sampleOf } from '../request-of.js';
 
 /** Journals, one at a time and in input order, become rows and their summaries. */
 
@@ -18,6 +21,8 @@ export interface BatchToFold {
   request: BatchRequest;
   replacements: Replacements;
   store: TrajectoryStore;
+  /** Of a stream: which step they are delivered in. */
+  delivered?: DeliveredIn;
 }
 
 export async function batchToFold(input: CloseBatch, store: TrajectoryStore): Promise<BatchToFold> {
@@ -34,19 +39,19 @@ export interface FoldedRow {
 
 /** `written`: the rollout up to which rows stand already; they are left out. */
 export async function* foldRows(
-  part: RowRange,
+  rows: Iterable<number>,
   {
     written,
     attempt,
     ...batch
   }: BatchToFold & { written?: Place | undefined; attempt: Pick<Attempt, 'signal'> },
 ): AsyncGenerator<FoldedRow> {
-  const { input, request, store } = batch;
+  const { input, request, store, delivered } = batch;
   const { semantics } = request;
   const otherwise: ClosingReason = { stop_reason: input.stopped ? 'stopped' : 'cancelled' };
   const members = membersOf(request.completion);
-  let sample: Sample | null = null;
-  for (const place of rolloutsOf(part, batch)) {
+  let played: { sample: Sample; place: StreamPlace | null } | null = null;
+  for (const place of rolloutsOf(rows, batch)) {
     const isWritten = written !== undefined && !isBehind(place, written);
     if (isWritten && !members.isNeeded(place, written)) continue;
     attempt.signal.throwIfAborted();
@@ -57,14 +62,18 @@ export async function* foldRows(
       outcome: outcomeOf(trajectory, otherwise),
     });
     if (isWritten) continue;
-    if (sample === null || ref.repeat === 0) sample = await store.readSample(ref);
-    const row = toRow({ sample, ref, semantics, trajectory, outcome });
-    yield { place, row, summary: toSummary(row, trajectory) };
+    if (played === null || ref.repeat === 0) played = await sampleOf(ref, store);
+    const row = toRow({ sample: played.sample, ref, semantics, trajectory, outcome });
+    const folded = { row, summary: toSummary(row, trajectory) };
+    yield {
+      place,
+      ...(delivered === undefined ? folded : inStep(folded, { ...delivered, ...played.place })),
+    };
   }
 }
 
 /** Their repeats by row, in order. */
-type Replacements = ReadonlyMap<number, readonly number[]>;
+export type Replacements = ReadonlyMap<number, readonly number[]>;
 
 export interface Place {
   row: number;
@@ -89,12 +98,16 @@ async function findReplacements({
   return found;
 }
 
-/** The rollouts of a part in input order: each row's repeats, its replacements behind them. */
+export function* rowsOf({ first, last }: RowRange): Generator<number> {
+  for (let row = first; row <= last; row++) yield row;
+}
+
+/** The rollouts of some rows in input order: each row's repeats, its replacements behind them. */
 function* rolloutsOf(
-  { first, last }: RowRange,
+  rows: Iterable<number>,
   { request, replacements }: Pick<BatchToFold, 'request' | 'replacements'>,
 ): Generator<Place> {
-  for (let row = first; row <= last; row++) {
+  for (const row of rows) {
     for (let repeat = 0; repeat < request.num_repeats; repeat++) yield { row, repeat };
     for (const repeat of replacements.get(row) ?? []) yield { row, repeat };
   }

@@ -1,4 +1,5 @@
 import { BatchRequest } from '../../model/batch-request.js';
+import type { StoredRequest } from '../../model/stream/stream-request.js';
 import type { LogprobsMode } from '../../model/logprobs-mode.js';
 import { modeOfAll, refusalOfMode } from '../../model/logprobs-mode.js';
 import { invalidBatchRequest, preview, problemsOf } from '../../model/problems.js';
@@ -25,7 +26,17 @@ export async function prepareBatch(
 ): Promise<PreparedBatch> {
   const parsed = BatchRequest.safeParse(input);
   if (!parsed.success) throw invalidBatchRequest(problemsOf(parsed.error, input));
-  const request = parsed.data;
+  return await prepareRequest(parsed.data, { attempt, dependencies });
+}
+
+/** The same of a request that parses. */
+export async function prepareRequest(
+  request: StoredRequest,
+  {
+    attempt,
+    dependencies,
+  }: { attempt: Pick<Attempt, 'signal' | 'warn'>; dependencies: Dependencies },
+): Promise<PreparedBatch> {
   const { samples, tasks, prompts } = await readSamples(request, dependencies);
   const pool = asksPolicy(tasks, dependencies) ? poolFor(request, dependencies) : null;
   await askEnvironments(tasks, { dependencies, signal: attempt.signal });

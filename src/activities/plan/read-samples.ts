@@ -7,7 +7,8 @@ import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import type { Problem } from '../../model/problems.js';
 import { invalidBatchRequest, preview, problemsOf } from '../../model/problems.js';
-import { Sample, lostDigits } from '../../model/sample.js';
+import { STREAM_COLUMNS, Sample, lostDigits } from '../../model/sample.js';
+import type { StoredRequest } from '../../model/stream/stream-request.js';
 import { mostSamples } from '../../model/workflow-safe/slices.js';
 import { isDeeperThan, MAX_LEVELS } from '../../platform/json/depth.js';
 import { textsOf } from '../../platform/lines.js';
@@ -30,11 +31,12 @@ const LONGEST_PROMPT = 64;
 
 /** The raw JSON of every sample, in order, each checked, and their tasks; or what is wrong, by row. */
 export async function readSamples(
-  request: BatchRequest,
+  request: StoredRequest,
   dependencies: Dependencies,
 ): Promise<{ samples: string[]; tasks: Tasks; prompts: Prompts }> {
   const { samples, limit } = request;
-  const most = mostSamples(request);
+  // A stream's history does not grow with its samples.
+  const most = request.stream === undefined ? mostSamples(request) : Infinity;
   const isFile = !Array.isArray(samples);
   const rows = isFile
     ? rowsOf({
@@ -142,7 +144,7 @@ interface SampleContext {
   tasks: Map<string, Set<string>>;
   /** Gets the sample's. */
   prompts: Map<string, { task: string; roles: readonly string[] }>;
-  request: BatchRequest;
+  request: StoredRequest;
   dependencies: Dependencies;
 }
 
@@ -169,7 +171,7 @@ function checkSample(text: string, { row, tasks, prompts, ...context }: SampleCo
       what,
     }));
   }
-  const problems: Problem[] = [];
+  const problems: Problem[] = streamColumns(parsed.data, { row, ...context });
   const lost = lostDigits(text);
   if (lost !== null) {
     problems.push({
@@ -207,6 +209,16 @@ function checkSample(text: string, { row, tasks, prompts, ...context }: SampleCo
   if (what !== null) problems.push({ where: `samples row ${row}: message_log.${k}.content`, what });
   return problems;
 }
+
+/** Columns that a stream would overwrite. */
+const streamColumns = (
+  sample: Sample,
+  { row, request: { stream } }: Pick<SampleContext, 'row' | 'request'>,
+): Problem[] =>
+  STREAM_COLUMNS.filter((column) => stream !== undefined && column in sample).map((column) => ({
+    where: `samples row ${row}: ${column}`,
+    what: 'this column is written by the stream; rename it in the sample',
+  }));
 
 /** Why a prompt with images cannot be played, or null. */
 function imageProblem({

@@ -16,6 +16,7 @@ import { cleaned } from './answer-of-one.js';
 import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';
 import { recordFault } from '../hold.js';
+import { sampleOf } from '../request-of.js';
 
 /**
  * The session that an environment holds for a rollout. The journal says what is known of it: `begin` that it was asked
@@ -46,7 +47,7 @@ export async function openLife(
   const { journal, ref } = hold;
   const { session } = journal.trajectory;
   if (session.losses >= MAX_LOSSES) throw lostTooOften(session);
-  const sample = await store.readSample(ref);
+  const { sample } = await sampleOf(ref, store);
   const { environment } = find(sample.task_name) ?? {};
   if (environment?.begin === undefined) return sample;
   // An environment that has none costs no line of the journal, once that is known.

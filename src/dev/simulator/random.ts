@@ -1,4 +1,4 @@
-import { hash32 } from '../../model/turn/seeds.js';
+import { hash32 } from '../../model/workflow-safe/hash32.js';
 
 /** Numbers in [0, 1). */
 export type Random = () => number;

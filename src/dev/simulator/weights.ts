@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
-import { hash32 } from '../../model/turn/seeds.js';
+import { hash32 } from '../../model/workflow-safe/hash32.js';
 import { createRandom } from './random.js';
 import type { SimulatorSettings } from './settings.js';
 

@@ -26,3 +26,12 @@ export function toMs(duration: string): number {
   if (value === null) throw new RangeError(`not a duration: ${duration}`);
   return value;
 }
+
+const LONGEST_WAIT = '10m';
+
+/** What keeps a value from being how long an answer may take; null: nothing. */
+export function waitProblem(value: unknown): string | null {
+  const problem = durationProblem(value);
+  if (problem !== null || toMs(value as string) <= toMs(LONGEST_WAIT)) return problem;
+  return `expected at most ${LONGEST_WAIT}, got ${JSON.stringify(value)}; ask again instead`;
+}

@@ -1,4 +1,4 @@
-import { durationMs, durationProblem, toMs } from './durations.js';
+import { toMs, waitProblem } from './durations.js';
 import { fieldsProblem, integerProblem } from './fields.js';
 
 /** Update `groups` of a batch: groups that have ended, while others still run. */
@@ -20,20 +20,14 @@ export interface GroupsAnswer {
   done: boolean;
 }
 
-const LONGEST_WAIT = '10m';
 const USUAL_WAIT = '60s';
 
 /** What is wrong with the input of update `groups`; null: nothing. */
 export const groupsProblem = (input: unknown): string | null =>
   fieldsProblem(input, {
     after: (value) => integerProblem(value, 0),
-    wait: (value) => durationProblem(value) ?? longWaitProblem(value),
+    wait: waitProblem,
   });
-
-const longWaitProblem = (value: unknown): string | null =>
-  (durationMs(value) ?? 0) <= toMs(LONGEST_WAIT)
-    ? null
-    : `expected at most ${LONGEST_WAIT}, got ${JSON.stringify(value)}; ask again instead`;
 
 export const waitMs = ({ wait = USUAL_WAIT }: GroupsRequest): number => toMs(wait);
 

@@ -6,6 +6,8 @@ import { BatchRequest } from '../../model/batch-request.js';
 import type { Fault } from '../../model/faults.js';
 import { invalidBatchRequest, preview } from '../../model/problems.js';
 import { Sample } from '../../model/sample.js';
+import type { StoredRequest } from '../../model/stream/stream-request.js';
+import { StreamRequest, playedAs } from '../../model/stream/stream-request.js';
 import type { Disk } from '../../platform/files.js';
 import { isMissing, syncDirectory } from '../../platform/files.js';
 import { groupsFolderOf } from './places.js';
@@ -20,15 +22,15 @@ const OFFSET_BYTES = 8;
  */
 export async function createBatch(
   directory: string,
-  { request, samples, disk }: { request: BatchRequest; samples: readonly string[]; disk: Disk },
+  { request, samples, disk }: { request: Request; samples: readonly string[]; disk: Disk },
 ): Promise<{ existed: boolean }> {
-  const existing = await findRequest(directory);
+  const existing = await findWritten(directory);
   if (existing !== null) checkSameRequest(existing, request);
   await disk.makeDirectory(directory);
   await putManifest(directory, { samples, disk });
   const text = `${JSON.stringify(request, null, 2)}\n`;
   if (!(await disk.putOnce(path.join(directory, 'batch.json'), text))) {
-    checkSameRequest((await findRequest(directory)) ?? request, request);
+    checkSameRequest((await findWritten(directory)) ?? request, request);
   }
   return { existed: existing !== null };
 }
@@ -41,11 +43,19 @@ export async function reopenBatch(directory: string): Promise<void> {
   await syncDirectory(directory);
 }
 
-export async function findRequest(directory: string): Promise<BatchRequest | null> {
+type Request = BatchRequest | StreamRequest;
+
+export async function findRequest(directory: string): Promise<StoredRequest | null> {
+  const written = await findWritten(directory);
+  return written !== null && 'groups_per_step' in written ? playedAs(written) : written;
+}
+
+/** As it was put. */
+async function findWritten(directory: string): Promise<Request | null> {
   try {
-    return BatchRequest.parse(
-      JSON.parse(await readFile(path.join(directory, 'batch.json'), 'utf8')),
-    );
+    const text = await readFile(path.join(directory, 'batch.json'), 'utf8');
+    const value = JSON.parse(text) as object;
+    return 'groups_per_step' in value ? StreamRequest.parse(value) : BatchRequest.parse(value);
   } catch (error) {
     if (isMissing(error)) return null;
     throw error;
@@ -85,7 +95,7 @@ async function samplesDiffer(file: string, samples: readonly string[]): Promise<
 const digest = (text: string): string => createHash('sha256').update(text).digest('hex');
 
 /** A batch id names one request for ever. */
-function checkSameRequest(theirs: BatchRequest, ours: BatchRequest): void {
+function checkSameRequest(theirs: Request, ours: Request): void {
   const difference = firstDifference(theirs, ours);
   if (difference === null) return;
   const { where, before, now } = difference;

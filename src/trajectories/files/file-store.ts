@@ -13,9 +13,10 @@ import {
 import { claimJournal, readJournal } from './journal.js';
 import { journalSize } from './journal-file.js';
 import { createFileOutputs } from './outputs.js';
+import { createStepOutputs, forgetJournals } from './steps.js';
 import { createFileFacts } from './facts.js';
 import { createFoldCache } from './fold-cache.js';
-import { directoryOf, journalOf } from './places.js';
+import { directoryOf, journalOf, stepOf } from './places.js';
 import { createRequestReader } from '../request-reader.js';
 import type { TrajectoryStore } from '../trajectory-store.js';
 
@@ -67,6 +68,11 @@ export function createFileStore({
         journalSize(journalIn(ref)),
       ),
     outputs: (batchId) => createFileOutputs(batchIn(batchId), disk),
+    stepOutputs: (place) => createStepOutputs(stepOf(root, place), disk),
+    forgetJournals: ({ rows, repeats, batch_id }) =>
+      storing(`journals of ${batch_id}`, () =>
+        forgetJournals({ rows, repeats }, (place) => journalIn({ batch_id, ...place })),
+      ),
     facts: createFileFacts(root, disk),
   };
 }

@@ -47,7 +47,18 @@ const Place = z.object({
 
 export function factOf(root: string, place: { series: Series; n: number }): string {
   const { series, n } = checked(Place, { series: [...place.series], n: place.n });
-  return path.join(root, ...series, `${n}.json`);
+  const name = series.at(-1) === STEPS ? path.join(String(n), 'step.json') : `${n}.json`;
+  return path.join(root, ...series, name);
+}
+
+/** A step of a stream has a folder: its rows are beside the fact. */
+const STEPS = 'steps';
+
+export function stepOf(
+  root: string,
+  { stream_id, step }: { stream_id: string; step: number },
+): string {
+  return path.dirname(factOf(root, { series: [stream_id, STEPS], n: step }));
 }
 
 function checked<T>(schema: z.ZodType<T>, value: T): T {

@@ -36,6 +36,8 @@ export interface Run {
   onChange: (tally: Tally) => void;
   /** Once for each row whose group has ended. */
   onEnded: (row: number) => void;
+  /** Once for each rollout that is a row for the trainer. */
+  onValid?: (result: RolloutResult) => void;
   /** A group with so many valid rollouts stops the rest of its own; null: it never does. */
   k: number | null;
   /** How many failed rollouts are replaced by new repeats, to begin with; null: none, whatever comes. */
@@ -65,8 +67,8 @@ export interface RowsRunner extends RolloutRunner {
 }
 
 /** Runs the rollouts of some rows as child workflows. A failed child is data: it never fails its siblings. */
-export function runRollouts({ onChange, onEnded, ...run }: Run): RowsRunner {
-  const running = runningRollouts();
+export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRunner {
+  const running = runningRollouts(onValid);
   const tally: Tally = { done: 0, running: 0, valid: 0, turns: 0, tokens: 0, reward_sum: 0 };
   let { max_in_flight } = run;
   let limits: LimitsChange | null = null;
@@ -140,14 +142,16 @@ interface Running {
   limit: (change: LimitsChange) => Promise<void>[];
 }
 
-function runningRollouts(): Running {
+function runningRollouts(onValid: Run['onValid']): Running {
   /** With the row of each. */
   const rows = new Map<RolloutHandle, number>();
   return {
     resultOf: async (child, row) => {
       rows.set(child, row);
       try {
-        return (await child.result()) as RolloutResult;
+        const result = (await child.result()) as RolloutResult;
+        if (isRow(result)) onValid?.(result);
+        return result;
       } finally {
         rows.delete(child);
       }
@@ -210,14 +214,14 @@ const hasFailed = (error: unknown): boolean =>
   error.cause.type !== 'InvalidBatchRequest';
 
 /** Returns whether it was valid. */
-function count(
-  tally: Tally,
-  { stop_reason, dropped, total_reward, turn_count, total_tokens }: RolloutResult,
-): boolean {
-  tally.turns += turn_count;
-  tally.tokens += total_tokens;
-  if (!VALID_STOP_REASONS.has(stop_reason) || dropped === true) return false;
+function count(tally: Tally, result: RolloutResult): boolean {
+  tally.turns += result.turn_count;
+  tally.tokens += result.total_tokens;
+  if (!isRow(result)) return false;
   tally.valid += 1;
-  tally.reward_sum += total_reward;
+  tally.reward_sum += result.total_reward;
   return true;
 }
+
+const isRow = ({ stop_reason, dropped }: RolloutResult): boolean =>
+  VALID_STOP_REASONS.has(stop_reason) && dropped !== true;

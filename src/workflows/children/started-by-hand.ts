@@ -2,6 +2,7 @@ import { workflowInfo } from '@temporalio/workflow';
 import type { SliceInput } from '../../activities/contract.js';
 import { failWith } from '../ending.js';
 import { limitsProblem } from '../../model/workflow-safe/limits.js';
+import type { GroupInput } from '../../activities/contract/stream.js';
 import { MOST_CHILDREN } from './refill.js';
 import { isCount } from '../steering/signal-checks.js';
 
@@ -17,6 +18,25 @@ export function checkSliceInput(input: unknown): SliceInput {
     );
   }
   return input;
+}
+
+/** Likewise of a stream's group. */
+export function checkGroupInput(input: unknown): GroupInput {
+  if (isGroup(input)) return input;
+  throw refused('expected the input that a stream gives its group; start rolloutStream instead');
+}
+
+function isGroup(input: unknown): input is GroupInput {
+  if (typeof input !== 'object' || input === null) return false;
+  const group = input as Record<keyof GroupInput, unknown>;
+  const { stream_id, num_repeats, max_replacements, limits } = group;
+  return (
+    typeof stream_id === 'string' &&
+    [group.group, num_repeats, max_replacements].every(isCount) &&
+    Number(num_repeats) <= MOST_CHILDREN &&
+    (group.filter === null || group.filter === 'zero_variance') &&
+    (limits === undefined || limitsProblem(limits) === null)
+  );
 }
 
 /** What a run of a rollout hands to the next one is no one else's to give. */

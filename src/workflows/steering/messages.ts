@@ -7,6 +7,12 @@ import type {
   Tally,
   Waiting,
 } from '../../activities/contract.js';
+import type {
+  GroupNews,
+  StepAsked,
+  NextStepAnswer,
+  StreamProgress,
+} from '../../activities/contract/stream.js';
 import type { GroupsAnswer, GroupsRequest } from '../../model/workflow-safe/groups.js';
 import type { PhaseNews } from '../../model/workflow-safe/policy.js';
 import type { Limits, LimitsChange } from '../../model/workflow-safe/limits.js';
@@ -51,6 +57,16 @@ export const phaseSignal = defineSignal<[PhaseNews]>('phase');
 /** From any worker: the record says that something is to be mended. */
 export const recoverSignal = defineSignal('recover');
 
+/** Of a stream: a step, the next one or one that is kept; the answer is bounded by `wait`. */
+export const nextStepUpdate = defineUpdate<NextStepAnswer, [StepAsked]>('next_step');
+
+/** Of a stream: deletes delivered steps up to this one; answers which is the first that is kept. */
+export const forgetUpdate = defineUpdate<{ kept_from: number }, [{ through: number }]>('forget');
+
+/** From a group to its stream, once. */
+export const groupSignal = defineSignal<[GroupNews]>('group');
+
+export const streamProgressQuery = defineQuery<StreamProgress>('progress');
 export const policyStatusQuery = defineQuery<PolicyStatus>('status');
 export const batchProgressQuery = defineQuery<BatchProgress>('progress');
 export const sliceProgressQuery = defineQuery<Tally>('progress');

@@ -1,4 +1,5 @@
 import type { Tally, Waiting } from '../../activities/contract.js';
+import type { GroupNews } from '../../activities/contract/stream.js';
 
 /**
  * Anybody who reaches the server may send a signal. One that is not of the shape that was expected is ignored: an
@@ -24,6 +25,11 @@ export function isTallyOf(
   const { replacements = 0, reward_sum } = tally;
   return COUNTS.every((name) => isCount(tally[name])) && isCount(replacements) && isNumber(reward_sum); // prettier-ignore
 }
+
+const OUTCOMES: readonly unknown[] = ['complete', 'filtered', 'failed', null];
+
+export const isGroupNews = (value: unknown): value is GroupNews =>
+  isObject(value) && isCount(value['group']) && OUTCOMES.includes(value['outcome']);
 
 const COUNTS = ['done', 'running', 'valid', 'turns', 'tokens'];
 

@@ -1,0 +1,40 @@
+"""Streams on a real stack, as test_batches has it."""
+
+import json
+import os
+import unittest
+
+import durable_rollouts
+from durable_rollouts import Client, to_arrays
+
+with open(os.environ["STACK"]) as file:
+    STREAM = json.load(file)["stream"]
+"""4 samples, 2 repeats, 2 groups a step."""
+
+
+class Streams(unittest.TestCase):
+    def setUp(self):
+        self.client = Client.connect()
+
+    def test_steps_are_the_same_rows_whenever_they_are_asked_for(self):
+        name = "steps-are-facts"
+        stream = self.client.stream(name, STREAM)
+        steps = [stream.next_step(k, version=k, timeout=120) for k in range(3)]
+        self.assertEqual([step.result["counts"]["completed"] for step in steps], [4, 4, 4])
+        rows = [step.rows() for step in steps]
+        self.assertEqual({row["step"] for row in rows[2]}, {2})
+        self.assertEqual(to_arrays(rows[0]).rewards.shape, (4,))
+        stream.stop()
+        stream = self.client.stream(name, STREAM)
+        again = stream.next_step(1, timeout=120)
+        self.assertEqual(again.result, steps[1].result)
+        self.assertEqual(again.rows(), rows[1])
+        with self.assertRaisesRegex(durable_rollouts.StepOutOfOrder, "expected 3"):
+            stream.next_step(9)
+        stream.forget(1)
+        with self.assertRaises(durable_rollouts.StepOutOfOrder):
+            stream.next_step(0)
+        self.assertEqual(stream.progress()["step"], 3)
+        with self.assertRaisesRegex(durable_rollouts.InvalidBatchRequest, "groups_per_step: 2 there, 3 here"):
+            self.client.stream(name, {**STREAM, "groups_per_step": 3})
+        stream.stop()

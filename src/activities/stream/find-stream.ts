@@ -1,0 +1,57 @@
+import type { OpenGroup } from '../../model/workflow-safe/stream/state.js';
+import { pacingFrom } from '../../model/workflow-safe/stream/state.js';
+import type { OutGroup, StreamState } from '../contract/stream.js';
+import type { StreamFacts } from './stream-facts.js';
+
+/** What a stream has come to, from its facts alone: all that happened since its last step, and that step. */
+export async function findState(
+  facts: StreamFacts,
+  { num_repeats }: { num_repeats: number },
+): Promise<StreamState> {
+  const last = (await facts.steps.last(-1))?.value ?? null;
+  const kept_from = ((await facts.forgotten.last(-1))?.value.through ?? -1) + 1;
+  const before = last?.admitted ?? 0;
+  const admitted = ((await facts.admitted.last(before - 1))?.n ?? before - 1) + 1;
+  const candidates = [...(last?.open ?? []), ...range(before, admitted)];
+  const groups: OpenGroup[] = [];
+  const out: OutGroup[] = [];
+  for (const group of candidates) {
+    const found = await stateOf(group, { ...facts, num_repeats });
+    if ('as' in found) out.push(found);
+    else groups.push(found);
+  }
+  const totals = last?.totals ?? { filtered: 0, dropped: 0, failed: 0, delivered: 0 };
+  for (const { as } of out) totals[as] += 1;
+  const version = last?.version ?? null;
+  return {
+    pacing: pacingFrom({
+      next_step: (last?.step ?? -1) + 1,
+      last_version: version,
+      served: version ?? 0,
+      admitted,
+      groups,
+      out: totals,
+    }),
+    is_versioned: version !== null || groups.some(({ born }) => born > 0),
+    is_published: false,
+    kept_from,
+    out,
+    admitted_before: before,
+  };
+}
+
+async function stateOf(
+  group: number,
+  { admitted, ended, dropped, num_repeats }: StreamFacts & { num_repeats: number },
+): Promise<OpenGroup | OutGroup> {
+  if ((await dropped.find(group)) !== null) return { group, as: 'dropped' };
+  const { outcome = null } = (await ended.find(group)) ?? {};
+  if (outcome === 'filtered' || outcome === 'failed') return { group, as: outcome };
+  const born = (await admitted.find(group))?.born ?? 0;
+  return outcome === 'complete'
+    ? { group, born, state: 'complete', in_flight: 0 }
+    : { group, born, state: 'running', in_flight: num_repeats };
+}
+
+const range = (from: number, to: number): number[] =>
+  Array.from({ length: to - from }, (_, i) => from + i);

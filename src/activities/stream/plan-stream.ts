@@ -1,0 +1,66 @@
+import { limitsOf, parseBatchId } from '../../model/batch-request.js';
+import { invalidBatchRequest, problemsOf } from '../../model/problems.js';
+import { StreamRequest, playedAs } from '../../model/stream/stream-request.js';
+import type { StreamActivities, StreamState } from '../contract/stream.js';
+import type { Dependencies } from '../dependencies.js';
+import { prepareRequest } from '../plan/prepare-batch.js';
+import { findState } from './find-stream.js';
+import { streamFacts } from './stream-facts.js';
+import { servedNow } from './watch-served.js';
+
+/**
+ * Validates the request and every sample of it, as of a batch, and finds what the stream has come to. Groups of an
+ * earlier run go on: they are waited for by nobody.
+ */
+export function createPlanStream(dependencies: Dependencies): StreamActivities['planStream'] {
+  const { attempt, store, policy } = dependencies;
+  return (input) =>
+    attempt(async ({ workflow_id, signal, warn }) => {
+      const stream_id = parseBatchId(workflow_id);
+      const parsed = StreamRequest.safeParse(input);
+      if (!parsed.success) throw invalidBatchRequest(problemsOf(parsed.error, input));
+      const { request, samples } = await prepareRequest(playedAs(parsed.data), {
+        attempt: { signal, warn },
+        dependencies,
+      });
+      const stream = { ...parsed.data, generation: request.generation };
+      await store.createBatch({ batch_id: stream_id, request: stream, samples });
+      const { num_repeats, generation } = stream;
+      const service = policy(generation.service) === undefined ? null : generation.service;
+      const found = await findState(streamFacts(stream_id, store.facts), { num_repeats });
+      return {
+        stream_id,
+        service,
+        pacing: {
+          groups_per_step: stream.groups_per_step,
+          max_lag: stream.max_lag,
+          versions_per_step: stream.versions_per_step,
+          when_stale: stream.when_stale,
+          num_repeats,
+          max_in_flight: stream.max_in_flight,
+          samples: samples.length,
+          epochs: stream.epochs,
+        },
+        limits: limitsOf(stream),
+        filter: stream.filter,
+        max_replacements: stream.max_replacements,
+        keep_steps: stream.keep_steps,
+        found: service === null ? found : await withPolicy(found, { service, dependencies }),
+      };
+    });
+}
+
+/** Nothing is admitted or asked for before it is known what is served. */
+async function withPolicy(
+  found: StreamState,
+  { service, dependencies }: { service: string; dependencies: Dependencies },
+): Promise<StreamState> {
+  const { pacing, is_versioned } = found;
+  const { served, is_published } = await servedNow(service, { known: pacing, dependencies });
+  return {
+    ...found,
+    pacing: { ...pacing, served },
+    is_published,
+    is_versioned: is_versioned || is_published,
+  };
+}

@@ -1,0 +1,37 @@
+import type { Admitted, StreamActivities } from '../contract/stream.js';
+import type { Dependencies } from '../dependencies.js';
+import { streamFacts } from './stream-facts.js';
+
+type Needs = Pick<Dependencies, 'attempt' | 'store'>;
+
+export const createAdmitGroups =
+  ({ attempt, store }: Needs): StreamActivities['admitGroups'] =>
+  ({ stream_id, first, count, born }) =>
+    attempt(async () => {
+      const { admitted } = streamFacts(stream_id, store.facts);
+      const standing: Admitted[] = [];
+      // In order: what is there has no gaps.
+      for (let group = first; group < first + count; group++)
+        standing.push(await admitted.put(group, { group, born }));
+      return standing;
+    });
+
+export const createEndGroup =
+  ({ attempt, store }: Needs): StreamActivities['endGroup'] =>
+  ({ stream_id, ...end }) =>
+    attempt(async () => {
+      const { group } = end;
+      // Those of a run before are members, too.
+      let { members } = end;
+      while ((await store.journalSize({ batch_id: stream_id, row: group, repeat: members })) > 0)
+        members += 1;
+      return await streamFacts(stream_id, store.facts).ended.put(group, { ...end, members });
+    });
+
+export const createDropGroups =
+  ({ attempt, store }: Needs): StreamActivities['dropGroups'] =>
+  ({ stream_id, groups }) =>
+    attempt(async () => {
+      const { dropped } = streamFacts(stream_id, store.facts);
+      for (const group of groups) await dropped.put(group, { group });
+    });

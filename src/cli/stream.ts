@@ -1,0 +1,73 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import { WorkflowNotFoundError, WorkflowUpdateFailedError } from '@temporalio/client';
+import { createScreen } from '../client/screen.js';
+import type { StreamClient } from '../client/stream-client.js';
+import { connectStream } from '../client/stream-client.js';
+import { streamTable } from '../client/stream-table.js';
+import { describeError } from '../platform/errors.js';
+import { loadConfig } from '../workers/config.js';
+import { connectionSettings } from '../workers/connection-settings.js';
+
+const LOOK_EVERY_MS = 500;
+
+const OPTIONS = {
+  config: { type: 'string', default: './temporal.yaml' },
+  id: { type: 'string' },
+  through: { type: 'string' },
+  watch: { type: 'boolean', default: false },
+} as const;
+
+const VERBS = ['status', 'stop', 'forget'];
+
+/** `stream status`, `stream stop` and `stream forget`. */
+export async function streamCommand([verb = '', ...args]: string[]): Promise<number> {
+  const { values } = parseArgs({ args, options: OPTIONS });
+  const { id, through } = values;
+  if (!VERBS.includes(verb) || id === undefined) {
+    console.error(`expected stream ${VERBS.join('|')} --id STREAM, got ${JSON.stringify(verb)}`);
+    return 2;
+  }
+  if (verb === 'forget' && !/^\d+$/.test(through ?? '')) {
+    console.error(`expected --through STEP, a whole number, got ${JSON.stringify(through ?? '')}`);
+    return 2;
+  }
+  const stream = await connectStream(connectionSettings(await loadConfig(values.config)), id);
+  try {
+    if (verb === 'stop') await stopStream(stream);
+    else if (verb === 'forget') console.log(JSON.stringify(await stream.forget(Number(through))));
+    else await showStatus(id, { stream, watch: values.watch });
+    return 0;
+  } catch (error) {
+    const isUnknown = error instanceof WorkflowNotFoundError;
+    const cause = error instanceof WorkflowUpdateFailedError ? error.cause : error;
+    console.error(isUnknown ? `no stream ${id} runs` : describeError(cause));
+    return 1;
+  } finally {
+    await stream.close();
+  }
+}
+
+async function stopStream(stream: StreamClient): Promise<void> {
+  await stream.stop();
+  console.log('stopped; its steps stay, and started again under its id it goes on');
+}
+
+/** Once; on a terminal with `watch` until it has ended or Ctrl-C. */
+async function showStatus(
+  id: string,
+  { stream, watch }: { stream: StreamClient; watch: boolean },
+): Promise<void> {
+  const screen = createScreen(process.stdout, process.env);
+  let progress = await stream.progress();
+  while (watch && screen.live && progress.phase !== 'done') {
+    const now = progress;
+    screen.show(() => streamTable(id, now));
+    await sleep(LOOK_EVERY_MS);
+    // Its worker may be away: the table shows what it last knew.
+    progress = await stream.progress().catch(() => now);
+  }
+  screen.show(null);
+  screen.close();
+  console.log(streamTable(id, progress).join('\n'));
+}

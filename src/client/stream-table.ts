@@ -1,0 +1,29 @@
+import type { StreamProgress } from '../activities/contract/stream.js';
+import { plainLine } from '../platform/plain.js';
+
+/** `stream status`: what it is at, then its groups. */
+export function streamTable(id: string, progress: StreamProgress): string[] {
+  const { phase, step, kept_from, served, lag, in_flight, banked, admitted, out, why } = progress;
+  const numbers: [string, number][] = [
+    ['in flight', in_flight],
+    ['banked', banked],
+    ['delivered', out.delivered],
+    ['filtered', out.filtered],
+    ['dropped', out.dropped],
+    ['failed', out.failed],
+    ['admitted', admitted],
+  ];
+  const widths = numbers.map(([name, count]) => Math.max(name.length, String(count).length));
+  const row = (cells: string[]): string =>
+    cells.map((cell, i) => cell.padStart(widths[i] ?? 0)).join('  ');
+  const kept = kept_from < step ? `, steps ${kept_from} to ${step - 1} are kept` : '';
+  return [
+    plainLine(
+      `${id}: ${phase}, next step ${step}, version ${served ?? 'unknown'}, lag ${lag ?? 'unknown'}${kept}`,
+    ),
+    plainLine(why),
+    '',
+    row(numbers.map(([name]) => name)),
+    row(numbers.map(([, count]) => String(count))),
+  ];
+}

@@ -1,0 +1,34 @@
+import { z } from 'zod';
+
+/** What a stream puts into the store, once and for ever, before anything follows from it. */
+
+const Version = z.int().nullable();
+const Group = z.int().nonnegative();
+
+export const Admitted = z.object({ group: Group, born: Version });
+
+export const GroupEnd = z.object({
+  group: Group,
+  outcome: z.enum(['complete', 'filtered', 'failed']),
+  valid: z.int().nonnegative(),
+  members: z.int().nonnegative(),
+});
+
+export const Dropped = z.object({ group: Group });
+
+export const Forgotten = z.object({ through: z.int().nonnegative() });
+
+const OutCounts = { filtered: z.int(), dropped: z.int(), failed: z.int() };
+
+export const StepFact = z.object({
+  schema_version: z.literal(1),
+  step: z.int().nonnegative(),
+  version: Version,
+  groups: z.array(Group),
+  final: z.boolean(),
+  open: z.array(Group),
+  out: z.array(z.object({ group: Group, as: z.enum(['filtered', 'dropped', 'failed']) })),
+  admitted: z.int().nonnegative(),
+  totals: z.object({ ...OutCounts, delivered: z.int() }),
+  counts: z.object({ in_flight: z.int(), banked: z.int(), admitted: z.int(), ...OutCounts }),
+});

@@ -1,0 +1,66 @@
+import type { Metrics } from '../metrics.js';
+import { isValid } from '../metrics.js';
+import type { Row, Summary } from '../row.js';
+import { tooOldRuns, versionOf } from '../workflow-safe/stream/lag.js';
+
+/** Which step delivers a row, and under which version it is trained on. */
+export interface DeliveredIn {
+  step: number;
+  version: number | null;
+  max_lag: number;
+  /** Are tokens that are too old masked? */
+  masks: boolean;
+  /** Of each group: no token of it is older. */
+  born: ReadonlyMap<number, number>;
+}
+
+interface Folded {
+  row: Row;
+  summary: Summary;
+}
+
+/** A row as its step delivers it: with its place in the stream, and the runs of tokens that are too old to train on. */
+export function inStep(
+  { row, summary }: Folded,
+  {
+    version,
+    max_lag,
+    masks,
+    born: borns,
+    ...place
+  }: DeliveredIn & { sample_row?: number; epoch?: number },
+): Folded {
+  const born = borns.get(row.row) ?? version ?? 0;
+  const masked =
+    masks && version !== null ? tooOldRuns(row.policy_versions, { born, version, max_lag }) : null;
+  // A token whose version nobody knows may be as old as its group.
+  const versions: Record<string, number> = {};
+  for (const { start, end, version: label } of row.policy_versions) {
+    const sampled = String(versionOf(label) ?? born);
+    versions[sampled] = (versions[sampled] ?? 0) + end - start;
+  }
+  return {
+    row: { ...row, ...place, ...(masked !== null && { masked }) },
+    summary: { ...summary, versions },
+  };
+}
+
+/** How far behind the step's version the tokens of its valid rows are; `lag/over` counts groups with one beyond `max_lag`. */
+export function lagMetrics(
+  all: readonly Summary[],
+  { version, max_lag }: Pick<DeliveredIn, 'version' | 'max_lag'>,
+): Metrics {
+  if (version === null) return {};
+  let [tokens, lags, most] = [0, 0, -Infinity];
+  const over = new Set<number>();
+  for (const { row, versions = {} } of all.filter(isValid)) {
+    for (const [sampled, count] of Object.entries(versions)) {
+      const lag = version - Number(sampled);
+      tokens += count;
+      lags += lag * count;
+      most = Math.max(most, lag);
+      if (lag > max_lag) over.add(row);
+    }
+  }
+  return tokens === 0 ? {} : { 'lag/mean': lags / tokens, 'lag/max': most, 'lag/over': over.size };
+}

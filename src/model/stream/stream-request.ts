@@ -1,0 +1,99 @@
+import { z } from 'zod';
+import type { BatchRequest } from '../batch-request.js';
+import { checkSettings, groupSettings } from '../batch-request.js';
+
+/** The request that starts a stream: the input of workflow `rolloutStream`. A batch's, without `completion`. */
+
+/** Groups that run or wait to be delivered: all of them are in the input of a stream's next run. */
+const MOST_GROUPS = 1000;
+
+export const StreamRequest = z
+  .strictObject({
+    ...groupSettings,
+    /** B: how many groups a step delivers. */
+    groups_per_step: z.int().min(1).max(MOST_GROUPS),
+    /** How many versions a token may be older than the one that trains on it. */
+    max_lag: z.int().nonnegative().default(1),
+    /** How many versions the trainer publishes for each step. */
+    versions_per_step: z.int().positive().default(1),
+    /** What becomes of groups that are too old: they are waited for in time, dropped, or their old tokens are masked. */
+    when_stale: z.enum(['wait', 'drop', 'mask']).default('wait'),
+    /** Groups that teach nothing are replaced: `zero_variance`, whose valid members all have one reward. */
+    filter: z.enum(['zero_variance']).nullable().default(null),
+    /** Failed members of one group that are replaced by a new repeat; absent: as many as `num_repeats`. */
+    max_replacements: z.int().nonnegative().max(300).exactOptional(),
+    /** How often all samples are played; null: without end. */
+    epochs: z.int().positive().nullable().default(null),
+    shuffle: z.boolean().default(true),
+    /** Of the order of samples. */
+    seed: z.int().default(0),
+    /** So many delivered steps are kept; null: all, until `forget`. */
+    keep_steps: z.int().positive().nullable().default(null),
+  })
+  .superRefine(checkSettings)
+  .superRefine(({ groups_per_step, max_lag }, context) => {
+    const groups = groups_per_step * (max_lag + 1);
+    if (groups <= MOST_GROUPS) return;
+    context.addIssue({
+      code: 'custom',
+      path: ['groups_per_step'],
+      message: `expected groups_per_step × (max_lag + 1) of at most ${MOST_GROUPS}, got ${groups_per_step} × ${max_lag + 1} = ${groups}; ask for smaller steps or less lag`,
+    });
+  })
+  .transform((request) => ({
+    ...request,
+    max_replacements: request.max_replacements ?? request.num_repeats,
+  }));
+export type StreamRequest = z.infer<typeof StreamRequest>;
+
+/** A request as rollouts are played by it, of a batch or (with `stream`) of a stream's groups. */
+export interface StoredRequest extends BatchRequest {
+  stream?: StreamSettings;
+}
+
+export type StreamSettings = Pick<
+  StreamRequest,
+  | 'groups_per_step'
+  | 'max_lag'
+  | 'versions_per_step'
+  | 'when_stale'
+  | 'filter'
+  | 'max_replacements'
+  | 'epochs'
+  | 'shuffle'
+  | 'seed'
+  | 'keep_steps'
+>;
+
+/** Each group is played as a batch that refills is. */
+export function playedAs(request: StreamRequest): StoredRequest {
+  const {
+    groups_per_step,
+    max_lag,
+    versions_per_step,
+    when_stale,
+    filter,
+    max_replacements,
+    epochs,
+    shuffle,
+    seed,
+    keep_steps,
+    ...common
+  } = request;
+  return {
+    ...common,
+    completion: { policy: 'refill', max_replacements },
+    stream: {
+      groups_per_step,
+      max_lag,
+      versions_per_step,
+      when_stale,
+      filter,
+      max_replacements,
+      epochs,
+      shuffle,
+      seed,
+      keep_steps,
+    },
+  };
+}

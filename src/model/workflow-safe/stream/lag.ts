@@ -1,0 +1,31 @@
+import type { PacingSettings } from './state.js';
+
+/** How old the tokens of a step are. */
+
+/** Generated tokens from `start` up to `end`, which is not included. */
+export interface TokenRun {
+  start: number;
+  end: number;
+}
+
+/**
+ * The runs of a row's tokens that are too old for a step of `version`, in order, none of which touches the next. A token
+ * whose version nobody knows may be as old as its group.
+ */
+export function tooOldRuns(
+  runs: readonly (TokenRun & { version: string | null })[],
+  { born, version, max_lag }: { born: number; version: number } & Pick<PacingSettings, 'max_lag'>,
+): TokenRun[] {
+  const old: TokenRun[] = [];
+  for (const { start, end, version: label } of runs) {
+    if ((versionOf(label) ?? born) >= version - max_lag) continue;
+    const last = old.at(-1);
+    if (last?.end === start) last.end = end;
+    else old.push({ start, end });
+  }
+  return old;
+}
+
+/** Labels are texts, and those of `publish` are whole numbers; null: nobody knows it. */
+export const versionOf = (label: string | null): number | null =>
+  label !== null && /^\d{1,15}$/.test(label) ? Number(label) : null;

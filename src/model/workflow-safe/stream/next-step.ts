@@ -1,0 +1,141 @@
+import type { OpenGroup, Out, PacingSettings, PacingState } from './state.js';
+import { OUTS } from './state.js';
+import { groupsUntilStarved, isStarved, samplesLeft, stepsLeft } from './pacing.js';
+
+/** What the next step is made of, or what it waits for. */
+
+/** Groups are numbers, oldest first. `dropped` are stopped and put out, whether the step is ready or not. */
+export type NextStep =
+  | {
+      ready: true;
+      version: number;
+      groups: number[];
+      dropped: number[];
+      /** No step comes after it. */
+      final: boolean;
+    }
+  | { ready: false; dropped: number[]; why: Why };
+
+export type Why =
+  | { kind: 'not_asked'; step: number; complete: number; running: number }
+  /** Groups that would be too old in a later step. */
+  | { kind: 'due'; step: number; groups: number[]; max_lag: number }
+  | { kind: 'running'; step: number; groups_per_step: number; complete: number; running: number }
+  /** No group that is admitted now can be new enough. */
+  | { kind: 'publish'; version: number; served: number; max_lag: number; publish: number }
+  /** To be thrown as `StreamStarved`; then `withStarvationTold`. */
+  | { kind: 'starved'; out: Record<Out, number>; more: number }
+  /** To be thrown as `StreamEnded`. */
+  | { kind: 'ended'; step: number; samples: number; epochs: number };
+
+export function nextStep(state: PacingState, settings: PacingSettings): NextStep {
+  const { version, next_step: step } = state;
+  if (version === null) return { ready: false, dropped: [], why: notAsked(state) };
+  const left = ({ born }: OpenGroup): number => stepsLeft(born, { version, settings });
+  const drops = settings.when_stale === 'drop';
+  const isOverdue = (one: OpenGroup): boolean => drops && left(one) < 0;
+  const overdue = state.groups.filter(isOverdue);
+  const open = state.groups.filter((one) => !isOverdue(one));
+
+  const complete = open.filter(isComplete);
+  const taken = complete.slice(0, settings.groups_per_step);
+  const isLast = samplesLeft(state, settings) === 0 && complete.length === open.length;
+  const isFull = taken.length === settings.groups_per_step;
+  const awaited =
+    settings.when_stale === 'wait' && isFull ? groupsDueFirst(open, { taken, left }) : [];
+  if ((isFull && awaited.length === 0) || (isLast && taken.length > 0)) {
+    const late = open.filter((one) => drops && left(one) <= 0 && !isComplete(one));
+    return {
+      ready: true,
+      version,
+      groups: numbers(taken),
+      dropped: numbers([...overdue, ...late]),
+      final: isLast && taken.length === open.length,
+    };
+  }
+  const why: Why =
+    awaited.length > 0
+      ? { kind: 'due', step, groups: numbers(awaited), max_lag: settings.max_lag }
+      : whyNotFull({ ...state, groups: open, version }, settings);
+  return { ready: false, dropped: numbers(overdue), why };
+}
+
+/**
+ * Those that a full step waits for. Of the groups that are due by a step, no more may be left behind than the steps up
+ * to it deliver: where this step takes fewer of them than it must, those that run are waited for.
+ */
+function groupsDueFirst(
+  open: readonly OpenGroup[],
+  { taken, left }: { taken: readonly OpenGroup[]; left: (group: OpenGroup) => number },
+): OpenGroup[] {
+  for (let later = 0; later * taken.length < open.length; later++) {
+    const isDue = (group: OpenGroup): boolean => Math.max(0, left(group)) <= later;
+    const due = open.filter(isDue);
+    const needed = Math.min(taken.length, due.length - later * taken.length);
+    if (taken.filter(isDue).length < needed) return due.filter((group) => !isComplete(group));
+  }
+  return [];
+}
+
+function whyNotFull(state: PacingState & { version: number }, settings: PacingSettings): Why {
+  const { groups, version, served, next_step: step, out_in_row } = state;
+  const { groups_per_step, max_lag, samples, epochs } = settings;
+  const isUsedUp = samplesLeft(state, settings) === 0;
+  if (isUsedUp && groups.length === 0 && epochs !== null)
+    return { kind: 'ended', step, samples, epochs };
+  if (!isUsedUp && isStarved(state, settings)) {
+    const { filtered, dropped, failed } = out_in_row;
+    const out = { filtered, dropped, failed };
+    return { kind: 'starved', out, more: groupsUntilStarved(settings) };
+  }
+  if (!isUsedUp && groups.length < groups_per_step && served + max_lag < version)
+    return { kind: 'publish', version, served, max_lag, publish: version - max_lag };
+  return { kind: 'running', step, groups_per_step, ...countsOf(state) };
+}
+
+/** For whoever asked, and for the line that says what a stream does. */
+export function whyText(why: Why): string {
+  switch (why.kind) {
+    case 'not_asked':
+      return `step ${why.step} has not been asked for: ${countsText(why)}`;
+    case 'due':
+      return `step ${why.step} waits for ${listed(why.groups)}, which would be older in a later step than max_lag ${why.max_lag} allows`;
+    case 'running':
+      return `step ${why.step} takes ${counted(why.groups_per_step, 'group')}: ${countsText(why)}`;
+    case 'publish':
+      return `asked with version ${why.version}, replicas serve ${why.served}, max_lag ${why.max_lag}: publish ${why.publish} first`;
+    case 'starved': {
+      const reasons = OUTS.filter((out) => why.out[out] > 0).map((out) => `${why.out[out]} ${out}`);
+      return `no group to deliver among the last ones (${reasons.join(', ')}): ask again to try ${why.more} more`;
+    }
+    case 'ended':
+      return `${counted(why.samples, 'sample')}, ${counted(why.epochs, 'epoch')}: all are used up, there is no step ${why.step}`;
+  }
+}
+
+const NAMED = 5;
+
+function listed(groups: readonly number[]): string {
+  const more = groups.length > NAMED ? ` and ${groups.length - NAMED} more` : '';
+  return `group${groups.length === 1 ? '' : 's'} ${groups.slice(0, NAMED).join(', ')}${more}`;
+}
+
+const counted = (count: number, name: string): string =>
+  `${count} ${name}${count === 1 ? '' : 's'}`;
+
+const countsText = ({ complete, running }: { complete: number; running: number }): string =>
+  `${complete} complete, ${running} running`;
+
+function countsOf({ groups }: PacingState): { complete: number; running: number } {
+  const complete = groups.filter(isComplete).length;
+  return { complete, running: groups.length - complete };
+}
+
+const notAsked = (state: PacingState): Why => ({
+  kind: 'not_asked',
+  step: state.next_step,
+  ...countsOf(state),
+});
+
+const isComplete = ({ state }: OpenGroup): boolean => state === 'complete';
+const numbers = (groups: readonly OpenGroup[]): number[] => groups.map(({ group }) => group);

@@ -1,0 +1,43 @@
+import { hash32 } from '../hash32.js';
+
+/** Which sample a stream's group plays. */
+export interface StreamPlace {
+  sample_row: number;
+  /** Counted from 0: how often all samples were played before. */
+  epoch: number;
+}
+
+/**
+ * The sample of a group, by its number alone: each epoch has an order of its own, and nothing has to remember who was
+ * played. `samples`: how many there are.
+ */
+export function placeOfGroup(
+  group: number,
+  { samples, shuffle, seed }: { samples: number; shuffle: boolean; seed: number },
+): StreamPlace {
+  const epoch = Math.floor(group / samples);
+  const at = group % samples;
+  const sample_row = shuffle ? permuted(at, { size: samples, key: [seed, epoch] }) : at;
+  return { sample_row, epoch };
+}
+
+const ROUNDS = 6;
+/** Of both halves: a network over fewer numbers has too few permutations to choose from. */
+const LEAST_BITS = 3;
+
+/**
+ * Where a number below `size` goes in a permutation that the key chooses: a Feistel network over an even power of two,
+ * walked until it is back below `size`.
+ */
+function permuted(at: number, { size, key }: { size: number; key: readonly number[] }): number {
+  const bits = Math.max(LEAST_BITS, Math.ceil(Math.log2(size) / 2));
+  const half = 2 ** bits;
+  let value = at;
+  do {
+    let [left, right] = [Math.floor(value / half), value % half];
+    for (let round = 0; round < ROUNDS; round++)
+      [left, right] = [right, (left ^ hash32([...key, round, right])) & (half - 1)];
+    value = left * half + right;
+  } while (value >= size);
+  return value;
+}

@@ -1,0 +1,38 @@
+import { readFile, rm } from 'node:fs/promises';
+import type { Disk } from '../../platform/files.js';
+import { isMissing } from '../../platform/files.js';
+import type { StepOutputs } from '../trajectory-store.js';
+import { createFileOutputs } from './outputs.js';
+import { storing } from './storing.js';
+
+/** The rows of a stream's step, in the step's folder. */
+export function createStepOutputs(directory: string, disk: Disk): StepOutputs {
+  const outputs = createFileOutputs(directory, disk);
+  const { rollouts, failures, metrics } = outputs.files;
+  return {
+    ...outputs,
+    readMetrics: () =>
+      storing(`reading ${metrics}`, async () => {
+        try {
+          return JSON.parse(await readFile(metrics, 'utf8')) as unknown;
+        } catch (error) {
+          if (isMissing(error)) return null;
+          throw error;
+        }
+      }),
+    forget: () =>
+      storing(`forgetting ${directory}`, async () => {
+        for (const file of [metrics, rollouts, failures]) await rm(file, { force: true });
+      }),
+  };
+}
+
+/** One after the other: a stream has all the time for it. */
+export async function forgetJournals(
+  { rows, repeats }: { rows: readonly number[]; repeats: number },
+  fileOf: (place: { row: number; repeat: number }) => string,
+): Promise<void> {
+  for (const row of rows)
+    for (let repeat = 0; repeat < repeats; repeat++)
+      await rm(fileOf({ row, repeat }), { force: true });
+}

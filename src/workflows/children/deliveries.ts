@@ -1,0 +1,43 @@
+import type { StepResult } from '../../activities/contract/stream.js';
+import { closeStep, forgetSteps } from '../activity-options.js';
+
+/** The rows of steps that have been put. */
+export interface Deliveries {
+  /** Writes them, or finds them as they are; one writing at a time for each step. */
+  rowsOf(step: number): Promise<StepResult>;
+  /** Deletes those up to this step; never while they are written. */
+  forget(through: number): Promise<void>;
+  /** Is anything being written or deleted? */
+  areBusy(): boolean;
+}
+
+export function deliver(stream_id: string, onChange: () => void): Deliveries {
+  const writing = new Map<number, Promise<StepResult>>();
+  let forgetting = 0;
+  return {
+    rowsOf: (step) => {
+      const running = writing.get(step);
+      if (running !== undefined) return running;
+      const rows = closeStep({ stream_id, step });
+      const over = (): void => {
+        writing.delete(step);
+        onChange();
+      };
+      writing.set(step, rows);
+      rows.then(over, over);
+      return rows;
+    },
+    forget: async (through) => {
+      forgetting += 1;
+      try {
+        const before = [...writing].filter(([step]) => step <= through);
+        await Promise.allSettled(before.map(([, rows]) => rows));
+        await forgetSteps({ stream_id, through });
+      } finally {
+        forgetting -= 1;
+        onChange();
+      }
+    },
+    areBusy: () => writing.size > 0 || forgetting > 0,
+  };
+}

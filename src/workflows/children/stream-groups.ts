@@ -1,0 +1,154 @@
+import type { ChildWorkflowHandle, ExternalWorkflowHandle } from '@temporalio/workflow';
+import {
+  CancellationScope,
+  ParentClosePolicy,
+  WorkflowIdReusePolicy,
+  condition,
+  getExternalWorkflowHandle,
+  setHandler,
+  startChild,
+} from '@temporalio/workflow';
+import type { GroupNews, StreamPlan } from '../../activities/contract/stream.js';
+import type { LimitsChange } from '../../model/workflow-safe/limits.js';
+import type { rolloutGroup } from '../group.js';
+import { createStartInTurn } from './start-in-turn.js';
+import { groupSignal, limitsSignal, stopSignal, tell } from '../steering/messages.js';
+import { isGroupNews } from '../steering/signal-checks.js';
+
+/** The group workflows of a stream. They outlive its runs, so that they are reached by their ids. */
+export interface StreamGroups {
+  /** Resolves when they run; one that runs already is adopted. */
+  start(groups: readonly number[]): Promise<void>;
+  /** Likewise, of groups that have said that they end: a start that is refused is tried again. */
+  restart(groups: readonly number[]): void;
+  /** Of groups that ran in the stream's run before: one that is gone is news. */
+  look(groups: readonly number[]): void;
+  /** They end without an outcome. */
+  stop(groups: readonly number[]): void;
+  setLimits(change: LimitsChange, groups: readonly number[]): void;
+  /** What was told since it was asked last. */
+  news(): GroupNews[];
+  hasNews(): boolean;
+  /** Resolves when none of these runs any more, or does not say so for a quarter of an hour. */
+  ended(groups: readonly number[], how: 'stop' | 'cancel'): Promise<void>;
+}
+
+const ENDING = '15m';
+
+interface Heard {
+  told: GroupNews[];
+  tell: (news: GroupNews) => void;
+  /** Called with each. */
+  onNews: () => void;
+}
+
+/** To be called at the top of a workflow: signals of groups may come before anything else. */
+export function hearGroups(): (
+  plan: StreamPlan,
+  { limits, onNews }: { limits: () => LimitsChange; onNews: () => void },
+) => StreamGroups {
+  const heard: Heard = {
+    told: [],
+    tell: (news) => {
+      heard.told.push(news);
+      heard.onNews();
+    },
+    onNews: () => undefined,
+  };
+  setHandler(groupSignal, (news) => {
+    if (isGroupNews(news)) heard.tell(news);
+  });
+  return (plan, { limits, onNews }) => {
+    heard.onNews = onNews;
+    return groupsOf(plan, { limits, heard });
+  };
+}
+
+function groupsOf(
+  plan: StreamPlan,
+  { limits, heard: { told, tell: tellMe } }: { limits: () => LimitsChange; heard: Heard },
+): StreamGroups {
+  const reach = (group: number): ExternalWorkflowHandle =>
+    getExternalWorkflowHandle(`${plan.stream_id}/${group}`);
+  const startInTurn = createStartInTurn();
+  const start = async (group: number): Promise<void> => {
+    const child = await startGroup(group, { plan, limits: limits() });
+    const ended = (news: GroupNews): void => {
+      if (news.outcome === null) tellMe(news);
+    };
+    // One that is terminated, or fails, tells nothing itself.
+    child.result().then(ended, () => {
+      tellMe({ group, outcome: null });
+    });
+  };
+  const all = async (
+    groups: readonly number[],
+    one: (group: number) => Promise<void>,
+  ): Promise<void> => {
+    const each = (group: number): Promise<void> => one(group).catch(unlessItRuns);
+    await CancellationScope.nonCancellable(() => Promise.all(groups.map(each)));
+  };
+  return {
+    start: (groups) => all(groups, start),
+    restart: (groups) => {
+      const never = (): boolean => false;
+      all(groups, (group) => startInTurn(() => start(group), never)).catch(() => undefined);
+    },
+    look: (groups) => {
+      // They know these limits: whether they can be told is the question.
+      for (const group of groups)
+        reach(group)
+          .signal(limitsSignal, limits())
+          .catch(() => {
+            tellMe({ group, outcome: null });
+          });
+    },
+    stop: (groups) => {
+      for (const group of groups) tell(reach(group).signal(stopSignal));
+    },
+    setLimits: (change, groups) => {
+      for (const group of groups) tell(reach(group).signal(limitsSignal, change));
+    },
+    news: () => told.splice(0),
+    hasNews: () => told.length > 0,
+    ended: async (groups, how) => {
+      const running = new Set(groups);
+      for (const group of groups) {
+        const sent = how === 'stop' ? reach(group).signal(stopSignal) : reach(group).cancel();
+        sent.catch(() => running.delete(group));
+      }
+      const isOver = (): boolean => {
+        for (const { group } of told) running.delete(group);
+        return running.size === 0;
+      };
+      await condition(isOver, ENDING);
+    },
+  };
+}
+
+function unlessItRuns(error: unknown): void {
+  if (!(error instanceof Error) || error.name !== 'WorkflowExecutionAlreadyStartedError')
+    throw error;
+}
+
+async function startGroup(
+  group: number,
+  { plan, limits }: { plan: StreamPlan; limits: LimitsChange },
+): Promise<ChildWorkflowHandle<typeof rolloutGroup>> {
+  const { stream_id, filter, max_replacements, pacing } = plan;
+  const input = {
+    stream_id,
+    group,
+    num_repeats: pacing.num_repeats,
+    max_replacements,
+    filter,
+    ...(Object.keys(limits).length > 0 && { limits }),
+  };
+  return await startChild<typeof rolloutGroup>('rolloutGroup', {
+    args: [input],
+    workflowId: `${stream_id}/${group}`,
+    workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
+    parentClosePolicy: ParentClosePolicy.ABANDON,
+    staticSummary: `group ${group}`,
+  });
+}

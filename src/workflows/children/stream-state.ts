@@ -1,0 +1,163 @@
+import { condition } from '@temporalio/workflow';
+import type {
+  Admitted,
+  Served,
+  StepFact,
+  StreamPlan,
+  StreamState,
+} from '../../activities/contract/stream.js';
+import type { NextStep } from '../../model/workflow-safe/stream/next-step.js';
+import { nextStep } from '../../model/workflow-safe/stream/next-step.js';
+import type { Out, PacingSettings, PacingState } from '../../model/workflow-safe/stream/state.js';
+import {
+  withAdmitted,
+  withAsk,
+  withComplete,
+  withOut,
+  withServed,
+  withStep,
+} from '../../model/workflow-safe/stream/state.js';
+
+/** What a stream has come to, as its workflow knows it; all of it goes on to the next run. */
+export interface Stream {
+  readonly plan: StreamPlan;
+  now(): StreamState;
+  pacing(): PacingState;
+  settings(): PacingSettings;
+  setMaxInFlight(max_in_flight: number): void;
+  /** Of the policy's record. */
+  served(): Served;
+  serves(served: Served): void;
+  /** The next step is asked for. */
+  asked(version: number | undefined): void;
+  change(change: (pacing: PacingState) => PacingState): void;
+  admitted(groups: readonly Admitted[]): void;
+  completed(group: number): void;
+  out(group: number, as: Out): void;
+  next(): NextStep;
+  /** What is put of the next step. */
+  factOf(next: NextStep & { ready: true }): StepFact;
+  put(fact: StepFact): void;
+  forgotten(through: number): void;
+  /** Something else has changed that the algorithm looks at. */
+  touch: () => void;
+  /** Resolves when anything has changed since it was called last. */
+  news(): Promise<void>;
+  /** For the next run. */
+  forNextRun(): StreamPlan;
+}
+
+export function openStream(plan: StreamPlan): Stream {
+  let state = plan.found;
+  let settings = plan.pacing;
+  let isNews = true;
+  const set = (change: Partial<StreamState>): void => {
+    state = { ...state, ...change };
+    isNews = true;
+  };
+  const change = (by: (pacing: PacingState) => PacingState): void => {
+    set({ pacing: by(state.pacing) });
+  };
+  return {
+    plan,
+    now: () => state,
+    pacing: () => state.pacing,
+    settings: () => settings,
+    setMaxInFlight: (max_in_flight) => {
+      settings = { ...settings, max_in_flight };
+      set({});
+    },
+    served: () => ({ served: state.pacing.served, is_published: state.is_published }),
+    serves: ({ served, is_published }) => {
+      const is_versioned = state.is_versioned || is_published;
+      set({ pacing: withServed(state.pacing, served), is_published, is_versioned });
+    },
+    asked: (given) => {
+      set(withGiven(state, given));
+    },
+    change,
+    admitted: (groups) => {
+      for (const { born } of groups) change((pacing) => withBorn(pacing, { born, settings }));
+    },
+    completed: (group) => {
+      change((now) => withComplete(now, group));
+    },
+    out: (group, as) => {
+      const pacing = withOut(state.pacing, { group, outcome: as });
+      if (pacing !== state.pacing) set({ pacing, out: [...state.out, { group, as }] });
+    },
+    next: () => nextStep(state.pacing, settings),
+    factOf: (next) => factOf(next, state),
+    put: ({ version, groups }) => {
+      const pacing = withStep(state.pacing, { version: version ?? 0, groups });
+      set({ pacing, out: [], admitted_before: pacing.admitted });
+    },
+    forgotten: (through) => {
+      set({ kept_from: Math.max(state.kept_from, through + 1) });
+    },
+    touch: () => {
+      set({});
+    },
+    news: async () => {
+      await condition(() => isNews);
+      isNews = false;
+    },
+    forNextRun: () => ({ ...plan, pacing: settings, found: state }),
+  };
+}
+
+/** A run that was given up may have put it before, when less was served. */
+const withBorn = (
+  pacing: PacingState,
+  { born, settings }: { born: number | null; settings: PacingSettings },
+): PacingState => ({
+  ...withAdmitted({ ...pacing, served: born ?? pacing.served }, settings),
+  served: pacing.served,
+});
+
+/** Without a policy the trainer alone knows what is served; what was sampled before it said so is of that, too. */
+function withGiven(state: StreamState, given: number | undefined): StreamState {
+  const { pacing, is_versioned, is_published } = state;
+  const isFirst = given !== undefined && !is_versioned && !is_published;
+  const groups = isFirst
+    ? pacing.groups.map((group) => ({ ...group, born: given }))
+    : pacing.groups;
+  const moved =
+    given === undefined || is_published
+      ? { ...pacing, groups }
+      : withServed({ ...pacing, groups }, given);
+  const version = given ?? Math.max(moved.served, moved.last_version ?? 0);
+  return {
+    ...state,
+    pacing: withAsk(moved, { version }),
+    is_versioned: is_versioned || given !== undefined,
+  };
+}
+
+function factOf(
+  { version, groups, final }: NextStep & { ready: true },
+  { pacing, is_versioned, out, admitted_before }: StreamState,
+): StepFact {
+  const open = pacing.groups.filter(({ group }) => !groups.includes(group));
+  const inFlight = open.filter(({ state }) => state === 'running').length;
+  const outAs = (as: Out): number => out.filter((one) => one.as === as).length;
+  return {
+    schema_version: 1,
+    step: pacing.next_step,
+    version: is_versioned ? version : null,
+    groups: [...groups].sort((a, b) => a - b),
+    final,
+    open: open.map(({ group }) => group),
+    out,
+    admitted: pacing.admitted,
+    totals: { ...pacing.out, delivered: pacing.out.delivered + groups.length },
+    counts: {
+      in_flight: inFlight,
+      banked: open.length - inFlight,
+      filtered: outAs('filtered'),
+      dropped: outAs('dropped'),
+      failed: outAs('failed'),
+      admitted: pacing.admitted - admitted_before,
+    },
+  };
+}

@@ -1,0 +1,163 @@
+import { condition, isCancellation, setHandler } from '@temporalio/workflow';
+import type { FailureFacts } from '../../activities/contract.js';
+import type { NextStepAnswer, StepAsked } from '../../activities/contract/stream.js';
+import {
+  forgetProblem,
+  stepAskedProblem,
+  stepWaitMs,
+} from '../../model/workflow-safe/stream/asked.js';
+import type { Deliveries } from '../children/deliveries.js';
+import type { Stream } from '../children/stream-state.js';
+import { failWith, failureOf } from '../ending.js';
+import { forgetUpdate, nextStepUpdate } from './messages.js';
+import { refuse } from './rollout-limits.js';
+
+/** Updates `next_step` and `forget` of a stream. */
+export interface TrainerDesk {
+  open(stream: Stream, deliveries: Deliveries): void;
+  /** Does anybody wait for the next step? */
+  isAsked(): boolean;
+  /** Whoever waits for the next step is told that it does not come; once each. */
+  fail(fault: FailureFacts): void;
+  /** Until it is opened again, nobody is made to wait: they are told why. */
+  close(why: string): void;
+  reopen(): void;
+}
+
+interface Asking extends StepAsked {
+  fault: FailureFacts | null;
+}
+
+interface Desk {
+  asking: Set<Asking>;
+  opened: { stream: Stream; deliveries: Deliveries } | null;
+  /** Why nobody is made to wait; null: they are. */
+  closed: string | null;
+  /** What the next step waits for. */
+  whyNot: (stream: Stream) => string;
+}
+
+export function hearTrainers(whyNot: Desk['whyNot']): TrainerDesk {
+  const desk: Desk = { asking: new Set(), opened: null, closed: null, whyNot };
+  setHandler(
+    nextStepUpdate,
+    (asked) => answer(asked, desk).catch((error: unknown) => unlessCancelled(error, desk)),
+    {
+      validator: (asked) => {
+        refuse(stepAskedProblem(asked));
+      },
+    },
+  );
+  setHandler(forgetUpdate, ({ through }) => forget(through, desk).catch(refused), {
+    validator: (input) => {
+      refuse(forgetProblem(input));
+    },
+  });
+  return {
+    open: (stream, deliveries) => {
+      desk.opened = { stream, deliveries };
+    },
+    isAsked: () => desk.asking.size > 0,
+    fail: (fault) => {
+      for (const ask of desk.asking) ask.fault ??= fault;
+      desk.asking.clear();
+    },
+    close: (why) => {
+      desk.closed = why;
+    },
+    reopen: () => {
+      desk.closed = null;
+    },
+  };
+}
+
+async function answer(asked: StepAsked, desk: Desk): Promise<NextStepAnswer> {
+  const until = Date.now() + stepWaitMs(asked);
+  const left = (): number => Math.max(1, until - Date.now());
+  await condition(() => desk.opened !== null || desk.closed !== null, left());
+  const { opened, closed } = desk;
+  if (opened === null) return { ready: false, why: closed ?? 'the stream is being planned' };
+  const { stream, deliveries } = opened;
+  checkAsked(asked, { stream, asking: desk.asking });
+  if (asked.step === stream.pacing().next_step) await awaitPut(asked, { stream, desk, left });
+  if (asked.step === stream.pacing().next_step)
+    return { ready: false, why: desk.closed ?? desk.whyNot(stream) };
+  const rows = deliveries.rowsOf(asked.step);
+  let isOver = false;
+  const over = (): void => {
+    isOver = true;
+  };
+  rows.then(over, over);
+  if (await condition(() => isOver, left())) return { ready: true, ...(await rows) };
+  return { ready: false, why: `the rows of step ${asked.step} are being written` };
+}
+
+/** Resolves when the next step is put, or is waited for no longer; throws where it does not come. */
+async function awaitPut(
+  asked: StepAsked,
+  { stream, desk, left }: { stream: Stream; desk: Desk; left: () => number },
+): Promise<void> {
+  const { asking } = desk;
+  const ask: Asking = { ...asked, fault: null };
+  const fault = (): FailureFacts | null => ask.fault;
+  // Who does not say a version does not change the one that another has said.
+  if (asked.version !== undefined || asking.size === 0) stream.asked(asked.version);
+  asking.add(ask);
+  const isOver = (): boolean =>
+    asked.step < stream.pacing().next_step || fault() !== null || desk.closed !== null;
+  try {
+    await condition(isOver, left());
+  } finally {
+    asking.delete(ask);
+  }
+  const failed = fault();
+  if (failed !== null) throw failWith(failed);
+}
+
+async function forget(through: number, desk: Desk): Promise<{ kept_from: number }> {
+  await condition(() => desk.opened !== null || desk.closed !== null);
+  if (desk.opened === null) throw outOfOrder(desk.closed ?? '');
+  const { stream, deliveries } = desk.opened;
+  const { next_step } = stream.pacing();
+  if (through >= next_step)
+    throw outOfOrder(
+      `through: expected a step that was delivered, at most ${next_step - 1}, got ${through}`,
+    );
+  if (through >= stream.now().kept_from) await deliveries.forget(through);
+  stream.forgotten(through);
+  return { kept_from: stream.now().kept_from };
+}
+
+function unlessCancelled(error: unknown, { closed }: Desk): NextStepAnswer {
+  if (isCancellation(error)) return { ready: false, why: closed ?? 'the stream is cancelled' };
+  return refused(error);
+}
+
+function checkAsked(
+  { step, version }: StepAsked,
+  { stream, asking }: { stream: Stream; asking: ReadonlySet<Asking> },
+): void {
+  const { next_step, last_version } = stream.pacing();
+  const { kept_from } = stream.now();
+  if (step > next_step || step < kept_from) {
+    const kept =
+      kept_from < next_step ? `, or one that is kept (${kept_from} to ${next_step - 1})` : '';
+    throw outOfOrder(`step: expected ${next_step}, the next one${kept}, got ${step}`);
+  }
+  if (step < next_step || version === undefined) return;
+  if (last_version !== null && version < last_version)
+    throw outOfOrder(
+      `version: expected at least ${last_version}, that of the step before, got ${version}; a trainer that has gone back publishes its weights under a higher version`,
+    );
+  const other = [...asking].find((ask) => ask.version !== undefined && ask.version !== version);
+  if (other !== undefined)
+    throw outOfOrder(
+      `version: step ${step} is being asked for with version ${other.version ?? ''}, got ${version}; one trainer at a time asks for a new step`,
+    );
+}
+
+const outOfOrder = (message: string): Error => failWith({ type: 'StepOutOfOrder', message });
+
+function refused(error: unknown): never {
+  throw failWith(failureOf(error));
+}

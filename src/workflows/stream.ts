@@ -1,0 +1,219 @@
+import {
+  CancellationScope,
+  CancelledFailure,
+  allHandlersFinished,
+  condition,
+  continueAsNew,
+  isCancellation,
+} from '@temporalio/workflow';
+import type { StreamPlan, StreamResult } from '../activities/contract/stream.js';
+import type { LimitsChange } from '../model/workflow-safe/limits.js';
+import { whyText } from '../model/workflow-safe/stream/next-step.js';
+import { roomForAdmission } from '../model/workflow-safe/stream/pacing.js';
+import { withStarvationTold } from '../model/workflow-safe/stream/state.js';
+import { admitGroups, dropGroups, planStream, putStep, watchServed } from './activity-options.js';
+import type { Deliveries } from './children/deliveries.js';
+import { deliver } from './children/deliveries.js';
+import { checkReached } from './children/started-by-hand.js';
+import type { StreamGroups } from './children/stream-groups.js';
+import { hearGroups } from './children/stream-groups.js';
+import type { Stream } from './children/stream-state.js';
+import { openStream } from './children/stream-state.js';
+import { failWith, failureOf } from './ending.js';
+import { watchHistory } from './long-history.js';
+import { runningOf, steerStream } from './steering/steer-stream.js';
+import type { TrainerDesk } from './steering/trainer-desk.js';
+import { hearTrainers } from './steering/trainer-desk.js';
+import type { StreamView } from './views/stream-view.js';
+import { showStream, whyOf } from './views/stream-view.js';
+
+/** What a run of a stream hands to the next one. */
+interface Reached {
+  plan: StreamPlan;
+  limits: LimitsChange;
+}
+
+/**
+ * A stream: groups are played continuously and delivered step by step. What happened is in the store before anything
+ * follows from it: started again under its id, the stream goes on from there, and adopts groups that still run.
+ */
+export async function rolloutStream(
+  input: unknown,
+  reached: Reached | null = null,
+): Promise<StreamResult> {
+  checkReached(reached);
+  const view = showStream();
+  const hear = hearGroups();
+  const desk = hearTrainers(whyOf);
+  const steering = steerStream(reached?.limits ?? {});
+  const history = watchHistory();
+
+  // 1. Validate, and find what the store has of it.
+  const plan = reached?.plan ?? (await planOrStop(input, view));
+  const stream = openStream(plan);
+  const groups = hear(plan, { limits: steering.limits, onNews: stream.touch });
+  const deliveries = deliver(plan.stream_id, stream.touch);
+  const running: Running = { stream, groups, deliveries, desk };
+  view.opened(stream);
+  desk.open(stream, deliveries);
+  steering.open(stream, groups);
+  view.onStop(stream.touch);
+
+  // 2. Admit, hear and deliver, until it is stopped.
+  const watching = watchPolicy(stream);
+  try {
+    if (reached === null) await groups.start(runningOf(stream));
+    else groups.look(runningOf(stream));
+    while (!view.stopped()) {
+      if (await moveOn(running, history.isFull())) continue;
+      view.show();
+      if (history.isFull())
+        await goOnInNewRun(running, { input, limits: steering.limits, isStopped: view.stopped });
+      await stream.news();
+    }
+  } catch (error) {
+    if (!isCancellation(error)) throw error;
+  }
+
+  // 3. End what runs: groups that have not ended go on when the stream is started again.
+  watching.cancel();
+  desk.close('the stream is stopped; started again under its id it goes on');
+  steering.close();
+  view.stopping();
+  const { consideredCancelled } = CancellationScope.current();
+  await CancellationScope.nonCancellable(async () => {
+    await groups.ended(runningOf(stream), consideredCancelled ? 'cancel' : 'stop');
+    await condition(() => !deliveries.areBusy() && allHandlersFinished());
+  });
+  view.done();
+  if (consideredCancelled) throw new CancelledFailure('the stream was cancelled; its steps stay');
+  const { next_step, admitted, out } = stream.pacing();
+  return { schema_version: 1, stream_id: plan.stream_id, steps: next_step, admitted, out };
+}
+
+interface Running {
+  stream: Stream;
+  groups: StreamGroups;
+  deliveries: Deliveries;
+  desk: TrainerDesk;
+}
+
+/** So many are put and started at once: what comes meanwhile waits as long. */
+const MOST_AT_ONCE = 32;
+
+/** One move, if there is one. `isLast`: the run ends, and begins nothing more. */
+async function moveOn(running: Running, isLast: boolean): Promise<boolean> {
+  const { stream, groups, desk } = running;
+  const { stream_id } = stream.plan;
+  if (groups.hasNews()) {
+    hearNews(running);
+    return true;
+  }
+  const next = stream.next();
+  if (next.dropped.length > 0) {
+    await dropGroups({ stream_id, groups: next.dropped });
+    groups.stop(next.dropped.filter((group) => runningOf(stream).includes(group)));
+    for (const group of next.dropped) stream.out(group, 'dropped');
+    return true;
+  }
+  if (desk.isAsked()) {
+    if (next.ready) {
+      const fact = await putStep({ stream_id, fact: stream.factOf(next) });
+      stream.put(fact);
+      writeRows(fact.step, running);
+      return true;
+    }
+    if (next.why.kind === 'starved') {
+      desk.fail({ type: 'StreamStarved', message: whyText(next.why) });
+      stream.change(withStarvationTold);
+      return true;
+    }
+    if (next.why.kind === 'ended') desk.fail({ type: 'StreamEnded', message: whyText(next.why) });
+  }
+  const room = isLast ? 0 : roomForAdmission(stream.pacing(), stream.settings());
+  if (room === 0) return false;
+  await admit(Math.min(room, MOST_AT_ONCE), running);
+  return true;
+}
+
+async function admit(count: number, { stream, groups }: Running): Promise<void> {
+  const { admitted: first, served } = stream.pacing();
+  const born = stream.now().is_versioned ? served : null;
+  const standing = await admitGroups({ stream_id: stream.plan.stream_id, first, count, born });
+  stream.admitted(standing);
+  await groups.start(standing.map(({ group }) => group));
+}
+
+/** How groups have ended; one that was stopped by somebody else, or terminated, goes on. */
+function hearNews({ stream, groups }: Running): void {
+  const again = new Set<number>();
+  for (const { group, outcome } of groups.news()) {
+    if (outcome === 'complete') stream.completed(group);
+    else if (outcome !== null) stream.out(group, outcome);
+    else if (runningOf(stream).includes(group)) again.add(group);
+  }
+  groups.restart([...again]);
+}
+
+/** Beside the next step; whoever asks for this one waits for them. */
+function writeRows(step: number, { stream, deliveries }: Running): void {
+  const { keep_steps } = stream.plan;
+  const write = async (): Promise<void> => {
+    await deliveries.rowsOf(step);
+    const through = step - (keep_steps ?? Infinity);
+    if (through < stream.now().kept_from) return;
+    await deliveries.forget(through);
+    stream.forgotten(through);
+  };
+  // Whoever asks for the step has them written again.
+  write().catch(() => undefined);
+}
+
+/** Until it is cancelled. A trainer's word counts where nothing is published. */
+function watchPolicy(stream: Stream): CancellationScope {
+  const scope = new CancellationScope();
+  const { service } = stream.plan;
+  const watch = async (): Promise<void> => {
+    if (service === null) return;
+    for (;;) stream.serves(await watchServed({ service, known: stream.served() }));
+  };
+  scope.run(watch).catch(() => undefined);
+  return scope;
+}
+
+/** Whoever waits is answered that it is not ready, and asks the next run. */
+async function goOnInNewRun(
+  { stream, deliveries, desk, groups }: Running,
+  {
+    input,
+    limits,
+    isStopped,
+  }: { input: unknown; limits: () => LimitsChange; isStopped: () => boolean },
+): Promise<void> {
+  desk.close('the stream goes on in a new run: ask again');
+  // What comes just then is heard first: the new run would not know of it.
+  const isNews = (): boolean => groups.hasNews() || isStopped();
+  await condition(() => isNews() || (allHandlersFinished() && !deliveries.areBusy()));
+  if (isNews() || CancellationScope.current().consideredCancelled) {
+    desk.reopen();
+    return;
+  }
+  await continueAsNew<typeof rolloutStream>(input, {
+    plan: stream.forNextRun(),
+    limits: limits(),
+  });
+}
+
+async function planOrStop(input: unknown, view: StreamView): Promise<StreamPlan> {
+  const planning = new CancellationScope();
+  view.onStop(() => {
+    planning.cancel();
+  });
+  try {
+    return await planning.run(() => planStream(input));
+  } catch (error) {
+    if (view.stopped())
+      throw failWith({ type: 'Stopped', message: 'stopped before it was planned' });
+    throw isCancellation(error) ? error : failWith(failureOf(error));
+  }
+}

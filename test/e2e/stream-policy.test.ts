@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { PolicyBed } from '../harness/policy-bed.js';
+import { startPolicyBed } from '../harness/policy-bed.js';
+import { puzzleBatch } from '../harness/recovery-bed.js';
+import type { StreamToTest } from '../harness/stream-bed.js';
+
+const STEPS = 4;
+
+describe('a stream whose policy moves', { timeout: 300_000 }, () => {
+  let bed: PolicyBed;
+  let version = 0;
+  before(async () => {
+    bed = await startPolicyBed({ name: 'stream-policy', replicas: 1 });
+  });
+  after(() => bed.end());
+
+  const publish = async (): Promise<number> => {
+    version += 1;
+    await bed.publish(await bed.weights(version));
+    return version;
+  };
+  const started = async (id: string, change: Record<string, unknown>): Promise<StreamToTest> => {
+    const { samples, generation } = puzzleBatch({ samples: 8, repeats: 2, max_rollout_turns: 2 });
+    const stream = bed.stream(id);
+    const request = { samples, generation, max_rollout_turns: 2, num_repeats: 2 };
+    await stream.start({ ...request, groups_per_step: 2, ...change });
+    return stream;
+  };
+  const end = async (stream: StreamToTest): Promise<void> => {
+    await stream.handle().signal('stop');
+    await stream.handle().result();
+  };
+
+  test('waits so that no token is older than max_lag, and discards nothing', async () => {
+    await publish();
+    const stream = await started('waits', { max_lag: 1 });
+    for (let step = 0; step < STEPS; step++) {
+      const { metrics, version: of } = await stream.step(step, version);
+      assert.equal(of, version);
+      assert.equal(metrics['lag/over'], 0, JSON.stringify(metrics));
+      assert.ok((metrics['lag/max'] ?? 9) <= 1);
+      assert.equal(metrics['stream/dropped'], 0);
+      await publish();
+    }
+    await end(stream);
+  });
+
+  test('with max_lag 0 says what has to be published first', async () => {
+    const stream = await started('ahead', { max_lag: 0 });
+    await stream.step(0, version);
+    const asked = { step: 1, version: version + 1, wait: '3s' };
+    const answer = await stream.ask(asked);
+    assert.equal(answer.ready, false);
+    assert.match(
+      JSON.stringify(answer),
+      new RegExp(`asked with version ${version + 1}, replicas serve ${version}, max_lag 0: publish ${version + 1} first`), // prettier-ignore
+    );
+    await publish();
+    assert.equal((await stream.step(1, version)).metrics['lag/over'], 0);
+    await end(stream);
+  });
+
+  test('drops groups that a jump has made too old, and counts them', async () => {
+    const stream = await started('drops', { max_lag: 1, when_stale: 'drop' });
+    await stream.step(0, version);
+    for (let i = 0; i < 3; i++) await publish();
+    const { metrics } = await stream.step(1, version);
+    assert.equal(metrics['lag/over'], 0, JSON.stringify(metrics));
+    assert.ok((metrics['stream/dropped'] ?? 0) > 0, JSON.stringify(metrics));
+    await end(stream);
+  });
+
+  test('masks tokens that a jump has made too old, by name', async () => {
+    const stream = await started('masks', { max_lag: 1, when_stale: 'mask' });
+    await stream.step(0, version);
+    for (let i = 0; i < 3; i++) await publish();
+    await stream.step(1, version);
+    const rows = await stream.rows(1);
+    const masked = rows.flatMap((row) => row['masked'] as { start: number; end: number }[]);
+    assert.ok(masked.length > 0);
+    for (const row of rows) {
+      const old = row.policy_versions.filter((run) => version - Number(run.version) > 1);
+      const tokens = (runs: { start: number; end: number }[]): number =>
+        runs.reduce((sum, run) => sum + run.end - run.start, 0);
+      assert.equal(tokens(row['masked'] as { start: number; end: number }[]), tokens(old));
+    }
+    await end(stream);
+  });
+});

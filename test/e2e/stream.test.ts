@@ -1,0 +1,189 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Simulator } from '../../src/dev/simulator/server.js';
+import { startSimulator } from '../../src/dev/simulator/server.js';
+import { puzzleRequest } from '../harness/puzzle-request.js';
+import type { StreamToTest } from '../harness/stream-bed.js';
+import { faultOf, openStreamToTest } from '../harness/stream-bed.js';
+import type { Testbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
+
+const QUEUE = 'stream';
+
+describe('a stream', { timeout: 240_000 }, () => {
+  let bed: Testbed;
+  let simulator: Simulator;
+  before(async () => {
+    bed = await startTestbed('stream');
+    simulator = await startSimulator({
+      settings: { thinking_tokens: 8, skill: 1, seed: 1 },
+      port: 0,
+    });
+    await bed.startWorker({
+      task_queue: QUEUE,
+      generation: { default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] } },
+      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
+    });
+  });
+  after(async () => {
+    await bed.end();
+    await simulator.close();
+  });
+
+  const open = (id: string): StreamToTest =>
+    openStreamToTest({
+      client: () => bed.server.client,
+      store_root: bed.store_root,
+      id,
+      task_queue: QUEUE,
+    });
+  const requestOf = (change: Record<string, unknown> = {}): Record<string, unknown> => ({
+    ...puzzleRequest({ samples: 5, num_repeats: 2 }, { max_rollout_turns: 2 }),
+    groups_per_step: 2,
+    ...change,
+  });
+
+  test('delivers step after step, each sample once an epoch', async () => {
+    const stream = open('delivers');
+    await stream.start(requestOf());
+    const played: unknown[] = [];
+    for (let step = 0; step < 5; step++) {
+      const result = await stream.step(step, step);
+      assert.equal(result.counts.completed, 4);
+      assert.equal(result.version, step);
+      const rows = await stream.rows(step);
+      assert.equal(rows.length, 4);
+      for (const row of rows) assert.equal(row['step'], step);
+      played.push(...rows.map(({ epoch, sample_row }) => `${String(epoch)}/${String(sample_row)}`));
+    }
+    assert.equal(new Set(played).size, 10);
+    const { step, admitted, out } = await stream.progress();
+    assert.equal(step, 5);
+    assert.equal(out.delivered, 10);
+    assert.ok(admitted >= 10 && admitted <= 14, `${admitted} admitted`);
+    await stream.handle().signal('stop');
+    assert.equal(((await stream.handle().result()) as { steps: number }).steps, 5);
+  });
+
+  test('goes back three steps, bit for bit, and goes on where it was', async () => {
+    const stream = open('goes-back');
+    await stream.start(requestOf());
+    const first = [];
+    for (let step = 0; step < 4; step++) {
+      const result = await stream.step(step, step);
+      first.push({ result, hash: await stream.hash(step) });
+    }
+    await stream.handle().signal('stop');
+    await stream.handle().result();
+    await stream.start(requestOf());
+    for (let step = 1; step < 4; step++) {
+      assert.deepEqual(await stream.step(step), first[step]!.result);
+      assert.equal(await stream.hash(step), first[step]!.hash);
+    }
+    assert.equal((await stream.step(4, 5)).version, 5);
+    const groups = await Promise.all(
+      [0, 1, 2, 3, 4].map(async (k) => (await stream.fact(k)).groups),
+    );
+    assert.equal(new Set(groups.flat()).size, 10);
+    await stream.handle().cancel();
+    await assert.rejects(stream.handle().result());
+  });
+
+  test('each wrong use says what to do', async () => {
+    const stream = open('wrong');
+    await stream.start(requestOf());
+    await stream.step(0, 3);
+    assert.match((await faultOf(stream.ask({ step: 2 }))).message, /expected 1, the next one, or one that is kept \(0 to 0\), got 2/); // prettier-ignore
+    assert.match((await faultOf(stream.ask({ step: 1, version: 2 }))).message, /at least 3.*got 2/);
+    assert.match((await faultOf(stream.ask({ stop: 1 }))).message, /stop: unknown field/);
+    assert.match((await faultOf(stream.forget(1))).message, /at most 0, got 1/);
+    assert.deepEqual(await stream.forget(0), { kept_from: 1 });
+    assert.equal((await faultOf(stream.ask({ step: 0 }))).type, 'StepOutOfOrder');
+    await stream.handle().signal('stop');
+    await stream.handle().result();
+  });
+
+  test('ends with its epochs: a short last step, and then none', async () => {
+    const stream = open('epochs');
+    await stream.start(requestOf({ epochs: 1 }));
+    const finals = [];
+    for (let step = 0; step < 3; step++) finals.push((await stream.step(step)).final);
+    assert.deepEqual(finals, [false, false, true]);
+    const rows = (await Promise.all([0, 1, 2].map((step) => stream.rows(step)))).flat();
+    assert.deepEqual(new Set(rows.map((row) => row['sample_row'])), new Set([0, 1, 2, 3, 4]));
+    assert.equal(rows.length, 10);
+    assert.deepEqual(await faultOf(stream.ask({ step: 3 })), {
+      type: 'StreamEnded',
+      message: '5 samples, 1 epoch: all are used up, there is no step 3',
+    });
+    await stream.handle().signal('stop');
+    await stream.handle().result();
+  });
+
+  test('samples that are all filtered out starve it, once for each ask', async () => {
+    const stream = open('starved');
+    // A board that is never solved.
+    await stream.start(requestOf({ filter: 'zero_variance', groups_per_step: 1, num_repeats: 2 }));
+    for (const admitted of [10, 20]) {
+      const fault = await faultOf(stream.step(0, 1));
+      assert.equal(fault.type, 'StreamStarved');
+      assert.match(fault.message, /1\d filtered.*ask again to try 10 more/);
+      const progress = await stream.progress();
+      assert.ok(progress.out.filtered >= admitted, `${progress.out.filtered} filtered`);
+      assert.ok(progress.admitted < admitted + 4, `${progress.admitted} admitted`);
+    }
+    await stream.handle().signal('stop');
+    await stream.handle().result();
+  });
+
+  test('adopts groups that still run where its workflow was terminated', async () => {
+    const stream = open('adopts');
+    await stream.start(requestOf());
+    const hash = await stream.step(0, 0).then(() => stream.hash(0));
+    await stream.handle().terminate();
+    await stream.start(requestOf());
+    for (let step = 1; step < 4; step++) assert.equal((await stream.step(step, step)).counts.completed, 4); // prettier-ignore
+    await stream.step(0);
+    assert.equal(await stream.hash(0), hash);
+    const groups = (await Promise.all([0, 1, 2, 3].map(async (k) => (await stream.fact(k)).groups))).flat(); // prettier-ignore
+    assert.equal(new Set(groups).size, 8);
+    await stream.handle().signal('stop');
+    await stream.handle().result();
+  });
+
+  test('a request that is wrong, and another one under its id, are refused by field', async () => {
+    const reasonOf = async (id: string, request: Record<string, unknown>): Promise<string> => {
+      const stream = open(id);
+      await stream.start(request);
+      try {
+        await stream.handle().result();
+      } catch (error) {
+        return error instanceof Error && error.cause instanceof Error ? error.cause.message : '';
+      }
+      throw new Error('expected that it fails');
+    };
+    assert.match(
+      await reasonOf('too-large', requestOf({ groups_per_step: 400, max_lag: 2 })),
+      /groups_per_step: expected groups_per_step × \(max_lag \+ 1\) of at most 1000, got 400 × 3 = 1200/,
+    );
+    assert.match(await reasonOf('with-completion', requestOf({ completion: { policy: 'complete' } })), /completion: unknown field/); // prettier-ignore
+    assert.match(await reasonOf('delivers', requestOf({ seed: 1 })), /seed: the batch of this id has 0, got 1/); // prettier-ignore
+    const [sample] = requestOf()['samples'] as Record<string, unknown>[];
+    assert.match(await reasonOf('columns', requestOf({ samples: [{ ...sample, epoch: 1 }] })), /row 0: epoch: this column is written by the stream/); // prettier-ignore
+  });
+
+  test('who waits is told why, and a group that was terminated is played again', async () => {
+    const stream = open('terminated-group');
+    await stream.start(requestOf({ max_lag: 0 }));
+    await stream.step(0, 7);
+    const { why } = (await stream.ask({ step: 1, version: 7, wait: '20s' })) as { why?: string };
+    assert.equal(why, undefined);
+    assert.equal((await stream.step(1, 7)).version, 7);
+    const groups = (await stream.fact(1)).groups;
+    const next = Math.max(...groups) + 1;
+    await bed.server.client.workflow.getHandle(`${stream.id}/${next}`).terminate().catch(() => undefined); // prettier-ignore
+    assert.equal((await stream.step(2, 8)).counts.completed, 4);
+    await stream.handle().signal('stop');
+    await stream.handle().result();
+  });
+});

@@ -1,0 +1,113 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Client, WorkflowHandle } from '@temporalio/client';
+import { WorkflowUpdateFailedError } from '@temporalio/client';
+import { ApplicationFailure } from '@temporalio/common';
+import type { z } from 'zod';
+import type {
+  NextStepAnswer,
+  StepFact,
+  StepResult,
+  StreamProgress,
+} from '../../src/activities/contract/stream.js';
+import { describeError } from '../../src/platform/errors.js';
+import type { Row } from '../../src/model/row.js';
+import type { StreamRequest } from '../../src/model/stream/stream-request.js';
+import { readRows } from './batch.js';
+
+/** A stream as a trainer has it. */
+export interface StreamToTest {
+  id: string;
+  handle: () => WorkflowHandle;
+  start: (request: z.input<typeof StreamRequest> | Record<string, unknown>) => Promise<void>;
+  /** Asks again and again, as clients do. */
+  step: (step: number, version?: number) => Promise<StepResult>;
+  /** Asks once. */
+  ask: (asked: Record<string, unknown>) => Promise<NextStepAnswer>;
+  forget: (through: number) => Promise<{ kept_from: number }>;
+  progress: () => Promise<StreamProgress>;
+  rows: (step: number) => Promise<Row[]>;
+  failures: (step: number) => Promise<Row[]>;
+  fact: (step: number) => Promise<StepFact>;
+  /** Of the step's rows, failures and metrics, byte for byte. */
+  hash: (step: number) => Promise<string>;
+}
+
+export interface StreamPlaceToTest {
+  client: () => Client;
+  store_root: string;
+  id: string;
+  task_queue: string;
+}
+
+const CALL_MS = 180_000;
+
+export function openStreamToTest({
+  client,
+  store_root,
+  id,
+  task_queue,
+}: StreamPlaceToTest): StreamToTest {
+  const handle = (): WorkflowHandle => client().workflow.getHandle(id);
+  const folder = (step: number): string => path.join(store_root, id, 'steps', String(step));
+  const update = async <T>(name: string, input: unknown): Promise<T> =>
+    await client().connection.withDeadline(Date.now() + CALL_MS, () =>
+      handle().executeUpdate<T, [unknown]>(name, { args: [input], updateId: randomUUID() }),
+    );
+  const ask = (asked: Record<string, unknown>): Promise<NextStepAnswer> =>
+    update('next_step', asked);
+  return {
+    id,
+    handle,
+    start: async (request) => {
+      await client().workflow.start('rolloutStream', {
+        workflowId: id,
+        taskQueue: task_queue,
+        args: [request],
+      });
+    },
+    ask,
+    step: async (step, version) => {
+      for (const end = Date.now() + CALL_MS; ;) {
+        const asked = { step, wait: '20s', ...(version !== undefined && { version }) };
+        // A run that goes on in a new one may not have heard it.
+        const answer = await ask(asked).catch(async (error: unknown) => {
+          if (error instanceof WorkflowUpdateFailedError) throw error;
+          await sleep(500);
+          return { ready: false as const, why: describeError(error) };
+        });
+        if (answer.ready) return answer;
+        if (Date.now() > end) throw new Error(`step ${step} of ${id} does not come: ${answer.why}`);
+      }
+    },
+    forget: (through) => update('forget', { through }),
+    progress: () => handle().query<StreamProgress>('progress'),
+    rows: (step) => readRows(path.join(folder(step), 'rollouts.jsonl')),
+    failures: (step) => readRows(path.join(folder(step), 'failures.jsonl')),
+    fact: async (step) =>
+      JSON.parse(await readFile(path.join(folder(step), 'step.json'), 'utf8')) as StepFact,
+    hash: async (step) => {
+      const hash = createHash('sha256');
+      for (const name of ['step.json', 'rollouts.jsonl', 'failures.jsonl', 'metrics.json'])
+        hash.update(await readFile(path.join(folder(step), name)));
+      return hash.digest('hex');
+    },
+  };
+}
+
+/** What an update is refused or failed with. */
+export async function faultOf(
+  asking: Promise<unknown>,
+): Promise<{ type: string; message: string }> {
+  try {
+    await asking;
+  } catch (error) {
+    if (!(error instanceof WorkflowUpdateFailedError)) throw error;
+    const { cause } = error;
+    if (!(cause instanceof ApplicationFailure)) throw error;
+    return { type: cause.type ?? '', message: cause.message };
+  }
+  throw new Error('expected that the update fails, it succeeded');
+}

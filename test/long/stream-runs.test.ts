@@ -1,0 +1,72 @@
+/** A stream of many groups goes on in new runs, each of a bounded history, and loses and repeats none. */
+import assert from 'node:assert/strict';
+import path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { Worker } from '@temporalio/worker';
+import type { Simulator } from '../../src/dev/simulator/server.js';
+import { startSimulator } from '../../src/dev/simulator/server.js';
+import { PROJECT_ROOT } from '../harness/dev-server.js';
+import { puzzleRequest } from '../harness/puzzle-request.js';
+import { openStreamToTest } from '../harness/stream-bed.js';
+import type { Testbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
+
+const QUEUE = 'stream-runs';
+const STEPS = 10;
+const GROUPS_PER_STEP = 32;
+const BUNDLE = { codePath: path.join(PROJECT_ROOT, 'dist', 'src', 'workflow-bundle.js') };
+
+describe('a stream of many groups', { timeout: 900_000 }, () => {
+  let bed: Testbed;
+  let simulator: Simulator;
+  before(async () => {
+    bed = await startTestbed('stream-runs');
+    simulator = await startSimulator({ settings: { thinking_tokens: 4, seed: 1 }, port: 0 });
+    await bed.startWorker({
+      task_queue: QUEUE,
+      generation: { default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] } },
+      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
+    });
+  });
+  after(async () => {
+    await bed.end();
+    await simulator.close();
+  });
+
+  test('delivers each once, over several runs that replay', async () => {
+    const { client } = bed.server;
+    const stream = openStreamToTest({
+      client: () => client,
+      store_root: bed.store_root,
+      id: 'many',
+      task_queue: QUEUE,
+    });
+    const size = { samples: 20, num_repeats: 1 };
+    await stream.start({
+      ...puzzleRequest(size, { max_rollout_turns: 1 }),
+      groups_per_step: GROUPS_PER_STEP,
+      keep_steps: 3,
+    });
+    const runs = new Set<string>();
+    const groups: number[] = [];
+    for (let step = 0; step < STEPS; step++) {
+      await stream.step(step, step);
+      groups.push(...(await stream.fact(step)).groups);
+      runs.add((await stream.handle().describe()).runId);
+    }
+    assert.equal(new Set(groups).size, STEPS * GROUPS_PER_STEP);
+    const { admitted, in_flight, banked } = await stream.progress();
+    assert.equal(admitted, groups.length + in_flight + banked);
+    await stream.handle().signal('stop');
+    await stream.handle().result();
+    assert.ok(runs.size >= 2, `${runs.size} runs`);
+    assert.equal((await stream.progress()).kept_from, STEPS - 3);
+    for (const runId of runs) {
+      const handle = client.workflow.getHandle('many', runId);
+      const history = await handle.fetchHistory();
+      const events = history.events?.length ?? 0;
+      assert.ok(events < 4000, `${events} events`);
+      await Worker.runReplayHistory({ workflowBundle: BUNDLE }, history);
+    }
+  });
+});

@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { PolicyView, ReplicaView } from '../../../../src/model/workflow-safe/policy.js';
+import {
+  pacingFrom,
+  servedOf,
+  withServed,
+} from '../../../../src/model/workflow-safe/stream/state.js';
+import { groupsOf } from './settings.js';
+
+const replica = (state: ReplicaView['state'], version: number | null): ReplicaView => ({
+  state,
+  version,
+  epoch: 1,
+  paused_until: null,
+  fault: null,
+});
+
+const policy = (version: number | null, replicas: readonly ReplicaView[]): PolicyView => ({
+  epoch: 1,
+  version,
+  target: version,
+  weights: {},
+  replicas: Object.fromEntries(replicas.map((one, i) => [`http://replica-${i}`, one])),
+});
+
+describe('what is served', () => {
+  const before = { served: 5 };
+  const served = (version: number | null, ...replicas: readonly ReplicaView[]): number =>
+    servedOf(before, { policy: policy(version, replicas), given: 99 });
+
+  test('is the lower of the record’s version and the lowest that a replica serves', () => {
+    assert.equal(served(7, replica('current', 7), replica('current', 6)), 6);
+    assert.equal(served(6, replica('current', 7), replica('current', 7)), 6);
+  });
+
+  test('replicas that serve nothing do not count', () => {
+    assert.equal(
+      served(
+        7,
+        replica('current', 7),
+        replica('unknown', 5),
+        replica('away', 4),
+        replica('updating', 6),
+      ),
+      7,
+    );
+  });
+
+  test('never falls', () => {
+    assert.equal(served(7, replica('current', 3)), 5);
+    assert.equal(withServed(pacingFrom({ served: 5 }), 4).served, 5);
+  });
+
+  test('does not move while nobody knows what it is', () => {
+    assert.equal(served(null), 5);
+    assert.equal(served(7, replica('current', 7), replica('current', null)), 5);
+  });
+
+  test('is the version given last, without a policy workflow', () => {
+    assert.equal(servedOf(before, { policy: null, given: 8 }), 8);
+    assert.equal(servedOf(before, { policy: null, given: 2 }), 5);
+    assert.equal(servedOf(before, { policy: null, given: null }), 5);
+  });
+});
+
+test('a stream that goes on from the store serves nothing older than its groups, and numbers go on behind theirs', () => {
+  const found = pacingFrom({ served: 2, groups: groupsOf('running 3', 'complete 4').toReversed() });
+  assert.equal(found.served, 4);
+  assert.equal(found.admitted, 2);
+  assert.deepEqual(
+    found.groups.map(({ group }) => group),
+    [0, 1],
+  );
+});
