@@ -33,7 +33,13 @@ module.exports = {
       'src/model',
       'src/platform',
     ),
-    room('src/client', 'src/activities/contract', 'src/model', 'src/platform'),
+    room(
+      'src/client',
+      'src/activities/contract',
+      'src/trajectories/trajectory-store',
+      'src/model',
+      'src/platform',
+    ),
     room('src/dev', 'src/client', 'src/workers', 'src/model', 'src/platform'),
     room(
       'gym',
@@ -54,6 +60,7 @@ module.exports = {
       'src/client',
       'src/workers',
       'src/environments',
+      'src/trajectories/trajectory-store',
       'src/model',
       'src/platform',
     ),

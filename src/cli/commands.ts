@@ -3,6 +3,51 @@ import type { Command } from '../platform/command.js';
 
 export const COMMANDS: Partial<Record<string, Command>> = {
   ...GYM_COMMANDS,
+  start: {
+    usage: `temporal-rollout start --input-file FILE [--id ID] [--watch] [--config FILE]
+
+Starts the batch that FILE, a batch request as JSON, asks for. ID names it for ever: starting it again continues it.
+Without --id it gets a new one, which is printed. --watch shows its board until it has ended, then its result.
+The Temporal server and the task queue are those of temporal.yaml, where there is one here, else of TEMPORAL_*
+variables and temporal.toml, else 127.0.0.1:7233 and "rollouts"; so it is for watch, stop and result.`,
+    load: async () => (await import('./batch.js')).startCommand,
+  },
+  watch: {
+    usage: `temporal-rollout watch BATCH [--config FILE]
+
+The live board of a batch, whoever started it, until it has ended; then its result. Ctrl-C leaves the batch as it is.
+The exit code is 0 when the batch has ended with a result, 1 when it failed, 130 after Ctrl-C.`,
+    load: async () => (await import('./batch.js')).watchCommand,
+  },
+  stop: {
+    usage: `temporal-rollout stop BATCH [--config FILE]
+
+Ends a batch that runs and keeps what is there: its rollouts end as stopped, its files are written.`,
+    load: async () => (await import('./batch.js')).stopCommand,
+  },
+  result: {
+    usage: `temporal-rollout result BATCH [--json] [--config FILE]
+
+Waits until a batch has ended and prints its metrics, counts and files, or the whole of it as JSON. The exit code is 1
+when the batch failed.`,
+    load: async () => (await import('./batch.js')).resultCommand,
+  },
+  show: {
+    usage: `temporal-rollout show BATCH [--worst N] [--sort reward|length|turns|wall] [--reverse] [--limit N] [--failed]
+                           [--where CONDITION] [--follow] [--json] [--config FILE]
+temporal-rollout show BATCH/ROW [--json] [--tokens] [--config FILE]
+temporal-rollout show BATCH/ROW-REPEAT [--turns FIRST-LAST] [--tokens] [--follow] [--json] [--config FILE]
+
+A batch's rollouts, from the store that temporal.yaml names: while it runs, afterwards, and with server and worker dead.
+BATCH lists them, BATCH/ROW puts those of one sample side by side, BATCH/ROW-REPEAT is one to read: its messages, the
+reward, mean logprob and end of each turn, where a generation was cut and went on, attempts and faults with their times.
+
+--worst N is the N lowest rewards; --sort has the largest first, --reverse the smallest. CONDITION is such as
+'reward<0.5 and turns>=3', of reward, length (tokens), turns, wall (seconds), attempts, faults, row, repeat, ended, task
+and failure. Only a rollout that ended validly has a reward. --tokens adds ids and logprobs. --follow shows what comes.
+--json prints a line for each rollout. What is longer than the terminal goes through PAGER (less).`,
+    load: async () => (await import('./show.js')).showCommand,
+  },
   worker: {
     usage: `temporal-rollout worker [--config FILE]
 
@@ -54,10 +99,12 @@ token it rewrites, in which message, and what helps. The exit code is 1 when no 
     load: async () => (await import('./check-template.js')).checkTemplateCommand,
   },
   up: {
-    usage: `temporal-rollout up [--exit]
+    usage: `temporal-rollout up [--exit | --no-batch] [--config FILE]
 
 Starts a Temporal dev server with its Web UI, the simulator and a worker, and runs the sliding-puzzle batch.
---exit ends after the batch; the exit code is 0 only if every rollout completed.`,
+--exit ends after the batch; the exit code is 0 only if every rollout completed. With --no-batch, and with another FILE
+than the project's own temporal.yaml (default ./temporal.yaml), no batch is started. The worker has FILE's settings,
+with the simulator as generation service "default"; the stack's files go to .rollouts beside FILE.`,
     load: async () => (await import('./up.js')).upCommand,
   },
 };

@@ -7,6 +7,10 @@ import { asksForHelp } from './help-asked.js';
 const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
 
   temporal-rollout up [--exit]              the whole stack on this machine, and the sliding-puzzle batch
+  temporal-rollout start --input-file FILE [--id ID] [--watch]
+                                            a batch
+  temporal-rollout watch|stop|result BATCH  its board, whoever started it; its end; what came of it
+  temporal-rollout show BATCH[/ROW-REPEAT]  its rollouts, from their journals: a list, or one to read
   temporal-rollout worker [--config FILE]   a worker, until SIGINT or SIGTERM
   temporal-rollout collect [--config FILE] +key=value …
                                             rollouts of NeMo Gym's agent servers, durably
@@ -24,8 +28,9 @@ const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
   temporal-rollout profile +materialized_inputs_jsonl_fpath=… +rollouts_jsonl_fpath=…
                                             their reward profile, task by task
 
-Every command takes --help. worker, step, policy, stream and up take --config FILE (default ./temporal.yaml); collect and
-collect-e2e play on the deployment that it names, and without it on a server and a worker of their own.`;
+Every command takes --help. All but simulator, aggregate and profile take --config FILE (default
+./temporal.yaml); collect and collect-e2e play on the deployment that it names, and without it on a server and a worker
+of their own.`;
 
 /** From the end of a command to the end of its process, which by then has written what it had to. */
 const ENDED_WITHIN_MS = 2000;

@@ -6,8 +6,9 @@ export async function upCommand(args: string[]): Promise<number> {
     args,
     options: {
       exit: { type: 'boolean', default: false },
+      'no-batch': { type: 'boolean', default: false },
       config: { type: 'string', default: './temporal.yaml' },
     },
   });
-  return await up(values);
+  return await up({ ...values, batch: !values['no-batch'] });
 }

@@ -1,6 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConnectionOptions } from '@temporalio/client';
-import { Client, Connection, WorkflowFailedError, WorkflowNotFoundError } from '@temporalio/client';
+import {
+  Client,
+  Connection,
+  WorkflowExecutionAlreadyStartedError,
+  WorkflowFailedError,
+  WorkflowNotFoundError,
+} from '@temporalio/client';
 import type { BatchProgress, BatchResult } from '../activities/contract.js';
 import { describeError } from '../platform/errors.js';
 import { LOOPBACK_CHANNEL } from './loopback.js';
@@ -14,11 +20,14 @@ export interface BatchHandle {
 }
 
 export interface BatchClient {
+  /** Rejects where a batch of this id runs. */
   start: (batch: { batchId: string; taskQueue: string; request: unknown }) => Promise<BatchHandle>;
   /** A batch that was started before. */
   attach: (batchId: string) => BatchHandle;
   /** null: Temporal knows no such batch (any more). */
   status: (batchId: string) => Promise<'running' | 'ended' | null>;
+  /** Tells a batch that runs to end and keep what is there. Rejects where none runs. */
+  stop: (batchId: string) => Promise<void>;
   /** Ends a batch that runs, with its rollouts; resolves when it has ended. */
   cancel: (batchId: string) => Promise<void>;
   /** Rollouts at once of a batch that runs, from here on. */
@@ -49,11 +58,22 @@ export const onLoopback = ({
   namespace: string;
 }): ServerAddress => ({ options: { address, channelArgs: LOOPBACK_CHANNEL }, namespace });
 
-export async function connectBatchClient({
-  options,
-  namespace,
-}: ServerAddress): Promise<BatchClient> {
-  const connection = await Connection.connect(options);
+/** Rejects where the server does not answer. */
+export async function connectBatchClient(server: ServerAddress): Promise<BatchClient> {
+  const connection = await Connection.connect(server.options).catch((cause: unknown) => {
+    throw new Error(
+      `no Temporal server at ${server.options.address}; start one (npm start), or name it in TEMPORAL_ADDRESS`,
+      { cause },
+    );
+  });
+  return batchClient(connection, server);
+}
+
+/** For those who wait for a server: calls fail while it does not answer. */
+export const openBatchClient = (server: ServerAddress): BatchClient =>
+  batchClient(Connection.lazy(server.options), server);
+
+function batchClient(connection: Connection, { options, namespace }: ServerAddress): BatchClient {
   const client = new Client({ connection, namespace });
   const calls: Calls = {
     address: options.address,
@@ -90,8 +110,12 @@ function handles(calls: Calls): Pick<BatchClient, 'start' | 'attach'> {
   return {
     attach,
     start: async ({ batchId, taskQueue, request }) => {
-      await within(CALL_MS, () =>
-        client.workflow.start('rolloutBatch', { workflowId: batchId, taskQueue, args: [request] }),
+      const options = { workflowId: batchId, taskQueue, args: [request] };
+      await within(CALL_MS, () => client.workflow.start('rolloutBatch', options)).catch(
+        (error: unknown) => {
+          if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
+          throw new Error(`batch ${batchId} runs already: watch it, or use another id`);
+        },
       );
       return attach(batchId);
     },
@@ -139,8 +163,15 @@ const forgotten = (batchId: string): string => `Temporal does not know batch ${b
 function steering({
   client,
   within,
-}: Calls): Pick<BatchClient, 'status' | 'cancel' | 'setMaxInFlight'> {
+}: Calls): Pick<BatchClient, 'status' | 'stop' | 'cancel' | 'setMaxInFlight'> {
   return {
+    stop: async (batchId) => {
+      const handle = client.workflow.getHandle(batchId);
+      await within(CALL_MS, () => handle.signal('stop')).catch((error: unknown) => {
+        if (!(error instanceof WorkflowNotFoundError)) throw error;
+        throw new Error(`no batch ${batchId} runs on this server`);
+      });
+    },
     status: async (batchId) => {
       try {
         const handle = client.workflow.getHandle(batchId);

@@ -1,15 +1,16 @@
-import { readFile } from 'node:fs/promises';
+import { readFile, realpath } from 'node:fs/promises';
 import path from 'node:path';
 import type { BatchClient } from '../client/batch-client.js';
-import { awaitOutcome, connectBatchClient, onLoopback } from '../client/batch-client.js';
+import { connectBatchClient, onLoopback } from '../client/batch-client.js';
 import { claimFolder } from './folder-claim.js';
 import type { Interrupts } from '../platform/process/interrupts.js';
 import { listenForInterrupts, untilAborted } from '../platform/process/interrupts.js';
-import { followBatch } from '../client/progress.js';
 import { PROJECT_ROOT } from '../platform/project-root.js';
-import { allCompleted, renderResult } from '../client/result-table.js';
+import { allCompleted } from '../client/result-table.js';
 import type { Screen } from '../client/screen.js';
 import { createScreen } from '../client/screen.js';
+import { watchBatch } from '../client/watch.js';
+import { linesToCopy } from './lines-to-copy.js';
 import type { Stack } from './stack.js';
 import { startStack } from './stack.js';
 import { createSupervisor } from './supervisor.js';
@@ -19,6 +20,8 @@ import { findTemporalCli } from './temporal-cli.js';
 export interface UpOptions {
   /** End after the batch instead of staying up until Ctrl-C. */
   exit: boolean;
+  /** Start the example batch, where `config` is the project's own: other deployments have other environments. */
+  batch: boolean;
   /** The deployment's temporal.yaml; the stack keeps its files in `.rollouts` beside it. */
   config: string;
 }
@@ -40,7 +43,9 @@ interface Session {
  * and its result. Resolves to the exit code: 0 when every rollout completed, 130 when it was interrupted before the
  * end. Rejects with an error for the user when something cannot be started.
  */
-export async function up({ exit, config }: UpOptions): Promise<number> {
+export async function up({ exit, batch, config }: UpOptions): Promise<number> {
+  const own = await isProjectsOwn(config);
+  if (exit && !(batch && own)) throw new Error('--exit ends after the batch, and none is started');
   const screen = createScreen(process.stdout, process.env);
   const { say } = screen;
   const cli = await findTemporalCli({ env: process.env, projectRoot: PROJECT_ROOT, say });
@@ -69,8 +74,10 @@ export async function up({ exit, config }: UpOptions): Promise<number> {
     const client = await connectBatchClient(onLoopback(stack));
     const batchId = `sliding-puzzle-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`;
     const session: Session = { cli, screen, stack, client, signal: interrupts.signal, batchId };
-    const code = await runBatch(session).finally(() => client.close());
-    if (!exit && !interrupts.signal.aborted) await stayUp(session);
+    if (!batch || !own) say(partsOf(stack).join('\n'));
+    const played = batch && own ? runBatch(session) : Promise.resolve(0);
+    const code = await played.finally(() => client.close());
+    if (!exit && !interrupts.signal.aborted) await stayUp(session, own ? null : folder);
     throwIfGivenUp(interrupts);
     return code;
   } finally {
@@ -93,54 +100,63 @@ async function runBatch(session: Session): Promise<number> {
   const request = JSON.parse(await readFile(path.join(PROJECT_ROOT, EXAMPLE), 'utf8')) as unknown;
   const batch = await client.start({ batchId, taskQueue: stack.taskQueue, request });
   screen.say(introduction(session));
-  const ended = await followBatch({ batchId, look: batch.look, screen, signal });
-  if (ended === 'aborted') {
+  const outcome = await watchBatch({ batchId, batch, screen, signal });
+  screen.say(`  Web UI    ${batchLink(session)}`);
+  if (outcome === null) {
     screen.say(howToContinue(session));
     return 130;
   }
-  const outcome = await awaitOutcome(batch, { say: screen.say, signal });
-  if (outcome === null) return 130;
-  if ('failure' in outcome) {
-    screen.say(`Batch ${batchId} failed: ${outcome.failure}\n${uiLink(session)}`);
-    return 1;
-  }
-  screen.print(['', ...renderResult(outcome.result, screen.style())]);
-  screen.say(`  Web UI    ${uiLink(session)}`);
-  return allCompleted(outcome.result.counts) ? 0 : 1;
+  return 'result' in outcome && allCompleted(outcome.result.counts) ? 0 : 1;
 }
 
-const uiLink = ({ stack, batchId }: Session): string =>
+async function isProjectsOwn(config: string): Promise<boolean> {
+  const own = path.join(PROJECT_ROOT, 'temporal.yaml');
+  // One that is missing is named by who reads it.
+  return (await realpath(config).catch(() => config)) === (await realpath(own));
+}
+
+const batchLink = ({ stack, batchId }: Session): string =>
   `${stack.uiUrl}/namespaces/${stack.namespace}/workflows/${encodeURIComponent(batchId)}`;
 
-function introduction(session: Session): string {
-  const { stack, batchId } = session;
-  return [
-    `Temporal server  ${stack.address}, Web UI ${stack.uiUrl}`,
-    `simulator        ${stack.generationUrl}, in place of a GPU service`,
-    `logs             ${path.relative('', stack.logs)}`,
-    `batch            ${batchId}`,
-    `                 ${uiLink(session)}`,
+const partsOf = (stack: Stack): string[] => [
+  `Temporal server  ${stack.address}, Web UI ${stack.uiUrl}`,
+  `simulator        ${stack.generationUrl}, in place of a GPU service`,
+  `logs             ${path.relative('', stack.logs)}`,
+];
+
+const introduction = (session: Session): string =>
+  [
+    ...partsOf(session.stack),
+    `batch            ${session.batchId}`,
+    `                 ${batchLink(session)}`,
     '',
   ].join('\n');
-}
 
-function startCommand({ cli, stack }: Pick<Session, 'cli' | 'stack'>, batchId: string): string {
-  const program = cli.source === 'PATH' ? 'temporal' : cli.path;
-  return `  ${program} workflow start --address ${stack.address} --type rolloutBatch --task-queue ${stack.taskQueue} \\
-    --workflow-id ${batchId} --input-file ${path.relative('', path.join(PROJECT_ROOT, EXAMPLE))}`;
-}
+const EXAMPLE_HERE = path.relative('', path.join(PROJECT_ROOT, EXAMPLE));
 
 function howToContinue(session: Session): string {
   const { batchId } = session;
   return [
     `Batch ${batchId} is not finished, and nothing of it is lost: the next \`npm start\` plays it further.`,
     'Should its rollout_timeout pass before that, start it again under its id while the stack is up:',
-    startCommand(session, batchId),
+    `  temporal-rollout start --input-file ${EXAMPLE_HERE} --id ${batchId}`,
   ].join('\n');
 }
 
-async function stayUp(session: Session): Promise<void> {
-  const example = startCommand(session, 'puzzle-1');
-  session.screen.say(`\nThe stack stays up until Ctrl-C. Another batch:\n${example}`);
+/** `folder`: of another deployment's stack, whose settings may differ in more than the address. */
+async function stayUp(session: Session, folder: string | null): Promise<void> {
+  const lines = linesToCopy({ ...session.stack, cli: session.cli, env: process.env });
+  const batch =
+    folder === null
+      ? `--input-file ${EXAMPLE_HERE}`
+      : `--config ${path.relative('', path.join(folder, 'temporal.yaml'))} --input-file FILE`;
+  session.screen.say(
+    [
+      '\nThe stack stays up until Ctrl-C. With these lines in another terminal the commands of the README reach it:',
+      ...lines.map((line) => `  ${line}`),
+      `${folder === null ? 'Another' : 'A'} batch:`,
+      `  temporal-rollout start ${batch} --watch`,
+    ].join('\n'),
+  );
   await untilAborted(session.signal);
 }

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { AttemptSettings, GenerationSettings, Overlong, Semantics } from './batch-request.js';
 import { Content } from './content.js';
 import { FAILURE_CLASSES } from './faults.js';
+import { Glance } from './glance.js';
 import { LOGPROBS_MODES } from './logprobs-mode.js';
 import { STOP_REASONS } from './workflow-safe/stop-reasons.js';
 
@@ -246,6 +247,8 @@ const EndLine = z.object({
     total_tokens: z.int(),
   }),
   failure: Failure.nullable(),
+  /** Absent in journals of earlier versions: whoever lists those folds them. */
+  glance: Glance.exactOptional(),
 });
 
 export const JournalLine = z.discriminatedUnion('kind', [

@@ -1,6 +1,7 @@
 import type { BatchRequest, RolloutRef } from '../model/batch-request.js';
 import type { StoredRequest, StreamRequest } from '../model/stream/stream-request.js';
-import type { Entry } from '../model/journal.js';
+import type { Glance } from '../model/glance.js';
+import type { Entry, JournalLine, LineOf } from '../model/journal.js';
 import type { TurnLimits } from '../model/workflow-safe/limits.js';
 import type { Sample } from '../model/sample.js';
 import type { RowRange } from '../model/workflow-safe/slices.js';
@@ -30,8 +31,13 @@ export interface TrajectoryStore {
   sampleCount(batchId: string): Promise<number>;
   /** Claims the journal: from here on only this writer's lines count, until someone else claims it. */
   claim(ref: RolloutRef, by: Claimant): Promise<Journal>;
-  /** The journal as it stands, without claiming it. */
-  readTrajectory(ref: RolloutRef): Promise<Trajectory>;
+  /** The journal as it stands, without claiming it. `take` gets the lines that count, one by one, each once it is folded in. */
+  readTrajectory(ref: RolloutRef, take?: TakeFolded): Promise<Trajectory>;
+  /**
+   * The end that stands, with what lists show of the rollout, from the journal's last lines alone; null where they do not
+   * show it: the trajectory does, if there is one.
+   */
+  findEnd(ref: RolloutRef): Promise<GlancedEnd | null>;
   /** The rollouts that have a journal, in no order: one listing, however many they are. */
   listJournals(batchId: string): Promise<{ row: number; repeat: number }[]>;
   /** Bytes of a journal as it stands, 0 where there is none: who follows a batch reads only journals that grew. */
@@ -48,6 +54,10 @@ export interface TrajectoryStore {
   }): Promise<void>;
   readonly facts: Facts;
 }
+
+export type TakeFolded = (line: JournalLine, trajectory: Trajectory) => void;
+
+export type GlancedEnd = LineOf<'end'> & { glance: Glance };
 
 /**
  * What is put once and never changes. Facts are numbered in series, from 0: of several writers that put the next one, one

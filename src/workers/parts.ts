@@ -17,10 +17,10 @@ import { toMs } from '../model/workflow-safe/durations.js';
 import type { Allowance } from '../platform/allowance.js';
 import { createAllowance } from '../platform/allowance.js';
 import { readSecret } from '../platform/secrets.js';
-import { createFileStore } from '../trajectories/files/file-store.js';
 import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { Config, GenerationServiceSettings } from './config.js';
 import { memoryOf } from './config.js';
+import { openStore } from './open-store.js';
 import { environmentQueue, isLimited } from './queues.js';
 
 /** What temporal.yaml describes, made: the one place where adapters are chosen. */
@@ -49,9 +49,7 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
   // Two: who holds an environment's answer waits for an engine, and must not wait for itself.
   const answers = createAllowance(memory.answer_bytes);
   const replies = createAllowance(memory.reply_bytes);
-  const store = createFileStore({
-    root: config.store.root,
-    readers: config.store.readers,
+  const { store } = openStore(config, {
     max_cached_bytes: memory.cached_fold_bytes,
     max_request_bytes: memory.request_bytes,
   });

@@ -47,6 +47,7 @@ export async function bed(t: TestContext) {
       void note(`attach ${batchId}`);
       return handle;
     },
+    stop: () => Promise.reject(new Error('not stopped here')),
     status: (batchId) => Promise.resolve(statuses.get(batchId) ?? null),
     cancel: (batchId) => {
       statuses.set(batchId, 'ended');

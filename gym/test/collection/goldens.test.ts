@@ -154,6 +154,7 @@ function player({
     },
     status: () => Promise.resolve(null),
     attach: refuse,
+    stop: refuse,
     cancel: refuse,
     setMaxInFlight: refuse,
     unfinished: refuse,

@@ -1,5 +1,5 @@
 import type { Failure } from '../../model/journal.js';
-import { totalsOf } from '../../model/trajectory.js';
+import { glanceOf, totalsOf } from '../../model/trajectory.js';
 import type { StopReason } from '../../model/workflow-safe/stop-reasons.js';
 import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';
@@ -18,5 +18,7 @@ export async function endRollout(
 ): Promise<void> {
   await endSessionOf(hold, dependencies);
   const { journal } = hold;
-  await journal.append({ kind: 'end', stop_reason, totals: totalsOf(journal.trajectory), failure });
+  const { trajectory } = journal;
+  const summary = { totals: totalsOf(trajectory), failure, glance: glanceOf(trajectory) };
+  await journal.append({ kind: 'end', stop_reason, ...summary });
 }

@@ -10,6 +10,8 @@ import {
   reopenBatch,
   sampleCount,
 } from './batch.js';
+import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
+import { findEnd } from './journal-end.js';
 import { claimJournal, readJournal } from './journal.js';
 import { journalSize } from './journal-file.js';
 import { createFileOutputs } from './outputs.js';
@@ -57,16 +59,13 @@ export function createFileStore({
       storing(`sample ${row} of ${batch_id}`, () => readSampleText(batchIn(batch_id), row)),
     sampleCount: (batchId) => storing(`samples of ${batchId}`, () => sampleCount(batchIn(batchId))),
     claim: async (ref, by) => await claimJournal({ file: journalIn(ref), ref, by, cache, disk }),
-    readTrajectory: (ref) =>
-      storing(`journal of ${ref.batch_id}/${ref.row}-${ref.repeat}`, () =>
-        readJournal(journalIn(ref), cache),
-      ),
+    readTrajectory: (ref, take) =>
+      storing(`journal of ${rolloutId(ref)}`, () => readJournal(journalIn(ref), { cache, take })),
+    findEnd: (ref) => storing(`journal of ${rolloutId(ref)}`, () => findEnd(journalIn(ref))),
     listJournals: (batchId) =>
       storing(`journals of ${batchId}`, () => listJournals(batchIn(batchId))),
     journalSize: (ref) =>
-      storing(`journal of ${ref.batch_id}/${ref.row}-${ref.repeat}`, () =>
-        journalSize(journalIn(ref)),
-      ),
+      storing(`journal of ${rolloutId(ref)}`, () => journalSize(journalIn(ref))),
     outputs: (batchId) => createFileOutputs(batchIn(batchId), disk),
     stepOutputs: (place) => createStepOutputs(stepOf(root, place), disk),
     forgetJournals: ({ rows, repeats, batch_id }) =>

@@ -26,6 +26,7 @@ export interface JournalFile {
   size(): number;
   /** Its first bytes: they hold the first writer's random id. */
   head(): string;
+  read(range: { from: number; to: number }): Buffer;
   /** Returns the bytes written. */
   append(text: string): number;
   /**
@@ -91,6 +92,7 @@ function journalFile(fd: number): JournalFile {
   return {
     size: () => fstatSync(open()).size,
     head: () => readBytes(open(), { from: 0, to: HEAD_BYTES }).toString('latin1'),
+    read: (range) => readBytes(open(), range),
     append: (text) => {
       const bytes = Buffer.from(text);
       // One line is one `write`: the kernel appends it whole, whoever else appends.

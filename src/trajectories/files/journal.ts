@@ -15,7 +15,7 @@ import type { Fold, FoldCache } from './fold-cache.js';
 import { EMPTY_FOLD_BYTES, heldBytes } from './fold-weight.js';
 import type { JournalFile } from './journal-file.js';
 import { findJournal, openJournal } from './journal-file.js';
-import type { Claimant, Journal } from '../trajectory-store.js';
+import type { Claimant, Journal, TakeFolded } from '../trajectory-store.js';
 
 const now = (): number => (performance.timeOrigin + performance.now()) / 1000;
 
@@ -44,7 +44,7 @@ export async function claimJournal({
       const claim: Entry = { kind: 'claim', attempt: 1, reopen: false, ...by };
       journal.append(`\n${textOf(lineOf(claim, writer))}`);
       const cached = cache.take(file);
-      const fold = await readOn(journal, cached);
+      const fold = await readOn(journal, { cached });
       if (fold.trajectory.writer !== writer) throw takenOver(id);
       return claimed({ file, id, journal, fold, isNew: cached === null, writer, cache });
     } catch (error) {
@@ -54,12 +54,16 @@ export async function claimJournal({
   });
 }
 
-/** The journal as it stands; of a rollout that never started, an empty one. */
-export async function readJournal(file: string, cache: FoldCache): Promise<Trajectory> {
+/** The journal as it stands; of a rollout that never started, an empty one. Who takes its lines gets them from the first. */
+export async function readJournal(
+  file: string,
+  { cache, take }: { cache: FoldCache; take: TakeFolded | undefined },
+): Promise<Trajectory> {
   const journal = findJournal(file);
   if (journal === null) return emptyTrajectory();
   try {
-    return (await readOn(journal, cache.take(file))).trajectory;
+    const cached = take === undefined ? cache.take(file) : null;
+    return (await readOn(journal, { cached, take })).trajectory;
   } finally {
     journal.close();
   }
@@ -150,7 +154,10 @@ function asRead(line: JournalLine, text: string): JournalLine | null {
 const textOf = (line: JournalLine): string => `${JSON.stringify(line)}\n`;
 
 /** Goes on from a cached fold, where it is of this very file; else from the start. */
-async function readOn(journal: JournalFile, cached: Fold | null): Promise<Fold> {
+async function readOn(
+  journal: JournalFile,
+  { cached, take }: { cached: Fold | null; take?: TakeFolded | undefined },
+): Promise<Fold> {
   const size = journal.size();
   const head = journal.head();
   const fold =
@@ -161,6 +168,7 @@ async function readOn(journal: JournalFile, cached: Fold | null): Promise<Fold> 
   const offset = await journal.readLines({ from: fold.offset, to: size }, (line, bytes) => {
     applyLine(fold.trajectory, line);
     held += heldBytes(line, bytes);
+    if (line.writer === fold.trajectory.writer) take?.(line, fold.trajectory);
   });
   return { ...fold, offset, held };
 }

@@ -1,0 +1,173 @@
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import type { BatchClient, BatchHandle } from '../client/batch-client.js';
+import { awaitOutcome, connectBatchClient, openBatchClient } from '../client/batch-client.js';
+import { renderResult } from '../client/result-table.js';
+import { createScreen } from '../client/screen.js';
+import { watchBatch } from '../client/watch.js';
+import { listenForInterrupts } from '../platform/process/interrupts.js';
+import { plain, plainJson } from '../platform/plain.js';
+import { connectionSettings } from '../workers/connection-settings.js';
+import { temporalSettings } from './deployment.js';
+
+/** A batch without the Temporal CLI: `start`, `watch`, `stop`, `result`. */
+
+const CONFIG = { config: { type: 'string' } } as const;
+
+/** The batch goes on: nothing has failed. */
+const INTERRUPTED = 130;
+const LOOK_EVERY_MS = 1000;
+
+export async function startCommand(args: string[]): Promise<number> {
+  const { values } = parseArgs({
+    args,
+    options: {
+      ...CONFIG,
+      'input-file': { type: 'string' },
+      id: { type: 'string' },
+      watch: { type: 'boolean', default: false },
+    },
+  });
+  const { 'input-file': file, watch, config } = values;
+  if (file === undefined) return misused('start: expected --input-file FILE, the batch request');
+  const request = await readRequest(file);
+  const settings = await temporalSettings(config);
+  const server = connectionSettings(settings);
+  const batchId = values.id ?? newId(file);
+  const client = await connectBatchClient(server);
+  try {
+    const taskQueue = settings.temporal.task_queue;
+    const batch = await client.start({ batchId, taskQueue, request });
+    console.log(plain(`batch ${batchId} runs on ${server.options.address}, queue ${taskQueue}`));
+    return watch ? await watched(batchId, batch) : 0;
+  } finally {
+    await client.close();
+  }
+}
+
+/** `batch.json` of a folder is named by its folder. */
+function newId(file: string): string {
+  const { name, dir } = path.parse(path.resolve(file));
+  const stem = (name === 'batch' ? path.basename(dir) : name).replace(/[^A-Za-z0-9._-]+/g, '-');
+  const time = new Date().toISOString().replace(/[-:]|\.\d+/g, '');
+  return `${stem.replace(/^[^A-Za-z0-9]+/, '').slice(0, 80) || 'batch'}-${time}`;
+}
+
+async function readRequest(file: string): Promise<unknown> {
+  const text = await readFile(file, 'utf8');
+  try {
+    return JSON.parse(text) as unknown;
+  } catch (cause) {
+    throw new Error(`${file}: expected a batch request as JSON, got something else`, { cause });
+  }
+}
+
+export async function watchCommand(args: string[]): Promise<number> {
+  const { values, positionals } = parseArgs({ args, options: CONFIG, allowPositionals: true });
+  return await withBatch(positionals, async (batchId) => {
+    // The board says that the server is away, and goes on when it is back.
+    const client = openBatchClient(connectionSettings(await temporalSettings(values.config)));
+    try {
+      return await watched(batchId, client.attach(batchId));
+    } finally {
+      await client.close();
+    }
+  });
+}
+
+async function watched(batchId: string, batch: BatchHandle): Promise<number> {
+  const screen = createScreen(process.stdout, process.env);
+  const interrupts = listenForInterrupts(process.env, () => {
+    screen.close();
+    process.exit(INTERRUPTED);
+  });
+  try {
+    const { signal } = interrupts;
+    const outcome = await watchBatch({ batchId, batch, screen, signal });
+    if (outcome === null) {
+      screen.say(`Batch ${batchId} goes on: temporal-rollout watch ${batchId}`);
+      return INTERRUPTED;
+    }
+    return 'result' in outcome ? 0 : 1;
+  } finally {
+    screen.close();
+    interrupts.forget();
+  }
+}
+
+export async function stopCommand(args: string[]): Promise<number> {
+  const { values, positionals } = parseArgs({ args, options: CONFIG, allowPositionals: true });
+  return await withBatch(positionals, (batchId) =>
+    withClient(values.config, async (client) => {
+      await client.stop(batchId);
+      console.log(plain(`batch ${batchId} stops: what is there is kept`));
+      return 0;
+    }),
+  );
+}
+
+export async function resultCommand(args: string[]): Promise<number> {
+  const { values, positionals } = parseArgs({
+    args,
+    options: { ...CONFIG, json: { type: 'boolean', default: false } },
+    allowPositionals: true,
+  });
+  return await withBatch(positionals, (batchId) =>
+    withClient(values.config, async (client) => {
+      const outcome = await untilEnded(client, batchId);
+      if (outcome === null) return INTERRUPTED;
+      if ('failure' in outcome) throw new Error(`batch ${batchId}: ${outcome.failure}`);
+      const { style } = createScreen(process.stdout, process.env);
+      if (values.json) console.log(plainJson(JSON.stringify(outcome.result)));
+      else console.log(renderResult(outcome.result, style()).join('\n'));
+      return 0;
+    }),
+  );
+}
+
+async function untilEnded(
+  client: BatchClient,
+  batchId: string,
+): Promise<Awaited<ReturnType<typeof awaitOutcome>>> {
+  const interrupts = listenForInterrupts(process.env, () => process.exit(INTERRUPTED));
+  const { signal } = interrupts;
+  const batch = client.attach(batchId);
+  try {
+    while (!signal.aborted && !(await batch.look()).closed) {
+      await sleep(LOOK_EVERY_MS, undefined, { signal }).catch(() => undefined);
+    }
+    const say = (line: string): void => {
+      console.error(plain(line));
+    };
+    return await awaitOutcome(batch, { say, signal });
+  } finally {
+    interrupts.forget();
+  }
+}
+
+async function withBatch(
+  [batchId, ...more]: readonly string[],
+  run: (batchId: string) => Promise<number>,
+): Promise<number> {
+  if (batchId === undefined || more.length > 0) return misused('expected one batch id');
+  return await run(batchId);
+}
+
+async function withClient(
+  config: string | undefined,
+  run: (client: BatchClient) => Promise<number>,
+): Promise<number> {
+  const client = await connectBatchClient(connectionSettings(await temporalSettings(config)));
+  try {
+    return await run(client);
+  } finally {
+    await client.close();
+  }
+}
+
+function misused(problem: string): number {
+  console.error(plain(`temporal-rollout: ${problem}`));
+  return 2;
+}

@@ -1,0 +1,56 @@
+import { spawn } from 'node:child_process';
+
+/** What a text is written to: a terminal's pager where it is longer than the terminal, else as it is. */
+export async function writePaged(
+  lines: readonly string[],
+  { stdout, env }: { stdout: NodeJS.WriteStream; env: NodeJS.ProcessEnv },
+): Promise<void> {
+  const isLong = stdout.isTTY && lines.length >= stdout.rows;
+  const pager = env['PAGER'] ?? 'less';
+  if (isLong && pager !== '' && pager !== 'cat' && (await throughPager(pager, { lines, env })))
+    return;
+  await new Promise<void>((resolve, reject) => {
+    const settle = (error?: Error | null): void => {
+      // Whoever reads has seen enough.
+      if (error && !isClosed(error)) reject(error);
+      else resolve();
+    };
+    stdout.once('error', settle);
+    stdout.write(lines.map((line) => `${line}\n`).join(''), settle);
+  });
+}
+
+/** False where there is no such program. */
+async function throughPager(
+  pager: string,
+  { lines, env }: { lines: readonly string[]; env: NodeJS.ProcessEnv },
+): Promise<boolean> {
+  // Colours are this process's own: the text has none.
+  const settings = { ...env, LESS: env['LESS'] ?? 'FRX' };
+  const child = spawn(pager, {
+    shell: true,
+    env: settings,
+    stdio: ['pipe', 'inherit', 'inherit'],
+  });
+  // Ctrl-C is the pager's.
+  const ignore = (): void => undefined;
+  process.on('SIGINT', ignore);
+  child.stdin.on('error', ignore);
+  try {
+    const code = await new Promise<number | null>((resolve) => {
+      child.on('error', () => {
+        resolve(NOT_FOUND);
+      });
+      child.on('close', resolve);
+      child.stdin.end(lines.map((line) => `${line}\n`).join(''));
+    });
+    return code !== NOT_FOUND;
+  } finally {
+    process.off('SIGINT', ignore);
+  }
+}
+
+/** The shell's. */
+const NOT_FOUND = 127;
+
+const isClosed = (error: Error): boolean => 'code' in error && error.code === 'EPIPE';

@@ -1,0 +1,63 @@
+import type { Glance } from '../../model/glance.js';
+import type { Failure, LineOf } from '../../model/journal.js';
+import type { StopReason } from '../../model/workflow-safe/stop-reasons.js';
+import { VALID_STOP_REASONS } from '../../model/workflow-safe/stop-reasons.js';
+
+/** A rollout as a list shows it. */
+export interface Entry {
+  row: number;
+  repeat: number;
+  task_name: string | null;
+  /** null: it has not ended. */
+  ended: StopReason | null;
+  /** Of a valid end: nothing else has a reward. */
+  reward: number | null;
+  /** What the environment has given so far, however it ended. */
+  reward_so_far: number;
+  turns: number;
+  /** Generated ones. */
+  tokens: number;
+  /** From its start to its end, or to the last that its journal has of it; null: it never started. */
+  wall_s: number | null;
+  attempts: number;
+  faults: number;
+  failure: Failure | null;
+}
+
+export interface Place {
+  row: number;
+  repeat: number;
+}
+
+export const isValid = ({ ended }: Pick<Entry, 'ended'>): boolean =>
+  ended !== null && VALID_STOP_REASONS.has(ended);
+
+/** It ended, and its row is one of failures.jsonl. */
+export const isFailed = (entry: Pick<Entry, 'ended'>): boolean =>
+  entry.ended !== null && !isValid(entry);
+
+export const placeText = ({ row, repeat }: Place): string => `${row}-${repeat}`;
+
+/** `last_at`: the time of the last line that counts, where it has not ended. */
+export function entryOf(
+  { row, repeat }: Place,
+  { glance, end, last_at }: { glance: Glance; end: LineOf<'end'> | null; last_at: number | null },
+): Entry {
+  const ended = end?.stop_reason ?? null;
+  const until = end?.at ?? last_at;
+  const { started_at, total_reward } = glance;
+  return {
+    row,
+    repeat,
+    task_name: glance.task_name,
+    ended,
+    reward: isValid({ ended }) ? total_reward : null,
+    reward_so_far: total_reward,
+    turns: glance.turn_count,
+    tokens: glance.assistant_tokens,
+    wall_s: started_at === null || until === null ? null : Math.max(0, until - started_at),
+    attempts: glance.attempts,
+    faults: glance.faults,
+    failure: end?.failure ?? null,
+  };
+}

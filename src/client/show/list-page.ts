@@ -1,0 +1,106 @@
+import { formatClock, formatNumber } from '../number-text.js';
+import type { Line, TextStyle } from '../text-line.js';
+import { renderLine } from '../text-line.js';
+import type { Entry } from './entry.js';
+import { isFailed, isValid, placeText } from './entry.js';
+
+export interface List {
+  batch_id: string;
+  /** All that have a journal. */
+  entries: readonly Entry[];
+  /** Of those, the ones to show, in this order. */
+  shown: readonly Entry[];
+  /** That the request asks for; replacements come on top. */
+  requested: number;
+}
+
+/** A list of rollouts: what there is in all, then a line for each. */
+export function listPage(list: List, style: TextStyle): string[] {
+  const { shown } = list;
+  const columns = columnsFor(list);
+  const cells = shown.map((entry) => columns.map(({ cell }) => cell(entry)));
+  const widths = columns.map(({ title }, at) =>
+    cells.reduce((most, row) => Math.max(most, row[at]?.length ?? 0), title.length),
+  );
+  const lineOf = (texts: readonly string[], last: Line): Line => [
+    texts
+      .map((text, at) =>
+        columns[at]?.left === true ? text.padEnd(widths[at] ?? 0) : text.padStart(widths[at] ?? 0),
+      )
+      .join('  '),
+    '  ',
+    ...last,
+  ];
+  const lines: Line[] = [
+    ...summary(list),
+    [],
+    lineOf(
+      columns.map(({ title }) => title),
+      ['ended'],
+    ).map((span) => ({ text: typeof span === 'string' ? span : span.text, ink: 'dim' as const })),
+    ...shown.map((entry, at) => lineOf(cells[at] ?? [], endOf(entry))),
+  ];
+  return lines.map((line) => renderLine(line, style));
+}
+
+interface Column {
+  title: string;
+  left?: true;
+  cell: (entry: Entry) => string;
+}
+
+const COLUMNS: readonly Column[] = [
+  { title: 'rollout', left: true, cell: placeText },
+  { title: 'reward', cell: (entry) => rewardText(entry) },
+  { title: 'turns', cell: ({ turns }) => formatNumber(turns) },
+  { title: 'tokens', cell: ({ tokens }) => formatNumber(tokens) },
+  { title: 'wall', cell: ({ wall_s }) => (wall_s === null ? '-' : formatClock(wall_s)) },
+  { title: 'tries', cell: ({ attempts }) => formatNumber(attempts) },
+  { title: 'faults', cell: ({ faults }) => (faults === 0 ? '' : formatNumber(faults)) },
+];
+const TASK: Column = { title: 'task', left: true, cell: ({ task_name }) => task_name ?? '-' };
+
+/** Columns that would say the same in every line say nothing. */
+function columnsFor({ entries }: List): readonly Column[] {
+  const [first] = entries;
+  const severalTasks = entries.some(({ task_name }) => task_name !== first?.task_name);
+  const hasFaults = entries.some(({ faults }) => faults > 0);
+  const columns = hasFaults ? COLUMNS : COLUMNS.filter(({ title }) => title !== 'faults');
+  return severalTasks ? [...columns.slice(0, 1), TASK, ...columns.slice(1)] : columns;
+}
+
+export const rewardText = ({ reward }: Pick<Entry, 'reward'>): string =>
+  reward === null ? '-' : reward.toFixed(3);
+
+export function endOf(entry: Entry): Line {
+  const { ended, failure } = entry;
+  if (ended === null) return [{ text: 'unfinished', ink: 'yellow' }];
+  if (!isFailed(entry)) return [ended];
+  return [{ text: `${ended} ${failure === null ? '' : `${failure.type}: ${failure.message}`}`, ink: 'red' }]; // prettier-ignore
+}
+
+function summary({ batch_id, entries, shown, requested }: List): Line[] {
+  const valid = entries.filter(isValid);
+  const failed = entries.filter(isFailed).length;
+  const unfinished = entries.length - valid.length - failed;
+  const notStarted = Math.max(0, requested - entries.length);
+  const counts: [number, string][] = [
+    [valid.length, 'valid'],
+    [failed, 'failed'],
+    [unfinished, 'unfinished'],
+    [notStarted, 'not started'],
+  ];
+  const said = counts
+    .filter(([count], at) => at === 0 || count > 0)
+    .map(([count, what]) => `${formatNumber(count)} ${what}`);
+  return [
+    [{ text: batch_id, ink: 'bold' }, `  ${formatNumber(entries.length + notStarted)} rollouts: ${said.join(', ')}`],
+    [
+      `mean reward ${valid.length === 0 ? '-' : meanReward(valid).toFixed(3)}`,
+      ...(shown.length === entries.length ? [] : [`   ${formatNumber(shown.length)} shown`]),
+    ],
+  ]; // prettier-ignore
+}
+
+const meanReward = (valid: readonly Entry[]): number =>
+  valid.reduce((sum, { reward }) => sum + (reward ?? 0), 0) / valid.length;

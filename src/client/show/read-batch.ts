@@ -1,0 +1,88 @@
+import { glanceOf } from '../../model/trajectory.js';
+import type { Trajectory } from '../../model/trajectory.js';
+import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
+import type { Entry, Place } from './entry.js';
+import { entryOf, placeText } from './entry.js';
+import type { Happening } from './history.js';
+import { createHistory } from './history.js';
+
+/** Rollouts from their journals: neither server nor worker is asked. */
+
+export type ShowStore = Pick<
+  TrajectoryStore,
+  'findRequest' | 'sampleCount' | 'listJournals' | 'journalSize' | 'findEnd' | 'readTrajectory'
+>;
+
+/** A rollout, read whole. */
+export interface Rollout extends Place {
+  batch_id: string;
+  entry: Entry;
+  trajectory: Trajectory;
+  happenings: Happening[];
+}
+
+/** What is waited for at once: folds of a store behind a network, one of a store of files. */
+const AT_ONCE = 8;
+
+/** Reads the journals of a batch, and again only those that have grown since. */
+export function createBatchReader(
+  store: ShowStore,
+  batch_id: string,
+): { requested: () => Promise<number | null>; entries: (of?: Of) => Promise<Entry[]> } {
+  const known = new Map<string, { size: number; entry: Entry }>();
+  const read = async (place: Place): Promise<Entry> => {
+    const key = placeText(place);
+    const ref = { batch_id, ...place };
+    const before = known.get(key);
+    const size = await store.journalSize(ref);
+    if (before?.size === size) return before.entry;
+    const entry = await readEntry(ref, store);
+    // What came while it was read shows as growth.
+    known.set(key, { size, entry });
+    return entry;
+  };
+  return {
+    requested: async () => {
+      const request = await store.findRequest(batch_id);
+      return request && (await store.sampleCount(batch_id)) * request.num_repeats;
+    },
+    entries: async ({ row } = {}) => {
+      const listed = await store.listJournals(batch_id);
+      const places = row === undefined ? listed : listed.filter((place) => place.row === row);
+      places.sort((a, b) => a.row - b.row || a.repeat - b.repeat);
+      const entries: Entry[] = [];
+      const lanes = Array.from({ length: AT_ONCE }, async (_, lane) => {
+        for (let at = lane; at < places.length; at += AT_ONCE) {
+          const place = places[at];
+          if (place !== undefined) entries[at] = await read(place);
+        }
+      });
+      await Promise.all(lanes);
+      return entries;
+    },
+  };
+}
+
+interface Of {
+  row?: number;
+}
+
+/** The end has all that a list needs; what has none is folded. */
+async function readEntry(ref: Place & { batch_id: string }, store: ShowStore): Promise<Entry> {
+  const end = await store.findEnd(ref);
+  if (end !== null) return entryOf(ref, { glance: end.glance, end, last_at: null });
+  return (await readRollout(ref, store)).entry;
+}
+
+/** Its journal's every line. Of a rollout without a journal an empty one. */
+export async function readRollout(
+  ref: Place & { batch_id: string },
+  store: Pick<ShowStore, 'readTrajectory'>,
+): Promise<Rollout> {
+  const history = createHistory();
+  const trajectory = await store.readTrajectory(ref, history.take);
+  const { end } = trajectory;
+  const last_at = history.last_at;
+  const entry = entryOf(ref, { glance: glanceOf(trajectory), end, last_at });
+  return { ...ref, entry, trajectory, happenings: history.happenings };
+}

@@ -1,0 +1,53 @@
+import type { Turn } from '../../model/trajectory.js';
+import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
+import type { Rollout } from './read-batch.js';
+import { meanLogprob } from './rollout-page.js';
+
+/** One rollout for programs; ids and logprobs only where they are asked for. */
+export function rolloutJson(rollout: Rollout, { tokens }: { tokens: boolean }): unknown {
+  const { trajectory, entry, happenings, ...ref } = rollout;
+  const { start, turns, open, agent } = trajectory;
+  const prompt = start?.prompt ?? [];
+  return {
+    rollout_id: rolloutId(ref),
+    ...entry,
+    mean_logprob: meanLogprob(turns),
+    inherited_tokens: trajectory.inherited_tokens,
+    wasted_tokens: trajectory.wasted_tokens,
+    prompt: prompt.map(({ token_ids, ...message }) => ({ ...message, ...(tokens && { token_ids }) })),
+    log: turns.map((turn, at) => {
+      const { generation, observation } = turn;
+      return {
+        turn: at,
+        content: generation.content,
+        finish_reason: generation.finish_reason,
+        stop_reason: generation.stop_reason,
+        ...sampledJson(turn, { tokens }),
+        restarted: trajectory.restarted_turns.includes(at),
+        generate_s: generation.generate_s,
+        observation: observation.message,
+        reward: observation.reward,
+        rewards: observation.rewards,
+        terminated: observation.terminated,
+        truncated: observation.truncated,
+        step_s: observation.step_s,
+      };
+    }),
+    open:
+      open.token_ids.length === 0
+        ? null
+        : { content: open.line?.content ?? open.text, ...sampledJson(open, { tokens }) },
+    agent_result: agent.result?.text ?? null,
+    happenings,
+  };
+} // prettier-ignore
+
+const sampledJson = (
+  { token_ids, logprobs, segments }: Pick<Turn, 'token_ids' | 'logprobs' | 'segments'>,
+  { tokens }: { tokens: boolean },
+): object => ({
+  token_count: token_ids.length,
+  mean_logprob: meanLogprob([{ logprobs }]),
+  segments,
+  ...(tokens && { token_ids, logprobs }),
+});

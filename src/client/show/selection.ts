@@ -1,0 +1,41 @@
+import type { Entry } from './entry.js';
+import { isFailed } from './entry.js';
+import type { Condition } from './where.js';
+
+export const SORTS = ['reward', 'length', 'turns', 'wall'] as const;
+export type Sort = (typeof SORTS)[number];
+
+/** Which rollouts a list shows, in which order. */
+export interface Selection {
+  where: Condition;
+  /** Those alone that ended as no row to train on. */
+  failed: boolean;
+  /** null: in input order. */
+  sort: { by: Sort; smallest_first: boolean } | null;
+  /** null: all. */
+  limit: number | null;
+}
+
+const VALUES: Record<Sort, (entry: Entry) => number | null> = {
+  reward: ({ reward }) => reward,
+  length: ({ tokens }) => tokens,
+  turns: ({ turns }) => turns,
+  wall: ({ wall_s }) => wall_s,
+};
+
+/** What a rollout lacks puts it behind all that have it; of equals the earlier in the input is first. */
+export function select(entries: readonly Entry[], selection: Selection): Entry[] {
+  const { where, failed, sort, limit } = selection;
+  const chosen = entries.filter((entry) => (!failed || isFailed(entry)) && where(entry));
+  chosen.sort((a, b) => a.row - b.row || a.repeat - b.repeat);
+  if (sort !== null) {
+    const value = VALUES[sort.by];
+    const sign = sort.smallest_first ? 1 : -1;
+    chosen.sort((a, b) => {
+      const [x, y] = [value(a), value(b)];
+      if (x === null || y === null) return Number(x === null) - Number(y === null);
+      return sign * (x - y);
+    });
+  }
+  return limit === null ? chosen : chosen.slice(0, limit);
+}

@@ -1,0 +1,41 @@
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { PROJECT_ROOT } from '../platform/project-root.js';
+import type { TemporalCli } from './temporal-cli.js';
+
+/** Of the user's own shell, that would lead its commands to another server or another way to it. */
+const IN_THE_WAY = /^TEMPORAL_(?:PROFILE|API_KEY|TLS.*|GRPC_META_.*)$/;
+
+export interface CopyOptions {
+  address: string;
+  namespace: string;
+  cli: TemporalCli;
+  env: NodeJS.ProcessEnv;
+}
+
+/** What makes another shell speak to this stack: its address, and names for programs that are not on its path. */
+export function linesToCopy({ address, namespace, cli, env }: CopyOptions): string[] {
+  const inTheWay = Object.keys(env).filter((name) => IN_THE_WAY.test(name));
+  const main = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');
+  return [
+    ...(inTheWay.length === 0 ? [] : [`unset ${inTheWay.join(' ')}`]),
+    `export TEMPORAL_ADDRESS=${address}`,
+    ...((env['TEMPORAL_NAMESPACE'] ?? namespace) === namespace
+      ? []
+      : [`export TEMPORAL_NAMESPACE=${namespace}`]),
+    ...(cli.source === 'PATH' ? [] : [alias('temporal', [cli.path])]),
+    ...(isOnPath('temporal-rollout', env) ? [] : [alias('temporal-rollout', ['node', main])]),
+  ];
+}
+
+const alias = (name: string, command: readonly string[]): string =>
+  `alias ${name}=${shellWord(command.map(shellWord).join(' '))}`;
+
+function shellWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
+}
+
+const isOnPath = (program: string, env: NodeJS.ProcessEnv): boolean =>
+  (env['PATH'] ?? '')
+    .split(path.delimiter)
+    .some((folder) => folder !== '' && existsSync(path.join(folder, program)));

@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { Entry } from '../../../src/client/show/entry.js';
+import { listPage } from '../../../src/client/show/list-page.js';
+import type { Selection } from '../../../src/client/show/selection.js';
+import { select } from '../../../src/client/show/selection.js';
+import { parseWhere } from '../../../src/client/show/where.js';
+
+const ALL: Selection = { where: () => true, failed: false, sort: null, limit: null };
+
+const entry = (row: number, given: Partial<Entry> = {}): Entry => ({
+  row,
+  repeat: 0,
+  task_name: 'task',
+  ended: 'terminated',
+  reward: 0.5,
+  reward_so_far: 0.5,
+  turns: 2,
+  tokens: 100,
+  wall_s: 12,
+  attempts: 1,
+  faults: 0,
+  failure: null,
+  ...given,
+});
+const FAILURE = {
+  type: 'EnvironmentFailed',
+  message: 'bad \u001b]0;owned\u0007\u001b[31mred',
+  turn: 1,
+};
+const failed = (row: number): Entry =>
+  entry(row, { ended: 'failed', reward: null, reward_so_far: 9, failure: FAILURE });
+const rows = (entries: readonly Entry[]): number[] => entries.map(({ row }) => row);
+
+describe('a list of rollouts', () => {
+  const some = [entry(3, { reward: 1 }), failed(2), entry(1, { reward: 0 }), entry(0)];
+
+  test('is in input order where nothing else is asked for', () => {
+    assert.deepEqual(rows(select(some, ALL)), [0, 1, 2, 3]);
+  });
+
+  test('is sorted by rewards, behind which stand rollouts that have none', () => {
+    const largest = { by: 'reward', smallest_first: false } as const;
+    assert.deepEqual(rows(select(some, { ...ALL, sort: largest })), [3, 0, 1, 2]);
+    const smallest = { by: 'reward', smallest_first: true } as const;
+    assert.deepEqual(rows(select(some, { ...ALL, sort: smallest, limit: 2 })), [1, 0]);
+  });
+
+  test('shows only failed ones, or those that meet a condition', () => {
+    assert.deepEqual(rows(select(some, { ...ALL, failed: true })), [2]);
+    const where = parseWhere('reward<0.6 and turns>=2');
+    assert.deepEqual(rows(select(some, { ...ALL, where })), [0, 1]);
+    assert.deepEqual(
+      rows(select(some, { ...ALL, where: parseWhere('failure=EnvironmentFailed') })),
+      [2],
+    );
+    assert.deepEqual(rows(select(some, { ...ALL, where: parseWhere('ended!=failed') })), [0, 1, 3]);
+  });
+
+  test('refuses a condition that is none, and says what it expected', () => {
+    assert.throws(
+      () => parseWhere('reward'),
+      /expected FIELD OPERATOR VALUE such as reward<0.5, got "reward"/,
+    );
+    assert.throws(() => parseWhere('rewrad<1'), /expected one of reward, length,.*got "rewrad<1"/);
+    assert.throws(() => parseWhere('turns<many'), /expected turns with a number/);
+    assert.throws(() => parseWhere('task<a'), /expected task= or task!=/);
+  });
+
+  for (const columns of [79, 159]) {
+    test(`fits into ${columns} columns, without a command for the terminal`, () => {
+      const list = { batch_id: 'b', entries: some, shown: select(some, ALL), requested: 6 };
+      const lines = listPage(list, { columns, colour: false });
+      assert.equal(lines[0], 'b  6 rollouts: 3 valid, 1 failed, 2 not started');
+      assert.equal(lines[1], 'mean reward 0.500');
+      assert.ok(lines.every((line) => line.length <= columns));
+      assert.ok(lines.some((line) => line.includes('failed EnvironmentFailed')));
+      assert.doesNotMatch(lines.join(''), /[\u001b\u0007]|owned/);
+    });
+  }
+});
