@@ -1,7 +1,7 @@
 /**
  * Makes a fresh clone ready, and does nothing quickly when it is: packages as package-lock.json says, `dist` as the
- * sources say, the maths grader, and with `--test` the Temporal CLI and what the example trainer imports. Plain JavaScript
- * without dependencies: it runs before they exist.
+ * sources say, the maths grader, with `--test` the Temporal CLI and what the example trainer imports, and with either `--test` or
+ * `--learning` what the example that learns imports. Plain JavaScript without dependencies: it runs before they exist.
  */
 import {
   chmodSync,
@@ -42,6 +42,7 @@ async function main(options) {
     await ensureTemporalCli();
     await ensureTrainerPackage();
   }
+  if (options.includes('--test') || options.includes('--learning')) await ensureLearningExample();
 }
 
 function checkNode() {
@@ -179,6 +180,14 @@ async function ensureTrainerPackage() {
   const { trainerInstall } = await import(pathToFileURL(file).href);
   const env = process.env;
   await ensurePython({ install: trainerInstall(env), env, say });
+}
+
+/** What examples/learning needs, which `npm run learning` runs. */
+async function ensureLearningExample() {
+  const file = at('dist', 'src', 'dev', 'learning', 'example.js');
+  const { learningInstall } = await import(pathToFileURL(file).href);
+  const env = process.env;
+  await ensurePython({ install: learningInstall(env), env, say });
 }
 
 try {

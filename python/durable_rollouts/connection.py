@@ -124,7 +124,8 @@ async def _check_same(
     handle = client.get_workflow_handle(id)
     async for event in handle.fetch_history_events(page_size=1):
         started = event.workflow_execution_started_event_attributes
-        [running] = await client.data_converter.decode(started.input.payloads)
+        # What stands behind it is what an earlier run has handed on.
+        [running, *_] = await client.data_converter.decode(started.input.payloads)
         difference = first_difference(with_defaults(running, defaults), with_defaults(request, defaults))
         if difference is not None:
             raise InvalidBatchRequest(f"{id} runs with another request: {difference}; use another id")

@@ -11,6 +11,7 @@ const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
                                             a batch
   temporal-rollout watch|stop|result BATCH  its board, whoever started it; its end; what came of it
   temporal-rollout show BATCH[/ROW-REPEAT]  its rollouts, from their journals: a list, or one to read
+  temporal-rollout learning [--chaos]       a policy that learns through all of this, and while everything is killed
   temporal-rollout worker [--config FILE]   a worker, until SIGINT or SIGTERM
   temporal-rollout collect [--config FILE] +key=value …
                                             rollouts of NeMo Gym's agent servers, durably

@@ -10,6 +10,8 @@ export interface Part {
   /** Starts it, also again. Rejects when it cannot; gives up early when the signal aborts. */
   start: (signal: AbortSignal) => Promise<Child>;
   logFile: string;
+  /** Called where it ends with exit code 0, of a part that has something to come to an end with: it is not started again. */
+  finished?: () => void;
 }
 
 export interface SupervisorOptions {
@@ -25,6 +27,8 @@ export interface SupervisorOptions {
 export interface Supervisor {
   /** Resolves when the part runs; from then on it is started again whenever it ends. */
   run: (part: Part) => Promise<void>;
+  /** Process of a part that runs; null between its death and its next start. */
+  pidOf: (name: string) => number | null;
   /** Ends all parts, the last started first. No process is left. */
   stop: () => Promise<void>;
   /** Ends all parts at once, without waiting. */
@@ -62,7 +66,8 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
     await Promise.all(loops);
     process.off('exit', kill);
   };
-  return { run, stop, kill };
+  const pidOf = (name: string): number | null => running.get(name)?.pid ?? null;
+  return { run, pidOf, stop, kill };
 }
 
 interface Stack extends SupervisorOptions {
@@ -88,12 +93,16 @@ async function keepRunning(part: Part, first: { stack: Stack; child: Child }): P
   let shortLives = 0;
   for (;;) {
     const startedAt = performance.now();
-    const end =
-      child === null ? 'could not be started' : `ended ${describeExit(await child.exited)}`;
+    const exit = await child?.exited;
     if (stack.signal.aborted) return;
     // What it started itself goes with it.
     child?.kill();
     stack.running.delete(part.name);
+    if (exit?.code === 0 && part.finished !== undefined) {
+      part.finished();
+      return;
+    }
+    const end = exit === undefined ? 'could not be started' : `ended ${describeExit(exit)}`;
     shortLives = performance.now() - startedAt < SHORT_LIFE_MS ? shortLives + 1 : 1;
     if (shortLives > SHORT_LIVES) {
       stack.giveUp(await hopeless(part, end));

@@ -58,6 +58,8 @@ describe('the supervisor', () => {
     await supervisor.run(part(FOR_EVER));
     await until('the part runs', async () => (await pids()).length === 1);
     const [first = 0] = await pids();
+    assert.equal(supervisor.pidOf('part'), first);
+    assert.equal(supervisor.pidOf('another'), null);
     process.kill(first, 'SIGKILL');
     await until('it runs again', async () => (await pids()).length === 2);
     await supervisor.stop();
@@ -88,6 +90,22 @@ describe('the supervisor', () => {
     assert.match(givenUp[0]?.message ?? '', /temporal\.yaml is not valid/);
     assert.equal((await pids()).length, 6);
     assert.equal(said.filter((line) => line.includes('starts again')).length, 5);
+  });
+
+  test('does not start a part again that has come to its end, and says so; one that fails it does', async (t) => {
+    const { supervisor, said, pids, pidsFile, part } = await scene(t);
+    let finished = 0;
+    const lives = `require('node:fs').readFileSync(${JSON.stringify(pidsFile)}, 'utf8').split('\\n').length - 1`;
+    await supervisor.run({
+      ...part(`process.exit(${lives} > 1 ? 0 : 3)`),
+      finished: () => {
+        finished += 1;
+      },
+    });
+    await until('it has come to its end', () => finished > 0);
+    assert.equal(supervisor.pidOf('part'), null);
+    assert.equal((await pids()).length, 2);
+    assert.equal(said.filter((line) => line.includes('starts again')).length, 1);
   });
 
   test('does not start a part that dies while everything is stopped', async (t) => {

@@ -136,6 +136,10 @@ class Streams(Scripted):
         self.assertEqual((await stream.next_step(1, timeout=60)).step, 1)
         progress = await stream.progress()
         self.assertEqual((progress["run"], progress["asked"]), (1, [{"step": 1, "wait": "10m"}]))
+        joined = await self.stream()
+        self.assertEqual((await joined.next_step(1, timeout=60)).step, 1)
+        with self.assertRaisesRegex(durable_rollouts.InvalidBatchRequest, "groups_per_step: 2 there, 3 here"):
+            await self.stream({**REQUEST, "groups_per_step": 3})
 
     async def test_faults_are_raised_by_name_and_the_last_step_is_final(self):
         stream = await self.stream()

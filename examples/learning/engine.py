@@ -1,0 +1,193 @@
+"""The engine: samples many sequences at once from the policy, a token of each per tick, and logs every token.
+
+It knows nothing of HTTP (wire.py has that). Its log says which weights have sampled what, by the version that stands in
+the file of weights itself and not by the label that somebody gave it:
+
+    {"sequence", "request", "prompt", "at"}                     a request has come
+    {"version", "tokens": [[sequence, id, logprob], …]}         a tick
+
+A line is written before its tokens are handed on, so that nobody can have a token that is not in the log.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Callable, Dict, List, Optional, Set
+
+import numpy as np
+
+from policy import END, WINDOW, Weights, draw, logprobs_of, next_logprobs, window_before
+from run import append, read
+
+GREEDY = 1e-6
+"""In place of temperature 0."""
+
+
+@dataclass(frozen=True)
+class Token:
+    id: int
+    logprob: float
+    likeliest: Dict[int, float]
+    """Logprobs of so many ids as the request asks for, at this place."""
+
+
+@dataclass
+class Request:
+    id: str
+    prompt: List[int]
+    max_tokens: int
+    temperature: float
+    seed: Optional[int]
+    stop: List[str]
+    likeliest: int
+    """How many ids to name at each place."""
+
+
+Emit = Callable[[List[Token], Optional[str], Optional[str]], bool]
+"""Hands on tokens and, at the end, the reason and the stop string. False: nobody listens any more."""
+
+
+@dataclass
+class Sequence:
+    request: Request
+    emit: Emit
+    name: str
+    random: np.random.Generator
+    ids: List[int]
+    text: str = ""
+    done: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def sampled(self) -> int:
+        return len(self.ids) - len(self.request.prompt)
+
+    def end_with(self, token: int) -> tuple[Optional[str], Optional[str]]:
+        """Why the sequence ends behind this token, and by which stop string; it has been appended."""
+        if token == END:
+            return "stop", None
+        for stop in self.request.stop:
+            if self.text.endswith(stop):
+                return "stop", stop
+        return ("length", None) if self.sampled >= self.request.max_tokens else (None, None)
+
+
+class Engine:
+    """All methods may be called from any thread."""
+
+    def __init__(self, weights: Weights, *, log: Path, tick_s: float) -> None:
+        self._weights, self._version = weights, "base"
+        self._label = "default"
+        self._log = log
+        self._tick_s = tick_s
+        self._life = uuid.uuid4().hex[:8]
+        self._count = 0
+        self._running: List[Sequence] = []
+        self._paused = False
+        self._draining: Set[str] = set()
+        self._changed = threading.Condition()
+
+    def submit(self, request: Request, emit: Emit) -> Sequence:
+        """It runs from the next tick on; ``done`` of what is returned is set when nothing more comes."""
+        with self._changed:
+            self._count += 1
+            name = f"{self._life}-{self._count}"
+            random = np.random.default_rng(request.seed)
+            sequence = Sequence(request, emit, name, random, list(request.prompt))
+            append(self._log, {"sequence": name, "request": request.id, "prompt": request.prompt, "at": time.time()})
+            self._running.append(sequence)
+            self._changed.notify_all()
+        return sequence
+
+    def run(self) -> None:
+        """Until the process ends."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: len(self._due()) > 0)
+                self.tick()
+            time.sleep(self._tick_s)
+
+    def _due(self) -> List[Sequence]:
+        return [one for one in self._running if not self._paused or one.name in self._draining]
+
+    def tick(self) -> None:
+        """Samples a token of each sequence."""
+        running = self._due()
+        windows = np.stack([window_before(one.ids, len(one.ids)) for one in running])
+        temperatures = np.array([[one.request.temperature or GREEDY] for one in running])
+        logprobs = next_logprobs(self._weights, windows, temperatures)
+        drawn = draw(logprobs, np.array([one.random.random() for one in running]))
+        tokens = [
+            Token(int(token), float(logprobs[row, token]), likeliest(logprobs[row], one.request.likeliest))
+            for row, (one, token) in enumerate(zip(running, drawn))
+        ]
+        told = [[one.name, token.id, token.logprob] for one, token in zip(running, tokens)]
+        append(self._log, {"version": self._version, "tokens": told})
+        for one, token in zip(running, tokens):
+            self._take(one, token)
+        self._changed.notify_all()
+
+    def _take(self, sequence: Sequence, token: Token) -> None:
+        sequence.ids.append(token.id)
+        sequence.text += "" if token.id == END else chr(token.id)
+        reason, stop = sequence.end_with(token.id)
+        is_heard = sequence.emit([token], reason, stop)
+        if reason is not None or not is_heard:
+            self._leave(sequence)
+
+    def _leave(self, sequence: Sequence) -> None:
+        if sequence in self._running:
+            self._running.remove(sequence)
+        sequence.done.set()
+
+    def pause(self, mode: str) -> None:
+        """``keep`` freezes what runs, ``abort`` cuts it, ``wait`` returns when it has ended. Nothing new runs meanwhile."""
+        with self._changed:
+            self._paused = True
+            if mode == "abort":
+                for sequence in list(self._running):
+                    sequence.emit([], "abort", None)
+                    self._leave(sequence)
+            if mode == "wait":
+                self._draining = {one.name for one in self._running}
+                self._changed.wait_for(lambda: not self._paused or len(self._due()) == 0)
+                self._draining = set()
+
+    def resume(self) -> None:
+        with self._changed:
+            self._paused = False
+            self._changed.notify_all()
+
+    @property
+    def is_paused(self) -> bool:
+        return self._paused
+
+    def load(self, path: str) -> None:
+        """Whole, between two ticks. Raises ``OSError`` and ``ValueError``; then the weights are what they were."""
+        arrays = read(Path(path))
+        version = str(int(arrays.pop("version")))
+        weights = {name: arrays[name] for name in self._weights}
+        with self._changed:
+            self._weights, self._version = weights, version
+
+    @property
+    def label(self) -> str:
+        """What somebody has said that the weights are."""
+        return self._label
+
+    @label.setter
+    def label(self, label: str) -> None:
+        self._label = label
+
+    def prompt_logprobs(self, ids: List[int]) -> List[float]:
+        """Of each id but the first."""
+        return logprobs_of(self._weights, ids)
+
+
+def likeliest(logprobs: np.ndarray, count: int) -> Dict[int, float]:
+    if count == 0:
+        return {}
+    return {int(token): float(logprobs[token]) for token in np.argsort(-logprobs, kind="stable")[:count]}

@@ -1,0 +1,173 @@
+"""GRPO: rows as a batch of tokens, each with its advantage, and one step of the policy on them.
+
+A turn's advantage is its reward beside those of the same turn in its group: no turn depends on another's answer. Tokens were sampled by older versions
+than the one that trains: their recorded logprobs give the importance ratio, which is clipped as in PPO.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Tuple
+
+import numpy as np
+from durable_rollouts import to_arrays
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from policy import NOTHING, WINDOW, Ids, Weights, backward, forward, log_softmax
+
+Row = Dict[str, Any]
+Floats = NDArray[np.float64]
+
+LEARNING_RATE = 0.015
+EPOCHS = 2
+CLIP = 0.8
+LONGEST_GRADIENT = 1.0
+BETAS = (0.9, 0.99)
+LEAST_SPREAD = 0.01
+"""Added to the spread of a group's rewards: one that agrees teaches nothing."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """``M`` sampled tokens of a step's rollouts."""
+
+    windows: Ids
+    """``(M, WINDOW)``: what the policy saw."""
+    tokens: Ids
+    """``(M,)``"""
+    logprobs: Floats
+    """``(M,)``: as the engine sampled them."""
+    advantages: Floats
+    """``(M,)``"""
+    versions: Ids
+    """``(M,)``: of the weights that sampled it; -1: not known."""
+    turns: Ids
+    """``(M,)``: tokens of one turn of one rollout have one number."""
+
+
+@dataclass
+class Optimizer:
+    """Adam's means of gradients and of their squares, after so many updates."""
+
+    first: Weights
+    second: Weights
+    updates: int = 0
+
+    @classmethod
+    def of(cls, weights: Weights) -> "Optimizer":
+        zeros = [{name: np.zeros_like(array) for name, array in weights.items()} for _ in range(2)]
+        return cls(*zeros)
+
+
+def batch_of(rows: List[Row]) -> Batch:
+    """Raises ``ValueError`` where ``to_arrays`` refuses a row."""
+    arrays = to_arrays(rows, pad_id=NOTHING)
+    sampled = arrays.loss_mask > 0
+    # A turn begins where a sampled token stands behind one that is none.
+    begins = sampled & ~np.pad(sampled, ((0, 0), (1, 0)))[:, :-1]
+    turn_in_row = begins.cumsum(axis=1) - 1
+    advantages = advantages_of([row["turn_rewards"] for row in rows], arrays.group_ids)
+    rollouts, places = np.nonzero(sampled)
+    before = np.pad(arrays.input_ids, ((0, 0), (WINDOW, 0)), constant_values=NOTHING)
+    turns = turn_in_row[rollouts, places]
+    return Batch(
+        windows=sliding_window_view(before, WINDOW, axis=1)[rollouts, places],
+        tokens=arrays.input_ids[rollouts, places],
+        logprobs=arrays.logprobs[rollouts, places].astype(np.float64),
+        advantages=advantages[rollouts, turns],
+        versions=arrays.versions[rollouts, places],
+        turns=rollouts * advantages.shape[1] + turns,
+    )
+
+
+def advantages_of(turn_rewards: List[List[float]], group_ids: Ids) -> Floats:
+    """``(N, turns)``: of each turn against the members of the group that have it; 0 where a rollout has not."""
+    longest = max(map(len, turn_rewards))
+    rewards = np.full((len(turn_rewards), longest), np.nan)
+    for row, given in enumerate(turn_rewards):
+        rewards[row, : len(given)] = given
+    advantages = np.zeros_like(rewards)
+    for group in np.unique(group_ids):
+        for turn in range(longest):
+            members = np.nonzero((group_ids == group) & ~np.isnan(rewards[:, turn]))[0]
+            if len(members) > 1:
+                of_turn = rewards[members, turn]
+                advantages[members, turn] = (of_turn - of_turn.mean()) / (of_turn.std() + LEAST_SPREAD)
+    return advantages
+
+
+def shuffled(batch: Batch, seed: Tuple[int, int]) -> Batch:
+    """The same tokens with each other's advantages: nothing is to be learned from them."""
+    advantages = np.random.default_rng(seed).permutation(batch.advantages)
+    return Batch(**{**vars(batch), "advantages": advantages})
+
+
+def gradient(weights: Weights, batch: Batch) -> Tuple[Weights, Floats]:
+    """Of the clipped objective, to be descended, and the importance ratios ``(M,)``."""
+    logits, way = forward(weights, batch.windows)
+    logprobs = log_softmax(logits)
+    count = np.arange(len(batch.tokens))
+    ratios = np.exp(logprobs[count, batch.tokens] - batch.logprobs)
+    # Where clipping has cut the objective off, it is level.
+    counts = np.where(batch.advantages > 0, ratios < 1 + CLIP, ratios > 1 - CLIP)
+    by_logprob = -1.0 * counts * ratios * batch.advantages / len(count)
+    d_logits = -np.exp(logprobs) * by_logprob[:, None]
+    d_logits[count, batch.tokens] += by_logprob
+    return backward(weights, batch.windows, way, d_logits.astype(logits.dtype)), ratios
+
+
+def objective(weights: Weights, batch: Batch) -> float:
+    """What ``gradient`` is the gradient of."""
+    logprobs = log_softmax(forward(weights, batch.windows)[0])
+    ratios = np.exp(logprobs[np.arange(len(batch.tokens)), batch.tokens] - batch.logprobs)
+    clipped = np.clip(ratios, 1 - CLIP, 1 + CLIP)
+    return -float(np.minimum(ratios * batch.advantages, clipped * batch.advantages).mean())
+
+
+def update(weights: Weights, optimizer: Optimizer, batch: Batch) -> Tuple[Weights, Floats]:
+    """New weights, and the ratios before them ``(M,)``; changes the optimizer. The same input gives the same bits."""
+    first_ratios: Optional[Floats] = None
+    for _ in range(EPOCHS):
+        by_weight, ratios = gradient(weights, batch)
+        first_ratios = ratios if first_ratios is None else first_ratios
+        length = np.sqrt(sum(float((g.astype(np.float64) ** 2).sum()) for g in by_weight.values()))
+        weights = _adam(weights, optimizer, by_weight, min(1.0, LONGEST_GRADIENT / max(length, 1e-12)))
+    assert first_ratios is not None
+    return weights, first_ratios
+
+
+def _adam(weights: Weights, optimizer: Optimizer, by_weight: Weights, scale: float) -> Weights:
+    optimizer.updates += 1
+    first, second = (1 - beta**optimizer.updates for beta in BETAS)
+    new = {}
+    for name, array in weights.items():
+        slope = by_weight[name] * np.float32(scale)
+        optimizer.first[name] = BETAS[0] * optimizer.first[name] + (1 - BETAS[0]) * slope
+        optimizer.second[name] = BETAS[1] * optimizer.second[name] + (1 - BETAS[1]) * slope**2
+        step = optimizer.first[name] / first / (np.sqrt(optimizer.second[name] / second) + 1e-8)
+        new[name] = (array - LEARNING_RATE * step).astype(array.dtype)
+    return new
+
+
+def report(rows: List[Row], batch: Batch, ratios: Floats, version: int) -> Dict[str, float]:
+    """What a step was like, for the board, the plot and the checks.
+
+    ``ratio_error``: the largest distance of a ratio from 1 among the tokens of turns that ``version`` alone sampled; -1
+    where there is no such turn. ``lag``: versions between the one that trains and those that sampled, of known ones.
+    """
+    known = batch.versions >= 0
+    lags = version - batch.versions[known]
+    other = np.unique(batch.turns[batch.versions != version])
+    current = ~np.isin(batch.turns, other)
+    return {
+        "reward": float(np.mean([row["total_reward"] for row in rows])),
+        "length": len(batch.tokens) / len(rows),
+        "tokens": len(batch.tokens),
+        "unknown": int((~known).sum()),
+        "lag": float(lags.mean()) if len(lags) > 0 else 0.0,
+        "lag_max": int(lags.max()) if len(lags) > 0 else 0,
+        "ratio": float(ratios.mean()),
+        "current": int(current.sum()),
+        "ratio_error": float(np.abs(ratios[current] - 1).max()) if current.any() else -1.0,
+    }

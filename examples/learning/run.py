@@ -1,0 +1,153 @@
+"""What a run of the trainer leaves on disk, so that the next one goes on wherever it died.
+
+    weights/<version>.npz      what a version is, for ever: put once, and published by its path
+    checkpoints/<step>.npz     weights, optimizer and version behind so many steps
+    metrics.jsonl              a line for each step that was trained, and for each evaluation
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, Iterator, Optional
+
+import numpy as np
+
+from grpo import Optimizer
+from policy import Weights
+
+
+@dataclass
+class State:
+    """A trainer between two steps."""
+
+    weights: Weights
+    optimizer: Optimizer
+    step: int
+    """The next one."""
+    version: int
+    """Of the weights."""
+
+
+class Run:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in ("weights", "checkpoints"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+
+    def weights_file(self, version: int) -> Path:
+        return self.folder / "weights" / f"{version}.npz"
+
+    def versions(self) -> Dict[int, int]:
+        """The step behind which each version was put, by version."""
+        return {version: int(read(self.weights_file(version))["step"]) for version in _numbers(self.folder / "weights")}
+
+    def version_of(self, state: State) -> Optional[int]:
+        """The version that is these weights behind this step; None: they have none."""
+        for version, step in self.versions().items():
+            there = read(self.weights_file(version)) if step == state.step else {}
+            if there and all(np.array_equal(there[name], array) for name, array in state.weights.items()):
+                return version
+        return None
+
+    def put_weights(self, state: State) -> int:
+        """Their version, under which they are on disk then: a new one where they have none."""
+        known = self.version_of(state)
+        if known is not None:
+            return known
+        version = max(self.versions(), default=-1) + 1
+        put(self.weights_file(version), {**state.weights, "version": np.array(version), "step": np.array(state.step)})
+        return version
+
+    def forget_unsaved(self) -> None:
+        """Versions behind the last checkpoint, by a trainer that starts over from there."""
+        steps = _numbers(self.folder / "checkpoints")
+        for version, step in self.versions().items():
+            if step > max(steps, default=0):
+                self.weights_file(version).unlink()
+
+    def save(self, state: State) -> None:
+        parts = {"weights": state.weights, "first": state.optimizer.first, "second": state.optimizer.second}
+        arrays = {f"{part}/{name}": array for part, given in parts.items() for name, array in given.items()}
+        numbers = {"step": state.step, "version": state.version, "updates": state.optimizer.updates}
+        put(self.folder / "checkpoints" / f"{state.step}.npz", {**arrays, **{name: np.array(n) for name, n in numbers.items()}})
+
+    def load(self) -> Optional[State]:
+        """The last checkpoint; None: there is none."""
+        steps = _numbers(self.folder / "checkpoints")
+        if not steps:
+            return None
+        arrays = read(self.folder / "checkpoints" / f"{max(steps)}.npz")
+
+        def part(name: str) -> Weights:
+            return {key[len(name) + 1 :]: array for key, array in arrays.items() if key.startswith(f"{name}/")}
+
+        optimizer = Optimizer(part("first"), part("second"), int(arrays["updates"]))
+        return State(part("weights"), optimizer, int(arrays["step"]), int(arrays["version"]))
+
+    def note(self, kind: str, **fields: Any) -> None:
+        append(self.folder / "metrics.jsonl", {"kind": kind, "at": time.time(), **fields})
+
+    def noted(self, kind: str) -> Iterator[Dict[str, Any]]:
+        return (line for line in lines_of(self.folder / "metrics.jsonl") if line["kind"] == kind)
+
+
+def end_with_parent() -> None:
+    """Where a parent holds the other end of stdin, this process ends when the parent does, however that goes."""
+
+    def follow() -> None:
+        # Not by sys.stdin: a thread that waits there holds up the interpreter's own end.
+        while os.read(0, 4096):
+            pass
+        os._exit(1)
+
+    if os.environ.get("ROLLOUT_LIFELINE") == "1":
+        threading.Thread(target=follow, daemon=True).start()
+
+
+def _numbers(folder: Path) -> list[int]:
+    return [int(file.stem) for file in folder.glob("*.npz")]
+
+
+def read(path: Path) -> Dict[str, np.ndarray]:
+    with np.load(path) as arrays:
+        return dict(arrays)
+
+
+def put(path: Path, arrays: Dict[str, Any]) -> None:
+    """Whole or not at all, whenever the process is killed; raises ``FileExistsError`` over a file that is there."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with temporary.open("wb") as file:
+        np.savez(file, **arrays)
+        file.flush()
+        os.fsync(file.fileno())
+    os.link(temporary, path)
+    temporary.unlink()
+    folder = os.open(path.parent, os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
+
+
+def append(path: Path, line: Dict[str, Any]) -> None:
+    """One write: a process that is killed leaves a line or none. What a full disk tears costs itself alone."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(descriptor, f"{json.dumps(line)}\n".encode())
+    finally:
+        os.close(descriptor)
+
+
+def lines_of(path: Path) -> Iterator[Dict[str, Any]]:
+    """Lines of a JSONL file, without what is torn; of a file that is not there none."""
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            try:
+                yield json.loads(line)
+            except ValueError:
+                continue

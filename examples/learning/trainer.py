@@ -1,0 +1,210 @@
+"""The trainer: asks a stream for steps, learns from each, publishes what it has learned, and goes on wherever it died.
+
+    python trainer.py --folder FOLDER --id ID --seed 1 [--address 127.0.0.1:7233]
+
+FOLDER keeps what ``run.py`` says; started again with the same FOLDER and ID it goes on from the last checkpoint: it asks
+for the steps behind it again, gets the same rows, publishes nothing meanwhile, and then goes on with new ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Protocol, Set
+
+import numpy as np
+from durable_rollouts import Client, PolicyUpdateFailed, Stream, StreamRequest
+
+from grpo import Optimizer, Row, batch_of, report, shuffled, update
+from policy import Weights, logprobs_of, untrained
+from run import Run, State, end_with_parent
+from task import LENGTH, LETTERS, TURNS, answer_to, shown
+
+STEPS = 50
+GROUPS, REPEATS = 4, 8
+MAX_LAG = 2
+CHECKPOINT_EVERY = 5
+HELD_OUT_EVERY = 5
+PROBE = [ord(letter) for letter in shown(LETTERS[:LENGTH]) + answer_to(LETTERS[:LENGTH])]
+"""A prompt whose logprobs show which weights an engine has."""
+UNPUBLISHED = -1
+"""In place of a version: weights that no engine was ever given."""
+
+ROLLOUTS: Dict[str, Any] = {
+    "max_rollout_turns": TURNS,
+    "max_seq_len": 160,
+    "rollout_timeout": "10m",
+    "generation": {"max_new_tokens": 20, "prompt_format": "raw"},
+}
+"""How a rollout is played, in training and in evaluations."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    seed: int
+    steps: int = STEPS
+    shuffle_advantages: bool = False
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """A step's rows, and what tells whether they are ever others: their file, and its sum."""
+
+    rows: List[Row]
+    sha256: str
+    file: str
+
+
+class Source(Protocol):
+    """Where rows come from, and where weights go to."""
+
+    def publish(self, version: int, path: Path, weights: Weights) -> None: ...
+
+    def next_step(self, step: int, version: int) -> Delivered: ...
+
+    def evaluate(self, step: int) -> None:
+        """Begins to measure the held-out reward; notes it in the run when it is there."""
+
+    def end(self) -> None:
+        """Asks for no more, and waits for evaluations that were begun."""
+
+
+class Durable:
+    """Rows of a stream, weights by the policy, evaluations as batches: all of them survive this process."""
+
+    def __init__(self, client: Client, run: Run, *, id: str, seed: int) -> None:
+        self._client, self._run, self._id, self._seed = client, run, id, seed
+        self._policy = client.policy()
+        self._evaluations: List[threading.Thread] = []
+        self._stream: Optional[Stream] = None
+
+    def publish(self, version: int, path: Path, weights: Weights) -> None:
+        probe = {"prompt_ids": PROBE, "logprobs": logprobs_of(weights, PROBE), "tolerance": 0.001}
+        while True:
+            try:
+                self._policy.publish(version, str(path), probe=probe)
+                return
+            except PolicyUpdateFailed as error:  # No engine is there. Until one is, or somebody ends this.
+                print(error, flush=True)
+                time.sleep(1)
+
+    def _joined(self) -> Stream:
+        """The stream, started or joined where it is."""
+        request: StreamRequest = {
+            **ROLLOUTS,
+            "samples": {"path": f"{self._id}/train.jsonl"},
+            "num_repeats": REPEATS,
+            "groups_per_step": GROUPS,
+            "max_lag": MAX_LAG,
+            "seed": self._seed,
+            "generation": {**ROLLOUTS["generation"], "seed": self._seed},
+        }
+        self._stream = self._stream or self._client.stream(f"{self._id}-train", request)
+        return self._stream
+
+    def next_step(self, step: int, version: int) -> Delivered:
+        delivered = self._joined().next_step(step, None if version == UNPUBLISHED else version)
+        file = delivered.result["files"]["rollouts"]
+        return Delivered(delivered.rows(), hashlib.sha256(Path(file).read_bytes()).hexdigest(), file)
+
+    def evaluate(self, step: int) -> None:
+        request = {**ROLLOUTS, "samples": {"path": f"{self._id}/held-out.jsonl"}}
+        batch = self._client.start_batch(request, f"{self._id}-held-out-{step}")
+
+        def note() -> None:
+            self._run.note("held_out", step=step, **of_held_out(batch.rows()))
+
+        self._evaluations.append(threading.Thread(target=note, daemon=True))
+        self._evaluations[-1].start()
+
+    def end(self) -> None:
+        self._joined().stop()
+        for evaluation in self._evaluations:
+            evaluation.join()
+
+
+def of_held_out(rows: List[Row]) -> Dict[str, float]:
+    versions = [int(one["version"]) for row in rows for one in row["policy_versions"] if one["version"] is not None]
+    return {
+        "reward": float(np.mean([row["total_reward"] for row in rows])),
+        "length": float(np.mean([row["assistant_tokens"] for row in rows])),
+        "version": float(np.mean(versions)) if versions else -1.0,
+        "rollouts": len(rows),
+    }
+
+
+def train(run: Run, source: Source, settings: Settings) -> State:
+    """Returns behind the last step."""
+    state = run.load() or begin(run, settings)
+    furthest = max(run.versions().values())
+    run.note("start", step=state.step, furthest=furthest)
+    if state.step == furthest:
+        source.publish(state.version, run.weights_file(state.version), state.weights)
+    evaluated = {line["step"] for line in run.noted("held_out")}
+    evaluate(source, evaluated, furthest)
+    while state.step < settings.steps:
+        learn(run, source, (state, settings))
+        if state.step < furthest:  # It was here before: what the engines serve came of this step, or of a later one.
+            known = run.version_of(state)
+            state.version = UNPUBLISHED if known is None else known
+            continue
+        state.version = run.put_weights(state)
+        if state.step % CHECKPOINT_EVERY == 0 or state.step == settings.steps:
+            run.save(state)
+        source.publish(state.version, run.weights_file(state.version), state.weights)
+        evaluate(source, evaluated, state.step)
+    source.end()
+    run.note("end", step=state.step)
+    return state
+
+
+def evaluate(source: Source, evaluated: Set[int], through: int) -> None:
+    for step in sorted(set(range(0, through + 1, HELD_OUT_EVERY)) - evaluated):
+        source.evaluate(step)
+        evaluated.add(step)
+
+
+def begin(run: Run, settings: Settings) -> State:
+    weights = untrained(settings.seed, LETTERS)
+    state = State(weights, Optimizer.of(weights), step=0, version=UNPUBLISHED)
+    state.version = run.put_weights(state)
+    run.save(state)
+    return state
+
+
+def learn(run: Run, source: Source, going: tuple[State, Settings]) -> None:
+    """One step: its rows, new weights, a line in the run."""
+    state, settings = going
+    asked = time.monotonic()
+    delivered = source.next_step(state.step, state.version)
+    waited_s = time.monotonic() - asked
+    batch = batch_of(delivered.rows)
+    learned = shuffled(batch, (settings.seed, state.step)) if settings.shuffle_advantages else batch
+    weights, ratios = update(state.weights, state.optimizer, learned)
+    what = report(delivered.rows, batch, ratios, state.version)
+    rows = {"sha256": delivered.sha256, "file": delivered.file}
+    run.note("step", step=state.step, version=state.version, waited_s=waited_s, **rows, **what)
+    state.weights, state.step = weights, state.step + 1
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--id", required=True)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--address", help="default: TEMPORAL_ADDRESS, temporal.toml, 127.0.0.1:7233")
+    parser.add_argument("--shuffle-advantages", action="store_true", help="the control: nothing is to be learned")
+    args = parser.parse_args()
+    end_with_parent()
+    run = Run(args.folder)
+    source = Durable(Client.connect(args.address), run, id=args.id, seed=args.seed)
+    train(run, source, Settings(args.seed, args.steps, args.shuffle_advantages))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { learn } from '../dev/learning/learn.js';
+import { PROJECT_ROOT } from '../platform/project-root.js';
+
+const STEPS = 50;
+/** Seconds a token: a rollout takes half a second; and where things are killed some seconds, so that kills hit it. */
+const TICK_S = { calm: 0.01, chaos: 0.1 };
+const KILL_EVERY_MS = 5000;
+
+const OPTIONS = {
+  folder: { type: 'string' },
+  seed: { type: 'string', default: '1' },
+  steps: { type: 'string', default: String(STEPS) },
+  tick: { type: 'string' },
+  target: { type: 'string', default: '0.9' },
+  'shuffle-advantages': { type: 'boolean', default: false },
+  chaos: { type: 'boolean', default: false },
+  'kill-every': { type: 'string', default: String(KILL_EVERY_MS / 1000) },
+  kills: { type: 'string' },
+  'no-comparison': { type: 'boolean', default: false },
+  config: { type: 'string' },
+} as const;
+
+export async function learningCommand(args: string[]): Promise<number> {
+  const { values } = parseArgs({ args, options: OPTIONS });
+  const { chaos, tick = String(chaos ? TICK_S.chaos : TICK_S.calm), kills } = values;
+  const id = `learning-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`;
+  return await learn({
+    folder: path.resolve(values.folder ?? path.join(PROJECT_ROOT, '.rollouts', id)),
+    seed: wholeOf('seed', values.seed),
+    steps: wholeOf('steps', values.steps),
+    tick_s: numberOf('tick', tick),
+    target: numberOf('target', values.target),
+    shuffle_advantages: values['shuffle-advantages'],
+    kills: chaos
+      ? {
+          every_ms: 1000 * numberOf('kill-every', values['kill-every']),
+          most: kills === undefined ? null : wholeOf('kills', kills),
+        }
+      : null,
+    compare: !values['no-comparison'],
+  });
+}
+
+function numberOf(option: string, text: string): number {
+  const value = Number(text);
+  if (text.trim() !== '' && Number.isFinite(value) && value >= 0) return value;
+  throw new Error(`--${option}: expected a number from 0 on, got ${JSON.stringify(text)}`);
+}
+
+function wholeOf(option: string, text: string): number {
+  const value = numberOf(option, text);
+  if (Number.isInteger(value)) return value;
+  throw new Error(`--${option}: expected a whole number, got ${JSON.stringify(text)}`);
+}

@@ -1,0 +1,57 @@
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { startChild } from '../../platform/process/child.js';
+import { PROJECT_ROOT } from '../../platform/project-root.js';
+import { pythonInstall, type PythonInstall } from '../../platform/python-install.js';
+import { stackEnvironment } from '../stack-environment.js';
+import type { Part } from '../supervisor.js';
+import { PYTHON_PACKAGES } from '../trainer-example.js';
+
+/** The example that learns: a trainer and an engine in Python. */
+export const LEARNING_EXAMPLE = path.join(PROJECT_ROOT, 'examples', 'learning');
+
+/** Where its packages are, or would be. */
+export const learningInstall = (env: NodeJS.ProcessEnv): PythonInstall =>
+  pythonInstall(
+    {
+      name: 'learning',
+      for_what: 'Python packages of examples/learning',
+      requirements: path.join(LEARNING_EXAMPLE, 'requirements.txt'),
+      modules: ['numpy', 'matplotlib', 'temporalio.client'],
+    },
+    env,
+  );
+
+/** How a script of the example is run. Throws where its packages are not installed. */
+export function exampleCommand(args: readonly string[], env: NodeJS.ProcessEnv) {
+  const { python, stamp, for_what } = learningInstall(env);
+  if (!existsSync(stamp))
+    throw new Error(`${for_what} are not installed: \`node tools/setup.mjs --learning\` says why`);
+  return {
+    command: python,
+    args,
+    cwd: LEARNING_EXAMPLE,
+    env: {
+      ...stackEnvironment(env),
+      PYTHONPATH: PYTHON_PACKAGES,
+      PYTHONDONTWRITEBYTECODE: '1',
+      PYTHONUNBUFFERED: '1',
+      // The matrices are small: threads would take the cores from everything else.
+      OMP_NUM_THREADS: '1',
+    },
+  };
+}
+
+/** A script of the example as a part of a stack; `finished` is called when it has come to its end. */
+export function examplePart(
+  { name, args, finished }: { name: string; args: readonly string[]; finished?: () => void },
+  { logs, env }: { logs: string; env: NodeJS.ProcessEnv },
+): Part {
+  const logFile = path.join(logs, `${name}.log`);
+  return {
+    name,
+    logFile,
+    start: () => startChild({ ...exampleCommand(args, env), logFile, ends: 'pipe' }),
+    ...(finished !== undefined && { finished }),
+  };
+}

@@ -1,0 +1,80 @@
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Screen } from '../../client/screen.js';
+import type { Interrupts } from '../../platform/process/interrupts.js';
+import type { Supervisor } from '../supervisor.js';
+import type { KillPlan, Victim } from './kills.js';
+import { killInTurn } from './kills.js';
+import type { Lesson } from './stack.js';
+import type { Kill } from './told.js';
+import { plainLearning, readTold, renderLearning } from './told.js';
+
+export interface LearningOptions extends Lesson {
+  /** A run's; one that was interrupted goes on. */
+  folder: string;
+  /** The held-out reward that is to be reached. */
+  target: number;
+  /** null: nothing is killed. */
+  kills: KillPlan | null;
+  /** Then let a loop that starts over learn the same under the same kills. */
+  compare: boolean;
+}
+
+/** What the pieces of a run share. */
+export interface Session {
+  options: LearningOptions;
+  screen: Screen;
+  interrupts: Interrupts;
+}
+
+export interface Followed {
+  /** Where its trainer writes. */
+  folder: string;
+  supervisor: Supervisor;
+  /** Aborted when the trainer has come to its end. */
+  done: AbortSignal;
+  victims: readonly Victim[];
+  phase: string;
+  longest_ms: number;
+}
+
+const LOOK_EVERY_MS = 500;
+const PLAIN_EVERY_MS = 5000;
+
+/** Shows a trainer until it is done, and kills meanwhile what the options say. Resolves to the seconds that it took. */
+export async function follow(session: Session, followed: Followed): Promise<number> {
+  const { options, screen, interrupts } = session;
+  const { folder, done, longest_ms } = followed;
+  const began = performance.now();
+  const signal = AbortSignal.any([done, interrupts.signal, AbortSignal.timeout(longest_ms)]);
+  const kills: Kill[] = [];
+  const noted = (kill: Kill): void => void kills.push(kill);
+  const killing =
+    options.kills === null
+      ? Promise.resolve()
+      : killInTurn({ ...followed, ...options.kills, seed: options.seed, signal, noted });
+  let printed_at = -Infinity;
+  for (;;) {
+    const told = await readTold(folder);
+    const elapsed_s = (performance.now() - began) / 1000;
+    const { phase } = followed;
+    const state = {
+      id: path.basename(folder),
+      steps: options.steps,
+      elapsed_s,
+      told,
+      kills,
+      phase,
+    };
+    screen.show((style) => renderLearning(state, style));
+    if (!screen.live && (signal.aborted || performance.now() - printed_at >= PLAIN_EVERY_MS)) {
+      printed_at = performance.now();
+      screen.say(`${elapsed_s.toFixed(0)} s  ${plainLearning(state)}`);
+    }
+    if (signal.aborted) break;
+    await sleep(LOOK_EVERY_MS, undefined, { signal }).catch(() => undefined);
+  }
+  await killing;
+  screen.show(null);
+  return (performance.now() - began) / 1000;
+}

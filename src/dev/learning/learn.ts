@@ -1,0 +1,113 @@
+import path from 'node:path';
+import { createScreen } from '../../client/screen.js';
+import { describeError } from '../../platform/errors.js';
+import { listenForInterrupts } from '../../platform/process/interrupts.js';
+import { PROJECT_ROOT } from '../../platform/project-root.js';
+import { claimFolder } from '../folder-claim.js';
+import type { StackPlace } from '../stack.js';
+import { createSupervisor } from '../supervisor.js';
+import { findTemporalCli } from '../temporal-cli.js';
+import type { LearningOptions, Session } from './follow.js';
+import { follow } from './follow.js';
+import { idOf, runExample, startLearningStack, trainerPart } from './stack.js';
+import { startsOver, startsOverFolder } from './starts-over.js';
+import { lastHeldOut, readTold } from './told.js';
+
+const LONGEST_MS = 45 * 60_000;
+/** What the loop that starts over may take, beside what this took: it may never come to an end. */
+const PATIENCE = 1.5;
+
+/** In their turn; each is a part of the stack. */
+const VICTIMS = ['engine', 'worker', 'trainer', 'Temporal server'].map((name) => ({
+  what: name,
+  part: name,
+}));
+
+/**
+ * A policy that learns through all of this, on one machine: engine, Temporal server, worker and trainer, each killed and
+ * started again where the options say so; a live board, checks of what was sampled and delivered, and a plot. Resolves
+ * to the exit code: 0 when nothing is wrong and the held-out reward is high enough, 130 when it was interrupted.
+ */
+export async function learn(options: LearningOptions): Promise<number> {
+  const screen = createScreen(process.stdout, process.env);
+  const { say } = screen;
+  const { folder } = options;
+  const cli = await findTemporalCli({ env: process.env, projectRoot: PROJECT_ROOT, say });
+  const claim = await claimFolder(folder, say);
+  const supervisor = createSupervisor({
+    say,
+    giveUp: (reason) => {
+      interrupts.abort(reason);
+    },
+  });
+  const interrupts = listenForInterrupts(process.env, () => {
+    supervisor.kill();
+    screen.close();
+    process.exit(130);
+  });
+  const session: Session = { options, screen, interrupts };
+  try {
+    const place = { projectRoot: PROJECT_ROOT, folder, cliPath: cli.path, claim, supervisor };
+    const took_s = await play(session, place);
+    await supervisor.stop();
+    const isCompared = options.compare && options.kills !== null && !interrupts.signal.aborted;
+    if (isCompared) await startsOver(session, took_s * 1000 * PATIENCE);
+    return interrupts.signal.aborted ? interrupted(session) : await conclude(session);
+  } finally {
+    screen.close();
+    await supervisor.stop();
+    await claim.release();
+    interrupts.forget();
+  }
+}
+
+/** Until the trainer has come to its end. */
+async function play(session: Session, place: StackPlace): Promise<number> {
+  const { options, screen } = session;
+  const { folder, supervisor } = place;
+  const life = options.kills === null ? 'calm' : 'killed';
+  const stack = await startLearningStack(place, { ...options, life });
+  screen.say(`${idOf(folder)}, in ${path.relative('', folder)}; Web UI ${stack.uiUrl}`);
+  const done = new AbortController();
+  const finished = (): void => {
+    done.abort();
+  };
+  await supervisor.run(trainerPart({ folder, stack, finished }, options));
+  const phase = options.kills === null ? 'learning' : 'learning, under kills';
+  const signal = done.signal;
+  return await follow(session, {
+    folder,
+    supervisor,
+    done: signal,
+    victims: VICTIMS,
+    phase,
+    longest_ms: LONGEST_MS,
+  });
+}
+
+/** Throws where a part died again and again. */
+function interrupted({ options, screen, interrupts }: Session): number {
+  const reason: unknown = interrupts.signal.reason;
+  if (reason instanceof Error && reason.name !== 'AbortError') throw reason;
+  const folder = path.relative('', options.folder);
+  screen.say(`Nothing of it is lost: npm run learning -- --folder ${folder} goes on.`);
+  return 130;
+}
+
+/** The plot, rows against the engine's log, the reward that was reached. */
+async function conclude({ options, screen }: Session): Promise<number> {
+  const { folder, target, shuffle_advantages, kills, compare } = options;
+  const plot = path.join(folder, 'plot.png');
+  const over = compare && kills !== null ? ['--starts-over', startsOverFolder(folder)] : [];
+  await runExample(['plot.py', '--run', folder, ...over, '--out', plot]);
+  const reward = lastHeldOut(await readTold(folder)) ?? 0;
+  const learned = shuffle_advantages || reward >= target;
+  const report = await runExample(['check.py', '--folder', folder]).catch((error: unknown) => {
+    screen.say(describeError(error));
+    return null;
+  });
+  if (report !== null) screen.say(report.trim());
+  const expected = learned ? '' : `, expected at least ${target}`;
+  screen.say(`held-out reward ${reward.toFixed(3)}${expected}; plot ${path.relative('', plot)}`);
+  return learned && report !== null ? 0 : 1;
+}

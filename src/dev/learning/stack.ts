@@ -1,0 +1,122 @@
+import { mkdir } from 'node:fs/promises';
+import path from 'node:path';
+import { stringify } from 'yaml';
+import { replaceFile } from '../../platform/files.js';
+import { firstFreePort } from '../../platform/process/free-port.js';
+import { lastLines, runCommand } from '../../platform/process/run-command.js';
+import type { PlannedServer, StackPlace } from '../stack.js';
+import { planServer, startServerAndWorker } from '../stack.js';
+import type { Part } from '../supervisor.js';
+import { exampleCommand, examplePart, LEARNING_EXAMPLE } from './example.js';
+
+/** What is learned, and how fast the engine is. */
+export interface Lesson {
+  seed: number;
+  steps: number;
+  /** Seconds that a token takes. */
+  tick_s: number;
+  /** The control: nothing is to be learned. */
+  shuffle_advantages: boolean;
+}
+
+/** A run's folder holds all of it: database, trajectories, weights, logs. Its name is the run's id. */
+export const idOf = (folder: string): string => path.basename(folder);
+
+export interface LearningStack extends PlannedServer {
+  /** Without `/v1`. */
+  engineUrl: string;
+}
+
+/** Engine, Temporal server and worker of a run; what it learns from is written first. */
+export async function startLearningStack(
+  place: StackPlace,
+  { life, ...lesson }: Lesson & { life: keyof typeof HEARTBEAT_TIMEOUT },
+): Promise<LearningStack> {
+  const { folder, supervisor } = place;
+  const server = await planServer(folder);
+  const port = await firstFreePort(8000, Object.values(server.ports));
+  const stack = { ...server, engineUrl: `http://127.0.0.1:${port}` };
+  const config = path.join(folder, 'temporal.yaml');
+  await writeSettings(config, { folder, stack, life });
+  await mkdir(path.join(folder, 'inputs'), { recursive: true });
+  const samples = path.join(folder, 'inputs', idOf(folder));
+  await runExample(['task.py', '--folder', samples, '--seed', String(lesson.seed)]);
+  await supervisor.run(enginePart({ port, folder, lesson, logs: server.logs }));
+  await startServerAndWorker(place, { server, config });
+  return stack;
+}
+
+export function enginePart({
+  port,
+  folder,
+  lesson,
+  logs,
+}: {
+  port: number;
+  folder: string;
+  lesson: Lesson;
+  logs: string;
+}): Part {
+  const args = [
+    'wire.py',
+    ...['--port', String(port), '--seed', String(lesson.seed)],
+    ...['--log', path.join(folder, 'engine.jsonl'), '--tick', String(lesson.tick_s)],
+  ];
+  return examplePart({ name: 'engine', args }, { logs, env: process.env });
+}
+
+/** What a trainer is told of a lesson, whichever it is. */
+export const lessonArguments = ({ folder }: { folder: string }, lesson: Lesson): string[] => [
+  ...['--folder', folder, '--seed', String(lesson.seed), '--steps', String(lesson.steps)],
+];
+
+export function trainerPart(
+  { folder, stack, finished }: { folder: string; stack: LearningStack; finished: () => void },
+  lesson: Lesson,
+): Part {
+  const args = [
+    'trainer.py',
+    ...lessonArguments({ folder }, lesson),
+    ...['--id', idOf(folder), '--address', stack.address],
+    ...(lesson.shuffle_advantages ? ['--shuffle-advantages'] : []),
+  ];
+  return examplePart({ name: 'trainer', args, finished }, { logs: stack.logs, env: process.env });
+}
+
+/** A worker that is killed is to be missed soon; else less often is cheaper, since each heartbeat is a call of the server. */
+const HEARTBEAT_TIMEOUT = { calm: '10s', killed: '3s' };
+
+async function writeSettings(
+  target: string,
+  {
+    folder,
+    stack,
+    life,
+  }: { folder: string; stack: LearningStack; life: keyof typeof HEARTBEAT_TIMEOUT },
+): Promise<void> {
+  const { address, namespace, engineUrl } = stack;
+  const settings = {
+    temporal: { profile: null, address, namespace, task_queue: 'rollouts' },
+    store: { kind: 'file', root: path.join(folder, 'trajectories') },
+    inputs_dir: path.join(folder, 'inputs'),
+    generation: { default: { kind: 'vllm', base_urls: [`${engineUrl}/v1`] } },
+    environments: {
+      cipher: { kind: 'module', path: path.join(LEARNING_EXAMPLE, 'environment.ts') },
+    },
+    worker: { heartbeat_timeout: HEARTBEAT_TIMEOUT[life] },
+  };
+  const origin = '# Written by each start of `npm run learning`';
+  await replaceFile(target, { content: `${origin}\n${stringify(settings)}` });
+}
+
+const LONGEST_MS = 120_000;
+
+/** A script of the example, to its end; what it wrote. Throws with the end of that where it fails. */
+export async function runExample(args: readonly string[]): Promise<string> {
+  const { ok, output, problem } = await runCommand({
+    ...exampleCommand(args, process.env),
+    timeoutMs: LONGEST_MS,
+  });
+  if (!ok) throw new Error(`${args[0] ?? ''}: ${problem}\n${lastLines(output, 15)}`);
+  return output;
+}

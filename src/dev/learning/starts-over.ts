@@ -1,0 +1,64 @@
+import { mkdir } from 'node:fs/promises';
+import path from 'node:path';
+import { firstFreePort } from '../../platform/process/free-port.js';
+import { createSupervisor } from '../supervisor.js';
+import { examplePart } from './example.js';
+import type { Session } from './follow.js';
+import { follow } from './follow.js';
+import type { Victim } from './kills.js';
+import { enginePart, lessonArguments } from './stack.js';
+
+const LOOP = 'loop';
+
+/**
+ * The same kills: those of the trainer and of the worker hit the loop, which is both; it has no Temporal server. Where it
+ * has nothing to kill, the turn passes.
+ */
+const VICTIMS: readonly Victim[] = [
+  { what: 'engine', part: 'engine' },
+  { what: 'worker', part: LOOP },
+  { what: 'trainer', part: LOOP },
+  { what: 'Temporal server', part: null },
+];
+
+export const startsOverFolder = (folder: string): string => path.join(folder, 'starts-over');
+
+/** Lets the loop that starts over learn the same, until it has, or for so long. */
+export async function startsOver(session: Session, longest_ms: number): Promise<void> {
+  const { options, screen, interrupts } = session;
+  const folder = startsOverFolder(options.folder);
+  const logs = path.join(folder, 'logs');
+  await mkdir(folder, { recursive: true });
+  const port = await firstFreePort(8000);
+  const supervisor = createSupervisor({
+    say: screen.say,
+    // It is what is to be seen of it.
+    giveUp: (reason) => {
+      screen.say(reason.message);
+    },
+  });
+  const done = new AbortController();
+  const finished = (): void => {
+    done.abort();
+  };
+  const args = [
+    'bare.py',
+    ...lessonArguments({ folder }, options),
+    ...['--engine', `http://127.0.0.1:${port}`],
+  ];
+  try {
+    await supervisor.run(enginePart({ port, folder, lesson: options, logs }));
+    await supervisor.run(examplePart({ name: LOOP, args, finished }, { logs, env: process.env }));
+    await follow(session, {
+      folder,
+      supervisor,
+      done: done.signal,
+      victims: VICTIMS,
+      phase: 'a loop that starts over, under the same kills',
+      longest_ms,
+    });
+  } finally {
+    if (interrupts.signal.aborted) supervisor.kill();
+    await supervisor.stop();
+  }
+}

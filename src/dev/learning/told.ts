@@ -1,0 +1,106 @@
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { progressBar } from '../../client/board.js';
+import { formatClock, formatNumber, formatRate } from '../../client/number-text.js';
+import type { Line, TextStyle } from '../../client/text-line.js';
+import { renderLine, spread } from '../../client/text-line.js';
+
+/** A line of the trainer's metrics.jsonl, as far as it is shown. */
+type Told =
+  | { kind: 'step'; at: number; step: number; reward: number; length: number; tokens: number; lag: number; ratio: number }
+  | { kind: 'held_out'; step: number; reward: number }
+  | { kind: 'start' | 'end' }; // prettier-ignore
+
+/** Of something that was killed, as kills.jsonl has it. */
+export interface Kill {
+  /** Seconds since 1970. */
+  at: number;
+  what: string;
+}
+
+/** What a run has told so far. */
+export interface LearningState {
+  id: string;
+  steps: number;
+  elapsed_s: number;
+  told: readonly Told[];
+  kills: readonly Kill[];
+  /** What is going on. */
+  phase: string;
+}
+
+/** Of a file that is not there none; a line that is still being written is left out. */
+export async function readTold(folder: string): Promise<Told[]> {
+  const text = await readFile(path.join(folder, 'metrics.jsonl'), 'utf8').catch(() => '');
+  const whole = text.slice(0, text.lastIndexOf('\n') + 1);
+  return whole.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line) as Told]));
+}
+
+const stepsOf = (told: readonly Told[]) => told.filter((line) => line.kind === 'step');
+const heldOutOf = (told: readonly Told[]) => told.filter((line) => line.kind === 'held_out');
+
+/** Tokens of the last steps, by the time between them. */
+const RATE_OF_STEPS = 5;
+
+export function tokensPerSecond(told: readonly Told[]): number | null {
+  const last = stepsOf(told).slice(-RATE_OF_STEPS);
+  const [first] = last;
+  const end = last.at(-1);
+  if (first === undefined || end === undefined || end.at <= first.at) return null;
+  return last.slice(1).reduce((sum, { tokens }) => sum + tokens, 0) / (end.at - first.at);
+}
+
+/** The live board. */
+export function renderLearning(state: LearningState, style: TextStyle): string[] {
+  const { id, steps, elapsed_s, told, kills, phase } = state;
+  const last = stepsOf(told).at(-1);
+  const done = last === undefined ? 0 : last.step + 1;
+  const clock = { line: [formatClock(elapsed_s)], columns: style.columns };
+  const lines: Line[] = [
+    spread([{ text: id, ink: 'bold' }, `  ${phase}`], clock),
+    progressBar({ done, total: steps, etaS: null, note: ' steps' }, style),
+    ['held-out reward  ', { text: heldOutText(told), ink: 'green' }],
+    ...(last === undefined ? [] : [[numbersOf(last, told)]]),
+    ...(kills.length === 0 ? [] : [[{ text: killsText(kills), ink: 'red' } as const]]),
+  ];
+  return lines.map((line) => renderLine(line, style));
+}
+
+/** One line for logs. */
+export function plainLearning({ told, kills }: LearningState): string {
+  const last = stepsOf(told).at(-1);
+  const parts = [
+    last === undefined ? 'no step yet' : `step ${last.step}: ${numbersOf(last, told)}`,
+    `held-out reward ${heldOutText(told)}`,
+    ...(kills.length === 0 ? [] : [killsText(kills)]),
+  ];
+  return parts.join(', ');
+}
+
+const heldOutText = (told: readonly Told[]): string => {
+  const rewards = heldOutOf(told)
+    .toSorted((a, b) => a.step - b.step)
+    .map(({ reward }) => reward.toFixed(2));
+  return rewards.length === 0 ? '-' : rewards.join(' ');
+};
+
+function numbersOf(
+  { reward, lag, ratio, length, tokens }: Extract<Told, { kind: 'step' }>,
+  told: readonly Told[],
+): string {
+  const rate = tokensPerSecond(told);
+  return [
+    `reward ${reward.toFixed(2)}`,
+    `lag ${lag.toFixed(1)}`,
+    `ratio ${ratio.toFixed(3)}`,
+    `length ${length.toFixed(1)}`,
+    `${formatNumber(tokens)} tokens${rate === null ? '' : ` (${formatRate(rate)}/s)`}`,
+  ].join('   ');
+}
+
+const killsText = (kills: readonly Kill[]): string =>
+  `kill -9: ${kills.length}, the last one of the ${kills.at(-1)?.what ?? ''}`;
+
+/** The last evaluation's; null before the first. */
+export const lastHeldOut = (told: readonly Told[]): number | null =>
+  heldOutOf(told).toSorted((a, b) => a.step - b.step).at(-1)?.reward ?? null; // prettier-ignore

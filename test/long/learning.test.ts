@@ -1,0 +1,75 @@
+/** The example that learns, from its command to its plot, with one kill: everything that it starts is real. */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { text } from 'node:stream/consumers';
+import { describe, test } from 'node:test';
+import { PROJECT_ROOT } from '../harness/dev-server.js';
+import { learningPython, noLearningExample } from '../harness/learning-python.js';
+import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+
+const STEPS = 18;
+/** From 0.05. The whole lesson has 50 steps and comes to over 0.9. */
+const TARGET = 0.15;
+
+interface Report {
+  steps: number;
+  tokens: number;
+  missing: number;
+  doubled: number;
+  mislabelled: number;
+  ratio_error: number;
+  ratio_tokens: number;
+  lag_max: number;
+  held_out: number[];
+  wrong: string[];
+}
+
+describe('the example that learns', { skip: noLearningExample, timeout: 15 * 60_000 }, () => {
+  test('learns without a server, and nothing from shuffled advantages', () => {
+    const tests = path.join('tests', 'long');
+    assert.match(learningPython(['-m', 'unittest', 'discover', '-s', tests]), /\nRan 2 tests in /);
+  });
+
+  test('learns while its engine is killed, and every token of its rows is the engine’s, under its version', async (t) => {
+    const directory = await makeTemporaryDirectory('learning');
+    t.after(() => directory.remove());
+    const folder = path.join(directory.path, 'short');
+    const command = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');
+    const args = [
+      '--chaos',
+      '--kills',
+      '1',
+      '--kill-every',
+      '15',
+      '--tick',
+      '0.02',
+      '--no-comparison',
+    ];
+    const lesson = ['--steps', String(STEPS), '--target', String(TARGET), '--folder', folder];
+    const child = spawn(process.execPath, [command, 'learning', ...args, ...lesson], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const [output, errors, [code]] = await Promise.all([
+      text(child.stdout),
+      text(child.stderr),
+      once(child, 'close') as Promise<[number | null]>,
+    ]);
+    assert.equal(code, 0, `${output}${errors}`);
+    assert.match(output, /engine ended by SIGKILL; it starts again/);
+    const line = output.split('\n').find((one) => one.startsWith('{')) ?? '';
+    const report = JSON.parse(line) as Report;
+    assert.deepEqual(report.wrong, []);
+    assert.equal(report.steps, STEPS);
+    const { missing, doubled, mislabelled } = report;
+    assert.deepEqual({ missing, doubled, mislabelled }, { missing: 0, doubled: 0, mislabelled: 0 });
+    assert.ok(report.tokens > 32 * STEPS && report.ratio_tokens > 0 && report.lag_max <= 2);
+    const [first = 1] = report.held_out;
+    assert.ok(first < 0.1, report.held_out.join(' '));
+    const kills = (await readFile(path.join(folder, 'kills.jsonl'), 'utf8')).trim().split('\n');
+    assert.equal(kills.length, 1);
+    assert.ok((await stat(path.join(folder, 'plot.png'))).size > 10_000);
+  });
+});
