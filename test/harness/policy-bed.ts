@@ -39,6 +39,8 @@ export interface PolicyBed {
   worker: KeptWorker;
   batch: (batch_id: string) => RecoveryBatch;
   stream: (id: string) => StreamToTest;
+  /** Of a batch or a stream. */
+  journals: (id: string) => string;
   /** The Temporal server's database is gone; it must not run. */
   loseDatabase: () => Promise<void>;
   /** Writes the weights of this version, and returns what a trainer publishes for them. */
@@ -146,6 +148,7 @@ export async function startPolicyBed({
     publish: (input) => publish(current(), { task_queue: TASK_QUEUE, ...input }),
     stream: (id) =>
       openStreamToTest({ client: () => trainer, store_root, id, task_queue: TASK_QUEUE }),
+    journals: (id) => path.join(store_root, id, 'journals'),
     loseDatabase: () => rm(path.dirname(db_file), { recursive: true, force: true }),
     startTrainer: (input) => startTrainer(input, directory),
     watchPauses: () => watchPauses(engines),

@@ -1,0 +1,19 @@
+import { bias } from './bias.js';
+import { cost } from './cost.js';
+import { many } from './many.js';
+import { pacing } from './pacing.js';
+
+/**
+ * `node --import tsx bench/streams/main.ts bias|pacing|many|cost [N]`, after `npm run build`: what a stream delivers and
+ * what it costs. N is the number of groups, the seconds of each measurement, the number of groups, or the rounds.
+ */
+const [what = '', n] = process.argv.slice(2);
+const parts: Record<string, () => Promise<void>> = {
+  bias: () => bias({ groups: Number(n ?? 500), seed: 7 }),
+  pacing: () => pacing({ for_s: Number(n ?? 120) }),
+  many: () => many({ groups: Number(n ?? 10_000) }),
+  cost: () => cost({ rounds: Number(n ?? 3) }),
+};
+const part = parts[what];
+if (part === undefined) throw new Error(`expected ${Object.keys(parts).join(', ')}, got ${what === '' ? 'nothing' : what}`); // prettier-ignore
+await part();
