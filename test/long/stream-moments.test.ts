@@ -1,0 +1,130 @@
+/** The worker of a stream, killed with SIGKILL at moments that files show: before and after whatever is put once. */
+import assert from 'node:assert/strict';
+import { watch } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import type { PolicyBed } from '../harness/policy-bed.js';
+import { startPolicyBed } from '../harness/policy-bed.js';
+import { puzzleRequest } from '../harness/puzzle-request.js';
+import { faultOf } from '../harness/stream-bed.js';
+import { within } from '../harness/waiting.js';
+
+interface Moment {
+  name: string;
+  /** Below the stream's own folder; K is the step that is asked for. */
+  folder: string;
+  file: RegExp;
+}
+
+const MOMENTS: readonly Moment[] = [
+  { name: 'before a group is admitted', folder: 'admitted', file: /^\d+\.json\..*tmp$/ },
+  { name: 'after a group is admitted', folder: 'admitted', file: /^\d+\.json$/ },
+  { name: "before a group's end is put", folder: 'ended', file: /^\d+\.json\..*tmp$/ },
+  { name: "after a group's end is put", folder: 'ended', file: /^\d+\.json$/ },
+  { name: 'before a step is put', folder: 'steps/K', file: /^step\.json\..*tmp$/ },
+  { name: 'after a step is put', folder: 'steps/K', file: /^step\.json$/ },
+  { name: 'while its rows are written', folder: 'steps/K', file: /^rollouts\.jsonl\../ },
+  { name: 'after its rows are there', folder: 'steps/K', file: /^rollouts\.jsonl$/ },
+  { name: 'before its metrics are there', folder: 'steps/K', file: /^metrics\.json\..*tmp$/ },
+  { name: 'after its metrics are there', folder: 'steps/K', file: /^metrics\.json$/ },
+];
+
+const GROUPS_PER_STEP = 2;
+
+describe('a stream', { timeout: 900_000 }, () => {
+  let bed: PolicyBed;
+  before(async () => {
+    bed = await startPolicyBed({ name: 'stream-moments', replicas: 1 });
+  });
+  after(() => bed.end());
+
+  const request = (size: { samples: number; num_repeats: number }): Record<string, unknown> =>
+    puzzleRequest(size, { max_rollout_turns: 1 });
+
+  test('delivers each group once, wherever its worker is killed', async () => {
+    const stream = bed.stream('moments');
+    const folder = path.dirname(bed.journals('moments'));
+    await stream.start({
+      ...request({ samples: 4, num_repeats: 2 }),
+      groups_per_step: GROUPS_PER_STEP,
+    });
+    const hashes: string[] = [await hashOf(0)];
+    async function hashOf(step: number): Promise<string> {
+      await stream.step(step, step);
+      return await stream.hash(step);
+    }
+    for (const moment of MOMENTS) {
+      const step = hashes.length;
+      const place = path.join(folder, moment.folder.replace('K', String(step)));
+      await mkdir(place, { recursive: true });
+      const killed = strikeAt(place, { file: moment.file, strike: () => bed.worker.kill() });
+      const asked = hashOf(step);
+      await within({ what: moment.name, timeout_ms: 60_000 }, killed);
+      hashes.push(await asked);
+      for (const [known, hash] of hashes.entries())
+        assert.equal(await stream.hash(known), hash, `step ${known}, killed ${moment.name}`);
+    }
+    const facts = await Promise.all(hashes.map((_, step) => stream.fact(step)));
+    const groups = facts.flatMap((fact) => fact.groups);
+    assert.equal(new Set(groups).size, GROUPS_PER_STEP * hashes.length);
+    for (const { step } of facts) {
+      const rows = await stream.rows(step);
+      const ids = rows.map(({ rollout_id }) => rollout_id);
+      assert.equal(new Set(ids).size, 2 * GROUPS_PER_STEP, `step ${step}`);
+    }
+    const { turns_generated_twice, rollouts } = await bed.check('moments');
+    assert.equal(turns_generated_twice, 0);
+    const { admitted, in_flight, banked } = await stream.progress();
+    assert.equal(admitted, groups.length + in_flight + banked);
+    assert.ok(rollouts <= 2 * admitted, `${rollouts} rollouts of ${admitted} groups`);
+    await stream.handle().signal('stop');
+    await stream.handle().result();
+  });
+
+  test('is killed as it goes on in a new run, and asks and groups are not lost', async () => {
+    const stream = bed.stream('new-run');
+    await stream.start({ ...request({ samples: 20, num_repeats: 1 }), groups_per_step: 20 });
+    const first = (await stream.handle().describe()).runId;
+    let kills = 0;
+    const groups: number[] = [];
+    const hashes: string[] = [];
+    for (let step = 0; ; step++) {
+      for (;;) {
+        // Refused while the workflow that has the update is being closed: asked again, as clients do.
+        const answer = await stream.ask({ step, version: step, wait: '20s' }).catch(() => null);
+        if (answer?.ready === true) break;
+        const isNew = (await stream.handle().describe()).runId !== first;
+        if (kills === 0 && (isNew || answer?.why.includes('new run') === true)) {
+          kills += 1;
+          await bed.worker.kill();
+        }
+      }
+      groups.push(...(await stream.fact(step)).groups);
+      hashes.push(await stream.hash(step));
+      if (kills > 0 && (await stream.handle().describe()).runId !== first) break;
+      assert.ok(step < 60, 'the stream does not go on in a new run');
+    }
+    assert.equal(new Set(groups).size, groups.length);
+    for (const [step, hash] of hashes.entries()) assert.equal(await stream.hash(step), hash);
+    const early = await faultOf(stream.ask({ step: hashes.length + 3, wait: '1s' }));
+    assert.equal(early.type, 'StepOutOfOrder');
+    await stream.handle().signal('stop');
+    await stream.handle().result();
+  });
+});
+
+/** Resolves when the victim is there again. */
+async function strikeAt(
+  folder: string,
+  { file, strike }: { file: RegExp; strike: () => Promise<void> },
+): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    const watcher = watch(folder, (_, name) => {
+      if (name === null || !file.test(name)) return;
+      watcher.close();
+      strike().then(resolve, reject);
+    });
+    watcher.on('error', reject);
+  });
+}
