@@ -22,6 +22,8 @@ import {
  * out, one value a group, its members' mean length. The law is what a batch of as many groups comes to.
  */
 const REPEATS = 4;
+/** Of a group of the batch. */
+const VALUES = 5;
 const MAX_LAG = 2;
 const GROUPS_PER_STEP = 6;
 const TRAIN_MS = 500;
@@ -54,14 +56,18 @@ async function playLaw(bed: PolicyBed, { groups, seed }: Size): Promise<Arm> {
   const batch = bed.batch('law');
   await batch.start({
     ...ROLLOUT,
-    // Two values of each group: inline samples are limited.
-    samples: samplesOf(groups / 2),
-    num_repeats: 2 * REPEATS,
+    // Several values of each group: inline samples are limited.
+    samples: samplesOf(groups / VALUES),
+    num_repeats: VALUES * REPEATS,
     generation: { max_new_tokens: MAX_NEW_TOKENS, seed },
     max_in_flight: (MAX_LAG + 1) * GROUPS_PER_STEP * REPEATS,
   });
-  const { rollouts, failures } = await batch.outcome(LIMIT_MS);
-  const lengths = lengthsOf(rollouts, ({ row, repeat }) => 2 * row + Math.floor(repeat / REPEATS));
+  const { rollouts, failures, failure } = await batch.outcome(LIMIT_MS);
+  if (failure !== null) throw new Error(failure.message);
+  const lengths = lengthsOf(
+    rollouts,
+    ({ row, repeat }) => VALUES * row + Math.floor(repeat / REPEATS),
+  );
   return { name: 'law', lengths, dropped: 0, failed: failures.length, over_lag: 0, wasted: 0, steps: 1 }; // prettier-ignore
 }
 

@@ -90,6 +90,14 @@ One step of environment NAME per line of FILE, {"message_log": [..], "metadata":
 and no generation service is needed. The exit code is 1 when any line failed.`,
     load: async () => (await import('./step.js')).stepCommand,
   },
+  check: {
+    usage: `temporal-rollout check [--json] [--config FILE]
+
+Asks all that FILE (default ./temporal.yaml) names, and changes nothing: the Temporal server, whether workers wait there,
+the store, each engine (model, token ids, logprobs, control of its weights), each environment; a line for each, and what
+to do about those that are not well. --json prints a line of JSON for each. The exit code is 1 when something is broken.`,
+    load: async () => (await import('./check.js')).checkCommand,
+  },
   'check-template': {
     usage: `temporal-rollout check-template [--service NAME] [--model NAME] [--template-kwargs JSON] [--config FILE]
 

@@ -51,17 +51,19 @@ async function likeliestAt(
   { service, model }: { service: Pick<GenerationService, 'generate'>; model: string },
 ): Promise<Logprobs> {
   const found = new Map<number, number>();
-  await service.generate(
-    { ...PROBE, model, temperature, request_id: `probe.${temperature}` },
-    {
-      signal: AbortSignal.timeout(LONGEST_MS),
-      onDelta: ({ top_logprobs = [] }) => {
-        for (const [id, logprob] of top_logprobs.flat()) found.set(id, logprob);
-      },
+  await service.generate(probeRequest({ model, temperature }), {
+    signal: AbortSignal.timeout(LONGEST_MS),
+    onDelta: ({ top_logprobs = [] }) => {
+      for (const [id, logprob] of top_logprobs.flat()) found.set(id, logprob);
     },
-  );
+  });
   return found;
 }
+
+/** One token, with what is likeliest in its place. */
+export const probeRequest = (
+  asked: Pick<GenerationRequest, 'model' | 'temperature'>,
+): GenerationRequest => ({ ...PROBE, ...asked, request_id: `probe.${asked.temperature}` });
 
 const PROBE: Omit<GenerationRequest, 'model' | 'temperature' | 'request_id'> = {
   prompt_ids: PROMPT_IDS,

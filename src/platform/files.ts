@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
-import { link, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
+import { access, constants, link, mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 
 /** The few ways in which this project touches a disk where it must last: durable, and never half-done under a final name. */
@@ -135,5 +135,16 @@ async function linkOnce(temporary: string, file: string): Promise<boolean> {
     if (!isThere(error)) throw error;
     const [ours, theirs] = await Promise.all([readFile(temporary), readFile(file)]);
     return ours.equals(theirs);
+  }
+}
+
+/** Rejects where nothing can be written below a directory, whether it is there or would have to be made. */
+export async function checkWritable(directory: string): Promise<void> {
+  try {
+    if (!(await stat(directory)).isDirectory()) throw new Error(`${directory} is no directory`);
+    await access(directory, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+    await checkWritable(path.dirname(directory));
   }
 }

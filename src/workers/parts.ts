@@ -133,7 +133,8 @@ export function createPool(
 
 const replicaOf = (url: string): string => url.replace(/\/$/, '');
 
-function createControls(
+/** One for each of its replicas. */
+export function createControls(
   name: string,
   {
     settings: { base_urls, control, model, ...settings },

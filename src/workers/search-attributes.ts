@@ -10,9 +10,30 @@ const CLI_TYPE = { KEYWORD: 'Keyword', INT: 'Int', DOUBLE: 'Double' } as const;
  * server refuses, the error holds the commands that an operator has to type. Returns the names that were added.
  */
 export async function ensureSearchAttributes(
-  { operatorService }: Pick<NativeConnection, 'operatorService'>,
+  { operatorService }: Operator,
   { namespace }: { namespace: string },
 ): Promise<string[]> {
+  const missing = await missingSearchAttributes({ operatorService }, { namespace });
+  if (missing.length === 0) return [];
+  const searchAttributes = Object.fromEntries(
+    missing.map(({ name, type }) => [name, INDEXED_VALUE_TYPE[type]]),
+  );
+  await operatorService
+    .addSearchAttributes({ namespace, searchAttributes })
+    .catch((cause: unknown) => {
+      const what = `the server does not let this worker add what namespace ${namespace} lacks, the search attributes`;
+      throw refused(what, { cause, namespace, attributes: missing });
+    });
+  return missing.map(({ name }) => name);
+}
+
+type Operator = Pick<NativeConnection, 'operatorService'>;
+
+/** Rejects where the server does not say, or has one of another type. */
+export async function missingSearchAttributes(
+  { operatorService }: Operator,
+  { namespace }: { namespace: string },
+): Promise<(typeof SEARCH_ATTRIBUTES)[number][]> {
   const { customAttributes } = await operatorService
     .listSearchAttributes({ namespace })
     .catch((cause: unknown) => {
@@ -27,18 +48,7 @@ export async function ensureSearchAttributes(
       );
     }
   }
-  const missing = SEARCH_ATTRIBUTES.filter(({ name }) => !(name in customAttributes));
-  if (missing.length === 0) return [];
-  const searchAttributes = Object.fromEntries(
-    missing.map(({ name, type }) => [name, INDEXED_VALUE_TYPE[type]]),
-  );
-  await operatorService
-    .addSearchAttributes({ namespace, searchAttributes })
-    .catch((cause: unknown) => {
-      const what = `the server does not let this worker add what namespace ${namespace} lacks, the search attributes`;
-      throw refused(what, { cause, namespace, attributes: missing });
-    });
-  return missing.map(({ name }) => name);
+  return SEARCH_ATTRIBUTES.filter(({ name }) => !(name in customAttributes));
 }
 
 function refused(

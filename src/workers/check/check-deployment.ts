@@ -1,0 +1,94 @@
+import { access, constants } from 'node:fs/promises';
+import { pino } from 'pino';
+import { createAllowance } from '../../platform/allowance.js';
+import { checkWritable } from '../../platform/files.js';
+import { describeError } from '../../platform/errors.js';
+import type { Config } from '../config.js';
+import { memoryOf } from '../config.js';
+import { openStore } from '../open-store.js';
+import { createControls, createPool } from '../parts.js';
+import { checkEngine } from './check-engines.js';
+import { checkEnvironments } from './check-environments.js';
+import { checkTemporal } from './check-temporal.js';
+import type { Finding } from './finding.js';
+
+/** All that temporal.yaml names, asked once, without changing any of it. Never rejects for what a part says. */
+export async function checkDeployment(config: Config, env: NodeJS.ProcessEnv): Promise<Finding[]> {
+  const found = await Promise.all([
+    checkTemporal(config),
+    checkStore(config),
+    checkEngines(config, env),
+    checkEnvironments(config, env),
+  ]);
+  return found.flat();
+}
+
+async function checkStore(config: Config): Promise<Finding[]> {
+  const memory = memoryOf(config);
+  const { name, ready, close } = openStore(config, {
+    max_cached_bytes: memory.cached_fold_bytes,
+    max_request_bytes: memory.request_bytes,
+  });
+  const part = `store ${name}`;
+  const remedy = 'store in temporal.yaml names a place that workers can write';
+  try {
+    const store = await judge(part, {
+      ask: async () => {
+        await ready();
+        await checkWritable(config.store.root);
+      },
+      what: 'can be written',
+      remedy,
+    });
+    const { inputs_dir } = config;
+    return [
+      store,
+      await judge(`inputs_dir ${inputs_dir}`, {
+        ask: () => access(inputs_dir, constants.R_OK | constants.X_OK),
+        what: 'can be read',
+        remedy: 'inputs_dir in temporal.yaml is the folder that sample files are below',
+      }),
+    ];
+  } finally {
+    await close();
+  }
+}
+
+async function judge(
+  part: string,
+  { ask, what, remedy }: { ask: () => Promise<unknown>; what: string; remedy: string },
+): Promise<Finding> {
+  try {
+    await ask();
+    return { part, state: 'ok', what };
+  } catch (error) {
+    return { part, state: 'broken', what: describeError(error), remedy };
+  }
+}
+
+/** Each replica by itself: one that is away is no other's trouble. */
+async function checkEngines(config: Config, env: NodeJS.ProcessEnv): Promise<Finding[]> {
+  const replies = createAllowance(memoryOf(config).reply_bytes);
+  const log = pino({ level: 'silent' });
+  const found = Object.entries(config.generation).map(async ([name, settings]) => {
+    try {
+      const controls = createControls(name, { settings, env, replies });
+      const of_replicas = settings.base_urls.map(async (url, i) => {
+        const own = { ...settings, base_urls: [url] };
+        const pool = createPool({ name, settings: own, config }, { env, log, replies });
+        const control = controls[i];
+        if (control === undefined) return [];
+        try {
+          return await checkEngine({ name, url, settings, pool, control });
+        } finally {
+          await Promise.all([pool.close(), control.close()]);
+        }
+      });
+      return (await Promise.all(of_replicas)).flat();
+    } catch (error) {
+      const remedy = 'set the variable where workers run';
+      return [{ part: `generation.${name}`, state: 'broken' as const, what: describeError(error), remedy }]; // prettier-ignore
+    }
+  });
+  return (await Promise.all(found)).flat();
+}

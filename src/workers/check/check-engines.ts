@@ -1,0 +1,114 @@
+import type { GenerationPool } from '../../activities/dependencies.js';
+import type { DescribedReplica, GenerationService } from '../../generation/generation-service.js';
+import { probeRequest } from '../../generation/logprobs-probe.js';
+import type { WeightControl } from '../../generation/weight-control.js';
+import { Fault } from '../../model/faults.js';
+import { describeError } from '../../platform/errors.js';
+import type { GenerationServiceSettings } from '../config.js';
+import type { Finding } from './finding.js';
+import { ANSWERS_WITHIN_MS } from './finding.js';
+
+export interface EngineToCheck {
+  /** Of the service in temporal.yaml. */
+  name: string;
+  url: string;
+  settings: GenerationServiceSettings;
+  /** Of this replica alone. */
+  pool: Pick<GenerationPool, 'describe' | 'askEach'>;
+  control: WeightControl;
+}
+
+const NEEDS_TOKENS =
+  'rollouts need an engine that takes token ids as its prompt and returns them with a logprob each: vLLM (docs/engines.md); others that speak the OpenAI API do not';
+
+/** One replica: is it there, has it the model, does it answer with what a row needs, can its weights be changed? */
+export async function checkEngine(engine: EngineToCheck): Promise<Finding[]> {
+  const { name, url, settings, pool } = engine;
+  const part = `generation.${name} ${url}`;
+  const signal = AbortSignal.timeout(ANSWERS_WITHIN_MS);
+  let described: DescribedReplica;
+  try {
+    [described] = (await pool.describe(signal)) as [DescribedReplica];
+  } catch (error) {
+    return [
+      { part, state: 'broken', what: describeError(error), remedy: remedyOf(error, settings) },
+    ];
+  }
+  const { models, version } = described;
+  const ids = models.map(({ id }) => id);
+  const model = models.find(({ id }) => id === (settings.model ?? ids[0]));
+  if (model === undefined) {
+    const what = `serves ${ids.join(', ') || 'no model'}, not ${settings.model ?? 'any'}`;
+    return [{ part, state: 'broken', what, remedy: `generation.${name}.model names one of those` }];
+  }
+  const length = model.max_model_len === null ? '' : `, max_model_len ${model.max_model_len}`;
+  const found: Finding[] = [
+    { part, state: 'ok', what: `${version ?? 'no version said'}, model ${model.id}${length}` },
+  ];
+  const [asked] = await pool.askEach(
+    (service, { logprobsMode }) => askToGenerate(service, { part, model: model.id, logprobsMode }),
+    signal,
+  );
+  found.push(...(asked?.answer ?? []));
+  found.push(await checkControl(engine, part));
+  return found;
+}
+
+async function askToGenerate(
+  service: GenerationService,
+  asked: {
+    part: string;
+    model: string;
+    logprobsMode: (model: string, options: { signal: AbortSignal }) => Promise<string>;
+  },
+): Promise<Finding[]> {
+  const { part, model, logprobsMode } = asked;
+  const signal = AbortSignal.timeout(ANSWERS_WITHIN_MS);
+  if (await service.isPaused()) {
+    const remedy = 'somebody has paused it (POST /pause); /resume ends that';
+    return [{ part, state: 'limited', what: 'paused: generations wait', remedy }];
+  }
+  try {
+    await service.generate(probeRequest({ model, temperature: 1 }), {
+      signal,
+      onDelta: () => undefined,
+    });
+    await service.tokenize({ model, text: 'one two', add_special_tokens: false }, signal);
+    await service.detokenize({ model, token_ids: [0, 1] }, signal);
+  } catch (error) {
+    return [{ part, state: 'broken', what: describeError(error), remedy: NEEDS_TOKENS }];
+  }
+  const tokens: Finding = { part, state: 'ok', what: 'token ids, a logprob each, tokenizer' };
+  const mode = await logprobsMode(model, { signal });
+  if (mode === 'processed') return [tokens, { part, state: 'ok', what: 'logprobs: processed' }];
+  const remedy =
+    'serve with --logprobs-mode processed_logprobs, or ask for generation.logprobs_mode "raw", or sample at temperature 1 without other changes';
+  return [tokens, { part, state: 'limited', what: `logprobs: ${mode}`, remedy }];
+}
+
+async function checkControl({ control }: EngineToCheck, part: string): Promise<Finding> {
+  const remedy =
+    'for policy updates: VLLM_SERVER_DEV_MODE=1 where it is served, generation.….control where the routes are elsewhere (docs/engines.md)';
+  try {
+    const bound = { within_ms: ANSWERS_WITHIN_MS, signal: AbortSignal.timeout(ANSWERS_WITHIN_MS) };
+    const { lacks, tells_label } = await control.examine({ cache: 'reset' }, bound);
+    if (lacks.length > 0) {
+      return { part, state: 'limited', what: `weights cannot be changed: no ${lacks.join(', ')}`, remedy }; // prettier-ignore
+    }
+    const what = `weights can be changed${tells_label ? '' : '; a process that replaces it cannot be told from it'}`;
+    return { part, state: 'ok', what };
+  } catch (error) {
+    return { part, state: 'limited', what: `weights cannot be changed: ${describeError(error)}`, remedy }; // prettier-ignore
+  }
+}
+
+function remedyOf(error: unknown, { api_key_env }: GenerationServiceSettings): string {
+  const status = error instanceof Fault ? error.status : null;
+  if (status === 401 || status === 403) {
+    return api_key_env === null
+      ? 'it wants a key: api_key_env names the environment variable that holds it'
+      : `the key in ${api_key_env} is not the one that it takes`;
+  }
+  if (status === 404) return `base_urls end in /v1, as in http://host:8000/v1; ${NEEDS_TOKENS}`;
+  return 'start it (docs/engines.md has the command), or correct base_urls; workers wait for it meanwhile';
+}

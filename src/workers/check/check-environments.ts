@@ -1,0 +1,57 @@
+import { createEnvironmentFactory } from '../../environments/factory.js';
+import type { Environment } from '../../environments/environment.js';
+import { Fault } from '../../model/faults.js';
+import { describeError } from '../../platform/errors.js';
+import type { Config } from '../config.js';
+import type { Finding } from './finding.js';
+import { ANSWERS_WITHIN_MS } from './finding.js';
+
+/** Each environment, made as a worker makes it, with what it says of itself (the level of a sandbox, say). */
+export async function checkEnvironments(
+  { environments }: Pick<Config, 'environments'>,
+  env: NodeJS.ProcessEnv,
+): Promise<Finding[]> {
+  const told = new Map<string, string[]>();
+  const factory = createEnvironmentFactory({
+    settings: environments,
+    env,
+    report: (message, name) => {
+      if (name !== null) told.set(name, [...(told.get(name) ?? []), message]);
+    },
+  });
+  try {
+    const found: Finding[] = [];
+    for (const name of Object.keys(environments)) {
+      const part = `environments.${name}`;
+      const { state, what, remedy } = await checkOne(() => factory.create(name));
+      const said = [what, ...(told.get(name) ?? [])].join('; ');
+      found.push({ part, state, what: said, ...(remedy !== undefined && { remedy }) });
+    }
+    return found;
+  } finally {
+    await factory.close();
+  }
+}
+
+async function checkOne(create: () => Promise<Environment>): Promise<Omit<Finding, 'part'>> {
+  let environment: Environment;
+  try {
+    environment = await create();
+  } catch (error) {
+    return { state: 'broken', what: describeError(error), remedy: 'workers do not start without it' }; // prettier-ignore
+  }
+  if (environment.health === undefined) {
+    return { state: 'ok', what: environment.in_process ? 'in the worker' : 'made' };
+  }
+  try {
+    await environment.health(AbortSignal.timeout(ANSWERS_WITHIN_MS));
+    return { state: 'ok', what: 'answers' };
+  } catch (error) {
+    // Whoever refuses the question is there.
+    if (error instanceof Fault && error.type === 'EnvironmentRejected') {
+      return { state: 'ok', what: 'answers (and has no /health)' };
+    }
+    const remedy = 'start it, or correct its settings; batches wait for it meanwhile';
+    return { state: 'broken', what: describeError(error), remedy };
+  }
+}

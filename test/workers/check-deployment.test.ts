@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict';
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { TestContext } from 'node:test';
+import { describe, test } from 'node:test';
+import type { z } from 'zod';
+import type { SimulatorSettings } from '../../src/dev/simulator/settings.js';
+import { startSimulator } from '../../src/dev/simulator/server.js';
+import { checkDeployment } from '../../src/workers/check/check-deployment.js';
+import type { Finding } from '../../src/workers/check/finding.js';
+import { loadConfig } from '../../src/workers/config.js';
+import { temporaryFolder } from '../fakes/temporary-store.js';
+import { startJsonServer } from '../servers/json-server.js';
+
+const NOBODY = 'http://127.0.0.1:9';
+
+/** What is found of a deployment without a Temporal server, by the beginning of its part's name. */
+async function found(
+  t: TestContext,
+  { env = {}, ...config }: { env?: NodeJS.ProcessEnv } & Record<string, unknown>,
+): Promise<(part: string) => Finding[]> {
+  const folder = await temporaryFolder(t);
+  const file = path.join(folder, 'temporal.yaml');
+  const temporal = { address: '127.0.0.1:9' };
+  const rest = { generation: {}, environments: { puzzle: { kind: 'sliding_puzzle' } }, ...config };
+  await writeFile(file, JSON.stringify({ temporal, ...rest }));
+  const findings = await checkDeployment(await loadConfig(file), env);
+  return (part) => findings.filter((one) => one.part.startsWith(part));
+}
+
+async function engine(
+  t: TestContext,
+  settings: z.input<typeof SimulatorSettings> = {},
+): Promise<string> {
+  const simulator = await startSimulator({ settings, port: 0 });
+  t.after(() => simulator.close());
+  return simulator.url;
+}
+
+const ofEngine = async (
+  t: TestContext,
+  {
+    url,
+    env = {},
+    ...settings
+  }: { url: string; env?: NodeJS.ProcessEnv } & Record<string, unknown>,
+): Promise<Finding[]> => {
+  const service = { kind: 'vllm', base_urls: [`${url}/v1`], ...settings };
+  return (await found(t, { generation: { default: service }, env }))('generation.default');
+};
+
+const states = (findings: readonly Finding[]): string[] =>
+  findings.map(({ state, what }) => `${state}: ${what}`);
+
+describe('a check of a deployment', { concurrency: true }, () => {
+  test('says what an engine is and what can be done with it', async (t) => {
+    const findings = await ofEngine(t, { url: await engine(t, { dev_mode: true }) });
+    assert.ok(
+      findings.every(({ state }) => state === 'ok'),
+      states(findings).join('\n'),
+    );
+    const text = states(findings).join('\n');
+    for (const said of [
+      /model simulator, max_model_len 8192/,
+      /token ids/,
+      /processed/,
+      /weights can be changed/,
+    ])
+      assert.match(text, said);
+  });
+
+  test('says what an engine cannot do, and how it is served so that it can', async (t) => {
+    const findings = await ofEngine(t, { url: await engine(t, { logprobs_mode: 'raw' }) });
+    const limited = findings.filter(({ state }) => state === 'limited');
+    assert.match(limited[0]?.what ?? '', /logprobs: raw/);
+    assert.match(limited[0]?.remedy ?? '', /--logprobs-mode processed_logprobs/);
+    assert.match(limited[1]?.what ?? '', /weights cannot be changed: no \/is_paused/);
+    assert.match(limited[1]?.remedy ?? '', /VLLM_SERVER_DEV_MODE=1/);
+  });
+
+  test('names a key that is missing, and one that is wrong', async (t) => {
+    const url = await engine(t, { api_key: 'the-right-key' });
+    const [missing] = await ofEngine(t, { url });
+    assert.match(missing?.remedy ?? '', /wants a key: api_key_env/);
+    const env = { ENGINE_KEY: 'a-wrong-key-of-some-length' };
+    const [wrong] = await ofEngine(t, { url, env, api_key_env: 'ENGINE_KEY' });
+    assert.match(wrong?.remedy ?? '', /the key in ENGINE_KEY is not the one/);
+    const [unset] = await ofEngine(t, { url, api_key_env: 'ENGINE_KEY' });
+    assert.match(`${unset?.state ?? ''} ${unset?.what ?? ''}`, /broken .*ENGINE_KEY/);
+  });
+
+  test('names the models where the one that is asked for is not served', async (t) => {
+    const [finding] = await ofEngine(t, { url: await engine(t), model: 'llama' });
+    assert.equal(finding?.state, 'broken');
+    assert.match(finding.what, /serves simulator, not llama/);
+  });
+
+  test('says of an engine that is paused that it is', async (t) => {
+    const url = await engine(t, { dev_mode: true });
+    await fetch(`${url}/pause?mode=keep`, { method: 'POST' });
+    const findings = await ofEngine(t, { url });
+    assert.ok(findings.some(({ state, what }) => state === 'limited' && what.startsWith('paused')));
+  });
+
+  test('says in words that a server is no vLLM', async (t) => {
+    const other = await startJsonServer(
+      ({ route, response }) => {
+        const bodies: Record<string, unknown> = {
+          'GET /v1/models': { object: 'list', data: [{ id: 'other', object: 'model' }] },
+          'POST /v1/completions': { choices: [{ text: 'hello', finish_reason: 'length' }] },
+        };
+        const isThere = route === 'GET /health' || route in bodies;
+        response.writeHead(isThere ? 200 : 404, { 'content-type': 'application/json' });
+        response.end(JSON.stringify(bodies[route] ?? {}));
+      },
+      (error, { response }) => response.destroy(error as Error),
+    );
+    t.after(() => other.close());
+    const findings = await ofEngine(t, { url: other.url });
+    const broken = findings.filter(({ state }) => state === 'broken');
+    assert.equal(broken.length, 1, states(findings).join('\n'));
+    assert.match(broken[0]?.remedy ?? '', /needs? an engine that takes token ids.*vLLM/);
+  });
+
+  test('goes on where one part is away: each is named, with what to do', async (t) => {
+    const folder = await temporaryFolder(t);
+    await writeFile(path.join(folder, 'file'), '');
+    await mkdir(path.join(folder, 'inputs'));
+    const of = await found(t, {
+      store: { kind: 'file', root: path.join(folder, 'file', 'store') },
+      inputs_dir: path.join(folder, 'none'),
+      generation: { default: { kind: 'vllm', base_urls: [`${NOBODY}/v1`] } },
+      environments: { puzzle: { kind: 'sliding_puzzle' }, web: { kind: 'http', url: NOBODY } },
+    });
+    for (const part of [
+      'temporal',
+      'store',
+      'inputs_dir',
+      'generation.default',
+      'environments.web',
+    ]) {
+      const [finding] = of(part);
+      assert.equal(finding?.state, 'broken', part);
+      assert.ok((finding.remedy ?? '').length > 10, part);
+    }
+    assert.equal(of('environments.puzzle')[0]?.state, 'ok');
+  });
+});
