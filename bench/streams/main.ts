@@ -9,7 +9,7 @@ import { pacing } from './pacing.js';
  */
 const [what = '', n] = process.argv.slice(2);
 const parts: Record<string, () => Promise<void>> = {
-  bias: () => bias({ groups: Number(n ?? 500), seed: 7 }),
+  bias: () => bias({ groups: Number(n ?? 1000), seed: 7 }),
   pacing: () => pacing({ for_s: Number(n ?? 120) }),
   many: () => many({ groups: Number(n ?? 10_000) }),
   cost: () => cost({ rounds: Number(n ?? 3) }),

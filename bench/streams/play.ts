@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseLine } from '../../src/model/journal.js';
 import type { StepFact } from '../../src/activities/contract/stream.js';
 import type { Row } from '../../src/model/row.js';
-import { mean, sum } from '../../src/model/statistics.js';
+import { sum } from '../../src/model/statistics.js';
 import { generate } from '../../src/environments/sliding-puzzle/board.js';
 import { STOP_STRING, taskPrompt } from '../../src/environments/sliding-puzzle/prompt.js';
 import type { PolicyBed } from '../../test/harness/policy-bed.js';
@@ -112,12 +112,12 @@ export const row = (cells: readonly (string | number)[]): string => `| ${cells.j
 export const heading = (cells: readonly string[]): string =>
   `${row(cells)}\n${row(cells.map(() => '---'))}`;
 
-/** The mean length of the rollouts of each group. */
-export function lengthsOf(rows: readonly Row[], groupOf: (row: Row) => number): number[] {
-  const groups = new Map<number, number[]>();
+/** Tokens of each group's longest rollout. */
+export function longestOf(rows: readonly Row[], groupOf: (row: Row) => number): number[] {
+  const groups = new Map<number, number>();
   for (const one of rows) {
     const group = groupOf(one);
-    groups.set(group, [...(groups.get(group) ?? []), one.assistant_tokens]);
+    groups.set(group, Math.max(groups.get(group) ?? 0, one.assistant_tokens));
   }
-  return [...groups.values()].map(mean);
+  return [...groups.values()];
 }

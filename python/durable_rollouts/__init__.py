@@ -36,6 +36,7 @@ from .faults import (
     StreamStarved,
     Terminated,
     TimedOut,
+    TooFewValid,
     UpdateRefused,
 )
 from .requests import BatchRequest, PublishRequest, StreamRequest
@@ -80,6 +81,7 @@ __all__ = [
     "StreamStarved",
     "Terminated",
     "TimedOut",
+    "TooFewValid",
     "UpdateRefused",
     "to_arrays",
 ]

@@ -90,6 +90,10 @@ class InvalidBatchRequest(RolloutFault):
     """The request does not parse, names what is not there, or its id belongs to another request."""
 
 
+class TooFewValid(RolloutFault):
+    """Fewer rollouts are valid than the request's ``min_valid``; the batch's files are written."""
+
+
 class UpdateRefused(RolloutFault):
     """The workflow refused to be steered so; the message says why."""
 

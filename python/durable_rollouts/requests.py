@@ -112,6 +112,7 @@ class BatchRequest(_Requested, total=False):
     """A batch: these samples, ``num_repeats`` rollouts each."""
 
     completion: Completion
+    min_valid: int
 
 
 class StreamRequest(_Requested, total=False):
@@ -201,7 +202,7 @@ _DEFAULTS: Dict[str, Any] = {
     "max_in_flight": 256,
 }
 
-BATCH_DEFAULTS: Dict[str, Any] = {**_DEFAULTS, "completion": {"policy": "complete"}}
+BATCH_DEFAULTS: Dict[str, Any] = {**_DEFAULTS, "completion": {"policy": "complete"}, "min_valid": 0}
 """What a batch request leaves open."""
 
 STREAM_DEFAULTS: Dict[str, Any] = {

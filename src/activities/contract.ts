@@ -129,6 +129,8 @@ export interface BatchPlan {
   refill: { max_replacements: number } | null;
   /** What the replicas showed of their logprobs when the batch was planned; null: none are asked for. */
   logprobs_mode?: LogprobsMode | null;
+  /** Fewer valid rollouts: the batch ends as failed; absent: none are needed. */
+  min_valid?: number;
   /** Was the batch there before? Its journals are continued. */
   continued: boolean;
 }

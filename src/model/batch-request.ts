@@ -188,6 +188,8 @@ export const BatchRequest = z
   .strictObject({
     ...groupSettings,
     completion: Completion.default({ policy: 'complete' }),
+    /** Fewer valid rollouts: the batch ends as failed, its files written. */
+    min_valid: z.int().nonnegative().default(0),
   })
   .superRefine(checkSettings)
   .superRefine(checkCompletion);
@@ -207,6 +209,7 @@ export function toBatchRequest({ sample, ...settings }: SingleRollout): BatchReq
     num_repeats: 1,
     max_in_flight: 1,
     completion: { policy: 'complete' },
+    min_valid: 0,
   };
 }
 

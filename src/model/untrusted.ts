@@ -30,14 +30,21 @@ export const recordOf = <T extends z.ZodType>(values: T) =>
 /** A list of numbers of any length; its first wrong entry alone is reported. `expected` says what an entry is. */
 const numbersOf = (
   holds: (value: number) => boolean,
-  { expected }: { expected: string },
+  { expected, entry }: { expected: string; entry: object },
 ): z.ZodType<number[]> =>
-  z.custom<unknown[]>(Array.isArray, 'expected array').superRefine((list, context) => {
-    const wrong = list.findIndex((entry) => typeof entry !== 'number' || !holds(entry));
-    if (wrong !== -1) context.addIssue({ code: 'custom', path: [wrong], message: expected });
-  }) as z.ZodType as z.ZodType<number[]>;
+  z
+    .custom<unknown[]>(Array.isArray, 'expected array')
+    .superRefine((list, context) => {
+      const wrong = list.findIndex((entry) => typeof entry !== 'number' || !holds(entry));
+      if (wrong !== -1) context.addIssue({ code: 'custom', path: [wrong], message: expected });
+    })
+    .meta({ type: 'array', items: entry }) as z.ZodType as z.ZodType<number[]>;
 
 export const TokenIds = numbersOf((id) => Number.isInteger(id) && id >= 0, {
   expected: 'expected int, 0 or more',
+  entry: { type: 'integer', minimum: 0 },
 });
-export const FiniteNumbers = numbersOf(Number.isFinite, { expected: 'expected number' });
+export const FiniteNumbers = numbersOf(Number.isFinite, {
+  expected: 'expected number',
+  entry: { type: 'number' },
+});

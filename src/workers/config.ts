@@ -5,7 +5,8 @@ import { BaseUrl } from '../environments/http/base-url.js';
 import { EnvironmentSettings, isInProcess, resolvePaths } from '../environments/settings.js';
 import { MaxAnswer, bytesOf, Size } from '../platform/size.js';
 import { Duration } from '../model/durations.js';
-import { problemsOf, lineOf } from '../model/problems.js';
+import { lineOf } from '../model/problems.js';
+import { problemsWithHints } from '../model/unknown-fields.js';
 import { recordOf } from '../model/untrusted.js';
 import { parseYaml } from '../platform/yaml.js';
 import { READERS } from '../platform/files.js';
@@ -137,7 +138,8 @@ export async function loadConfig(file: string): Promise<Config> {
   const value = parseYaml(text, file);
   const parsed = Config.safeParse(value ?? {});
   if (!parsed.success) {
-    const problems = problemsOf(parsed.error, value).map((problem) => `  ${lineOf(problem)}`);
+    const found = problemsWithHints(parsed.error, { schema: Config, input: value });
+    const problems = found.map((problem) => `  ${lineOf(problem)}`);
     throw new Error(`${file} is not valid:\n${problems.join('\n')}`);
   }
   const directory = path.dirname(path.resolve(file));

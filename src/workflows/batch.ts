@@ -61,7 +61,16 @@ export async function rolloutBatch(input: unknown): Promise<BatchResult> {
   view.closed(result);
   if (CancellationScope.current().consideredCancelled)
     throw new CancelledFailure('the batch was cancelled; its files are written');
+  checkValid(result, plan);
   return result;
+}
+
+/** What a trainer would find out as it divides by nothing. The rows are there, and the id may be started again. */
+function checkValid({ counts, files }: BatchResult, { min_valid = 0 }: BatchPlan): void {
+  const { completed, requested } = counts;
+  if (completed >= min_valid) return;
+  const message = `${completed} of ${requested} rollouts are valid, fewer than min_valid ${min_valid}; why: ${files.failures}`;
+  throw failWith({ type: 'TooFewValid', message });
 }
 
 /** Planning waits for the engine; a batch that is stopped meanwhile has nothing to close. */

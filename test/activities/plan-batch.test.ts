@@ -261,7 +261,7 @@ describe('a request that is refused', () => {
   for (const [what, input, expected] of [
     ['nothing', undefined, /^\(input\): expected object, got nothing$/],
     ['a list', [], /^\(input\): expected object, got \[\]$/],
-    ['several mistakes', { samples: [SAMPLE], limit: 0, num_repeat: 3 }, /^limit: .*got 0\nnum_repeat: unknown field$/],
+    ['several mistakes', { samples: [SAMPLE], limit: 0, num_repeat: 3 }, /^limit: .*got 0\nnum_repeat: unknown field; did you mean num_repeats\?$/],
     ['a service that temporal.yaml does not have', { samples: [SAMPLE], generation: { service: 'sglang' } }, /^generation\.service: expected one of default, got "sglang"$/],
     ['a completion policy that there is not', { samples: [SAMPLE], completion: { policy: 'race' } }, /^completion\.policy: .*got "race"$/],
   ] as const) {

@@ -101,6 +101,21 @@ describe('a batch of completion policy min_k', { timeout: 200_000 }, () => {
     assert.ok(outcome.result!.metrics['stopped/mean_tokens']! > 0);
   });
 
+  test('with fewer valid rollouts than min_valid ends as failed, its files written', async () => {
+    const { failure, rollouts } = await (
+      await startBatch(bed.batch('too-few', QUEUE), {
+        ...puzzleRequest({ samples: 1, num_repeats: 2 }, { max_rollout_turns: 1 }),
+        min_valid: 3,
+      })
+    ).outcome();
+    assert.equal(failure?.type, 'TooFewValid');
+    assert.match(
+      failure.message,
+      /^2 of 2 rollouts are valid, fewer than min_valid 3; why: .*failures\.jsonl$/,
+    );
+    assert.equal(rollouts.length, 2);
+  });
+
   test('that runs as slices stops the rest of each group as well', async () => {
     const outcome = await run('slices', {
       ...puzzleRequest({ samples: 2, num_repeats: 151 }, { max_rollout_turns: 2 }),

@@ -58,6 +58,7 @@ describe('a batch request', () => {
       max_in_flight: 256,
       semantics: 'standard',
       completion: { policy: 'complete' },
+      min_valid: 0,
       policy_version: null,
       max_version_span: null,
       attempts: { environment: 3 },

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
-import { z } from 'zod';
+import { jsonSchemaOf } from '../../src/model/json-schema.js';
 import { PYTHON_PACKAGES, trainerInstall } from '../../src/dev/trainer-example.js';
 import { BatchRequest } from '../../src/model/batch-request.js';
 import { FAULT_TYPES } from '../../src/model/faults.js';
@@ -20,7 +20,7 @@ const skip = existsSync(install.stamp)
   : 'what the Python package needs is not installed: `node tools/setup.mjs --test` says why';
 
 /** Of rows and of calls, beside those that services throw. */
-const OTHER_FAULTS = ['TimedOut', 'Stopped', 'Cancelled', 'UpdateRefused'];
+const OTHER_FAULTS = ['TimedOut', 'Stopped', 'Cancelled', 'TooFewValid', 'UpdateRefused'];
 
 function python(
   args: string[],
@@ -46,9 +46,9 @@ describe('package durable_rollouts', { skip }, () => {
   test('has the fields, types and defaults of the schemas, and passes its other tests', async (t) => {
     const schemas = path.join(await scratch(t), 'schemas.json');
     const requests = {
-      BatchRequest: z.toJSONSchema(BatchRequest, { io: 'input', unrepresentable: 'any' }),
-      StreamRequest: z.toJSONSchema(StreamRequest, { io: 'input', unrepresentable: 'any' }),
-      PublishRequest: z.toJSONSchema(Publish, { io: 'input', unrepresentable: 'any' }),
+      BatchRequest: jsonSchemaOf(BatchRequest),
+      StreamRequest: jsonSchemaOf(StreamRequest),
+      PublishRequest: jsonSchemaOf(Publish),
     };
     const faults = [...FAULT_TYPES, ...OTHER_FAULTS];
     await writeFile(schemas, JSON.stringify({ requests, faults }));

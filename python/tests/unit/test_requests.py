@@ -99,9 +99,9 @@ class Requests(unittest.TestCase):
         for name, (_, defaults) in self.TYPES.items():
             self.assertEqual(defaults, defaults_of(GIVEN["requests"][name]), name)
 
-    def test_a_stream_has_the_fields_of_a_batch_but_completion(self):
+    def test_a_stream_has_the_fields_of_a_batch_but_those_of_its_end(self):
         batch, stream = (requests.BatchRequest.__annotations__, requests.StreamRequest.__annotations__)
-        self.assertEqual(batch.keys() - stream.keys(), {"completion"})
+        self.assertEqual(batch.keys() - stream.keys(), {"completion", "min_valid"})
 
     def test_name_the_first_field_in_which_they_differ(self):
         there = {"samples": {"path": "a.jsonl"}, "generation": {"temperature": 0.5}}

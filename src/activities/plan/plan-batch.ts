@@ -36,6 +36,7 @@ export function createPlanBatch(dependencies: Dependencies): Activities['planBat
         min_k: minKOf(request.completion),
         refill: refillOf(request.completion),
         logprobs_mode,
+        ...(request.min_valid > 0 && { min_valid: request.min_valid }),
         continued: existed,
       };
     });

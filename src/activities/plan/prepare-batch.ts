@@ -2,7 +2,8 @@ import { BatchRequest } from '../../model/batch-request.js';
 import type { StoredRequest } from '../../model/stream/stream-request.js';
 import type { LogprobsMode } from '../../model/logprobs-mode.js';
 import { modeOfAll, refusalOfMode } from '../../model/logprobs-mode.js';
-import { invalidBatchRequest, preview, problemsOf } from '../../model/problems.js';
+import { invalidBatchRequest, preview } from '../../model/problems.js';
+import { problemsWithHints } from '../../model/unknown-fields.js';
 import type { Attempt } from '../attempt.js';
 import type { Dependencies, GenerationPool } from '../dependencies.js';
 import type { Asked } from './asked-once.js';
@@ -25,7 +26,8 @@ export async function prepareBatch(
   dependencies: Dependencies,
 ): Promise<PreparedBatch> {
   const parsed = BatchRequest.safeParse(input);
-  if (!parsed.success) throw invalidBatchRequest(problemsOf(parsed.error, input));
+  if (!parsed.success)
+    throw invalidBatchRequest(problemsWithHints(parsed.error, { schema: BatchRequest, input }));
   return await prepareRequest(parsed.data, { attempt, dependencies });
 }
 

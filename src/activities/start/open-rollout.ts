@@ -4,7 +4,8 @@ import { toMs } from '../../model/workflow-safe/durations.js';
 import { Fault } from '../../model/faults.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import { turnLimitsOf } from '../../model/workflow-safe/limits.js';
-import { invalidBatchRequest, problemsOf } from '../../model/problems.js';
+import { invalidBatchRequest } from '../../model/problems.js';
+import { problemsWithHints } from '../../model/unknown-fields.js';
 import type { Trajectory } from '../../model/trajectory.js';
 import { withController } from '../../platform/abort.js';
 import { checkAgentIsThere } from '../agent/run-agent.js';
@@ -49,7 +50,7 @@ export function createOpenRollout(dependencies: Dependencies): Activities['openR
 function parseSingle(input: unknown): SingleRollout {
   const parsed = SingleRollout.safeParse(input);
   if (parsed.success) return parsed.data;
-  throw invalidBatchRequest(problemsOf(parsed.error, input));
+  throw invalidBatchRequest(problemsWithHints(parsed.error, { schema: SingleRollout, input }));
 }
 
 /** Timers that wait longer end at once; the activity's own timeout is a day. */

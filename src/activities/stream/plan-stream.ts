@@ -1,5 +1,6 @@
 import { limitsOf, parseBatchId } from '../../model/batch-request.js';
-import { invalidBatchRequest, problemsOf } from '../../model/problems.js';
+import { invalidBatchRequest } from '../../model/problems.js';
+import { problemsWithHints } from '../../model/unknown-fields.js';
 import { StreamRequest, playedAs } from '../../model/stream/stream-request.js';
 import type { StreamActivities, StreamState } from '../contract/stream.js';
 import type { Dependencies } from '../dependencies.js';
@@ -18,7 +19,10 @@ export function createPlanStream(dependencies: Dependencies): StreamActivities['
     attempt(async ({ workflow_id, signal, warn }) => {
       const stream_id = parseBatchId(workflow_id);
       const parsed = StreamRequest.safeParse(input);
-      if (!parsed.success) throw invalidBatchRequest(problemsOf(parsed.error, input));
+      if (!parsed.success)
+        throw invalidBatchRequest(
+          problemsWithHints(parsed.error, { schema: StreamRequest, input }),
+        );
       const { request, samples } = await prepareRequest(playedAs(parsed.data), {
         attempt: { signal, warn },
         dependencies,

@@ -83,6 +83,7 @@ export function playedAs(request: StreamRequest): StoredRequest {
   return {
     ...common,
     completion: { policy: 'refill', max_replacements },
+    min_valid: 0,
     stream: {
       groups_per_step,
       max_lag,

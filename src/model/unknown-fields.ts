@@ -1,0 +1,63 @@
+import { distance } from 'fastest-levenshtein';
+import type { z } from 'zod';
+import { jsonSchemaOf } from './json-schema.js';
+import type { Problem } from './problems.js';
+import { problemsOf } from './problems.js';
+
+/** What zod found of an input that people write: an unknown field names the one that is meant, where one is likely. */
+export function problemsWithHints(
+  error: z.ZodError,
+  of: { schema: z.ZodType; input: unknown },
+): Problem[] {
+  const problems = problemsOf(error, of.input);
+  const isUnknown = ({ what }: Problem): boolean => what === 'unknown field';
+  if (!problems.some(isUnknown)) return problems;
+  const places = placesOf(of.schema);
+  return problems.map((problem) => {
+    const meant = isUnknown(problem) ? likelyPlace(problem.where, places) : null;
+    return meant === null ? problem : { ...problem, what: `unknown field; did you mean ${meant}?` };
+  });
+}
+
+/** The field of this name elsewhere, else one whose name is spelled much like it, those beside it first. */
+function likelyPlace(where: string, places: readonly string[]): string | null {
+  const name = nameOf(where);
+  const elsewhere = places.find((place) => nameOf(place) === name);
+  if (elsewhere !== undefined) return elsewhere;
+  const far = (place: string): number => distance(nameOf(place), name);
+  const [nearest] = places
+    .filter((place) => far(place) <= Math.max(1, Math.floor(name.length / 4)))
+    .sort((a, b) => far(a) - far(b) || rank(a, where) - rank(b, where));
+  return nearest ?? null;
+}
+
+const nameOf = (place: string): string => place.slice(place.lastIndexOf('.') + 1);
+const parentOf = (place: string): string => place.slice(0, Math.max(0, place.lastIndexOf('.')));
+const rank = (place: string, where: string): number =>
+  parentOf(place) === parentOf(where) ? 0 : 1;
+
+interface Shape {
+  properties?: Record<string, Shape>;
+  additionalProperties?: Shape | boolean;
+  anyOf?: Shape[];
+  oneOf?: Shape[];
+  allOf?: Shape[];
+}
+
+/** The paths of all fields, those of the outermost objects first; `*` is any key of a record. */
+function placesOf(schema: z.ZodType): string[] {
+  const shape = jsonSchemaOf(schema) as Shape;
+  const places = new Set<string>();
+  const walk = (at: string, here: Shape): void => {
+    for (const [name, inner] of Object.entries(here.properties ?? {})) {
+      const place = at === '' ? name : `${at}.${name}`;
+      places.add(place);
+      walk(place, inner);
+    }
+    if (typeof here.additionalProperties === 'object') walk(`${at}.*`, here.additionalProperties);
+    for (const inner of [...(here.anyOf ?? []), ...(here.oneOf ?? []), ...(here.allOf ?? [])])
+      walk(at, inner);
+  };
+  walk('', shape);
+  return [...places].sort((a, b) => a.split('.').length - b.split('.').length);
+}

@@ -1,0 +1,28 @@
+/** `docs/schemas` is what zod makes of the schemas: `UPDATE_SCHEMAS=1` writes it anew. */
+import assert from 'node:assert/strict';
+import { readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import test from 'node:test';
+import { jsonSchemaOf } from '../../src/model/json-schema.js';
+import { BatchRequest } from '../../src/model/batch-request.js';
+import { Publish } from '../../src/model/policy/publish.js';
+import { Sample } from '../../src/model/sample.js';
+import { StreamRequest } from '../../src/model/stream/stream-request.js';
+import { PROJECT_ROOT } from '../../src/platform/project-root.js';
+
+const SCHEMAS = {
+  'batch-request': BatchRequest,
+  'stream-request': StreamRequest,
+  sample: Sample,
+  publish: Publish,
+};
+
+for (const [name, schema] of Object.entries(SCHEMAS)) {
+  test(`docs/schemas/${name}.json is the schema that inputs are checked against`, async () => {
+    const file = path.join(PROJECT_ROOT, 'docs', 'schemas', `${name}.json`);
+    const made = jsonSchemaOf(schema);
+    if (process.env['UPDATE_SCHEMAS'] === '1')
+      await writeFile(file, `${JSON.stringify(made, null, 2)}\n`);
+    assert.deepEqual(JSON.parse(await readFile(file, 'utf8')), JSON.parse(JSON.stringify(made)));
+  });
+}
