@@ -22,6 +22,8 @@ const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
                                             one environment step per line of FILE: a reward function, tried
   temporal-rollout policy status|publish …  the weights of a generation service: where they are, new ones
   temporal-rollout stream status|stop|forget …  what a stream is at, its end, steps that are no longer needed
+  temporal-rollout store migrate [--config FILE]
+                                            the tables of a store in PostgreSQL
   temporal-rollout check-template --service NAME
                                             whether a model's chat template can be continued turn by turn
   temporal-rollout aggregate +input_glob=… +output_jsonl_fpath=…

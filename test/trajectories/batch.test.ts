@@ -228,7 +228,7 @@ describe('the journals of a batch', () => {
     ];
     for (const place of places) {
       const journal = await store.claim({ batch_id: BATCH, ...place }, { activity: 'x' });
-      journal.release();
+      await journal.release();
     }
     for (const name of ['0-1.jsonl.tmp', 'x0-1.jsonl', '0-1', '0.jsonl'])
       await writeFile(path.join(root, BATCH, 'journals', name), '');
