@@ -64,7 +64,7 @@ export function stepOf(
   root: string,
   { stream_id, step }: { stream_id: string; step: number },
 ): string {
-  return path.dirname(factOf(root, { series: [stream_id, STEPS], n: step }));
+  return path.dirname(factOf(root, { series: [checkedBatch(stream_id), STEPS], n: step }));
 }
 
 function checked<T>(schema: z.ZodType<T>, value: T): T {

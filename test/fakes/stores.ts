@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { TestContext } from 'node:test';
 import { after, describe } from 'node:test';
@@ -20,13 +21,31 @@ export interface AnyStore {
   outputs: string;
   /** What the journal of row 0, repeat 0 holds. */
   journalLines: () => Promise<JournalLine[]>;
+  /** Makes these its lines, one behind the other; texts as they are. */
+  putLines: (lines: readonly (JournalLine | string)[]) => Promise<void>;
+  /** Of a property: so many take a second or two. */
+  most_runs: number;
 }
 
 export type OpenAny = (t: Pick<TestContext, 'after'>) => Promise<AnyStore>;
 
 const ofFiles: OpenAny = async (t) => {
   const { root, ...files } = await temporaryStore(t);
-  return { ...files, outputs: root };
+  return {
+    ...files,
+    outputs: root,
+    most_runs: Infinity,
+    putLines: async (lines) => {
+      const file = files.journalFile();
+      await mkdir(path.dirname(file), { recursive: true });
+      // A claim begins with a line feed of its own; a text is torn.
+      const texts = lines.map((line) => {
+        if (typeof line === 'string') return line;
+        return `${line.kind === 'claim' ? '\n' : ''}${JSON.stringify(line)}\n`;
+      });
+      await writeFile(file, texts.join(''));
+    },
+  };
 };
 
 export interface PostgresStore extends AnyStore {
@@ -85,6 +104,7 @@ export async function postgresStore(
     (await pool.query(text, values)).rows as Record<string, unknown>[];
   return {
     store: open().store,
+    most_runs: 60,
     elsewhere: () => open().store,
     outputs,
     server,
@@ -100,6 +120,20 @@ export async function postgresStore(
         .flatMap(({ lines }) => String(lines).split('\n'))
         .map(parseLine)
         .filter((line) => line !== null);
+    },
+    putLines: async (lines) => {
+      const rows = lines.map((line) =>
+        typeof line === 'string'
+          ? { writer: '', text: `${line}\n` }
+          : { writer: line.writer, text: `${JSON.stringify(line)}\n` },
+      );
+      await query(`delete from "${schema}".journal where rollout = $1`, [`${BATCH}/0-0`]);
+      await query(
+        `insert into "${schema}".journal (rollout, n, writer, lines)
+           select $1, t.k - 1, t.writer, t.lines
+             from unnest($2::text[], $3::text[]) with ordinality as t (writer, lines, k)`,
+        [`${BATCH}/0-0`, rows.map(({ writer }) => writer), rows.map(({ text }) => text)],
+      );
     },
   };
 }
