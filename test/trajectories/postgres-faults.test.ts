@@ -221,6 +221,23 @@ describe('a running store', { skip: noPostgres }, () => {
     await second.commit();
   });
 
+  test('forgets journals beside open transactions, its own and others: neither waits', async (t) => {
+    const own = await postgresStore(t);
+    const { store } = own.open({ patience_ms: 2000 });
+    for (const row of [0, 1, 2]) await (await store.claim({ ...REF, row }, by)).commit();
+    const other = new pg.Client({ connectionString: own.server.url });
+    await other.connect();
+    t.after(() => other.end());
+    await other.query('begin');
+    await other.query(`insert into "${own.schema}".journal values ('batch/1-0', 1, 'w', '')`);
+    await other.query(`delete from "${own.schema}".journal where rollout = 'batch/2-0'`);
+    await store.forgetJournals({ batch_id: REF.batch_id, rows: [0], repeats: 3 });
+    for (const row of [0, 3]) await (await store.claim({ ...REF, row }, by)).commit();
+    await other.query('rollback');
+    const rows = (await store.listJournals(REF.batch_id)).map(({ row }) => row);
+    assert.deepEqual(rows.sort(), [0, 1, 2, 3]);
+  });
+
   test('lets one row fail alone', async (t) => {
     const own = await postgresStore(t);
     const { store } = own.open();

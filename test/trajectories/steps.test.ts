@@ -36,7 +36,7 @@ onEachStore((open) => {
       assert.deepEqual(await elsewhere().createBatch(stream), { existed: true });
       const found = await elsewhere().findRequest(BATCH);
       assert.deepEqual(found, playedAs(stream.request));
-      assert.equal(found?.stream?.groups_per_step, 2);
+      assert.equal(found.stream?.groups_per_step, 2);
     });
 
     test('refuses another under its id, a batch’s too', async (t) => {
@@ -132,7 +132,7 @@ onEachStore((open) => {
     test('are of one batch alone', async (t) => {
       const { store } = await open(t);
       await assert.rejects(
-        async () => await store.forgetJournals({ batch_id: '..', rows: [0], repeats: 1 }),
+        store.forgetJournals({ batch_id: '..', rows: [0], repeats: 1 }),
         faultOf('InvalidBatchRequest'),
       );
     });
