@@ -3,6 +3,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { WorkflowHandle } from '@temporalio/client';
 import type { BatchResult } from '../src/activities/contract.js';
+import { outputsRoot } from '../src/workers/open-store.js';
 import { createEndedRollouts } from './ended-rollouts.js';
 import type { ClosingTimes, HistorySizes } from './histories.js';
 import { closingTimes, historySizes } from './histories.js';
@@ -68,7 +69,7 @@ export async function measureSize(
   try {
     await sleep(IDLE_AFTER_MS);
     const batchId = 'size';
-    const directory = path.join(config.store.root, batchId);
+    const directory = path.join(outputsRoot(config), batchId);
     const watched = { rollouts, pids, journals: path.join(directory, 'journals'), say };
     const first = await lookAt(pids, { began: performance.now(), ended: 0 });
     const handle = await stack.client.workflow.start('rolloutBatch', {

@@ -64,7 +64,13 @@ async function collectPrepared(
   const opened =
     settings.config === null
       ? null
-      : await openDeployment({ file: settings.config, environment: settings.environment });
+      : await openDeployment({
+          file: settings.config,
+          environment: settings.environment,
+          say: (line) => {
+            screen.say(line);
+          },
+        });
   const at = opened === null ? head_server : opened.agents.head_server;
   const agents = createAgents({
     head_server: at,

@@ -58,7 +58,7 @@ export async function playFromJournal(
       await journal.commit();
       return trajectory;
     } finally {
-      journal.release();
+      await journal.release();
     }
   });
 }

@@ -82,6 +82,13 @@ What a stream is at, its end, or the deletion of delivered steps up to STEP. --w
 the stream has ended.`,
     load: async () => (await import('./stream.js')).streamCommand,
   },
+  store: {
+    usage: `temporal-rollout store migrate [--config FILE]
+
+Makes the tables of a store in PostgreSQL, or brings them to this release's version. Workers refuse a schema that is
+older or newer than theirs.`,
+    load: async () => (await import('./store.js')).storeCommand,
+  },
   step: {
     usage: `temporal-rollout step --environment NAME --input FILE [--config FILE]
 

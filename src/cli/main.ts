@@ -23,6 +23,8 @@ const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
   temporal-rollout policy status|publish …  the weights of a generation service: where they are, new ones
   temporal-rollout stream status|stop|forget …  what a stream is at, its end, steps that are no longer needed
   temporal-rollout check                    whether all that temporal.yaml names is there, and what to do where not
+  temporal-rollout store migrate [--config FILE]
+                                            the tables of a store in PostgreSQL
   temporal-rollout check-template --service NAME
                                             whether a model's chat template can be continued turn by turn
   temporal-rollout aggregate +input_glob=… +output_jsonl_fpath=…

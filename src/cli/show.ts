@@ -12,7 +12,7 @@ import { createScreen } from '../client/screen.js';
 import type { TextStyle } from '../client/text-line.js';
 import type { Interrupts } from '../platform/process/interrupts.js';
 import { listenForInterrupts } from '../platform/process/interrupts.js';
-import { plainJson } from '../platform/plain.js';
+import { plain, plainJson } from '../platform/plain.js';
 import { loadConfig } from '../workers/config.js';
 import { openStore } from '../workers/open-store.js';
 import { writePaged } from './pager.js';
@@ -26,9 +26,13 @@ const LOOK_EVERY_MS = 1000;
 export async function showCommand(args: string[]): Promise<number> {
   const options = parseShow(args);
   const config = await loadConfig(options.config);
-  const opened = openStore(config, { max_cached_bytes: 0, max_request_bytes: 0 });
+  const opened = openStore(config, { env: process.env, max_cached_bytes: 0, max_request_bytes: 0 });
   try {
-    await opened.ready();
+    await opened.ready({
+      say: (line) => {
+        console.error(plain(line));
+      },
+    });
     const { store } = opened;
     const reader = createBatchReader(store, options.batch_id);
     const requested = await reader.requested();

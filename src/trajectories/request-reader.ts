@@ -1,60 +1,52 @@
-import { statSync } from 'node:fs';
-import path from 'node:path';
 import type { StoredRequest } from '../model/stream/stream-request.js';
-import { isMissing } from '../platform/files.js';
-import { findRequest } from './files/batch.js';
+
+/** What tells a request from another under its name, after a deletion, and its bytes as it is kept. */
+export interface FoundRequest {
+  identity: string;
+  size: number;
+}
 
 /**
  * Reads the requests of batches, each once: every rollout of a batch asks for it, and one with its samples in it takes
- * milliseconds to parse. A file is put once and never changed, so that one which differs was put after a deletion.
- * Bounded by the files' bytes: the oldest goes first, and the latest stays however large it is.
+ * milliseconds to parse. It is put once and never changed, so that one which differs was put after a deletion.
+ * Bounded by their bytes: the oldest goes first, and the latest stays however large it is.
  */
 export function createRequestReader({
   max_bytes,
+  find,
+  read,
 }: {
   max_bytes: number;
-}): (directory: string) => Promise<StoredRequest | null> {
+  /** null where there is none. */
+  find: (batch: string) => FoundRequest | null | Promise<FoundRequest | null>;
+  read: (batch: string) => Promise<StoredRequest | null>;
+}): (batch: string) => Promise<StoredRequest | null> {
   const kept = new Map<string, Kept>();
   let bytes = 0;
-  const drop = (directory: string): void => {
-    bytes -= kept.get(directory)?.size ?? 0;
-    kept.delete(directory);
+  const drop = (batch: string): void => {
+    bytes -= kept.get(batch)?.size ?? 0;
+    kept.delete(batch);
   };
-  return async (directory) => {
-    const found = findFile(path.join(directory, 'batch.json'));
+  return async (batch) => {
+    const found = await find(batch);
     if (found === null) return null;
-    const known = kept.get(directory);
+    const known = kept.get(batch);
     if (known?.identity === found.identity) return await known.request;
-    const request = findRequest(directory);
-    drop(directory);
-    kept.set(directory, { ...found, request });
+    const request = read(batch);
+    drop(batch);
+    kept.set(batch, { ...found, request });
     bytes += found.size;
     for (const oldest of kept.keys()) {
-      if (bytes <= max_bytes || oldest === directory) break;
+      if (bytes <= max_bytes || oldest === batch) break;
       drop(oldest);
     }
     request.catch(() => {
-      if (kept.get(directory)?.request === request) drop(directory);
+      if (kept.get(batch)?.request === request) drop(batch);
     });
     return await request;
   };
 }
 
-interface FoundFile {
-  identity: string;
-  size: number;
-}
-
-interface Kept extends FoundFile {
+interface Kept extends FoundRequest {
   request: Promise<StoredRequest | null>;
-}
-
-function findFile(file: string): FoundFile | null {
-  try {
-    const { ino, size, mtimeMs } = statSync(file);
-    return { identity: `${ino} ${size} ${mtimeMs}`, size };
-  } catch (error) {
-    if (isMissing(error)) return null;
-    throw error;
-  }
 }

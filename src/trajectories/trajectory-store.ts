@@ -59,6 +59,19 @@ export type TakeFolded = (line: JournalLine, trajectory: Trajectory) => void;
 
 export type GlancedEnd = LineOf<'end'> & { glance: Glance };
 
+/** A store and its connections. */
+export interface OpenStore {
+  store: TrajectoryStore;
+  /** What tells it from another, for people too: a folder, or a database's place. */
+  name: string;
+  /**
+   * Resolves when it can be used; a database that is away is waited for, aloud, for five minutes, or until `signal`
+   * aborts. Throws what has to be put right.
+   */
+  ready: (options: { say: (line: string) => void; signal?: AbortSignal }) => Promise<void>;
+  close: () => Promise<void>;
+}
+
 /**
  * What is put once and never changes. Facts are numbered in series, from 0: of several writers that put the next one, one
  * wins, and the others read what stands there.
@@ -101,7 +114,7 @@ export interface Journal {
   readonly trajectory: Trajectory;
   /** Bytes of memory that the trajectory takes as it stands, at most. */
   held(): number;
-  /** Appends one line and folds it in. */
+  /** Appends one line and folds it in. It outlives this process a few hundredths of a second later, or at once. */
   append(entry: Entry): Promise<void>;
   /**
    * Makes the lines durable and checks that no one else has claimed the journal meanwhile; a retryable `StoreFault`
@@ -110,8 +123,8 @@ export interface Journal {
   commit(): Promise<void>;
   /** The same in between: for an attempt that goes on to do what only the journal's owner may do. */
   sync(): Promise<void>;
-  /** Lets go without a promise: for attempts that fail. */
-  release(): void;
+  /** Lets go without a promise: for attempts that fail. What was appended stands where the storage still takes it. */
+  release(): Promise<void>;
 }
 
 /** The parts that slices close on their own, and the whole that the batch joins from them. */

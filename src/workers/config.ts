@@ -102,17 +102,62 @@ const WorkerSettings = z
   })
   .prefault({});
 
+/** Beside the worker's user, who alone writes: its group, or everyone of this machine. */
+const ReadersSetting = z.enum(READERS).default('owner');
+const DEFAULT_ROOT = '.rollouts/trajectories';
+
+const FileStoreSettings = z.strictObject({
+  kind: z.literal('file'),
+  root: z.string().default(DEFAULT_ROOT),
+  readers: ReadersSetting,
+});
+
+/** The URL has a password in it: hence never itself, but where it is. */
+const PostgresStoreSettings = z
+  .strictObject({
+    kind: z.literal('postgres'),
+    /** Name of the environment variable that holds the URL. */
+    url_env: z.string().min(1).nullable().default(null),
+    /** File that holds it. */
+    url_file: z.string().min(1).nullable().default(null),
+    /** Of its tables in the database. */
+    schema: z
+      .string()
+      .regex(/^[a-z_][a-z0-9_]{0,62}$/, 'expected a name of small letters, digits and _')
+      .default('durable_rollouts'),
+    /** Of one worker process. */
+    max_connections: z.int().min(2).default(8),
+    /** How long what is asked waits for a server that is away, before Temporal tries again. */
+    patience: Duration.default('20s'),
+    /** Where trainers read results: a folder that all workers with role `workflow` have. */
+    outputs: z
+      .strictObject({
+        kind: z.literal('file').default('file'),
+        root: z.string().default(DEFAULT_ROOT),
+        readers: ReadersSetting,
+      })
+      .prefault({}),
+  })
+  .superRefine(({ url_env, url_file }, context) => {
+    if ((url_env === null) !== (url_file === null)) return;
+    const got = url_env === null ? 'neither' : 'both';
+    const message = `expected one of url_env and url_file, got ${got}`;
+    context.addIssue({ code: 'custom', path: ['url_env'], message });
+  });
+export type PostgresStoreSettings = z.infer<typeof PostgresStoreSettings>;
+
+const StoreSettings = z.preprocess(
+  (value) =>
+    typeof value === 'object' && value !== null && !('kind' in value)
+      ? { kind: 'file', ...value }
+      : value,
+  z.discriminatedUnion('kind', [FileStoreSettings, PostgresStoreSettings]),
+);
+
 export const Config = z
   .strictObject({
     temporal: TemporalSettings,
-    store: z
-      .strictObject({
-        kind: z.literal('file').default('file'),
-        root: z.string().default('.rollouts/trajectories'),
-        /** Beside the worker's user, who alone writes: its group, or everyone of this machine. */
-        readers: z.enum(READERS).default('owner'),
-      })
-      .prefault({}),
+    store: StoreSettings.prefault({}),
     inputs_dir: z.string().default('.'),
     generation: recordOf(GenerationServiceSettings),
     environments: recordOf(EnvironmentSettings),
@@ -146,7 +191,7 @@ export async function loadConfig(file: string): Promise<Config> {
   const { store, inputs_dir, environments } = parsed.data;
   return {
     ...parsed.data,
-    store: { ...store, root: path.resolve(directory, store.root) },
+    store: storeBelow(directory, store),
     inputs_dir: path.resolve(directory, inputs_dir),
     environments: Object.fromEntries(
       Object.entries(environments).map(([name, settings]) => [
@@ -154,6 +199,17 @@ export async function loadConfig(file: string): Promise<Config> {
         resolvePaths(settings, directory),
       ]),
     ),
+  };
+}
+
+function storeBelow(directory: string, store: Config['store']): Config['store'] {
+  const below = (place: string): string => path.resolve(directory, place);
+  if (store.kind === 'file') return { ...store, root: below(store.root) };
+  const { url_file, outputs } = store;
+  return {
+    ...store,
+    url_file: url_file === null ? null : below(url_file),
+    outputs: { ...outputs, root: below(outputs.root) },
   };
 }
 

@@ -1,23 +1,21 @@
+import { readFileSync } from 'node:fs';
+import { toMs } from '../model/workflow-safe/durations.js';
+import { keepSecret } from '../platform/secrets.js';
 import { createFileStore } from '../trajectories/files/file-store.js';
-import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
-import type { Config } from './config.js';
-
-export interface OpenStore {
-  store: TrajectoryStore;
-  /** Where it is, for people. */
-  name: string;
-  /** Rejects where it cannot be used. */
-  ready: () => Promise<void>;
-  close: () => Promise<void>;
-}
-
-export interface StoreBounds {
-  max_cached_bytes: number;
-  max_request_bytes: number;
-}
+import type { PostgresSettings } from '../trajectories/postgres/open.js';
+import { migratePostgres, openPostgresStore } from '../trajectories/postgres/open.js';
+import type { OpenStore } from '../trajectories/trajectory-store.js';
+import type { Config, PostgresStoreSettings } from './config.js';
 
 /** The store that temporal.yaml names. */
-export function openStore({ store }: Pick<Config, 'store'>, bounds: StoreBounds): OpenStore {
+export function openStore(
+  { store }: Pick<Config, 'store'>,
+  {
+    env,
+    ...bounds
+  }: { env: NodeJS.ProcessEnv; max_cached_bytes: number; max_request_bytes: number },
+): OpenStore {
+  if (store.kind === 'postgres') return openPostgresStore({ ...settingsOf(store, env), ...bounds });
   const { root, readers } = store;
   return {
     store: createFileStore({ root, readers, ...bounds }),
@@ -25,4 +23,59 @@ export function openStore({ store }: Pick<Config, 'store'>, bounds: StoreBounds)
     ready: () => Promise.resolve(),
     close: () => Promise.resolve(),
   };
+}
+
+/** Brings it to this release's version; returns what it did, as a sentence. */
+export async function migrateStore(
+  { store }: Pick<Config, 'store'>,
+  env: NodeJS.ProcessEnv,
+): Promise<string> {
+  if (store.kind === 'file') return 'a store of files needs no migration';
+  const { from, to } = await migratePostgres(settingsOf(store, env));
+  if (from === to) return `schema ${store.schema} is at version ${to}: nothing to do`;
+  return `schema ${store.schema} is at version ${to}, it was at ${from}`;
+}
+
+/** Where the folders are that results and, of files, journals are below. */
+export const outputsRoot = ({ store }: Pick<Config, 'store'>): string =>
+  store.kind === 'file' ? store.root : store.outputs.root;
+
+const settingsOf = (settings: PostgresStoreSettings, env: NodeJS.ProcessEnv): PostgresSettings => ({
+  url: urlOf(settings, env),
+  schema: settings.schema,
+  max_connections: settings.max_connections,
+  outputs: settings.outputs,
+  patience_ms: toMs(settings.patience),
+});
+
+/** Errors name where the URL is, never what it says. */
+function urlOf({ url_env, url_file }: PostgresStoreSettings, env: NodeJS.ProcessEnv): string {
+  const place =
+    url_env === null ? `store.url_file: ${url_file ?? ''}` : `store.url_env: ${url_env}`;
+  const expected = `${place}: expected a URL such as postgres://user:password@host:5432/database?sslmode=verify-full`;
+  const text = (url_env === null ? readUrl(url_file ?? '', expected) : (env[url_env] ?? '')).trim();
+  if (text === '') throw new Error(`${expected}, got nothing`);
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (url === null || !['postgres:', 'postgresql:'].includes(url.protocol))
+    throw new Error(`${expected}, got another text`);
+  if (url.password !== '' && url.password.length < FEWEST_CHARACTERS) {
+    throw new Error(
+      `${expected}, got a password of ${url.password.length} characters: one of fewer than ${FEWEST_CHARACTERS} cannot be kept out of journals and logs`,
+    );
+  }
+  keepSecret(text);
+  keepSecret(url.password);
+  keepSecret(decodeURIComponent(url.password));
+  if (env['PGPASSWORD'] !== undefined) keepSecret(env['PGPASSWORD']);
+  return text;
+}
+
+const FEWEST_CHARACTERS = 8;
+
+function readUrl(file: string, expected: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (cause) {
+    throw new Error(`${expected}, cannot read it`, { cause });
+  }
 }

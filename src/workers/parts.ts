@@ -17,7 +17,7 @@ import { toMs } from '../model/workflow-safe/durations.js';
 import type { Allowance } from '../platform/allowance.js';
 import { createAllowance } from '../platform/allowance.js';
 import { readSecret } from '../platform/secrets.js';
-import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
+import type { OpenStore, TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { Config, GenerationServiceSettings } from './config.js';
 import { memoryOf } from './config.js';
 import { openStore } from './open-store.js';
@@ -26,6 +26,7 @@ import { environmentQueue, isLimited } from './queues.js';
 /** What temporal.yaml describes, made: the one place where adapters are chosen. */
 export interface Parts {
   store: TrajectoryStore;
+  storeReady: OpenStore['ready'];
   pools: ReadonlyMap<string, GenerationPool>;
   environments: ReadonlyMap<string, DeployedEnvironment>;
   /** By service. */
@@ -49,10 +50,12 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
   // Two: who holds an environment's answer waits for an engine, and must not wait for itself.
   const answers = createAllowance(memory.answer_bytes);
   const replies = createAllowance(memory.reply_bytes);
-  const { store } = openStore(config, {
+  const opened = openStore(config, {
+    env,
     max_cached_bytes: memory.cached_fold_bytes,
     max_request_bytes: memory.request_bytes,
   });
+  const { store } = opened;
   const services = Object.entries(config.generation);
   const policies = new Map(
     services.map(([name, settings]): [string, PolicyParts] => {
@@ -89,6 +92,7 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
   }
   return {
     store,
+    storeReady: opened.ready,
     pools,
     policies,
     environments,
@@ -96,7 +100,7 @@ export async function createParts(config: Config, { env, log }: PartsContext): P
     folds: createAllowance(memory.played_fold_bytes),
     close: async () => {
       const controls = [...policies.values()].flatMap((policy) => policy.controls);
-      const open = [factory, ...pools.values(), ...controls];
+      const open = [opened, factory, ...pools.values(), ...controls];
       await Promise.all(open.map((one) => one.close()));
     },
   };

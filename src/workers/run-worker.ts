@@ -85,6 +85,10 @@ async function startWorkers(
   parts: Parts,
   { config, log, signal }: { config: Config; log: Logger; signal: AbortSignal },
 ): Promise<{ connected: Connected; policies: PolicyWorkflows; workers: Worker[] } | null> {
+  const say = (line: string): void => {
+    log.warn(line);
+  };
+  await parts.storeReady({ say, signal });
   const connected = await connect(config, { log, signal });
   if (connected === null) return null;
   const { connection, namespace } = connected;

@@ -242,7 +242,7 @@ test('a whole generation that mixes too many versions is not taken, whoever find
   const finish = { finish_reason: 'stop', stop_reason: null } as const;
   await journal.append({ ...facts, offset: 0, ...deltaOf('a'), policy_version: 'v1' });
   await journal.append({ ...facts, offset: 1, ...deltaOf('b'), policy_version: 'v2', finish });
-  journal.release();
+  await journal.release();
   const { error } = await bench.run('generateTurn', { input: AT });
   assert.equal(error, undefined);
   const trajectory = await bench.elsewhere().readTrajectory(REF);

@@ -210,7 +210,7 @@ describe('a run that failed', () => {
     for (const attempt of [0, 1]) {
       const journal = await bench.store.claim(AT, { activity: 'playTurns', attempt: attempt + 1 });
       await journal.append({ kind: 'run', attempt, agent: 'simple_agent', url: 'http://agent' });
-      journal.release();
+      await journal.release();
     }
     const { type, message, nonRetryable } = await bench.failure('playTurns', AT);
     assert.deepEqual([type, nonRetryable], ['EnvironmentUnavailable', true]);

@@ -67,7 +67,7 @@ describe('the end of a rollout in a session', () => {
     const { writer } = journal;
     const close = { kind: 'close', session: 'asked', writer, at: Date.now() / 1000 - 61 };
     await appendFile(bench.journalFile(), `${JSON.stringify(close)}\n`);
-    journal.release();
+    await journal.release();
     await finish(bench);
     assert.deepEqual((await read(bench)).faults, { EnvironmentUnavailable: 1 });
   });

@@ -139,7 +139,7 @@ describe('a step in a session', () => {
     await bench.elsewhere().claim(REF, { activity: 'stepEnvironment' });
     await zombie.append({ kind: 'step', turn: 0, answer: null });
     await assert.rejects(zombie.sync(), /another attempt has taken over/);
-    zombie.release();
+    await zombie.release();
   });
 
   test('truncates the rollout where the environment says so', async (t) => {

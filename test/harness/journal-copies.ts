@@ -25,15 +25,26 @@ export async function copyJournals(store_root: string, batch_id: string): Promis
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
     throw error;
   });
-  const rollouts = new Map<string, StandingTurns>();
-  for (const name of names) {
-    const text = await readFile(path.join(directory, name), 'utf8');
-    const lines = text
-      .split('\n')
-      .map(parseLine)
-      .filter((line) => line !== null);
-    rollouts.set(`${batch_id}/${path.basename(name, '.jsonl')}`, standingTurns(lines));
-  }
+  const texts = await Promise.all(
+    names.map(async (name): Promise<[string, string]> => {
+      const text = await readFile(path.join(directory, name), 'utf8');
+      return [`${batch_id}/${path.basename(name, '.jsonl')}`, text];
+    }),
+  );
+  return copyOf(texts);
+}
+
+/** Of journals that were read, by rollout id. */
+export function copyOf(journals: readonly (readonly [string, string])[]): JournalsCopy {
+  const rollouts = new Map(
+    journals.map(([id, text]): [string, StandingTurns] => {
+      const lines = text
+        .split('\n')
+        .map(parseLine)
+        .filter((line) => line !== null);
+      return [id, standingTurns(lines)];
+    }),
+  );
   return { at: Date.now(), rollouts };
 }
 

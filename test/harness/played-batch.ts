@@ -5,6 +5,7 @@ import type { Activities, RolloutPlan, TurnProgress } from '../../src/activities
 import { createActivities } from '../../src/activities/index.js';
 import { Config } from '../../src/workers/config.js';
 import { createDependencies } from '../../src/workers/dependencies.js';
+import { outputsRoot } from '../../src/workers/open-store.js';
 import { createParts } from '../../src/workers/parts.js';
 import { mockAttempt } from '../fakes/activity-bench.js';
 import type { BatchOutcome, WorkflowFailure } from './batch.js';
@@ -42,7 +43,7 @@ export async function createPlayer(settings: WorkerConfig): Promise<Player> {
           failure: failureOf(error),
         }),
       );
-      const rows = (name: string) => readRows(path.join(config.store.root, batch_id, name));
+      const rows = (name: string) => readRows(path.join(outputsRoot(config), batch_id, name));
       return {
         batch_id,
         ...end,

@@ -67,6 +67,10 @@ export interface RecoveryBedOptions {
   environments?: WorkerConfig['environments'];
   worker?: WorkerConfig['worker'];
   pipe_log?: WorkerOptions['pipe_log'];
+  /** Of a store that has its journals elsewhere than in files, by name; its results are below `root`. */
+  store?: (store: string, root: string) => WorkerConfig['store'];
+  /** Of the workers, beside this process's. */
+  env?: Record<string, string>;
   /** Of the worker's service; the simulator's URL where none is given. */
   generation?: Partial<WorkerConfig['generation'][string]>;
 }
@@ -85,6 +89,8 @@ export async function startRecoveryBed({
   worker: more = {},
   generation = {},
   pipe_log = false,
+  store: storeOf = (_, root) => ({ kind: 'file', root }),
+  env = {},
 }: RecoveryBedOptions): Promise<RecoveryBed> {
   const { path: directory, remove } = await makeTemporaryDirectory(name);
   const db_file = path.join(directory, 'database', 'temporal.db');
@@ -137,13 +143,13 @@ export async function startRecoveryBed({
       const { address, namespace } = server!;
       const config: WorkerConfig = {
         temporal: { address, namespace, task_queue: store },
-        store: { kind: 'file', root: storeRoot(store) },
+        store: storeOf(store, storeRoot(store)),
         inputs_dir: PROJECT_ROOT,
         generation: { default: { kind: 'vllm', base_urls: [`${url}/v1`], ...generation } },
         environments,
         worker: { ...WORKER, ...more },
       };
-      const worker = await keepWorker({ directory, config, name: workerName, pipe_log });
+      const worker = await keepWorker({ directory, config, name: workerName, pipe_log, env });
       workers.push(worker);
       return worker;
     },

@@ -42,7 +42,11 @@ export interface TestbedWorker {
 }
 
 /** Everything that was started ends again when a part does not start. */
-export async function startTestbed(name: string): Promise<Testbed> {
+export async function startTestbed(
+  name: string,
+  /** Of a store that has its journals elsewhere than in files; its results are below `root`. */
+  storeOf: (root: string) => WorkerConfig['store'] = (root) => ({ kind: 'file', root }),
+): Promise<Testbed> {
   const endings: (() => Promise<void>)[] = [];
   const end = async (): Promise<void> => {
     const problems: unknown[] = [];
@@ -78,7 +82,7 @@ export async function startTestbed(name: string): Promise<Testbed> {
           env,
           config: {
             temporal: { address, namespace, task_queue },
-            store: { kind: 'file', root: store_root },
+            store: storeOf(store_root),
             inputs_dir,
             ...parts,
           },

@@ -3,8 +3,8 @@ import { appendFile, readFile, rm, stat, truncate, writeFile } from 'node:fs/pro
 import { describe, test } from 'node:test';
 import { emptyTrajectory } from '../../src/model/trajectory.js';
 import { createFileStore } from '../../src/trajectories/files/file-store.js';
-import type { Fold } from '../../src/trajectories/files/fold-cache.js';
-import { createFoldCache } from '../../src/trajectories/files/fold-cache.js';
+import type { Fold } from '../../src/trajectories/fold-cache.js';
+import { createFoldCache } from '../../src/trajectories/fold-cache.js';
 import type { TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
 import { author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
 import { REF, temporaryStore } from '../fakes/temporary-store.js';
@@ -86,7 +86,7 @@ describe('a journal that this process has written', () => {
     await playTurns(store, 1);
     const failing = await store.claim(REF, { ...by, attempt: 2 });
     await failing.append(entryOf(a.chunk({ turn: 1, token_ids: [9] })));
-    failing.release();
+    await failing.release();
     const read = await store.readTrajectory(REF);
     assert.deepEqual(read, await elsewhere().readTrajectory(REF));
     assert.equal(read.attempts, 2);

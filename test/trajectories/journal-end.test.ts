@@ -1,14 +1,11 @@
 /** The end of a rollout, from its journal's last lines: what the fold of the whole says, or nothing. */
 import assert from 'node:assert/strict';
-import { mkdir, writeFile } from 'node:fs/promises';
-import path from 'node:path';
 import { describe, test } from 'node:test';
-import type { TestContext } from 'node:test';
 import fc from 'fast-check';
 import type { JournalLine } from '../../src/model/journal.js';
-import type { TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
 import { author } from '../fakes/journal-lines.js';
-import { REF, temporaryStore } from '../fakes/temporary-store.js';
+import { onEachStore } from '../fakes/stores.js';
+import { REF } from '../fakes/temporary-store.js';
 
 const GLANCE = {
   task_name: 'task',
@@ -22,94 +19,78 @@ const GLANCE = {
 const [a, b] = [author('a'), author('b')];
 const FAILED = { stop_reason: 'failed', failure: { type: 'X', message: 'x', turn: 0 } } as const;
 
-const textOf = (lines: readonly (JournalLine | string)[]): string =>
-  lines
-    .map((line) => {
-      if (typeof line === 'string') return line;
-      // A claim begins with a line feed of its own, and lines with their kind.
-      return `${line.kind === 'claim' ? '\n' : ''}${JSON.stringify({ ...line, kind: line.kind })}\n`;
-    })
-    .join('');
+onEachStore((open) => {
+  describe('the end of a journal', () => {
+    const cases: [string, (JournalLine | string)[], string | null][] = [
+      ['is found with what lists show', [a.claim(), a.start(), a.end({ glance: GLANCE })], 'a'],
+      ['is nobody’s while the rollout goes on', [a.claim(), a.start()], null],
+      ['is no zombie’s', [a.claim(), b.claim(), a.end({ glance: GLANCE })], null],
+      [
+        'stands before claims that found it valid',
+        [a.claim(), a.end({ glance: GLANCE }), b.claim({ reopen: true })],
+        'a',
+      ],
+      [
+        'does not stand where a claim has opened the rollout again',
+        [a.claim(), a.end({ ...FAILED, glance: GLANCE }), b.claim({ reopen: true })],
+        null,
+      ],
+      ['is left to the fold where it says too little', [a.claim(), a.end()], null],
+      ['is left to the fold where it is torn', [a.claim(), '{"kind":"end","wri'], null],
+      [
+        'is found far behind its claim',
+        [a.claim(), a.fault({ message: 'x'.repeat(200_000) }), a.end({ glance: GLANCE })],
+        'a',
+      ],
+    ];
+    for (const [claim, lines, writer] of cases) {
+      test(claim, async (t) => {
+        const { elsewhere, putLines } = await open(t);
+        await putLines(lines);
+        const end = await elsewhere().findEnd(REF);
+        assert.equal(end?.writer ?? null, writer);
+        if (end !== null) assert.deepEqual(end.glance, GLANCE);
+      });
+    }
 
-async function storeWith(
-  t: Pick<TestContext, 'after'>,
-): Promise<{ store: TrajectoryStore; write: (lines: (JournalLine | string)[]) => Promise<void> }> {
-  const { elsewhere, journalFile } = await temporaryStore(t);
-  await mkdir(path.dirname(journalFile()), { recursive: true });
-  const write = (lines: (JournalLine | string)[]) => writeFile(journalFile(), textOf(lines));
-  return { store: elsewhere(), write };
-}
-
-describe('the end of a journal', () => {
-  const cases: [string, (JournalLine | string)[], string | null][] = [
-    ['is found with what lists show', [a.claim(), a.start(), a.end({ glance: GLANCE })], 'a'],
-    ['is nobody’s while the rollout goes on', [a.claim(), a.start()], null],
-    ['is no zombie’s', [a.claim(), b.claim(), a.end({ glance: GLANCE })], null],
-    [
-      'stands before claims that found it valid',
-      [a.claim(), a.end({ glance: GLANCE }), b.claim({ reopen: true })],
-      'a',
-    ],
-    [
-      'does not stand where a claim has opened the rollout again',
-      [a.claim(), a.end({ ...FAILED, glance: GLANCE }), b.claim({ reopen: true })],
-      null,
-    ],
-    ['is left to the fold where it says too little', [a.claim(), a.end()], null],
-    ['is left to the fold where it is torn', [a.claim(), '{"kind":"end","wri'], null],
-    [
-      'is found far behind its claim',
-      [a.claim(), a.fault({ message: 'x'.repeat(200_000) }), a.end({ glance: GLANCE })],
-      'a',
-    ],
-  ];
-  for (const [claim, lines, writer] of cases) {
-    test(claim, async (t) => {
-      const { store, write } = await storeWith(t);
-      await write(lines);
-      const end = await store.findEnd(REF);
-      assert.equal(end?.writer ?? null, writer);
-      if (end !== null) assert.deepEqual(end.glance, GLANCE);
+    test('of a rollout without a journal is none', async (t) => {
+      const { store } = await open(t);
+      assert.equal(await store.findEnd(REF), null);
     });
-  }
 
-  test('of a rollout without a journal is none', async (t) => {
-    const { store } = await storeWith(t);
-    assert.equal(await store.findEnd(REF), null);
-  });
-
-  test('is never another than that of the whole journal, whoever writes and tears', async (t) => {
-    const { store, write } = await storeWith(t);
-    const move = fc.record({
-      what: fc.constantFrom('claim', 'reopen', 'fault', 'end', 'failed', 'torn'),
-      by: fc.nat({ max: 5 }),
-    });
-    await fc.assert(
-      fc.asyncProperty(fc.array(move, { maxLength: 14 }), async (moves) => {
-        const lines: (JournalLine | string)[] = [author('w0').claim()];
-        const mayEnd = new Set([0]);
-        let writers = 1;
-        for (const { what, by } of moves) {
-          const writer = by % writers;
-          const one = author(`w${writer}`);
-          if (what === 'claim' || what === 'reopen') {
-            lines.push(author(`w${writers}`).claim({ reopen: what === 'reopen' }));
-            await write(lines);
-            // An attempt that finds an end returns it.
-            if ((await store.readTrajectory(REF)).end === null) mayEnd.add(writers);
-            writers += 1;
-          } else if (what === 'fault') lines.push(one.fault());
-          else if (what === 'torn') lines.push('{"kind":"end","writer":"w');
-          // An attempt writes one end at most.
-          else if (mayEnd.delete(writer)) {
-            lines.push(one.end({ glance: GLANCE, ...(what === 'failed' && FAILED) }));
+    test('is never another than that of the whole journal, whoever writes and tears', async (t) => {
+      const { store, putLines, most_runs } = await open(t);
+      const move = fc.record({
+        what: fc.constantFrom('claim', 'reopen', 'fault', 'end', 'failed', 'torn'),
+        by: fc.nat({ max: 5 }),
+      });
+      await fc.assert(
+        fc.asyncProperty(fc.array(move, { maxLength: 14 }), async (moves) => {
+          const lines: (JournalLine | string)[] = [author('w0').claim()];
+          const mayEnd = new Set([0]);
+          let writers = 1;
+          for (const { what, by } of moves) {
+            const writer = by % writers;
+            const one = author(`w${writer}`);
+            if (what === 'claim' || what === 'reopen') {
+              lines.push(author(`w${writers}`).claim({ reopen: what === 'reopen' }));
+              await putLines(lines);
+              // An attempt that finds an end returns it.
+              if ((await store.readTrajectory(REF)).end === null) mayEnd.add(writers);
+              writers += 1;
+            } else if (what === 'fault') lines.push(one.fault());
+            else if (what === 'torn') lines.push('{"kind":"end","writer":"w');
+            // An attempt writes one end at most.
+            else if (mayEnd.delete(writer)) {
+              lines.push(one.end({ glance: GLANCE, ...(what === 'failed' && FAILED) }));
+            }
           }
-        }
-        await write(lines);
-        const found = await store.findEnd(REF);
-        if (found !== null) assert.deepEqual(found, (await store.readTrajectory(REF)).end);
-      }),
-      { numRuns: 500 },
-    );
+          await putLines(lines);
+          const found = await store.findEnd(REF);
+          if (found !== null) assert.deepEqual(found, (await store.readTrajectory(REF)).end);
+        }),
+        { numRuns: Math.min(500, most_runs) },
+      );
+    });
   });
 });

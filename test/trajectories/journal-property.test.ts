@@ -3,31 +3,36 @@ import { appendFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { Fault } from '../../src/model/faults.js';
+import type { RolloutRef } from '../../src/model/batch-request.js';
 import type { Entry } from '../../src/model/journal.js';
 import type { Turn } from '../../src/model/trajectory.js';
 import type { Journal, TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
 import { author, entryOf } from '../fakes/journal-lines.js';
-import type { TemporaryStore } from '../fakes/temporary-store.js';
+import { endServer, postgresStore } from '../fakes/stores.js';
 import { REF, temporaryStore } from '../fakes/temporary-store.js';
+import { startCutProxy } from '../harness/cut-proxy.js';
+import { noPostgres } from '../harness/postgres-server.js';
 
 /**
- * Attempts at one rollout, in two processes, that start, write, are killed and commit in any order. Each plays its
+ * Attempts at one rollout, in several processes, that start, write, are killed and commit in any order. Each plays its
  * own view of the journal, as activities do; one that was replaced goes on writing until it tries to commit.
  */
 
 type Move =
-  | { kind: 'claim'; process: 0 | 1 }
+  | { kind: 'claim'; process: number }
   | { kind: 'write'; attempt: number; token: number }
   | { kind: 'commit'; attempt: number }
-  | { kind: 'kill'; attempt: number; bytes: number };
+  | { kind: 'kill'; attempt: number; bytes: number }
+  | { kind: 'lose'; answers: number };
 
 /** Mostly the latest one; else one or two before it. */
 const attempt = fc.constantFrom(0, 0, 0, 0, 1, 2);
 const move: fc.Arbitrary<Move> = fc.oneof(
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('claim'), process: fc.constantFrom(0, 1) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('claim'), process: fc.nat({ max: 2 }) }) },
   { weight: 10, arbitrary: fc.record({ kind: fc.constant('write'), attempt, token: fc.nat({ max: 99 }) }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('commit'), attempt }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('kill'), attempt, bytes: fc.nat({ max: 300 }) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('lose'), answers: fc.constantFrom(1, 2) }) },
 ); // prettier-ignore
 
 const lines = author('ignored');
@@ -46,29 +51,48 @@ function nextEntry({ trajectory }: Journal, token: number): Entry {
     : entryOf(lines.generation({ turn, token_count: count, content: `said ${token}` }));
 }
 
+/** Where attempts play. */
+interface Place {
+  ref: RolloutRef;
+  /** Of three processes. */
+  stores: readonly TrajectoryStore[];
+  /** As a process sees it that knows nothing. */
+  fresh: () => TrajectoryStore;
+  /** An attempt dies: of what it was writing so much has arrived. */
+  kill: (journal: Journal, line: string) => Promise<void>;
+  /** Of the next commits no answer arrives. */
+  loseAnswers: (count: number) => void;
+  /** Resolves when nothing of those that were killed is on its way. */
+  settle: () => Promise<void>;
+}
+
 class Play {
   private readonly attempts: Journal[] = [];
-  private readonly stores: [TrajectoryStore, TrajectoryStore];
-  private readonly files: TemporaryStore;
+  private readonly place: Place;
   /** What activities reported: the turns of every attempt that committed. */
   reported: Turn[] = [];
   refused = 0;
 
-  constructor(files: TemporaryStore) {
-    this.files = files;
-    this.stores = [files.elsewhere(), files.elsewhere()];
+  constructor(place: Place) {
+    this.place = place;
   }
 
   async make(move: Move): Promise<void> {
     if (move.kind === 'claim') {
-      this.attempts.push(await this.stores[move.process].claim(REF, { activity: 'playTurns' }));
+      const { stores, ref } = this.place;
+      this.attempts.push(await stores[move.process]!.claim(ref, { activity: 'playTurns' }));
+      return;
+    }
+    if (move.kind === 'lose') {
+      this.place.loseAnswers(move.answers);
       return;
     }
     const index = this.attempts.length - 1 - move.attempt;
     const journal = this.attempts[index];
     if (journal === undefined) return;
     if (move.kind === 'write') {
-      await journal.append(nextEntry(journal, move.token));
+      // Who has lost the journal may hear of it here.
+      await journal.append(nextEntry(journal, move.token)).catch(expectTakenOver);
       return;
     }
     this.attempts.splice(index, 1);
@@ -76,8 +100,7 @@ class Play {
     else {
       const { writer } = journal;
       const line = JSON.stringify({ ...nextEntry(journal, 1), writer, at: 0 });
-      await appendFile(this.files.journalFile(), line.slice(0, move.bytes));
-      journal.release();
+      await this.place.kill(journal, line.slice(0, move.bytes));
     }
   }
 
@@ -89,44 +112,105 @@ class Play {
       this.reported = structuredClone(turns);
       await this.check();
     } catch (error) {
-      if (!(error instanceof Fault && error.type === 'StoreFault' && error.retryable)) throw error;
-      journal.release();
+      expectTakenOver(error);
+      await journal.release();
       this.refused += 1;
     }
   }
 
   /** Nothing that was reported is lost, whoever reads, with a cache or without. */
   async check(): Promise<void> {
-    const { turns, context_ids } = await this.files.elsewhere().readTrajectory(REF);
+    const { turns, context_ids } = await this.place.fresh().readTrajectory(this.place.ref);
     assert.deepEqual(turns.slice(0, this.reported.length), this.reported);
     const sent = turns.flatMap((turn) => [...turn.token_ids, ...turn.observation.token_ids]);
     if (turns.length > 0) assert.deepEqual(context_ids, [901, 902, ...sent]);
   }
 
   async end(): Promise<void> {
-    for (const journal of this.attempts) journal.release();
-    const fresh = await this.files.elsewhere().readTrajectory(REF);
-    for (const store of this.stores) assert.deepEqual(await store.readTrajectory(REF), fresh);
+    const { stores, fresh, ref, settle } = this.place;
+    for (const journal of this.attempts) await journal.release();
+    await settle();
+    const read = await fresh().readTrajectory(ref);
+    for (const store of stores) assert.deepEqual(await store.readTrajectory(ref), read);
     await this.check();
   }
 }
 
+function expectTakenOver(error: unknown): void {
+  if (!(error instanceof Fault && error.type === 'StoreFault' && error.retryable)) throw error;
+}
+
+async function playAll(
+  placeOf: (run: number) => Promise<Place>,
+  numRuns: number,
+): Promise<{ reported: number; refused: number }> {
+  const counts = { reported: 0, refused: 0 };
+  let run = 0;
+  const opening: Move[] = [{ kind: 'claim', process: 0 }];
+  await fc.assert(
+    fc.asyncProperty(fc.array(move, { maxLength: 60, size: 'max' }), async (moves) => {
+      const play = new Play(await placeOf(run++));
+      for (const next of [...opening, ...moves]) await play.make(next);
+      await play.end();
+      counts.reported += play.reported.length;
+      counts.refused += play.refused;
+    }),
+    { numRuns },
+  );
+  return counts;
+}
+
 describe('attempts that are killed, replaced and resumed in any order', () => {
   test('never lose a turn that one of them has reported, and leave one trajectory for all readers', async (t) => {
-    let reported = 0;
-    let refused = 0;
-    const opening: Move[] = [{ kind: 'claim', process: 0 }];
-    await fc.assert(
-      fc.asyncProperty(fc.array(move, { maxLength: 60, size: 'max' }), async (moves) => {
-        const play = new Play(await temporaryStore(t));
-        for (const next of [...opening, ...moves]) await play.make(next);
-        await play.end();
-        reported += play.reported.length;
-        refused += play.refused;
-      }),
-      { numRuns: 150 },
-    );
+    const { reported, refused } = await playAll(async () => {
+      const { elsewhere, journalFile } = await temporaryStore(t);
+      return {
+        ref: REF,
+        stores: [elsewhere(), elsewhere(), elsewhere()],
+        fresh: elsewhere,
+        kill: async (journal, line) => {
+          await appendFile(journalFile(), line);
+          await journal.release();
+        },
+        loseAnswers: () => undefined,
+        settle: () => Promise.resolve(),
+      };
+    }, 150);
     assert.ok(reported > 40, `only ${reported} turns were reported: they prove little`);
     assert.ok(refused > 10, `only ${refused} commits were refused: they prove little`);
+  });
+});
+
+describe('three writers with connections of their own', { skip: noPostgres }, () => {
+  endServer();
+
+  test('whose answers are lost now and then leave one trajectory, with all that was reported', async (t) => {
+    const { server, open } = await postgresStore(t);
+    const proxy = await startCutProxy({
+      port: server.port,
+      isCommit: (bytes) => bytes.includes('journal_insert'),
+    });
+    t.after(() => proxy.end());
+    const url = server.url.replace(`:${server.port}/`, `:${proxy.port}/`);
+    const stores = [0, 1, 2].map(() => open({ url }).store);
+    const { store } = open({ max_cached_bytes: 0 });
+    const { reported, refused } = await playAll((run) => {
+      const killed: Journal[] = [];
+      const place: Place = {
+        ref: { ...REF, row: run },
+        stores,
+        fresh: () => store,
+        // What waits may still arrive, at any time, until all is over.
+        kill: (journal) => Promise.resolve(void killed.push(journal)),
+        loseAnswers: proxy.cutAnswers,
+        settle: async () => {
+          for (const journal of killed) await journal.release();
+        },
+      };
+      return Promise.resolve(place);
+    }, 40);
+    assert.ok(reported > 10, `only ${reported} turns were reported: they prove little`);
+    assert.ok(refused > 3, `only ${refused} commits were refused: they prove little`);
+    assert.ok(proxy.cuts() > 10, `only ${proxy.cuts()} answers were lost: they prove little`);
   });
 });

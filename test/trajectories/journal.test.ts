@@ -1,13 +1,10 @@
 import assert from 'node:assert/strict';
-import { constants } from 'node:buffer';
-import { appendFile, readFile, stat, truncate } from 'node:fs/promises';
-import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { Entry } from '../../src/model/journal.js';
 import type { Journal } from '../../src/trajectories/trajectory-store.js';
 import { author, entryOf } from '../fakes/journal-lines.js';
-import { hearSyncs } from '../fakes/synced.js';
-import { REF, faultOf, temporaryStore } from '../fakes/temporary-store.js';
+import { onEachStore } from '../fakes/stores.js';
+import { REF, faultOf } from '../fakes/temporary-store.js';
 
 const by = { activity: 'playTurns' };
 const a = author('ignored');
@@ -21,263 +18,167 @@ async function playTurn(journal: Journal): Promise<void> {
   for (const line of [chunk(0, 1, 2), generation(2), observation]) await journal.append(line);
 }
 
-describe('a claim', () => {
-  test('of a rollout that never started creates its journal', async (t) => {
-    const { store, journalLines } = await temporaryStore(t);
-    const journal = await store.claim(REF, { activity: 'openRollout', reopen: true });
-    assert.equal(journal.trajectory.start, null);
-    await journal.commit();
-    const [line, ...more] = await journalLines();
-    assert.deepEqual(more, []);
-    assert.ok(line?.kind === 'claim');
-    assert.deepEqual([line.writer, line.activity, line.reopen], [journal.writer, 'openRollout', true]); // prettier-ignore
-    assert.ok(Math.abs(line.at - Date.now() / 1000) < 60);
-  });
-
-  test('has its file’s name synced once by each process, which may follow one that died before it could', async (t) => {
-    const { store, elsewhere, journalFile } = await temporaryStore(t);
-    const first = await store.claim(REF, by);
-    const { ino } = await stat(path.dirname(journalFile()));
-    let syncs = 0;
-    await hearSyncs(t, (inode) => {
-      if (inode === ino) syncs += 1;
-    });
-    await first.sync();
-    assert.equal(syncs, 1);
-    await first.commit();
-    await (await store.claim(REF, by)).commit();
-    assert.equal(syncs, 1);
-    await (await elsewhere().claim(REF, by)).commit();
-    assert.equal(syncs, 2);
-  });
-
-  test('inherits what stands, and what it appends is folded in', async (t) => {
-    const { store, elsewhere } = await temporaryStore(t);
-    const first = await store.claim(REF, by);
-    await first.append(start);
-    await first.append(chunk(0, 1, 2, 3));
-    first.release();
-    const second = await elsewhere().claim(REF, { ...by, attempt: 2 });
-    assert.notEqual(second.writer, first.writer);
-    assert.deepEqual(second.trajectory.open.token_ids, [1, 2, 3]);
-    await second.append(chunk(3, 4));
-    assert.deepEqual(second.trajectory.open.token_ids, [1, 2, 3, 4]);
-    await second.commit();
-    const read = await elsewhere().readTrajectory(REF);
-    assert.deepEqual(read.open.token_ids, [1, 2, 3, 4]);
-    assert.equal(read.attempts, 2);
-  });
-
-  test('begins with a newline, so that a torn tail costs only itself', async (t) => {
-    const { store, elsewhere, journalFile } = await temporaryStore(t);
-    const first = await store.claim(REF, by);
-    await first.append(start);
-    await first.append(chunk(0, 1));
-    first.release();
-    await appendFile(journalFile(), '{"kind":"chunk","writer":"');
-    const second = await elsewhere().claim(REF, by);
-    assert.deepEqual(second.trajectory.open.token_ids, [1]);
-    await second.append(chunk(1, 2));
-    await second.commit();
-    assert.deepEqual((await elsewhere().readTrajectory(REF)).open.token_ids, [1, 2]);
-    assert.match(await readFile(journalFile(), 'utf8'), /^\n\{/);
-  });
-
-  test('finds a line that lacks nothing but its newline', async (t) => {
-    const { store, elsewhere, journalFile } = await temporaryStore(t);
-    const first = await store.claim(REF, by);
-    await first.append(start);
-    first.release();
-    const line = JSON.stringify({ ...a.chunk({ token_ids: [7] }), writer: first.writer });
-    await appendFile(journalFile(), line);
-    assert.deepEqual((await elsewhere().readTrajectory(REF)).open.token_ids, []);
-    const second = await elsewhere().claim(REF, by);
-    assert.deepEqual(second.trajectory.open.token_ids, [7]);
-  });
-});
-
-describe('a second claim', () => {
-  test('makes the commit of the first throw a retryable StoreFault that names the rollout', async (t) => {
-    const { store, elsewhere } = await temporaryStore(t);
-    const first = await store.claim(REF, by);
-    await first.append(start);
-    await elsewhere().claim(REF, by);
-    await assert.rejects(first.commit(), (error: unknown) => {
-      assert.ok(faultOf('StoreFault', 'another attempt has taken over', 'batch/0-0')(error));
-      return (error as { retryable: boolean }).retryable;
-    });
-  });
-
-  test('makes the sync of the first throw the same', async (t) => {
-    const { store, elsewhere } = await temporaryStore(t);
-    const first = await store.claim(REF, by);
-    await first.append(start);
-    await first.sync();
-    await elsewhere().claim(REF, by);
-    await first.append(entryOf(a.run()));
-    await assert.rejects(first.sync(), faultOf('StoreFault', 'taken over'));
-  });
-
-  test('after a sync finds what stood then, and the first goes on where there is none', async (t) => {
-    const { store, elsewhere } = await temporaryStore(t);
-    const first = await store.claim(REF, by);
-    await first.append(start);
-    await first.sync();
-    await first.append(entryOf(a.run()));
-    await first.commit();
-    assert.equal((await elsewhere().claim(REF, by)).trajectory.agent.attempts, 1);
-  });
-
-  test('in the same process, too', async (t) => {
-    const { store } = await temporaryStore(t);
-    const first = await store.claim(REF, by);
-    const second = await store.claim(REF, by);
-    assert.notEqual(first.trajectory, second.trajectory, 'two attempts share a trajectory');
-    await assert.rejects(first.commit(), faultOf('StoreFault', 'taken over'));
-    await second.commit();
-  });
-
-  test('lets the zombie write, unheard, and commits itself', async (t) => {
-    const { store, elsewhere } = await temporaryStore(t);
-    const zombie = await store.claim(REF, by);
-    await zombie.append(start);
-    const second = await elsewhere().claim(REF, by);
-    await second.append(chunk(0, 1, 2));
-    await zombie.append(chunk(0, 66));
-    await second.append(generation(2));
-    await zombie.append(generation(1));
-    await second.append(observation);
-    await second.commit();
-    const { turns, total_reward } = await elsewhere().readTrajectory(REF);
-    assert.deepEqual(turns[0]?.token_ids, [1, 2]);
-    assert.equal(total_reward, 1);
-    await assert.rejects(zombie.commit(), faultOf('StoreFault', 'taken over'));
-  });
-
-  test('after the first has committed takes nothing from it', async (t) => {
-    const { store, elsewhere } = await temporaryStore(t);
-    const first = await store.claim(REF, by);
-    await first.append(start);
-    await playTurn(first);
-    await first.commit();
-    assert.equal((await elsewhere().claim(REF, by)).trajectory.turns.length, 1);
-  });
-});
-
-describe('a zombie that is killed in the middle of a line', () => {
-  const torn = '{"kind":"chunk","writer":"zom';
-
-  test('before one of the claimer’s: what was spoilt is not reported, and the next attempt does it again', async (t) => {
-    const { store, elsewhere, journalFile } = await temporaryStore(t);
-    const journal = await store.claim(REF, by);
-    await journal.append(start);
-    await appendFile(journalFile(), torn);
-    await playTurn(journal);
-    await assert.rejects(journal.commit(), faultOf('StoreFault', 'expected 4 lines', 'found 3'));
-    const next = await store.claim(REF, by);
-    assert.deepEqual(next.trajectory.turns, []);
-    await playTurn(next);
-    await next.commit();
-    assert.equal((await elsewhere().readTrajectory(REF)).turns.length, 1);
-  });
-
-  test('behind the claimer’s last: nothing is lost', async (t) => {
-    const { store, elsewhere, journalFile } = await temporaryStore(t);
-    const journal = await store.claim(REF, by);
-    await journal.append(start);
-    await playTurn(journal);
-    await appendFile(journalFile(), torn);
-    await journal.commit();
-    assert.equal((await elsewhere().claim(REF, by)).trajectory.turns.length, 1);
-    assert.equal((await store.claim(REF, by)).trajectory.turns.length, 1);
-  });
-});
-
-describe('an appended line', () => {
-  test('that would not read back is refused for good, and is not written', async (t) => {
-    const { store, journalLines } = await temporaryStore(t);
-    const journal = await store.claim(REF, by);
-    await journal.append(start);
-    await journal.append(chunk(0, 1));
-    await journal.append(generation(1));
-    const broken = entryOf(a.observation({ reward: Number.NaN }));
-    await assert.rejects(journal.append(broken), (error: unknown) => {
-      assert.ok(faultOf('StoreFault', 'journal of batch/0-0', 'reads back')(error));
-      return !(error as { retryable: boolean }).retryable;
-    });
-    assert.deepEqual(journal.trajectory.turns, []);
-    assert.ok((await journalLines()).every((line) => line.kind !== 'observation'));
-  });
-
-  test('is folded as it will be read: memory and file never differ', async (t) => {
-    const { store, elsewhere } = await temporaryStore(t);
-    const journal = await store.claim(REF, by);
-    await journal.append(start);
-    await journal.append(chunk(0, 1));
-    await journal.append(generation(1));
-    const metadata = { zero: -0, gone: undefined, nan: Number.NaN };
-    await journal.append(entryOf(a.observation({ metadata })));
-    await journal.commit();
-    assert.deepEqual(journal.trajectory.extra_env_info, { zero: 0, nan: null });
-    assert.deepEqual(await elsewhere().readTrajectory(REF), journal.trajectory);
-  });
-});
-
-describe('reading', () => {
-  test('claims nothing', async (t) => {
-    const { store, elsewhere } = await temporaryStore(t);
-    const journal = await store.claim(REF, by);
-    await journal.append(start);
-    assert.equal((await elsewhere().readTrajectory(REF)).attempts, 1);
-    await journal.commit();
-  });
-
-  test('of a rollout that never started is empty, and creates nothing', async (t) => {
-    const { store, journalFile } = await temporaryStore(t);
-    const { attempts, start: none } = await store.readTrajectory(REF);
-    assert.deepEqual([attempts, none], [0, null]);
-    await assert.rejects(readFile(journalFile()));
-  });
-
-  test('keeps rollouts apart', async (t) => {
-    const { store } = await temporaryStore(t);
-    for (const repeat of [0, 1]) {
-      const journal = await store.claim({ ...REF, repeat }, by);
-      await journal.append(start);
-      if (repeat === 1) await playTurn(journal);
+onEachStore((open) => {
+  describe('a claim', () => {
+    test('of a rollout that never started creates its journal', async (t) => {
+      const { store, journalLines } = await open(t);
+      const journal = await store.claim(REF, { activity: 'openRollout', reopen: true });
+      assert.equal(journal.trajectory.start, null);
       await journal.commit();
-    }
-    assert.equal((await store.readTrajectory(REF)).turns.length, 0);
-    assert.equal((await store.readTrajectory({ ...REF, repeat: 1 })).turns.length, 1);
+      const [line, ...more] = await journalLines();
+      assert.deepEqual(more, []);
+      assert.ok(line?.kind === 'claim');
+      assert.deepEqual([line.writer, line.activity, line.reopen], [journal.writer, 'openRollout', true]); // prettier-ignore
+      assert.ok(Math.abs(line.at - Date.now() / 1000) < 60);
+    });
+
+    test('inherits what stands, and what it appends is folded in', async (t) => {
+      const { store, elsewhere } = await open(t);
+      const first = await store.claim(REF, by);
+      await first.append(start);
+      await first.append(chunk(0, 1, 2, 3));
+      await first.release();
+      const second = await elsewhere().claim(REF, { ...by, attempt: 2 });
+      assert.notEqual(second.writer, first.writer);
+      assert.deepEqual(second.trajectory.open.token_ids, [1, 2, 3]);
+      await second.append(chunk(3, 4));
+      assert.deepEqual(second.trajectory.open.token_ids, [1, 2, 3, 4]);
+      await second.commit();
+      const read = await elsewhere().readTrajectory(REF);
+      assert.deepEqual(read.open.token_ids, [1, 2, 3, 4]);
+      assert.equal(read.attempts, 2);
+    });
   });
 
-  test('skips lines of kinds that it does not know', async (t) => {
-    const { store, elsewhere, journalFile } = await temporaryStore(t);
-    const journal = await store.claim(REF, by);
-    await journal.append(start);
-    await appendFile(journalFile(), `{"kind":"note","writer":"${journal.writer}","at":1}\n\n\n`);
-    await playTurn(journal);
-    await journal.commit();
-    assert.equal((await elsewhere().readTrajectory(REF)).turns.length, 1);
-  });
-});
+  describe('a second claim', () => {
+    test('makes the commit of the first throw a retryable StoreFault that names the rollout', async (t) => {
+      const { store, elsewhere } = await open(t);
+      const first = await store.claim(REF, by);
+      await first.append(start);
+      await elsewhere().claim(REF, by);
+      await assert.rejects(first.commit(), (error: unknown) => {
+        assert.ok(faultOf('StoreFault', 'another attempt has taken over', 'batch/0-0')(error));
+        return (error as { retryable: boolean }).retryable;
+      });
+    });
 
-describe('a journal that is longer than one string may be', () => {
-  test('is read line by line', async (t) => {
-    const { store, elsewhere, journalFile } = await temporaryStore(t);
-    const first = await store.claim(REF, by);
-    await first.append(start);
-    first.release();
-    // Lines that are holes of the file: they take no room there, and cost only themselves.
-    const HOLE = 60 << 20;
-    for (let hole = 0; hole * HOLE < constants.MAX_STRING_LENGTH; hole++) {
-      const { size } = await stat(journalFile());
-      await truncate(journalFile(), size + HOLE);
-      await appendFile(journalFile(), '\n');
-    }
-    const second = await elsewhere().claim(REF, { ...by, attempt: 2 });
-    assert.equal(second.trajectory.attempts, 2);
-    assert.notEqual(second.trajectory.start, null);
-    second.release();
+    test('makes the sync of the first throw the same', async (t) => {
+      const { store, elsewhere } = await open(t);
+      const first = await store.claim(REF, by);
+      await first.append(start);
+      await first.sync();
+      await elsewhere().claim(REF, by);
+      await first.append(entryOf(a.run()));
+      await assert.rejects(first.sync(), faultOf('StoreFault', 'taken over'));
+    });
+
+    test('after a sync finds what stood then, and the first goes on where there is none', async (t) => {
+      const { store, elsewhere } = await open(t);
+      const first = await store.claim(REF, by);
+      await first.append(start);
+      await first.sync();
+      await first.append(entryOf(a.run()));
+      await first.commit();
+      assert.equal((await elsewhere().claim(REF, by)).trajectory.agent.attempts, 1);
+    });
+
+    test('in the same process, too', async (t) => {
+      const { store } = await open(t);
+      const first = await store.claim(REF, by);
+      const second = await store.claim(REF, by);
+      assert.notEqual(first.trajectory, second.trajectory, 'two attempts share a trajectory');
+      await assert.rejects(first.commit(), faultOf('StoreFault', 'taken over'));
+      await second.commit();
+    });
+
+    test('lets the zombie write, unheard, and commits itself', async (t) => {
+      const { store, elsewhere } = await open(t);
+      const zombie = await store.claim(REF, by);
+      await zombie.append(start);
+      // It may hear of its loss before it commits.
+      const writeUnheard = (line: Entry): Promise<void> =>
+        zombie.append(line).catch((error: unknown) => {
+          assert.ok(faultOf('StoreFault', 'taken over')(error));
+        });
+      const second = await elsewhere().claim(REF, by);
+      await second.append(chunk(0, 1, 2));
+      await writeUnheard(chunk(0, 66));
+      await second.append(generation(2));
+      await writeUnheard(generation(1));
+      await second.append(observation);
+      await second.commit();
+      const { turns, total_reward } = await elsewhere().readTrajectory(REF);
+      assert.deepEqual(turns[0]?.token_ids, [1, 2]);
+      assert.equal(total_reward, 1);
+      await assert.rejects(zombie.commit(), faultOf('StoreFault', 'taken over'));
+    });
+
+    test('after the first has committed takes nothing from it', async (t) => {
+      const { store, elsewhere } = await open(t);
+      const first = await store.claim(REF, by);
+      await first.append(start);
+      await playTurn(first);
+      await first.commit();
+      assert.equal((await elsewhere().claim(REF, by)).trajectory.turns.length, 1);
+    });
+  });
+
+  describe('an appended line', () => {
+    test('that would not read back is refused for good, and is not written', async (t) => {
+      const { store, journalLines } = await open(t);
+      const journal = await store.claim(REF, by);
+      await journal.append(start);
+      await journal.append(chunk(0, 1));
+      await journal.append(generation(1));
+      const broken = entryOf(a.observation({ reward: Number.NaN }));
+      await assert.rejects(journal.append(broken), (error: unknown) => {
+        assert.ok(faultOf('StoreFault', 'journal of batch/0-0', 'reads back')(error));
+        return !(error as { retryable: boolean }).retryable;
+      });
+      assert.deepEqual(journal.trajectory.turns, []);
+      assert.ok((await journalLines()).every((line) => line.kind !== 'observation'));
+    });
+
+    test('is folded as it will be read: memory and file never differ', async (t) => {
+      const { store, elsewhere } = await open(t);
+      const journal = await store.claim(REF, by);
+      await journal.append(start);
+      await journal.append(chunk(0, 1));
+      await journal.append(generation(1));
+      const metadata = { zero: -0, gone: undefined, nan: Number.NaN };
+      await journal.append(entryOf(a.observation({ metadata })));
+      await journal.commit();
+      assert.deepEqual(journal.trajectory.extra_env_info, { zero: 0, nan: null });
+      assert.deepEqual(await elsewhere().readTrajectory(REF), journal.trajectory);
+    });
+  });
+
+  describe('reading', () => {
+    test('claims nothing', async (t) => {
+      const { store, elsewhere } = await open(t);
+      const journal = await store.claim(REF, by);
+      await journal.append(start);
+      assert.equal((await elsewhere().readTrajectory(REF)).attempts, 1);
+      await journal.commit();
+    });
+
+    test('of a rollout that never started is empty, and creates nothing', async (t) => {
+      const { store } = await open(t);
+      const { attempts, start: none } = await store.readTrajectory(REF);
+      assert.deepEqual([attempts, none], [0, null]);
+      assert.deepEqual(await store.listJournals(REF.batch_id), []);
+    });
+
+    test('keeps rollouts apart', async (t) => {
+      const { store } = await open(t);
+      for (const repeat of [0, 1]) {
+        const journal = await store.claim({ ...REF, repeat }, by);
+        await journal.append(start);
+        if (repeat === 1) await playTurn(journal);
+        await journal.commit();
+      }
+      assert.equal((await store.readTrajectory(REF)).turns.length, 0);
+      assert.equal((await store.readTrajectory({ ...REF, repeat: 1 })).turns.length, 1);
+    });
   });
 });

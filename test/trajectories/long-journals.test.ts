@@ -108,7 +108,7 @@ describe('what a fold is counted as', () => {
       for (const row of rows.slice(1)) held.push(await store.claim(refOf(row), by));
       const taken = (heap() - before) / (rows.length - 1);
       const counted = held[0]!.held();
-      for (const journal of held) journal.release();
+      for (const journal of held) await journal.release();
       assert.ok(counted > 0.9 * taken && counted < 2.2 * taken, `${counted}, takes ${taken}`);
     });
   }
@@ -122,6 +122,6 @@ describe('what a fold is counted as', () => {
     await journal.commit();
     const read = await elsewhere().claim(refOf(0), by);
     assert.ok(Math.abs(read.held() - written) < 64, `${read.held()}, was ${written}`);
-    read.release();
+    await read.release();
   });
 });

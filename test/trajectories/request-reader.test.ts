@@ -3,11 +3,14 @@ import { mkdir, readFile, stat, utimes, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
+import { findRequest, lookForRequest } from '../../src/trajectories/files/batch.js';
 import { createRequestReader } from '../../src/trajectories/request-reader.js';
 import { requestOf, temporaryFolder } from '../fakes/temporary-store.js';
 
 /** Whole seconds: what is set is what is read. */
 const WHEN = 1_700_000_000;
+
+const files = { find: lookForRequest, read: findRequest };
 
 /** A batch's directory, whose request differs in its seed and can be changed without a trace. */
 async function batches(t: TestContext) {
@@ -33,7 +36,7 @@ describe('requests that were read', () => {
   test('are kept as long as their files fit, and the oldest is read again', async (t) => {
     const { root, put, changeUnseen } = await batches(t);
     const sizes = [await put('a'), await put('b'), await put('c')];
-    const read = createRequestReader({ max_bytes: (sizes[0] ?? 0) * 2 });
+    const read = createRequestReader({ ...files, max_bytes: (sizes[0] ?? 0) * 2 });
     const seedOf = async (name: string): Promise<number | null | undefined> =>
       (await read(path.join(root, name)))?.generation.seed;
     for (const name of ['a', 'b']) assert.equal(await seedOf(name), 1);
@@ -47,7 +50,7 @@ describe('requests that were read', () => {
     const { root, put, changeUnseen } = await batches(t);
     await put('a');
     await put('b');
-    const read = createRequestReader({ max_bytes: 0 });
+    const read = createRequestReader({ ...files, max_bytes: 0 });
     const seedOf = async (name: string): Promise<number | null | undefined> =>
       (await read(path.join(root, name)))?.generation.seed;
     assert.equal(await seedOf('a'), 1);

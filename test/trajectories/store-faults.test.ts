@@ -142,7 +142,7 @@ describe('a journal that is not what it should be', () => {
       closeSync(fd);
       assert.equal(openSync('/dev/null', 'r+'), fd);
       await assert.rejects(journal.commit(), retryable('journal of batch/0-0: EINVAL'));
-      journal.release();
+      await journal.release();
     },
   );
 
@@ -156,8 +156,8 @@ describe('a journal that is not what it should be', () => {
   test('an attempt that has let go can neither append nor commit', async (t) => {
     const { store } = await temporaryStore(t);
     const journal = await store.claim(REF, by);
-    journal.release();
-    journal.release();
+    await journal.release();
+    await journal.release();
     const line = entryOf(author('ignored').start());
     await assert.rejects(journal.append(line), retryable('journal of batch/0-0'));
     await assert.rejects(journal.commit(), retryable('journal of batch/0-0'));

@@ -10,11 +10,11 @@ import type { PlannedServer } from '../../../src/dev/stack.js';
 import { planServer, startServerAndWorker } from '../../../src/dev/stack.js';
 import { createSupervisor } from '../../../src/dev/supervisor.js';
 import { findTemporalCli } from '../../../src/dev/temporal-cli.js';
-import { createFileStore } from '../../../src/trajectories/files/file-store.js';
-import type { TrajectoryStore } from '../../../src/trajectories/trajectory-store.js';
+import type { OpenStore, TrajectoryStore } from '../../../src/trajectories/trajectory-store.js';
 import type { Config } from '../../../src/workers/config.js';
 import { loadConfig } from '../../../src/workers/config.js';
 import { connectionSettings } from '../../../src/workers/connection-settings.js';
+import { openStore } from '../../../src/workers/open-store.js';
 import { exists } from '../../config/search-roots.js';
 import { writeNewLines } from '../../new-file.js';
 
@@ -23,6 +23,7 @@ export interface Deployment {
   server: ServerAddress;
   task_queue: string;
   store: TrajectoryStore;
+  /** What tells the store from another: a folder, or a database's place. */
   store_root: string;
   inputs_dir: string;
   /** Name of the environment. */
@@ -45,20 +46,29 @@ const ENVIRONMENT = 'nemo_gym';
 export async function openDeployment({
   file,
   environment,
+  say,
 }: {
   /** Its temporal.yaml. */
   file: string;
   /** null: its only one of kind `gym_agent`. */
   environment: string | null;
+  say: (line: string) => void;
 }): Promise<Deployment> {
   const config = await loadConfig(file);
-  const { name, settings } = gymAgentOf(config, { file, environment });
+  const found = gymAgentOf(config, { file, environment });
+  const opened = storeOf(config);
+  try {
+    await opened.ready({ say });
+  } catch (error) {
+    await opened.close();
+    throw error;
+  }
   return {
-    ...partsOf(config, { name, settings }),
+    ...partsOf(config, { ...found, opened }),
     server: connectionSettings(config),
     ui_url: null,
     folder: null,
-    close: () => Promise.resolve(),
+    close: opened.close,
   };
 }
 
@@ -89,18 +99,21 @@ function gymAgentOf(
   );
 }
 
+/** Read once, journal by journal: nothing to keep. */
+const storeOf = (config: Config): OpenStore =>
+  openStore(config, { env: process.env, max_cached_bytes: 0, max_request_bytes: 0 });
+
 function partsOf(
-  { temporal, store, inputs_dir }: Config,
-  { name, settings }: { name: string; settings: AgentSettings },
+  { temporal, inputs_dir }: Config,
+  { name, settings, opened }: { name: string; settings: AgentSettings; opened: OpenStore },
 ): Pick<
   Deployment,
   'task_queue' | 'store' | 'store_root' | 'inputs_dir' | 'environment' | 'agents'
 > {
   return {
     task_queue: temporal.task_queue,
-    // Read once, journal by journal: nothing to keep.
-    store: createFileStore({ root: store.root, max_cached_bytes: 0 }),
-    store_root: store.root,
+    store: opened.store,
+    store_root: opened.name,
     inputs_dir,
     environment: name,
     agents: settings,
@@ -160,7 +173,7 @@ export async function startLocalDeployment(options: LocalOptions): Promise<Deplo
     const place = { projectRoot: PROJECT_ROOT, folder, cliPath: cli.path, claim, supervisor };
     await startServerAndWorker(place, { server, config: target });
     return {
-      ...partsOf(config, found),
+      ...partsOf(config, { ...found, opened: storeOf(config) }),
       server: onLoopback(server),
       ui_url: server.uiUrl,
       folder,

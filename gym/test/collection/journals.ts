@@ -50,7 +50,7 @@ export function agentJournals(
       } as const;
       await journal.append({ ...fault, message: ending.absent });
       await journal.commit();
-      journal.release();
+      await journal.release();
       return;
     }
     await journal.append({ kind: 'run', attempt, agent: 'ag', url: 'http://127.0.0.1:1' });
@@ -78,7 +78,7 @@ export function agentJournals(
       });
     }
     await journal.commit();
-    journal.release();
+    await journal.release();
 
     async function answered({
       text,

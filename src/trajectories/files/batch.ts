@@ -1,16 +1,15 @@
-import { createHash } from 'node:crypto';
-import { closeSync, openSync, readSync } from 'node:fs';
+import { closeSync, openSync, readSync, statSync } from 'node:fs';
 import { readFile, readdir, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { BatchRequest } from '../../model/batch-request.js';
 import type { Fault } from '../../model/faults.js';
-import { invalidBatchRequest, preview } from '../../model/problems.js';
 import { Sample } from '../../model/sample.js';
 import type { StoredRequest } from '../../model/stream/stream-request.js';
-import { StreamRequest, playedAs } from '../../model/stream/stream-request.js';
 import type { Disk } from '../../platform/files.js';
 import { isMissing, syncDirectory } from '../../platform/files.js';
-import { groupsFolderOf } from './places.js';
+import { groupsFolderOf } from '../places.js';
+import type { FoundRequest } from '../request-reader.js';
+import type { WrittenRequest } from '../same-batch.js';
+import { checkSameRequest, otherSamples, parseRequest, storedRequest } from '../same-batch.js';
 
 /** A batch's directory: its request and its manifest, put once and never changed. */
 
@@ -22,7 +21,7 @@ const OFFSET_BYTES = 8;
  */
 export async function createBatch(
   directory: string,
-  { request, samples, disk }: { request: Request; samples: readonly string[]; disk: Disk },
+  { request, samples, disk }: { request: WrittenRequest; samples: readonly string[]; disk: Disk },
 ): Promise<{ existed: boolean }> {
   const existing = await findWritten(directory);
   if (existing !== null) checkSameRequest(existing, request);
@@ -43,19 +42,25 @@ export async function reopenBatch(directory: string): Promise<void> {
   await syncDirectory(directory);
 }
 
-type Request = BatchRequest | StreamRequest;
-
 export async function findRequest(directory: string): Promise<StoredRequest | null> {
   const written = await findWritten(directory);
-  return written !== null && 'groups_per_step' in written ? playedAs(written) : written;
+  return written && storedRequest(written);
 }
 
-/** As it was put. */
-async function findWritten(directory: string): Promise<Request | null> {
+async function findWritten(directory: string): Promise<WrittenRequest | null> {
   try {
-    const text = await readFile(path.join(directory, 'batch.json'), 'utf8');
-    const value = JSON.parse(text) as object;
-    return 'groups_per_step' in value ? StreamRequest.parse(value) : BatchRequest.parse(value);
+    return parseRequest(await readFile(path.join(directory, 'batch.json'), 'utf8'));
+  } catch (error) {
+    if (isMissing(error)) return null;
+    throw error;
+  }
+}
+
+/** Without reading it. */
+export function lookForRequest(directory: string): FoundRequest | null {
+  try {
+    const { ino, size, mtimeMs } = statSync(path.join(directory, 'batch.json'));
+    return { identity: `${ino} ${size} ${mtimeMs}`, size };
   } catch (error) {
     if (isMissing(error)) return null;
     throw error;
@@ -82,49 +87,8 @@ async function putManifest(
 }
 
 async function samplesDiffer(file: string, samples: readonly string[]): Promise<Fault> {
-  const theirs = (await readFile(file, 'utf8')).split('\n').slice(0, -1);
-  const row = samples.findIndex((sample, i) => digest(sample) !== digest(theirs[i] ?? ''));
-  return invalidBatchRequest([
-    {
-      where: row === -1 ? 'samples' : `samples row ${row}`,
-      what: `differs from the batch of this id (${theirs.length} samples there, ${samples.length} here); use another batch id`,
-    },
-  ]);
+  return otherSamples((await readFile(file, 'utf8')).split('\n').slice(0, -1), samples);
 }
-
-const digest = (text: string): string => createHash('sha256').update(text).digest('hex');
-
-/** A batch id names one request for ever. */
-function checkSameRequest(theirs: Request, ours: Request): void {
-  const difference = firstDifference(theirs, ours);
-  if (difference === null) return;
-  const { where, before, now } = difference;
-  throw invalidBatchRequest([
-    {
-      where,
-      what: `the batch of this id has ${preview(before)}, got ${preview(now)}; use another batch id`,
-    },
-  ]);
-}
-
-/** Depth first, in the order of the schema's fields. */
-function firstDifference(
-  before: unknown,
-  now: unknown,
-): { where: string; before: unknown; now: unknown } | null {
-  if (isObject(before) && isObject(now) && Array.isArray(before) === Array.isArray(now)) {
-    for (const key of new Set([...Object.keys(before), ...Object.keys(now)])) {
-      const inner = firstDifference(before[key], now[key]);
-      if (inner !== null)
-        return { ...inner, where: inner.where === '' ? key : `${key}.${inner.where}` };
-    }
-    return null;
-  }
-  return JSON.stringify(before) === JSON.stringify(now) ? null : { where: '', before, now };
-}
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null;
 
 export async function sampleCount(directory: string): Promise<number> {
   return (await stat(path.join(directory, 'samples.index'))).size / OFFSET_BYTES - 1;

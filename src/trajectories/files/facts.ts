@@ -3,8 +3,8 @@ import path from 'node:path';
 import type { Disk } from '../../platform/files.js';
 import { isMissing } from '../../platform/files.js';
 import type { Facts, Series } from '../trajectory-store.js';
-import { factOf } from './places.js';
-import { storing } from './storing.js';
+import { factOf } from '../places.js';
+import { storing } from '../storing.js';
 
 /** A file each. Read synchronously, as journals are: every chunk of a fenced stream asks for the last one. */
 export function createFileFacts(root: string, disk: Disk): Facts {

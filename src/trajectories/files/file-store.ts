@@ -1,24 +1,25 @@
 import type { RolloutRef } from '../../model/batch-request.js';
 import type { Readers } from '../../platform/files.js';
 import { createDisk } from '../../platform/files.js';
-import { storing } from './storing.js';
+import { storing } from '../storing.js';
 import {
   createBatch,
+  findRequest,
   listJournals,
+  lookForRequest,
   readSample,
   readSampleText,
   reopenBatch,
   sampleCount,
 } from './batch.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
-import { findEnd } from './journal-end.js';
-import { claimJournal, readJournal } from './journal.js';
+import { claimJournal, findJournalEnd, readJournal } from './journal.js';
 import { journalSize } from './journal-file.js';
 import { createFileOutputs } from './outputs.js';
 import { createStepOutputs, forgetJournals } from './steps.js';
 import { createFileFacts } from './facts.js';
-import { createFoldCache } from './fold-cache.js';
-import { directoryOf, journalOf, stepOf } from './places.js';
+import { createFoldCache } from '../fold-cache.js';
+import { directoryOf, journalOf, stepOf } from '../places.js';
 import { createRequestReader } from '../request-reader.js';
 import type { TrajectoryStore } from '../trajectory-store.js';
 
@@ -44,7 +45,11 @@ export function createFileStore({
 }): TrajectoryStore {
   const disk = createDisk(readers);
   const cache = createFoldCache({ max_bytes: max_cached_bytes });
-  const readRequest = createRequestReader({ max_bytes: max_request_bytes });
+  const readRequest = createRequestReader({
+    max_bytes: max_request_bytes,
+    find: lookForRequest,
+    read: findRequest,
+  });
   const batchIn = (batchId: string): string => directoryOf(root, batchId);
   const journalIn = (ref: RolloutRef): string => journalOf(root, ref);
 
@@ -61,7 +66,7 @@ export function createFileStore({
     claim: async (ref, by) => await claimJournal({ file: journalIn(ref), ref, by, cache, disk }),
     readTrajectory: (ref, take) =>
       storing(`journal of ${rolloutId(ref)}`, () => readJournal(journalIn(ref), { cache, take })),
-    findEnd: (ref) => storing(`journal of ${rolloutId(ref)}`, () => findEnd(journalIn(ref))),
+    findEnd: (ref) => storing(`journal of ${rolloutId(ref)}`, () => findJournalEnd(journalIn(ref))),
     listJournals: (batchId) =>
       storing(`journals of ${batchId}`, () => listJournals(batchIn(batchId))),
     journalSize: (ref) =>

@@ -17,6 +17,7 @@ import { createLineCutter } from '../../platform/lines.js';
 import { ownTurn } from '../../platform/own-turn.js';
 import { isMissing } from '../../platform/files.js';
 import type { Disk } from '../../platform/files.js';
+import type { Tail } from '../journal-end.js';
 
 /**
  * A journal as an open file. Reading and appending are synchronous: the page cache answers within microseconds, where
@@ -26,7 +27,7 @@ export interface JournalFile {
   size(): number;
   /** Its first bytes: they hold the first writer's random id. */
   head(): string;
-  read(range: { from: number; to: number }): Buffer;
+  tail(bytes: number): Tail;
   /** Returns the bytes written. */
   append(text: string): number;
   /**
@@ -92,7 +93,11 @@ function journalFile(fd: number): JournalFile {
   return {
     size: () => fstatSync(open()).size,
     head: () => readBytes(open(), { from: 0, to: HEAD_BYTES }).toString('latin1'),
-    read: (range) => readBytes(open(), range),
+    tail: (bytes) => {
+      const size = fstatSync(open()).size;
+      const from = Math.max(0, size - bytes);
+      return { bytes: readBytes(open(), { from, to: size }), is_whole: from === 0 };
+    },
     append: (text) => {
       const bytes = Buffer.from(text);
       // One line is one `write`: the kernel appends it whole, whoever else appends.

@@ -3,21 +3,18 @@ import path from 'node:path';
 import type { RolloutRef } from '../../model/batch-request.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { Fault } from '../../model/faults.js';
-import type { Entry, JournalLine } from '../../model/journal.js';
-import { parseLine } from '../../model/journal.js';
-import { preview } from '../../model/problems.js';
 import type { Trajectory } from '../../model/trajectory.js';
 import { applyLine, emptyTrajectory } from '../../model/trajectory.js';
 import type { Disk } from '../../platform/files.js';
 import { syncDirectory } from '../../platform/files.js';
-import { storing } from './storing.js';
-import type { Fold, FoldCache } from './fold-cache.js';
-import { EMPTY_FOLD_BYTES, heldBytes } from './fold-weight.js';
+import { storing } from '../storing.js';
+import type { Fold, FoldCache } from '../fold-cache.js';
+import { EMPTY_FOLD_BYTES, heldBytes } from '../fold-weight.js';
 import type { JournalFile } from './journal-file.js';
 import { findJournal, openJournal } from './journal-file.js';
-import type { Claimant, Journal, TakeFolded } from '../trajectory-store.js';
-
-const now = (): number => (performance.timeOrigin + performance.now()) / 1000;
+import { findEnd } from '../journal-end.js';
+import type { Claimant, GlancedEnd, Journal, TakeFolded } from '../trajectory-store.js';
+import { claimOf, takenOver, textOf, write } from '../writing.js';
 
 /**
  * Appends a claim, then reads: what stands before that line is what this attempt inherits. The claim begins with a
@@ -41,8 +38,7 @@ export async function claimJournal({
     const journal = await openJournal(file, disk);
     try {
       const writer = randomUUID().slice(0, 8);
-      const claim: Entry = { kind: 'claim', attempt: 1, reopen: false, ...by };
-      journal.append(`\n${textOf(lineOf(claim, writer))}`);
+      journal.append(`\n${textOf(claimOf(by), writer)}`);
       const cached = cache.take(file);
       const fold = await readOn(journal, { cached });
       if (fold.trajectory.writer !== writer) throw takenOver(id);
@@ -64,6 +60,17 @@ export async function readJournal(
   try {
     const cached = take === undefined ? cache.take(file) : null;
     return (await readOn(journal, { cached, take })).trajectory;
+  } finally {
+    journal.close();
+  }
+}
+
+/** null where there is none, or no journal. */
+export async function findJournalEnd(file: string): Promise<GlancedEnd | null> {
+  const journal = findJournal(file);
+  if (journal === null) return null;
+  try {
+    return await findEnd((bytes) => journal.tail(bytes));
   } finally {
     journal.close();
   }
@@ -105,15 +112,13 @@ function claimed({
     held: () => held,
     append: (entry) =>
       storing(`journal of ${id}`, () => {
-        const made = lineOf(entry, writer);
-        const text = textOf(made);
-        const line = asRead(made, text);
-        if (line === null) throw unreadable(id, text);
-        const bytes = journal.append(text);
-        size += bytes;
-        held += heldBytes(line, bytes);
-        appended += 1;
-        applyLine(trajectory, line);
+        const put = (text: string): number => {
+          const bytes = journal.append(text);
+          size += bytes;
+          appended += 1;
+          return bytes;
+        };
+        held += write(entry, { writer, trajectory, id, put });
       }),
     commit: () =>
       storing(`journal of ${id}`, async () => {
@@ -124,34 +129,10 @@ function claimed({
     sync: () => storing(`journal of ${id}`, sync),
     release: () => {
       journal.close();
+      return Promise.resolve();
     },
   };
 }
-
-function lineOf(entry: Entry, writer: string): JournalLine {
-  const { kind, ...rest } = entry;
-  return { kind, writer, at: now(), ...rest } as JournalLine;
-}
-
-/**
- * Folded as it will be read: what JSON cannot hold (NaN) must not stand in memory alone. Checked where a line holds
- * what others have said (an environment; an engine's logprobs); the rest is this project's own.
- */
-function asRead(line: JournalLine, text: string): JournalLine | null {
-  switch (line.kind) {
-    case 'observation':
-      return parseLine(text);
-    case 'result':
-      // Long, and checked where it was read.
-      return line;
-    case 'chunk':
-      return line.logprobs.every(Number.isFinite) ? line : null;
-    default:
-      return JSON.parse(text) as JournalLine;
-  }
-}
-
-const textOf = (line: JournalLine): string => `${JSON.stringify(line)}\n`;
 
 /** Goes on from a cached fold, where it is of this very file; else from the start. */
 async function readOn(
@@ -205,13 +186,3 @@ async function checkForeign({
   }
   return end;
 }
-
-const takenOver = (id: string): Fault =>
-  new Fault({ type: 'StoreFault', message: `another attempt has taken over the journal of ${id}` });
-
-const unreadable = (id: string, text: string): Fault =>
-  new Fault({
-    type: 'StoreFault',
-    message: `journal of ${id}: expected a line that reads back, got ${preview(text)}`,
-    retryable: false,
-  });

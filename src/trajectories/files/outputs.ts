@@ -19,8 +19,8 @@ import { describeError } from '../../platform/errors.js';
 import { textsOf } from '../../platform/lines.js';
 import { syncDirectory } from '../../platform/files.js';
 import type { Disk } from '../../platform/files.js';
-import { storing } from './storing.js';
-import { groupsOf, partOf } from './places.js';
+import { storing } from '../storing.js';
+import { groupsOf, partOf } from '../places.js';
 import type { BatchOutputs, PartPosition, PartWriter } from '../trajectory-store.js';
 
 /** In the order in which they get their final names. A part with all of them is a closed part. */

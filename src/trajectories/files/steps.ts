@@ -3,7 +3,7 @@ import type { Disk } from '../../platform/files.js';
 import { isMissing } from '../../platform/files.js';
 import type { StepOutputs } from '../trajectory-store.js';
 import { createFileOutputs } from './outputs.js';
-import { storing } from './storing.js';
+import { storing } from '../storing.js';
 
 /** The rows of a stream's step, in the step's folder. */
 export function createStepOutputs(directory: string, disk: Disk): StepOutputs {

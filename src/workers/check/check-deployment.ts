@@ -5,50 +5,62 @@ import { checkWritable } from '../../platform/files.js';
 import { describeError } from '../../platform/errors.js';
 import type { Config } from '../config.js';
 import { memoryOf } from '../config.js';
-import { openStore } from '../open-store.js';
+import { openStore, outputsRoot } from '../open-store.js';
 import { createControls, createPool } from '../parts.js';
 import { checkEngine } from './check-engines.js';
 import { checkEnvironments } from './check-environments.js';
 import { checkTemporal } from './check-temporal.js';
 import type { Finding } from './finding.js';
 
+const STORE_ANSWERS_WITHIN_MS = 10_000;
+
 /** All that temporal.yaml names, asked once, without changing any of it. Never rejects for what a part says. */
 export async function checkDeployment(config: Config, env: NodeJS.ProcessEnv): Promise<Finding[]> {
   const found = await Promise.all([
     checkTemporal(config),
-    checkStore(config),
+    checkStore(config, env),
     checkEngines(config, env),
     checkEnvironments(config, env),
   ]);
   return found.flat();
 }
 
-async function checkStore(config: Config): Promise<Finding[]> {
-  const memory = memoryOf(config);
-  const { name, ready, close } = openStore(config, {
-    max_cached_bytes: memory.cached_fold_bytes,
-    max_request_bytes: memory.request_bytes,
-  });
-  const part = `store ${name}`;
-  const remedy = 'store in temporal.yaml names a place that workers can write';
-  try {
-    const store = await judge(part, {
+async function checkStore(config: Config, env: NodeJS.ProcessEnv): Promise<Finding[]> {
+  const { store, inputs_dir } = config;
+  const root = outputsRoot(config);
+  const part = `store ${store.kind === 'file' ? root : `${store.kind}, outputs ${root}`}`;
+  return [
+    await judge(part, {
       ask: async () => {
-        await ready();
-        await checkWritable(config.store.root);
+        await askStore(config, env);
+        await checkWritable(root);
       },
       what: 'can be written',
-      remedy,
-    });
-    const { inputs_dir } = config;
-    return [
-      store,
-      await judge(`inputs_dir ${inputs_dir}`, {
-        ask: () => access(inputs_dir, constants.R_OK | constants.X_OK),
-        what: 'can be read',
-        remedy: 'inputs_dir in temporal.yaml is the folder that sample files are below',
-      }),
-    ];
+      remedy: 'store in temporal.yaml names a place that workers can write',
+    }),
+    await judge(`inputs_dir ${inputs_dir}`, {
+      ask: () => access(inputs_dir, constants.R_OK | constants.X_OK),
+      what: 'can be read',
+      remedy: 'inputs_dir in temporal.yaml is the folder that sample files are below',
+    }),
+  ];
+}
+
+async function askStore(config: Config, env: NodeJS.ProcessEnv): Promise<void> {
+  const { cached_fold_bytes, request_bytes } = memoryOf(config);
+  const bounds = { max_cached_bytes: cached_fold_bytes, max_request_bytes: request_bytes };
+  const { ready, close } = openStore(config, { env, ...bounds });
+  try {
+    // It is waited for, and says aloud why: the last of that is what there is to say.
+    let why: string | null = null;
+    const say = (line: string): void => {
+      why = line;
+    };
+    await ready({ say, signal: AbortSignal.timeout(STORE_ANSWERS_WITHIN_MS) }).catch(
+      (error: unknown) => {
+        throw why === null ? error : new Error(why);
+      },
+    );
   } finally {
     await close();
   }

@@ -1,8 +1,12 @@
-import { parseLine } from '../../model/journal.js';
-import { applyLine, emptyTrajectory } from '../../model/trajectory.js';
-import type { GlancedEnd } from '../trajectory-store.js';
-import type { JournalFile } from './journal-file.js';
-import { findJournal } from './journal-file.js';
+import { parseLine } from '../model/journal.js';
+import { applyLine, emptyTrajectory } from '../model/trajectory.js';
+import type { GlancedEnd } from './trajectory-store.js';
+
+/** The last bytes of a journal, cut where they are. */
+export interface Tail {
+  bytes: Buffer;
+  is_whole: boolean;
+}
 
 /** How lines begin: a line feed stands in no line's middle. */
 const END = '\n{"kind":"end"';
@@ -16,29 +20,23 @@ const TAIL_BYTES = 1 << 16;
  * claim opens the rollout again; an attempt that finds one writes none. So the fold of these lines alone has the end that
  * the fold of all has. Whatever is unusual is left to the latter.
  */
-export function findEnd(file: string): GlancedEnd | null {
-  const journal = findJournal(file);
-  if (journal === null) return null;
-  try {
-    const lines = linesThatEnd(journal).map(parseLine);
-    const trajectory = emptyTrajectory();
-    for (const line of lines) {
-      if (line === null) return null;
-      applyLine(trajectory, line);
-    }
-    const { end } = trajectory;
-    return end?.glance === undefined ? null : { ...end, glance: end.glance };
-  } finally {
-    journal.close();
+export async function findEnd(
+  /** At least so many bytes, where there are. */
+  tailOf: (bytes: number) => Tail | Promise<Tail>,
+): Promise<GlancedEnd | null> {
+  const trajectory = emptyTrajectory();
+  for (const line of (await linesThatEnd(tailOf)).map(parseLine)) {
+    if (line === null) return null;
+    applyLine(trajectory, line);
   }
+  const { end } = trajectory;
+  return end?.glance === undefined ? null : { ...end, glance: end.glance };
 }
 
 /** The last end, the claim before it and all that follows it; nothing where no end is near the journal's own. */
-function linesThatEnd(journal: JournalFile): string[] {
-  const size = journal.size();
+async function linesThatEnd(tailOf: Parameters<typeof findEnd>[0]): Promise<string[]> {
   for (let length = TAIL_BYTES; ; length *= 4) {
-    const from = Math.max(0, size - length);
-    const tail = journal.read({ from, to: size });
+    const { bytes: tail, is_whole } = await tailOf(length);
     const end = tail.lastIndexOf(END);
     if (end === -1) return [];
     const claim = tail.lastIndexOf(CLAIM, end);
@@ -47,6 +45,6 @@ function linesThatEnd(journal: JournalFile): string[] {
       const rest = tail.toString('utf8', end + 1).split('\n');
       return [claimed, ...rest.filter((line) => line !== '')];
     }
-    if (from === 0) return [];
+    if (is_whole) return [];
   }
 }

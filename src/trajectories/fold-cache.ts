@@ -1,10 +1,11 @@
-import type { Trajectory } from '../../model/trajectory.js';
+import type { Trajectory } from '../model/trajectory.js';
 
-/** A trajectory as folded up to a byte offset of one particular file. */
+/** A trajectory as folded up to a place of one particular journal. */
 export interface Fold {
   trajectory: Trajectory;
+  /** In a file, bytes; in a table, rows. */
   offset: number;
-  /** The file's first bytes: they hold its first writer's random id. A new file may get a deleted one's inode. */
+  /** What tells the journal from another under its name, after a deletion: it holds a writer's random id. */
   head: string;
   /** Bytes of memory that the trajectory takes, at most. */
   held: number;
@@ -16,25 +17,25 @@ export interface Fold {
  * recently used goes first.
  */
 export interface FoldCache {
-  take(file: string): Fold | null;
-  put(file: string, fold: Fold): void;
+  take(journal: string): Fold | null;
+  put(journal: string, fold: Fold): void;
 }
 
 export function createFoldCache({ max_bytes }: { max_bytes: number }): FoldCache {
   const folds = new Map<string, Fold>();
   let bytes = 0;
-  const take = (file: string): Fold | null => {
-    const fold = folds.get(file);
+  const take = (journal: string): Fold | null => {
+    const fold = folds.get(journal);
     if (fold === undefined) return null;
-    folds.delete(file);
+    folds.delete(journal);
     bytes -= fold.held;
     return fold;
   };
   return {
     take,
-    put: (file, fold) => {
-      take(file);
-      folds.set(file, fold);
+    put: (journal, fold) => {
+      take(journal);
+      folds.set(journal, fold);
       bytes += fold.held;
       for (const oldest of folds.keys()) {
         if (bytes <= max_bytes) break;

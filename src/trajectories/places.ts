@@ -1,10 +1,10 @@
 import path from 'node:path';
 import { z } from 'zod';
-import type { RolloutRef as Ref } from '../../model/batch-request.js';
-import { BatchId, RolloutRef } from '../../model/batch-request.js';
-import { invalidBatchRequest, problemsOf } from '../../model/problems.js';
-import type { Series } from '../trajectory-store.js';
-import type { RowRange } from '../../model/workflow-safe/slices.js';
+import type { RolloutRef as Ref } from '../model/batch-request.js';
+import { BatchId, RolloutRef } from '../model/batch-request.js';
+import { invalidBatchRequest, problemsOf } from '../model/problems.js';
+import type { Series } from './trajectory-store.js';
+import type { RowRange } from '../model/workflow-safe/slices.js';
 
 /**
  * Where in the store things are. Whoever asks (an activity's input is what its caller says), what could name another
@@ -17,13 +17,16 @@ const Rows = z.object({ first: z.int().nonnegative(), last: z.int().nonnegative(
 
 const Places = z.object({ from: z.int().nonnegative(), to: z.int().positive() });
 
-export function directoryOf(root: string, batchId: string): string {
-  const { batch_id } = checked(Batch, { batch_id: batchId });
-  return path.join(root, batch_id);
-}
+export const checkedBatch = (batchId: string): string =>
+  checked(Batch, { batch_id: batchId }).batch_id;
+
+export const checkedRollout = (ref: Ref): Ref => checked(Rollout, ref);
+
+export const directoryOf = (root: string, batchId: string): string =>
+  path.join(root, checkedBatch(batchId));
 
 export function journalOf(root: string, ref: Ref): string {
-  const { batch_id, row, repeat } = checked(Rollout, ref);
+  const { batch_id, row, repeat } = checkedRollout(ref);
   return path.join(root, batch_id, 'journals', `${row}-${repeat}.jsonl`);
 }
 
@@ -45,8 +48,11 @@ const Place = z.object({
   n: z.int().nonnegative(),
 });
 
+export const checkedFact = ({ series, n }: { series: Series; n: number }): z.infer<typeof Place> =>
+  checked(Place, { series: [...series], n });
+
 export function factOf(root: string, place: { series: Series; n: number }): string {
-  const { series, n } = checked(Place, { series: [...place.series], n: place.n });
+  const { series, n } = checkedFact(place);
   const name = series.at(-1) === STEPS ? path.join(String(n), 'step.json') : `${n}.json`;
   return path.join(root, ...series, name);
 }
@@ -58,7 +64,7 @@ export function stepOf(
   root: string,
   { stream_id, step }: { stream_id: string; step: number },
 ): string {
-  return path.dirname(factOf(root, { series: [stream_id, STEPS], n: step }));
+  return path.dirname(factOf(root, { series: [checkedBatch(stream_id), STEPS], n: step }));
 }
 
 function checked<T>(schema: z.ZodType<T>, value: T): T {

@@ -1,4 +1,4 @@
-import type { JournalLine } from '../../model/journal.js';
+import type { JournalLine } from '../model/journal.js';
 
 /** A token id as a fold holds it: in its turn and in the context, each in an array that grew by half at a time. */
 const ID_BYTES = 20;

@@ -1,5 +1,5 @@
-import { Fault } from '../../model/faults.js';
-import { describeError } from '../../platform/errors.js';
+import { Fault } from '../model/faults.js';
+import { describeError } from '../platform/errors.js';
 
 /** Runs one storage operation; whatever the disk says becomes a `StoreFault` that names what was being done. */
 export async function storing<T>(what: string, operation: () => T | Promise<T>): Promise<T> {

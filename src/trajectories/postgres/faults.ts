@@ -1,0 +1,48 @@
+import pg from 'pg';
+
+/** What PostgreSQL and its connections say, and what that means: whether it passes by itself, and what helps. */
+
+export const MIGRATE = 'run temporal-rollout store migrate';
+
+/** SQLSTATE: connection exceptions, shutdown and start, resources that ran out, deadlocks, a server that takes no writes. */
+const PASSING_STATES = /^(08...|57P0[1-3]|53...|40001|40P01|25006|58030)$/;
+/** Of sockets. */
+const PASSING_CODES =
+  /^(ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH)$/;
+/** Of the driver, which has no codes. */
+const PASSING_TEXTS =
+  /^(Connection terminated|Query read timeout|timeout exceeded when trying to connect|timeout expired|Client has encountered a connection error|Client was closed)/;
+
+export function isPassing(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const code = codeOf(error);
+  if (code === null) return PASSING_TEXTS.test(error.message);
+  return PASSING_STATES.test(code) || PASSING_CODES.test(code);
+}
+
+const codeOf = (error: Error): string | null =>
+  'code' in error && typeof error.code === 'string' ? error.code : null;
+
+const REMEDIES: Record<string, string> = {
+  '28P01': 'check user and password in the URL that store.url_env or store.url_file names',
+  '28000': 'check user, pg_hba.conf and TLS (sslmode in the URL)',
+  '3D000': 'create the database, or name another in the URL',
+  '3F000': MIGRATE,
+  '42P01': MIGRATE,
+  '42703': MIGRATE,
+  '42501': 'grant the role the rights on the store’s schema',
+  '53100': 'make room on the database’s disk',
+  '53300': 'raise max_connections of the server or lower store.max_connections of the workers',
+  '57014': 'the server is overloaded, or another transaction holds the row',
+};
+
+/** `: …` or nothing. */
+export function remedyFor(error: unknown): string {
+  const code = error instanceof Error ? codeOf(error) : null;
+  const remedy = code === null ? undefined : REMEDIES[code];
+  return remedy === undefined ? '' : `: ${remedy}`;
+}
+
+/** Refused for what the statement holds, whatever else the server does: another statement may be taken. */
+export const isOfStatement = (error: unknown): boolean =>
+  error instanceof pg.DatabaseError && /^(22...|23514|54...|XX000)$/.test(error.code ?? '');

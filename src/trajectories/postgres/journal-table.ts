@@ -1,0 +1,129 @@
+import type { Database } from './database.js';
+import type { Tail } from '../journal-end.js';
+import type { JournalRow } from './group-commit.js';
+
+export interface StoredRow {
+  n: number;
+  writer: string;
+  lines: string;
+}
+
+/** Table `journal`, statement by statement. */
+export interface JournalTable {
+  /** In one transaction; row by row, whether it stands. */
+  insert: (rows: readonly JournalRow[]) => Promise<boolean[]>;
+  /** Rows from `from` on, the first ones: there may be more. */
+  read: (rollout: string, from: number) => Promise<StoredRow[]>;
+  /** null where there is no such row. */
+  writerOf: (rollout: string, n: number) => Promise<string | null>;
+  size: (rollout: string) => Promise<number>;
+  /** The last rows, until they have so many bytes. */
+  tail: (rollout: string, bytes: number) => Promise<Tail>;
+  /** Of all rollouts of a batch, their names behind `<batch>/`. */
+  list: (batch: string) => Promise<string[]>;
+  delete: (rollouts: readonly string[]) => Promise<void>;
+}
+
+/** Rows at once: a long journal is not held whole. */
+const PAGE = 200;
+/** Journals deleted in one statement, which has so little time and locks nothing but their rows. */
+const DELETED_AT_ONCE = 50;
+
+export function createJournalTable(database: Database, schema: string): JournalTable {
+  const table = `"${schema}".journal`;
+  return {
+    insert: (rows) => insert(rows, { database, table }),
+    read: (rollout, from) =>
+      database.ask<StoredRow>({
+        name: 'journal_read',
+        text: `select n, writer, lines from ${table} where rollout = $1 and n >= $2 order by n limit ${PAGE}`,
+        values: [rollout, from],
+      }),
+    writerOf: async (rollout, n) => {
+      const [row] = await database.ask<{ writer: string }>({
+        name: 'journal_writer',
+        text: `select writer from ${table} where rollout = $1 and n = $2`,
+        values: [rollout, n],
+      });
+      return row?.writer ?? null;
+    },
+    size: async (rollout) => {
+      const [row] = await database.ask<{ size: string | null }>({
+        name: 'journal_size',
+        text: `select sum(octet_length(lines)) as size from ${table} where rollout = $1`,
+        values: [rollout],
+      });
+      return Number(row?.size ?? 0);
+    },
+    tail: async (rollout, bytes) => {
+      const rows = await database.ask<{ lines: string; n: number }>({
+        name: 'journal_tail',
+        text: tailText(table),
+        values: [rollout, bytes],
+      });
+      const text = rows.map(({ lines }) => lines).join('');
+      return { bytes: Buffer.from(`\n${text}`), is_whole: (rows[0]?.n ?? 0) === 0 };
+    },
+    list: async (batch) => {
+      // `0` is the character behind `/`.
+      const rows = await database.ask<{ name: string }>({
+        text: `select substr(rollout, $3) as name from ${table} where n = 0 and rollout >= $1 and rollout < $2`,
+        values: [`${batch}/`, `${batch}0`, batch.length + 2],
+      });
+      return rows.map(({ name }) => name);
+    },
+    delete: async (rollouts) => {
+      for (let first = 0; first < rollouts.length; first += DELETED_AT_ONCE)
+        await database.ask({
+          name: 'journal_delete',
+          text: `delete from ${table} where rollout = any($1)`,
+          values: [rollouts.slice(first, first + DELETED_AT_ONCE)],
+        });
+    },
+  };
+}
+
+/** How long rows are is known without reading them. */
+const tailText = (table: string): string => `select n, lines
+  from (select n, lines, sum(octet_length(lines)) over (order by n desc) - octet_length(lines) as behind
+          from ${table} where rollout = $1) as t
+ where behind < $2
+ order by n`;
+
+/** What was there before is left as it is; who is not behind the row that it has read inserts nothing. */
+const insertText = (table: string): string => `insert into ${table} (rollout, n, writer, lines)
+  select t.rollout, t.n, t.writer, t.lines
+    from unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::text[]) as t (rollout, n, writer, lines, behind)
+   where t.n = 0
+      or exists (select from ${table} j where j.rollout = t.rollout and j.n = t.n - 1 and j.writer = t.behind)
+   order by t.rollout collate "C"
+  on conflict do nothing
+  returning rollout`;
+
+async function insert(
+  rows: readonly JournalRow[],
+  { database, table }: { database: Database; table: string },
+): Promise<boolean[]> {
+  const column = <K extends keyof JournalRow>(key: K): JournalRow[K][] =>
+    rows.map((row) => row[key]);
+  const told = await database.tell({
+    name: 'journal_insert',
+    text: insertText(table),
+    values: [column('rollout'), column('n'), column('writer'), column('lines'), column('behind')],
+  });
+  const stand = new Set(told.rows.map(({ rollout }) => rollout as string));
+  const others = rows.filter(({ rollout }) => !stand.has(rollout));
+  // The commit whose answer was lost may have been carried out: what stands behind the one that was sent again stands
+  // for ever, so that it may be read.
+  if (told.is_repeated && others.length > 0) {
+    const found = await database.ask<{ rollout: string; writer: string }>({
+      text: `select j.rollout, j.writer from unnest($1::text[], $2::int[]) as t (rollout, n)
+               join ${table} j on j.rollout = t.rollout and j.n = t.n`,
+      values: [others.map(({ rollout }) => rollout), others.map(({ n }) => n)],
+    });
+    const writers = new Map(found.map(({ rollout, writer }) => [rollout, writer]));
+    for (const { rollout, writer } of others)
+      if (writers.get(rollout) === writer) stand.add(rollout);
+  }
+  return rows.map(({ rollout }) => stand.has(rollout));
+}

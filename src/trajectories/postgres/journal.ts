@@ -1,0 +1,197 @@
+import { randomUUID } from 'node:crypto';
+import type { RolloutRef } from '../../model/batch-request.js';
+import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
+import { Fault } from '../../model/faults.js';
+import { parseLine } from '../../model/journal.js';
+import type { Trajectory } from '../../model/trajectory.js';
+import { applyLine, emptyTrajectory } from '../../model/trajectory.js';
+import { ownTurn } from '../../platform/own-turn.js';
+import type { Fold, FoldCache } from '../fold-cache.js';
+import { EMPTY_FOLD_BYTES, heldBytes } from '../fold-weight.js';
+import { storing } from '../storing.js';
+import type { Claimant, Journal, TakeFolded } from '../trajectory-store.js';
+import { claimOf, takenOver, textOf, write } from '../writing.js';
+import type { Commit } from './group-commit.js';
+import type { JournalTable, StoredRow } from './journal-table.js';
+
+/** Lines wait so long for company; who commits does not wait. */
+const COMPANY_MS = 25;
+/** More claimants than this do not meet at one rollout. */
+const MOST_CLAIMS = 50;
+/** Lines are folded so long in one go. */
+const SLICE_MS = 5;
+
+/** Of journals. */
+export interface Journals {
+  table: JournalTable;
+  commit: Commit;
+  cache: FoldCache;
+}
+
+/**
+ * Inserts a claim behind the last row that it has read; where another stands there, it reads on and tries again. What
+ * stands before the claim is what this attempt inherits.
+ */
+export async function claimJournal(
+  { ref, by }: { ref: RolloutRef; by: Claimant },
+  journals: Journals,
+): Promise<Journal> {
+  const id = rolloutId(ref);
+  return await storing(`journal of ${id}`, async () => {
+    const writer = randomUUID().slice(0, 8);
+    const lines = textOf(claimOf(by), writer);
+    let fold = journals.cache.take(id) ?? emptyFold();
+    for (let tries = 0; tries < MOST_CLAIMS; tries++) {
+      const row = { rollout: id, n: fold.offset, writer, behind: fold.head, lines };
+      if (await journals.commit(row)) {
+        foldRow(fold, { row });
+        return claimed({ id, fold, writer, journals });
+      }
+      fold = await readOn(id, { fold, table: journals.table });
+    }
+    throw new Fault({
+      type: 'StoreFault',
+      message: `${MOST_CLAIMS} others have claimed it meanwhile`,
+    });
+  });
+}
+
+/** The journal as it stands; of a rollout that never started, an empty one. Who takes its lines gets them from the first. */
+export async function readJournal(
+  ref: RolloutRef,
+  { table, cache, take }: Journals & { take: TakeFolded | undefined },
+): Promise<Trajectory> {
+  const id = rolloutId(ref);
+  const cached = take === undefined ? cache.take(id) : null;
+  return (await readOn(id, { fold: cached ?? emptyFold(), table, take })).trajectory;
+}
+
+const emptyFold = (): Fold => ({
+  trajectory: emptyTrajectory(),
+  offset: 0,
+  head: '',
+  held: EMPTY_FOLD_BYTES,
+});
+
+function foldRow(
+  fold: Fold,
+  { row, take }: { row: StoredRow; take?: TakeFolded | undefined },
+): void {
+  const { n, writer, lines } = row;
+  const { trajectory } = fold;
+  for (const text of lines.split('\n')) {
+    const line = parseLine(text);
+    if (line === null) continue;
+    applyLine(trajectory, line);
+    fold.held += heldBytes(line, Buffer.byteLength(text));
+    if (line.writer === trajectory.writer) take?.(line, trajectory);
+  }
+  fold.offset = n + 1;
+  fold.head = writer;
+}
+
+/** Goes on behind the fold's last row, where that is still there; else from the start. */
+async function readOn(
+  id: string,
+  { fold: known, table, take }: { fold: Fold; table: JournalTable; take?: TakeFolded | undefined },
+): Promise<Fold> {
+  const isThere = known.offset === 0 || (await table.writerOf(id, known.offset - 1)) === known.head;
+  const fold = isThere ? known : emptyFold();
+  let since = performance.now();
+  for (;;) {
+    const rows = await table.read(id, fold.offset);
+    if (rows.length === 0) return fold;
+    for (const row of rows) {
+      foldRow(fold, { row, take });
+      if (performance.now() - since < SLICE_MS) continue;
+      await ownTurn();
+      since = performance.now();
+    }
+  }
+}
+
+/** Lines on their way into the table: those of one writer, in the order in which they came. */
+interface Appender {
+  /** Throws what has happened to lines before it. */
+  put: (text: string) => number;
+  /** Resolves when what was put stands and the journal was this writer's behind it. */
+  flush: () => Promise<void>;
+}
+
+function createAppender({ id, fold, writer, journals: { table, commit } }: Claimed): Appender {
+  let pending: string[] = [];
+  let timer: NodeJS.Timeout | null = null;
+  let flushed: Promise<void> = Promise.resolve();
+  let lost: Error | null = null;
+
+  const insert = async (): Promise<void> => {
+    if (pending.length === 0) return;
+    const lines = pending.join('');
+    pending = [];
+    if (!(await commit({ rollout: id, n: fold.offset, writer, behind: fold.head, lines })))
+      throw takenOver(id);
+    fold.offset += 1;
+    fold.head = writer;
+  };
+  const flush = (): Promise<void> => {
+    if (timer !== null) clearTimeout(timer);
+    timer = null;
+    flushed = flushed.then(insert);
+    flushed.catch((error: unknown) => (lost ??= error as Error));
+    return flushed;
+  };
+  return {
+    put: (text) => {
+      if (lost !== null) throw lost;
+      pending.push(text);
+      timer ??= setTimeout(() => void flush().catch(() => undefined), COMPANY_MS);
+      return Buffer.byteLength(text);
+    },
+    flush: async () => {
+      const before = fold.offset;
+      await flush();
+      // A row that stands shows by itself whose the journal is.
+      if (fold.offset > before) return;
+      if ((await table.writerOf(id, fold.offset)) !== null) throw takenOver(id);
+    },
+  };
+}
+
+interface Claimed {
+  id: string;
+  fold: Fold;
+  writer: string;
+  journals: Journals;
+}
+
+function claimed({ id, fold, writer, journals }: Claimed): Journal {
+  const { trajectory } = fold;
+  const appender = createAppender({ id, fold, writer, journals });
+  let isOpen = true;
+  const ofJournal = <T>(operation: () => T | Promise<T>): Promise<T> =>
+    storing(`journal of ${id}`, () => {
+      if (!isOpen) throw new Error('the journal is closed');
+      return operation();
+    });
+  return {
+    writer,
+    trajectory,
+    held: () => fold.held,
+    append: (entry) =>
+      ofJournal(() => {
+        fold.held += write(entry, { writer, trajectory, id, put: appender.put });
+      }),
+    commit: () =>
+      ofJournal(async () => {
+        await appender.flush();
+        isOpen = false;
+        journals.cache.put(id, fold);
+      }),
+    sync: () => ofJournal(appender.flush),
+    release: async () => {
+      if (!isOpen) return;
+      isOpen = false;
+      await appender.flush().catch(() => undefined);
+    },
+  };
+}

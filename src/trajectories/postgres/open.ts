@@ -1,0 +1,79 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Readers } from '../../platform/files.js';
+import type { OpenStore } from '../trajectory-store.js';
+import type { Database, DatabaseOptions } from './database.js';
+import { checkConnection, createDatabase, placeOf } from './database.js';
+import { SCHEMA_VERSION, migrate } from './migrations.js';
+import { createPostgresStore } from './postgres-store.js';
+
+export interface PostgresSettings {
+  /** With its password. */
+  url: string;
+  /** Of its tables in the database. */
+  schema: string;
+  max_connections: number;
+  outputs: { root: string; readers?: Readers };
+  /** How long what is asked waits for a server that is away; absent: 20 s. */
+  patience_ms?: number;
+}
+
+const PATIENCE_MS = 20_000;
+/** A commit waits for nothing but the disk and the few rows of another process. */
+const STATEMENT_MS = 15_000;
+
+const RETRY_MS = 2000;
+const GIVE_UP_MS = 5 * 60_000;
+
+export function openPostgresStore({
+  max_cached_bytes,
+  max_request_bytes,
+  ...settings
+}: PostgresSettings & { max_cached_bytes: number; max_request_bytes: number }): OpenStore {
+  const { schema, outputs } = settings;
+  const database = connectTo(settings, (ask) =>
+    checkConnection(ask, { schema, version: SCHEMA_VERSION }),
+  );
+  return {
+    store: createPostgresStore({ database, schema, outputs, max_cached_bytes, max_request_bytes }),
+    name: `postgres://${placeOf(settings.url)}#${schema}`,
+    ready: (options) => untilThere(database, options),
+    close: database.close,
+  };
+}
+
+/** Brings the schema to this release's version. */
+export async function migratePostgres(
+  settings: PostgresSettings,
+): Promise<{ from: number; to: number }> {
+  const database = connectTo(settings, () => Promise.resolve());
+  try {
+    return await migrate(database, settings.schema);
+  } finally {
+    await database.close();
+  }
+}
+
+const connectTo = (
+  { url, max_connections, patience_ms = PATIENCE_MS }: PostgresSettings,
+  check: DatabaseOptions['check'],
+): Database =>
+  createDatabase({
+    url,
+    max_connections,
+    patience_ms,
+    statement_ms: Math.min(STATEMENT_MS, patience_ms),
+    check,
+  });
+
+async function untilThere(
+  database: Database,
+  { say, signal }: Parameters<OpenStore['ready']>[0],
+): Promise<void> {
+  for (const end = performance.now() + GIVE_UP_MS; ;) {
+    const away = await database.look();
+    if (away === null || signal?.aborted === true) return;
+    if (performance.now() > end) throw new Error(away);
+    say(`waiting for ${away}`);
+    await sleep(RETRY_MS, undefined, signal && { signal }).catch(() => undefined);
+  }
+}

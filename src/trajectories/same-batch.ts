@@ -1,0 +1,62 @@
+import { createHash } from 'node:crypto';
+import { BatchRequest } from '../model/batch-request.js';
+import type { Fault } from '../model/faults.js';
+import { invalidBatchRequest, preview } from '../model/problems.js';
+import type { StoredRequest } from '../model/stream/stream-request.js';
+import { StreamRequest, playedAs } from '../model/stream/stream-request.js';
+
+/** A request as it was put. */
+export type WrittenRequest = BatchRequest | StreamRequest;
+
+export function parseRequest(text: string): WrittenRequest {
+  const value = JSON.parse(text) as object;
+  return 'groups_per_step' in value ? StreamRequest.parse(value) : BatchRequest.parse(value);
+}
+
+export const storedRequest = (written: WrittenRequest): StoredRequest =>
+  'groups_per_step' in written ? playedAs(written) : written;
+
+/** A batch id names one request for ever. */
+export function checkSameRequest(theirs: WrittenRequest, ours: WrittenRequest): void {
+  const difference = firstDifference(theirs, ours);
+  if (difference === null) return;
+  const { where, before, now } = difference;
+  throw invalidBatchRequest([
+    {
+      where,
+      what: `the batch of this id has ${preview(before)}, got ${preview(now)}; use another batch id`,
+    },
+  ]);
+}
+
+/** Depth first, in the order of the schema's fields. */
+function firstDifference(
+  before: unknown,
+  now: unknown,
+): { where: string; before: unknown; now: unknown } | null {
+  if (isObject(before) && isObject(now) && Array.isArray(before) === Array.isArray(now)) {
+    for (const key of new Set([...Object.keys(before), ...Object.keys(now)])) {
+      const inner = firstDifference(before[key], now[key]);
+      if (inner !== null)
+        return { ...inner, where: inner.where === '' ? key : `${key}.${inner.where}` };
+    }
+    return null;
+  }
+  return JSON.stringify(before) === JSON.stringify(now) ? null : { where: '', before, now };
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null;
+
+/** Names the first sample that differs. */
+export function otherSamples(theirs: readonly string[], ours: readonly string[]): Fault {
+  const row = ours.findIndex((sample, i) => digestOf(sample) !== digestOf(theirs[i] ?? ''));
+  return invalidBatchRequest([
+    {
+      where: row === -1 ? 'samples' : `samples row ${row}`,
+      what: `differs from the batch of this id (${theirs.length} samples there, ${ours.length} here); use another batch id`,
+    },
+  ]);
+}
+
+export const digestOf = (text: string): string => createHash('sha256').update(text).digest('hex');

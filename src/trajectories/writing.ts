@@ -1,0 +1,81 @@
+import { Fault } from '../model/faults.js';
+import type { Entry, JournalLine } from '../model/journal.js';
+import { parseLine } from '../model/journal.js';
+import { preview } from '../model/problems.js';
+import type { Trajectory } from '../model/trajectory.js';
+import { applyLine } from '../model/trajectory.js';
+import { heldBytes } from './fold-weight.js';
+import type { Claimant } from './trajectory-store.js';
+
+/** What an attempt writes, wherever journals are. */
+
+const now = (): number => (performance.timeOrigin + performance.now()) / 1000;
+
+export const claimOf = (by: Claimant): Entry => ({
+  kind: 'claim',
+  attempt: 1,
+  reopen: false,
+  ...by,
+});
+
+function lineOf(entry: Entry, writer: string): JournalLine {
+  const { kind, ...rest } = entry;
+  return { kind, writer, at: now(), ...rest } as JournalLine;
+}
+
+export const textOf = (entry: Entry, writer: string): string =>
+  `${JSON.stringify(lineOf(entry, writer))}\n`;
+
+/** Writes an entry by `put` and folds it in; returns the bytes that it adds to those that the fold holds in memory. */
+export function write(
+  entry: Entry,
+  {
+    writer,
+    trajectory,
+    id,
+    put,
+  }: {
+    writer: string;
+    trajectory: Trajectory;
+    /** The rollout's. */
+    id: string;
+    /** Returns the bytes of the text. */
+    put: (text: string) => number;
+  },
+): number {
+  const made = lineOf(entry, writer);
+  const text = `${JSON.stringify(made)}\n`;
+  const line = asRead(made, text);
+  if (line === null) throw unreadable(id, text);
+  const bytes = put(text);
+  applyLine(trajectory, line);
+  return heldBytes(line, bytes);
+}
+
+/**
+ * Folded as it will be read: what JSON cannot hold (NaN) must not stand in memory alone. Checked where a line holds
+ * what others have said (an environment; an engine's logprobs); the rest is this project's own.
+ */
+function asRead(line: JournalLine, text: string): JournalLine | null {
+  switch (line.kind) {
+    case 'observation':
+      return parseLine(text);
+    case 'result':
+      // Long, and checked where it was read.
+      return line;
+    case 'chunk':
+      return line.logprobs.every(Number.isFinite) ? line : null;
+    default:
+      return JSON.parse(text) as JournalLine;
+  }
+}
+
+export const takenOver = (id: string): Fault =>
+  new Fault({ type: 'StoreFault', message: `another attempt has taken over the journal of ${id}` });
+
+const unreadable = (id: string, text: string): Fault =>
+  new Fault({
+    type: 'StoreFault',
+    message: `journal of ${id}: expected a line that reads back, got ${preview(text)}`,
+    retryable: false,
+  });

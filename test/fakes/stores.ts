@@ -1,0 +1,150 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { TestContext } from 'node:test';
+import { after, describe } from 'node:test';
+import pg from 'pg';
+import type { JournalLine } from '../../src/model/journal.js';
+import { parseLine } from '../../src/model/journal.js';
+import { migratePostgres, openPostgresStore } from '../../src/trajectories/postgres/open.js';
+import type { OpenStore, TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
+import type { PostgresServer } from '../harness/postgres-server.js';
+import { noPostgres, startPostgres } from '../harness/postgres-server.js';
+import { BATCH, temporaryFolder, temporaryStore } from './temporary-store.js';
+
+/** What a test of the store's interface may know of a store. */
+export interface AnyStore {
+  store: TrajectoryStore;
+  /** The same trajectories as another process sees them: nothing is cached. */
+  elsewhere: () => TrajectoryStore;
+  /** Where a batch's results are below. */
+  outputs: string;
+  /** What the journal of row 0, repeat 0 holds. */
+  journalLines: () => Promise<JournalLine[]>;
+  /** Makes these its lines, one behind the other; texts as they are. */
+  putLines: (lines: readonly (JournalLine | string)[]) => Promise<void>;
+  /** Of a property: so many take a second or two. */
+  most_runs: number;
+}
+
+export type OpenAny = (t: Pick<TestContext, 'after'>) => Promise<AnyStore>;
+
+const ofFiles: OpenAny = async (t) => {
+  const { root, ...files } = await temporaryStore(t);
+  return {
+    ...files,
+    outputs: root,
+    most_runs: Infinity,
+    putLines: async (lines) => {
+      const file = files.journalFile();
+      await mkdir(path.dirname(file), { recursive: true });
+      // A claim begins with a line feed of its own; a text is torn.
+      const texts = lines.map((line) => {
+        if (typeof line === 'string') return line;
+        return `${line.kind === 'claim' ? '\n' : ''}${JSON.stringify(line)}\n`;
+      });
+      await writeFile(file, texts.join(''));
+    },
+  };
+};
+
+export interface PostgresStore extends AnyStore {
+  server: PostgresServer;
+  schema: string;
+  /** As an administrator. */
+  query: (text: string, values?: unknown[]) => Promise<Record<string, unknown>[]>;
+  /** Another process, whose connections go where the test says. */
+  open: (options?: { url?: string; patience_ms?: number; max_cached_bytes?: number }) => OpenStore;
+}
+
+let shared: Promise<PostgresServer> | null = null;
+
+/** One server for the process's tests, a schema for each store. */
+function sharedServer(): Promise<PostgresServer> {
+  shared ??= startPostgres();
+  return shared;
+}
+
+/** Ends with the tests of this file. */
+export function endServer(): void {
+  after(async () => {
+    const server = await shared;
+    shared = null;
+    await server?.stop();
+  });
+}
+
+export async function postgresStore(
+  t: Pick<TestContext, 'after'>,
+  own?: PostgresServer,
+): Promise<PostgresStore> {
+  const server = own ?? (await sharedServer());
+  const outputs = path.join(await temporaryFolder(t), 'outputs');
+  const schema = `t_${randomUUID().replaceAll('-', '')}`;
+  const settings = { url: server.url, schema, max_connections: 4, outputs: { root: outputs } };
+  await migratePostgres(settings);
+  const opened: OpenStore[] = [];
+  const open: PostgresStore['open'] = (options = {}) => {
+    const one = openPostgresStore({
+      max_cached_bytes: 1_000_000,
+      max_request_bytes: 1_000_000,
+      ...settings,
+      ...options,
+    });
+    opened.push(one);
+    return one;
+  };
+  const pool = new pg.Pool({ connectionString: server.url, max: 2 });
+  pool.on('error', () => undefined);
+  t.after(async () => {
+    await Promise.all(opened.map((one) => one.close()));
+    await pool.end();
+  });
+  const query: PostgresStore['query'] = async (text, values) =>
+    (await pool.query(text, values)).rows as Record<string, unknown>[];
+  return {
+    store: open().store,
+    most_runs: 60,
+    elsewhere: () => open().store,
+    outputs,
+    server,
+    schema,
+    query,
+    open,
+    journalLines: async () => {
+      const rows = await query(
+        `select lines from "${schema}".journal where rollout = $1 order by n`,
+        [`${BATCH}/0-0`],
+      );
+      return rows
+        .flatMap(({ lines }) => String(lines).split('\n'))
+        .map(parseLine)
+        .filter((line) => line !== null);
+    },
+    putLines: async (lines) => {
+      const rows = lines.map((line) =>
+        typeof line === 'string'
+          ? { writer: '', text: `${line}\n` }
+          : { writer: line.writer, text: `${JSON.stringify(line)}\n` },
+      );
+      await query(`delete from "${schema}".journal where rollout = $1`, [`${BATCH}/0-0`]);
+      await query(
+        `insert into "${schema}".journal (rollout, n, writer, lines)
+           select $1, t.k - 1, t.writer, t.lines
+             from unnest($2::text[], $3::text[]) with ordinality as t (writer, lines, k)`,
+        [`${BATCH}/0-0`, rows.map(({ writer }) => writer), rows.map(({ text }) => text)],
+      );
+    },
+  };
+}
+
+/** The same tests on each kind of store. */
+export function onEachStore(tests: (open: OpenAny) => void): void {
+  describe('in files', () => {
+    tests(ofFiles);
+  });
+  describe('in PostgreSQL', { skip: noPostgres }, () => {
+    endServer();
+    tests((t) => postgresStore(t));
+  });
+}

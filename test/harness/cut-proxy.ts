@@ -1,0 +1,83 @@
+import { once } from 'node:events';
+import type { Socket } from 'node:net';
+import { connect, createServer } from 'node:net';
+
+/** Between a client and a server that speaks over TCP: it goes on, drops answers or drops all, as a test says. */
+export interface CutProxy {
+  port: number;
+  /** Cuts each connection at the next bytes that come from the server behind something sent: it was done, unheard. */
+  cutAnswers: (count: number) => void;
+  /** Cuts all connections, and refuses new ones until `open`. */
+  close: () => void;
+  open: () => void;
+  /** Answers that were cut. */
+  cuts: () => number;
+  end: () => Promise<void>;
+}
+
+export async function startCutProxy({
+  port,
+  isCommit,
+}: {
+  /** The server's. */
+  port: number;
+  /** Is this what the client sends the kind of thing whose answer is to be cut? */
+  isCommit: (bytes: Buffer) => boolean;
+}): Promise<CutProxy> {
+  const sockets = new Set<Socket>();
+  let isOpen = true;
+  let left = 0;
+  let cuts = 0;
+  const server = createServer((client) => {
+    if (!isOpen) {
+      client.destroy();
+      return;
+    }
+    const upstream = connect(port, '127.0.0.1');
+    let isCommitting = false;
+    const end = (): void => {
+      for (const socket of [client, upstream]) {
+        socket.destroy();
+        sockets.delete(socket);
+      }
+    };
+    for (const socket of [client, upstream]) {
+      sockets.add(socket);
+      socket.setNoDelay(true);
+      socket.on('error', end);
+      socket.on('close', end);
+    }
+    client.on('data', (bytes: Buffer) => {
+      isCommitting = isCommit(bytes);
+      upstream.write(bytes);
+    });
+    upstream.on('data', (bytes: Buffer) => {
+      if (isCommitting && left > 0) {
+        left -= 1;
+        cuts += 1;
+        end();
+      } else client.write(bytes);
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  const closeAll = (): void => {
+    for (const socket of [...sockets]) socket.destroy();
+  };
+  return {
+    port: typeof address === 'object' && address !== null ? address.port : 0,
+    cutAnswers: (count) => (left = count),
+    cuts: () => cuts,
+    close: () => {
+      isOpen = false;
+      closeAll();
+    },
+    open: () => (isOpen = true),
+    end: async () => {
+      closeAll();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}

@@ -1,0 +1,129 @@
+import assert from 'node:assert/strict';
+import { constants } from 'node:buffer';
+import { appendFile, readFile, stat, truncate } from 'node:fs/promises';
+import path from 'node:path';
+import { describe, test } from 'node:test';
+import type { Entry } from '../../src/model/journal.js';
+import type { Journal } from '../../src/trajectories/trajectory-store.js';
+import { author, entryOf } from '../fakes/journal-lines.js';
+import { hearSyncs } from '../fakes/synced.js';
+import { REF, faultOf, temporaryStore } from '../fakes/temporary-store.js';
+
+const by = { activity: 'playTurns' };
+const a = author('ignored');
+
+const start = entryOf(a.start());
+const chunk = (offset: number, ...token_ids: number[]): Entry => entryOf(a.chunk({ offset, token_ids })); // prettier-ignore
+const generation = (token_count: number): Entry => entryOf(a.generation({ token_count }));
+const observation = entryOf(a.observation({ reward: 1 }));
+
+async function playTurn(journal: Journal): Promise<void> {
+  for (const line of [chunk(0, 1, 2), generation(2), observation]) await journal.append(line);
+}
+
+describe('a claim', () => {
+  test('has its file’s name synced once by each process, which may follow one that died before it could', async (t) => {
+    const { store, elsewhere, journalFile } = await temporaryStore(t);
+    const first = await store.claim(REF, by);
+    const { ino } = await stat(path.dirname(journalFile()));
+    let syncs = 0;
+    await hearSyncs(t, (inode) => {
+      if (inode === ino) syncs += 1;
+    });
+    await first.sync();
+    assert.equal(syncs, 1);
+    await first.commit();
+    await (await store.claim(REF, by)).commit();
+    assert.equal(syncs, 1);
+    await (await elsewhere().claim(REF, by)).commit();
+    assert.equal(syncs, 2);
+  });
+
+  test('begins with a newline, so that a torn tail costs only itself', async (t) => {
+    const { store, elsewhere, journalFile } = await temporaryStore(t);
+    const first = await store.claim(REF, by);
+    await first.append(start);
+    await first.append(chunk(0, 1));
+    await first.release();
+    await appendFile(journalFile(), '{"kind":"chunk","writer":"');
+    const second = await elsewhere().claim(REF, by);
+    assert.deepEqual(second.trajectory.open.token_ids, [1]);
+    await second.append(chunk(1, 2));
+    await second.commit();
+    assert.deepEqual((await elsewhere().readTrajectory(REF)).open.token_ids, [1, 2]);
+    assert.match(await readFile(journalFile(), 'utf8'), /^\n\{/);
+  });
+
+  test('finds a line that lacks nothing but its newline', async (t) => {
+    const { store, elsewhere, journalFile } = await temporaryStore(t);
+    const first = await store.claim(REF, by);
+    await first.append(start);
+    await first.release();
+    const line = JSON.stringify({ ...a.chunk({ token_ids: [7] }), writer: first.writer });
+    await appendFile(journalFile(), line);
+    assert.deepEqual((await elsewhere().readTrajectory(REF)).open.token_ids, []);
+    const second = await elsewhere().claim(REF, by);
+    assert.deepEqual(second.trajectory.open.token_ids, [7]);
+  });
+});
+
+describe('a zombie that is killed in the middle of a line', () => {
+  const torn = '{"kind":"chunk","writer":"zom';
+
+  test('before one of the claimer’s: what was spoilt is not reported, and the next attempt does it again', async (t) => {
+    const { store, elsewhere, journalFile } = await temporaryStore(t);
+    const journal = await store.claim(REF, by);
+    await journal.append(start);
+    await appendFile(journalFile(), torn);
+    await playTurn(journal);
+    await assert.rejects(journal.commit(), faultOf('StoreFault', 'expected 4 lines', 'found 3'));
+    const next = await store.claim(REF, by);
+    assert.deepEqual(next.trajectory.turns, []);
+    await playTurn(next);
+    await next.commit();
+    assert.equal((await elsewhere().readTrajectory(REF)).turns.length, 1);
+  });
+
+  test('behind the claimer’s last: nothing is lost', async (t) => {
+    const { store, elsewhere, journalFile } = await temporaryStore(t);
+    const journal = await store.claim(REF, by);
+    await journal.append(start);
+    await playTurn(journal);
+    await appendFile(journalFile(), torn);
+    await journal.commit();
+    assert.equal((await elsewhere().claim(REF, by)).trajectory.turns.length, 1);
+    assert.equal((await store.claim(REF, by)).trajectory.turns.length, 1);
+  });
+});
+
+describe('reading', () => {
+  test('skips lines of kinds that it does not know', async (t) => {
+    const { store, elsewhere, journalFile } = await temporaryStore(t);
+    const journal = await store.claim(REF, by);
+    await journal.append(start);
+    await appendFile(journalFile(), `{"kind":"note","writer":"${journal.writer}","at":1}\n\n\n`);
+    await playTurn(journal);
+    await journal.commit();
+    assert.equal((await elsewhere().readTrajectory(REF)).turns.length, 1);
+  });
+});
+
+describe('a journal that is longer than one string may be', () => {
+  test('is read line by line', async (t) => {
+    const { store, elsewhere, journalFile } = await temporaryStore(t);
+    const first = await store.claim(REF, by);
+    await first.append(start);
+    await first.release();
+    // Lines that are holes of the file: they take no room there, and cost only themselves.
+    const HOLE = 60 << 20;
+    for (let hole = 0; hole * HOLE < constants.MAX_STRING_LENGTH; hole++) {
+      const { size } = await stat(journalFile());
+      await truncate(journalFile(), size + HOLE);
+      await appendFile(journalFile(), '\n');
+    }
+    const second = await elsewhere().claim(REF, { ...by, attempt: 2 });
+    assert.equal(second.trajectory.attempts, 2);
+    assert.notEqual(second.trajectory.start, null);
+    await second.release();
+  });
+});
