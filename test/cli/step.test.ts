@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, test } from 'node:test';
@@ -53,6 +53,45 @@ const said = (content: string, more: object = {}): string =>
   });
 
 describe('temporal-rollout step', () => {
+  test('plays the example of several turns, which answers the same in TypeScript and in Python', async (t) => {
+    const text = await readFile(path.join(EXAMPLE, 'guess-steps.jsonl'), 'utf8');
+    const lines = text.trimEnd().split('\n');
+    const { status, printed, stderr } = await step(t, { lines, environment: 'guess' });
+    assert.equal(status, 0, stderr);
+    assert.deepEqual(
+      printed.map(({ reward, terminated }) => [reward, terminated]),
+      [
+        [0, false],
+        [1, true],
+        [0, true],
+      ],
+    );
+    const steps = JSON.stringify(lines.map((line) => JSON.parse(line) as unknown));
+    const play =
+      'import json, sys; from guess import Guess; g = Guess(); print(json.dumps([g.step([s["message_log"]], [s["metadata"]]) for s in json.loads(sys.argv[1])]))';
+    const python = spawnSync('python3', ['-c', play, steps], {
+      cwd: EXAMPLE,
+      encoding: 'utf8',
+      env: { ...process.env, PYTHONDONTWRITEBYTECODE: '1' },
+    });
+    assert.equal(python.status, 0, python.stderr);
+    const answers = JSON.parse(python.stdout) as Record<string, unknown[]>[];
+    assert.deepEqual(
+      answers.map(({ observations, rewards, terminateds, metadata }) => ({
+        observation: observations?.[0],
+        reward: rewards?.[0],
+        terminated: terminateds?.[0],
+        metadata: metadata?.[0],
+      })),
+      printed.map(({ observation, reward, terminated, metadata }) => ({
+        observation,
+        reward,
+        terminated,
+        metadata,
+      })),
+    );
+  });
+
   test('prints what the environment answers to each line, in order', async (t) => {
     const { status, printed, stderr } = await step(t, {
       lines: [said('one two three'), said('no')],
