@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any, AsyncIterator, Callable, Dict, List, Literal, Optional, Set, Union
 
 from temporalio.client import Client as TemporalClient
 
 from . import bar, connection
 from .connection import Gone, Handle
-from .faults import StreamEnded, UpdateRefused
+from .faults import RolloutFault, StreamEnded, UpdateRefused
 from .requests import BATCH_DEFAULTS, STREAM_DEFAULTS, BatchRequest, Checkpoint, Probe, PublishRequest, StreamRequest
 from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step, read_rows, to_groups
 
@@ -241,8 +241,10 @@ class Stream:
         return progress
 
     async def stop(self) -> None:
-        """Ends what runs; delivered steps stay."""
+        """Ends what runs, and returns when it has ended: ``client.stream`` then continues it. Delivered steps stay."""
         await connection.send(lambda: self._handle.signal("stop"), self.id)
+        with suppress(RolloutFault):
+            await connection.result_of(self._handle)
 
     def __repr__(self) -> str:
         return f"Stream({self.id!r})"
