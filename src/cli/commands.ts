@@ -82,6 +82,14 @@ What a stream is at, its end, or the deletion of delivered steps up to STEP. --w
 the stream has ended.`,
     load: async () => (await import('./stream.js')).streamCommand,
   },
+  cluster: {
+    usage: `temporal-rollout cluster [--exit] [--repeats 32] [--folder FOLDER]
+
+The processes of a cluster on this machine: PostgreSQL for journals, Temporal server, two simulators and two workers of
+each role that share no folder but that of results; and a batch on them, with its board. Any of them may be killed: it
+starts again. --exit ends after the batch. FOLDER (default .rollouts/cluster-TIME) holds settings, logs and results.`,
+    load: async () => (await import('./cluster.js')).clusterCommand,
+  },
   store: {
     usage: `temporal-rollout store migrate [--config FILE]
 

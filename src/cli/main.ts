@@ -12,6 +12,7 @@ const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
   temporal-rollout watch|stop|result BATCH  its board, whoever started it; its end; what came of it
   temporal-rollout show BATCH[/ROW-REPEAT]  its rollouts, from their journals: a list, or one to read
   temporal-rollout learning [--chaos]       a policy that learns through all of this, and while everything is killed
+  temporal-rollout cluster [--exit]         a cluster's processes on this machine, journals in PostgreSQL, and a batch
   temporal-rollout worker [--config FILE]   a worker, until SIGINT or SIGTERM
   temporal-rollout collect [--config FILE] +key=value …
                                             rollouts of NeMo Gym's agent servers, durably
@@ -32,7 +33,7 @@ const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
   temporal-rollout profile +materialized_inputs_jsonl_fpath=… +rollouts_jsonl_fpath=…
                                             their reward profile, task by task
 
-Every command takes --help. All but simulator, aggregate and profile take --config FILE (default
+Every command takes --help. All but simulator, cluster, aggregate and profile take --config FILE (default
 ./temporal.yaml); collect and collect-e2e play on the deployment that it names, and without it on a server and a worker
 of their own.`;
 

@@ -40,7 +40,7 @@ export interface Stack extends PlannedServer {
 }
 
 /** Tokens a second per stream, tokens of thought per turn: the example takes about a quarter of a minute, so that it can be watched. */
-const DEMO_SIMULATOR = [
+export const DEMO_SIMULATOR = [
   '--tokens-per-second',
   '100',
   '--thinking-tokens',
@@ -52,7 +52,7 @@ const DEMO_SIMULATOR = [
 /** Whose logs a stack writes; nothing else in the folder is its to remove. */
 const LOGS = ['temporal-server', 'simulator', 'worker'] as const;
 
-const logIn = (logs: string, part: (typeof LOGS)[number]): string => path.join(logs, `${part}.log`);
+const logIn = (logs: string, part: string): string => path.join(logs, `${part}.log`);
 
 /** The ports that are free, and a folder for logs without those of an earlier start. */
 export async function planServer(folder: string, from?: Ports): Promise<PlannedServer> {
@@ -85,8 +85,10 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   });
   const part = nodePart({ ...options, logs });
   await supervisor.run(serverPart({ ...options, ...server }));
-  await supervisor.run(part('simulator', ['--port', String(simulatorPort), ...DEMO_SIMULATOR]));
-  await supervisor.run(part('worker', ['--config', target]));
+  await supervisor.run(
+    part('simulator', { args: ['--port', String(simulatorPort), ...DEMO_SIMULATOR] }),
+  );
+  await supervisor.run(part('worker', { args: ['--config', target] }));
   return { ...server, taskQueue: settings.temporal.task_queue, generationUrl };
 }
 
@@ -96,10 +98,18 @@ export async function startServerAndWorker(
   { server, config }: { server: PlannedServer; config: string },
 ): Promise<void> {
   await place.supervisor.run(serverPart({ ...place, ...server }));
-  await place.supervisor.run(nodePart({ ...place, ...server })('worker', ['--config', config]));
+  await place.supervisor.run(
+    nodePart({ ...place, ...server })('worker', { args: ['--config', config] }),
+  );
 }
 
-function serverPart({ cliPath, folder, claim, ports, logs }: StackPlace & PlannedServer): Part {
+export function serverPart({
+  cliPath,
+  folder,
+  claim,
+  ports,
+  logs,
+}: StackPlace & PlannedServer): Part {
   const logFile = logIn(logs, 'temporal-server');
   return {
     name: 'Temporal server',
@@ -120,19 +130,25 @@ function serverPart({ cliPath, folder, claim, ports, logs }: StackPlace & Planne
   };
 }
 
-/** A command of `temporal-rollout`, as a process of its own. */
-function nodePart({ projectRoot, logs }: Pick<StackPlace & PlannedServer, 'projectRoot' | 'logs'>) {
-  return (command: 'simulator' | 'worker', args: readonly string[]): Part => {
-    const logFile = logIn(logs, command);
+/** A command of `temporal-rollout`, as a process of its own. `tmp`: its folder for temporary files. */
+export function nodePart({
+  projectRoot,
+  logs,
+}: Pick<StackPlace & PlannedServer, 'projectRoot' | 'logs'>) {
+  return (
+    command: 'simulator' | 'worker',
+    { args, name = command, tmp }: { args: readonly string[]; name?: string; tmp?: string },
+  ): Part => {
+    const logFile = logIn(logs, name);
     return {
-      name: command,
+      name,
       logFile,
       start: () =>
         startChild({
           command: process.execPath,
           args: [path.join(projectRoot, 'dist', 'src', 'cli', 'main.js'), command, ...args],
           cwd: projectRoot,
-          env: stackEnvironment(process.env),
+          env: { ...stackEnvironment(process.env), ...(tmp !== undefined && { TMPDIR: tmp }) },
           logFile,
           ends: 'pipe',
         }),

@@ -2,20 +2,16 @@ import { readFile, realpath } from 'node:fs/promises';
 import path from 'node:path';
 import type { BatchClient } from '../client/batch-client.js';
 import { connectBatchClient, onLoopback } from '../client/batch-client.js';
-import { claimFolder } from './folder-claim.js';
-import type { Interrupts } from '../platform/process/interrupts.js';
-import { listenForInterrupts, untilAborted } from '../platform/process/interrupts.js';
+import { untilAborted } from '../platform/process/interrupts.js';
 import { PROJECT_ROOT } from '../platform/project-root.js';
 import { allCompleted } from '../client/result-table.js';
 import type { Screen } from '../client/screen.js';
-import { createScreen } from '../client/screen.js';
 import { watchBatch } from '../client/watch.js';
 import { linesToCopy } from './lines-to-copy.js';
+import { inSession, throwIfGivenUp } from './session.js';
 import type { Stack } from './stack.js';
 import { startStack } from './stack.js';
-import { createSupervisor } from './supervisor.js';
 import type { TemporalCli } from './temporal-cli.js';
-import { findTemporalCli } from './temporal-cli.js';
 
 export interface UpOptions {
   /** End after the batch instead of staying up until Ctrl-C. */
@@ -46,50 +42,19 @@ interface Session {
 export async function up({ exit, batch, config }: UpOptions): Promise<number> {
   const own = await isProjectsOwn(config);
   if (exit && !(batch && own)) throw new Error('--exit ends after the batch, and none is started');
-  const screen = createScreen(process.stdout, process.env);
-  const { say } = screen;
-  const cli = await findTemporalCli({ env: process.env, projectRoot: PROJECT_ROOT, say });
   const folder = path.join(path.dirname(path.resolve(config)), '.rollouts');
-  const claim = await claimFolder(folder, say);
-  const supervisor = createSupervisor({
-    say,
-    giveUp: (reason) => {
-      interrupts.abort(reason);
-    },
-  });
-  const interrupts = listenForInterrupts(process.env, () => {
-    supervisor.kill();
-    screen.close();
-    process.exit(130);
-  });
-  try {
-    const stack = await startStack({
-      projectRoot: PROJECT_ROOT,
-      config,
-      folder,
-      cliPath: cli.path,
-      claim,
-      supervisor,
-    });
+  return await inSession(folder, async ({ place, cli, screen, interrupts }) => {
+    const stack = await startStack({ ...place, config });
     const client = await connectBatchClient(onLoopback(stack));
     const batchId = `sliding-puzzle-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`;
     const session: Session = { cli, screen, stack, client, signal: interrupts.signal, batchId };
-    if (!batch || !own) say(partsOf(stack).join('\n'));
+    if (!batch || !own) screen.say(partsOf(stack).join('\n'));
     const played = batch && own ? runBatch(session) : Promise.resolve(0);
     const code = await played.finally(() => client.close());
     if (!exit && !interrupts.signal.aborted) await stayUp(session, own ? null : folder);
     throwIfGivenUp(interrupts);
     return code;
-  } finally {
-    screen.close();
-    await supervisor.stop();
-    await claim.release();
-    interrupts.forget();
-  }
-}
-
-function throwIfGivenUp({ signal }: Interrupts): void {
-  if (signal.reason instanceof Error && signal.reason.name !== 'AbortError') throw signal.reason;
+  });
 }
 
 async function runBatch(session: Session): Promise<number> {

@@ -1,12 +1,11 @@
-import { execFile, spawn, spawnSync } from 'node:child_process';
-import type { ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
-import { existsSync, readdirSync } from 'node:fs';
-import { chmod, chown, mkdtemp, open, readFile, realpath, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
+import { existsSync } from 'node:fs';
+import { mkdtemp, readFile, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { promisify } from 'node:util';
+import { NO_POSTGRES, findPostgres, preparePostgres } from '../../src/dev/postgres.js';
+import type { Child, Exit } from '../../src/platform/process/child.js';
+import { describeExit, startChild } from '../../src/platform/process/child.js';
+import { firstFreePort } from '../../src/platform/process/free-port.js';
 
 /**
  * A PostgreSQL of a test's own, on loopback, in a temporary folder. It refuses to run as root: there it runs as another
@@ -26,123 +25,76 @@ export interface PostgresServer {
 
 const PASSWORD = 'postgres-test-password';
 const START_MS = 30_000;
-/** `nobody`, by number: it needs no entry. */
-const OTHER_USER = 65_534;
-
-const run = promisify(execFile);
-
-interface User {
-  uid?: number;
-  gid?: number;
-}
+const STILL_IN_USE = 'shared memory block';
 
 /** Why tests that need one are skipped here; false where there is one. */
-export const noPostgres: string | false =
-  findBinaries() === null
-    ? 'needs PostgreSQL: put initdb and postgres on PATH, or name their folder in TEST_POSTGRES_BIN'
-    : false;
-
-/** The folder of `initdb` and `postgres`; null where there is none. */
-function findBinaries(): string | null {
-  const named = process.env['TEST_POSTGRES_BIN'];
-  const places = named === undefined ? [...onPath(), ...ofDebian()] : [named];
-  return places.find((place) => existsSync(path.join(place, 'initdb'))) ?? null;
-}
-
-/** Where a link leads: what PostgreSQL needs is beside the program. */
-function onPath(): string[] {
-  const found = spawnSync('sh', ['-c', 'readlink -f "$(command -v initdb)"'], { encoding: 'utf8' });
-  return found.stdout.trim() === '' ? [] : [path.dirname(found.stdout.trim())];
-}
-
-function ofDebian(): string[] {
-  const versions = '/usr/lib/postgresql';
-  if (!existsSync(versions)) return [];
-  return readdirSync(versions).map((version) => path.join(versions, version, 'bin'));
-}
+export const noPostgres: string | false = findPostgres(process.env) === null ? NO_POSTGRES : false;
 
 export async function startPostgres(
   settings: Record<string, string> = {},
 ): Promise<PostgresServer> {
-  const binaries = findBinaries();
-  if (binaries === null) throw new Error(String(noPostgres));
+  const binaries = findPostgres(process.env);
+  if (binaries === null) throw new Error(NO_POSTGRES);
   const folder = await realpath(await mkdtemp(path.join(tmpdir(), 'rollouts-postgres-')));
-  const user: User = process.getuid?.() === 0 ? { uid: OTHER_USER, gid: OTHER_USER } : {};
-  if (user.uid !== undefined) await chown(folder, user.uid, user.uid);
-  await chmod(folder, 0o700);
-  const data = path.join(folder, 'data');
-  const secret = path.join(folder, 'password');
-  await writeSecret(secret, user);
-  const program = (name: string): string => path.join(binaries, name);
-  await run(
-    program('initdb'),
-    ['-D', data, '-U', 'admin', '-A', 'scram-sha-256', `--pwfile=${secret}`, '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions'], // prettier-ignore
-    { ...user, cwd: folder },
-  );
-  const port = await freePort();
-  const all = { port: String(port), listen_addresses: '127.0.0.1', unix_socket_directories: '', fsync: 'off', ...settings }; // prettier-ignore
-  const flags = Object.entries(all).flatMap(([key, value]) => ['-c', `${key}=${value}`]);
-  let child: ChildProcess | null = null;
+  const port = await firstFreePort(0);
+  const { command, args, url, user } = await preparePostgres({
+    binaries,
+    folder,
+    port,
+    password: PASSWORD,
+    settings: { fsync: 'off', ...settings },
+  });
+  const logFile = path.join(folder, 'log');
+  let child: Child | null = null;
   const ended = async (signal: NodeJS.Signals): Promise<void> => {
     const running = child;
     child = null;
-    if (running === null || running.exitCode !== null) return;
-    const exit = once(running, 'exit');
-    running.kill('SIGCONT');
-    running.kill(signal);
-    await exit;
+    if (running === null) return;
+    for (const one of ['SIGCONT', signal] as const) process.kill(running.pid, one);
+    await running.exited;
   };
   const start = async (): Promise<void> => {
-    const log = await open(path.join(folder, 'log'), 'a');
-    child = spawn(program('postgres'), ['-D', data, ...flags], {
-      ...user,
-      cwd: folder,
-      stdio: ['ignore', log.fd, log.fd],
-    });
-    await log.close();
-    await untilReady(folder, child);
+    for (const end = performance.now() + START_MS; ;) {
+      const before = existsSync(logFile) ? (await readFile(logFile, 'utf8')).length : 0;
+      // The kernel ends it with this process, however that ends.
+      child = await startChild({ command, args, cwd: folder, env: process.env, logFile, ends: 'kernel', user }); // prettier-ignore
+      try {
+        await untilReady(child, { logFile, before });
+        return;
+      } catch (error) {
+        // Processes of one that was killed take a moment to notice.
+        if (!String(error).includes(STILL_IN_USE) || performance.now() > end) throw error;
+      }
+    }
   };
-  const atExit = (): void => void child?.kill('SIGQUIT');
-  process.on('exit', atExit);
   await start();
   return {
-    url: `postgres://admin:${PASSWORD}@127.0.0.1:${port}/postgres`,
+    url,
     port,
     pid: () => child?.pid ?? 0,
     kill: () => ended('SIGKILL'),
     start,
     stop: async () => {
       await ended('SIGQUIT');
-      process.off('exit', atExit);
       await rm(folder, { recursive: true, force: true, maxRetries: 3 });
     },
   };
 }
 
-async function writeSecret(file: string, user: User): Promise<void> {
-  const handle = await open(file, 'wx', 0o600);
-  await handle.writeFile(PASSWORD);
-  if (user.uid !== undefined) await handle.chown(user.uid, user.gid ?? user.uid);
-  await handle.close();
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  return typeof address === 'object' && address !== null ? address.port : 0;
-}
-
 /** Its log says so; after a crash it says so again, behind what it said before. */
-async function untilReady(folder: string, child: ChildProcess): Promise<void> {
-  const file = path.join(folder, 'log');
-  const before = (await readFile(file, 'utf8')).length;
-  for (const end = performance.now() + START_MS; performance.now() < end;) {
-    const text = (await readFile(file, 'utf8')).slice(before);
+async function untilReady(
+  child: Child,
+  { logFile, before }: { logFile: string; before: number },
+): Promise<void> {
+  const end: { exit: Exit | null } = { exit: null };
+  void child.exited.then((exit) => {
+    end.exit = exit;
+  });
+  for (const latest = performance.now() + START_MS; performance.now() < latest;) {
+    const text = (await readFile(logFile, 'utf8')).slice(before);
     if (text.includes('ready to accept connections')) return;
-    if (child.exitCode !== null) throw new Error(`PostgreSQL has ended:\n${text}`);
+    if (end.exit !== null)
+      throw new Error(`PostgreSQL has ended ${describeExit(end.exit)}:\n${text}`);
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
   throw new Error(`PostgreSQL is not ready after ${START_MS} ms`);

@@ -1,12 +1,7 @@
 import path from 'node:path';
-import { createScreen } from '../../client/screen.js';
 import { describeError } from '../../platform/errors.js';
-import { listenForInterrupts } from '../../platform/process/interrupts.js';
-import { PROJECT_ROOT } from '../../platform/project-root.js';
-import { claimFolder } from '../folder-claim.js';
+import { inSession, throwIfGivenUp } from '../session.js';
 import type { StackPlace } from '../stack.js';
-import { createSupervisor } from '../supervisor.js';
-import { findTemporalCli } from '../temporal-cli.js';
 import type { LearningOptions, Session } from './follow.js';
 import { follow } from './follow.js';
 import { idOf, runExample, startLearningStack, trainerPart } from './stack.js';
@@ -29,36 +24,14 @@ const VICTIMS = ['engine', 'worker', 'trainer', 'Temporal server'].map((name) =>
  * to the exit code: 0 when nothing is wrong and the held-out reward is high enough, 130 when it was interrupted.
  */
 export async function learn(options: LearningOptions): Promise<number> {
-  const screen = createScreen(process.stdout, process.env);
-  const { say } = screen;
-  const { folder } = options;
-  const cli = await findTemporalCli({ env: process.env, projectRoot: PROJECT_ROOT, say });
-  const claim = await claimFolder(folder, say);
-  const supervisor = createSupervisor({
-    say,
-    giveUp: (reason) => {
-      interrupts.abort(reason);
-    },
-  });
-  const interrupts = listenForInterrupts(process.env, () => {
-    supervisor.kill();
-    screen.close();
-    process.exit(130);
-  });
-  const session: Session = { options, screen, interrupts };
-  try {
-    const place = { projectRoot: PROJECT_ROOT, folder, cliPath: cli.path, claim, supervisor };
+  return await inSession(options.folder, async ({ place, screen, interrupts }) => {
+    const session: Session = { options, screen, interrupts };
     const took_s = await play(session, place);
-    await supervisor.stop();
+    await place.supervisor.stop();
     const isCompared = options.compare && options.kills !== null && !interrupts.signal.aborted;
     if (isCompared) await startsOver(session, took_s * 1000 * PATIENCE);
     return interrupts.signal.aborted ? interrupted(session) : await conclude(session);
-  } finally {
-    screen.close();
-    await supervisor.stop();
-    await claim.release();
-    interrupts.forget();
-  }
+  });
 }
 
 /** Until the trainer has come to its end. */
@@ -87,8 +60,7 @@ async function play(session: Session, place: StackPlace): Promise<number> {
 
 /** Throws where a part died again and again. */
 function interrupted({ options, screen, interrupts }: Session): number {
-  const reason: unknown = interrupts.signal.reason;
-  if (reason instanceof Error && reason.name !== 'AbortError') throw reason;
+  throwIfGivenUp(interrupts);
   const folder = path.relative('', options.folder);
   screen.say(`Nothing of it is lost: npm run learning -- --folder ${folder} goes on.`);
   return 130;

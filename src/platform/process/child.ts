@@ -32,6 +32,8 @@ export interface ChildOptions {
    * `kernel`: Linux sends it SIGTERM, for programs that are not ours. Elsewhere `kernel` does nothing.
    */
   ends: 'pipe' | 'kernel';
+  /** Another than this process's. */
+  user?: { uid?: number; gid?: number };
 }
 
 const GRACE_MS = 8000;
@@ -44,6 +46,7 @@ export async function startChild({
   env,
   logFile,
   ends,
+  user = {},
 }: ChildOptions): Promise<Child> {
   await mkdir(path.dirname(logFile), { recursive: true, mode: 0o700 });
   const prefix = ends === 'kernel' ? await kernelLifeline() : null;
@@ -52,6 +55,7 @@ export async function startChild({
   const log = await open(logFile, 'a', 0o600);
   try {
     const child = spawn(program, rest, {
+      ...user,
       cwd,
       env: ends === 'pipe' ? { ...env, ROLLOUT_LIFELINE: '1' } : env,
       stdio: [ends === 'pipe' ? 'pipe' : 'ignore', log.fd, log.fd],

@@ -1,0 +1,95 @@
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { connectBatchClient, onLoopback } from '../../client/batch-client.js';
+import { allCompleted } from '../../client/result-table.js';
+import { watchBatch } from '../../client/watch.js';
+import { untilAborted } from '../../platform/process/interrupts.js';
+import { PROJECT_ROOT } from '../../platform/project-root.js';
+import { linesToCopy } from '../lines-to-copy.js';
+import type { StackSession } from '../session.js';
+import { inSession, throwIfGivenUp } from '../session.js';
+import type { Cluster } from './stack.js';
+import { TASK_QUEUE, makeScratch, startCluster } from './stack.js';
+
+export interface ClusterOptions {
+  folder: string;
+  /** End after the batch instead of staying up until Ctrl-C. */
+  exit: boolean;
+  num_repeats: number;
+}
+
+const BATCH = 'cluster';
+
+/**
+ * What runs on a cluster, as processes of one machine, and a batch on it. Resolves to the exit code: 0 when every rollout
+ * completed, 130 when it was interrupted before the end.
+ */
+export async function runCluster(options: ClusterOptions): Promise<number> {
+  const scratch = await makeScratch();
+  try {
+    return await inSession(options.folder, async (session) => {
+      const cluster = await startCluster({ ...session.place, scratch: scratch.path });
+      const code = await runBatch(session, { cluster, options });
+      const { signal } = session.interrupts;
+      if (!options.exit && !signal.aborted) {
+        session.screen.say(linesOf(session, cluster));
+        await untilAborted(signal);
+      }
+      throwIfGivenUp(session.interrupts);
+      return code;
+    });
+  } finally {
+    await scratch.remove();
+  }
+}
+
+async function runBatch(
+  { screen, interrupts: { signal } }: StackSession,
+  { cluster, options }: { cluster: Cluster; options: ClusterOptions },
+): Promise<number> {
+  const client = await connectBatchClient(onLoopback(cluster));
+  try {
+    const request = await requestOf(options);
+    const batch = await client.start({ batchId: BATCH, taskQueue: TASK_QUEUE, request });
+    screen.say(introduction(cluster));
+    const outcome = await watchBatch({ batchId: BATCH, batch, screen, signal });
+    if (outcome === null) return 130;
+    return 'result' in outcome && allCompleted(outcome.result.counts) ? 0 : 1;
+  } finally {
+    await client.close();
+  }
+}
+
+/** Those of the mixed example that need no service; in the request: hosts share no folder of inputs. */
+async function requestOf({ num_repeats }: ClusterOptions): Promise<unknown> {
+  const file = path.join(PROJECT_ROOT, 'examples', 'mixed', 'samples.jsonl');
+  const samples = (await readFile(file, 'utf8'))
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as { task_name: string })
+    .filter(({ task_name }) => ['sliding_puzzle', 'words'].includes(task_name));
+  return {
+    samples,
+    num_repeats,
+    generation: { max_new_tokens: 256, seed: 17 },
+    max_rollout_turns: 12,
+    rollout_timeout: '10m',
+  };
+}
+
+const introduction = ({ address, uiUrl, database, logs, outputs }: Cluster): string =>
+  [
+    `Temporal server  ${address}, Web UI ${uiUrl}`,
+    `PostgreSQL       ${database}: journals`,
+    'workers          workflow, generation and environment, two of each; each has a folder of its own',
+    `outputs          ${path.relative('', outputs)}: results, all that workers share`,
+    `logs             ${path.relative('', logs)}`,
+    '',
+  ].join('\n');
+
+const linesOf = ({ cli }: StackSession, cluster: Cluster): string =>
+  [
+    '\nThe cluster stays up until Ctrl-C; kill any of its processes: it starts again. From another terminal:',
+    ...linesToCopy({ ...cluster, cli, env: process.env }).map((line) => `  ${line}`),
+    `  temporal-rollout show ${BATCH} --config ${path.relative('', cluster.config)}`,
+  ].join('\n');

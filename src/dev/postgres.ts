@@ -1,0 +1,92 @@
+import { execFile, spawnSync } from 'node:child_process';
+import { existsSync, readdirSync } from 'node:fs';
+import { chmod, chown, open } from 'node:fs/promises';
+import path from 'node:path';
+import { promisify } from 'node:util';
+
+/** A PostgreSQL of one's own, on loopback, in a folder of its own; the machine has its programs. */
+export interface LocalPostgres {
+  command: string;
+  args: readonly string[];
+  /** Of its administrator, with the password, and database `postgres`. */
+  url: string;
+  /** It refuses to run as root: there it runs as another user. */
+  user: User;
+}
+
+export interface User {
+  uid?: number;
+  gid?: number;
+}
+
+export const NO_POSTGRES =
+  'needs PostgreSQL: put initdb and postgres on PATH, or name their folder in POSTGRES_BIN';
+
+/** `nobody`, by number: it needs no entry. */
+const OTHER_USER = 65_534;
+
+const run = promisify(execFile);
+
+/** The folder of `initdb` and `postgres`; null where there is none. */
+export function findPostgres(env: NodeJS.ProcessEnv): string | null {
+  const named = env['POSTGRES_BIN'];
+  const places = named === undefined ? [...onPath(), ...ofDebian()] : [named];
+  return places.find((place) => existsSync(path.join(place, 'initdb'))) ?? null;
+}
+
+/** Where a link leads: what PostgreSQL needs is beside the program. */
+function onPath(): string[] {
+  const found = spawnSync('sh', ['-c', 'readlink -f "$(command -v initdb)"'], { encoding: 'utf8' });
+  return found.stdout.trim() === '' ? [] : [path.dirname(found.stdout.trim())];
+}
+
+function ofDebian(): string[] {
+  const versions = '/usr/lib/postgresql';
+  if (!existsSync(versions)) return [];
+  return readdirSync(versions).map((version) => path.join(versions, version, 'bin'));
+}
+
+/** Makes its files in `folder`, which other users must be able to reach. */
+export async function preparePostgres({
+  binaries,
+  folder,
+  port,
+  password,
+  settings = {},
+}: {
+  binaries: string;
+  folder: string;
+  port: number;
+  password: string;
+  settings?: Record<string, string>;
+}): Promise<LocalPostgres> {
+  const user: User = process.getuid?.() === 0 ? { uid: OTHER_USER, gid: OTHER_USER } : {};
+  if (user.uid !== undefined) await chown(folder, user.uid, user.uid);
+  await chmod(folder, 0o700);
+  const data = path.join(folder, 'data');
+  const secret = path.join(folder, 'password');
+  await writeSecret(secret, { password, user });
+  await run(
+    path.join(binaries, 'initdb'),
+    ['-D', data, '-U', 'admin', '-A', 'scram-sha-256', `--pwfile=${secret}`, '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions'], // prettier-ignore
+    { ...user, cwd: folder },
+  );
+  const all = { port: String(port), listen_addresses: '127.0.0.1', unix_socket_directories: '', ...settings }; // prettier-ignore
+  const flags = Object.entries(all).flatMap(([key, value]) => ['-c', `${key}=${value}`]);
+  return {
+    command: path.join(binaries, 'postgres'),
+    args: ['-D', data, ...flags],
+    url: `postgres://admin:${password}@127.0.0.1:${port}/postgres`,
+    user,
+  };
+}
+
+async function writeSecret(
+  file: string,
+  { password, user }: { password: string; user: User },
+): Promise<void> {
+  const handle = await open(file, 'wx', 0o600);
+  await handle.writeFile(password);
+  if (user.uid !== undefined) await handle.chown(user.uid, user.gid ?? user.uid);
+  await handle.close();
+}
