@@ -1,3 +1,4 @@
+import { captureDir } from '../capture/capture-store.js';
 import { parseE2E } from '../config/collect-config.js';
 import { collectRollouts } from '../collection/collect.js';
 import { E2E_OPTIONS, prepareE2E } from '../e2e/prepare.js';
@@ -14,6 +15,7 @@ export async function collectE2ECommand(args: string[]): Promise<number> {
     own: [...COLLECT_OPTIONS, ...E2E_OPTIONS],
   });
   const settings = settingsOf(parsed.own, { cwd, replace: args.includes(REPLACE) });
+  const capture_dir = captureDir(parsed.gym);
   return await runInterruptibly(async (context) => {
     const { screen, signal } = context;
     for (const note of parsed.notes) screen.say(note);
@@ -21,7 +23,7 @@ export async function collectE2ECommand(args: string[]): Promise<number> {
     try {
       const { host, port } = parsed.head_server;
       const { exit_code } = await collectRollouts(
-        { config, head_server: `http://${host}:${port}`, settings },
+        { config, head_server: `http://${host}:${port}`, capture_dir, settings },
         { ...parsed.places, ...context },
       );
       return exit_code;

@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { z } from 'zod';
+import { captureDir } from '../capture/capture-store.js';
 import { parseCollect } from '../config/collect-config.js';
 import { collectRollouts } from '../collection/collect.js';
 import type { CollectionSettings } from '../collection/request.js';
@@ -33,18 +34,19 @@ const Options = z.object({
 /** Collects by upstream's arguments; returns the exit code. */
 export async function collectCommand(args: string[]): Promise<number> {
   const cwd = process.cwd();
-  const { config, head_server, notes, own, places } = await parseCollect({
+  const { config, gym, head_server, notes, own, places } = await parseCollect({
     args: args.filter((argument) => argument !== REPLACE),
     cwd,
     env: process.env,
     own: COLLECT_OPTIONS,
   });
   const settings = settingsOf(own, { cwd, replace: args.includes(REPLACE) });
+  const capture_dir = captureDir(gym);
   return await runInterruptibly(async (context) => {
     for (const note of notes) context.screen.say(note);
     const url = `http://${head_server.host}:${head_server.port}`;
     const { exit_code } = await collectRollouts(
-      { config, head_server: url, settings },
+      { config, head_server: url, capture_dir, settings },
       { ...places, ...context },
     );
     return exit_code;

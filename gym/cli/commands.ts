@@ -36,7 +36,8 @@ Web UI and a worker run beside it, with their files in a folder of their own bel
 
 NEMO_GYM_MAX_ROLLOUT_ATTEMPTS (default 3) is how often a collection tries a row, and how many collections may fail it: rows
 that an outage failed are played again by +resume_from_cache=true.
-The exit code is 0 when every row has a result or a failure and there is a result, 130 when it was interrupted.
+The exit code is 0 when every row has a result, 1 when rows failed (0 with +route_failures_to_sidecar=true) or there is no
+result, 2 when the arguments are not understood, 130 when it was interrupted.
 
 ${FIELDS}
 ${fieldsUsage(RolloutCollectionConfig, RUN_FLAGS)}`,

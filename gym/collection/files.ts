@@ -9,6 +9,8 @@ export interface CollectionFiles {
   aggregate: string;
   reward_profiling: string;
   agent_metrics: string;
+  /** Ours: how far it is, for programs. */
+  progress: string;
   /** Ours: which batch plays this collection. */
   state: string;
   /** Ours: which process writes it. */
@@ -26,6 +28,7 @@ export function collectionFiles(outputJsonlFpath: string): CollectionFiles {
     aggregate: beside('_aggregate_metrics.json'),
     reward_profiling: beside('_reward_profiling.jsonl'),
     agent_metrics: beside('_agent_metrics.json'),
+    progress: beside('_progress.json'),
     state: beside('_collection.json'),
     claim: beside('_collection.lock'),
   };

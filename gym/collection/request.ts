@@ -25,6 +25,8 @@ export interface CollectionRequest {
   config: RolloutCollectionConfig;
   /** URL of Gym's head server. */
   head_server: string;
+  /** Where model servers capture their calls; null or absent: they capture none. */
+  capture_dir?: string | null;
   settings: CollectionSettings;
 }
 
@@ -39,7 +41,7 @@ export interface CollectionContext {
 }
 
 export interface CollectionOutcome {
-  /** 0: each row has a result or a failure, and there is a result; 130: interrupted. */
+  /** 0: each row has a result, or failures are allowed and there is a result; 130: interrupted. */
   exit_code: number;
   files: CollectionFiles;
   /** What upstream returns: results of the main file, then what this collection added, sorted by task and rollout. */

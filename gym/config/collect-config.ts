@@ -1,6 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { z } from 'zod';
+import { UsageError } from '../../src/platform/command.js';
+import { describeError } from '../../src/platform/errors.js';
 import type { JsonObject } from '../../src/platform/json/lossless.js';
 import { isObject, numberOf } from '../../src/platform/json/lossless.js';
 import {
@@ -85,6 +87,17 @@ interface CommandKind<T extends z.ZodObject> {
 }
 
 async function parseCommand<T extends z.ZodObject>(
+  command: CommandArguments,
+  kind: CommandKind<T>,
+): Promise<ParsedCommand<z.output<T>>> {
+  try {
+    return await understood(command, kind);
+  } catch (cause) {
+    throw new UsageError(describeError(cause), { cause });
+  }
+}
+
+async function understood<T extends z.ZodObject>(
   { args, cwd, env, own = [] }: CommandArguments,
   { flags, schema }: CommandKind<T>,
 ): Promise<ParsedCommand<z.output<T>>> {

@@ -18,9 +18,9 @@ interface Picking<T extends z.ZodObject> {
 }
 
 /**
- * A command's own fields out of the global configuration. A key that nothing knows is an error that names it and the nearest field;
- * one that a configuration
- * file has is taken for a variable, unless it is a field with one letter wrong.
+ * A command's own fields out of the global configuration. A key that nothing knows and that is near a field is an error that names
+ * both; any other is a newer release's, and is noted. One that a configuration file has is taken for a variable, unless it is a
+ * field with one letter wrong.
  */
 export function pickFields<T extends z.ZodObject>(
   gym: GymConfig,
@@ -30,17 +30,24 @@ export function pickFields<T extends z.ZodObject>(
   const own: JsonObject = {};
   const idle: string[] = [];
   const unknown: string[] = [];
+  const newer: string[] = [];
   for (const [key, value] of Object.entries(withoutAliases(gym.config))) {
     if (fields.includes(key)) own[key] = value;
     else if (isServer(value) || EFFECTIVE_KEYS.has(key)) continue;
     else if (hasNoEffect(key) || siblings.includes(key)) idle.push(key);
     else if (!isVariable(key, { gym, fields })) {
-      unknown.push(`${key}: unknown field${didYouMean(key, fields)}`);
+      const near = didYouMean(key, fields);
+      if (near === '') newer.push(key);
+      else unknown.push(`${key}: unknown field${near}`);
     }
   }
   if (unknown.length > 0) throw new Error(`invalid configuration: ${unknown.join('; ')}`);
   refuseUnresolved(gym, Object.keys(own));
   const notes = idle.length === 0 ? [] : [`without effect here: ${idle.join(', ')}`];
+  if (newer.length > 0)
+    notes.push(
+      `WARNING: not known here, and ignored: ${newer.join(', ')} (a newer NeMo Gym may have it)`,
+    );
   if ('upload_rollouts_to_wandb' in gym.config) {
     notes.push('upload_rollouts_to_wandb is deprecated; use upload_rollouts');
   }

@@ -97,6 +97,9 @@ const SHARED = {
     "laid over each row's, field by field: +responses_create_params.temperature=0.6; a nested object replaces the row's whole",
   ),
   disable_aggregation: defaulted(Flag, false).describe('no aggregate metrics, as of a shard'),
+  route_failures_to_sidecar: defaulted(Flag, false).describe(
+    'the exit code is 0 also where rows failed; they are in the failures file in any case',
+  ),
   rollout_collection_driver: Driver.describe('refused: Python that only Gym can run'),
   upload_rollouts: defaulted(Flag, true).describe('accepted; nothing is uploaded'),
 };

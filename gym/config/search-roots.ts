@@ -26,6 +26,12 @@ export async function resolveUnderRoots(file: string, places: Places): Promise<s
   return candidates[0] ?? path.resolve(places.cwd, file);
 }
 
+/** What to say of a file that is under no root. Upstream also looks where it is installed. */
+export const notFound = (file: string, places: Places): string =>
+  path.isAbsolute(file)
+    ? ''
+    : ` Looked in ${searchRoots(places).join(', ')}. Files that come with Gym are found from its checkout, or with its directory as --search-dir DIR or in NEMO_GYM_EXTRA_ROOTS.`;
+
 export const exists = (file: string): Promise<boolean> =>
   access(file).then(
     () => true,

@@ -15,7 +15,7 @@ import { applyPrompt, checkPromptFits, loadPrompt } from './prompt.js';
 import { dumpJson } from '../../src/platform/python/json.js';
 import { reprOf } from '../../src/platform/python/repr.js';
 import type { GymRow } from '../row.js';
-import { exists, resolveUnderRoots } from '../config/search-roots.js';
+import { exists, notFound, resolveUnderRoots } from '../config/search-roots.js';
 import type { Places } from '../config/search-roots.js';
 import { skillsRef, usingSkills } from './skills.js';
 
@@ -52,7 +52,7 @@ export async function materialize(
   const file = await resolveUnderRoots(config.input_jsonl_fpath, dependencies);
   if (!(await exists(file))) {
     throw new Error(
-      `Input file not found: '${config.input_jsonl_fpath}' (--input). Check the path is spelled correctly.`,
+      `Input file not found: '${config.input_jsonl_fpath}' (--input). Check the path is spelled correctly.${notFound(config.input_jsonl_fpath, dependencies)}`,
     );
   }
   let inputs = await readInputs(file, config.limit ?? 0);

@@ -44,7 +44,8 @@ const json = (text: string): Json => parseJson(text);
 describe('rows', () => {
   test('a missing input file is named', async () => {
     await assert.rejects(rowsOf('', { input_jsonl_fpath: 'no.jsonl' }), {
-      message: "Input file not found: 'no.jsonl' (--input). Check the path is spelled correctly.",
+      message:
+        /^Input file not found: 'no\.jsonl' \(--input\)\. Check the path is spelled correctly\. Looked in \/.*--search-dir DIR or in NEMO_GYM_EXTRA_ROOTS\.$/,
     });
   });
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { describeError } from '../platform/errors.js';
+import { UsageError } from '../platform/command.js';
 import { plain } from '../platform/plain.js';
 import { COMMANDS } from './commands.js';
 import { asksForHelp } from './help-asked.js';
@@ -71,7 +72,7 @@ async function main([name = '', ...args]: string[]): Promise<number> {
           : `temporal-rollout ${name}: ${describeError(error)}`,
       ),
     );
-    return isUsage ? 2 : 1;
+    return isUsage || error instanceof UsageError ? 2 : 1;
   }
 }
 

@@ -1,3 +1,4 @@
+import type { Refusal, TokenCounts } from '../model/agent/tokens.js';
 import type { Share } from '../platform/allowance.js';
 
 /**
@@ -95,6 +96,12 @@ export interface AgentAnswer {
   failure_class: string | null;
   /** The field by which it says that its reward means nothing; absent: it says no such thing. */
   masked?: string;
+  /** What it holds to train on is wrong. */
+  refused?: Refusal;
+  /** Of a reward that is a sum; absent: it names no parts. */
+  rewards?: Record<string, number>;
+  /** Absent: it has none to train on. */
+  tokens?: TokenCounts;
   /** Another attempt would fail too. */
   terminal: boolean;
   /** false: it must not be stored. */

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { AttemptSettings, GenerationSettings, Overlong, Semantics } from './batch-request.js';
 import { Content } from './content.js';
-import { FAILURE_CLASSES } from './faults.js';
+import { FAILURE_CLASSES, FAULT_TYPES } from './faults.js';
 import { Glance } from './glance.js';
 import { LOGPROBS_MODES } from './logprobs-mode.js';
 import { STOP_REASONS } from './workflow-safe/stop-reasons.js';
@@ -228,6 +228,12 @@ const ResultLine = z.object({
   terminal: z.boolean(),
   /** Not `_ng_no_persist`. */
   persist: z.boolean(),
+  /** What the answer holds to train on is wrong: it is no row, whatever its reward. */
+  refused: z.object({ type: z.enum(FAULT_TYPES), message: z.string() }).exactOptional(),
+  /** Of a reward that is a sum. */
+  rewards: z.record(z.string(), Reward).exactOptional(),
+  /** How many the answer has to train on (`agent/tokens.ts`); absent: none. */
+  tokens: z.object({ prompt: z.int(), env: z.int(), calls: z.array(z.int()) }).exactOptional(),
   /** Of `response.usage`. */
   usage: z.object({ output_tokens: z.int(), total_tokens: z.int() }).nullable(),
   run_s: z.number(),

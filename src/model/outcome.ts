@@ -49,7 +49,16 @@ export function overlongOf(trajectory: Trajectory): RolloutSettings['overlong'] 
 /** By a limit, whatever else ended it: an environment may have graded what was cut. */
 export function isTruncated(trajectory: Trajectory): boolean {
   const stop_reason = trajectory.end?.stop_reason ?? naturalEnd(trajectory);
-  return trajectory.turns.at(-1)?.observation.truncated === true || stop_reason === 'truncated';
+  if (trajectory.turns.at(-1)?.observation.truncated === true) return true;
+  return stop_reason === 'truncated' || isFullOfAgent(trajectory);
+}
+
+/** NeMo RL's rule for a log that an agent played: exactly as long as the model takes. */
+function isFullOfAgent(trajectory: Trajectory): boolean {
+  const { agent, assistant_tokens, env_tokens, settings_in_force: settings } = trajectory;
+  const tokens = agent.result?.tokens;
+  if (tokens === undefined || settings === null) return false;
+  return tokens.prompt + assistant_tokens + env_tokens === settings.max_seq_len;
 }
 
 const dropped = (trajectory: Trajectory): Outcome => ({

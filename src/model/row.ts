@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { agentColumns } from './agent/columns.js';
 import type { RolloutRef, Semantics } from './batch-request.js';
 import { rolloutId } from './workflow-safe/rollout-id.js';
 import { restoreImages } from './content.js';
@@ -57,8 +58,10 @@ export interface Row {
   timing: Timing;
   /** The last one that an environment gave. */
   extracted_answer?: string;
-  /** Of a rollout that an agent played: its last answer, parsed. The journal has its text. */
+  /** Of a rollout that an agent played: its last answer, parsed, without the tokens that `message_log` has. The journal has its text. */
   agent_result?: unknown;
+  /** Of a rollout that an agent played: why `message_log` is empty. */
+  untokenized?: string;
   failure?: Failure;
   [column: string]: unknown;
 }
@@ -87,7 +90,6 @@ export function toRow(input: RowInput): Row {
   const { sample, ref, trajectory, outcome } = input;
   const { turns, start } = trajectory;
   const { stop_reason, failure } = outcome;
-  const answered = trajectory.agent.result ?? trajectory.agent.failure;
   const last = turns.at(-1)?.observation;
   const answer = turns.findLast(({ observation }) => observation.answer !== undefined)?.observation
     .answer;
@@ -127,7 +129,7 @@ export function toRow(input: RowInput): Row {
     logprobs_mode: logprobsMode(trajectory),
     timing: timingOf(trajectory),
     ...(answer !== undefined && { extracted_answer: answer }),
-    ...(answered !== null && { agent_result: JSON.parse(answered.text) as unknown }),
+    ...agentColumns(trajectory),
     ...(failure !== null && { failure }),
   };
 }
@@ -262,7 +264,7 @@ export const Summary = z.object({
 export type Summary = z.infer<typeof Summary>;
 
 export function toSummary(row: Row, trajectory: Trajectory): Summary {
-  const { turns, start, faults, inherited_tokens, wasted_tokens } = trajectory;
+  const { start, faults, inherited_tokens, wasted_tokens } = trajectory;
   return {
     row: row.row,
     repeat: row.repeat,
@@ -277,7 +279,7 @@ export function toSummary(row: Row, trajectory: Trajectory): Summary {
     turns: row.turn_count,
     gen_tokens: row.assistant_tokens,
     env_tokens: row.env_tokens,
-    max_gen_tokens: turns.reduce((most, turn) => Math.max(most, turn.token_ids.length), 0),
+    max_gen_tokens: longestCall(trajectory),
     ...row.timing,
     started_at: start?.at ?? 0,
     ended_at: (start?.at ?? 0) + row.timing.wall_s,
@@ -289,4 +291,9 @@ export function toSummary(row: Row, trajectory: Trajectory): Summary {
       (row.failure === undefined && overlongOf(trajectory) === 'mask') ||
       row.failure?.type === 'Overlong',
   };
+}
+
+function longestCall({ turns, agent }: Trajectory): number {
+  const lengths = agent.result?.tokens?.calls ?? turns.map(({ token_ids }) => token_ids.length);
+  return lengths.reduce((most, length) => Math.max(most, length), 0);
 }

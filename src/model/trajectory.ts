@@ -1,5 +1,5 @@
 import type { AgentRuns } from './agent/runs.js';
-import { applyToRuns, noRuns } from './agent/runs.js';
+import { applyToRuns, lengthsOf, noRuns } from './agent/runs.js';
 import type { Glance } from './glance.js';
 import type { Finish, LineOf, JournalLine, RolloutSettings, TopLogprobs } from './journal.js';
 import type { LogprobsMode } from './logprobs-mode.js';
@@ -326,9 +326,8 @@ function applyResult(trajectory: Trajectory, line: LineOf<'result'>): void {
   const { result } = trajectory.agent;
   if (result !== line || result.reward === null) return;
   trajectory.total_reward = result.reward;
-  const { output_tokens, total_tokens } = line.usage ?? { output_tokens: 0, total_tokens: 0 };
-  trajectory.assistant_tokens = output_tokens;
-  trajectory.env_tokens = Math.max(0, total_tokens - output_tokens);
+  trajectory.rewards = line.rewards ?? {};
+  Object.assign(trajectory, lengthsOf(line));
 }
 
 export const totalsOf = ({

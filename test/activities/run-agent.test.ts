@@ -221,12 +221,14 @@ describe('a run that failed', () => {
   for (const [said, answer] of [
     ['_ng_failure_class "judge"', { reward: null, failure_class: 'judge' }],
     ['judge_failed: its reward means nothing', { reward: 0, masked: 'judge_failed' }],
+    ['what cannot be trained on: Non-contiguous messages found!', { reward: 1, refused: { type: 'ProtocolError', message: 'Non-contiguous messages found!' } }], // prettier-ignore
   ] as const) {
-    test(`with ${said} is AgentFailed, journalled whole, and played again by a batch that goes on`, async (t) => {
+    const type = 'refused' in answer ? answer.refused.type : 'AgentFailed';
+    test(`with ${said} is ${type}, journalled whole, and played again by a batch that goes on`, async (t) => {
       const text = JSON.stringify(answer);
       const { failure, result, journalLines } = await playing(t, { runs: [{ text, ...answer }, {}] }); // prettier-ignore
       const message = `simple_agent answered attempt 0 with ${said}`;
-      assert.deepEqual(await failure('playTurns', AT), { type: 'AgentFailed', message, nonRetryable: true }); // prettier-ignore
+      assert.deepEqual(await failure('playTurns', AT), { type, message, nonRetryable: true });
       const last = (await journalLines()).at(-1);
       assert.ok(last?.kind === 'result');
       assert.equal(last.text, text);

@@ -62,12 +62,28 @@ describe('a rollout that an agent plays', () => {
 
   test('is as it was before a run that was taken back', () => {
     const cut = a.fault({ type: 'Cancelled', uncounted: true });
-    assert.deepEqual(fold(a.run({ attempt: 1 }), cut).agent, fold().agent);
+    assert.deepEqual(fold(a.run({ attempt: 1 }), cut).agent, { ...fold().agent, taken_back: 1 });
     const before = fold(a.run({ attempt: 1 }), refused).agent;
-    assert.deepEqual(fold(a.run({ attempt: 1 }), refused, a.run({ attempt: 2 }), cut).agent, before); // prettier-ignore
+    assert.deepEqual(fold(a.run({ attempt: 1 }), refused, a.run({ attempt: 2 }), cut).agent, { ...before, taken_back: 2 }); // prettier-ignore
     assert.deepEqual(fold(a.run({ attempt: 1 }), refused, cut).agent, before, 'no run is in progress'); // prettier-ignore
     const { agent } = fold(a.run({ attempt: 1 }), cut, a.run({ attempt: 1 }), a.result({ attempt: 1 })); // prettier-ignore
     assert.deepEqual([agent.attempts, agent.result?.attempt], [1, 1]);
+  });
+
+  test('says since when its agent plays the run that counts, where the one before was taken back', () => {
+    const cut = a.fault({ type: 'Cancelled', uncounted: true });
+    const ended = (...lines: JournalLine[]): Trajectory => fold(...lines, a.end({ stop_reason: 'terminated' })); // prettier-ignore
+    const sent = (attempt: number, at: number): JournalLine => ({ ...a.run({ attempt }), at });
+    const since = (trajectory: Trajectory): unknown => {
+      const outcome = agentOutcomeOf(trajectory);
+      assert.ok(outcome?.kind === 'result');
+      return outcome.since;
+    };
+    const result = a.result({ attempt: 1 });
+    assert.equal(since(ended(sent(1, 5), cut, sent(1, 7), result)), 7);
+    assert.equal(since(ended(sent(1, 5), result)), null);
+    const next = a.result({ attempt: 2 });
+    assert.equal(since(ended(sent(1, 5), cut, sent(1, 7), refused, sent(2, 8), next)), null);
   });
 
   test('waits for a server that took no run', () => {
@@ -108,14 +124,41 @@ describe('an answer whose reward means nothing', () => {
   });
 
   test('is a result of its collection', () => {
-    assert.deepEqual(agentOutcomeOf(trajectory), { kind: 'result', at: 9, attempt: 1, text });
+    assert.deepEqual(agentOutcomeOf(trajectory), {
+      kind: 'result',
+      at: 9,
+      attempt: 1,
+      text,
+      since: null,
+    });
     const both = fold(a.run({ attempt: 1 }), { ...masked, failure_class: 'judge' }, failed);
     assert.equal(agentOutcomeOf(both)?.kind, 'failure');
   });
 });
 
+describe('an answer whose tokens cannot be trained on', () => {
+  const refusal = { type: 'ProtocolError', message: 'Non-contiguous messages found!' } as const;
+  const given = a.result({ attempt: 1, reward: 1, refused: refusal, text: '{"reward":1}' });
+  const trajectory = fold(a.run({ attempt: 1 }), given, failed);
+
+  test('is how the run failed, whatever its reward, and a result of its collection', () => {
+    const { agent, total_reward } = trajectory;
+    assert.deepEqual([agent.result, agent.failure, total_reward], [null, given, 0]);
+    assert.equal(agentOutcomeOf(trajectory)?.kind, 'result');
+  });
+});
+
 describe('the lines of an agent', () => {
-  for (const line of [start, a.run(), a.result(), judged, refused, a.fault({ uncounted: true })]) {
+  const whole = { refused: { type: 'ProtocolError', message: '' }, tokens: { prompt: 1, env: 0, calls: [2] }, rewards: { a: 1 } } as const; // prettier-ignore
+  for (const line of [
+    start,
+    a.run(),
+    a.result(),
+    a.result({ ...whole, tokens: { ...whole.tokens, calls: [2] } }),
+    judged,
+    refused,
+    a.fault({ uncounted: true }),
+  ]) {
     test(`of kind ${line.kind} are read as they were written`, () => {
       assert.deepEqual(parseLine(JSON.stringify(line)), line);
     });
@@ -140,10 +183,11 @@ describe('what became of a row', () => {
       at: 9,
       attempt: 2,
       text: '{"reward": 1.0}',
+      since: null,
     });
   });
 
-  const failure = { kind: 'failure', at: 9, attempt: 2, terminal: false, persist: true, text: null, status: null }; // prettier-ignore
+  const failure = { kind: 'failure', at: 9, attempt: 2, terminal: false, persist: true, text: null, status: null, since: null }; // prettier-ignore
   const lost = { type: 'EnvironmentUnavailable', message: 'lost' };
 
   test('is a failure of the class that the agent named', () => {
@@ -218,6 +262,44 @@ describe('the row of a rollout that an agent played', () => {
     ); // prettier-ignore
     const { reward, gen_tokens, env_tokens, stop_reason } = toSummary(row, trajectory);
     assert.deepEqual([reward, gen_tokens, env_tokens, stop_reason], [0.5, 7, 23, 'terminated']);
+  });
+
+  const call = (prompt: number[], generated: number[]) => ({
+    type: 'message',
+    prompt_token_ids: prompt,
+    generation_token_ids: generated,
+    generation_log_probs: generated.map(() => -0.5),
+  });
+
+  test('has the tokens of its calls where its model server returned them, and its result is without them', () => {
+    const output = [call([1, 2], [3, 4]), { type: 'function_call_output' }, call([1, 2, 3, 4, 5], [6])]; // prettier-ignore
+    const text = JSON.stringify({ reward: 1, response: { output } });
+    const tokens = { prompt: 2, env: 1, calls: [2, 1] };
+    const trajectory = fold(a.run({ attempt: 1 }), a.result({ attempt: 1, text, tokens }), a.end());
+    const row = rowOf(trajectory);
+    assert.deepEqual(row.message_log.map(({ role, token_ids }) => [role, token_ids]), [['user', [1, 2]], ['assistant', [3, 4]], ['user', [5]], ['assistant', [6]]]); // prettier-ignore
+    assert.deepEqual(
+      [row.prompt_tokens, row.assistant_tokens, row.env_tokens, row.turn_count, row.policy_versions, row.untokenized],
+      [2, 3, 1, 2, [{ start: 0, end: 3, version: null }], undefined],
+    ); // prettier-ignore
+    const types = [{ type: 'message' }, { type: 'function_call_output' }, { type: 'message' }];
+    assert.deepEqual(row.agent_result, { reward: 1, response: { output: types } });
+    assert.equal(toSummary(row, trajectory).max_gen_tokens, 2);
+  });
+
+  test('says why it has no tokens', () => {
+    const { message_log, untokenized } = rowOf(fold(a.run({ attempt: 1 }), a.result({ attempt: 1 }), a.end())); // prettier-ignore
+    assert.deepEqual(message_log, []);
+    assert.match(untokenized ?? '', /no generation data: .*there are none/);
+  });
+
+  test('is truncated where its log is exactly as long as the model takes', () => {
+    const text = JSON.stringify({ response: { output: [call([1, 2], [3])] } });
+    const full = a.start({ ...start, settings: { ...SETTINGS, model: '', max_seq_len: 3 } });
+    const result = a.result({ attempt: 1, text, tokens: { prompt: 2, env: 0, calls: [1] } });
+    const played = foldOf([a.claim(), full, a.run({ attempt: 1 }), result, a.end()]);
+    assert.deepEqual([rowOf(played).truncated, rowOf(played).stop_reason], [true, 'terminated']);
+    assert.equal(rowOf(fold(a.run({ attempt: 1 }), result, a.end())).truncated, false);
   });
 
   test('that failed has what the agent said, and no reward', () => {

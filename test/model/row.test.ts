@@ -84,7 +84,13 @@ describe('the row of a rollout that ended validly', () => {
 
   test('has every column that a sample may not bring', () => {
     const missing = ROW_COLUMNS.filter((column) => !(column in row));
-    assert.deepEqual(missing, ['failure', 'replaces', 'extracted_answer', 'agent_result']);
+    assert.deepEqual(missing, [
+      'failure',
+      'replaces',
+      'extracted_answer',
+      'agent_result',
+      'untokenized',
+    ]);
   });
 
   test('has its times: sums over turns, and the span from the first line to the last', () => {

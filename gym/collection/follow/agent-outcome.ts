@@ -2,9 +2,12 @@ import { AgentSample } from '../../../src/model/agent/sample.js';
 import { VALID_STOP_REASONS } from '../../../src/model/workflow-safe/stop-reasons.js';
 import type { Trajectory } from '../../../src/model/trajectory.js';
 
-/** How a rollout that an agent played ended, as far as the collection's files need it. */
+/**
+ * How a rollout that an agent played ended, as far as the collection's files need it. `since`: of a run that was sent
+ * again under its own index, when; null: it was sent once.
+ */
 export type AgentOutcome =
-  | { kind: 'result'; at: number; attempt: number; text: string }
+  | { kind: 'result'; at: number; attempt: number; text: string; since: number | null }
   | {
       kind: 'failure';
       /** When it ended, in seconds since the epoch. */
@@ -24,6 +27,7 @@ export type AgentOutcome =
       message: string;
       /** HTTP status, where the agent answered with an error. */
       status: number | null;
+      since: number | null;
     }
   /** Stopped or cancelled: no failure of the row's, nothing is written, and it is played again. */
   | { kind: 'unfinished'; at: number };
@@ -33,9 +37,10 @@ export function agentOutcomeOf(trajectory: Trajectory): AgentOutcome | null {
   const { end, agent } = trajectory;
   if (end === null) return null;
   const { at } = end;
+  const since = sentAgainAt(trajectory);
   if (VALID_STOP_REASONS.has(end.stop_reason)) {
     const { result } = agent;
-    return result && { kind: 'result', at, attempt: result.attempt, text: result.text };
+    return result && { kind: 'result', at, attempt: result.attempt, text: result.text, since };
   }
   if (end.stop_reason !== 'failed' && end.stop_reason !== 'timeout') return { kind: 'unfinished', at }; // prettier-ignore
   const failure = {
@@ -46,15 +51,17 @@ export function agentOutcomeOf(trajectory: Trajectory): AgentOutcome | null {
     persist: true,
     text: null,
     status: null,
+    since,
     type: end.failure?.type ?? 'Failed',
     message: end.failure?.message ?? 'the rollout failed',
   } as const;
   if (end.stop_reason === 'timeout') return { ...failure, failure_class: 'timeout' };
   if (agent.failure !== null) {
-    const { failure_class, terminal, persist, text, attempt, masked } = agent.failure;
+    const { failure_class, terminal, persist, text, attempt, masked, refused } = agent.failure;
     // No row to train on, and a result of the collection: upstream's files have it with its marks.
-    if (masked !== undefined && failure_class === null && persist)
-      return { kind: 'result', at, attempt, text };
+    const isNoRow = masked !== undefined || refused !== undefined;
+    if (isNoRow && failure_class === null && persist)
+      return { kind: 'result', at, attempt, text, since };
     return { ...failure, failure_class, terminal, persist, text };
   }
   if (agent.fault !== null) {
@@ -63,6 +70,9 @@ export function agentOutcomeOf(trajectory: Trajectory): AgentOutcome | null {
   }
   return { ...failure, failure_class: 'agent_request_failed' };
 }
+
+const sentAgainAt = ({ agent: { run, taken_back } }: Trajectory): number | null =>
+  run !== null && run.attempt === taken_back ? run.at : null;
 
 function firstAttemptOf({ extra_env_info }: Trajectory): number {
   const { success, data } = AgentSample.safeParse(extra_env_info);

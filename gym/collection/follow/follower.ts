@@ -16,6 +16,8 @@ export interface FollowerOptions {
   rows: readonly GymRow[];
   main: ResultFile;
   failures: ResultFile;
+  /** Adds to an answer what others know of its play, before it is written; absent: nothing. `since`: what they knew before that time (seconds since the epoch) was of a run that was cut. */
+  attach?: (routed: Routed, since: number | null) => Promise<void>;
   /** Called with each result, in completion order, after it is written. */
   onRouted: (routed: Routed) => void;
 }
@@ -60,7 +62,7 @@ interface News {
 }
 
 export function createFollower(options: FollowerOptions): Follower {
-  const { store, batch_id, rows } = options;
+  const { store, batch_id, rows, attach } = options;
   const written = createWriter(options);
   const { look, outcomeOf, running, ended, sizes, tried } = createLooks(options);
 
@@ -83,7 +85,9 @@ export function createFollower(options: FollowerOptions): Follower {
       if (signal?.aborted === true) break;
       const known = outcome ?? (await outcomeOf(index, row));
       if (known === null || known.kind === 'unfinished') continue;
-      if (await written.write(routeOutcome(row, known))) count += 1;
+      const routed = routeOutcome(row, known);
+      if (known.text !== null) await attach?.(routed, known.since);
+      if (await written.write(routed)) count += 1;
       // Only what is written need not be looked at again.
       sizes.set(index, size);
     }

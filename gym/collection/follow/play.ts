@@ -1,4 +1,5 @@
 import { awaitOutcome } from '../../../src/client/batch-client.js';
+import type { Captures } from '../../capture/captures.js';
 import type { CollectionContext } from '../request.js';
 import type { CollectionFiles } from '../files.js';
 import { rolloutName } from '../../row.js';
@@ -9,6 +10,8 @@ import { createFollower } from './follower.js';
 import type { ResultFiles } from '../results/result-file.js';
 import { withResultFiles } from '../results/result-file.js';
 import type { Routed } from './routing.js';
+import { createProgressFile } from './progress-file.js';
+import type { CollectionView } from './status.js';
 import { absentAgents, createPercents, renderCollection, renderStatus } from './status.js';
 import type { Tally } from './tally.js';
 import { createTally } from './tally.js';
@@ -30,6 +33,7 @@ interface Playing extends Pick<CollectionContext, 'screen' | 'signal'> {
   files: CollectionFiles;
   deployment: Pick<Deployment, 'store'>;
   title: string;
+  captures: Captures;
   /** By the URLs of their servers. */
   agents: ReadonlyMap<string, string>;
 }
@@ -55,7 +59,17 @@ export async function playBatch(played: RunningBatch, playing: Playing): Promise
 
 async function follow(
   { rows, running: { state, batch } }: RunningBatch,
-  { main, failures, deployment: { store }, screen, signal, title, agents }: Playing & ResultFiles,
+  {
+    main,
+    failures,
+    files,
+    deployment: { store },
+    screen,
+    signal,
+    title,
+    agents,
+    captures,
+  }: Playing & ResultFiles,
 ): Promise<Played> {
   const done = new Set(main.held.map(({ key }) => rolloutName(key)));
   const { tally, count } = createTally({
@@ -74,15 +88,25 @@ async function follow(
     rows,
     main,
     failures,
+    attach: captures.attach,
     onRouted,
   });
+  const viewOf = createView({ title, tally, running: follower.running });
+  const { batch_id } = state;
+  const progress = createProgressFile({ file: files.progress, batch_id, say: screen.say });
+  const display = createDisplay(screen);
   const ended = await watchBatch({
     batch,
     sweep: follower.sweep,
-    draw: createDisplay(screen, { title, tally, running: follower.running }),
+    draw: (notes) => {
+      const view = viewOf(notes);
+      display(view);
+      progress.write(view);
+    },
     signal,
     nameOf: (service) => agents.get(service) ?? service,
   });
+  await progress.close(viewOf([]), ended);
   const outcome =
     ended === 'closed' ? await awaitOutcome(batch, { say: screen.say, signal }) : null;
   const failure = outcome !== null && 'failure' in outcome ? outcome.failure : null;
@@ -90,17 +114,20 @@ async function follow(
   return { ended, failure, tally, missing, unwritten };
 }
 
-/** A board on a terminal; elsewhere a status at whole percents, and what is waited for when that changes. */
-function createDisplay(
-  screen: CollectionContext['screen'],
-  { title, tally, running }: { title: string; tally: Tally; running: Follower['running'] },
-): (notes: string[]) => void {
+/** The view of now, with what the collection waits for. */
+function createView({
+  title,
+  tally,
+  running,
+}: {
+  title: string;
+  tally: Tally;
+  running: Follower['running'];
+}): (notes: string[]) => CollectionView {
   const startedAt = performance.now();
-  const isDue = createPercents();
-  let noted = '';
   return (notes) => {
     const playing = running();
-    const view = {
+    return {
       title,
       tally,
       running: playing,
@@ -108,10 +135,18 @@ function createDisplay(
       nowS: Date.now() / 1000,
       notes: [...absentAgents(playing), ...notes],
     };
+  };
+}
+
+/** A board on a terminal; elsewhere a status at whole percents, and what is waited for when that changes. */
+function createDisplay(screen: CollectionContext['screen']): (view: CollectionView) => void {
+  const isDue = createPercents();
+  let noted = '';
+  return (view) => {
     screen.show((style) => renderCollection(view, style));
     if (screen.live) return;
     const news = view.notes.join('\n');
-    if (isDue(tally)) screen.say(renderStatus(view));
+    if (isDue(view.tally)) screen.say(renderStatus(view));
     else if (news !== '' && news !== noted) screen.say(news);
     noted = news;
   };

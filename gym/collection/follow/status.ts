@@ -87,10 +87,10 @@ function ageText(seconds: number): string {
   return `${Math.floor(minutes / 60)}h ${String(minutes % 60).padStart(2, '0')}m`;
 }
 
-const perMinute = ({ tally, elapsedS }: CollectionView): number =>
+export const perMinute = ({ tally, elapsedS }: CollectionView): number =>
   elapsedS === 0 ? 0 : (60 * tally.done) / elapsedS;
 
-function etaSeconds({ tally: { done, total }, elapsedS }: CollectionView): number | null {
+export function etaSeconds({ tally: { done, total }, elapsedS }: CollectionView): number | null {
   const few = Math.min(5, total / 10);
   if (done === 0 || done < few || done === total) return null;
   return ((total - done) * elapsedS) / done;

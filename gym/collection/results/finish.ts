@@ -85,7 +85,11 @@ export async function finish(played: Played | null, ending: Ending): Promise<num
     );
   }
   for (const problem of problems) say(problem);
-  return problems.length === 0 ? 0 : 1;
+  const unscored = rows.length - results - (played?.unwritten.length ?? 0);
+  const isShort = unscored > 0 && !collecting.request.config.route_failures_to_sidecar;
+  if (isShort && problems.length === 0)
+    say('The exit code is 1, since rows failed; +route_failures_to_sidecar=true makes it 0.');
+  return problems.length === 0 && !isShort ? 0 : 1;
 }
 
 /** Writes the metrics of these rows' results, and returns the file; null: there are none. */

@@ -8,8 +8,11 @@ import type { GymRow } from '../../row.js';
 import type { Prepared } from './prepare.js';
 import { writeNewLines } from '../../new-file.js';
 
-/** `/run` calls at once where `num_samples_in_parallel` says unlimited; the worker's own limit holds, too. */
-const IN_FLIGHT = 256;
+/**
+ * Rows at once where `num_samples_in_parallel` says unlimited: as many as a worker keeps the workflows of in its memory. Each
+ * worker plays `MOST_AT_ONCE.steps` of them; a larger number may be asked for.
+ */
+const UNLIMITED = 1024;
 
 export interface SampleSettings {
   /** Name of the environment of kind `gym_agent`. */
@@ -82,7 +85,7 @@ export function requestOf({
 
 /** As upstream reads it: null and 0 are no limit. Here a number is needed, so "no limit" is a large one. */
 export const inFlight = (parallel: number | null): number =>
-  parallel === null || parallel === 0 ? IN_FLIGHT : parallel;
+  parallel === null || parallel === 0 ? UNLIMITED : parallel;
 
 /** Throws for more rows than one batch can have, and says what to do instead. */
 export function checkSize(rows: number): void {

@@ -3,6 +3,7 @@ import path from 'node:path';
 import type { BatchHandle } from '../../../src/client/batch-client.js';
 import { describeError } from '../../../src/platform/errors.js';
 import { textsOf } from '../../../src/platform/lines.js';
+import type { Captures } from '../../capture/captures.js';
 import { loadFromCache } from '../../resume/load-from-cache.js';
 import type { GymRow } from '../../row.js';
 import { rolloutName } from '../../row.js';
@@ -25,6 +26,7 @@ export interface Chosen {
 
 export interface Choosing extends Omit<Starting, 'rows_sha256'> {
   prepared: Prepared;
+  captures: Captures;
   say: (text: string) => void;
 }
 
@@ -50,8 +52,10 @@ export async function chooseBatch(choosing: Choosing): Promise<Chosen> {
   return { rows, running: rows.length === 0 ? null : await startNew(rows, choosing) };
 }
 
-const startNew = (rows: readonly GymRow[], choosing: Choosing) =>
-  startNewBatch(rows, { ...choosing, rows_sha256: choosing.prepared.rows_sha256 });
+async function startNew(rows: readonly GymRow[], choosing: Choosing) {
+  await choosing.captures.clear(rows, choosing.max_attempts);
+  return await startNewBatch(rows, { ...choosing, rows_sha256: choosing.prepared.rows_sha256 });
+}
 
 /**
  * The state of a batch of exactly these rows that this deployment's store has, or that runs and is still being planned.
@@ -97,6 +101,8 @@ async function continueOwn(state: CollectionState, choosing: Choosing): Promise<
     await rm(samplesFile(choosing.deployment, batch_id), { force: true });
     return next;
   }
+  // A run that was taken back is played again under its own id.
+  await choosing.captures.clear(left.map((row) => ({ ...row, attempt_index: nextAttempt(row) })), max_attempts); // prettier-ignore
   say(`Batch ${batch_id} of these rows goes on.`);
   return { rows, running: { state, batch: await continueBatch(state, choosing) } };
 }
@@ -116,12 +122,12 @@ function rowsOf(state: CollectionState, materialized: readonly GymRow[]): GymRow
 /** Returns whether every row of the batch has ended, and which attempt is each row's next. */
 async function writeEnded(
   { state, rows }: { state: CollectionState; rows: readonly GymRow[] },
-  { files, deployment: { store }, say }: Choosing,
+  { files, deployment: { store }, captures: { attach }, say }: Choosing,
 ): Promise<{ isWhole: boolean; nextAttempt: Follower['nextAttempt'] }> {
   const { failures_from } = state;
   return await withResultFiles({ files, failures_from }, async ({ main, failures }) => {
     const onRouted: FollowerOptions['onRouted'] = () => undefined;
-    const options = { store, batch_id: state.batch_id, rows, main, failures, onRouted };
+    const options = { store, batch_id: state.batch_id, rows, main, failures, attach, onRouted };
     const { sweep, isWhole, nextAttempt } = createFollower(options);
     try {
       await sweep();

@@ -45,7 +45,7 @@ export async function clearFiles(
   },
 ): Promise<void> {
   // The state first: a process that ends in the middle leaves nothing that could be continued.
-  for (const file of [files.state, files.main, files.failures, files.aggregate]) {
+  for (const file of [files.state, files.main, files.failures, files.aggregate, files.progress]) {
     await rm(file, { force: true });
   }
   if (state !== null) await rm(samplesFile(deployment, state.batch_id), { force: true });

@@ -104,7 +104,7 @@ describe('temporal-rollout aggregate', () => {
     assert.equal(none.code, 1);
     assert.match(none.stderr, /No shards matched input_glob='x\*'/);
     const typo = await run('aggregate', '+input_glop=x*', '+output_jsonl_fpath=o.jsonl');
-    assert.equal(typo.code, 1);
+    assert.equal(typo.code, 2);
     assert.match(typo.stderr, /input_glop/);
   });
 });

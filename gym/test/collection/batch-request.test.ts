@@ -66,11 +66,11 @@ test('a samples file has one line a row, also where a row holds line separators'
     }),
   );
   assert.deepEqual(request.samples, { path: path.join('collections', 'b-1.jsonl') });
-  assert.equal(request.max_in_flight, 256);
+  assert.equal(request.max_in_flight, 1024);
 });
 
 test('no limit of upstream’s is a large one here', () => {
-  assert.deepEqual([null, 0, 1, 1000].map(inFlight), [256, 256, 1, 1000]);
+  assert.deepEqual([null, 0, 1, 1000].map(inFlight), [1024, 1024, 1, 1000]);
 });
 
 test('a batch is named after its output file, whatever that is called', () => {

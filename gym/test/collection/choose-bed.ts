@@ -4,6 +4,7 @@ import path from 'node:path';
 import type { TestContext } from 'node:test';
 import { samplesFile } from '../../collection/start/batch-request.js';
 import { chooseBatch } from '../../collection/start/choose.js';
+import { createCaptures } from '../../capture/captures.js';
 import { prepare } from '../../collection/start/prepare.js';
 import type { CollectionState } from '../../collection/state.js';
 import { readState } from '../../collection/state.js';
@@ -96,7 +97,7 @@ export async function bed(t: TestContext) {
       close: () => Promise.resolve(),
     };
     const say = (line: string) => said.push(line);
-    const chosen = await chooseBatch({ request, files, deployment, client, max_attempts, prepared, say }); // prettier-ignore
+    const chosen = await chooseBatch({ request, files, deployment, client, max_attempts, prepared, captures: createCaptures({ say }), say }); // prettier-ignore
     return { rows: chosen.rows.map(({ key }) => key.task), running: chosen.running !== null };
   };
   const batchId = async (): Promise<string> => (await readState(files.state))?.batch_id ?? '';

@@ -14,7 +14,7 @@ import { temporaryFolder } from '../../../test/dev/fakes.js';
 /** What is said at the end of a collection of these rows. */
 async function said(
   t: TestContext,
-  { rows, results, failed, over = false }: { rows: number; results: number; failed: number; over?: boolean }, // prettier-ignore
+  { rows, results, failed, over = false, routed = false }: { rows: number; results: number; failed: number; over?: boolean; routed?: boolean }, // prettier-ignore
 ): Promise<string> {
   const files = collectionFiles(path.join(await temporaryFolder(t), 'out.jsonl'));
   const lines = Array.from({ length: results }, (_, task) => `{"reward":1,"_ng_task_index":${task},"_ng_rollout_index":0,"agent_ref":{"name":"ag"}}\n`); // prettier-ignore
@@ -22,7 +22,7 @@ async function said(
   await writeFile(files.main, [...lines, ...lines.slice(0, 1)].join(''));
   const config = RolloutCollectionConfig.parse(
     parseJson(
-      '{"agent_name":"ag","input_jsonl_fpath":"in.jsonl","output_jsonl_fpath":"out.jsonl"}',
+      `{"agent_name":"ag","input_jsonl_fpath":"in.jsonl","output_jsonl_fpath":"out.jsonl","route_failures_to_sidecar":${routed}}`,
     ),
   );
   const settings = { config: null, environment: null, folder: '', batch_id: null, run_timeout: null, rollout_timeout: '1d', replace: false }; // prettier-ignore
@@ -57,6 +57,12 @@ test('the metrics of a collection in which rows failed say of how many rows they
 test('rows that are not played again are still missed', async (t) => {
   const text = await said(t, { rows: 3, results: 2, failed: 0, over: true });
   assert.match(text, /WARNING: 1 of 3 rows has no result; the metrics cover 2\. They are not played again/); // prettier-ignore
+});
+
+test('a row that failed is an exit code, unless failures are routed aside', async (t) => {
+  const text = await said(t, { rows: 3, results: 2, failed: 1 });
+  assert.match(text, /The exit code is 1, since rows failed; \+route_failures_to_sidecar=true makes it 0\./); // prettier-ignore
+  assert.doesNotMatch(await said(t, { rows: 3, results: 2, failed: 1, routed: true }), /exit code/);
 });
 
 test('of a whole collection nothing is said', async (t) => {

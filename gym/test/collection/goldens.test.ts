@@ -6,6 +6,7 @@ import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import { chooseBatch } from '../../collection/start/choose.js';
 import { playBatch } from '../../collection/follow/play.js';
+import { createCaptures } from '../../capture/captures.js';
 import { prepare } from '../../collection/start/prepare.js';
 import { collectedResults } from '../../collection/results/results.js';
 import { RolloutCollectionConfig } from '../../config/schemas.js';
@@ -88,6 +89,7 @@ async function collected(golden: Golden, t: TestContext) {
     close: () => Promise.resolve(),
   };
   const dispatched: Row[] = [];
+  const captures = createCaptures({ say: (line) => said.push(line) });
   const chosen = await chooseBatch({
     request,
     files,
@@ -95,13 +97,14 @@ async function collected(golden: Golden, t: TestContext) {
     client: player({ golden, at, store, dispatched }),
     max_attempts: 3,
     prepared,
+    captures,
     say: (line) => said.push(line),
   });
   const { running, rows } = chosen;
   assert.ok(running !== null);
   const played = await playBatch(
     { rows, running },
-    { files, deployment, screen, signal, title: '', agents: new Map() },
+    { files, deployment, screen, signal, title: '', agents: new Map(), captures },
   );
   const results = await collectedResults({ files, played, state: running.state });
   const returned = results.map((result) => JSON.parse(formatJson(result)) as Row);

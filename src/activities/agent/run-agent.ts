@@ -135,9 +135,14 @@ function outOfAttempts({ fault, failure }: AgentRuns, sample: AgentSample): Faul
 }
 
 function agentFailed(
-  { failure_class, masked, persist, attempt }: LineOf<'result'>,
+  { failure_class, masked, refused, persist, attempt }: LineOf<'result'>,
   { agent }: AgentSample,
 ): Fault {
+  if (refused !== undefined) {
+    const message = `${agent} answered attempt ${attempt} with what cannot be trained on: ${refused.message}`;
+    // What a model server did to the history it does again: whoever wants another rollout asks for one.
+    return judged(new Fault({ type: refused.type, message }), { attempts_left: 0 });
+  }
   const said = [
     ...(failure_class === null ? [] : [`_ng_failure_class ${JSON.stringify(failure_class)}`]),
     ...(persist ? [] : ['_ng_no_persist']),

@@ -1,5 +1,7 @@
 import { z } from 'zod';
 import { describeError } from '../../platform/errors.js';
+import { componentsOf } from '../../model/agent/rewards.js';
+import { countsOf, tokensOf } from '../../model/agent/tokens.js';
 import { Reward } from '../../model/journal.js';
 import { isDeeperThan, MAX_LEVELS } from '../../platform/json/depth.js';
 import type { Problem } from '../../model/problems.js';
@@ -26,7 +28,10 @@ function maskOf(value: unknown): string | undefined {
   return own ?? (data.instance_config.mask_sample ? 'instance_config.mask_sample' : undefined);
 }
 
-const Rewarded = z.object({ reward: Reward });
+/** A verifier in Python may answer true or false. */
+const Rewarded = z.object({
+  reward: z.preprocess((value) => (typeof value === 'boolean' ? Number(value) : value), Reward),
+});
 const Usage = z.object({
   response: z.object({ usage: z.object({ output_tokens: z.int(), total_tokens: z.int() }) }),
 });
@@ -50,14 +55,32 @@ export function readAnswer(text: string): AgentAnswer | Problem[] {
   const masked = maskOf(value);
   if (!reward.success && failure === null && persist && masked === undefined)
     return problemsOf(reward.error, value);
+  const counts = reward.success && failure === null && persist && masked === undefined;
   return {
     text,
+    ...(counts && trainingOf(value, reward.data)),
     reward: reward.data?.reward ?? null,
     failure_class: failure === null || typeof failure === 'string' ? failure : preview(failure),
     ...(masked !== undefined && { masked }),
     terminal: Boolean(routing.data._ng_failure_terminal),
     persist,
     usage: Usage.safeParse(value).data?.response.usage ?? null,
+  };
+}
+
+/** What of the answer is trained on: whatever is wrong with it is known before it becomes a row. */
+function trainingOf(
+  value: unknown,
+  { reward }: { reward: number },
+): Pick<AgentAnswer, 'refused' | 'rewards' | 'tokens'> {
+  const components = componentsOf(value, { reward });
+  if ('fault' in components) return { refused: components.fault };
+  const { rewards } = components;
+  const tokens = tokensOf(value);
+  if (tokens.kind === 'refused') return { refused: tokens.fault };
+  return {
+    ...(Object.keys(rewards).length > 0 && { rewards }),
+    ...(tokens.kind === 'log' && { tokens: countsOf(tokens.messages) }),
   };
 }
 

@@ -6,13 +6,15 @@ export interface AgentRuns {
   attempts: number;
   /** The last of them. */
   run: LineOf<'run'> | null;
-  /** The first that counts: it names no failure class, is not masked, and is to be kept. */
+  /** The first that counts: it names no failure class, is neither masked nor refused, and is to be kept. */
   result: LineOf<'result'> | null;
   /** How the last run failed: by a result that says so, or by a fault. Neither: it was never answered. */
   failure: LineOf<'result'> | null;
   fault: LineOf<'fault'> | null;
   /** Why the next run is not sent yet: its server is not there, or takes none. */
   absent: LineOf<'fault'> | null;
+  /** Which attempt was taken back and goes on under its own index: its agent has heard of it before. */
+  taken_back: number | null;
   /** While a run is in progress, what stood before it and stands again if it does not count. */
   before: Pick<AgentRuns, 'run' | 'failure' | 'fault'> | null;
 }
@@ -24,6 +26,7 @@ export const noRuns = (): AgentRuns => ({
   failure: null,
   fault: null,
   absent: null,
+  taken_back: null,
   before: null,
 });
 
@@ -52,7 +55,8 @@ export function applyToRuns(runs: AgentRuns, line: LineOf<'run' | 'result' | 'fa
 function applyResult(runs: AgentRuns, line: LineOf<'result'>): void {
   if (runs.run?.attempt !== line.attempt || runs.result !== null) return;
   runs.before = null;
-  const isFailure = line.failure_class !== null || line.masked !== undefined;
+  const isFailure =
+    line.failure_class !== null || line.masked !== undefined || line.refused !== undefined;
   const counts = !isFailure && line.persist && line.reward !== null;
   runs[counts ? 'result' : 'failure'] = line;
 }
@@ -71,7 +75,21 @@ function applyFault(runs: AgentRuns, line: LineOf<'fault'>): void {
 
 function takeBack(runs: AgentRuns): void {
   if (runs.before === null) return;
+  runs.taken_back = runs.run?.attempt ?? null;
   Object.assign(runs, runs.before);
   runs.attempts -= 1;
   runs.before = null;
+}
+
+/** What an agent's answer counts: the tokens that it has to train on, else what it says that it used. */
+export function lengthsOf({ tokens, usage }: Pick<LineOf<'result'>, 'tokens' | 'usage'>): {
+  assistant_tokens: number;
+  env_tokens: number;
+} {
+  if (tokens !== undefined) {
+    const assistant_tokens = tokens.calls.reduce((sum, length) => sum + length, 0);
+    return { assistant_tokens, env_tokens: tokens.env };
+  }
+  const { output_tokens, total_tokens } = usage ?? { output_tokens: 0, total_tokens: 0 };
+  return { assistant_tokens: output_tokens, env_tokens: Math.max(0, total_tokens - output_tokens) };
 }

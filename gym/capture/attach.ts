@@ -1,0 +1,133 @@
+import { describeError } from '../../src/platform/errors.js';
+import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
+import { formatJson, isObject, parseJson } from '../../src/platform/json/lossless.js';
+import { strOf } from '../../src/platform/python/repr.js';
+import type { Members } from '../json-members.js';
+import { ROLLOUT_ID } from '../keys.js';
+import type { GymRow } from '../row.js';
+import { rolloutName } from '../row.js';
+import { callMetrics, callRecord, PAYLOADS } from './call-record.js';
+import type { Captured, CaptureStore } from './capture-store.js';
+import { trajectoryRecord } from './trajectory.js';
+
+const CAPTURE = 'ng_model_call_capture';
+const OBSERVATIONS = 'ng_agent_observations';
+const TRAJECTORY = 'ng_trajectory';
+
+/** What an id may be: servers use it as a file's name and in a path. */
+const ID = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
+
+/** Under which id an attempt's calls are captured; null: the row's own id cannot be one. */
+export function captureId({ row, key }: GymRow, attempt: number): string | null {
+  const own = row[ROLLOUT_ID] ?? null;
+  const name = own === null ? rolloutName(key) : own;
+  if (typeof name !== 'string' || !ID.test(name)) return null;
+  return attempt > 0 ? `${name}-a${attempt}` : name;
+}
+
+export interface Observing {
+  row: GymRow;
+  attempt: number;
+  /** Seconds since the epoch: what was called before was called by a run that was cut; null: there was none. */
+  since: number | null;
+  /** null: servers capture nothing. */
+  store: CaptureStore | null;
+  say: (text: string) => void;
+}
+
+/**
+ * A result with the calls that its model servers captured, and with one trajectory of what the agent and they saw. Changes
+ * `result` as upstream does: nothing that the agent answered but `ng_trajectory`.
+ */
+export async function attachCapture(result: Members, observing: Observing): Promise<void> {
+  const { row, attempt, store } = observing;
+  const rollout_id = captureId(row, attempt);
+  const capture =
+    store === null || rollout_id === null
+      ? null
+      : await captureOf({ ...observing, store, rollout_id });
+  const isRedacted = [TRAJECTORY, OBSERVATIONS].some((key) => hasGap(valueOf(result, key), 'multimodal_history_redacted')); // prettier-ignore
+  const shown = capture === null || !isRedacted ? capture : withoutPayloads(capture);
+  if (shown !== null && result.has(OBSERVATIONS)) addGap(shown, 'agent_observation_join_failed');
+  // What the agent captured by itself keeps its place.
+  const own = valueOf(result, CAPTURE);
+  const evidence = shown ?? (isObject(own) ? own : null);
+  const isObserved = [CAPTURE, OBSERVATIONS, TRAJECTORY].some((key) => result.has(key));
+  if (shown === null && !isObserved) return;
+  const task = ['task_id', 'problem_id', 'instance_id'].map((key) => row.row[key] ?? null).find((value) => value !== null); // prettier-ignore
+  const record = trajectoryRecord(
+    { task_id: task === undefined ? String(row.key.task) : strOf(task), rollout_id: rollout_id ?? rolloutName(row.key) }, // prettier-ignore
+    {
+      trajectory: valueOf(result, TRAJECTORY),
+      observations: valueOf(result, OBSERVATIONS),
+      capture: evidence,
+    },
+  );
+  // The trajectory has the bodies.
+  if (evidence !== null) result.set(CAPTURE, formatJson(withoutPayloads(evidence)));
+  result.set(TRAJECTORY, formatJson(record));
+}
+
+function valueOf(result: Members, key: string): Json | undefined {
+  const text = result.get(key);
+  return text === undefined ? undefined : parseJson(text);
+}
+
+function hasGap(value: Json | undefined, code: string): boolean {
+  const gaps = isObject(value) ? value['gaps'] : undefined;
+  return Array.isArray(gaps) && gaps.some((gap) => isObject(gap) && gap['code'] === code);
+}
+
+async function captureOf({
+  store,
+  since,
+  rollout_id,
+  say,
+}: Observing & { store: CaptureStore; rollout_id: string }): Promise<JsonObject> {
+  try {
+    return captureRecord(rollout_id, await store.read(rollout_id, since));
+  } catch (error) {
+    say(`The captured calls of rollout ${rollout_id} cannot be read: ${describeError(error)}`);
+    const capture = captureRecord(rollout_id, { exchanges: [], unreadable: 0, is_incomplete: true }); // prettier-ignore
+    return { ...capture, gaps: [{ code: 'model_call_capture_unreadable' }] };
+  }
+}
+
+function captureRecord(rollout_id: string, captured: Captured | null): JsonObject {
+  const calls = (captured?.exchanges ?? []).map(callRecord);
+  const gaps = gapsOf(captured);
+  return {
+    rollout_id,
+    metrics: callMetrics(calls),
+    calls,
+    ...(gaps.length > 0 && { gaps }),
+  };
+}
+
+function gapsOf(captured: Captured | null): JsonObject[] {
+  if (captured === null) return [{ code: 'model_call_capture_no_records' }];
+  const { exchanges, unreadable, is_incomplete } = captured;
+  const lost =
+    unreadable === 0
+      ? []
+      : [{ code: 'model_call_capture_records_unreadable', detail: `count=${unreadable}` }];
+  if (is_incomplete) return [...lost, { code: 'model_call_capture_incomplete' }];
+  const isEmpty = exchanges.length === 0 && unreadable === 0;
+  return isEmpty ? [{ code: 'model_call_capture_no_records' }] : lost;
+}
+
+function addGap(capture: JsonObject, code: string): void {
+  const gaps = capture['gaps'];
+  capture['gaps'] = [...(Array.isArray(gaps) ? gaps : []), { code }];
+}
+
+function withoutPayloads(capture: JsonObject): JsonObject {
+  const calls = capture['calls'];
+  if (!Array.isArray(calls)) return capture;
+  const bare = calls.map((call) =>
+    isObject(call)
+      ? Object.fromEntries(Object.entries(call).filter(([key]) => !PAYLOADS.some((name) => name === key))) // prettier-ignore
+      : call,
+  );
+  return { ...capture, calls: bare };
+}

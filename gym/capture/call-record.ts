@@ -1,0 +1,98 @@
+import { LosslessNumber } from 'lossless-json';
+import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
+import { isObject, jsonNumber, numberOf } from '../../src/platform/json/lossless.js';
+import { floatJson } from '../../src/platform/python/numbers.js';
+import type { Captured } from './capture-store.js';
+import { saidIn } from './said.js';
+import { tokensOfUsage } from './usage.js';
+
+/** The bodies of a call, of which a result keeps one copy. */
+export const PAYLOADS = ['request', 'response', 'request_raw', 'response_raw'] as const;
+
+const textOf = (value: Json | undefined): string | null =>
+  typeof value === 'string' ? value : null;
+const objectIn = (value: Json | undefined): JsonObject | null => (isObject(value) ? value : null);
+const number = (value: number | null): Json => (value === null ? null : jsonNumber(value));
+
+/** A field that upstream reads as a float: whole ones are written with `.0`. */
+export function floatOf(value: Json | undefined): Json {
+  const parsed = numberOf(value);
+  return parsed === null ? null : new LosslessNumber(floatJson(parsed));
+}
+
+/** One captured exchange as upstream's `ModelCallRecord`, its fields in their order. */
+export function callRecord({ call_index, exchange }: Captured['exchanges'][number]): JsonObject {
+  const response = objectIn(exchange['response']) ?? {};
+  const request = objectIn(exchange['request']);
+  const tokens = tokensOfUsage(response['usage']);
+  const { tool_calls, reasoning_content } = saidIn(response);
+  const { cached_tokens } = tokens;
+  return {
+    model_call_id: textOf(exchange['model_call_id']),
+    response_id: textOf(response['id']),
+    call_index: jsonNumber(call_index),
+    model_ref: objectIn(exchange['model_ref']),
+    model: textOf(response['model']) ?? textOf(request?.['model']),
+    dialect: textOf(exchange['dialect']),
+    status_code: exchange['status_code'] ?? null,
+    response_status: textOf(response['status']),
+    finish_reason: finishReason(response),
+    started_at: floatOf(exchange['started_at']),
+    completed_at: floatOf(exchange['completed_at']),
+    tokens_in: number(tokens.tokens_in),
+    tokens_out: number(tokens.tokens_out),
+    tokens_reasoning: number(tokens.tokens_reasoning),
+    tokens_total: number(tokens.tokens_total),
+    request,
+    response: objectIn(exchange['response']),
+    request_raw: textOf(exchange['request_raw']),
+    response_raw: textOf(exchange['response_raw']),
+    tool_calls,
+    reasoning_content,
+    cache_hit: cached_tokens === null ? null : cached_tokens > 0,
+    cached_tokens: number(cached_tokens),
+    cache_creation_tokens: number(tokens.cache_creation_tokens),
+    error_category: textOf(exchange['error_category']),
+    latency_total_ms: floatOf(exchange['latency_ms']),
+    latency_ttft_ms: floatOf(exchange['latency_ttft_ms']),
+  };
+}
+
+function finishReason(response: JsonObject): string | null {
+  const { choices, incomplete_details } = response;
+  const first = Array.isArray(choices) ? choices[0] : undefined;
+  const candidates = [
+    response['stop_reason'],
+    isObject(first) ? first['finish_reason'] : undefined,
+    isObject(incomplete_details) ? incomplete_details['reason'] : undefined,
+  ];
+  return candidates.map(textOf).find((text) => text !== null) ?? null;
+}
+
+const COUNTS = ['tokens_in', 'tokens_out', 'tokens_reasoning', 'tokens_total', 'cached_tokens'];
+
+/** Sums over calls; null where no call says a number. */
+export function callMetrics(calls: readonly JsonObject[]): JsonObject {
+  const sumOf = (name: string): number | null => {
+    const values = calls.flatMap((call) => numberOf(call[name]) ?? []);
+    return values.length === 0 ? null : sum(values);
+  };
+  const latency = sumOf('latency_total_ms');
+  return {
+    ...Object.fromEntries(COUNTS.map((name) => [name, number(sumOf(name))])),
+    latency_total_ms: latency === null ? null : new LosslessNumber(floatJson(latency)),
+    num_calls: jsonNumber(calls.length),
+  };
+}
+
+/** Python's `sum()` of floats: what each addition loses is added at the end. */
+function sum(values: readonly number[]): number {
+  let total = 0;
+  let lost = 0;
+  for (const value of values) {
+    const next = total + value;
+    lost += Math.abs(total) >= Math.abs(value) ? total - next + value : value - next + total;
+    total = next;
+  }
+  return total + lost;
+}

@@ -1,0 +1,87 @@
+import { readFile, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { describeError } from '../../src/platform/errors.js';
+import type { JsonObject } from '../../src/platform/json/lossless.js';
+import { isObject, numberOf, parseJson } from '../../src/platform/json/lossless.js';
+import { exists } from '../config/search-roots.js';
+
+/** What NeMo Gym's model servers wrote of their calls: a file for each attempt at a row. The folder is the servers'. */
+export interface CaptureStore {
+  /** null: the attempt has no file. Lines that are no JSON object are counted and skipped, calls that began before `since` are left out. */
+  read: (rolloutId: string, since: number | null) => Promise<Captured | null>;
+  /** Before the attempt is played: an earlier run under the same id wrote another play. */
+  clear: (rolloutId: string) => Promise<void>;
+}
+
+export interface Captured {
+  /** With the number of its line, in the order of writing. */
+  exchanges: { call_index: number; exchange: JsonObject }[];
+  unreadable: number;
+  /** A server could not write one of its calls. */
+  is_incomplete: boolean;
+}
+
+/**
+ * The folder where servers write their calls, as their configuration says; null: they write none. Throws upstream's
+ * reasons where the folder cannot be used.
+ */
+export function captureDir(gym: JsonObject): string | null {
+  if (gym['observability_enabled'] !== true) return null;
+  const dir = gym['model_call_capture_dir'] ?? null;
+  if (dir === null)
+    throw new Error('model_call_capture_dir is required when observability_enabled=true');
+  if (typeof dir !== 'string' || !path.isAbsolute(dir))
+    throw new Error('model_call_capture_dir must be an absolute path');
+  return dir;
+}
+
+export function createCaptureStore(dir: string): CaptureStore {
+  const fileOf = (rolloutId: string): string => path.join(dir, `${rolloutId}.capture.jsonl`);
+  const markOf = (rolloutId: string): string => path.join(dir, `${rolloutId}.capture.incomplete`);
+  return {
+    read: async (rolloutId, since) => {
+      const is_incomplete = await exists(markOf(rolloutId));
+      const text = await textOf(fileOf(rolloutId));
+      if (text === null) return is_incomplete ? { exchanges: [], unreadable: 0, is_incomplete } : null; // prettier-ignore
+      const lines = text
+        .split('\n')
+        .filter((line) => line.trim() !== '')
+        .map(objectOf)
+        .filter((exchange) => exchange === null || !isBefore(exchange, since));
+      const exchanges = lines.flatMap((exchange, call_index) =>
+        exchange === null ? [] : [{ call_index, exchange }],
+      );
+      return { exchanges, unreadable: lines.length - exchanges.length, is_incomplete };
+    },
+    clear: async (rolloutId) => {
+      await rm(fileOf(rolloutId), { force: true });
+      await rm(markOf(rolloutId), { force: true });
+    },
+  };
+}
+
+const isBefore = ({ started_at }: JsonObject, since: number | null): boolean =>
+  since !== null && (numberOf(started_at) ?? since) < since;
+
+/** Of a capture: what a row's line can hold. */
+const MAX_BYTES = 256 * 1024 * 1024;
+
+async function textOf(file: string): Promise<string | null> {
+  if (!(await exists(file))) return null;
+  const { size } = await stat(file);
+  if (size > MAX_BYTES) throw new Error(`${file}: expected at most ${MAX_BYTES} bytes, got ${size}`); // prettier-ignore
+  try {
+    return await readFile(file, 'utf8');
+  } catch (cause) {
+    throw new Error(`${file}: ${describeError(cause)}`, { cause });
+  }
+}
+
+function objectOf(line: string): JsonObject | null {
+  try {
+    const value = parseJson(line);
+    return isObject(value) ? value : null;
+  } catch {
+    return null;
+  }
+}

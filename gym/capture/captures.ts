@@ -1,0 +1,36 @@
+import type { GymRow } from '../row.js';
+import type { Routed } from '../collection/follow/routing.js';
+import { attachCapture, captureId } from './attach.js';
+import { createCaptureStore } from './capture-store.js';
+
+/** The captured model calls of one collection. */
+export interface Captures {
+  /** Before these rows are played, each up to `attempts` times: what earlier plays left under their ids goes. */
+  clear: (rows: readonly GymRow[], attempts: number) => Promise<void>;
+  /** Adds to an answer what was captured of its play; of a run that was sent again, `since` then. */
+  attach: (routed: Routed, since: number | null) => Promise<void>;
+}
+
+export function createCaptures({
+  capture_dir = null,
+  say,
+}: {
+  capture_dir?: string | null | undefined;
+  say: (text: string) => void;
+}): Captures {
+  const store = capture_dir === null ? null : createCaptureStore(capture_dir);
+  return {
+    clear: async (rows, attempts) => {
+      if (store === null || rows.length === 0) return;
+      say('Clearing existing model-call captures for rollouts being dispatched');
+      for (const row of rows) {
+        for (let attempt = row.attempt_index; attempt < row.attempt_index + attempts; attempt++) {
+          const id = captureId(row, attempt);
+          if (id !== null) await store.clear(id);
+        }
+      }
+    },
+    attach: ({ result, row, attempt }, since) =>
+      attachCapture(result, { row, attempt, since, store, say }),
+  };
+}

@@ -1,0 +1,188 @@
+import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
+import { formatJson, isObject, jsonNumber, numberOf } from '../../src/platform/json/lossless.js';
+import { GAP, INVOCATION, shaped, TOOL_CALL, TRAJECTORY } from './shapes.js';
+import { countOf } from './usage.js';
+
+/** Whose trajectory it is, as upstream names tasks and rollouts. */
+export interface Identity {
+  task_id: string;
+  rollout_id: string;
+}
+
+/** What a result says of its own play. */
+export interface Evidence {
+  /** `ng_trajectory` of the agent, `ng_agent_observations`, `ng_model_call_capture`. */
+  trajectory: Json | undefined;
+  observations: Json | undefined;
+  capture: JsonObject | null;
+}
+
+/** `ng_trajectory` of a result: what the agent observed and what its model servers captured, and a gap for what is missing. */
+export function trajectoryRecord(identity: Identity, evidence: Evidence): JsonObject {
+  const parts = ofAgent(identity, evidence.trajectory);
+  addObservations(parts, evidence.observations);
+  addCalls(parts, objectsIn(evidence.capture?.['calls']));
+  for (const gap of objectsIn(evidence.capture?.['gaps'])) parts.gaps.push(shaped(gap, GAP) ?? gapOf('model_call_capture_gap_invalid')); // prettier-ignore
+  if (parts.model_calls.length === 0) parts.gaps.push(gapOf('model_calls_unavailable'));
+  if (parts.turns.length === 0) parts.gaps.push(gapOf('turns_unavailable'));
+  const isHeard = parts.invocations.some(({ conversation }) => (conversation as Json[]).length > 0);
+  if (!isHeard) parts.gaps.push(gapOf('conversation_unavailable'));
+  const gaps = new Map(parts.gaps.map((gap) => [formatJson(gap), gap]));
+  return {
+    schema_version: '1.0',
+    task_id: identity.task_id,
+    rollout_id: identity.rollout_id,
+    invocations: parts.invocations,
+    turns: parts.turns.toSorted(byTime),
+    model_calls: parts.model_calls,
+    tool_calls: parts.tool_calls,
+    gaps: [...gaps.values()],
+  };
+}
+
+interface Parts {
+  invocations: JsonObject[];
+  turns: JsonObject[];
+  model_calls: JsonObject[];
+  tool_calls: JsonObject[];
+  gaps: JsonObject[];
+}
+
+const objectsIn = (value: Json | undefined): JsonObject[] =>
+  Array.isArray(value) ? value.filter(isObject) : [];
+
+const gapOf = (code: string, detail: string | null = null): JsonObject => ({
+  code,
+  invocation_id: null,
+  detail,
+});
+
+const textIn = (value: Json | undefined): string => (typeof value === 'string' ? value : '');
+
+function byTime(a: JsonObject, b: JsonObject): number {
+  const at = (turn: JsonObject, field: string): number => numberOf(turn[field]) ?? 0;
+  const [left, right] = [textIn(a['invocation_id']), textIn(b['invocation_id'])];
+  const byInvocation = left < right ? -1 : left > right ? 1 : 0;
+  return at(a, 'timestamp') - at(b, 'timestamp') || byInvocation || at(a, 'turn_no') - at(b, 'turn_no'); // prettier-ignore
+}
+
+function ofAgent(identity: Identity, raw: Json | undefined): Parts {
+  const none: Parts = { invocations: [], turns: [], model_calls: [], tool_calls: [], gaps: [] };
+  if (!isObject(raw)) return none;
+  const read = shaped(raw, TRAJECTORY);
+  if (read === null)
+    return { ...none, gaps: [gapOf('producer_trajectory_invalid', 'ValidationError')] };
+  const { task_id, rollout_id } = identity;
+  const others = Object.entries({ task_id, rollout_id }).filter(([key, value]) => read[key] !== value); // prettier-ignore
+  const names = others.map(([name]) => name).join(',');
+  const turns = objectsIn(read['turns']);
+  return {
+    invocations: objectsIn(read['invocations']),
+    turns: names === '' ? turns : turns.map((turn) => ({ ...turn, task_id, rollout_id })),
+    model_calls: objectsIn(read['model_calls']),
+    tool_calls: objectsIn(read['tool_calls']),
+    gaps: [
+      ...(names === '' ? [] : [gapOf('producer_trajectory_identity_mismatch', names)]),
+      ...objectsIn(read['gaps']),
+    ],
+  };
+}
+
+/** What a harness observed of its own calls. Its references to model calls are not joined with those that were captured. */
+function addObservations(parts: Parts, raw: Json | undefined): void {
+  if (raw === undefined || raw === null) return;
+  const records = isObject(raw) ? raw['records'] : undefined;
+  if (!isObject(raw) || (records !== undefined && !Array.isArray(records))) {
+    parts.gaps.push(gapOf('agent_observations_invalid', 'ValidationError'));
+    return;
+  }
+  for (const gap of objectsIn(raw['gaps'])) parts.gaps.push(shaped(gap, GAP) ?? gap);
+  const known = new Set(parts.invocations.map(({ invocation_id }) => invocation_id));
+  for (const record of objectsIn(records)) {
+    const invocation = record['kind'] === 'agent_invocation' ? shaped(record, INVOCATION) : null;
+    if (invocation !== null && !known.has(invocation['invocation_id'] ?? null))
+      parts.invocations.push(invocation);
+  }
+  const outputs = outputsOf(parts.invocations);
+  for (const record of objectsIn(records)) {
+    const tool = record['kind'] === 'tool_call' ? shaped(record, TOOL_CALL) : null;
+    if (tool !== null) addTool(parts, { tool, output: outputs.get(toolName(tool)) });
+  }
+}
+
+const toolName = ({ invocation_id, tool_call_id }: JsonObject): string =>
+  `${textIn(invocation_id)} ${textIn(tool_call_id)}`;
+
+function outputsOf(invocations: JsonObject[]): Map<string, Json> {
+  const outputs = new Map<string, Json>();
+  for (const { invocation_id, conversation } of invocations) {
+    for (const { type, call_id, output } of objectsIn(conversation)) {
+      if (type !== 'function_call_output') continue;
+      outputs.set(`${textIn(invocation_id)} ${textIn(call_id)}`, output ?? null);
+    }
+  }
+  return outputs;
+}
+
+function addTool(
+  { tool_calls }: Parts,
+  { tool, output }: { tool: JsonObject; output: Json | undefined },
+): void {
+  const at = tool_calls.findIndex((known) => toolName(known) === toolName(tool));
+  const said = Object.entries(tool).filter(([, value]) => value !== null);
+  const update = Object.fromEntries(said);
+  const before = tool_calls[at];
+  if (before !== undefined && tool['status'] === 'unknown') delete update['status'];
+  const merged = { ...(before ?? tool), ...update, ...(output !== undefined && { output }) };
+  if (before === undefined) tool_calls.push(merged);
+  else tool_calls[at] = merged;
+}
+
+/** Captured calls; one that the agent named itself is completed. */
+function addCalls({ model_calls }: Parts, calls: JsonObject[]): void {
+  for (const call of calls) {
+    const projected = projectedCall(call);
+    const id = projected['model_call_id'] ?? null;
+    const at = id === null ? -1 : model_calls.findIndex(({ model_call_id }) => model_call_id === id); // prettier-ignore
+    const before = model_calls[at];
+    if (before === undefined) model_calls.push(projected);
+    else model_calls[at] = completed(before, projected);
+  }
+}
+
+const said = (value: JsonObject): JsonObject =>
+  Object.fromEntries(Object.entries(value).filter(([, item]) => item !== null));
+
+function completed(before: JsonObject, call: JsonObject): JsonObject {
+  const nested = ['response_metadata', 'token_stats'].map((name) => {
+    const [old, now] = [before[name], call[name]];
+    return [name, { ...(isObject(old) ? old : {}), ...(isObject(now) ? said(now) : {}) }] as const;
+  });
+  return { ...before, ...said(call), ...Object.fromEntries(nested) };
+}
+
+/** Of what the call itself says; what it does not say is null. */
+const METADATA = ['response_id', 'model_ref', 'model', 'dialect', 'status_code', 'response_status', 'finish_reason', 'error_category', 'latency_ttft_ms']; // prettier-ignore
+
+function projectedCall(call: JsonObject): JsonObject {
+  const count = (name: string): Json => {
+    const value = countOf(call[name]);
+    return value === null ? null : jsonNumber(value);
+  };
+  return {
+    model_call_id: call['model_call_id'] ?? null,
+    started_at: call['started_at'] ?? null,
+    completed_at: call['completed_at'] ?? null,
+    duration_ms: call['latency_total_ms'] ?? null,
+    request: call['request'] ?? call['request_raw'] ?? null,
+    response: call['response'] ?? call['response_raw'] ?? null,
+    response_metadata: Object.fromEntries(METADATA.map((name) => [name, call[name] ?? null])),
+    token_stats: {
+      prompt_tokens: count('tokens_in'),
+      completion_tokens: count('tokens_out'),
+      reasoning_tokens: count('tokens_reasoning'),
+      total_tokens: count('tokens_total'),
+      cached_tokens: count('cached_tokens'),
+    },
+  };
+}

@@ -1,0 +1,35 @@
+import type { Trajectory } from '../trajectory.js';
+import type { AgentMessage } from './tokens.js';
+import { countsOf, tokensOf, withoutTokens } from './tokens.js';
+
+/** Columns of a row, which says what they mean. */
+interface AgentColumns {
+  agent_result?: unknown;
+  untokenized?: string;
+  message_log?: AgentMessage[];
+  prompt_tokens?: number;
+  turn_count?: number;
+  policy_versions?: { start: number; end: number; version: null }[];
+  logprobs_mode?: 'unknown';
+}
+
+/** What a row has of an agent's answer, in place of what it has of turns. An agent does not say which weights answered it. */
+export function agentColumns({ agent }: Trajectory): AgentColumns {
+  const answered = agent.result ?? agent.failure;
+  if (answered === null) return {};
+  const answer: unknown = JSON.parse(answered.text);
+  if (agent.result === null) return { agent_result: answer };
+  const tokens = tokensOf(answer);
+  if (tokens.kind === 'refused') return { agent_result: answer };
+  if (tokens.kind === 'none') return { agent_result: answer, untokenized: tokens.why };
+  const { prompt, calls } = countsOf(tokens.messages);
+  const end = calls.reduce((sum, length) => sum + length, 0);
+  return {
+    agent_result: withoutTokens(answer),
+    message_log: tokens.messages,
+    prompt_tokens: prompt,
+    turn_count: calls.length,
+    policy_versions: [{ start: 0, end, version: null }],
+    logprobs_mode: 'unknown',
+  };
+}

@@ -1,0 +1,23 @@
+import { z } from 'zod';
+import { textOf } from '../problems.js';
+import type { Refusal } from './tokens.js';
+
+const Components = z.object({ reward_components: z.record(z.string(), z.number()) });
+/** How far a reward may be from the sum of its components: upstream's `math.isclose`. */
+const RELATIVE = 1e-5;
+const ABSOLUTE = 1e-6;
+
+/** The rewards that an agent's answer names one by one; {}: it names none. A trainer may read the sum or the parts, which must be the same. */
+export function componentsOf(
+  answer: unknown,
+  { reward }: { reward: number },
+): { rewards: Record<string, number> } | { fault: Refusal } {
+  const rewards = Components.safeParse(answer).data?.reward_components ?? {};
+  const values = Object.values(rewards);
+  if (values.length === 0) return { rewards };
+  const sum = values.reduce((total, value) => total + value, 0);
+  const most = Math.max(RELATIVE * Math.max(Math.abs(sum), Math.abs(reward)), ABSOLUTE);
+  if (Math.abs(sum - reward) <= most) return { rewards };
+  const message = `expected reward = sum(reward_components.values()), got reward ${reward}, but its reward_components sum to ${sum} (${textOf(rewards)})`;
+  return { fault: { type: 'EnvironmentRejected', message } };
+}
