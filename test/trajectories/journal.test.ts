@@ -95,6 +95,7 @@ onEachStore((open) => {
       const { store, elsewhere } = await open(t);
       const zombie = await store.claim(REF, by);
       await zombie.append(start);
+      await zombie.sync();
       // It may hear of its loss before it commits.
       const writeUnheard = (line: Entry): Promise<void> =>
         zombie.append(line).catch((error: unknown) => {
