@@ -8,6 +8,8 @@ import type { TurnLimits } from './workflow-safe/limits.js';
 import { addReward } from './reward-sum.js';
 import type { Session } from './session.js';
 import { applyToSession, noSession, startLife } from './session.js';
+import type { Standing } from './standing.js';
+import { applyToStanding, newStanding } from './standing.js';
 
 /**
  * What a journal says, folded line by line in file order:
@@ -53,6 +55,8 @@ export interface Trajectory {
   restarted_turns: number[];
   /** Of a rollout that an agent plays. */
   agent: AgentRuns;
+  /** What it waits for. */
+  standing: Standing;
 }
 
 export interface Segment {
@@ -116,6 +120,7 @@ export function emptyTrajectory(): Trajectory {
     wasted_tokens: 0,
     restarted_turns: [],
     agent: noRuns(),
+    standing: newStanding(),
   };
 }
 
@@ -136,10 +141,12 @@ function emptyTurn(): OpenTurn {
 /** Folds one line into the trajectory, in place: a rollout of 2,000 turns is not copied at each. */
 export function applyLine(trajectory: Trajectory, line: JournalLine): void {
   if (line.kind === 'claim') {
+    applyToStanding(trajectory.standing, line);
     applyClaim(trajectory, line);
     return;
   }
   if (line.writer !== trajectory.writer || trajectory.end !== null) return;
+  applyToStanding(trajectory.standing, line);
   switch (line.kind) {
     case 'start':
       applyStart(trajectory, line);

@@ -37,6 +37,7 @@ export function createPlanBatch(dependencies: Dependencies): Activities['planBat
         refill: refillOf(request.completion),
         logprobs_mode,
         continued: existed,
+        looks: true as const,
       };
     });
 }

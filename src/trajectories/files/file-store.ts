@@ -11,7 +11,7 @@ import {
   sampleCount,
 } from './batch.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
-import { findEnd } from './journal-end.js';
+import { findEnd, readLastLines } from './journal-end.js';
 import { claimJournal, readJournal } from './journal.js';
 import { journalSize } from './journal-file.js';
 import { createFileOutputs } from './outputs.js';
@@ -62,6 +62,8 @@ export function createFileStore({
     readTrajectory: (ref, take) =>
       storing(`journal of ${rolloutId(ref)}`, () => readJournal(journalIn(ref), { cache, take })),
     findEnd: (ref) => storing(`journal of ${rolloutId(ref)}`, () => findEnd(journalIn(ref))),
+    readLastLines: (ref) =>
+      storing(`journal of ${rolloutId(ref)}`, () => readLastLines(journalIn(ref))),
     listJournals: (batchId) =>
       storing(`journals of ${batchId}`, () => listJournals(batchIn(batchId))),
     journalSize: (ref) =>

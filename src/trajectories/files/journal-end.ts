@@ -1,5 +1,6 @@
 import { parseLine } from '../../model/journal.js';
 import { applyLine, emptyTrajectory } from '../../model/trajectory.js';
+import type { JournalLine } from '../../model/journal.js';
 import type { GlancedEnd } from '../trajectory-store.js';
 import type { JournalFile } from './journal-file.js';
 import { findJournal } from './journal-file.js';
@@ -48,5 +49,34 @@ function linesThatEnd(journal: JournalFile): string[] {
       return [claimed, ...rest.filter((line) => line !== '')];
     }
     if (from === 0) return [];
+  }
+}
+
+/** Behind any of them, totals are known. */
+const TOTALS = ['\n{"kind":"observation"', '\n{"kind":"start"', END];
+const CHUNK = '{"kind":"chunk"';
+
+/** As `TrajectoryStore` has it. */
+export function readLastLines(file: string): JournalLine[] {
+  const journal = findJournal(file);
+  if (journal === null) return [];
+  try {
+    const texts = textsBehindTotals(journal);
+    const chunk = texts.findLastIndex((text) => text.startsWith(CHUNK));
+    return texts
+      .filter((text, i) => i === chunk || !text.startsWith(CHUNK))
+      .flatMap((text) => parseLine(text) ?? []);
+  } finally {
+    journal.close();
+  }
+}
+
+function textsBehindTotals(journal: JournalFile): string[] {
+  const size = journal.size();
+  for (let length = TAIL_BYTES; ; length *= 4) {
+    const from = Math.max(0, size - length);
+    const tail = journal.read({ from, to: size });
+    const at = Math.max(...TOTALS.map((kind) => tail.lastIndexOf(kind)));
+    if (at !== -1 || from === 0) return tail.toString('utf8', Math.max(0, at)).split('\n');
   }
 }
