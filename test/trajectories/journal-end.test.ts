@@ -6,6 +6,7 @@ import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import fc from 'fast-check';
 import type { JournalLine } from '../../src/model/journal.js';
+import { applyToStanding, newStanding } from '../../src/model/standing.js';
 import type { TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
 import { author } from '../fakes/journal-lines.js';
 import { REF, temporaryStore } from '../fakes/temporary-store.js';
@@ -111,5 +112,32 @@ describe('the end of a journal', () => {
       }),
       { numRuns: 500 },
     );
+  });
+});
+
+describe('the last lines of a journal', () => {
+  const standingOf = (lines: readonly JournalLine[]) => {
+    const standing = newStanding();
+    for (const line of lines) applyToStanding(standing, line);
+    return standing;
+  };
+
+  test('say of a rollout what all its lines say, however long the turn in progress is', async (t) => {
+    const { store, write } = await storeWith(t);
+    const text = 'x'.repeat(1000);
+    const chunks = Array.from({ length: 200 }, (_, i) => a.chunk({ turn: 1, offset: i, text }));
+    const played = [
+      ...[a.claim(), a.start(), a.chunk(), a.generation(), a.observation({ total_tokens: 2 })],
+      ...[...chunks, a.fault({ message: 'cut' })],
+    ];
+    await write(played);
+    const last = await store.readLastLines(REF);
+    assert.deepEqual(standingOf(last), standingOf(played));
+    assert.ok(last.length <= 3, `${last.length} lines`);
+  });
+
+  test('are none where there is no journal', async (t) => {
+    const { store } = await storeWith(t);
+    assert.deepEqual(await store.readLastLines(REF), []);
   });
 });
