@@ -122,6 +122,7 @@ export function createRunAttempt({
       await sayWaiting(null);
       return result;
     } catch (error) {
+      if (error instanceof Fault && error.trace !== null) context.log.warn(error.trace);
       const waiting = waitingFor(error);
       if (waiting !== null) {
         details.since ??= Date.now() / 1000;

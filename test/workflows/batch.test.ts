@@ -67,8 +67,8 @@ describe('a batch looks at its rollouts', () => {
 
   test('while they run, and no more when the last one has ended', async () => {
     const history = planned({ max_in_flight: 3, looks: true });
-    const children = ['0-0', '1-0', '2-0'].map((name) => [name, starts(history, name)] as const);
     const timer = sleeps(history, '1');
+    const children = ['0-0', '1-0', '2-0'].map((name) => [name, starts(history, name)] as const);
     runs(history, Object.fromEntries(children));
     history.add('TIMER_FIRED', { timerId: '1', startedEventId: timer });
     history.task();
@@ -78,8 +78,13 @@ describe('a batch looks at its rollouts', () => {
     const next = sleeps(history, '2');
     for (const [, child] of children) history.childCompleted(child, VALID);
     history.task();
+    const close = history.scheduleActivity('closeBatch');
+    history.gives({ batch_id: 'b', stopped: false });
     history.add('TIMER_CANCELED', { timerId: '2', startedEventId: next });
-    await closes(history);
+    history.completeActivity(close, RESULT);
+    history.task();
+    history.add('WORKFLOW_EXECUTION_COMPLETED', {});
+    await history.replay();
   });
 });
 

@@ -3,7 +3,7 @@ import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { textLog } from '../../model/content.js';
 import type { Attempts } from '../../model/faults.js';
 import { Fault } from '../../model/faults.js';
-import { describeError } from '../../platform/errors.js';
+import { describeError, traceIn } from '../../platform/errors.js';
 import type { Sample } from '../../model/sample.js';
 import { environmentCall } from '../../model/standing.js';
 import { naturalEnd } from '../../model/turn/stop-rules.js';
@@ -110,7 +110,8 @@ export function thrownBy(
 ): unknown {
   if (error instanceof Fault || signal.aborted) return error;
   const message = `environment ${task} threw: ${describeError(error)}`;
-  return new Fault({ type: 'EnvironmentFailed', message, cause: error });
+  const trace = traceIn(error);
+  return new Fault({ type: 'EnvironmentFailed', message, cause: error, ...(trace !== null && { trace }) });
 }
 
 /** Ids that a sample brings cannot be continued by a message that has none. */
