@@ -78,7 +78,7 @@ export function createRunAttempt({
     const { info } = context;
     const before = info.heartbeatDetails as Partial<HeartbeatDetails> | undefined;
     const details: HeartbeatDetails = {
-      waiting: Number(before?.waiting ?? 0),
+      waiting: before?.waiting ?? 0,
       since: before?.since ?? null,
       checkpoint: before?.checkpoint ?? null,
     };
@@ -86,14 +86,7 @@ export function createRunAttempt({
       workflow_id: info.workflowExecution?.workflowId ?? '',
       run_id: info.workflowExecution?.runId ?? '',
     };
-    const sayWaiting = async (waiting: Waiting | null): Promise<void> => {
-      const tries = waiting === null ? 0 : (waiting.tries ?? NO_TRY);
-      const isNews = waiting === null ? details.waiting > 0 : tries >= 2 * details.waiting;
-      if (!isNews) return;
-      details.waiting = tries;
-      if (waiting === null) details.since = null;
-      await signalWaiting(workflow, waiting);
-    };
+    const sayWaiting = sayer(details, (waiting) => signalWaiting(workflow, waiting));
     const attempt: Attempt = {
       workflow_id: workflow.workflow_id,
       number: info.attempt,
@@ -124,16 +117,34 @@ export function createRunAttempt({
     } catch (error) {
       if (error instanceof Fault && error.trace !== null) context.log.warn(error.trace);
       const waiting = waitingFor(error);
-      if (waiting !== null) {
-        details.since ??= Date.now() / 1000;
-        const facts = { tries: info.attempt, since: timeText(details.since) };
-        await sayWaiting({ ...facts, ...waiting });
-      }
+      if (waiting !== null)
+        await sayWaiting({ tries: info.attempt, since: sinceOf(details), ...waiting });
       context.heartbeat(details);
       throw toFailure(error);
     } finally {
       clearInterval(heartbeat);
     }
+  };
+}
+
+/** Of a wait that no journal counts, from its first attempt on. */
+function sinceOf(details: HeartbeatDetails): string {
+  details.since ??= Date.now() / 1000;
+  return timeText(details.since);
+}
+
+/** Tells only what is news: that it waits, that it has been tried twice as often, and that it is over. */
+function sayer(
+  details: HeartbeatDetails,
+  signal: (waiting: Waiting | null) => Promise<void>,
+): Attempt['sayWaiting'] {
+  return async (waiting) => {
+    const tries = waiting === null ? 0 : (waiting.tries ?? NO_TRY);
+    const isNews = waiting === null ? details.waiting > 0 : tries >= 2 * details.waiting;
+    if (!isNews) return;
+    details.waiting = tries;
+    if (waiting === null) details.since = null;
+    await signal(waiting);
   };
 }
 
@@ -166,19 +177,19 @@ async function askAloud<T>(
   }: Pick<Attempt, 'sayWaiting'> & { answer: () => Promise<T>; silent_ms: number },
 ): Promise<T> {
   const asked_at = Date.now();
-  let isTold = false;
+  const told = { silent: false };
   const look = (): void => {
     const moved_ms = Math.max(asked_at, (moved_at() ?? 0) * 1000);
     const isSilent = Date.now() - moved_ms >= silent_ms;
-    if (isSilent === isTold) return;
-    isTold = isSilent;
+    if (isSilent === told.silent) return;
+    told.silent = isSilent;
     const since = timeText(moved_ms / 1000);
     void sayWaiting(isSilent ? { service: call, call, message: 'no answer yet', since } : null);
   };
   const looking = setInterval(look, silent_ms / 4).unref();
   try {
     const answered = await answer();
-    if (isTold) await sayWaiting(null);
+    if (told.silent) await sayWaiting(null);
     return answered;
   } finally {
     clearInterval(looking);

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { Trajectory } from './trajectory.js';
 
 /** What a list shows of a rollout. An `end` line has it: a list of rollouts that have ended folds no journal. */
 export const Glance = z.object({
@@ -15,3 +16,13 @@ export const Glance = z.object({
   faults: z.int(),
 });
 export type Glance = z.infer<typeof Glance>;
+
+export const glanceOf = (trajectory: Trajectory): Glance => ({
+  task_name: trajectory.start?.task_name ?? null,
+  total_reward: trajectory.total_reward,
+  turn_count: trajectory.turns.length,
+  assistant_tokens: trajectory.assistant_tokens,
+  started_at: trajectory.start?.at ?? null,
+  attempts: trajectory.attempts,
+  faults: Object.values(trajectory.faults).reduce((sum, count) => sum + count, 0),
+});

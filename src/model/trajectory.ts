@@ -1,6 +1,5 @@
 import type { AgentRuns } from './agent/runs.js';
 import { applyToRuns, noRuns } from './agent/runs.js';
-import type { Glance } from './glance.js';
 import type { Finish, LineOf, JournalLine, RolloutSettings, TopLogprobs } from './journal.js';
 import type { LogprobsMode } from './logprobs-mode.js';
 import { VALID_STOP_REASONS } from './workflow-safe/stop-reasons.js';
@@ -348,13 +347,3 @@ export const totalsOf = ({
   total_reward: number;
   total_tokens: number;
 } => ({ turn_count: turns.length, total_reward, total_tokens: assistant_tokens + env_tokens });
-
-export const glanceOf = (trajectory: Trajectory): Glance => ({
-  task_name: trajectory.start?.task_name ?? null,
-  total_reward: trajectory.total_reward,
-  turn_count: trajectory.turns.length,
-  assistant_tokens: trajectory.assistant_tokens,
-  started_at: trajectory.start?.at ?? null,
-  attempts: trajectory.attempts,
-  faults: Object.values(trajectory.faults).reduce((sum, count) => sum + count, 0),
-});

@@ -61,14 +61,17 @@ describe('an engine that is away', () => {
     const bench = await activityBench(t, { service, environment: scriptedEnvironment([fault]) });
     await bench.started();
     const { waiting } = await bench.run('playTurns', { input: AT });
-    const [{ since: _, ...told } = assert.fail(), ...more] = waiting.map((one) => one ?? undefined);
+    const [{ since = '', ...told } = assert.fail(), ...more] = waiting.map(
+      (one) => one ?? undefined,
+    );
+    assert.match(since, / UTC$/);
     const call = { call: 'environment task', tries: 1 };
     assert.deepEqual([told, ...more], [{ service: 'http://env', message: '503', ...call }]);
   });
 
   test('is told while it gives no answer at all, and when it does', async (t) => {
     const environment = scriptedEnvironment([{ terminated: true }]);
-    const { step } = environment;
+    const step = environment.step.bind(environment);
     environment.step = async (...given) => {
       await new Promise((resolve) => setTimeout(resolve, 200));
       return await step(...given);

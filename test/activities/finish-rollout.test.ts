@@ -115,7 +115,7 @@ describe('a timeout says what the rollout waited for', () => {
     const bench = await activityBench(t, { environment });
     await bench.started();
     await write(bench, [a.chunk(), a.generation()]);
-    for (const _ of faults) await bench.run('stepEnvironment', { input: AT });
+    for (let n = 0; n < faults.length; n++) await bench.run('stepEnvironment', { input: AT });
     const text = `^rollout_timeout passed; it waited for environment task at http://env \\(2 tries since ${SINCE}\\): 503: still busy$`;
     assert.match(await timedOut(bench), new RegExp(text));
   });

@@ -23,7 +23,11 @@ function startEnvironment(): Promise<Server> {
       response.writeHead(503).end('{"error": {"type": "Busy", "message": "no room"}}');
     else if (!url.endsWith('/step')) response.writeHead(404).end();
   });
-  return new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(server)));
+  return new Promise((resolve) => {
+    server.listen(0, '127.0.0.1', () => {
+      resolve(server);
+    });
+  });
 }
 
 describe('a batch whose rollouts wait', { timeout: 180_000 }, () => {
