@@ -29,15 +29,18 @@ describe('a look at a batch', () => {
   test('counts turns and tokens of rollouts that run, also of the turn in progress, and of those that have ended', async (t) => {
     const bench = await activityBench(t);
     await bench.started();
-    await write(bench, { row: 1, lines: [
-      a.start(),
-      ...wholeTurn(a, { ids: [1, 2] }).map((line) =>
-        line.kind === 'observation' ? { ...line, total_tokens: 3 } : line,
-      ),
-      a.chunk({ turn: 1, token_ids: [1, 2, 3, 4] }),
-    ] });
+    await write(bench, {
+      row: 1,
+      lines: [
+        a.start(),
+        ...wholeTurn(a, { ids: [1, 2] }).map((line) =>
+          line.kind === 'observation' ? { ...line, total_tokens: 3 } : line,
+        ),
+        a.chunk({ turn: 1, token_ids: [1, 2, 3, 4] }),
+      ],
+    });
     const totals = { turn_count: 7, total_reward: 0, total_tokens: 70 };
-    await write(bench, { row: 2, lines: [a.start(), a.end({ totals })]);
+    await write(bench, { row: 2, lines: [a.start(), a.end({ totals })] });
     const { turns, tokens, waiting } = await look(bench);
     assert.deepEqual({ turns, tokens, waiting }, { turns: 8, tokens: 77, waiting: null });
   });
@@ -46,8 +49,8 @@ describe('a look at a batch', () => {
     const bench = await activityBench(t);
     await bench.started();
     for (const [row, tries] of [2, 5, 1].entries())
-      await write(bench, { row: row + 1, lines: [a.start(), a.chunk(), a.generation(), fault(tries, `busy ${tries}`)]); // prettier-ignore
-    await write(bench, { row: 9, lines: [a.start(), a.fault({ replica: 'http://engine' })]);
+      await write(bench, { row: row + 1, lines: [a.start(), a.chunk(), a.generation(), fault(tries, `busy ${tries}`)] }); // prettier-ignore
+    await write(bench, { row: 9, lines: [a.start(), a.fault({ replica: 'http://engine' })] });
     assert.deepEqual((await look(bench)).waiting, {
       service: 'http://env',
       call: 'environment task',
@@ -74,8 +77,8 @@ describe('a look at a batch', () => {
   test('tells of nothing that went on since, or has ended', async (t) => {
     const bench = await activityBench(t);
     await bench.started();
-    await write(bench, { row: 1, lines: [a.start(), fault(3), a.chunk()]);
-    await write(bench, { row: 2, lines: [a.start(), fault(3), a.end({ stop_reason: 'failed' })]);
+    await write(bench, { row: 1, lines: [a.start(), fault(3), a.chunk()] });
+    await write(bench, { row: 2, lines: [a.start(), fault(3), a.end({ stop_reason: 'failed' })] });
     assert.equal((await look(bench)).waiting, null);
   });
 });
