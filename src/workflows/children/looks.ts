@@ -4,7 +4,7 @@ import { lookAtRollouts } from '../activity-options.js';
 
 /** A batch that is over before has none. */
 const FIRST_MS = 5000;
-/** The pause before a look is a fifteenth of the batch's age: some 120 looks in its first day, at 11 events each. */
+/** The pause before a look is a fifteenth of the batch's age: some 125 looks in its first day, at 11 events each. */
 const SHARE_OF_AGE = 15;
 /** A look at very many journals takes a while: at most a twentieth of one processor. */
 const SHARE_OF_TIME = 20;
