@@ -1,5 +1,6 @@
 """An environment in processes of its own: a call that hangs, or ends its process, takes no other call with it."""
 
+import contextlib
 import hashlib
 import multiprocessing
 import os
@@ -88,8 +89,9 @@ class _Process:
             self.dead = True
             lost, self.pending = list(self.pending.values()), {}
         how, where = self._exit(), self.where()
-        if self.died is not None:
-            self.died(self.why or f"with {how}{_at(where)}")
+        died = self.died
+        if died is not None:
+            died(self.why or f"with {how}{_at(where)}")
         for future in lost:
             future.set_exception(_Died(how, where, alone=len(lost) == 1))
         self.end()
@@ -130,7 +132,7 @@ class _Process:
             if self.process.is_alive():
                 self.process.kill()
             self.process.join(5)
-        if os.path.exists(self.dump_path):
+        with contextlib.suppress(FileNotFoundError):
             os.unlink(self.dump_path)
 
 
