@@ -84,6 +84,7 @@ function cannedActivities({ config, turns_a_call, turn_ms }: EmptyWorkerOptions)
       }),
     closeBatch: ({ batch_id }) => Promise.resolve(emptyResult(batch_id)),
     closeSlice: () => Promise.resolve(),
+    lookAtRollouts: notPlayed,
     foldGroups: notPlayed,
     settlePublish: notPlayed,
     updateReplica: notPlayed,

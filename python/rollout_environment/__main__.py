@@ -1,27 +1,13 @@
-"""`python -m rollout_environment module:Class --port 9000 [--host 127.0.0.1]`"""
+"""`python -m rollout_environment module:Class --port 9000 [--host 127.0.0.1] [--timeout 240] [--processes 1]`"""
 
 import argparse
-import importlib
-import os
 import signal
 import sys
 import threading
 
+from .calls import CallFailed
+from .processes import TIMEOUT_S, Isolated
 from .server import create_server
-
-
-def load(name):
-    """`module:Class` is called without arguments; `module:object` is taken as it is."""
-    module, _, attribute = name.partition(":")
-    if not attribute:
-        raise SystemExit(f"expected module:Class, got {name}")
-    sys.path.insert(0, os.getcwd())
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise SystemExit(f"cannot load {name}: {error}") from error
-    made = found() if callable(found) and not hasattr(found, "step") or isinstance(found, type) else found
-    return made
 
 
 def main():
@@ -29,8 +15,22 @@ def main():
     parser.add_argument("environment", help="module:Class, in the current folder or installed")
     parser.add_argument("--port", type=int, default=9000, help="0: any free one (default 9000)")
     parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--timeout", type=float, help=f"seconds for one call (default the class's timeout, else {TIMEOUT_S})")
+    parser.add_argument("--processes", type=int, help="of the environment (default the class's processes, else 1)")
     arguments = parser.parse_args()
-    server = create_server(load(arguments.environment), host=arguments.host, port=arguments.port)
+    try:
+        environment = Isolated(arguments.environment, timeout=arguments.timeout, processes=arguments.processes)
+    except CallFailed as error:
+        print(error.trace or "", file=sys.stderr)
+        raise SystemExit(f"cannot load {arguments.environment}: {error.message}") from None
+    try:
+        _serve(environment, arguments)
+    finally:
+        environment.close()
+
+
+def _serve(environment, arguments):
+    server = create_server(environment, host=arguments.host, port=arguments.port)
 
     def end(*_):
         threading.Thread(target=server.shutdown, daemon=True).start()

@@ -1,6 +1,7 @@
 """From what `step` returns (NamedTuple, dataclass, dict, tuple; torch or numpy inside) to the protocol's JSON."""
 
 import dataclasses
+import math
 
 # In the order of upstream's EnvironmentReturn, which has no truncateds.
 FIELDS = ("observations", "metadata", "next_stop_strings", "rewards", "terminateds", "answers", "truncateds")
@@ -10,28 +11,33 @@ class Unavailable(Exception):
     """Raised by an environment that cannot answer now: the step is tried again later."""
 
 
-def to_json(value):
-    """Tensors and arrays become lists by their own `tolist`; their libraries are not imported."""
+def to_json(value, where=""):
+    """Tensors and arrays become lists by their own `tolist`; their libraries are not imported. `where` names a field."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{where or 'the answer'}: expected a finite number, got {value}")
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if hasattr(value, "tolist"):
-        return to_json(value.tolist())
+        return to_json(value.tolist(), where)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {f.name: to_json(getattr(value, f.name), _in(where, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return {name: to_json(part) for name, part in value._asdict().items()}
+        return {name: to_json(part, _in(where, name)) for name, part in value._asdict().items()}
     if isinstance(value, dict):
-        return {str(name): to_json(part) for name, part in value.items()}
+        return {str(name): to_json(part, _in(where, name)) for name, part in value.items()}
     if isinstance(value, (list, tuple, set)):
-        return [to_json(part) for part in value]
-    raise TypeError(f"expected something that JSON can hold, got {type(value).__name__}")
+        return [to_json(part, _in(where, i)) for i, part in enumerate(value)]
+    raise TypeError(f"{where or 'the answer'}: expected something that JSON can hold, got {type(value).__name__}")
+
+
+def _in(where, name):
+    return f"{where}.{name}" if where else str(name)
 
 
 def to_answer(returned):
     """The answer to `POST /step`; a plain tuple is in the order of upstream's EnvironmentReturn."""
-    plain = to_json(returned)
-    if isinstance(plain, list):
-        plain = dict(zip(FIELDS, plain))
+    is_plain_tuple = isinstance(returned, (list, tuple)) and not hasattr(returned, "_asdict")
+    plain = to_json(dict(zip(FIELDS, returned)) if is_plain_tuple else returned)
     if not isinstance(plain, dict):
         raise TypeError(f"step: expected an EnvironmentReturn, got {type(returned).__name__}")
     answer = {name: plain[name] for name in FIELDS if name in plain}

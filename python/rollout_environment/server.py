@@ -1,49 +1,29 @@
 """The protocol: POST /step, /begin, /end and /global_post_process_and_metrics, GET /health. Standard library only."""
 
-import asyncio
-import contextlib
 import hashlib
-import inspect
 import json
+import sys
 import threading
 from collections import OrderedDict
 from concurrent.futures import Future
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from .answers import Unavailable, to_answer, to_json
+from .calls import CallFailed, Direct
+from .processes import Isolated
 
 
 class BadRequest(Exception):
     pass
 
 
-class BadAnswer(Exception):
-    """The environment returned what the protocol cannot say: the same on the next attempt, unlike an exception."""
-
-
-def _checked(make, *arguments):
-    try:
-        return make(*arguments)
-    except (TypeError, ValueError) as error:
-        raise BadAnswer(error) from error
-
-
-async def _wait(awaitable):
-    return await awaitable
-
-
 class _Service:
-    """One call at a time unless the environment says `thread_safe = True`; answers are kept by idempotency key."""
+    """Answers are kept by idempotency key."""
 
-    def __init__(self, environment, max_answers):
-        self.environment = environment
-        serial = not getattr(environment, "thread_safe", False)
-        self.turn = threading.Lock() if serial else contextlib.nullcontext()
-        self.end_takes_session = _takes_two(getattr(environment, "end", None))
+    def __init__(self, calls, max_answers):
+        self.calls = calls
         self.answers = OrderedDict()
         self.max_answers = max_answers
         self.lock = threading.Lock()
-        self.loop = None
 
     def step(self, body, key):
         logs, metadata = body.get("message_log_batch"), body.get("metadata")
@@ -58,7 +38,7 @@ class _Service:
                 raise BadRequest(f"message_log_batch.{i}: expected messages with role and content")
         # A key that comes with another body is another request: of another store, or of a batch that was deleted.
         known = (key, hashlib.sha256(json.dumps([logs, metadata]).encode()).digest()) if key else None
-        return self._once(known, lambda: _checked(to_answer, self._locked(self.environment.step, logs, metadata)))
+        return self._once(known, lambda: self.calls.call("step", logs, metadata))
 
     def begin(self, body, key):
         """What `begin(sample)` returns is the first state; None keeps the sample's."""
@@ -66,7 +46,7 @@ class _Service:
         for name, kind in (("session", str), ("message_log", list), ("metadata", dict)):
             if not isinstance(sample[name], kind):
                 raise BadRequest(f"{name}: expected a {kind.__name__}, got {type(sample[name]).__name__}")
-        answer = self._once(key, lambda: _checked(_first_state, self._locked(self.environment.begin, sample)))
+        answer = self._once(key, lambda: self.calls.call("begin", sample))
         self._forget(key and key.replace("/begin-", "/end-"))
         return answer
 
@@ -87,9 +67,8 @@ class _Service:
         return answer
 
     def _ended(self, state, session):
-        more = [session] if self.end_takes_session else []
-        self._locked(self.environment.end, state, *more)
-        return {}
+        more = [session] if self.calls.end_takes_session else []
+        return self.calls.call("end", state, *more)
 
     def _forget(self, key):
         with self.lock:
@@ -101,25 +80,10 @@ class _Service:
         return found.result() if found is not None and found.exception() is None else None
 
     def metrics(self, body):
-        """Upstream's returns (batch, metrics); the metrics alone are taken, too."""
         rollouts = body.get("rollouts")
         if not isinstance(rollouts, list):
             raise BadRequest(f"rollouts: expected a list, got {type(rollouts).__name__}")
-        result = self._locked(self.environment.global_post_process_and_metrics, rollouts)
-        return _checked(to_json, result[1] if isinstance(result, tuple) else result)
-
-    def _locked(self, method, *arguments):
-        with self.turn:
-            result = method(*arguments)
-            return self._awaited(result) if inspect.isawaitable(result) else result
-
-    def _awaited(self, awaitable):
-        """In one loop for all calls: what an environment keeps (a session, a pool) belongs to the loop that it began in."""
-        with self.lock:
-            if self.loop is None:
-                self.loop = asyncio.new_event_loop()
-                threading.Thread(target=self.loop.run_forever, daemon=True).start()
-        return asyncio.run_coroutine_threadsafe(_wait(awaitable), self.loop).result()
+        return self.calls.call("global_post_process_and_metrics", rollouts)
 
     def _once(self, key, make):
         """The first request of a key computes, others wait for it; a failure is not kept."""
@@ -146,37 +110,20 @@ class _Service:
         return answer
 
 
-def _takes_two(method):
-    try:
-        inspect.signature(method).bind(None, None)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def _first_state(returned):
-    state = to_json(returned)
-    if state is not None and not isinstance(state, dict):
-        raise TypeError(f"begin: expected a dict or None, got {type(returned).__name__}")
-    return {} if state is None else {"metadata": state}
-
-
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
-        self._answer(lambda: {"status": "ok"} if self.path == "/health" else None)
+        self._answer(lambda: self._health() if self.path == "/health" else None)
 
     def do_POST(self):
         service = self.server.service
         key = self.headers.get("Idempotency-Key")
         if self.path == "/step":
             self._answer(lambda: service.step(self._body(), key))
-        elif self.path in ("/begin", "/end") and hasattr(service.environment, self.path[1:]):
+        elif self.path in ("/begin", "/end") and self.path[1:] in service.calls.has:
             self._answer(lambda: getattr(service, self.path[1:])(self._body(), key))
-        elif self.path == "/global_post_process_and_metrics" and hasattr(
-            service.environment, "global_post_process_and_metrics"
-        ):
+        elif self.path == "/global_post_process_and_metrics" and self.path[1:] in service.calls.has:
             self._answer(lambda: service.metrics(self._body()), absent={})
         else:
             self._drain()
@@ -188,16 +135,21 @@ class _Handler(BaseHTTPRequestHandler):
             answer = absent if answer is None else answer
             if answer is None:
                 return self._send(404, _error("NotFound", f"there is no {self.path}"))
-            # NaN and Infinity are no JSON: a ValueError here, which is an answer of the environment that is refused.
-            self._send(200, _checked(_dumped, answer))
+            self._send(200, json.dumps(answer, allow_nan=False))
         except BadRequest as error:
-            self._send(400, _error("BadRequest", error))
-        except (Unavailable, ConnectionError, TimeoutError, asyncio.TimeoutError) as error:
-            self._send(503, _error(type(error).__name__, error))
-        except BadAnswer as error:
-            self._send(422, _error("BadAnswer", error))
-        except Exception as error:
-            self._send(500, _error(type(error).__name__, error))
+            self._send(400, _error("BadRequest", str(error)))
+        except CallFailed as error:
+            self._log(error)
+            self._send(error.status, _error(error.kind, error.message, error.trace))
+
+    def _health(self):
+        self.server.service.calls.health()
+        return {"status": "ok"}
+
+    def _log(self, error):
+        key = self.headers.get("Idempotency-Key")
+        lines = [f"{self.command} {self.path} {key!r}: {error.status} {error.kind}: {error.message}", error.trace]
+        print(*(line for line in lines if line), sep="\n", file=sys.stderr, flush=True)
 
     def _raw(self):
         """The body as it comes: whole, or in chunks (metrics are sent so)."""
@@ -238,12 +190,8 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-def _dumped(answer):
-    return json.dumps(answer, allow_nan=False)
-
-
-def _error(kind, message):
-    return json.dumps({"error": {"type": kind, "message": str(message)}})
+def _error(kind, message, trace=None):
+    return json.dumps({"error": {"type": kind, "message": message, **({} if trace is None else {"trace": trace})}})
 
 
 class _Server(ThreadingHTTPServer):
@@ -252,9 +200,8 @@ class _Server(ThreadingHTTPServer):
 
 
 def create_server(environment, *, host="127.0.0.1", port=9000, max_answers=4096):
-    """A server that listens; `serve_forever()` runs it, `shutdown()` ends it."""
-    if not callable(getattr(environment, "step", None)):
-        raise TypeError(f"{type(environment).__name__} has no method step(message_log_batch, metadata)")
+    """A server that listens; `serve_forever()` runs it, `shutdown()` ends it. An object is called in this process."""
+    calls = environment if isinstance(environment, Isolated) else Direct(environment)
     server = _Server((host, port), _Handler)
-    server.service = _Service(environment, max_answers)
+    server.service = _Service(calls, max_answers)
     return server

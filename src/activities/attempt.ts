@@ -2,6 +2,8 @@ import { ApplicationFailure, Context } from '@temporalio/activity';
 import { TemporalFailure } from '@temporalio/common';
 import type { FaultType } from '../model/faults.js';
 import { Fault } from '../model/faults.js';
+import { timeText } from '../model/workflow-safe/waiting.js';
+import { SILENT_S } from '../model/standing.js';
 import type { Waiting } from './contract.js';
 import { describeError } from '../platform/errors.js';
 import { plain } from '../platform/plain.js';
@@ -23,8 +25,17 @@ export interface Attempt {
   checkpoint: unknown;
   /** Tells the workflow that this attempt waits for a service, or, with null, that nothing is waited for any more. */
   sayWaiting: (waiting: Waiting | null) => Promise<void>;
+  /** Asks somebody, and tells the workflow while no answer, and nothing of one, comes. */
+  asks: <T>(asked: Asked, answer: () => Promise<T>) => Promise<T>;
   /** Into the worker's log. */
   warn: (message: string) => void;
+}
+
+export interface Asked {
+  /** By name, as `Waiting` has it. */
+  call: string;
+  /** When something of the answer came last, in seconds since 1970; null: nothing has. */
+  moved_at: () => number | null;
 }
 
 export interface AttemptDependencies {
@@ -33,12 +44,19 @@ export interface AttemptDependencies {
     to: { workflow_id: string; run_id: string },
     waiting: Waiting | null,
   ) => Promise<void>;
+  /** Without an answer, before that is told. */
+  silent_ms?: number;
 }
 
 interface HeartbeatDetails {
-  waiting: boolean;
+  /** How often it had been tried when the workflow was told last; 0: it is told of nothing. */
+  waiting: number;
+  since: number | null;
   checkpoint: unknown;
 }
+
+/** Nobody has failed yet: the first that does is news. */
+const NO_TRY = 0.5;
 
 /** Of an activity that was scheduled without a heartbeat timeout. A third: one beat may be lost, and each costs half a millisecond. */
 const DEFAULT_HEARTBEAT_MS = 10_000;
@@ -47,27 +65,28 @@ export type RunAttempt = <T>(body: (attempt: Attempt) => Promise<T>) => Promise<
 
 /**
  * Runs an activity's body with a heartbeat on a timer (a stream may be silent for minutes), turns faults into
- * failures, and makes an absent engine visible: the first attempt that has to wait signals its workflow, the one that
- * succeeds says that it is over. Heartbeat details carry that memory from attempt to attempt.
+ * failures, and makes an absent engine visible: the first attempt that has to wait signals its workflow, again when twice
+ * as many have, and the one that succeeds says that it is over: a day of tries every 15 s is 14 signals. Heartbeat details
+ * carry that memory from attempt to attempt.
  */
-export function createRunAttempt({ signalWaiting }: AttemptDependencies): RunAttempt {
+export function createRunAttempt({
+  signalWaiting,
+  silent_ms = SILENT_S * 1000,
+}: AttemptDependencies): RunAttempt {
   return async (body) => {
     const context = Context.current();
     const { info } = context;
-    const before = info.heartbeatDetails as HeartbeatDetails | undefined;
+    const before = info.heartbeatDetails as Partial<HeartbeatDetails> | undefined;
     const details: HeartbeatDetails = {
-      waiting: before?.waiting ?? false,
+      waiting: before?.waiting ?? 0,
+      since: before?.since ?? null,
       checkpoint: before?.checkpoint ?? null,
     };
     const workflow = {
       workflow_id: info.workflowExecution?.workflowId ?? '',
       run_id: info.workflowExecution?.runId ?? '',
     };
-    const sayWaiting = async (waiting: Waiting | null): Promise<void> => {
-      if (details.waiting === (waiting !== null)) return;
-      details.waiting = waiting !== null;
-      await signalWaiting(workflow, waiting);
-    };
+    const sayWaiting = sayer(details, (waiting) => signalWaiting(workflow, waiting));
     const attempt: Attempt = {
       workflow_id: workflow.workflow_id,
       number: info.attempt,
@@ -80,6 +99,7 @@ export function createRunAttempt({ signalWaiting }: AttemptDependencies): RunAtt
         details.checkpoint = value;
       },
       sayWaiting,
+      asks: (asked, answer) => askAloud(asked, { answer, sayWaiting, silent_ms }),
       warn: (message) => {
         context.log.warn(message);
       },
@@ -95,13 +115,36 @@ export function createRunAttempt({ signalWaiting }: AttemptDependencies): RunAtt
       await sayWaiting(null);
       return result;
     } catch (error) {
+      if (error instanceof Fault && error.trace !== null) context.log.warn(error.trace);
       const waiting = waitingFor(error);
-      if (waiting !== null) await sayWaiting(waiting);
+      if (waiting !== null)
+        await sayWaiting({ tries: info.attempt, since: sinceOf(details), ...waiting });
       context.heartbeat(details);
       throw toFailure(error);
     } finally {
       clearInterval(heartbeat);
     }
+  };
+}
+
+/** Of a wait that no journal counts, from its first attempt on. */
+function sinceOf(details: HeartbeatDetails): string {
+  details.since ??= Date.now() / 1000;
+  return timeText(details.since);
+}
+
+/** Tells only what is news: that it waits, that it has been tried twice as often, and that it is over. */
+function sayer(
+  details: HeartbeatDetails,
+  signal: (waiting: Waiting | null) => Promise<void>,
+): Attempt['sayWaiting'] {
+  return async (waiting) => {
+    const tries = waiting === null ? 0 : (waiting.tries ?? NO_TRY);
+    const isNews = waiting === null ? details.waiting > 0 : tries >= 2 * details.waiting;
+    if (!isNews) return;
+    details.waiting = tries;
+    if (waiting === null) details.since = null;
+    await signal(waiting);
   };
 }
 
@@ -113,7 +156,44 @@ const WAITED_FOR: ReadonlySet<FaultType> = new Set([
 
 function waitingFor(error: unknown): Waiting | null {
   if (!(error instanceof Fault) || !error.retryable || !WAITED_FOR.has(error.type)) return null;
-  return { service: (error.at ?? error.type).slice(0, 300), message: error.message.slice(0, 300) };
+  const { waited, at, type } = error;
+  return {
+    service: (at ?? waited?.call ?? type).slice(0, 300),
+    message: error.message.slice(0, 300),
+    ...(waited !== null && {
+      call: waited.call.slice(0, 300),
+      tries: waited.tries,
+      since: timeText(waited.since),
+    }),
+  };
+}
+
+async function askAloud<T>(
+  { call, moved_at }: Asked,
+  {
+    answer,
+    sayWaiting,
+    silent_ms,
+  }: Pick<Attempt, 'sayWaiting'> & { answer: () => Promise<T>; silent_ms: number },
+): Promise<T> {
+  const asked_at = Date.now();
+  const told = { silent: false };
+  const look = (): void => {
+    const moved_ms = Math.max(asked_at, (moved_at() ?? 0) * 1000);
+    const isSilent = Date.now() - moved_ms >= silent_ms;
+    if (isSilent === told.silent) return;
+    told.silent = isSilent;
+    const since = timeText(moved_ms / 1000);
+    void sayWaiting(isSilent ? { service: call, call, message: 'no answer yet', since } : null);
+  };
+  const looking = setInterval(look, silent_ms / 4).unref();
+  try {
+    const answered = await answer();
+    if (told.silent) await sayWaiting(null);
+    return answered;
+  } finally {
+    clearInterval(looking);
+  }
 }
 
 /**

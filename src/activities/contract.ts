@@ -6,6 +6,7 @@ import type { Metrics } from '../model/metrics.js';
 import type { PauseMode } from '../model/policy/publish.js';
 import type { Phase, PolicyView, ReplicaState, Rule } from '../model/workflow-safe/policy.js';
 import type { RowRange } from '../model/workflow-safe/slices.js';
+import type { Waiting } from '../model/workflow-safe/waiting.js';
 
 /**
  * What workflows and activities say to each other, and all that workflows see of activities. Small on purpose: these
@@ -28,6 +29,8 @@ export interface Activities {
   closeBatch: (input: CloseBatch) => Promise<BatchResult>;
   /** A slice closes its own rows. */
   closeSlice: (input: CloseSlice) => Promise<void>;
+  /** How far a batch's rollouts are, as their journals say. */
+  lookAtRollouts: (input: { batch_id: string }) => Promise<RolloutsSeen>;
   /** Rows of groups that have ended while others run, for whoever asks. */
   foldGroups: (input: FoldGroups) => Promise<FoldedGroups>;
   /** Takes the raw input of update `publish`. Refuses before anything is touched; then the record has the new target. */
@@ -133,6 +136,18 @@ export interface BatchPlan {
   min_valid?: number;
   /** Was the batch there before? Its journals are continued. */
   continued: boolean;
+  /** The batch looks at its rollouts while they run; absent: it knows only of those that have ended. */
+  looks?: true;
+}
+
+/** What a look at the journals of a batch shows; those that have ended included. */
+export interface RolloutsSeen {
+  turns: number;
+  tokens: number;
+  /** What most of those that wait are waiting for; null: none waits. */
+  waiting: Waiting | null;
+  /** How long the look took. */
+  took_ms: number;
 }
 
 /** What a rollout is listed and shown by. */
@@ -262,13 +277,7 @@ export interface Counts {
   cancelled: number;
 }
 
-/** Signal `waiting`: an activity's engine is absent; null when it is over. */
-export interface Waiting {
-  service: string;
-  message: string;
-  /** Nothing that the rollout could do: its deadline does not run meanwhile. */
-  holds?: true;
-}
+export type { Waiting } from '../model/workflow-safe/waiting.js';
 
 /** What a batch or a slice knows of its rollouts from their results. */
 export interface Tally {
@@ -276,7 +285,7 @@ export interface Tally {
   running: number;
   /** Ended with a row for the trainer. */
   valid: number;
-  /** Turns, tokens and rewards of rollouts that returned a result. */
+  /** Turns, tokens and rewards of rollouts that returned a result; `progress` of a batch counts turns and tokens of others, too. */
   turns: number;
   tokens: number;
   reward_sum: number;

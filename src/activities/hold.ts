@@ -1,14 +1,17 @@
 import type { RolloutRef } from '../model/batch-request.js';
 import { rolloutId } from '../model/workflow-safe/rollout-id.js';
 import type { Attempts } from '../model/faults.js';
-import { Fault, judged } from '../model/faults.js';
+import { Fault, faultWith, judged } from '../model/faults.js';
 import type { RolloutSettings } from '../model/journal.js';
+import { waitedFor } from '../model/standing.js';
+import type { Names } from '../model/standing.js';
+import type { Trajectory } from '../model/trajectory.js';
 import type { Journal } from '../trajectories/trajectory-store.js';
 import type { Attempt } from './attempt.js';
 import type { Dependencies, GenerationPool } from './dependencies.js';
 
 /** What an attempt holds while it plays a rollout. */
-export interface Hold extends Pick<Attempt, 'signal' | 'sayWaiting' | 'warn'> {
+export interface Hold extends Pick<Attempt, 'signal' | 'sayWaiting' | 'asks' | 'warn'> {
   journal: Journal;
   ref: RolloutRef;
 }
@@ -25,14 +28,31 @@ export function poolOf(
   });
 }
 
-/** Counts a fault in the journal, where it outlives the attempt; returns what to throw. `attempts`: while there is no start. */
+/** Of a rollout without a start, before anything is known of it: what is asked of the service and by whom. */
+interface BeforeStart {
+  attempts?: Attempts;
+  names?: Names;
+}
+
+/** Who is asked for a rollout, by name. */
+export const namesOf = ({ start, settings_in_force }: Trajectory): Names => ({
+  task: start?.task_name ?? '',
+  service: settings_in_force?.generation.service ?? '',
+});
+
+/** Counts a fault in the journal, where it outlives the attempt; returns what to throw. */
 export async function recordFault(
   error: unknown,
-  { journal, attempts }: Pick<Hold, 'journal'> & { attempts?: Attempts },
+  { journal, attempts, names }: Pick<Hold, 'journal'> & BeforeStart,
 ): Promise<unknown> {
   if (!(error instanceof Fault) || error.type === 'StoreFault') return error;
   const { trajectory } = journal;
   const { type, message, at, status, failureClass, uncounted } = error;
+  const waited = waitedFor(type, {
+    standing: trajectory.standing,
+    names: names ?? namesOf(trajectory),
+    now_s: Date.now() / 1000,
+  });
   await journal.append({
     kind: 'fault',
     turn: trajectory.turns.length,
@@ -42,9 +62,13 @@ export async function recordFault(
     ...(failureClass !== null && { failure_class: failureClass }),
     ...(status !== null && failureClass !== null && { status }),
     ...(uncounted && { uncounted }),
+    waited,
   });
   const allowed = trajectory.settings_in_force?.attempts ?? attempts;
-  return judged(error, { of_turn: trajectory.open.faults, ...(allowed && { attempts: allowed }) });
+  return judged(faultWith(error, { waited }), {
+    of_turn: trajectory.open.faults,
+    ...(allowed && { attempts: allowed }),
+  });
 }
 
 export const notStarted = (ref: RolloutRef): Fault =>

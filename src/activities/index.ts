@@ -7,6 +7,7 @@ import { createConcludePublish, createSurveyReplicas } from './policy/conclude-p
 import { createSettlePublish } from './policy/settle-publish.js';
 import { createUpdateReplica } from './policy/update-replica.js';
 import { createPlanBatch } from './plan/plan-batch.js';
+import { createLookAtRollouts } from './look/look-at-rollouts.js';
 import { createPlayTurns } from './turn/play-turns.js';
 import { createOpenRollout } from './start/open-rollout.js';
 import { createCloseStep } from './stream/close-step.js';
@@ -27,6 +28,7 @@ export function createActivities(dependencies: Dependencies): AllActivities {
     finishRollout: createFinishRollout(dependencies),
     closeBatch: createCloseBatch(dependencies),
     closeSlice: createCloseSlice(dependencies),
+    lookAtRollouts: createLookAtRollouts(dependencies),
     foldGroups: createFoldGroups(dependencies),
     settlePublish: createSettlePublish(dependencies),
     updateReplica: createUpdateReplica(dependencies),

@@ -18,7 +18,10 @@ import { progressOf } from './report.js';
 const LEAST_HELD_BYTES = 16_384;
 
 /** The rollout that an attempt plays, and as which activity it claims the journal. */
-export interface Playing extends Pick<Attempt, 'signal' | 'number' | 'sayWaiting' | 'warn'> {
+export interface Playing extends Pick<
+  Attempt,
+  'signal' | 'number' | 'sayWaiting' | 'asks' | 'warn'
+> {
   ref: RolloutRef;
   by: Claimant;
   /** From where the journal is; not called for a rollout that has ended. */

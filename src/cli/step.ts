@@ -6,7 +6,7 @@ import type { Environment, EnvironmentReturn, Metadata } from '../environments/e
 import { createEnvironmentFactory } from '../environments/factory.js';
 import { textLog } from '../model/content.js';
 import { Fault } from '../model/faults.js';
-import { describeError } from '../platform/errors.js';
+import { describeError, traceIn } from '../platform/errors.js';
 import { problemsOf } from '../model/problems.js';
 import { Message } from '../model/sample.js';
 import { linesOf } from '../platform/lines.js';
@@ -149,6 +149,8 @@ async function answerLine(text: string, run: LineRun): Promise<Printed> {
     const answer = await stepAlone(run.environment, { log, metadata, ...context });
     return only(answer);
   } catch (error) {
+    const trace = traceIn(error);
+    if (trace !== null) say(`line ${run.number}: ${trace}`);
     // A fault's message has its causes already.
     if (error instanceof Fault) return { error: { type: error.type, message: error.message } };
     return { error: { type: 'EnvironmentRejected', message: describeError(error) } };

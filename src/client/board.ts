@@ -1,4 +1,5 @@
 import type { BatchProgress } from '../activities/contract.js';
+import { waitedForText, waitingText } from '../model/workflow-safe/waiting.js';
 import { plainLine } from '../platform/plain.js';
 import { formatClock, formatNumber, formatRate } from './number-text.js';
 import type { Line, TextStyle } from './text-line.js';
@@ -93,7 +94,7 @@ function speed({ turns, tokens, turns_per_s, tokens_per_s }: BatchProgress): Lin
 function notes({ progress, trouble }: BoardState): string[] {
   const waiting = progress?.waiting ?? null;
   return [
-    ...(waiting === null ? [] : [`waiting for ${waiting.service}: ${waiting.message}`]),
+    ...(waiting === null ? [] : [`waiting for ${waitingText(waiting)}`]),
     ...(trouble === null ? [] : [trouble]),
   ];
 }
@@ -120,7 +121,7 @@ export function renderPlain(state: BoardState): string {
 /** Two states with the same facts print the same line, but for times and rates: those alone are no news. */
 export function factsOf({ progress, trouble }: BoardState): string {
   if (progress === null) return JSON.stringify([trouble]);
-  const { phase, requested, done, running, failed, turns, waiting } = progress;
+  const { phase, requested, done, running, failed, turns, tokens, waiting } = progress;
   return JSON.stringify([
     phase,
     requested,
@@ -128,7 +129,8 @@ export function factsOf({ progress, trouble }: BoardState): string {
     running,
     failed,
     turns,
-    waiting?.service,
+    tokens,
+    waiting && [waitedForText(waiting), waiting.rollouts, waiting.tries],
     trouble,
   ]);
 }

@@ -67,6 +67,17 @@ export interface FaultFacts {
   failureClass?: FailureClass;
   /** Of a run that the agent did not play: it uses up none of the row's attempts. */
   uncounted?: true;
+  /** As its journal has it. */
+  waited?: Waited;
+  /** Where the environment's own code threw it, frame by frame: for logs and for whoever writes that code. */
+  trace?: string;
+}
+
+/** The call that failed, how often it has, and since when (seconds since 1970). */
+export interface Waited {
+  call: string;
+  tries: number;
+  since: number;
 }
 
 /**
@@ -81,6 +92,8 @@ export class Fault extends Error {
   readonly status: number | null;
   readonly failureClass: FailureClass | null;
   readonly uncounted: boolean;
+  readonly waited: Waited | null;
+  readonly trace: string | null;
 
   constructor({ type, message, cause, ...facts }: FaultFacts) {
     super(shortened(plain(message), MAX_MESSAGE), cause === undefined ? undefined : { cause });
@@ -92,12 +105,15 @@ export class Fault extends Error {
     this.status = facts.status ?? null;
     this.failureClass = facts.failureClass ?? null;
     this.uncounted = facts.uncounted ?? false;
+    this.waited = facts.waited ?? null;
+    this.trace = facts.trace === undefined ? null : shortened(plain(facts.trace), MAX_MESSAGE);
   }
 }
 
 /** The same fault with facts of its own or in place of some. */
 export function faultWith(fault: Fault, facts: Partial<FaultFacts>): Fault {
   const { type, message, at, retryable, retryAfterMs, status, failureClass, uncounted } = fault;
+  const { waited, trace } = fault;
   return new Fault({
     type,
     message,
@@ -108,6 +124,8 @@ export function faultWith(fault: Fault, facts: Partial<FaultFacts>): Fault {
     ...(status !== null && { status }),
     ...(failureClass !== null && { failureClass }),
     ...(uncounted && { uncounted }),
+    ...(waited !== null && { waited }),
+    ...(trace !== null && { trace }),
     ...facts,
   });
 }

@@ -176,6 +176,8 @@ const ObservationLine = z.object({
   /** Cut at `max_seq_len`; the content never is. */
   token_ids: tokenIds,
   step_s: z.number(),
+  /** Of the rollout with this turn, for readers of the journal's last lines; the fold computes its own. */
+  total_tokens: z.int().exactOptional(),
 });
 
 /** Of an environment with sessions: the turn is about to be sent to it (null), then what it answered. */
@@ -200,6 +202,8 @@ const FaultLine = z.object({
   status: z.int().exactOptional(),
   /** Takes the run in progress back: it was not played, or was cut by its own attempt's end, and is none of the row's attempts. */
   uncounted: z.literal(true).exactOptional(),
+  /** The call that failed, how often it has since the rollout last came further, and since when (seconds since 1970). */
+  waited: z.object({ call: z.string(), tries: z.int(), since: z.number() }).exactOptional(),
 });
 
 /** An agent is asked to play the rollout: written before the request is sent, since nobody knows what becomes of it. */

@@ -1,3 +1,4 @@
+import type { Glance } from './glance.js';
 import type { Failure, RolloutSettings } from './journal.js';
 import type { Trajectory } from './trajectory.js';
 import { naturalEnd } from './turn/stop-rules.js';
@@ -83,4 +84,15 @@ export const surplusOf = (trajectory: Trajectory, k: number): Outcome => ({
 const failureOf = ({ turns }: Trajectory, why: Omit<Failure, 'turn'>): Failure => ({
   ...why,
   turn: turns.length,
+});
+
+/** What a list shows of a rollout, from its whole journal. */
+export const glanceOf = (trajectory: Trajectory): Glance => ({
+  task_name: trajectory.start?.task_name ?? null,
+  total_reward: trajectory.total_reward,
+  turn_count: trajectory.turns.length,
+  assistant_tokens: trajectory.assistant_tokens,
+  started_at: trajectory.start?.at ?? null,
+  attempts: trajectory.attempts,
+  faults: Object.values(trajectory.faults).reduce((sum, count) => sum + count, 0),
 });

@@ -1,6 +1,5 @@
 import type { AgentRuns } from './agent/runs.js';
 import { applyToRuns, lengthsOf, noRuns } from './agent/runs.js';
-import type { Glance } from './glance.js';
 import type { Finish, LineOf, JournalLine, RolloutSettings, TopLogprobs } from './journal.js';
 import type { LogprobsMode } from './logprobs-mode.js';
 import { VALID_STOP_REASONS } from './workflow-safe/stop-reasons.js';
@@ -8,6 +7,8 @@ import type { TurnLimits } from './workflow-safe/limits.js';
 import { addReward } from './reward-sum.js';
 import type { Session } from './session.js';
 import { applyToSession, noSession, startLife } from './session.js';
+import type { Standing } from './standing.js';
+import { applyToStanding, newStanding } from './standing.js';
 
 /**
  * What a journal says, folded line by line in file order:
@@ -53,6 +54,8 @@ export interface Trajectory {
   restarted_turns: number[];
   /** Of a rollout that an agent plays. */
   agent: AgentRuns;
+  /** What it waits for. */
+  standing: Standing;
 }
 
 export interface Segment {
@@ -116,6 +119,7 @@ export function emptyTrajectory(): Trajectory {
     wasted_tokens: 0,
     restarted_turns: [],
     agent: noRuns(),
+    standing: newStanding(),
   };
 }
 
@@ -136,10 +140,12 @@ function emptyTurn(): OpenTurn {
 /** Folds one line into the trajectory, in place: a rollout of 2,000 turns is not copied at each. */
 export function applyLine(trajectory: Trajectory, line: JournalLine): void {
   if (line.kind === 'claim') {
+    applyToStanding(trajectory.standing, line);
     applyClaim(trajectory, line);
     return;
   }
   if (line.writer !== trajectory.writer || trajectory.end !== null) return;
+  applyToStanding(trajectory.standing, line);
   switch (line.kind) {
     case 'start':
       applyStart(trajectory, line);
@@ -340,13 +346,3 @@ export const totalsOf = ({
   total_reward: number;
   total_tokens: number;
 } => ({ turn_count: turns.length, total_reward, total_tokens: assistant_tokens + env_tokens });
-
-export const glanceOf = (trajectory: Trajectory): Glance => ({
-  task_name: trajectory.start?.task_name ?? null,
-  total_reward: trajectory.total_reward,
-  turn_count: trajectory.turns.length,
-  assistant_tokens: trajectory.assistant_tokens,
-  started_at: trajectory.start?.at ?? null,
-  attempts: trajectory.attempts,
-  faults: Object.values(trajectory.faults).reduce((sum, count) => sum + count, 0),
-});

@@ -22,3 +22,9 @@ export function shortened(text: string, characters: number): string {
   const whole = withoutSecrets(text);
   return whole.length > characters ? `${whole.slice(0, characters)}…` : whole;
 }
+
+/** Where an environment's own code threw it, as whoever called it was told; null: nobody told. */
+export function traceIn(error: unknown): string | null {
+  const { trace } = Object(error) as { trace?: unknown };
+  return typeof trace === 'string' ? trace : null;
+}

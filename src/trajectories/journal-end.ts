@@ -1,3 +1,4 @@
+import type { JournalLine } from '../model/journal.js';
 import { parseLine } from '../model/journal.js';
 import { applyLine, emptyTrajectory } from '../model/trajectory.js';
 import type { GlancedEnd } from './trajectory-store.js';
@@ -7,6 +8,9 @@ export interface Tail {
   bytes: Buffer;
   is_whole: boolean;
 }
+
+/** At least so many bytes, where there are. */
+export type TailOf = (bytes: number) => Tail | Promise<Tail>;
 
 /** How lines begin: a line feed stands in no line's middle. */
 const END = '\n{"kind":"end"';
@@ -20,10 +24,7 @@ const TAIL_BYTES = 1 << 16;
  * claim opens the rollout again; an attempt that finds one writes none. So the fold of these lines alone has the end that
  * the fold of all has. Whatever is unusual is left to the latter.
  */
-export async function findEnd(
-  /** At least so many bytes, where there are. */
-  tailOf: (bytes: number) => Tail | Promise<Tail>,
-): Promise<GlancedEnd | null> {
+export async function findEnd(tailOf: TailOf): Promise<GlancedEnd | null> {
   const trajectory = emptyTrajectory();
   for (const line of (await linesThatEnd(tailOf)).map(parseLine)) {
     if (line === null) return null;
@@ -34,7 +35,7 @@ export async function findEnd(
 }
 
 /** The last end, the claim before it and all that follows it; nothing where no end is near the journal's own. */
-async function linesThatEnd(tailOf: Parameters<typeof findEnd>[0]): Promise<string[]> {
+async function linesThatEnd(tailOf: TailOf): Promise<string[]> {
   for (let length = TAIL_BYTES; ; length *= 4) {
     const { bytes: tail, is_whole } = await tailOf(length);
     const end = tail.lastIndexOf(END);
@@ -46,5 +47,26 @@ async function linesThatEnd(tailOf: Parameters<typeof findEnd>[0]): Promise<stri
       return [claimed, ...rest.filter((line) => line !== '')];
     }
     if (is_whole) return [];
+  }
+}
+
+/** Behind any of them, totals are known. */
+const TOTALS = ['\n{"kind":"observation"', '\n{"kind":"start"', END];
+const CHUNK = '{"kind":"chunk"';
+
+/** As `TrajectoryStore` has it. */
+export async function readLastLines(tailOf: TailOf): Promise<JournalLine[]> {
+  const texts = await textsBehindTotals(tailOf);
+  const chunk = texts.findLastIndex((text) => text.startsWith(CHUNK));
+  return texts
+    .filter((text, i) => i === chunk || !text.startsWith(CHUNK))
+    .flatMap((text) => parseLine(text) ?? []);
+}
+
+async function textsBehindTotals(tailOf: TailOf): Promise<string[]> {
+  for (let length = TAIL_BYTES; ; length *= 4) {
+    const { bytes: tail, is_whole } = await tailOf(length);
+    const at = Math.max(...TOTALS.map((kind) => tail.lastIndexOf(kind)));
+    if (at !== -1 || is_whole) return tail.toString('utf8', Math.max(0, at)).split('\n');
   }
 }

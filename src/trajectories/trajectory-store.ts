@@ -38,6 +38,8 @@ export interface TrajectoryStore {
    * show it: the trajectory does, if there is one.
    */
   findEnd(ref: RolloutRef): Promise<GlancedEnd | null>;
+  /** The journal's last lines: all since the last answer of an environment, but for tokens before the last ones. [] where there is none. */
+  readLastLines(ref: RolloutRef): Promise<JournalLine[]>;
   /** The rollouts that have a journal, in no order: one listing, however many they are. */
   listJournals(batchId: string): Promise<{ row: number; repeat: number }[]>;
   /** Bytes of a journal as it stands, 0 where there is none: who follows a batch reads only journals that grew. */

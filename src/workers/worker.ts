@@ -63,6 +63,7 @@ function queuesOf(role: Role, config: Config): Queue[] {
             'finishRollout',
             'closeBatch',
             'closeSlice',
+            'lookAtRollouts',
             'foldGroups',
             ...POLICY_VERBS,
             ...STREAM_VERBS,

@@ -21,6 +21,7 @@ import { named } from '../platform/plain.js';
  * | playTurns, generateTurn, stepEnvironment | time left | as long as the rollout | the deadline's timer cancels them; an attempt that outlives a deadline which was moved is followed by another |
  * | finishRollout | 1 min | 10 min | one line; a store that is away longer is an operator's case |
  * | closeBatch, closeSlice | 1 h | 1 h | reads every journal; goes on from its heartbeat |
+ * | lookAtRollouts | 10 min | – | reads the end of every journal; the batch shows what it finds, and nothing follows from it |
  * | foldGroups | 10 min | 10 min | at most 300 journals, or one group's; whoever asks may ask again |
  * | settlePublish, concludePublish | 2 min | 10 min | short questions; a store that is away longer fails the update |
  * | surveyReplicas | 1 min | – | without it nothing can be mended |
@@ -76,6 +77,14 @@ export const { foldGroups } = proxyActivities<Activities>({
   scheduleToCloseTimeout: '10m',
   heartbeatTimeout: HEARTBEAT,
   retry: RETRY,
+});
+
+/** Its batch does not wait for it when it ends. */
+export const { lookAtRollouts } = proxyActivities<Activities>({
+  startToCloseTimeout: '10m',
+  heartbeatTimeout: HEARTBEAT,
+  retry: RETRY,
+  cancellationType: 'TRY_CANCEL',
 });
 
 export const { settlePublish, concludePublish } = proxyActivities<Activities>({

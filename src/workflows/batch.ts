@@ -5,6 +5,7 @@ import type { BatchView } from './views/batch-view.js';
 import { showBatch } from './views/batch-view.js';
 import { failWith, failureOf } from './ending.js';
 import { awaitDeadline, leavesStopped } from './children/min-k.js';
+import { lookWhileTheyRun } from './children/looks.js';
 import { runRollouts } from './children/run-rollouts.js';
 import { runSlices } from './children/run-slices.js';
 import { handOutGroups } from './steering/hand-out-groups.js';
@@ -49,7 +50,9 @@ export async function rolloutBatch(input: unknown): Promise<BatchResult> {
   view.onStop(run.stop);
   deadline.onPassed(run.stop);
   steering.running({ plan, run });
+  const looks = lookWhileTheyRun(plan, view.seen);
   await run.finished;
+  looks.over();
   deadline.over();
 
   // 3. Close: rows in input order, failures apart, metrics last.

@@ -17,26 +17,42 @@ const away = (message = 'connection refused') =>
 const lastHeartbeat = ({ heartbeats }: AttemptResult<unknown>): unknown => heartbeats.at(-1);
 
 describe('an engine that is away', () => {
-  test('is told to the workflow once, by the first attempt that has to wait, and once when it is back', async (t) => {
-    const service = scriptedService([{ then: away() }, { then: away('still') }, says('here')]);
+  test('is told to the workflow by the first attempt that has to wait, when twice as many have, and once when it is back', async (t) => {
+    const aways = [away(), away('still'), away('third'), away('fourth')];
+    const service = scriptedService([...aways.map((then) => ({ then })), says('here')]);
     const bench = await activityBench(t, { service });
     await bench.started();
-    const first = await bench.run('generateTurn', { input: AT });
-    assert.deepEqual(first.waiting, [{ service: 'http://replica/v1', message: 'connection refused' }]); // prettier-ignore
-    const second = await bench.run('generateTurn', {
-      input: AT,
-      number: 2,
-      heartbeatDetails: lastHeartbeat(first),
-    });
-    assert.deepEqual(second.waiting, []);
-    const third = await bench.run('generateTurn', {
-      input: AT,
-      number: 3,
-      heartbeatDetails: lastHeartbeat(second),
-    });
-    assert.equal(third.error, undefined);
-    assert.deepEqual(third.waiting, [null]);
+    const told: AttemptResult<unknown>['waiting'] = [];
+    let before: unknown;
+    for (let number = 1; number <= 5; number++) {
+      const ran = await bench.run('generateTurn', { input: AT, number, heartbeatDetails: before });
+      before = lastHeartbeat(ran);
+      told.push(...ran.waiting);
+    }
+    const { since = '' } = told[0] ?? assert.fail();
+    assert.match(since, /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$/);
+    const at = { service: 'http://replica/v1', call: 'generation service default', since };
+    assert.deepEqual(told, [
+      { ...at, message: 'connection refused', tries: 1 },
+      { ...at, message: 'still', tries: 2 },
+      { ...at, message: 'fourth', tries: 4 },
+      null,
+    ]);
     bench.checkPlayed();
+  });
+
+  test('counts the tries since the rollout last came further, whichever attempt they were of', async (t) => {
+    const service = scriptedService([
+      { then: away() },
+      { ...says('ab'), then: away() },
+      { then: away() },
+    ]);
+    const bench = await activityBench(t, { service });
+    await bench.started();
+    for (let n = 0; n < 3; n++) await bench.run('generateTurn', { input: AT });
+    const lines = await bench.journalLines();
+    const tries = lines.flatMap((line) => (line.kind === 'fault' ? [line.waited?.tries] : []));
+    assert.deepEqual(tries, [1, 1, 2]);
   });
 
   test('is told of environments, too', async (t) => {
@@ -45,7 +61,29 @@ describe('an engine that is away', () => {
     const bench = await activityBench(t, { service, environment: scriptedEnvironment([fault]) });
     await bench.started();
     const { waiting } = await bench.run('playTurns', { input: AT });
-    assert.deepEqual(waiting, [{ service: 'http://env', message: '503' }]);
+    const [{ since = '', ...told } = assert.fail(), ...more] = waiting.map(
+      (one) => one ?? undefined,
+    );
+    assert.match(since, / UTC$/);
+    const call = { call: 'environment task', tries: 1 };
+    assert.deepEqual([told, ...more], [{ service: 'http://env', message: '503', ...call }]);
+  });
+
+  test('is told while it gives no answer at all, and when it does', async (t) => {
+    const environment = scriptedEnvironment([{ terminated: true }]);
+    const step = environment.step.bind(environment);
+    environment.step = async (...given) => {
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      return await step(...given);
+    };
+    const service = scriptedService([says('x')]);
+    const bench = await activityBench(t, { service, environment, silent_ms: 40 });
+    await bench.started();
+    const { waiting } = await bench.run('playTurns', { input: AT });
+    const [first, ...more] = waiting;
+    const { call, message } = first ?? assert.fail();
+    assert.deepEqual([call, message], ['environment task', 'no answer yet']);
+    assert.deepEqual(more, [null]);
   });
 
   test('is told while a batch is planned', async (t) => {

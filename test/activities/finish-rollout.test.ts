@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { FinishRollout } from '../../src/activities/contract.js';
+import { Fault } from '../../src/model/faults.js';
+import type { JournalLine } from '../../src/model/journal.js';
 import type { Bench } from '../fakes/activity-bench.js';
-import { activityBench } from '../fakes/activity-bench.js';
+import { AT, activityBench } from '../fakes/activity-bench.js';
 import { author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
+import { scriptedEnvironment } from '../fakes/scripted-environment.js';
+import { scriptedService } from '../fakes/scripted-service.js';
 import { BATCH, REF } from '../fakes/temporary-store.js';
 
 const a = author('');
@@ -87,6 +91,59 @@ describe('the end that is written', () => {
     const { result } = await bench.result('finishRollout', ending('failed', failure));
     assert.deepEqual([result.stop_reason, result.turn_count], ['failed', 0]);
     assert.deepEqual((await endOf(bench))?.failure, { ...failure, turn: 0 });
+  });
+});
+
+describe('a timeout says what the rollout waited for', () => {
+  const timedOut = async (bench: Bench): Promise<string> => {
+    const { failure } = await bench.result('finishRollout', ending('timeout'));
+    assert.equal(failure?.type, 'TimedOut');
+    return failure.message;
+  };
+  const SINCE = /\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC/.source;
+  const write = async (bench: Bench, lines: JournalLine[]): Promise<void> => {
+    const journal = await bench.store.claim(REF, { activity: 'playTurns' });
+    for (const line of lines) await journal.append(entryOf(line));
+    await journal.commit();
+  };
+
+  test('an environment that answered with errors: how often, since when, and the last one', async (t) => {
+    const faults = ['503: busy', '503: still busy'].map(
+      (message) => new Fault({ type: 'EnvironmentUnavailable', message, at: 'http://env' }),
+    );
+    const environment = scriptedEnvironment(faults);
+    const bench = await activityBench(t, { environment });
+    await bench.started();
+    await write(bench, [a.chunk(), a.generation()]);
+    for (let n = 0; n < faults.length; n++) await bench.run('stepEnvironment', { input: AT });
+    const text = `^rollout_timeout passed; it waited for environment task at http://env \\(2 tries since ${SINCE}\\): 503: still busy$`;
+    assert.match(await timedOut(bench), new RegExp(text));
+  });
+
+  test('an environment that never answered', async (t) => {
+    const bench = await activityBench(t);
+    await bench.started();
+    await write(bench, [a.chunk(), a.generation()]);
+    const text = `^rollout_timeout passed; it waited for environment task \\(since ${SINCE}\\): no answer yet$`;
+    assert.match(await timedOut(bench), new RegExp(text));
+  });
+
+  test('a generation service that was away', async (t) => {
+    const message = 'connect ECONNREFUSED';
+    const fault = new Fault({ type: 'GenerationUnavailable', message, at: 'http://replica/v1' });
+    const bench = await activityBench(t, { service: scriptedService([{ then: fault }]) });
+    await bench.started();
+    await bench.run('generateTurn', { input: AT });
+    const text = `it waited for generation service default at http://replica/v1 \\(1 try since ${SINCE}\\): ${message}$`;
+    assert.match(await timedOut(bench), new RegExp(text));
+  });
+
+  test('the policy, whose tokens still came', async (t) => {
+    const bench = await activityBench(t);
+    await bench.started();
+    await write(bench, [a.chunk({ token_ids: [1, 2, 3] })]);
+    const text = 'rollout_timeout passed; the policy was generating: 3 tokens of its turn so far';
+    assert.equal(await timedOut(bench), text);
   });
 });
 

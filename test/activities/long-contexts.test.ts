@@ -28,6 +28,7 @@ async function playing(t: TestContext) {
         number: 1,
         signal,
         sayWaiting: () => Promise.resolve(),
+        asks: (_, answer) => answer(),
         warn: () => assert.fail('nothing to warn of'),
         play: async ({ journal }: Hold) => {
           started.push(row);

@@ -173,12 +173,12 @@ describe('a generation that a paused engine has cut off', () => {
       cancelling: (cancel) => setTimeout(cancel, 200),
     });
     assert.ok(heartbeats.length >= 5, `${heartbeats.length} heartbeats in 200 ms, one due each 17`);
-    assert.deepEqual(heartbeats.at(-1), { waiting: true, checkpoint: null });
+    assert.deepEqual(heartbeats.at(-1), { waiting: 0.5, since: null, checkpoint: null });
   });
 
   test('whose workflow knows already that it waits says only that it is over', async (t) => {
     const engine = pausedEngine([abortedAfter('a'), says('b')], [1]);
-    const heartbeatDetails = { waiting: true, checkpoint: null };
+    const heartbeatDetails = { waiting: 1, checkpoint: null };
     const { waiting } = await played(t, { engine, number: 2, heartbeatDetails });
     assert.deepEqual(waiting, [null]);
   });
@@ -187,7 +187,11 @@ describe('a generation that a paused engine has cut off', () => {
     const engine = pausedEngine([abortedAfter('a'), abortedAfter('b')], [1, 0]);
     const { bench, error, waiting } = await played(t, { engine });
     assert.equal((error as { type?: string }).type, 'GenerationUnavailable');
-    assert.deepEqual(waiting, [WAITS, null, { service: REPLICA, message: ABORTED.message }]);
+    const { since = '', ...last } = waiting[2] ?? assert.fail();
+    assert.match(since, / UTC$/);
+    const fault = { service: REPLICA, message: ABORTED.message };
+    const told = { ...fault, call: 'generation service default', tries: 1 };
+    assert.deepEqual([...waiting.slice(0, 2), last], [WAITS, null, told]);
     const { open, faults } = await bench.elsewhere().readTrajectory(REF);
     assert.deepEqual([open.token_ids, faults], [idsOf('ab'), { GenerationUnavailable: 1 }]);
   });

@@ -58,6 +58,7 @@ describe('a batch that is planned', () => {
       refill: null,
       logprobs_mode: 'processed',
       continued: false,
+      looks: true,
     });
     assert.equal(await bench.store.sampleCount(BATCH), 4);
     assert.equal((await bench.store.readSample({ batch_id: BATCH, row: 3 }))['column'], 3);
@@ -167,7 +168,9 @@ describe('the model', () => {
     });
     const { type, nonRetryable } = error as FailureSeen;
     assert.deepEqual([type, nonRetryable], ['GenerationUnavailable', false]);
-    assert.deepEqual(waiting, [{ service: 'http://b', message: 'refused' }]);
+    const [{ since = '', ...told } = assert.fail()] = waiting.map((one) => one ?? undefined);
+    assert.match(since, / UTC$/);
+    assert.deepEqual(told, { service: 'http://b', message: 'refused', tries: 1 });
     assert.equal(await bench.store.findRequest(BATCH), null);
   });
 });

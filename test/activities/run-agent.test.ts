@@ -125,7 +125,7 @@ describe('a server that is not there', () => {
     bench.agent.isAway = false;
     const { result, waiting } = await bench.run('playTurns', {
       input: AT,
-      heartbeatDetails: { waiting: true, checkpoint: null },
+      heartbeatDetails: { waiting: 1, checkpoint: null },
     });
     assert.equal(result?.ended, 'terminated');
     assert.deepEqual(waiting, [null]);

@@ -142,6 +142,26 @@ export default { stepOne() { console.log('thinking'); return { observation: '', 
     assert.match(stderr, /loading\nthinking/);
   });
 
+  test('says where an environment raised: in the message the place, on standard error the trace', async (t) => {
+    const folder = await mkdtemp(path.join(tmpdir(), 'step-raises-'));
+    t.after(() => rm(folder, { recursive: true }));
+    const file = path.join(folder, 'raises.mjs');
+    const source = `const check = () => { throw new RangeError('no such move'); };
+export default { stepOne: () => check() };`;
+    await writeFile(file, source);
+    const environments = { raises: { kind: 'module', path: file } };
+    const given = { lines: [said('x')], environment: 'raises', environments };
+    const { status, printed, stderr } = await step(t, given);
+    assert.equal(status, 1);
+    const { message } = printed[0]?.['error'] as { message: string };
+    assert.equal(message, 'no such move (at raises.mjs:1 in check)');
+    assert.match(
+      stderr,
+      /line 1: RangeError: no such move\n {4}at check \(.*raises\.mjs:1\)\n {4}at .*raises\.mjs:2/,
+    );
+    assert.doesNotMatch(stderr, /src\/environments/);
+  });
+
   test('says once why an environment does not answer', async (t) => {
     const environments = { away: { kind: 'http', url: 'http://127.0.0.1:1' } };
     const given = { lines: [said('x')], environment: 'away', environments };

@@ -55,6 +55,25 @@ describe('the board', () => {
     );
   });
 
+  test('says whom rollouts wait for, how many, how often they tried and since when', () => {
+    const waiting = {
+      service: 'http://env',
+      call: 'environment puzzle',
+      message: '503: busy',
+      tries: 12,
+      since: '2026-01-01 08:00:03 UTC',
+      rollouts: 8,
+    };
+    const board = renderBoard(state({ progress: { ...PROGRESS, waiting } }), {
+      columns: 200,
+      colour: false,
+    });
+    assert.equal(
+      board.at(-1),
+      'waiting for environment puzzle at http://env (8 rollouts, 12 tries since 2026-01-01 08:00:03 UTC): 503: busy',
+    );
+  });
+
   test('says that nothing was answered yet, and why', () => {
     const board = renderBoard(state({ progress: null, trouble: 'waiting for the worker' }), {
       columns: 60,

@@ -146,7 +146,9 @@ describe('a module whose code does not come back', () => {
 describe('a module in its thread', () => {
   test('throws with its own text', async (t) => {
     const mine = await make(t);
-    await assert.rejects(say(mine, 'throw'), { message: 'no such move' });
+    await assert.rejects(say(mine, 'throw'), {
+      message: 'no such move (at mine.mjs:8 in stepOne)',
+    });
   });
 
   test('that answers what cannot be sent is rejected', async (t) => {
@@ -233,7 +235,7 @@ describe('a module in its thread', () => {
         yield { message_log: [], total_reward, rewards: {}, extra_env_info: {} };
     }
     assert.deepEqual(await mine.globalPostProcessAndMetrics?.(rollouts(), signal), { sum: 10 });
-    await assert.rejects(mine.health!(signal), { message: 'not well' });
+    await assert.rejects(mine.health!(signal), { message: 'not well (at mine.mjs:10 in health)' });
     await mine.close?.();
   });
 

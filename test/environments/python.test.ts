@@ -20,8 +20,9 @@ class Echo:
             raise ValueError("no ground truth")
         seen = [{"role": "environment", "content": log[-1]["content"]} for log in message_log_batch]
         n = len(seen)
+        first = float("nan") if seen[0]["content"] == "nan" else 1.0
         return {"observations": seen, "metadata": metadata, "next_stop_strings": None,
-                "rewards": {"a": [1.0] * n, "b": [0.5] * n}, "terminateds": [1] * n, "truncateds": [1] * n, "answers": ["x"] * n}
+                "rewards": {"a": [first] * n, "b": [0.5] * n}, "terminateds": [1] * n, "truncateds": [1] * n, "answers": ["x"] * n}
 
     def global_post_process_and_metrics(self, batch):
         return batch, {"rollouts": len(batch), "reward": sum(r["total_reward"] for r in batch)}
@@ -32,7 +33,7 @@ describe('the Python package', { skip }, () => {
     const run = spawnSync('python3', ['-m', 'unittest', 'discover', '-s', 'tests'], {
       cwd: PYTHON,
       encoding: 'utf8',
-      timeout: 60_000,
+      timeout: 180_000,
     });
     assert.equal(run.status, 0, run.stderr);
   });
@@ -44,8 +45,10 @@ describe('the Python package', { skip }, () => {
     const child = spawn('python3', ['-m', 'rollout_environment', 'echo:Echo', '--port', '0'], {
       cwd: folder,
       env: { ...process.env, PYTHONPATH: PYTHON, PYTHONDONTWRITEBYTECODE: '1' },
-      stdio: ['ignore', 'pipe', 'inherit'],
+      stdio: ['ignore', 'pipe', 'pipe'],
     });
+    let log = '';
+    child.stderr.on('data', (data: Buffer) => (log += data.toString()));
     t.after(() => child.kill('SIGKILL'));
     const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string];
     const url = /http:\S+/.exec(line)?.[0] ?? '';
@@ -68,8 +71,17 @@ describe('the Python package', { skip }, () => {
     });
     await assert.rejects(say('bad'), {
       name: 'EnvironmentFailed',
-      message: /500: ValueError: no ground truth/,
+      message: /500: ValueError: no ground truth \(at echo\.py:5 in step: raise ValueError/,
+      trace: /^Traceback \(most recent call last\):\n +File ".*echo\.py", line 5, in step\n/,
     });
+    await assert.rejects(say('nan'), {
+      name: 'EnvironmentRejected',
+      message: /rewards\.a\.0: expected a finite number, got nan$/,
+    });
+    assert.match(
+      log,
+      /POST \/step 'b\/0-0\/bad': 500 ValueError: .*\nTraceback .*\n.*echo\.py", line 5/,
+    );
     const rollout = { message_log: [], total_reward: 0.5, rewards: {}, extra_env_info: {} };
     const rollouts = Array.from({ length: 2000 }, () => rollout);
     assert.deepEqual(await environment.globalPostProcessAndMetrics(rollouts, signal), {

@@ -7,6 +7,7 @@ import type { TestContext } from 'node:test';
 import type { Environment } from '../../src/environments/environment.js';
 import { createEnvironment } from '../../src/environments/registry.js';
 import { EnvironmentSettings } from '../../src/environments/settings.js';
+import { traceIn } from '../../src/platform/errors.js';
 import { bareContext } from '../fakes/environment-context.js';
 
 interface Given {
@@ -59,6 +60,26 @@ describe('an environment of kind module', () => {
     assert.equal(environment.in_process, false);
     assert.deepEqual((await step(environment)).rewards, { a: [0.5] });
   });
+
+  for (const [file, place] of [
+    ['mine.mts', String.raw`mine\.mts:4 in inner`],
+    ['mine.mjs', String.raw`mine\.mjs:4 in inner`],
+    ['mine.ts', String.raw`mine\.ts in inner`],
+  ] as const) {
+    test(`that throws in ${file} says where, with its own frames alone`, async (t) => {
+      const of = file.endsWith('mjs') ? '' : ': number';
+      const source = `
+const way${of} = 1;
+
+function inner(n${of}) { throw new RangeError('no such move ' + n); }
+export default { stepOne: () => inner(way) };`;
+      const thrown: unknown = await step(await make(t, { source, file })).catch((e: unknown) => e);
+      assert.match(String(thrown), new RegExp(`no such move 1 \\(at ${place}\\)$`));
+      const trace = traceIn(thrown) ?? assert.fail('no trace');
+      assert.match(trace, /^RangeError: no such move 1\n {4}at inner \(.*mine\..*\n {4}at .*stepOne/);
+      assert.doesNotMatch(trace, /src\/environments|node_modules|node:|data:/);
+    });
+  }
 
   test('says that a limit of its own ended the rollout', async (t) => {
     const source = `export default { stepOne: () => ({ ...${ANSWER}, terminated: false, truncated: true }) };`;

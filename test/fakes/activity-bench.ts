@@ -50,6 +50,8 @@ export interface Parts {
   special_tokens?: string[];
   deployment?: Partial<Deployment>;
   countOpenRollouts?: Dependencies['countOpenRollouts'];
+  /** Without an answer, before that is told. */
+  silent_ms?: number;
   /** Of the replicas whose weights are changed; none: the service has no policy. */
   controls?: WeightControl[];
 }
@@ -164,6 +166,7 @@ export async function activityBench(
     known: { services: ['default'], environments: Object.keys(environments) },
     attempt: createRunAttempt({
       signalWaiting: (_, said) => Promise.resolve(void waiting.push(said)),
+      ...(parts.silent_ms !== undefined && { silent_ms: parts.silent_ms }),
     }),
     deployment,
     countOpenRollouts: parts.countOpenRollouts ?? (() => Promise.resolve(0)),

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { JournalLine } from '../../src/model/journal.js';
+import { applyToStanding, newStanding } from '../../src/model/standing.js';
 import { author } from '../fakes/journal-lines.js';
 import { onEachStore } from '../fakes/stores.js';
 import { REF } from '../fakes/temporary-store.js';
@@ -91,6 +92,33 @@ onEachStore((open) => {
         }),
         { numRuns: Math.min(500, most_runs) },
       );
+    });
+  });
+
+  describe('the last lines of a journal', () => {
+    const standingOf = (lines: readonly JournalLine[]) => {
+      const standing = newStanding();
+      for (const line of lines) applyToStanding(standing, line);
+      return standing;
+    };
+
+    test('say of a rollout what all its lines say, however long the turn in progress is', async (t) => {
+      const { elsewhere, putLines } = await open(t);
+      const text = 'x'.repeat(1000);
+      const chunks = Array.from({ length: 200 }, (_, i) => a.chunk({ turn: 1, offset: i, text }));
+      const played = [
+        ...[a.claim(), a.start(), a.chunk(), a.generation(), a.observation({ total_tokens: 2 })],
+        ...[...chunks, a.fault({ message: 'cut' })],
+      ];
+      await putLines(played);
+      const last = await elsewhere().readLastLines(REF);
+      assert.deepEqual(standingOf(last), standingOf(played));
+      assert.ok(last.length <= 3, `${last.length} lines`);
+    });
+
+    test('are none where there is no journal', async (t) => {
+      const { elsewhere } = await open(t);
+      assert.deepEqual(await elsewhere().readLastLines(REF), []);
     });
   });
 });

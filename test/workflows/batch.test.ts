@@ -15,6 +15,7 @@ const PLAN = {
   min_k: null as { k: number; deadline_ms: number | null } | null,
   refill: null as { max_replacements: number } | null,
   continued: false,
+  looks: undefined as true | undefined,
 };
 const VALID = { stop_reason: 'terminated', total_reward: 1, turn_count: 1, total_tokens: 9 };
 const STOPPED = { ...VALID, stop_reason: 'stopped' };
@@ -58,6 +59,34 @@ async function closes(
   history.add(`WORKFLOW_EXECUTION_${as}`, {});
   await history.replay();
 }
+
+describe('a batch looks at its rollouts', () => {
+  const SEEN = { turns: 3, tokens: 30, waiting: null, took_ms: 1 };
+  const sleeps = (history: WrittenHistory, timerId: string): string =>
+    history.add('TIMER_STARTED', { timerId, startToFireTimeout: '5s' });
+
+  test('while they run, and no more when the last one has ended', async () => {
+    const history = planned({ max_in_flight: 3, looks: true });
+    const timer = sleeps(history, '1');
+    const children = ['0-0', '1-0', '2-0'].map((name) => [name, starts(history, name)] as const);
+    runs(history, Object.fromEntries(children));
+    history.add('TIMER_FIRED', { timerId: '1', startedEventId: timer });
+    history.task();
+    history.activity('lookAtRollouts', SEEN);
+    history.gives({ batch_id: 'b' });
+    history.task();
+    const next = sleeps(history, '2');
+    for (const [, child] of children) history.childCompleted(child, VALID);
+    history.task();
+    const close = history.scheduleActivity('closeBatch');
+    history.gives({ batch_id: 'b', stopped: false });
+    history.add('TIMER_CANCELED', { timerId: '2', startedEventId: next });
+    history.completeActivity(close, RESULT);
+    history.task();
+    history.add('WORKFLOW_EXECUTION_COMPLETED', {});
+    await history.replay();
+  });
+});
 
 describe('a batch', () => {
   test('has no more in flight than max_in_flight: the next starts when one has ended', async () => {

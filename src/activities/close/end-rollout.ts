@@ -1,5 +1,6 @@
 import type { Failure } from '../../model/journal.js';
-import { glanceOf, totalsOf } from '../../model/trajectory.js';
+import { glanceOf } from '../../model/outcome.js';
+import { totalsOf } from '../../model/trajectory.js';
 import type { StopReason } from '../../model/workflow-safe/stop-reasons.js';
 import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';

@@ -3,8 +3,12 @@ import { isByHand, placeOf } from '../../model/batch-request.js';
 import { createAllowance } from '../../platform/allowance.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { Fault } from '../../model/faults.js';
+import { waitingOf } from '../../model/standing.js';
+import type { Trajectory } from '../../model/trajectory.js';
+import { waitingText } from '../../model/workflow-safe/waiting.js';
 import type { Activities, FailureFacts, FinishRollout, FinishedRollout } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
+import { namesOf } from '../hold.js';
 import type { Playing } from '../play-from-journal.js';
 import { playFromJournal } from '../play-from-journal.js';
 import { factsOf, resultOf } from '../report.js';
@@ -51,14 +55,31 @@ function endAs(
   { stop_reason, failure }: FinishRollout,
   ref: RolloutRef,
 ): NonNullable<Playing['otherwise']> {
-  return ({ turns }) => {
+  return (trajectory) => {
+    const { turns } = trajectory;
     if (stop_reason === null) {
       const message = `the journal of ${rolloutId(ref)} has not reached an end`;
       throw new Fault({ type: 'StoreFault', message });
     }
-    const why = { ...(failure ?? REASONS[stop_reason]), turn: turns.length };
-    return { stop_reason, failure: why };
+    const { type, message } = failure ?? REASONS[stop_reason];
+    const waited =
+      stop_reason === 'timeout' ? `${message}; ${whatItWaitedFor(trajectory)}` : message;
+    return { stop_reason, failure: { type, message: waited, turn: turns.length } };
   };
+}
+
+/** Tokens are journalled four times a second. */
+const FLOWS_S = 5;
+
+/** Which call, how often and since when it was tried, and the last answer: the journal has all of it. */
+function whatItWaitedFor(trajectory: Trajectory): string {
+  const { standing } = trajectory;
+  const { asks, open_tokens, moved_at } = standing;
+  const now_s = Date.now() / 1000;
+  const isStreaming = asks === 'generation' && open_tokens > 0 && now_s - (moved_at ?? 0) < FLOWS_S;
+  if (isStreaming) return `the policy was generating: ${open_tokens} tokens of its turn so far`;
+  const waiting = waitingOf(standing, { names: namesOf(trajectory), now_s, silent_s: 0 });
+  return waiting === null ? 'it had not begun' : `it waited for ${waitingText(waiting)}`;
 }
 
 /** There is no journal to end, and no batch to close. */

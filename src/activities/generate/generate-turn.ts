@@ -13,6 +13,7 @@ import type { LogprobsMode } from '../../model/logprobs-mode.js';
 import { refusalOfMode } from '../../model/logprobs-mode.js';
 import { standsAt, withReplica } from '../../model/policy/record.js';
 import { goesOn, knownEos, spansTooManyVersions } from '../../model/turn/seam.js';
+import { generationCall } from '../../model/standing.js';
 import { seedOf } from '../../model/turn/seeds.js';
 import { checkPromptStillFits, nextStep, roomFor } from '../../model/turn/stop-rules.js';
 import type { RequestFacts } from './chunk-recorder.js';
@@ -219,7 +220,12 @@ async function generateFromJournal(
     eos_ids: knownEos(trajectory),
     special_tokens,
   };
-  const end = await sampleOrResume(seam, { service, sample, signal });
+  const { standing } = trajectory;
+  const asked = {
+    call: generationCall(settings.generation.service),
+    moved_at: () => standing.moved_at,
+  };
+  const end = await hold.asks(asked, () => sampleOrResume(seam, { service, sample, signal }));
   const text = { content: open.text, token_count: open.token_ids.length };
   const generated = { ...text, ...end, queue_s: waited_s + end.queue_s };
   if (generated.token_count < open.token_ids.length)

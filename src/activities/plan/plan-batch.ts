@@ -38,6 +38,7 @@ export function createPlanBatch(dependencies: Dependencies): Activities['planBat
         logprobs_mode,
         ...(request.min_valid > 0 && { min_valid: request.min_valid }),
         continued: existed,
+        looks: true as const,
       };
     });
 }

@@ -23,7 +23,8 @@ export async function begin(
   const inForce = { ...request, max_seq_len };
   const opening = await openingOf({ sample, request: inForce, hold }, dependencies).catch(
     async (error: unknown) => {
-      throw await recordFault(error, { ...hold, attempts });
+      const names = { task: sample.task_name, service: request.generation.service };
+      throw await recordFault(error, { ...hold, attempts, names });
     },
   );
   await journal.append({

@@ -3,8 +3,9 @@ import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { textLog } from '../../model/content.js';
 import type { Attempts } from '../../model/faults.js';
 import { Fault } from '../../model/faults.js';
-import { describeError } from '../../platform/errors.js';
+import { describeError, traceIn } from '../../platform/errors.js';
 import type { Sample } from '../../model/sample.js';
+import { environmentCall } from '../../model/standing.js';
 import { naturalEnd } from '../../model/turn/stop-rules.js';
 import { MAX_LOSSES } from '../../model/session.js';
 import type { Trajectory } from '../../model/trajectory.js';
@@ -59,7 +60,8 @@ export async function openLife(
     const message_log = [...sample.message_log, ...unrendered(messages, sample)];
     return { ...sample, message_log, extra_env_info: metadata };
   } catch (error) {
-    throw await recordFault(error, { ...hold, attempts });
+    const names = { task: sample.task_name, service: '' };
+    throw await recordFault(error, { ...hold, attempts, names });
   }
 }
 
@@ -85,9 +87,13 @@ async function beginSession(
   }
   const none = { session: 'none' as const, messages: [], metadata };
   try {
-    const begun = await environment.begin?.(
-      { message_log: textLog(message_log), metadata },
-      { idempotency_key: `${rolloutId(ref)}/begin-${session.lives}`, signal, share },
+    const call = environmentCall(task_name);
+    const idempotency_key = `${rolloutId(ref)}/begin-${session.lives}`;
+    const begun = await hold.asks({ call, moved_at: () => null }, async () =>
+      environment.begin?.(
+        { message_log: textLog(message_log), metadata },
+        { idempotency_key, signal, share },
+      ),
     );
     const bounded =
       begun && cleaned(boundedBeginning(begun, { task: task_name, brought: metadata }));
@@ -104,7 +110,13 @@ export function thrownBy(
 ): unknown {
   if (error instanceof Fault || signal.aborted) return error;
   const message = `environment ${task} threw: ${describeError(error)}`;
-  return new Fault({ type: 'EnvironmentFailed', message, cause: error });
+  const trace = traceIn(error);
+  return new Fault({
+    type: 'EnvironmentFailed',
+    message,
+    cause: error,
+    ...(trace !== null && { trace }),
+  });
 }
 
 /** Ids that a sample brings cannot be continued by a message that has none. */

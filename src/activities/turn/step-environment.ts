@@ -4,6 +4,8 @@ import { Fault } from '../../model/faults.js';
 import { behindGeneration } from '../../model/turn/turn-end.js';
 import { lengthLimit, limitObservation, nextStep } from '../../model/turn/stop-rules.js';
 import { messageLog } from '../../model/message-log.js';
+import { environmentCall } from '../../model/standing.js';
+import { totalsOf } from '../../model/trajectory.js';
 import type { Share } from '../../platform/allowance.js';
 import { withShare } from '../../platform/allowance.js';
 import { boundedAnswer } from './answer-bounds.js';
@@ -60,6 +62,8 @@ async function answerTurn(
     ...answer,
     token_ids: limited.token_ids,
     truncated: answer.truncated || limited.truncated,
+    total_tokens:
+      totalsOf(trajectory).total_tokens + open.token_ids.length + limited.token_ids.length,
     step_s: (performance.now() - began) / 1000,
   });
 }
@@ -88,7 +92,12 @@ async function askEnvironment(
   };
   const ask = async (more: { was_asked?: true } = {}): Promise<Answer> =>
     boundedAnswer(
-      answerOfOne(await deployed.environment.step(input, { ...context, ...more }), task),
+      answerOfOne(
+        await hold.asks({ call: environmentCall(task), moved_at: () => null }, () =>
+          deployed.environment.step(input, { ...context, ...more }),
+        ),
+        task,
+      ),
       {
         task,
         trajectory,

@@ -1,4 +1,4 @@
-import { glanceOf } from '../../model/trajectory.js';
+import { glanceOf } from '../../model/outcome.js';
 import type { Trajectory } from '../../model/trajectory.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Entry, Place } from './entry.js';

@@ -46,7 +46,11 @@ export async function follow(session: Session, followed: Followed): Promise<numb
   const { options, screen, interrupts } = session;
   const { folder, done, longest_ms } = followed;
   const began = performance.now();
-  const signal = AbortSignal.any([done, interrupts.signal, AbortSignal.timeout(longest_ms)]);
+  const signal = AbortSignal.any([
+    done,
+    interrupts.signal,
+    AbortSignal.timeout(Math.ceil(longest_ms)),
+  ]);
   const kills: Kill[] = [];
   const noted = (kill: Kill): void => void kills.push(kill);
   const killing =

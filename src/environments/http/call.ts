@@ -146,13 +146,15 @@ function refusal(
   { request, at, method }: Asked & Pick<HttpCall, 'method'>,
 ): Fault {
   const wait = retryAfterMs(header);
+  const { message, trace } = errorText(text);
   return new Fault({
     type: refusalType(status, method),
-    message: `${request} answered ${status}: ${errorText(text)}`,
+    message: `${request} answered ${status}: ${message}`,
     at,
     status,
     cause: { status, text } satisfies RefusalFacts,
     ...(wait !== null && { retryAfterMs: wait }),
+    ...(trace !== undefined && { trace }),
   });
 }
 
@@ -165,13 +167,16 @@ function refusalType(status: number, method: HttpCall['method']): FaultType {
   return status >= 500 || BUSY.has(status) ? 'EnvironmentUnavailable' : 'EnvironmentRejected';
 }
 
-const ErrorBody = z.object({ error: z.object({ type: z.string(), message: z.string() }) });
+const ErrorBody = z.object({
+  error: z.object({ type: z.string(), message: z.string(), trace: z.string().optional() }),
+});
 
-/** The protocol's `{"error": {"type", "message"}}`; for anything else (a proxy's page, a framework's error) its text. */
-function errorText(text: string): string {
+/** The protocol's `{"error": {"type", "message", "trace"}}`, of which the last may be absent; for anything else (a proxy's page, a framework's error) its text. */
+function errorText(text: string): { message: string; trace: string | undefined } {
   const { success, data } = ErrorBody.safeParse(jsonOrNull(text));
   const said = success ? `${data.error.type}: ${data.error.message}` : text.trim();
-  return said === '' ? 'no error body' : shortened(said, MAX_ERROR_TEXT);
+  const message = said === '' ? 'no error body' : shortened(said, MAX_ERROR_TEXT);
+  return { message, trace: data?.error.trace };
 }
 
 function jsonOrNull(text: string): unknown {

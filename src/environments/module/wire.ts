@@ -3,6 +3,7 @@ import type { FaultFacts } from '../../model/faults.js';
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import type { Metadata, StepInput } from '../environment.js';
+import { ownPlace, ownTrace } from './own-trace.js';
 import type { SessionSample } from './authoring.js';
 import type { Pair } from '../math/grader-process.js';
 
@@ -62,17 +63,31 @@ export type Outcome = { value: unknown } | { error: WireError };
 export interface WireError {
   message: string;
   fault: Pick<FaultFacts, 'type' | 'at' | 'retryAfterMs'> | null;
+  /** Of the module's own code; null: none of it. */
+  trace: string | null;
+}
+
+/** What a module's code threw, in the worker. */
+class ModuleError extends Error {
+  readonly trace: string | null;
+
+  constructor({ message, trace }: Pick<WireError, 'message' | 'trace'>) {
+    super(message);
+    this.trace = trace;
+  }
 }
 
 export function wireError(error: unknown): WireError {
-  if (!(error instanceof Fault)) return { message: describeError(error), fault: null };
+  const trace = ownTrace(error);
+  if (!(error instanceof Fault))
+    return { message: `${describeError(error)}${ownPlace(error)}`, fault: null, trace };
   const { type, message, at, retryAfterMs } = error;
   const facts = { ...(at !== null && { at }), ...(retryAfterMs !== null && { retryAfterMs }) };
-  return { message, fault: { type, ...facts } };
+  return { message, fault: { type, ...facts }, trace: null };
 }
 
-export const errorOf = ({ message, fault }: WireError): Error =>
-  fault === null ? new Error(message) : new Fault({ ...fault, message });
+export const errorOf = ({ message, fault, trace }: WireError): Error =>
+  fault === null ? new ModuleError({ message, trace }) : new Fault({ ...fault, message });
 
 /** For an answer that cannot be cloned (a function, say) or written down. */
 export const unstorable = (subject: string, error: unknown): Fault =>

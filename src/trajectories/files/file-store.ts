@@ -13,7 +13,8 @@ import {
   sampleCount,
 } from './batch.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
-import { claimJournal, findJournalEnd, readJournal } from './journal.js';
+import { findEnd, readLastLines } from '../journal-end.js';
+import { claimJournal, readJournal, withTail } from './journal.js';
 import { journalSize } from './journal-file.js';
 import { createFileOutputs } from './outputs.js';
 import { createStepOutputs, forgetJournals } from './steps.js';
@@ -66,7 +67,13 @@ export function createFileStore({
     claim: async (ref, by) => await claimJournal({ file: journalIn(ref), ref, by, cache, disk }),
     readTrajectory: (ref, take) =>
       storing(`journal of ${rolloutId(ref)}`, () => readJournal(journalIn(ref), { cache, take })),
-    findEnd: (ref) => storing(`journal of ${rolloutId(ref)}`, () => findJournalEnd(journalIn(ref))),
+    findEnd: (ref) =>
+      storing(`journal of ${rolloutId(ref)}`, () => withTail(journalIn(ref), findEnd)),
+    readLastLines: (ref) =>
+      storing(
+        `journal of ${rolloutId(ref)}`,
+        async () => (await withTail(journalIn(ref), readLastLines)) ?? [],
+      ),
     listJournals: (batchId) =>
       storing(`journals of ${batchId}`, () => listJournals(batchIn(batchId))),
     journalSize: (ref) =>

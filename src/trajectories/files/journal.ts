@@ -12,8 +12,8 @@ import type { Fold, FoldCache } from '../fold-cache.js';
 import { EMPTY_FOLD_BYTES, heldBytes } from '../fold-weight.js';
 import type { JournalFile } from './journal-file.js';
 import { findJournal, openJournal } from './journal-file.js';
-import { findEnd } from '../journal-end.js';
-import type { Claimant, GlancedEnd, Journal, TakeFolded } from '../trajectory-store.js';
+import type { TailOf } from '../journal-end.js';
+import type { Claimant, Journal, TakeFolded } from '../trajectory-store.js';
 import { claimOf, takenOver, textOf, write } from '../writing.js';
 
 /**
@@ -65,12 +65,15 @@ export async function readJournal(
   }
 }
 
-/** null where there is none, or no journal. */
-export async function findJournalEnd(file: string): Promise<GlancedEnd | null> {
+/** What is made of a journal's end; null where there is no journal. */
+export async function withTail<T>(
+  file: string,
+  read: (tailOf: TailOf) => Promise<T>,
+): Promise<T | null> {
   const journal = findJournal(file);
   if (journal === null) return null;
   try {
-    return await findEnd((bytes) => journal.tail(bytes));
+    return await read((bytes) => journal.tail(bytes));
   } finally {
     journal.close();
   }

@@ -6,7 +6,7 @@ import { reopenBatch } from '../files/batch.js';
 import { createFileOutputs } from '../files/outputs.js';
 import { createStepOutputs } from '../files/steps.js';
 import { createFoldCache } from '../fold-cache.js';
-import { findEnd } from '../journal-end.js';
+import { findEnd, readLastLines } from '../journal-end.js';
 import { checkedBatch, checkedRollout, directoryOf, stepOf } from '../places.js';
 import { createRequestReader } from '../request-reader.js';
 import { storing } from '../storing.js';
@@ -81,7 +81,13 @@ function journalsIn(
   max_cached_bytes: number,
 ): Pick<
   TrajectoryStore,
-  'claim' | 'readTrajectory' | 'findEnd' | 'listJournals' | 'journalSize' | 'forgetJournals'
+  | 'claim'
+  | 'readTrajectory'
+  | 'findEnd'
+  | 'readLastLines'
+  | 'listJournals'
+  | 'journalSize'
+  | 'forgetJournals'
 > {
   const journals = {
     table,
@@ -96,6 +102,8 @@ function journalsIn(
       ofJournal(ref, (checked) => readJournal(checked, { ...journals, take })),
     findEnd: (ref) =>
       ofJournal(ref, (checked) => findEnd((bytes) => table.tail(rolloutId(checked), bytes))),
+    readLastLines: (ref) =>
+      ofJournal(ref, (checked) => readLastLines((bytes) => table.tail(rolloutId(checked), bytes))),
     listJournals: (batchId) =>
       storing(`journals of ${batchId}`, async () => {
         const names = await table.list(checkedBatch(batchId));

@@ -1,5 +1,11 @@
 import { setCurrentDetails, setHandler, workflowInfo } from '@temporalio/workflow';
-import type { BatchPlan, BatchProgress, BatchResult, Tally } from '../../activities/contract.js';
+import type {
+  BatchPlan,
+  BatchProgress,
+  BatchResult,
+  RolloutsSeen,
+  Tally,
+} from '../../activities/contract.js';
 import { batchProgressQuery, onStop, waitingSignal } from '../steering/messages.js';
 import { isWaiting } from '../steering/signal-checks.js';
 import { heard, waitingLine } from './waiting.js';
@@ -8,6 +14,8 @@ import { heard, waitingLine } from './waiting.js';
 export interface BatchView {
   planned(plan: BatchPlan): void;
   counted: (tally: Tally) => void;
+  /** Rollouts that run are seen only now and then: what results say since may be more. */
+  seen: (rollouts: RolloutsSeen) => void;
   closing(): void;
   closed(result: BatchResult): void;
   /** Calls back when the batch is stopped, also if it was before. */
@@ -47,10 +55,14 @@ export function showBatch(): BatchView {
       show({ phase: 'running', requested: members, waiting: null });
     },
     counted: (tally) => {
-      show({ ...tally, requested: members + (tally.replacements ?? 0) });
+      const requested = members + (tally.replacements ?? 0);
+      show({ ...tally, ...furthest(progress, tally), requested });
+    },
+    seen: ({ waiting, ...rollouts }) => {
+      show({ ...furthest(progress, rollouts), waiting: heard(waiting) });
     },
     closing: () => {
-      show({ phase: 'closing' });
+      show({ phase: 'closing', waiting: null });
     },
     closed: ({ counts }) => {
       const { requested, completed } = counts;
@@ -63,6 +75,15 @@ export function showBatch(): BatchView {
     stopped: () => stopped,
   };
 }
+
+/** Of two counts that may both be too low. */
+const furthest = (
+  a: Pick<Tally, 'turns' | 'tokens'>,
+  b: Pick<Tally, 'turns' | 'tokens'>,
+): Pick<Tally, 'turns' | 'tokens'> => ({
+  turns: Math.max(a.turns, b.turns),
+  tokens: Math.max(a.tokens, b.tokens),
+});
 
 const NOTHING: BatchProgress = {
   phase: 'planning',

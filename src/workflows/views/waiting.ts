@@ -1,20 +1,31 @@
 import type { Waiting } from '../../activities/contract.js';
+import { waitedForText, waitedHowText } from '../../model/workflow-safe/waiting.js';
 import { plainLine, quoted } from '../../platform/plain.js';
+import { isCount } from '../steering/signal-checks.js';
 
 /** Signal `waiting` comes from an activity, and from anybody who reaches the server. */
 
 /** What is kept of each text: as much as an activity sends. */
 const MOST = 300;
 
+const TIME = /^[\d: -]{19} UTC$/;
+
 /** As it is shown and answered: bounded, and without characters that act. */
 export function heard(waiting: Waiting | null): Waiting | null {
   if (waiting === null) return null;
-  const { service, message } = waiting;
-  return { service: short(service), message: short(message) };
+  const { service, message, call, tries, since, rollouts } = waiting;
+  return {
+    service: short(service),
+    message: short(message),
+    ...(typeof call === 'string' && { call: short(call) }),
+    ...(isCount(tries) && { tries }),
+    ...(typeof since === 'string' && TIME.test(since) && { since }),
+    ...(isCount(rollouts) && { rollouts }),
+  };
 }
 
 const short = (text: string): string => plainLine(text.slice(0, MOST));
 
 /** For current details, which are Markdown. */
-export const waitingLine = ({ service, message }: Waiting): string =>
-  `Waiting for ${quoted(service)}: ${quoted(message)}`;
+export const waitingLine = (waiting: Waiting): string =>
+  `Waiting for ${quoted(waitedForText(waiting))}${waitedHowText(waiting)}: ${quoted(waiting.message)}`;

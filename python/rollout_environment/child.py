@@ -1,0 +1,62 @@
+"""The process that an environment runs in."""
+
+import faulthandler
+import importlib
+import os
+import signal
+import sys
+import threading
+
+from .calls import CallFailed, Direct
+from .traces import trace_of
+
+
+def load(name):
+    """`module:Class` is called without arguments; `module:object` is taken as it is."""
+    module, _, attribute = name.partition(":")
+    if not attribute:
+        raise ValueError(f"expected module:Class, got {name}")
+    sys.path.insert(0, os.getcwd())
+    found = getattr(importlib.import_module(module), attribute)
+    return found() if isinstance(found, type) or (callable(found) and not hasattr(found, "step")) else found
+
+
+def run(name, connection, dump_path):
+    """Answers calls until the server ends, however it does. What the environment prints goes to the server's log."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.dup2(2, 1)
+    with open(dump_path, "w") as dump:
+        faulthandler.enable(dump)
+        if hasattr(faulthandler, "register"):
+            faulthandler.register(signal.SIGUSR1, dump)
+        try:
+            environment = load(name)
+            calls = Direct(environment)
+        except BaseException as error:
+            connection.send(("failed", f"{type(error).__name__}: {error}", trace_of(error)))
+            return
+        said = {key: getattr(environment, key, None) for key in ("thread_safe", "processes", "timeout")}
+        connection.send(("ready", calls.has, calls.end_takes_session, said))
+        _serve(calls, connection, parallel=bool(said["thread_safe"]))
+
+
+def _serve(calls, connection, parallel):
+    sending = threading.Lock()
+
+    def answer(number, name, arguments):
+        try:
+            outcome = (number, "ok", calls.call(name, *arguments))
+        except CallFailed as error:
+            outcome = (number, "error", error.args)
+        with sending:
+            connection.send(outcome)
+
+    while True:
+        try:
+            asked = connection.recv()
+        except (EOFError, OSError):
+            os._exit(0)
+        if parallel:
+            threading.Thread(target=answer, args=asked, daemon=True).start()
+        else:
+            answer(*asked)

@@ -1,0 +1,50 @@
+"""Where an environment's own code failed: for the log, for whoever wrote it, and shortened for a failure's message."""
+
+import linecache
+import os
+import traceback
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def trace_of(error):
+    """The traceback as Python prints it, without this package's frames."""
+    lines = traceback.TracebackException.from_exception(error)
+    part = lines
+    while part is not None:
+        part.stack = traceback.StackSummary.from_list([f for f in part.stack if not _is_ours(f.filename)])
+        part = part.__cause__ or part.__context__
+    return "".join(lines.format()).strip()
+
+
+def place_of(error):
+    """`puzzle.py:41 in step: truth = metadata["ground_truth"]`, of the innermost frame that is no library's; or None."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not _is_ours(f.filename)]
+    own = [f for f in frames if not _is_library(f.filename)] or frames
+    return _place(own[-1].filename, own[-1].lineno, own[-1].name) if own else None
+
+
+def place_in_dump(text):
+    """The same from what faulthandler writes: innermost frames first."""
+    for line in text.splitlines():
+        head, separator, name = line.strip().rpartition(" in ")
+        if not separator or not head.startswith('File "'):
+            continue
+        path, _, number = head[len('File "') :].rpartition('", line ')
+        if number.isdigit() and not _is_ours(path) and not _is_library(path):
+            return _place(path, int(number), name)
+    return None
+
+
+def _place(path, number, name):
+    source = linecache.getline(path, number).strip()
+    return f"{os.path.basename(path)}:{number} in {name}" + (f": {source}" if source else "")
+
+
+def _is_ours(path):
+    return os.path.abspath(path).startswith(_PACKAGE)
+
+
+def _is_library(path):
+    folder = os.path.dirname(os.__file__)
+    return path.startswith("<") or "site-packages" in path or path.startswith(folder + os.sep)

@@ -1,0 +1,63 @@
+import type { RolloutRef } from '../../model/batch-request.js';
+import type { Standing } from '../../model/standing.js';
+import { applyToStanding, newStanding, waitingOf } from '../../model/standing.js';
+import type { Waiting } from '../../model/workflow-safe/waiting.js';
+import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
+import type { Activities } from '../contract.js';
+import type { Dependencies } from '../dependencies.js';
+
+/** How far the rollouts of a batch are, from the last lines of their journals: no rollout is asked, and none is held up. */
+export function createLookAtRollouts({
+  attempt,
+  store,
+}: Pick<Dependencies, 'attempt' | 'store'>): Activities['lookAtRollouts'] {
+  return ({ batch_id }) =>
+    attempt(async ({ signal }) => {
+      const began = performance.now();
+      const service = (await store.findRequest(batch_id))?.generation.service ?? '';
+      const totals = { turns: 0, tokens: 0 };
+      const waits: Waiting[] = [];
+      for (const place of await store.listJournals(batch_id)) {
+        signal.throwIfAborted();
+        const ref = { batch_id, ...place };
+        const standing = newStanding();
+        for (const line of await store.readLastLines(ref)) applyToStanding(standing, line);
+        totals.turns += standing.turns;
+        totals.tokens += standing.tokens + standing.open_tokens;
+        const waiting = await waitingAt(standing, { ref, service, store });
+        if (waiting !== null) waits.push(waiting);
+      }
+      const took_ms = Math.ceil(performance.now() - began);
+      return { ...totals, waiting: whatMostWaitFor(waits), took_ms };
+    });
+}
+
+async function waitingAt(
+  standing: Standing,
+  { ref, service, store }: { ref: RolloutRef; service: string; store: TrajectoryStore },
+): Promise<Waiting | null> {
+  if (standing.ended !== null) return null;
+  const now_s = Date.now() / 1000;
+  const waiting = waitingOf(standing, { names: { task: '', service }, now_s });
+  // A fault has the name; without one the sample knows it.
+  if (waiting === null || standing.fault !== null || standing.asks !== 'environment')
+    return waiting;
+  const { task_name: task } = await store.readSample(ref);
+  return waitingOf(standing, { names: { task, service }, now_s });
+}
+
+/** Who has failed comes before who is silent; told as the rollout that tried most often has it. */
+function whatMostWaitFor(waits: readonly Waiting[]): Waiting | null {
+  const alike = new Map<string, Waiting & { rollouts: number }>();
+  for (const waiting of waits) {
+    const { call, service, tries = 0 } = waiting;
+    const key = JSON.stringify([call ?? service, tries > 0]);
+    const told = alike.get(key);
+    const rollouts = (told?.rollouts ?? 0) + 1;
+    const most = told !== undefined && (told.tries ?? 0) >= tries ? told : waiting;
+    alike.set(key, { ...most, rollouts });
+  }
+  const rank = ({ tries = 0, rollouts }: Waiting & { rollouts: number }): number =>
+    (tries > 0 ? 1e9 : 0) + rollouts;
+  return [...alike.values()].toSorted((a, b) => rank(b) - rank(a))[0] ?? null;
+}

@@ -1,0 +1,59 @@
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/** Where a module's own code threw: its frames, without this project's, Node's and other packages'. */
+
+/** Of the project's own code, as it stands or as it is built. */
+const OURS = fileURLToPath(new URL('../../', import.meta.url));
+const MOST_FRAMES = 10;
+
+interface Frame {
+  name: string;
+  file: string;
+  /** null: of a TypeScript file that its package.json does not make a module, only compiled lines are known. */
+  line: string | null;
+}
+
+/** `at name (place)`, or `at place` of what has no name. */
+const FRAME = /^\s+at (?:async )?(?:([^(]*) \()?(.+?)\)?$/;
+const PLACE = /^(?:file:\/\/)?(\/[^?]*?)(?:\?.*)?:(\d+):\d+$/;
+/** How the loader names a file that is no module. */
+const COMPILED = /^data:.*\?filePath=([^?]+)/;
+
+function frameOf(text: string): Frame | null {
+  const [, called = 'the module', place = ''] = FRAME.exec(text) ?? [];
+  const name = called.replace(/^(?:Object|Module)\./, '');
+  const [, compiled] = COMPILED.exec(place) ?? [];
+  if (compiled !== undefined) {
+    const file = decodeURIComponent(compiled).replace(/\?.*$|:\d+:\d+$/, '');
+    return { name, file, line: null };
+  }
+  const [, file, line] = PLACE.exec(place) ?? [];
+  return file === undefined || line === undefined ? null : { name, file: decodeURI(file), line };
+}
+
+function framesOf(error: unknown): Frame[] {
+  const stack = error instanceof Error ? (error.stack ?? '') : '';
+  return stack
+    .split('\n')
+    .flatMap((text) => frameOf(text) ?? [])
+    .filter(({ file }) => !file.startsWith(OURS) && !file.includes('/node_modules/'))
+    .slice(0, MOST_FRAMES);
+}
+
+const placeOf = ({ file, line }: Frame): string => (line === null ? file : `${file}:${line}`);
+
+/** Its innermost frame first; null where none is the module's. */
+export function ownTrace(error: unknown): string | null {
+  const frames = framesOf(error);
+  if (frames.length === 0) return null;
+  const lines = frames.map((frame) => `    at ${frame.name} (${placeOf(frame)})`);
+  return [String(error), ...lines].join('\n');
+}
+
+/** ` (at mine.ts:12 in stepOne)`, for messages. */
+export function ownPlace(error: unknown): string {
+  const [frame] = framesOf(error);
+  if (frame === undefined) return '';
+  return ` (at ${path.basename(placeOf(frame))} in ${frame.name})`;
+}

@@ -1,0 +1,37 @@
+import { CancellationScope, sleep, workflowInfo } from '@temporalio/workflow';
+import type { BatchPlan, RolloutsSeen } from '../../activities/contract.js';
+import { lookAtRollouts } from '../activity-options.js';
+
+/** A batch that is over before has none. */
+const FIRST_MS = 5000;
+/** The pause before a look is a fifteenth of the batch's age: some 125 looks in its first day, at 11 events each. */
+const SHARE_OF_AGE = 15;
+/** A look at very many journals takes a while: at most a twentieth of one processor. */
+const SHARE_OF_TIME = 20;
+/** Of the batch's history; what remains is for its rollouts and for updates. */
+const MOST_EVENTS = 5000;
+
+/** Has a batch look at its rollouts now and then, until it is told that they are over. */
+export function lookWhileTheyRun(
+  { batch_id, looks }: BatchPlan,
+  seen: (rollouts: RolloutsSeen) => void,
+): { over: () => void } {
+  const scope = new CancellationScope();
+  const looking = async (): Promise<void> => {
+    const { startTime } = workflowInfo();
+    for (let pause_ms = FIRST_MS; workflowInfo().historyLength < MOST_EVENTS;) {
+      await sleep(pause_ms, { summary: 'looks at its rollouts' });
+      const rollouts = await lookAtRollouts({ batch_id });
+      seen(rollouts);
+      const age_ms = Date.now() - startTime.getTime();
+      pause_ms = Math.max(FIRST_MS, age_ms / SHARE_OF_AGE, rollouts.took_ms * SHARE_OF_TIME);
+    }
+  };
+  // What a batch shows never decides how it goes on.
+  if (looks === true) scope.run(looking).catch(() => undefined);
+  return {
+    over: () => {
+      scope.cancel();
+    },
+  };
+}

@@ -1,0 +1,84 @@
+/** What a batch shows of rollouts that run: read from the ends of their journals. */
+import assert from 'node:assert/strict';
+import { appendFile } from 'node:fs/promises';
+import { describe, test } from 'node:test';
+import type { JournalLine } from '../../src/model/journal.js';
+import type { Bench } from '../fakes/activity-bench.js';
+import { activityBench } from '../fakes/activity-bench.js';
+import { author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
+import { BATCH, REF } from '../fakes/temporary-store.js';
+
+const a = author('');
+
+async function write(
+  bench: Bench,
+  { row, lines }: { row: number; lines: JournalLine[] },
+): Promise<void> {
+  const journal = await bench.store.claim({ ...REF, row }, { activity: 'playTurns' });
+  for (const line of lines) await journal.append(entryOf(line));
+  await journal.commit();
+}
+
+const waited = (call: string, tries: number) => ({ call, tries, since: 0 });
+const fault = (tries: number, message = 'busy') =>
+  a.fault({ type: 'EnvironmentUnavailable', message, replica: 'http://env', waited: waited('environment task', tries) }); // prettier-ignore
+
+const look = (bench: Bench) => bench.result('lookAtRollouts', { batch_id: BATCH });
+
+describe('a look at a batch', () => {
+  test('counts turns and tokens of rollouts that run, also of the turn in progress, and of those that have ended', async (t) => {
+    const bench = await activityBench(t);
+    await bench.started();
+    await write(bench, {
+      row: 1,
+      lines: [
+        a.start(),
+        ...wholeTurn(a, { ids: [1, 2] }).map((line) =>
+          line.kind === 'observation' ? { ...line, total_tokens: 3 } : line,
+        ),
+        a.chunk({ turn: 1, token_ids: [1, 2, 3, 4] }),
+      ],
+    });
+    const totals = { turn_count: 7, total_reward: 0, total_tokens: 70 };
+    await write(bench, { row: 2, lines: [a.start(), a.end({ totals })] });
+    const { turns, tokens, waiting } = await look(bench);
+    assert.deepEqual({ turns, tokens, waiting }, { turns: 8, tokens: 77, waiting: null });
+  });
+
+  test('tells what most of those that wait are waiting for, and of the one that tried most often', async (t) => {
+    const bench = await activityBench(t);
+    await bench.started();
+    for (const [row, tries] of [2, 5, 1].entries())
+      await write(bench, { row: row + 1, lines: [a.start(), a.chunk(), a.generation(), fault(tries, `busy ${tries}`)] }); // prettier-ignore
+    await write(bench, { row: 9, lines: [a.start(), a.fault({ replica: 'http://engine' })] });
+    assert.deepEqual((await look(bench)).waiting, {
+      service: 'http://env',
+      call: 'environment task',
+      message: 'busy 5',
+      tries: 5,
+      since: '1970-01-01 00:00:00 UTC',
+      rollouts: 3,
+    });
+  });
+
+  test('tells of an environment that gives no answer at all, by name', async (t) => {
+    const bench = await activityBench(t);
+    await bench.started();
+    // Long ago: the journal itself would say when.
+    const lines = [a.chunk(), a.generation()];
+    await appendFile(
+      bench.journalFile(),
+      lines.map(({ kind, ...line }) => `${JSON.stringify({ kind, ...line })}\n`).join(''),
+    );
+    const { waiting } = await look(bench);
+    assert.deepEqual([waiting?.call, waiting?.message, waiting?.rollouts], ['environment task', 'no answer yet', 1]); // prettier-ignore
+  });
+
+  test('tells of nothing that went on since, or has ended', async (t) => {
+    const bench = await activityBench(t);
+    await bench.started();
+    await write(bench, { row: 1, lines: [a.start(), fault(3), a.chunk()] });
+    await write(bench, { row: 2, lines: [a.start(), fault(3), a.end({ stop_reason: 'failed' })] });
+    assert.equal((await look(bench)).waiting, null);
+  });
+});

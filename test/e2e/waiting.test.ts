@@ -1,0 +1,100 @@
+/** What a batch shows while its rollouts run and wait, and what a rollout that waited to its timeout says. */
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before, describe, test } from 'node:test';
+import type { BatchProgress, RolloutProgress } from '../../src/activities/contract.js';
+import type { Simulator } from '../../src/dev/simulator/server.js';
+import { startSimulator } from '../../src/dev/simulator/server.js';
+import { startBatch } from '../harness/batch.js';
+import { puzzleRequest } from '../harness/puzzle-request.js';
+import type { Testbed } from '../harness/testbed.js';
+import { startTestbed } from '../harness/testbed.js';
+import { eventually } from '../harness/waiting.js';
+
+const QUEUE = 'waiting';
+
+/** Answers no step: `/busy` with 503, `/silent` never. */
+function startEnvironment(): Promise<Server> {
+  const server = createServer(({ url = '' }, response) => {
+    if (url.endsWith('/health')) response.end('{}');
+    else if (url.startsWith('/busy/step'))
+      response.writeHead(503).end('{"error": {"type": "Busy", "message": "no room"}}');
+    else if (!url.endsWith('/step')) response.writeHead(404).end();
+  });
+  return new Promise((resolve) => {
+    server.listen(0, '127.0.0.1', () => {
+      resolve(server);
+    });
+  });
+}
+
+describe('a batch whose rollouts wait', { timeout: 180_000 }, () => {
+  let bed: Testbed;
+  let simulator: Simulator;
+  let environment: Server;
+
+  before(async () => {
+    bed = await startTestbed('waiting');
+    simulator = await startSimulator({
+      settings: { thinking_tokens: 8, skill: 0, seed: 1, tokens_per_second: 60 },
+      port: 0,
+    });
+    environment = await startEnvironment();
+    const { port } = environment.address() as AddressInfo;
+    const http = (name: string) => ({
+      kind: 'http' as const,
+      url: `http://127.0.0.1:${port}/${name}`,
+    });
+    await bed.startWorker({
+      task_queue: QUEUE,
+      generation: { default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] } },
+      environments: {
+        sliding_puzzle: { kind: 'sliding_puzzle' },
+        busy: http('busy'),
+        silent: http('silent'),
+      },
+      worker: { turn_slice: '0s', heartbeat_timeout: '2s' },
+    });
+  });
+  after(async () => {
+    await bed.end();
+    await simulator.close();
+    environment.closeAllConnections();
+    environment.close();
+  });
+
+  test('shows for what, and how far those are that go on; a timeout names call, tries, time and last answer', async () => {
+    const request = puzzleRequest({ samples: 4, num_repeats: 1 }, { max_rollout_turns: 1000 });
+    const samples = (request.samples as object[]).map((sample, row) =>
+      row === 0 ? sample : { ...sample, task_name: row === 3 ? 'silent' : 'busy' },
+    );
+    const { handle, outcome } = await startBatch(bed.batch('waits', QUEUE), {
+      ...request,
+      samples,
+      rollout_timeout: '40s',
+    });
+    const progress = () => handle.query<BatchProgress>('progress').catch(() => null);
+    const waiting = await eventually({ what: 'waiting of the batch', timeout_ms: 30_000 }, async () => (await progress())?.waiting); // prettier-ignore
+    assert.deepEqual([waiting.call, waiting.rollouts], ['environment busy', 2]);
+    assert.match(waiting.message, /503: Busy: no room/);
+    const before = await progress();
+    assert.equal(before?.done, 0);
+    assert.ok(before.turns > 0 && before.tokens > 0, JSON.stringify(before));
+    await eventually({ what: 'more turns', timeout_ms: 30_000 }, async () => {
+      const now = await progress();
+      return now !== null && now.turns > before.turns && now.tokens > before.tokens;
+    });
+    const rollout = bed.server.client.workflow.getHandle('waits/1-0');
+    const own = (await rollout.query<RolloutProgress>('progress')).waiting;
+    assert.ok(own?.call === 'environment busy' && Number(own.tries) >= 2, JSON.stringify(own));
+
+    const { failures } = await outcome(90_000);
+    const said = (row: number): string =>
+      failures.find((one) => one.row === row)?.failure?.message ?? '';
+    const since = String.raw`since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC`;
+    assert.match(said(1), new RegExp(`^rollout_timeout passed; it waited for environment busy at http://\\S+ \\(\\d+ tries ${since}\\): POST .* 503: Busy: no room$`)); // prettier-ignore
+    assert.match(said(3), new RegExp(`^rollout_timeout passed; it waited for environment silent \\(${since}\\): no answer yet$`)); // prettier-ignore
+  });
+});
