@@ -210,7 +210,7 @@ export const FAILURES: Record<string, Tests> = {
     `${ENVIRONMENTS}/gym-agent/agents.test.ts › that gives \${what} is \${type} of class \${failureClass}`,
   ],
   'an agent that says that it failed, or that its judge did': [
-    `${ACTIVITIES}/run-agent.test.ts › with \${said} is AgentFailed, journalled whole, and played again by a batch that goes on`,
+    `${ACTIVITIES}/run-agent.test.ts › with \${said} is \${type}, journalled whole, and played again by a batch that goes on`,
     `${ACTIVITIES}/run-agent.test.ts › for good is not played again`,
   ],
   'an update of weights loses its worker, server, engine or trainer': [

@@ -1,10 +1,14 @@
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { PROJECT_ROOT } from '../../platform/project-root.js';
 
 /** Where a module's own code threw: its frames, without this project's, Node's and other packages'. */
 
-/** Of the project's own code, as it stands or as it is built. */
-const OURS = fileURLToPath(new URL('../../', import.meta.url));
+/** Of the project's own code, as it is built and, by source maps, as it stands. */
+const OURS = [
+  fileURLToPath(new URL('../../', import.meta.url)),
+  path.join(PROJECT_ROOT, 'src', path.sep),
+];
 const MOST_FRAMES = 10;
 
 interface Frame {
@@ -32,12 +36,14 @@ function frameOf(text: string): Frame | null {
   return file === undefined || line === undefined ? null : { name, file: decodeURI(file), line };
 }
 
+const isOurs = (file: string): boolean => OURS.some((folder) => file.startsWith(folder));
+
 function framesOf(error: unknown): Frame[] {
   const stack = error instanceof Error ? (error.stack ?? '') : '';
   return stack
     .split('\n')
     .flatMap((text) => frameOf(text) ?? [])
-    .filter(({ file }) => !file.startsWith(OURS) && !file.includes('/node_modules/'))
+    .filter(({ file }) => !isOurs(file) && !file.includes('/node_modules/'))
     .slice(0, MOST_FRAMES);
 }
 
