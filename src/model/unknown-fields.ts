@@ -1,6 +1,6 @@
-import { distance } from 'fastest-levenshtein';
 import type { z } from 'zod';
 import { jsonSchemaOf } from './json-schema.js';
+import { nearest } from '../platform/nearest.js';
 import type { Problem } from './problems.js';
 import { problemsOf } from './problems.js';
 
@@ -22,19 +22,17 @@ export function problemsWithHints(
 /** The field of this name elsewhere, else one whose name is spelled much like it, those beside it first. */
 function likelyPlace(where: string, places: readonly string[]): string | null {
   const name = nameOf(where);
-  const elsewhere = places.find((place) => nameOf(place) === name);
-  if (elsewhere !== undefined) return elsewhere;
-  const far = (place: string): number => distance(nameOf(place), name);
-  const [nearest] = places
-    .filter((place) => far(place) <= Math.max(1, Math.floor(name.length / 4)))
-    .sort((a, b) => far(a) - far(b) || rank(a, where) - rank(b, where));
-  return nearest ?? null;
+  const isBeside = (place: string): boolean => parentOf(place) === parentOf(where);
+  const ordered = [...places].sort((a, b) => Number(isBeside(b)) - Number(isBeside(a)));
+  const known = ordered.map(nameOf);
+  const meant = known.includes(name)
+    ? name
+    : nearest(name, { known, mistakes: Math.max(1, Math.floor(name.length / 4)) });
+  return meant === null ? null : (ordered[known.indexOf(meant)] ?? null);
 }
 
 const nameOf = (place: string): string => place.slice(place.lastIndexOf('.') + 1);
 const parentOf = (place: string): string => place.slice(0, Math.max(0, place.lastIndexOf('.')));
-const rank = (place: string, where: string): number =>
-  parentOf(place) === parentOf(where) ? 0 : 1;
 
 interface Shape {
   properties?: Record<string, Shape>;

@@ -12,7 +12,7 @@ import { startGymAgentServer } from '../../../test/servers/gym-agent-server.js';
 /** What is wrong is said before a server is started or a file is touched. */
 async function refused(
   t: TestContext,
-  { args, input }: { args: string[]; input?: string },
+  { args, input, exit_code = 1 }: { args: string[]; input?: string; exit_code?: number },
 ): Promise<string> {
   const directory = await makeTemporaryDirectory('collect-errors');
   t.after(directory.remove);
@@ -33,7 +33,7 @@ async function refused(
       ...args,
     ],
   });
-  assert.equal(code, 1, output);
+  assert.equal(code, exit_code, output);
   assert.ok(existsSync(at('out.jsonl')), 'earlier results are still there');
   assert.ok(!existsSync(at('.rollouts')), 'nothing was started');
   assert.ok(!existsSync(at('out_collection.lock')), 'nothing is held');
@@ -63,7 +63,7 @@ describe('temporal-rollout collect refuses, and touches nothing', () => {
   });
 
   test('an unknown field', async (t) => {
-    const output = await refused(t, { args: ['+num_sampels_in_parallel=4'] });
+    const output = await refused(t, { args: ['+num_sampels_in_parallel=4'], exit_code: 2 });
     assert.match(output, /num_sampels_in_parallel/);
     assert.match(output, /num_samples_in_parallel/, 'and says which was meant');
   });
