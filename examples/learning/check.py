@@ -65,10 +65,12 @@ class Tokens:
             while at < segment["end"]:
                 asked = self._log.get(segment["request_id"], [])
                 behind = [one for one in asked if one.prompt == ids[: sampled[at][0]]]
-                run = max((self._matching(one, sampled[at : segment["end"]]) for one in behind), key=len, default=[])
-                for place, held in zip(range(at, segment["end"]), run or [None]):
+                # The last one that was asked for: nothing was kept of one that was asked for again at the same place.
+                runs = (self._matching(one, sampled[at : segment["end"]]) for one in reversed(behind))
+                run = next((one for one in runs if one), [None])
+                for place, held in zip(range(at, segment["end"]), run):
                     self._count(_version_of(row, place), held)
-                at += max(1, len(run))
+                at += len(run)
 
     def _matching(self, one: Sampled, sampled: List[Tuple[int, int, float]]) -> List[Tuple[str, int, str]]:
         """The beginning of the sequence, as far as it is what the row has."""
