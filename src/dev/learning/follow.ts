@@ -41,8 +41,8 @@ export interface Followed {
 const LOOK_EVERY_MS = 500;
 const PLAIN_EVERY_MS = 5000;
 
-/** Shows a trainer until it is done, and kills meanwhile what the options say. Resolves to the seconds that it took. */
-export async function follow(session: Session, followed: Followed): Promise<number> {
+/** Shows a trainer until it is done, and kills meanwhile what the options say. */
+export async function follow(session: Session, followed: Followed): Promise<void> {
   const { options, screen, interrupts } = session;
   const { folder, done, longest_ms } = followed;
   const began = performance.now();
@@ -80,5 +80,4 @@ export async function follow(session: Session, followed: Followed): Promise<numb
   }
   await killing;
   screen.show(null);
-  return (performance.now() - began) / 1000;
 }

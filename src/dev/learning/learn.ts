@@ -6,7 +6,7 @@ import type { LearningOptions, Session } from './follow.js';
 import { follow } from './follow.js';
 import { idOf, runExample, startLearningStack, trainerPart } from './stack.js';
 import { startsOver, startsOverFolder } from './starts-over.js';
-import { lastHeldOut, readTold } from './told.js';
+import { lastHeldOut, lastedFor, readTold } from './told.js';
 
 const LONGEST_MS = 45 * 60_000;
 /** What the loop that starts over may take, beside what this took: it may never come to an end. */
@@ -26,16 +26,19 @@ const VICTIMS = ['engine', 'worker', 'trainer', 'Temporal server'].map((name) =>
 export async function learn(options: LearningOptions): Promise<number> {
   return await inSession(options.folder, async ({ place, screen, interrupts }) => {
     const session: Session = { options, screen, interrupts };
-    const took_s = await play(session, place);
+    await play(session, place);
     await place.supervisor.stop();
     const isCompared = options.compare && options.kills !== null && !interrupts.signal.aborted;
-    if (isCompared) await startsOver(session, took_s * 1000 * PATIENCE);
+    if (isCompared) {
+      const took_ms = 1000 * lastedFor(await readTold(options.folder));
+      await startsOver(session, Math.min(PATIENCE * took_ms, LONGEST_MS));
+    }
     return interrupts.signal.aborted ? interrupted(session) : await conclude(session);
   });
 }
 
 /** Until the trainer has come to its end. */
-async function play(session: Session, place: StackPlace): Promise<number> {
+async function play(session: Session, place: StackPlace): Promise<void> {
   const { options, screen } = session;
   const { folder, supervisor } = place;
   const life = options.kills === null ? 'calm' : 'killed';
@@ -48,7 +51,7 @@ async function play(session: Session, place: StackPlace): Promise<number> {
   await supervisor.run(trainerPart({ folder, stack, finished }, options));
   const phase = options.kills === null ? 'learning' : 'learning, under kills';
   const signal = done.signal;
-  return await follow(session, {
+  await follow(session, {
     folder,
     supervisor,
     done: signal,

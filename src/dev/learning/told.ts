@@ -8,8 +8,8 @@ import { renderLine, spread } from '../../client/text-line.js';
 /** A line of the trainer's metrics.jsonl, as far as it is shown. */
 type Told =
   | { kind: 'step'; at: number; step: number; reward: number; length: number; tokens: number; lag: number; ratio: number }
-  | { kind: 'held_out'; step: number; reward: number }
-  | { kind: 'start' | 'end' }; // prettier-ignore
+  | { kind: 'held_out'; at: number; step: number; reward: number }
+  | { kind: 'start' | 'end'; at: number }; // prettier-ignore
 
 /** Of something that was killed, as kills.jsonl has it. */
 export interface Kill {
@@ -100,6 +100,10 @@ function numbersOf(
 
 const killsText = (kills: readonly Kill[]): string =>
   `kill -9: ${kills.length}, the last one of the ${kills.at(-1)?.what ?? ''}`;
+
+/** Seconds from its first line to its last, whichever run of the trainer wrote them. */
+export const lastedFor = (told: readonly Told[]): number =>
+  (told.at(-1)?.at ?? 0) - (told[0]?.at ?? 0);
 
 /** The last evaluation's; null before the first. */
 export const lastHeldOut = (told: readonly Told[]): number | null =>

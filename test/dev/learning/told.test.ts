@@ -4,6 +4,7 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import {
   lastHeldOut,
+  lastedFor,
   plainLearning,
   readTold,
   renderLearning,
@@ -23,7 +24,7 @@ const step = (number: number, at: number) =>
     ratio: 1.002,
   }) as const;
 const heldOut = (number: number, reward: number) =>
-  ({ kind: 'held_out', step: number, reward }) as const;
+  ({ kind: 'held_out', at: 103, step: number, reward }) as const;
 
 const STATE = {
   id: 'learning-1',
@@ -74,4 +75,9 @@ describe('what a trainer has told', () => {
     assert.equal(lastHeldOut(STATE.told), 0.21);
     assert.equal(lastHeldOut([]), null);
   });
+});
+
+test('a run lasts from its first line to its last, whoever wrote them', () => {
+  assert.equal(lastedFor([{ kind: 'start', at: 90 }, step(0, 100), step(1, 180)]), 90);
+  assert.equal(lastedFor([]), 0);
 });
