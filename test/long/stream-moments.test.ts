@@ -87,6 +87,10 @@ describe('a stream', { timeout: 900_000 }, () => {
     await stream.start({ ...request({ samples: 20, num_repeats: 1 }), groups_per_step: 20 });
     const first = (await stream.handle().describe()).runId;
     let kills = 0;
+    const killOnce = async (): Promise<void> => {
+      if (kills === 0) await bed.worker.kill();
+      kills += 1;
+    };
     const groups: number[] = [];
     const hashes: string[] = [];
     for (let step = 0; ; step++) {
@@ -94,17 +98,19 @@ describe('a stream', { timeout: 900_000 }, () => {
         // Refused while the workflow that has the update is being closed: asked again, as clients do.
         const answer = await stream.ask({ step, version: step, wait: '20s' }).catch(() => null);
         if (answer?.ready === true) break;
-        const isNew = (await stream.handle().describe()).runId !== first;
-        if (kills === 0 && (isNew || answer?.why.includes('new run') === true)) {
-          kills += 1;
-          await bed.worker.kill();
-        }
+        if (answer?.why.includes('new run') === true) await killOnce();
       }
       groups.push(...(await stream.fact(step)).groups);
       hashes.push(await stream.hash(step));
-      if (kills > 0 && (await stream.handle().describe()).runId !== first) break;
+      if ((await stream.handle().describe()).runId !== first) {
+        await killOnce();
+        break;
+      }
       assert.ok(step < 60, 'the stream does not go on in a new run');
     }
+    assert.ok(kills > 0);
+    await stream.step(hashes.length, hashes.length);
+    groups.push(...(await stream.fact(hashes.length)).groups);
     assert.equal(new Set(groups).size, groups.length);
     for (const [step, hash] of hashes.entries()) assert.equal(await stream.hash(step), hash);
     const early = await faultOf(stream.ask({ step: hashes.length + 3, wait: '1s' }));

@@ -12,7 +12,8 @@ import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
 
 const QUEUE = 'stream-runs';
-const STEPS = 10;
+/** A group takes six to nine events of its stream, and a run ends at 2,000. */
+const STEPS = 16;
 const GROUPS_PER_STEP = 32;
 const BUNDLE = { codePath: path.join(PROJECT_ROOT, 'dist', 'src', 'workflow-bundle.js') };
 
