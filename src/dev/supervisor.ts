@@ -17,8 +17,8 @@ export interface Part {
 export interface SupervisorOptions {
   /** Told that a part died or runs again. */
   say: (line: string) => void;
-  /** Called once, with the reason, when a part dies again and again: somebody has to look at it. */
-  giveUp: (reason: Error) => void;
+  /** Called once, with the reason, when a part dies again and again: somebody has to look at it. Absent: it is started for ever. */
+  giveUp?: (reason: Error) => void;
   restartDelayMs?: number;
   /** From SIGTERM to SIGKILL, for all parts together. */
   graceMs?: number;
@@ -104,7 +104,7 @@ async function keepRunning(part: Part, first: { stack: Stack; child: Child }): P
     }
     const end = exit === undefined ? 'could not be started' : `ended ${describeExit(exit)}`;
     shortLives = performance.now() - startedAt < SHORT_LIFE_MS ? shortLives + 1 : 1;
-    if (shortLives > SHORT_LIVES) {
+    if (shortLives > SHORT_LIVES && stack.giveUp !== undefined) {
       stack.giveUp(await hopeless(part, end));
       return;
     }

@@ -30,13 +30,8 @@ export async function startsOver(session: Session, longest_ms: number): Promise<
   const logs = path.join(folder, 'logs');
   await mkdir(folder, { recursive: true });
   const port = await firstFreePort(8000);
-  const supervisor = createSupervisor({
-    say: screen.say,
-    // It is what is to be seen of it.
-    giveUp: (reason) => {
-      screen.say(reason.message);
-    },
-  });
+  // How often it dies is what is to be seen of it.
+  const supervisor = createSupervisor({ say: screen.say });
   const done = new AbortController();
   const finished = (): void => {
     done.abort();
