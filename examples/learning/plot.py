@@ -32,6 +32,7 @@ class Told:
     def __init__(self, folder: Path) -> None:
         lines = list(lines_of(folder / "metrics.jsonl"))
         self.begun = min(line["at"] for line in lines)
+        self.lasted = max(line["at"] for line in lines) - self.begun
         self.held_out = sorted((line for line in lines if line["kind"] == "held_out"), key=lambda line: line["step"])
         # Of a step that was asked for again, the first answer: the others are the same.
         self.steps: List[Line] = list({line["step"]: line for line in reversed(lines) if line["kind"] == "step"}.values())[::-1]
@@ -66,6 +67,8 @@ def rewards(axes: Axes, runs: List[Told], starts_over: Optional[Told]) -> None:
         marks(axes, run)
     if starts_over is not None:
         curve(axes, starts_over, {"color": STARTS_OVER, "label": "a loop that starts over, under the same kills"})
+        last = starts_over.held_out[-1:]
+        axes.hlines([line["reward"] for line in last], [starts_over.seconds(line) for line in last], starts_over.lasted, STARTS_OVER, "dashed")
     axes.axhline(TARGET, color="black", linewidth=0.6, linestyle=":")
     axes.set(title="held-out reward", xlabel="seconds", ylim=(-0.03, 1.03))
     axes.legend(loc="center right", fontsize=8, frameon=False)
