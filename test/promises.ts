@@ -30,7 +30,7 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
       `${ACTIVITIES}/chunk-recorder.test.ts › are written 250 ms after the first of them at the latest, however slowly they come`,
     ],
     'when 64 wait': [`${ACTIVITIES}/chunk-recorder.test.ts › are written when 64 wait`],
-    'the next attempt goes on behind it, never from the start of the turn': [
+    'the next attempt continues after it, never from the start of the turn': [
       `${ACTIVITIES}/resume-generation.test.ts › goes on behind its last token, with what is left of its room and another seed`,
       `${ACTIVITIES}/resume-generation.test.ts › goes on as often as it is cut, and wastes nothing`,
       `${LONG}/recovery-shutdown.test.ts › samples no token again: every request goes on where the journal ends`,
@@ -50,7 +50,7 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
       `${ACTIVITIES}/labels.test.ts › tokens have the version of the record while the replica stands where it stood`,
       `${ENGINE}/generate-wire.test.ts › brings the recorded ids and logprobs, no text, and names the weights of each token`,
     ],
-    'null where nobody can know it': [
+    'null if nobody can know it': [
       `${ACTIVITIES}/labels.test.ts › spans that the record does not confirm label nothing`,
     ],
   },
@@ -184,7 +184,7 @@ export const FAILURES: Record<string, Tests> = {
     `${ENVIRONMENTS}/math/grader-pool.test.ts › is unavailable where it is not installed and where its program is not there`,
     `${ENVIRONMENTS}/math/grader-pool.test.ts › makes a fault of a process that does this twice: \${answer}`,
   ],
-  'an interpreter that cannot be made again as it was': [
+  'an interpreter that cannot be rebuilt as it was': [
     `${ENVIRONMENTS}/code/state.test.ts › code that does not do again what it did is the fault StateLost`,
   ],
   "an environment that lost the rollout's session": [

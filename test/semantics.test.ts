@@ -1,6 +1,6 @@
 /**
- * What ARCHITECTURE.md promises, and the tests that hold it: each numbered invariant clause by clause, and each row of
- * its table of failures. A promise without a test fails here, and so does a test that is gone or has another name.
+ * Checks that tests hold what ARCHITECTURE.md promises: each numbered invariant clause by clause, and each row of its
+ * table of failures. It fails for a promise without a test, and for a test that was deleted or renamed.
  */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
@@ -11,6 +11,7 @@ import { FAILURES, INVARIANTS } from './promises.js';
 
 const read = (file: string): string => readFileSync(path.join(PROJECT_ROOT, file), 'utf8');
 const ARCHITECTURE = read('ARCHITECTURE.md');
+const HERE = 'test/semantics.test.ts';
 
 /** The names of a file's tests as they are written, those of loops with their `${…}`. */
 function testsIn(file: string): string[] {
@@ -25,9 +26,11 @@ function checkHeld(held: string): void {
 }
 
 describe('an invariant of ARCHITECTURE is held, clause by clause', () => {
-  const written = [...ARCHITECTURE.matchAll(/^(\d+)\. (.+)$/gm)].map(([, number, text]) => ({
+  const listed = /^(\d+)\. (.+)\n +- Tests: (.+)$/gm;
+  const written = [...ARCHITECTURE.matchAll(listed)].map(([, number, text, links]) => ({
     number: Number(number),
     text: text ?? '',
+    files: [...(links ?? '').matchAll(/\]\(([^)]+)\)/g)].map(([, file]) => file),
   }));
 
   test('and each of them has a number and an entry here', () => {
@@ -35,7 +38,7 @@ describe('an invariant of ARCHITECTURE is held, clause by clause', () => {
     assert.ok(written.length > 0);
   });
 
-  for (const { number, text } of written) {
+  for (const { number, text, files } of written) {
     test(`${number}: ${text}`, () => {
       const clauses = INVARIANTS[number] ?? {};
       const left = Object.keys(clauses).reduce((rest, clause) => {
@@ -47,6 +50,9 @@ describe('an invariant of ARCHITECTURE is held, clause by clause', () => {
         assert.ok(tests.length > 0);
         tests.forEach(checkHeld);
       }
+      const elsewhere = Object.values(clauses).flat().filter((held) => !held.startsWith(HERE)); // prettier-ignore
+      const held = new Set(elsewhere.map((name) => name.split(' › ')[0]));
+      assert.deepEqual(new Set(files), held, 'the files of its tests');
     });
   }
 });
