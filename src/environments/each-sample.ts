@@ -63,7 +63,7 @@ export function returnOf(answers: readonly TurnAnswer[]): EnvironmentReturn {
   };
 }
 
-/** All assistant messages, those of the prompt included, without a separator (upstream statement 42). */
+/** All assistant messages, those of the prompt included, without a separator. */
 export function assistantText(log: readonly EnvironmentMessage[]): string {
   return log
     .filter(({ role }) => role === 'assistant')

@@ -115,7 +115,7 @@ export const SimulatorSettings = z.strictObject({
   dev_mode: z.boolean().default(false),
   /** Serves `/inference/v1/generate`, as vLLM with --enable-scale-out; without it that is refused (capture 203). */
   scale_out: z.boolean().default(false),
-  /** Needed for `/v1` and `/inference`, as vLLM's --api-key (captures 213 to 218); null: none is. */
+  /** Needed for `/v1` and `/inference`, as vLLM's --api-key; null: none is. */
   api_key: z.string().min(1).nullable().default(null),
   /** Faults from the start. */
   faults: z.array(FaultSpec).default([]),

@@ -13,7 +13,7 @@ const CalculatorMetadata = z.looseObject({
 });
 
 /**
- * Upstream's multi-step calculator (statement 82), the deterministic multi-turn environment of its tests: calls are
+ * Upstream's multi-step calculator, the deterministic multi-turn environment of its tests: calls are
  * answered until the policy gives the final answer. Reward 1 for the right one, 0 for all else.
  */
 export function createCalculator(): Environment {

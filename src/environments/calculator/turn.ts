@@ -1,7 +1,7 @@
 import { formatFixed, parseFloatText } from '../../platform/python/numbers.js';
 import { strip } from '../../platform/python/text.js';
 
-/** What the policy may say to the calculator, and the answers (upstream statement 82). */
+/** What the policy may say to the calculator, and the answers. */
 
 /** Ends a tool call: `[5, 3, sum]<call: calculator>`. */
 const CALL = '<call: calculator>';

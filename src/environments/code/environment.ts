@@ -13,7 +13,7 @@ import { limitsOf, type CodeSettings } from './settings.js';
 const STOP_STRING = '</code>';
 
 /**
- * Upstream's code environment (statements 54 to 62) in a sandbox: the code of the last message runs in the rollout's
+ * Upstream's code environment in a sandbox: the code of the last message runs in the rollout's
  * own interpreter, the observation is what came of it, the reward is always 0. With `sandbox` it runs there instead.
  */
 export function createCode(

@@ -1,7 +1,7 @@
 import type { Excess, Outcome, Ran } from './outcomes.js';
 import type { CodeSettings, Limits } from './settings.js';
 
-/** Messages to code, outcomes to observations: pure, and upstream's format (statements 54 to 58). */
+/** Messages to code, outcomes to observations: pure, and upstream's format. */
 
 export interface MessageCode {
   blocks: string[];

@@ -7,7 +7,7 @@ const TAIL = 300;
 const ANSWER = new RegExp(`Answer${PYTHON_SPACE}*:${PYTHON_SPACE}*([^\\n]+)`, 'giu');
 
 /**
- * Upstream's `dapo_math_verify` (statement 50): 1 where the last line `Answer: …` of the response's end says what the
+ * Upstream's `dapo_math_verify`: 1 where the last line `Answer: …` of the response's end says what the
  * ground truth says, both brought into one form.
  */
 export const verifyDapo: PureVerifier = ({ ground_truth, response }) => {
@@ -32,7 +32,7 @@ const DROPPED = [
 ]; // prettier-ignore
 
 /**
- * Brings an answer into the form in which answers are compared (upstream statement 50): what follows its last `=`,
+ * Brings an answer into the form in which answers are compared: what follows its last `=`,
  * without units, spaces and LaTeX's decoration. Every pass over the text is linear, also for a ground truth of a
  * megabyte.
  */

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { EnvironmentMessage, FinishedRollout, FinishedRollouts } from '../environment.js';
 
 /**
- * Upstream's metrics of a batch (statement 52), as far as finished rollouts show them; float32 means. Its lengths
+ * Upstream's metrics of a batch, as far as finished rollouts show them; float32 means. Its lengths
  * (`generation_lengths`, `prompt_lengths`, `correct_solution_generation_lengths`) are tokens, and `is_end`
  * (`fraction_of_samples_properly_ended`, and reward 0 for the others) is the truncation: both are the batch's own
  * metrics, an environment sees texts and rewards. `pass@samples_per_prompt`: the share of different prompts with a

@@ -3,7 +3,7 @@ import { groundTruthText } from './verifier.js';
 import type { PureVerifier } from './verifier.js';
 
 /**
- * Upstream's `math_multi_reward` (statement 51): whether the answer tag holds exactly the ground truth, whether
+ * Upstream's `math_multi_reward`: whether the answer tag holds exactly the ground truth, whether
  * it is made of digits, and whether the response is well formed; each 0 or 1.
  */
 export const verifyMultiReward: PureVerifier = ({ ground_truth, response }) => {

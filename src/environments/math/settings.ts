@@ -9,7 +9,7 @@ const Verifier = z.enum([
 ]);
 export type VerifierName = z.infer<typeof Verifier>;
 
-/** An unknown verifier ends the start of the worker; upstream gives every rollout the reward 0 (statement 44). */
+/** An unknown verifier ends the start of the worker; upstream gives every rollout the reward 0. */
 export const MATH_SETTINGS = {
   kind: z.literal('math'),
   verifier: Verifier.default('hf_math_verify'),

@@ -19,7 +19,7 @@ export interface Bm25Index {
 }
 
 /**
- * BM25 as upstream's retriever computes it (statement 79): a term of `df` among `n` documents is worth
+ * BM25 as upstream's retriever computes it: a term of `df` among `n` documents is worth
  * ln((n - df + 0.5) / (df + 0.5) + 1), times tf (k1 + 1) / (tf + k1 (1 - b + b length / average)) if it occurs `tf`
  * times, times how often the query has it.
  */

@@ -6,7 +6,7 @@ const OPEN = '<retrieve>';
 const CLOSE = '</retrieve>';
 
 /**
- * Upstream's RAG environment (statement 78): answers the query of the last message with the best documents and ends
+ * Upstream's RAG environment: answers the query of the last message with the best documents and ends
  * the rollout, without reward. A query that no document has a word of is answered like an empty one, with the first
  * documents; upstream fails there by an accident of its number types.
  */

@@ -8,7 +8,7 @@ import { createPlainScore, createVllmScore } from './scoring.js';
 import type { RewardModelSettings } from './settings.js';
 
 /**
- * A reward model behind HTTP (upstream statement 81): one turn, rewarded by its score of the whole conversation.
+ * A reward model behind HTTP: one turn, rewarded by its score of the whole conversation.
  * Upstream's observation has torch's print of a tensor; here it has the number itself. The idempotency key of a
  * request is the step's, since scoring again what was scored before must give the same row.
  */

@@ -1,7 +1,7 @@
 import { splitWords, strip } from '../../platform/python/text.js';
 import { isSolved, slide, type GameState } from './board.js';
 
-/** What the policy may say, and what each move answers (upstream statements 71 to 73). */
+/** What the policy may say, and what each move answers. */
 
 const OPEN = '<action>';
 const CLOSE = '</action>';

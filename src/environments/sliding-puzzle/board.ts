@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** The board of a sliding puzzle, upstream's `game_state` (upstream statements 66 to 70). 0 is the empty space. */
+/** The board of a sliding puzzle, upstream's `game_state`. 0 is the empty space. */
 
 const Tiles = z.array(z.array(z.int().nonnegative()));
 

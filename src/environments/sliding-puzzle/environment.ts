@@ -21,7 +21,7 @@ const PuzzleMetadata = z.looseObject({
 });
 type PuzzleMetadata = z.infer<typeof PuzzleMetadata>;
 
-/** Upstream's sliding puzzle (statements 71 to 76): reward 1 for the slide that solves it, 0 for all else. */
+/** Upstream's sliding puzzle: reward 1 for the slide that solves it, 0 for all else. */
 export function createSlidingPuzzle(): Environment {
   return {
     in_process: true,

@@ -21,7 +21,7 @@ export interface PuzzleSample {
   stop_strings: string[];
 }
 
-/** Samples drawn as upstream's example draws them (statement 77). Equal options give equal samples. */
+/** Samples drawn as upstream's example draws them. Equal options give equal samples. */
 export function generateSamples(options: SampleOptions): PuzzleSample[] {
   const { count, seed, size, shuffle_moves, max_moves } = SampleOptions.parse(options);
   const random = mulberry32(seed);

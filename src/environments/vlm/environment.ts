@@ -13,7 +13,7 @@ export interface VlmOptions {
   grader: GraderPool;
 }
 
-/** Upstream's VLM environment: a weighted sum of reward functions (statement 64). */
+/** Upstream's VLM environment: a weighted sum of reward functions. */
 export function createVlmEnvironment({ reward_functions, grader }: VlmOptions): Environment {
   const total = sumOfWeights(reward_functions);
 

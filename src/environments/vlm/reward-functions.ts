@@ -5,7 +5,7 @@ import type { GraderPool } from '../math/grader-pool.js';
 import { BOXED, lastBoxed } from '../math/dapo.js';
 import type { RewardFunction } from './settings.js';
 
-/** Upstream's reward functions (`environments/rewards.py`, statement 65); a malformed answer scores 0. */
+/** Upstream's reward functions (`environments/rewards.py`); a malformed answer scores 0. */
 
 export interface Answered {
   ground_truth: string;
@@ -130,7 +130,7 @@ const min = (a: number, b: number): number => (b < a ? b : a);
 
 const SMALLEST_AREA = 1e-3;
 
-/** Intersection over union; below the threshold less the part of the hull that neither covers (statement 65). */
+/** Intersection over union; below the threshold less the part of the hull that neither covers. */
 function generalisedIou([g, r]: [Box, Box], penalty_threshold: number): number {
   const area = ([x1, y1, x2, y2]: Box): number => (x2 - x1) * (y2 - y1);
   const width = max(0, min(g[2], r[2]) - max(g[0], r[0]));

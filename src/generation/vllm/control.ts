@@ -25,7 +25,7 @@ const Resumed = z.object({ status: z.literal('resumed') });
 const IsRunning = z.object({ is_paused: z.literal(false, 'expected false after /resume') });
 const IsSleeping = z.object({ is_sleeping: z.boolean() });
 const Done = z.object({ success: z.literal(true, 'expected true') });
-/** One for each worker of the engine (captures 173, 187). */
+/** One for each worker of the engine. */
 const Loaded = z.object({ results: z.array(z.unknown()).min(1) });
 const Label = z.object({ weight_version: z.string() });
 const Models = z.object({ data: z.array(z.object({ id: z.string() })).min(1) });

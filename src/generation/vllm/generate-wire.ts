@@ -3,7 +3,7 @@ import type { GenerationRequest } from '../generation-service.js';
 import { completionBody } from './completion-body.js';
 
 /**
- * `/inference/v1/generate` (captures 116 to 125, 157, 189): ids alone both ways, and the last chunk names the weights of
+ * `/inference/v1/generate`: ids alone both ways, and the last chunk names the weights of
  * each token. Its chunks are brought to the shape of `/v1/completions`, so that both are held against the same checks.
  */
 

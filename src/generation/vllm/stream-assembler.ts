@@ -34,7 +34,7 @@ const CompletionChunk = z.object({
         })
         .nullish(),
       finish_reason: z.string().nullish(),
-      /** Of `/inference/v1/generate`, on the last chunk alone (captures 157, 189). */
+      /** Of `/inference/v1/generate`, on the last chunk alone. */
       weight_versions: z
         .array(z.object({ version: z.string(), start: z.int(), end: z.int() }))
         .nullish(),

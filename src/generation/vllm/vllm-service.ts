@@ -46,7 +46,7 @@ export function createVllmService(options: VllmServiceOptions): GenerationServic
   return { replica, tells_text, ...calls, renderTurn, isPaused, generate, close: http.close };
 }
 
-/** A server whose scale-out endpoints are off says 403 or 404 (captures 028, 203): from then on it is asked by completions. */
+/** A server whose scale-out endpoints are off says 403 or 404: from then on it is asked by completions. */
 function createWire(
   { openCompletion, openGenerate }: Http,
   wire: 'completions' | 'generate',

@@ -11,7 +11,7 @@ export interface AnswerOptions {
   stop_token_ids: readonly number[];
   include_stop_str_in_output: boolean;
   skip_special_tokens: boolean;
-  /** Names tokens `token_id:N` in logprobs (capture 003). */
+  /** Names tokens `token_id:N` in logprobs. */
   return_tokens_as_token_ids: boolean;
 }
 
@@ -51,7 +51,7 @@ type Ending = Pick<Answer, 'finish_reason' | 'stop_reason'>;
 
 const CUT_OFF: Ending = { finish_reason: 'length', stop_reason: null };
 
-/** Cuts a generation where vLLM would stop, and gives it its text (captures 014 to 028 and 180 to 185). */
+/** Cuts a generation where vLLM would stop, and gives it its text. */
 export function assembleAnswer(generation: Generation, options: AnswerOptions): Answer {
   const reader = createReader(options);
   const text_ends: number[] = [];

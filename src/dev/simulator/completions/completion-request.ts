@@ -73,7 +73,7 @@ export const CompletionBody = z.looseObject({
 });
 type CompletionBody = z.infer<typeof CompletionBody>;
 
-/** Checks in vLLM's order, so that the same request gets the same complaint (captures 035 to 063). Throws a `Refusal`. */
+/** Checks in vLLM's order, so that the same request gets the same complaint. Throws a `Refusal`. */
 export function checkCompletion(body: CompletionBody, limits: Limits): CompletionRequest {
   checkStreaming(body);
   const prompt = promptOf(body);

@@ -1,7 +1,7 @@
 import type { Answer } from './answer.js';
 import type { CompletionRequest } from './completion-request.js';
 
-/** The JSON of completions, key for key as vLLM 0.32 writes it (captures 001 to 008, 140, 146, 147). */
+/** The JSON of completions, key for key as vLLM 0.32 writes it. */
 
 const FINGERPRINT = 'vllm-0.32.0-simulator';
 

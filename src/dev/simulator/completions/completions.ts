@@ -222,7 +222,7 @@ function isSilent(fault: FaultSpec | null): boolean {
   return fault?.fault === 'stall' && fault.after_tokens === 0;
 }
 
-/** The header wins over the body (captures 072, 073). */
+/** The header wins over the body. */
 function completionId(
   exchange: Exchange,
   { request: { request_id }, speech }: Pick<Run, 'request' | 'speech'>,

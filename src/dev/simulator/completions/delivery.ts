@@ -20,7 +20,7 @@ export interface Delivery {
   isSent: () => boolean;
   /** The part of the answer that has been sent. */
   sent: () => Answer;
-  /** Ends it here, as an engine does that is paused (captures 140, 146, 147) or told to. */
+  /** Ends it here, as an engine does that is paused or told to. */
   abort: () => void;
 }
 
@@ -193,7 +193,7 @@ function createOutput({ exchange, request, wire, fault, exit }: DeliveryFacts) {
     chunk(piece: Piece) {
       waiting += wire.chunk(piece);
     },
-    /** After the last chunk. Without a stream there is no ending without a finish: an abort is called so (capture 147). */
+    /** After the last chunk. Without a stream there is no ending without a finish: an abort is called so. */
     done(piece: Piece) {
       if (request.stream) close(wire.usage(piece.end) + DONE);
       else sendBody({ ...piece, finish_reason: piece.finish_reason ?? 'abort' });

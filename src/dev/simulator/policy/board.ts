@@ -25,8 +25,8 @@ function swapWithEmpty(tiles: readonly number[], tile: number): number[] {
 }
 
 /**
- * The board as a conversation left it: the last one that was rendered (upstream statement 69), then every slide that
- * the environment confirmed after it (statement 73); it renders no board after a move. Null where there is none.
+ * The board as a conversation left it: the last one that was rendered, then every slide that
+ * the environment confirmed after it; it renders no board after a move. Null where there is none.
  */
 export function currentBoard(text: string): Board | null {
   const end = text.lastIndexOf('|\n  +-');

@@ -27,7 +27,7 @@ export interface Choice {
 
 export interface Distribution {
   choices: readonly Choice[];
-  /** The likeliest choice is always taken; the logprobs are those of the unfiltered distribution at temperature 1 (capture 034). */
+  /** The likeliest choice is always taken; the logprobs are those of the unfiltered distribution at temperature 1. */
   greedy: boolean;
 }
 

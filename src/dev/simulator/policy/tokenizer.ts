@@ -23,7 +23,7 @@ export function isSpecial(id: number): boolean {
   return id >= IM_START;
 }
 
-/** The text of special tokens becomes their ids, as in vLLM (capture 092). */
+/** The text of special tokens becomes their ids, as in vLLM. */
 export function encode(text: string): number[] {
   if (!text.includes('<|')) return Array.from(Buffer.from(text));
   const ids: number[] = [];
@@ -40,7 +40,7 @@ export interface DecodeOptions {
   skip_special_tokens: boolean;
 }
 
-/** Bytes that are no UTF-8 become U+FFFD; ids outside the vocabulary vanish (capture 099). */
+/** Bytes that are no UTF-8 become U+FFFD; ids outside the vocabulary vanish. */
 export function decode(ids: readonly number[], { skip_special_tokens }: DecodeOptions): string {
   let text = '';
   let bytes: number[] = [];
@@ -131,7 +131,7 @@ export interface TextStreamOptions extends DecodeOptions {
 
 /**
  * Where the prompt itself ends inside a character, all of the prompt's text comes out with the first certain
- * character of the answer. That is a trap of vLLM's that clients have to live with (captures 131, 132, 180, 181).
+ * character of the answer. That is a trap of vLLM's that clients have to live with.
  */
 export function createTextStream({ prompt, skip_special_tokens }: TextStreamOptions): TextStream {
   const options = { skip_special_tokens };

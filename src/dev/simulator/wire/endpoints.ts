@@ -94,7 +94,7 @@ function onceReleased({ cleared }: Pick<EndpointParts, 'cleared'>): Wrap {
   };
 }
 
-/** The endpoint for a request, or FastAPI's 404 and 405 (captures 066, 067). */
+/** The endpoint for a request, or FastAPI's 404 and 405. */
 export function findEndpoint(endpoints: Endpoints, { path, request }: Exchange): Endpoint {
   const methods = endpoints[path];
   if (methods === undefined) throw new Refusal({ status: 404, body: { detail: 'Not Found' } });

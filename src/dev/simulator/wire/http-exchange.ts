@@ -54,7 +54,7 @@ export function headerOf(request: IncomingMessage, name: string): string | null 
   return typeof value === 'string' && value !== '' ? value : null;
 }
 
-/** What real servers send on every response; the request id comes back or is made up (captures 001, 072). */
+/** What real servers send on every response; the request id comes back or is made up. */
 export function commonHeaders({ request }: Exchange): Record<string, string> {
   return {
     server: 'uvicorn',

@@ -8,7 +8,7 @@ interface Metric {
   samples: readonly { labels?: string; value: number }[];
 }
 
-/** Prometheus text: the metrics that routers and controllers read, named as vLLM's (captures 111, 137). */
+/** Prometheus text: the metrics that routers and controllers read, named as vLLM's. */
 export function metricsText(stats: EngineStats, model: string): string {
   return metricsOf(stats)
     .map(({ name, type, help, samples }) => {

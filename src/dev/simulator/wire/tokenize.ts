@@ -26,7 +26,7 @@ const TokenizeBody = z
   });
 type TokenizeBody = z.infer<typeof TokenizeBody>;
 
-/** `POST /tokenize` of a text or of messages (captures 091 to 097). */
+/** `POST /tokenize` of a text or of messages. */
 export async function tokenize(exchange: Exchange, limits: Limits): Promise<void> {
   const body = await readBody(exchange, TokenizeBody);
   const { prompt = '', messages, add_generation_prompt } = body;
