@@ -13,7 +13,7 @@ export function checkModel(model: string | null, limits: Pick<Limits, 'model'>):
   throw new Refusal({ status: 404, body });
 }
 
-/** What would change the distribution and is not played here is refused, unless it has no effect. */
+/** Settings that would change the distribution and are not implemented are refused, unless they have no effect. */
 const NEUTRAL: readonly (readonly [field: string, neutral: unknown])[] = [
   ['n', 1],
   ['echo', false],
@@ -78,7 +78,7 @@ interface SamplingFields {
   stop: readonly string[];
 }
 
-/** In the order in which vLLM looks at them. */
+/** In the order in which vLLM checks them. */
 export function checkSampling(request: SamplingFields): void {
   const { max_tokens, min_tokens, logprobs, stop } = request;
   checkRanges(request.sampling);
