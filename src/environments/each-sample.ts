@@ -15,7 +15,7 @@ export interface Turn {
   index: number;
 }
 
-/** What an environment answers one sample. */
+/** An environment's answer to one sample. */
 export interface TurnAnswer {
   content: string;
   reward: number;
@@ -26,7 +26,7 @@ export interface TurnAnswer {
   answer: string | null;
 }
 
-/** The step of an environment that answers each sample alone and without waiting. */
+/** The step of an environment that answers each sample by itself and without waiting. */
 export function stepEach(
   subject: string,
   answerTurn: (turn: Turn) => TurnAnswer,

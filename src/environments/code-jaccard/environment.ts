@@ -56,8 +56,8 @@ async function alignment(rollouts: FinishedRollouts): Promise<Record<string, num
 }
 
 /**
- * The similarity of two texts, from 0 to 1: shared words over all words, times the shorter length over the longer
- *. White space around and case make no difference; equal texts score 1, empty ones too.
+ * The similarity of two texts, from 0 to 1: shared words over all words, times the shorter length over the longer one.
+ * Case and surrounding white space do not matter. Equal texts score 1, empty ones too.
  */
 function codeSimilarity(response: string, ground_truth: string): number {
   const said = strip(response).toLowerCase();

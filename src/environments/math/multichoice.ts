@@ -2,7 +2,7 @@ import { PYTHON_SPACE, strip } from '../../platform/python/text.js';
 import { groundTruthText } from './verifier.js';
 import type { PureVerifier, Verdict } from './verifier.js';
 
-/** Upstream's `english_multichoice`: the first letter behind "Answer:", both sides undecorated. */
+/** Upstream's `english_multichoice`: the first letter after "Answer:", both sides undecorated. */
 export const verifyEnglishMultichoice: PureVerifier = ({ ground_truth, response }) => {
   const expected = normalizeResponse(groundTruthText(ground_truth, 'english_multichoice'));
   return compare(findEnglishLetter(normalizeResponse(response)), expected);
@@ -39,9 +39,8 @@ export function normalizeLetter(letter: string): string {
 }
 
 /**
- * "Answer:" as languages write it, in the order in which upstream looks for them. A space before the colon means
- * any white space or none. Yoruba's words come in several spellings and compositions; the second one ends with six
- * zero-width spaces.
+ * "Answer:" in many languages, in the order of upstream's search. A space before the colon means any white space or
+ * none. Yoruba's words come in several spellings and compositions; the second one ends with six zero-width spaces.
  */
 const PREFIXES = [
   'Answer :', 'Answer :\u200b\u200b\u200b\u200b\u200b\u200b', 'উত্তর :', 'उत्तर :', 'উত্তরঃ', 'Antwort :', '답변 :',
@@ -55,7 +54,7 @@ const PREFIXES = [
 /** Every character that upstream accepts as a letter, including the whole Arabic range from alef to dal. */
 const ANY_LETTER = '([A-D]|[أ-د]|[অবডঢＡＢＣＤ])';
 
-/** Python ignores more case than JavaScript: to it the dotless and the dotted i are forms of i. */
+/** Python ignores more case differences than JavaScript: the dotless and the dotted i are forms of i. */
 const ignoringCase = (pattern: string): RegExp => new RegExp(pattern.replace(/i/gi, '[iıİ]'), 'iu');
 
 const MULTILINGUAL = PREFIXES.map((prefix) =>
@@ -63,10 +62,10 @@ const MULTILINGUAL = PREFIXES.map((prefix) =>
 );
 const ENGLISH = new RegExp(`Answer${PYTHON_SPACE}*:[ \\t]*([A-ZıİſK])`, 'iu');
 
-/** The letter behind the first "Answer:" that has one, as it is written. */
+/** The letter after the first "Answer:" that has one, as it is written. */
 const findEnglishLetter = (text: string): string | null => ENGLISH.exec(text)?.[1] ?? null;
 
-/** The letter behind the first of the languages' words, in their order, that has one. */
+/** The letter after the first of the languages' words, in their order, that has one. */
 function findLetter(text: string): string | null {
   for (const pattern of MULTILINGUAL) {
     const letter = pattern.exec(text)?.[1];

@@ -123,7 +123,7 @@ export function render({ size, grid }: GameState): string {
   return ['\n', border, ...rows, border, `    ${labels.join('')}`].join('\n');
 }
 
-/** Where the room left over is odd, the right side gets more, as in Python's `^`. */
+/** If the remaining width is odd, the right side gets more, as with Python's `^`. */
 function centre(label: number, width: number): string {
   const text = String(label);
   return text.padStart(text.length + Math.floor((width - text.length) / 2)).padEnd(width);

@@ -65,7 +65,7 @@ interface Answer {
   metadata: PuzzleMetadata | null;
 }
 
-/** One turn. Only a move counts against `max_moves`: looking at the board and unreadable replies are free. */
+/** One turn. Only moves count against `max_moves`: looking at the board and unreadable replies are free. */
 function answerTurn(last: EnvironmentMessage | undefined, metadata: PuzzleMetadata): Answer {
   const { game_state, num_moves, max_moves } = metadata;
   const goesOn = { reward: 0, terminated: false, stop_strings: [STOP_STRING] };

@@ -39,7 +39,7 @@ export function createVlmEnvironment({ reward_functions, grader }: VlmOptions): 
         }),
       );
       return {
-        // Any reward counts as correct, also one for the format alone.
+        // Any reward counts as correct, even one for the format alone.
         observations: rewards.map((value) => observationOf(value !== 0)),
         metadata: input.metadata,
         next_stop_strings: rewards.map(() => null),
