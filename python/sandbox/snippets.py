@@ -66,7 +66,7 @@ BLOCKED_MODULES = {
 
 
 class NemoRl:
-    """Upstream's rules (statements 54 to 62), quirks included: functions see built-in names only, and so on."""
+    """Upstream's rules, quirks included: functions see built-in names only, and so on."""
 
     def __init__(self):
         names = dict(vars(builtins))

@@ -9,7 +9,7 @@ import { describeError } from '../platform/errors.js';
 import { plain } from '../platform/plain.js';
 import { withoutSecrets } from '../platform/secrets.js';
 
-/** What an activity's body is given of the attempt that runs it. */
+/** What an activity's body gets from the attempt that runs it. */
 export interface Attempt {
   workflow_id: string;
   /** 1 for the first. */
@@ -17,57 +17,60 @@ export interface Attempt {
   /** Aborts on cancellation, worker shutdown and lost heartbeats, with the reason to throw. */
   signal: AbortSignal;
   /**
-   * Seconds from the time that the activity was first scheduled to this attempt: on the server's clock alone, since
-   * this machine's may be another.
+   * Seconds from the first scheduling of the activity to this attempt. Both times are the server's, because this
+   * machine's clock may differ.
    */
   waited_s: number;
-  /** Where a predecessor stood; set it to where this attempt stands. */
+  /** The position of a predecessor. Set it to the position of this attempt. */
   checkpoint: unknown;
-  /** Tells the workflow that this attempt waits for a service, or, with null, that nothing is waited for any more. */
+  /** Signals the workflow that this attempt waits for a service, or, with null, that the wait is over. */
   sayWaiting: (waiting: Waiting | null) => Promise<void>;
-  /** Asks somebody, and tells the workflow while no answer, and nothing of one, comes. */
+  /** Makes a call, and signals the workflow while the call brings no answer and no part of one. */
   asks: <T>(asked: Asked, answer: () => Promise<T>) => Promise<T>;
-  /** Into the worker's log. */
+  /** Writes to the worker's log. */
   warn: (message: string) => void;
 }
 
 export interface Asked {
-  /** By name, as `Waiting` has it. */
+  /** Name of the call, as in `Waiting`. */
   call: string;
-  /** When something of the answer came last, in seconds since 1970; null: nothing has. */
+  /** When the last part of the answer came, in seconds since 1970; null: none has. */
   moved_at: () => number | null;
 }
 
 export interface AttemptDependencies {
-  /** Tells the attempt's own workflow that it waits for a service; best effort. */
+  /** Signals the attempt's own workflow that it waits for a service; best effort. */
   signalWaiting: (
     to: { workflow_id: string; run_id: string },
     waiting: Waiting | null,
   ) => Promise<void>;
-  /** Without an answer, before that is told. */
+  /** How long a call may be silent before the workflow is signalled. */
   silent_ms?: number;
 }
 
 interface HeartbeatDetails {
-  /** How often it had been tried when the workflow was told last; 0: it is told of nothing. */
+  /** Number of tries at the last signal; 0: the workflow knows of no wait. */
   waiting: number;
   since: number | null;
   checkpoint: unknown;
 }
 
-/** Nobody has failed yet: the first that does is news. */
+/** Below the first try, so that the first failure is news. */
 const NO_TRY = 0.5;
 
-/** Of an activity that was scheduled without a heartbeat timeout. A third: one beat may be lost, and each costs half a millisecond. */
+/**
+ * For activities without a heartbeat timeout. Beats come after a third of it: one may be lost, and each costs half a
+ * millisecond.
+ */
 const DEFAULT_HEARTBEAT_MS = 10_000;
 
 export type RunAttempt = <T>(body: (attempt: Attempt) => Promise<T>) => Promise<T>;
 
 /**
- * Runs an activity's body with a heartbeat on a timer (a stream may be silent for minutes), turns faults into
- * failures, and makes an absent engine visible: the first attempt that has to wait signals its workflow, again when twice
- * as many have, and the one that succeeds says that it is over: a day of tries every 15 s is 14 signals. Heartbeat details
- * carry that memory from attempt to attempt.
+ * Runs an activity's body with a heartbeat on a timer, since a stream may be silent for minutes. Turns faults into
+ * failures. Makes waiting visible: the first attempt that has to wait signals its workflow, and so does each after
+ * twice as many tries. The attempt that succeeds signals the end of the wait. A day of tries every 15 s makes 14
+ * signals. Heartbeat details carry this state from attempt to attempt.
  */
 export function createRunAttempt({
   signalWaiting,
@@ -127,13 +130,13 @@ export function createRunAttempt({
   };
 }
 
-/** Of a wait that no journal counts, from its first attempt on. */
+/** The start of a wait that no journal counts. */
 function sinceOf(details: HeartbeatDetails): string {
   details.since ??= Date.now() / 1000;
   return timeText(details.since);
 }
 
-/** Tells only what is news: that it waits, that it has been tried twice as often, and that it is over. */
+/** Signals only news: the wait begins, was tried twice as often, or is over. */
 function sayer(
   details: HeartbeatDetails,
   signal: (waiting: Waiting | null) => Promise<void>,
@@ -197,9 +200,9 @@ async function askAloud<T>(
 }
 
 /**
- * A fault as Temporal's failure: the same type and message, and no details, since the data is in the journal.
- * Anything that is not a fault passes through: cancellation must stay one, and an unknown error is retried, so that a
- * mended worker heals it. Where its text quotes what came from outside, as plain text without this process's secrets.
+ * A fault as Temporal's failure: the same type and message, without details, since the data is in the journal.
+ * Everything else passes through. A cancellation must stay one, and an unknown error is retried, so that a repaired
+ * worker heals it. If its text quotes outside text, that text is made plain and loses this process's secrets.
  */
 export function toFailure(error: unknown): unknown {
   if (!(error instanceof Fault)) return asPlain(error);
@@ -214,7 +217,7 @@ export function toFailure(error: unknown): unknown {
 
 function asPlain(error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof TemporalFailure) return error;
-  // Again behind it: what is not seen may stand within a secret.
+  // A second pass, because an invisible character may interrupt a secret.
   const clean = (text: string): string => withoutSecrets(plain(withoutSecrets(text)));
   const [text, stack] = [describeError(error), error.stack ?? ''];
   const message = clean(text);

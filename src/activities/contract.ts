@@ -9,43 +9,43 @@ import type { RowRange } from '../model/workflow-safe/slices.js';
 import type { Waiting } from '../model/workflow-safe/waiting.js';
 
 /**
- * What workflows and activities say to each other, and all that workflows see of activities. Small on purpose: these
- * values are in history, so they are summaries (absolute totals, never increments); the journal is the truth.
+ * What workflows and activities exchange, and all that workflows see of activities. These values are in history, so
+ * they are small summaries: absolute totals, never increments. The journal is the truth.
  */
 export interface Activities {
   /** Takes the raw input of `rolloutBatch`. */
   planBatch: (input: unknown) => Promise<BatchPlan>;
   /**
-   * Takes the raw input of `rollout`, of a batch's child or by hand, and what was changed of its limits. Opens the
-   * journal and, where the rollout can be played here, plays on as `playTurns` does.
+   * Takes the raw input of `rollout`, from a batch or by hand, and changed limits. Opens the journal and, if the
+   * rollout can be played here, plays on as `playTurns` does.
    */
   openRollout: (input: unknown, limits?: LimitsChange) => Promise<RolloutPlan>;
-  /** Turn after turn until the turn slice is used up or the rollout ends; an agent plays the whole rollout. */
+  /** Plays turn after turn until the turn slice is used up or the rollout ends. An agent plays the whole rollout. */
   playTurns: (at: TurnRef) => Promise<TurnProgress>;
   generateTurn: (at: TurnRef) => Promise<TurnProgress>;
   stepEnvironment: (at: TurnRef) => Promise<TurnProgress>;
-  /** For a rollout that its turns did not end; closes the batch of one that was started by hand. */
+  /** Ends a rollout that its turns did not end. Closes the batch of one of a rollout started by hand. */
   finishRollout: (input: FinishRollout) => Promise<FinishedRollout>;
   closeBatch: (input: CloseBatch) => Promise<BatchResult>;
-  /** A slice closes its own rows. */
+  /** Closes the rows of one slice. */
   closeSlice: (input: CloseSlice) => Promise<void>;
-  /** How far a batch's rollouts are, as their journals say. */
+  /** How far a batch's rollouts are, from their journals. */
   lookAtRollouts: (input: { batch_id: string }) => Promise<RolloutsSeen>;
-  /** Rows of groups that have ended while others run, for whoever asks. */
+  /** Writes the rows of groups that have ended while others run, on request. */
   foldGroups: (input: FoldGroups) => Promise<FoldedGroups>;
-  /** Takes the raw input of update `publish`. Refuses before anything is touched; then the record has the new target. */
+  /** Takes the raw input of update `publish`. Refuses it before anything is touched, or records the new target. */
   settlePublish: (input: { service: string; publish: unknown }) => Promise<PublishPlan>;
-  /** One replica through all phases. Fails once it is `unknown` or `away`, and not paused. */
+  /** Takes one replica through all phases. Fails once it is `unknown` or `away`, and not paused. */
   updateReplica: (input: UpdateReplica) => Promise<UpdatedReplica>;
-  /** `version` becomes the target where enough replicas have it. */
+  /** Makes the target the `version` if enough replicas have it. */
   concludePublish: (input: { service: string } & Rule) => Promise<PolicyView>;
-  /** The record, of the replicas that temporal.yaml has now. */
+  /** The record, for the replicas that temporal.yaml has now. */
   surveyReplicas: (input: { service: string }) => Promise<PolicySurvey>;
 }
 
 export interface PolicySurvey {
   heartbeat_timeout_ms: number;
-  /** null: nothing has ever been published. */
+  /** null: nothing was ever published. */
   view: PolicyView | null;
 }
 
@@ -53,7 +53,7 @@ export interface PublishPlan extends Rule {
   version: number;
   mode: PauseMode;
   drain_limit: string;
-  /** What holds less than one would expect, in words. */
+  /** Guarantees that are weaker than expected, in words. */
   notes: string[];
   view: PolicyView;
 }
@@ -61,7 +61,7 @@ export interface PublishPlan extends Rule {
 /** Input of workflow `policy`. */
 export interface PolicyInput {
   service: string;
-  /** Of the run before this one. */
+  /** From the previous run. */
   updates?: PublishSummary[];
 }
 
@@ -75,7 +75,7 @@ export interface PublishResult {
   notes?: string[];
 }
 
-/** One of the last updates, as `status` has it. */
+/** One of the last updates, as in `status`. */
 export interface PublishSummary {
   version: number | null;
   /** Milliseconds since 1970. */
@@ -89,9 +89,9 @@ export interface PublishSummary {
 /** Query `status` of workflow `policy`. */
 export interface PolicyStatus {
   service: string;
-  /** null: nothing has ever been published. */
+  /** null: nothing was ever published. */
   record: PolicyView | null;
-  /** Where a replica is that takes long. */
+  /** The phases of slow replicas. */
   phases: Record<string, Phase>;
   /** The last ten, oldest first. */
   updates: PublishSummary[];
@@ -103,7 +103,7 @@ export interface UpdateReplica {
   /** null: the record's. */
   version: number | null;
   mode: PauseMode;
-  /** Of mode `wait`. */
+  /** For mode `wait`. */
   drain_limit?: string;
 }
 
@@ -119,53 +119,53 @@ export interface BatchPlan {
   /** Rows of the input, after `limit`. */
   samples: number;
   num_repeats: number;
-  /** One slice: the batch runs its rollouts itself. More: a child workflow each. */
+  /** One slice: the batch runs its rollouts itself. Several: a child workflow for each. */
   slices: RowRange[];
   /** How often each slice reports its counts before it ends. */
   tallies: number;
   max_in_flight: number;
-  /** Of the request. */
+  /** From the request. */
   limits: Limits;
-  /** Stops the rest of a group that has `k` valid rollouts, and of all after the deadline; null: all are played. */
+  /** A group with `k` valid rollouts stops its other members, and the deadline stops all; null: all are played. */
   min_k: { k: number; deadline_ms: number | null } | null;
-  /** Replaces failed rollouts by new repeats; null: they stay failed. */
+  /** Failed rollouts are replaced by new repeats; null: they stay failed. */
   refill: { max_replacements: number } | null;
-  /** What the replicas showed of their logprobs when the batch was planned; null: none are asked for. */
+  /** The replicas' mode of logprobs at planning; null: none are requested. */
   logprobs_mode?: LogprobsMode | null;
-  /** Fewer valid rollouts: the batch ends as failed; absent: none are needed. */
+  /** With fewer valid rollouts the batch ends as failed; absent: no minimum. */
   min_valid?: number;
-  /** Was the batch there before? Its journals are continued. */
+  /** Whether the batch existed before, so that its journals are continued. */
   continued: boolean;
   /** The batch looks at its rollouts while they run; absent: it knows only of those that have ended. */
   looks?: true;
 }
 
-/** What a look at the journals of a batch shows; those that have ended included. */
+/** What a look at the journals of a batch shows, including rollouts that have ended. */
 export interface RolloutsSeen {
   turns: number;
   tokens: number;
-  /** What most of those that wait are waiting for; null: none waits. */
+  /** What most of the waiting rollouts wait for; null: none waits. */
   waiting: Waiting | null;
-  /** How long the look took. */
+  /** Duration of the look. */
   took_ms: number;
 }
 
-/** What a rollout is listed and shown by. */
+/** What lists and views show of a rollout. */
 export interface RolloutFacts {
   task_name: string;
   policy_version: string | null;
-  /** Plays the whole rollout; absent: the policy and the environment take turns. */
+  /** The agent that plays the whole rollout; absent: policy and environment take turns. */
   agent?: AgentFacts;
 }
 
 export interface RolloutPlan extends RolloutRef, RolloutFacts {
-  /** In turn slices, an activity each (an agent: one for the whole rollout), or by turns, two activities each. */
+  /** In turn slices, one activity each (an agent: one for the whole rollout), or by turns, two activities each. */
   plays: 'in_slices' | 'by_turns';
   heartbeat_timeout_ms: number;
   queues: Record<'playTurns' | 'generateTurn' | 'stepEnvironment', string>;
   /** Started by hand: a batch of its own, which `finishRollout` closes. */
   is_batch: boolean;
-  /** In force: of the request, and what the journal says was changed since. */
+  /** The limits in force: from the request, with the changes that the journal has. */
   limits: Limits;
   progress: TurnProgress;
 }
@@ -175,14 +175,14 @@ export interface AgentFacts {
   name: string;
   task_index: number;
   rollout_index: number;
-  /** `_ng_attempt_index` of its last run, or of the first one before that. */
+  /** `_ng_attempt_index` of its last run, or of its first one before that run. */
   attempt: number;
 }
 
 export interface TurnRef extends RolloutRef {
-  /** The turn that is played next: for readers of the history; the journal decides. */
+  /** The next turn, for readers of the history; the journal decides. */
   turn: number;
-  /** Limits that were changed while the rollout runs: from this activity on they are in force. */
+  /** Limits that were changed while the rollout runs. They apply from this activity on. */
   limits?: TurnLimits;
 }
 
@@ -191,15 +191,15 @@ export interface TurnProgress {
   turn: number;
   total_reward: number;
   total_tokens: number;
-  /** What the turn in progress, or the whole rollout, waits for. */
+  /** The next call of the turn in progress, or of the whole rollout. */
   phase: 'generate' | 'step' | 'run';
   /** The journal has this end. */
   ended: StopReason | null;
   /** `_ng_attempt_index` of an agent's last run. */
   attempt?: number;
-  /** Truncated, and the request drops such rollouts: it gives no row. */
+  /** Truncated, and the request drops such rollouts: it becomes no row. */
   dropped?: true;
-  /** The end of what the policy or the environment said last, at most 120 characters. */
+  /** The end of the last message of the policy or the environment, at most 120 characters. */
   preview: string;
 }
 
@@ -209,20 +209,20 @@ export interface FailureFacts {
 }
 
 export interface FinishRollout {
-  /** The rollout's place, or, where starting it failed, the workflow's raw input. */
+  /** The rollout's place, or, if it could not be started, the workflow's raw input. */
   rollout: unknown;
-  /** null: the rollout ended by itself. A valid end in the journal wins over any reason. */
+  /** null: the rollout ended by itself. A valid end in the journal takes precedence over any reason. */
   stop_reason: 'timeout' | 'stopped' | 'cancelled' | 'failed' | null;
   failure: FailureFacts | null;
 }
 
 export interface FinishedRollout {
   result: RolloutResult;
-  /** Of an end that is not valid, as the journal has it. */
+  /** For an end that is not valid, as the journal has it. */
   failure: FailureFacts | null;
   /** null: it never started. */
   facts: RolloutFacts | null;
-  /** Of a rollout that was started by hand and planned: the result of its batch of one. */
+  /** For a planned rollout that was started by hand: the result of its batch of one. */
   batch: BatchResult | null;
 }
 
@@ -235,20 +235,20 @@ export interface RolloutResult {
   total_tokens: number;
   /** `_ng_attempt_index` of an agent's last run. */
   attempt?: number;
-  /** Truncated, and the request drops such rollouts: it gives no row. */
+  /** Truncated, and the request drops such rollouts: it becomes no row. */
   dropped?: true;
 }
 
 export interface CloseBatch {
   batch_id: string;
-  /** Rollouts that never ended are closed as stopped, not as cancelled. */
+  /** Rollouts that never ended are closed as stopped instead of cancelled. */
   stopped: boolean;
 }
 
 export interface CloseSlice extends CloseBatch, RowRange {}
 
 export interface FoldGroups extends CloseBatch {
-  /** The groups are those from this place on, in the order in which groups end. */
+  /** The place of the first group, in the order in which groups end. */
   from: number;
   rows: number[];
 }
@@ -285,23 +285,26 @@ export interface Tally {
   running: number;
   /** Ended with a row for the trainer. */
   valid: number;
-  /** Turns, tokens and rewards of rollouts that returned a result; `progress` of a batch counts turns and tokens of others, too. */
+  /**
+   * Turns, tokens and rewards of rollouts that returned a result. A batch's `progress` also counts turns and tokens of
+   * others.
+   */
   turns: number;
   tokens: number;
   reward_sum: number;
-  /** Rollouts that were started in place of failed ones; absent: none. */
+  /** Rollouts that replace failed ones; absent: none. */
   replacements?: number;
 }
 
 /** Query `progress` of workflow `rolloutBatch`. */
 export interface BatchProgress extends Tally {
   phase: 'planning' | 'running' | 'closing' | 'done';
-  /** Replacements included. */
+  /** Including replacements. */
   requested: number;
   /** Done, and not valid. */
   failed: number;
   waiting: Waiting | null;
-  /** Since the workflow's start, as of its last event. */
+  /** Since the workflow's start, up to its last event. */
   elapsed_s: number;
   turns_per_s: number;
   tokens_per_s: number;
@@ -319,10 +322,10 @@ export interface SliceInput extends RowRange {
   num_repeats: number;
   max_in_flight: number;
   tallies: number;
-  /** Valid rollouts that make a group complete; null: nobody asks. */
+  /** Valid rollouts that make a group complete; null: no such limit. */
   k: number | null;
-  /** Under `refill`: its share, to begin with. */
+  /** Under `refill`: its initial share. */
   max_replacements?: number;
-  /** What has been changed before the slice started. */
+  /** Changes from before the slice started. */
   limits?: LimitsChange;
 }

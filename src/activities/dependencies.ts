@@ -7,32 +7,32 @@ import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { RunAttempt } from './attempt.js';
 import type { PolicyRecords } from './policy/policy-records.js';
 
-/** What activities are closures over: interfaces only, wired in `workers/`. */
+/** What activities are closures over: only interfaces, wired in `workers/`. */
 export interface Dependencies {
   store: TrajectoryStore;
-  /** undefined where temporal.yaml has no such service. */
+  /** undefined if temporal.yaml has no such service. */
   service: (name: string) => GenerationPool | undefined;
-  /** Of a service: how its weights change; undefined where temporal.yaml has no such service. */
+  /** How a service's weights change; undefined if temporal.yaml has no such service. */
   policy: (name: string) => PolicyService | undefined;
-  /** undefined where temporal.yaml has no such environment. */
+  /** undefined if temporal.yaml has no such environment. */
   environment: (taskName: string) => DeployedEnvironment | undefined;
-  /** What the large answers of environments share, until they are journalled. */
+  /** The allowance for large answers of environments, until they are journalled. */
   answers: Allowance;
-  /** What the folds of turns in progress share. */
+  /** The allowance for the folds of turns in progress. */
   folds: Allowance;
   known: { services: string[]; environments: string[] };
   attempt: RunAttempt;
   deployment: Deployment;
-  /** Open workflows whose id begins with `<batch_id>/`: an earlier run's children that are still ending. */
+  /** Open workflows whose id begins with `<batch_id>/`: children of an earlier run that are still ending. */
   countOpenRollouts: (batchId: string) => Promise<number>;
 }
 
 export interface GenerationPool extends Replicas {
-  /** Served name to use where the request names none; null: the service's first. */
+  /** Served name to use if the request names none; null: the service's first. */
   model: string | null;
-  /** Texts that content never keeps, of services whose detokenizer renders them. */
+  /** Texts to remove from content, for services whose detokenizer renders them. */
   special_tokens: readonly string[];
-  /** May prompts hold images? Only their ids reach the engine (temporal.yaml: `images`). */
+  /** Whether prompts may contain images. Only their ids reach the engine (temporal.yaml: `images`). */
   images: boolean;
 }
 
@@ -40,26 +40,29 @@ export interface PolicyService {
   records: PolicyRecords;
   /** One for each replica of temporal.yaml. */
   controls: readonly WeightControl[];
-  /** Shows where a replica is while a phase takes long; best effort. */
+  /** Shows the phase of a slow replica; best effort. */
   sayPhase: (news: PhaseNews) => Promise<void>;
-  /** The workflow looks at the record again; it is started where it does not run. */
+  /** Makes the workflow read the record again, and starts it if it does not run. */
   wake: () => Promise<void>;
 }
 
 export interface DeployedEnvironment {
   environment: Environment;
   task_queue: string;
-  /** Are rollouts played on where they are opened? Those of agents, too, unless their environment has a queue or a limit of its own. */
+  /**
+   * Whether rollouts are played where they are opened. This includes those of agents, unless their environment has its
+   * own queue or limit.
+   */
   plays_on: boolean;
-  /** Of its observations; null: any. */
+  /** Roles of its observations; null: any. */
   roles: readonly string[] | null;
-  /** Can this worker tell whether it is there? Not of a grader or a sandbox on another machine. */
+  /** Whether this worker can check its health. It cannot check a grader or a sandbox on another machine. */
   is_asked: boolean;
 }
 
 export interface Deployment {
   inputs_dir: string;
-  /** Of a batch's samples, which planning holds as text. */
+  /** Limit for a batch's samples, which planning holds as text. */
   sample_bytes: number;
   turn_slice_ms: number;
   heartbeat_timeout_ms: number;

@@ -28,19 +28,22 @@ export function poolOf(
   });
 }
 
-/** Of a rollout without a start, before anything is known of it: what is asked of the service and by whom. */
+/** For a rollout without a start, whose journal does not say it: attempts and names from the request. */
 interface BeforeStart {
   attempts?: Attempts;
   names?: Names;
 }
 
-/** Who is asked for a rollout, by name. */
+/** The names of a rollout's environment and service. */
 export const namesOf = ({ start, settings_in_force }: Trajectory): Names => ({
   task: start?.task_name ?? '',
   service: settings_in_force?.generation.service ?? '',
 });
 
-/** Counts a fault in the journal, where it outlives the attempt; returns what to throw. */
+/**
+ * Counts a fault in the journal, where it outlives the attempt. Returns the error to throw: `judged` (model/faults.ts)
+ * decides whether it is final.
+ */
 export async function recordFault(
   error: unknown,
   { journal, attempts, names }: Pick<Hold, 'journal'> & BeforeStart,

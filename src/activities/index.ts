@@ -17,7 +17,7 @@ import { createForgetSteps, createPutStep } from './stream/put-step.js';
 import { createWatchServed } from './stream/watch-served.js';
 import { createStepEnvironment } from './turn/step-environment.js';
 
-/** All activities, over the same dependencies. A worker registers those of its role. */
+/** All activities over the same dependencies. A worker registers those of its role. */
 export function createActivities(dependencies: Dependencies): AllActivities {
   return {
     planBatch: createPlanBatch(dependencies),

@@ -14,26 +14,26 @@ import type { Hold } from './hold.js';
 import { notStarted } from './hold.js';
 import { progressOf } from './report.js';
 
-/** Of a journal's fold, however short it is. */
+/** Minimum share for a journal's fold. */
 const LEAST_HELD_BYTES = 16_384;
 
-/** The rollout that an attempt plays, and as which activity it claims the journal. */
+/** The rollout that an attempt plays, and the activity under which it claims the journal. */
 export interface Playing extends Pick<
   Attempt,
   'signal' | 'number' | 'sayWaiting' | 'asks' | 'warn'
 > {
   ref: RolloutRef;
   by: Claimant;
-  /** From where the journal is; not called for a rollout that has ended. */
+  /** Plays on from where the journal is. Not called for a rollout that has ended. */
   play?: (hold: Hold) => Promise<void>;
-  /** The end of a rollout whose turns have reached none; null: it goes on. */
+  /** The end of a rollout whose turns have reached none; null: it continues. */
   otherwise?: (trajectory: Trajectory) => RolloutEnd | null;
 }
 
 /**
- * The frame of every activity that plays or ends a rollout: claim the journal, play from where it is, write the end,
- * make all of it durable. What the journal says wins: an end that is there, then one that the turns have reached, then
- * the reason that the caller has. Returns what the journal says then.
+ * The frame of every activity that plays or ends a rollout: claim the journal, play on from where it is, write the end,
+ * make everything durable. The journal takes precedence: first an existing end, then one that the turns have reached,
+ * then the caller's reason. Returns the resulting trajectory.
  */
 export async function playFromJournal(
   { ref, by, play, otherwise, number, ...attempt }: Playing,
@@ -41,7 +41,7 @@ export async function playFromJournal(
 ): Promise<Trajectory> {
   const { store, folds } = dependencies;
   return await withShare(folds, async (share) => {
-    // Its size is what is known of it before it is folded.
+    // Before the fold, only the journal's size is known.
     const expected = LEAST_HELD_BYTES + (await store.journalSize(ref));
     await share.take(expected, attempt.signal);
     const claimed = await store.claim(ref, { attempt: number, ...by });
@@ -66,7 +66,7 @@ export async function playFromJournal(
   });
 }
 
-/** What grows beyond its share does not wait: whoever comes next does. */
+/** Growth beyond the share does not wait; the next taker does. */
 function counted(
   journal: Journal,
   { share, expected, signal }: { share: Share; expected: number; signal: AbortSignal },
@@ -83,7 +83,7 @@ function counted(
   };
 }
 
-/** An activity that goes on with a rollout which has been opened. */
+/** An activity that continues an opened rollout. */
 export function playOpened(
   dependencies: Dependencies,
   { activity, play }: { activity: keyof Activities; play: (hold: Hold) => Promise<void> },

@@ -10,7 +10,7 @@ import type { RolloutFacts, RolloutResult, TurnProgress } from './contract.js';
 
 const PREVIEW_LENGTH = 120;
 
-/** What a workflow learns of a trajectory: totals, never tokens. */
+/** What a workflow learns about a trajectory: totals, never tokens. */
 export function progressOf(trajectory: Trajectory): TurnProgress {
   const { end, total_reward } = trajectory;
   const { turn_count, total_tokens } = totalsOf(trajectory);
@@ -57,7 +57,7 @@ const attemptOf = ({ agent: { run } }: Trajectory): { attempt?: number } =>
 const droppedOf = (trajectory: Trajectory): { dropped?: true } =>
   overlongOf(trajectory) === 'drop' ? { dropped: true } : {};
 
-/** The end of what was said last: an action or an answer stands there, not in a thought's beginning. */
+/** The end of the last message: it holds an action or an answer, where a thought holds its beginning. */
 function preview({ open, turns }: Trajectory): string {
   const text = open.line?.content ?? turns.at(-1)?.observation.message?.content ?? '';
   const end = text

@@ -5,7 +5,7 @@ import type { StreamPlace } from '../model/workflow-safe/stream/sample-order.js'
 import { placeOfGroup } from '../model/workflow-safe/stream/sample-order.js';
 import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
 
-/** The request of a batch that must be there: a store without it is the wrong one, or is not mounted yet. */
+/** The request of a batch. If the store does not have it, it is the wrong store, or is not mounted yet. */
 export async function requestOf(
   batchId: string,
   store: Pick<TrajectoryStore, 'findRequest'>,
@@ -15,7 +15,7 @@ export async function requestOf(
   throw new Fault({ type: 'StoreFault', message: `the store has no batch ${batchId}` });
 }
 
-/** What a rollout plays: of a batch its row's sample, of a stream the one whose turn it was when its group began. */
+/** The sample of a rollout: in a batch its row's, in a stream the one whose turn it was when its group began. */
 export async function sampleOf(
   { batch_id, row }: { batch_id: string; row: number },
   store: Pick<TrajectoryStore, 'findRequest' | 'sampleCount' | 'readSample'>,

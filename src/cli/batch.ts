@@ -16,7 +16,7 @@ import { temporalSettings } from './deployment.js';
 
 const CONFIG = { config: { type: 'string' } } as const;
 
-/** The batch goes on: nothing has failed. */
+/** The batch continues, so nothing has failed. */
 const INTERRUPTED = 130;
 const LOOK_EVERY_MS = 1000;
 
@@ -47,7 +47,7 @@ export async function startCommand(args: string[]): Promise<number> {
   }
 }
 
-/** `batch.json` of a folder is named by its folder. */
+/** `batch.json` gets the name of its folder. */
 function newId(file: string): string {
   const { name, dir } = path.parse(path.resolve(file));
   const stem = (name === 'batch' ? path.basename(dir) : name).replace(/[^A-Za-z0-9._-]+/g, '-');
@@ -67,7 +67,7 @@ async function readRequest(file: string): Promise<unknown> {
 export async function watchCommand(args: string[]): Promise<number> {
   const { values, positionals } = parseArgs({ args, options: CONFIG, allowPositionals: true });
   return await withBatch(positionals, async (batchId) => {
-    // The board says that the server is away, and goes on when it is back.
+    // The board says that the server is unavailable, and continues when it is back.
     const client = openBatchClient(connectionSettings(await temporalSettings(values.config)));
     try {
       return await watched(batchId, client.attach(batchId));

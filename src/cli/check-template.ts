@@ -11,7 +11,7 @@ const ROLES = ['user', 'tool', 'environment'] as const;
 const PROMPTS = [['user'], ['system', 'user']] as const;
 const LONGEST = '1m';
 
-/** Says, for each replica of a service and each role of observations, whether its chat template can be continued. */
+/** Reports, for each replica of a service and each role of observations, whether its chat template can be continued. */
 export async function checkTemplateCommand(args: string[]): Promise<number> {
   const { values } = parseArgs({
     args,

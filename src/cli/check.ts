@@ -9,7 +9,7 @@ import { loadConfig } from '../workers/config.js';
 const MARKS = { ok: '  ok   ', limited: 'limited', broken: 'BROKEN ' } as const;
 const COLOURS = { ok: 32, limited: 33, broken: 31 } as const;
 
-/** Asks all that temporal.yaml names. The exit code is 1 where something is broken. */
+/** Checks everything that temporal.yaml names. The exit code is 1 if something is broken. */
 export async function checkCommand(args: string[]): Promise<number> {
   const { values } = parseArgs({
     args,

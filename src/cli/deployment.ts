@@ -4,8 +4,8 @@ import { Config, loadConfig } from '../workers/config.js';
 const DEFAULT_FILE = './temporal.yaml';
 
 /**
- * Where the Temporal server is and which queue batches go to. Whoever has no temporal.yaml here and names none means
- * the defaults: a trainer's machine needs none.
+ * Where the Temporal server is and which queue batches go to. Without a temporal.yaml the defaults apply: a trainer's
+ * machine needs none.
  */
 export async function temporalSettings(
   file: string | undefined,

@@ -4,7 +4,7 @@ import { learn } from '../dev/learning/learn.js';
 import { PROJECT_ROOT } from '../platform/project-root.js';
 
 const STEPS = 50;
-/** Seconds a token: a rollout takes half a second; and where things are killed some seconds, so that kills hit it. */
+/** Seconds per token: a rollout takes half a second. With kills it takes some seconds, so that kills hit it. */
 const TICK_S = { calm: 0.01, chaos: 0.1 };
 const KILL_EVERY_MS = 5000;
 

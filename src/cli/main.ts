@@ -38,7 +38,7 @@ Every command takes --help. All but simulator, cluster, aggregate and profile ta
 ./temporal.yaml); collect and collect-e2e play on the deployment that it names, and without it on a server and a worker
 of their own.`;
 
-/** From the end of a command to the end of its process, which by then has written what it had to. */
+/** How long a finished command may keep the process alive; its output is written by then. */
 const ENDED_WITHIN_MS = 2000;
 
 /** Exit codes: 0 done, 1 failed, 2 not understood. */
@@ -77,5 +77,5 @@ async function main([name = '', ...args]: string[]): Promise<number> {
 }
 
 process.exitCode = await main(process.argv.slice(2));
-// What a command was at when it failed may hold the process for ever: a Worker that was made and never ran does.
+// A failed command may hold the process forever: a Worker that was created and never ran does.
 setTimeout(() => process.exit(), ENDED_WITHIN_MS).unref();

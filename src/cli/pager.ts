@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 
-/** What a text is written to: a terminal's pager where it is longer than the terminal, else as it is. */
+/** Writes a text to the terminal's pager if it is longer than the terminal, else directly. */
 export async function writePaged(
   lines: readonly string[],
   { stdout, env }: { stdout: NodeJS.WriteStream; env: NodeJS.ProcessEnv },
@@ -11,7 +11,7 @@ export async function writePaged(
     return;
   await new Promise<void>((resolve, reject) => {
     const settle = (error?: Error | null): void => {
-      // Whoever reads has seen enough.
+      // The reader has seen enough.
       if (error && !isClosed(error)) reject(error);
       else resolve();
     };
@@ -20,19 +20,19 @@ export async function writePaged(
   });
 }
 
-/** False where there is no such program. */
+/** Returns false if there is no such program. */
 async function throughPager(
   pager: string,
   { lines, env }: { lines: readonly string[]; env: NodeJS.ProcessEnv },
 ): Promise<boolean> {
-  // Colours are this process's own: the text has none.
+  // The text has no colours except this process's own.
   const settings = { ...env, LESS: env['LESS'] ?? 'FRX' };
   const child = spawn(pager, {
     shell: true,
     env: settings,
     stdio: ['pipe', 'inherit', 'inherit'],
   });
-  // Ctrl-C is the pager's.
+  // Ctrl-C belongs to the pager.
   const ignore = (): void => undefined;
   process.on('SIGINT', ignore);
   child.stdin.on('error', ignore);
@@ -50,7 +50,7 @@ async function throughPager(
   }
 }
 
-/** The shell's. */
+/** Exit code of the shell. */
 const NOT_FOUND = 127;
 
 const isClosed = (error: Error): boolean => 'code' in error && error.code === 'EPIPE';

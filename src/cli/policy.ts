@@ -52,7 +52,7 @@ export async function policyCommand([verb = '', ...args]: string[]): Promise<num
   }
 }
 
-/** The fields of update `publish`: a file's, and in their place those that are options. The workflow checks them. */
+/** The fields of update `publish`: from a file, overridden by options. The workflow checks them. */
 async function inputOf(values: Record<string, string | undefined>): Promise<object> {
   const { input, version, path, mode, cache, order, quorum } = values;
   const file = input === undefined ? {} : (JSON.parse(await readFile(input, 'utf8')) as object);
@@ -69,7 +69,7 @@ async function inputOf(values: Record<string, string | undefined>): Promise<obje
   return { ...file, ...Object.fromEntries(set) };
 }
 
-/** With a board on a terminal, of what the workflow knows while it lasts. */
+/** On a terminal with a board of the workflow's state while it lasts. */
 async function publish(policy: PolicyClient, input: object): Promise<number> {
   const screen = createScreen(process.stdout, process.env);
   const over = new AbortController();
@@ -94,7 +94,7 @@ async function showBoard(
   { screen, signal }: { screen: ReturnType<typeof createScreen>; signal: AbortSignal },
 ): Promise<void> {
   while (!signal.aborted) {
-    // The workflow may be starting, or its worker away: the board shows what it last knew.
+    // The workflow may be starting, or its worker unavailable: the board shows the last known state.
     const status = await policy.status().catch(() => null);
     if (status !== null) screen.show(() => policyTable(status, Date.now()));
     await sleep(LOOK_EVERY_MS, undefined, { signal }).catch(() => undefined);

@@ -4,11 +4,11 @@ import type { Selection, Sort } from '../client/show/selection.js';
 import { SORTS } from '../client/show/selection.js';
 import { parseWhere } from '../client/show/where.js';
 
-/** What `show` was asked for. */
+/** What `show` should print. */
 export interface ShowOptions {
   config: string;
   batch_id: string;
-  /** null: the list; a row alone: its group. */
+  /** null: the list. A row without a repeat: its group. */
   place: { row: number; repeat: number | null } | null;
   selection: Selection;
   follow: boolean;
@@ -17,7 +17,7 @@ export interface ShowOptions {
   turns: { first: number; last: number } | null;
 }
 
-/** Throws an error for the user where an option is none. */
+/** Throws an error for the user for an invalid option. */
 export function parseShow(args: string[]): ShowOptions {
   const { values, positionals } = parseArgs({
     args,

@@ -19,10 +19,10 @@ import { writePaged } from './pager.js';
 import type { ShowOptions } from './show-options.js';
 import { parseShow } from './show-options.js';
 
-/** A journal is read again this long after it was read, and twice as long as that took. */
+/** How long until a journal is read again, or twice the time that reading took. */
 const LOOK_EVERY_MS = 1000;
 
-/** Rollouts, from their journals alone: no server and no worker is asked, dead or alive. */
+/** Rollouts from their journals. No server and no worker is needed. */
 export async function showCommand(args: string[]): Promise<number> {
   const options = parseShow(args);
   const config = await loadConfig(options.config);
@@ -55,7 +55,7 @@ interface Show {
   style: () => TextStyle;
 }
 
-/** As wide as the terminal; where there is none nothing is cut. */
+/** The width of the terminal; without one nothing is cut. */
 function styleOf(): TextStyle {
   const screen = createScreen(process.stdout, process.env);
   return screen.live || process.stdout.isTTY
@@ -96,7 +96,7 @@ async function showList(show: Show): Promise<void> {
   });
 }
 
-/** Where nothing can be drawn: each rollout once, when it has ended. */
+/** For output that cannot be redrawn: each rollout once, when it has ended. */
 function printEnded(
   list: List,
   { printed, screen, options }: { printed: Set<string>; screen: Screen; options: ShowOptions },
@@ -116,7 +116,7 @@ async function showGroup(show: Show, row: number): Promise<void> {
   const entries = await reader.entries({ row });
   if (entries.length === 0) throw new Error(notThere(show, `row ${row}`));
   if (options.json) {
-    // One at a time: a group of long rollouts is larger than memory should be.
+    // One at a time: a group of long rollouts may be larger than memory.
     for (const { repeat } of entries) {
       const rollout = await readRollout({ batch_id, row, repeat }, store);
       await write([json(rolloutJson(rollout, options))]);
@@ -172,7 +172,7 @@ async function followRollout(
       const has_ended = rollout.entry.ended !== null;
       const { tokens, turns } = options;
       for (const { key, lines } of blocksOf(rollout, { style: style(), tokens, turns })) {
-        // It grows until it is a turn.
+        // It changes until it is a turn.
         if (printed.has(key) || (key.startsWith('open.') && !has_ended)) continue;
         printed.add(key);
         screen.print(lines);
@@ -202,7 +202,7 @@ async function following(
   }
 }
 
-/** Until `look` says that there is nothing more to come. */
+/** Repeats until `look` says that nothing more will come. */
 async function again(signal: AbortSignal, look: () => Promise<boolean>): Promise<void> {
   while (!signal.aborted) {
     const began = performance.now();

@@ -1,7 +1,9 @@
 import type { Environment, EnvironmentMessage, EnvironmentReturn, Metadata, StepContext } from '../environments/environment.js'; // prettier-ignore
 import { withoutSession } from '../model/session.js';
 
-/** One step of one log, in a session of its own where the environment has them: begun with the log's prompt, and ended. */
+/**
+ * One step of one log. If the environment has sessions, the step gets its own: begun with the log's prompt, and ended.
+ */
 export async function stepAlone(
   environment: Environment,
   {
@@ -31,7 +33,7 @@ export async function stepAlone(
     const answer = await environment.step(input, context);
     return { ...answer, metadata: answer.metadata.map((state) => state && withoutSession(state)) };
   } finally {
-    // A failed end costs a session of the server's, and no answer.
+    // A failed end leaves a session on the server, but the answer is good.
     await environment.end?.(begun.metadata, keyed('end')).catch(() => false);
   }
 }

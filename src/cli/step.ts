@@ -15,7 +15,7 @@ import { plain, plainJson } from '../platform/plain.js';
 import { loadConfig } from '../workers/config.js';
 import { stepAlone } from './step-alone.js';
 
-/** Lines at once of an environment behind a service that sets no `max_concurrent`. */
+/** Concurrent lines for an environment behind a service without `max_concurrent`. */
 const AT_ONCE = 8;
 
 const Line = z.strictObject({
@@ -31,14 +31,14 @@ type Printed =
       terminated: boolean;
       /** Absent: it did not. */
       truncated?: true;
-      /** The environment's own; null: what was given stands. */
+      /** The environment's own; null: the given one stays. */
       metadata: Metadata | null;
       next_stop_strings: string[] | null;
       answer: string | null;
     }
   | { error: { type: string; message: string } };
 
-/** One step per line of a file: no Temporal server and no generation service is needed. */
+/** One step per line of a file. It needs no Temporal server and no generation service. */
 export async function stepCommand(args: string[]): Promise<number> {
   const { values } = parseArgs({
     args,
@@ -99,7 +99,7 @@ interface Run {
   signal: AbortSignal;
 }
 
-/** Lines begin in order and are printed in order, each as soon as it and all before it are done. */
+/** Lines begin and are printed in order, each as soon as it and all earlier ones are done. */
 async function runLines({ input, at_once, print, ...run }: Run): Promise<number> {
   const ahead: Promise<void>[] = [];
   let printed = Promise.resolve();
@@ -124,7 +124,7 @@ async function runLines({ input, at_once, print, ...run }: Run): Promise<number>
 
 type Print = (result: Printed) => Promise<void>;
 
-/** Standard output is JSON lines alone: whatever an environment's code prints goes to standard error. */
+/** Standard output is only JSON lines; what an environment's code prints goes to standard error. */
 function takeOverOutput(): Print {
   const write = process.stdout.write.bind(process.stdout);
   process.stdout.write = process.stderr.write.bind(process.stderr);
@@ -151,13 +151,16 @@ async function answerLine(text: string, run: LineRun): Promise<Printed> {
   } catch (error) {
     const trace = traceIn(error);
     if (trace !== null) say(`line ${run.number}: ${trace}`);
-    // A fault's message has its causes already.
+    // A fault's message already contains its causes.
     if (error instanceof Fault) return { error: { type: error.type, message: error.message } };
     return { error: { type: 'EnvironmentRejected', message: describeError(error) } };
   }
 }
 
-/** As a rollout's first turn has it: the same line has the same key each time, and another text at its place another. */
+/**
+ * Like the key of a rollout's first turn: the same line always has the same key, and a changed text at the same place
+ * has another.
+ */
 function keyOf(text: string, { name, number }: LineRun): string {
   const hash = createHash('sha256').update(`${name}\0${text}`).digest('hex').slice(0, 16);
   return `step-${hash}/${number - 1}-0/0`;

@@ -53,7 +53,7 @@ async function stopStream(stream: StreamClient): Promise<void> {
   console.log('stopped; its steps stay, and started again under its id it goes on');
 }
 
-/** Once; on a terminal with `watch` until it has ended or Ctrl-C. */
+/** Once, or with `watch` on a terminal until it has ended or Ctrl-C. */
 async function showStatus(
   id: string,
   { stream, watch }: { stream: StreamClient; watch: boolean },
@@ -64,7 +64,7 @@ async function showStatus(
     const now = progress;
     screen.show(() => streamTable(id, now));
     await sleep(LOOK_EVERY_MS);
-    // Its worker may be away: the table shows what it last knew.
+    // Its worker may be unavailable: the table shows the last known state.
     progress = await stream.progress().catch(() => now);
   }
   screen.show(null);

@@ -12,38 +12,38 @@ import { describeError } from '../platform/errors.js';
 import { LOOPBACK_CHANNEL } from './loopback.js';
 import type { Look } from './progress.js';
 
-/** A batch on a Temporal server. Calls fail while the server or the worker is away; the batch does not. */
+/** A batch on a Temporal server. Calls fail while the server or the worker is unavailable, but the batch does not. */
 export interface BatchHandle {
   look: () => Promise<Look>;
-  /** Of a batch that has ended: its result, or why it has none. */
+  /** The outcome of an ended batch: its result, or why it has none. */
   outcome: () => Promise<{ result: BatchResult } | { failure: string }>;
 }
 
 export interface BatchClient {
-  /** Rejects where a batch of this id runs. */
+  /** Rejects if a batch of this id runs. */
   start: (batch: { batchId: string; taskQueue: string; request: unknown }) => Promise<BatchHandle>;
   /** A batch that was started before. */
   attach: (batchId: string) => BatchHandle;
-  /** null: Temporal knows no such batch (any more). */
+  /** null: Temporal does not know such a batch (any more). */
   status: (batchId: string) => Promise<'running' | 'ended' | null>;
-  /** Tells a batch that runs to end and keep what is there. Rejects where none runs. */
+  /** Ends a running batch and keeps what is there. Rejects if none runs. */
   stop: (batchId: string) => Promise<void>;
-  /** Ends a batch that runs, with its rollouts; resolves when it has ended. */
+  /** Cancels a running batch with its rollouts; resolves when it has ended. */
   cancel: (batchId: string) => Promise<void>;
-  /** Rollouts at once of a batch that runs, from here on. */
+  /** Changes how many rollouts of a running batch run at once. */
   setMaxInFlight: (batchId: string, max_in_flight: number) => Promise<void>;
   /** Ids of batches that are still running. */
   unfinished: () => Promise<string[]>;
   close: () => Promise<void>;
 }
 
-/** Short, since the board asks again. */
+/** Short, because the board asks again. */
 const LOOK_MS = 2000;
 const CALL_MS = 20_000;
 /** Its rollouts close their requests, and its rows are written. */
 const CANCEL_MS = 5 * 60_000;
 
-/** Where a Temporal server is, and how it is spoken to. */
+/** Address of a Temporal server, and how to connect to it. */
 export interface ServerAddress {
   options: ConnectionOptions & { address: string };
   namespace: string;
@@ -58,7 +58,7 @@ export const onLoopback = ({
   namespace: string;
 }): ServerAddress => ({ options: { address, channelArgs: LOOPBACK_CHANNEL }, namespace });
 
-/** Rejects where the server does not answer. */
+/** Rejects if the server does not answer. */
 export async function connectBatchClient(server: ServerAddress): Promise<BatchClient> {
   const connection = await Connection.connect(server.options).catch((cause: unknown) => {
     throw new Error(
@@ -69,7 +69,7 @@ export async function connectBatchClient(server: ServerAddress): Promise<BatchCl
   return batchClient(connection, server);
 }
 
-/** For those who wait for a server: calls fail while it does not answer. */
+/** For callers that wait for a server: calls fail while it does not answer. */
 export const openBatchClient = (server: ServerAddress): BatchClient =>
   batchClient(Connection.lazy(server.options), server);
 
@@ -157,7 +157,7 @@ async function outcome(
   }
 }
 
-/** Its database was lost, or kept it long enough: nothing will be heard of it any more. */
+/** Its database was lost, or its retention has passed. */
 const forgotten = (batchId: string): string => `Temporal does not know batch ${batchId} any more`;
 
 function steering({
@@ -198,7 +198,7 @@ function steering({
   };
 }
 
-/** The server may die just now, too: asks until it answers; null when the user has enough before. */
+/** The server may die at this moment, too: asks until it answers; null if the user interrupts first. */
 export async function awaitOutcome(
   batch: Pick<BatchHandle, 'outcome'>,
   { say, signal }: { say: (line: string) => void; signal: AbortSignal },

@@ -5,14 +5,14 @@ import { formatClock, formatNumber, formatRate } from './number-text.js';
 import type { Line, TextStyle } from './text-line.js';
 import { renderLine, spread } from './text-line.js';
 
-/** What is known of a batch that is followed. */
+/** The state of a followed batch. */
 export interface BoardState {
   batchId: string;
   /** null until the batch has answered once. */
   progress: BatchProgress | null;
-  /** Since it is followed. */
+  /** Since following began. */
   elapsedS: number;
-  /** Why nothing newer is known, for people; null while all is well. */
+  /** Why nothing newer is known, for people; null if all is well. */
   trouble: string | null;
 }
 
@@ -38,7 +38,7 @@ function heading({ batchId, progress, elapsedS }: BoardState, columns: number): 
 
 const phaseOf = (progress: BatchProgress | null): string => progress?.phase ?? 'starting';
 
-/** Until the batch is planned there is nothing to count. */
+/** There is nothing to count before the batch is planned. */
 function isCounted(progress: BatchProgress | null): progress is BatchProgress {
   return progress !== null && progress.phase !== 'planning';
 }
@@ -51,7 +51,7 @@ const barOf = (progress: BatchProgress): { done: number; total: number; etaS: nu
   etaS: etaSeconds(progress),
 });
 
-/** Solid by colour, since not every terminal has block characters; without colours by `#`. */
+/** Solid by colour, because not every terminal has block characters; without colours with `#`. */
 export function progressBar(
   {
     done,
@@ -118,7 +118,7 @@ export function renderPlain(state: BoardState): string {
   ].join(', ');
 }
 
-/** Two states with the same facts print the same line, but for times and rates: those alone are no news. */
+/** Two states with the same facts print the same line, apart from times and rates, which alone are no news. */
 export function factsOf({ progress, trouble }: BoardState): string {
   if (progress === null) return JSON.stringify([trouble]);
   const { phase, requested, done, running, failed, turns, tokens, waiting } = progress;
@@ -138,7 +138,7 @@ export function factsOf({ progress, trouble }: BoardState): string {
 const meanReward = (valid: number, sum: number): string =>
   valid === 0 ? '-' : (sum / valid).toFixed(3);
 
-/** From the rollouts that ended; null while too few have for a guess. */
+/** Estimated from the ended rollouts; null while there are too few. */
 function etaSeconds({ phase, done, requested, elapsed_s }: BatchProgress): number | null {
   const few = Math.min(5, requested / 10);
   if (phase !== 'running' || done < few || done === 0) return null;

@@ -1,4 +1,4 @@
-/** For connections to a server of this machine: no proxy in between, and quick to come back after a restart. */
+/** For connections to a server of this machine: no proxy, and fast reconnection after a restart. */
 export const LOOPBACK_CHANNEL = {
   'grpc.enable_http_proxy': 0,
   'grpc.initial_reconnect_backoff_ms': 100,

@@ -1,4 +1,4 @@
-/** Numbers as people read them, the same in every locale. */
+/** Numbers for people, the same in every locale. */
 
 /** `12,345`; fractions are rounded to four significant digits. */
 export function formatNumber(value: number): string {
@@ -6,7 +6,7 @@ export function formatNumber(value: number): string {
   if (Number.isInteger(value)) return value.toLocaleString('en-US');
   const size = Math.abs(value);
   const digits = size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : size >= 1 ? 3 : 4;
-  // What would show as 0.0000 is small, not nothing.
+  // A value that would show as 0.0000 is small, not zero.
   if (size < 0.00005) return value.toExponential(1);
   return value.toLocaleString('en-US', {
     minimumFractionDigits: digits,
@@ -14,7 +14,7 @@ export function formatNumber(value: number): string {
   });
 }
 
-/** `14.2`, `830`: a rate needs no more. */
+/** `14.2`, `830`: enough digits for a rate. */
 export function formatRate(perSecond: number): string {
   const digits = perSecond < 100 && !Number.isInteger(perSecond) ? 1 : 0;
   return perSecond.toLocaleString('en-US', {

@@ -4,11 +4,11 @@ import type { PolicyInput, PolicyStatus, PublishResult } from '../activities/con
 import { policyId } from '../model/workflow-safe/policy.js';
 import type { ServerAddress } from './batch-client.js';
 
-/** The policy of a generation service, from outside of a worker. */
+/** The policy of a generation service, for code outside a worker. */
 export interface PolicyClient {
-  /** Starts the policy where it does not run; ends with the update. */
+  /** Starts the policy if it does not run; resolves with the update. */
   publish: (input: unknown) => Promise<PublishResult>;
-  /** What the workflow knows; throws where it has never been started. */
+  /** The workflow's state; throws if it was never started. */
   status: () => Promise<PolicyStatus>;
   close: () => Promise<void>;
 }
@@ -29,7 +29,7 @@ export async function connectPolicy(
         args,
         workflowIdConflictPolicy: 'USE_EXISTING',
       });
-      // Updates are told apart by their version: Temporal would remember a failure under its id.
+      // Updates have no id, because Temporal would remember a failure under it. Their version identifies them.
       const answer: unknown = await workflow.executeUpdateWithStart('publish', {
         args: [input],
         updateId: randomUUID(),

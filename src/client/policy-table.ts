@@ -36,7 +36,7 @@ export function policyTable(
   ];
 }
 
-/** The whole of it is in the record, and in the failure of its update. */
+/** The full text is in the record, and in the failure of its update. */
 const MOST_OF_FAULT = 160;
 const shortened = (fault: string): string =>
   fault.length > MOST_OF_FAULT ? `${fault.slice(0, MOST_OF_FAULT)} …` : fault;

@@ -6,11 +6,11 @@ import type { Screen } from './screen.js';
 
 /** One look at a batch. */
 export interface Look {
-  /** The workflow has ended, however. */
+  /** The workflow has ended, in any way. */
   closed: boolean;
-  /** null: nothing was answered this time. */
+  /** null: no answer this time. */
   progress: BatchProgress | null;
-  /** Why nothing was answered. */
+  /** Why there was no answer. */
   trouble: string | null;
 }
 
@@ -18,18 +18,18 @@ export interface FollowOptions {
   batchId: string;
   look: () => Promise<Look>;
   screen: Screen;
-  /** Ends the following; the batch goes on. */
+  /** Ends the following; the batch continues. */
   signal: AbortSignal;
   intervalMs?: number;
   plainEveryMs?: number;
 }
 
-/** A hiccup shorter than this is not shown. */
+/** Shorter interruptions are not shown. */
 const TROUBLE_AFTER_MS = 3000;
 
 /**
- * Shows a batch until its workflow has ended or the signal aborts: a live board on a terminal, otherwise a line at
- * most every two seconds, and only when something changed.
+ * Shows a batch until its workflow has ended or the signal aborts: a live board on a terminal, otherwise a line at most
+ * every two seconds, only for changes.
  */
 export async function followBatch(options: FollowOptions): Promise<'closed' | 'aborted'> {
   const { batchId, look, screen, signal, intervalMs = 500, plainEveryMs = 2000 } = options;
@@ -48,7 +48,7 @@ export async function followBatch(options: FollowOptions): Promise<'closed' | 'a
     screen.show((style) => renderBoard(state, style));
     print(state, latest.closed);
   };
-  // A look takes seconds when the server is away; the clock goes on.
+  // A look takes seconds while the server is unavailable, but the clock keeps running.
   const ticking = setInterval(draw, intervalMs);
   try {
     while (!signal.aborted) {
@@ -66,7 +66,7 @@ export async function followBatch(options: FollowOptions): Promise<'closed' | 'a
   }
 }
 
-/** `last` is printed whenever it says something new. */
+/** `last` is printed whenever it has news. */
 function plainPrinter(screen: Screen, everyMs: number): (state: BoardState, last: boolean) => void {
   let printedAt = Number.NEGATIVE_INFINITY;
   let printedFacts = '';

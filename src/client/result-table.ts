@@ -4,7 +4,7 @@ import { formatNumber } from './number-text.js';
 import type { Line, TextStyle } from './text-line.js';
 import { renderLine } from './text-line.js';
 
-/** Which metrics stand together, in this order; what no pattern takes comes last. */
+/** Groups of metrics, in this order; metrics without a pattern come last. */
 const GROUPS: readonly [string, RegExp][] = [
   ['Reward', /reward|success/],
   ['Groups', /^(group\/|pass@|avg@)/],
@@ -14,10 +14,10 @@ const GROUPS: readonly [string, RegExp][] = [
   ['Seconds per rollout', /_s\/|^span_s$/],
   ['Faults', /^faults\/|^attempts/],
 ];
-/** Rates that end with `_rate` or `_per_s` speak of turns and tokens, too; these go where their kind is. */
+/** Rates that end with `_rate` or `_per_s` also concern turns and tokens; these belong to their own groups. */
 const KIND_FIRST = /^(stop_reason\/|max_turns_reached_rate$)/;
 
-/** What a batch came to: the metrics in groups, one line of counts, the files. */
+/** The outcome of a batch: the metrics in groups, one line of counts, the files. */
 export function renderResult(result: BatchResult, style: TextStyle): string[] {
   const { counts, metrics, files } = result;
   const lines: Line[] = [
@@ -26,12 +26,12 @@ export function renderResult(result: BatchResult, style: TextStyle): string[] {
       ...columnsOf(entries, style.columns),
       [],
     ]),
-    // Below the table: a terminal shows the end of what was written.
+    // Below the table, because a terminal shows the end of the output.
     [{ text: countsText(counts), ink: allCompleted(counts) ? 'green' : 'red' }],
   ];
   return [
     ...lines.map((line) => renderLine(line, style)),
-    // Never cut: they are there to be copied.
+    // Never cut, so that they can be copied.
     ...Object.entries(files).map(([name, path]) => `  ${name.padEnd(10)}${plainLine(path)}`),
   ];
 }
@@ -77,7 +77,7 @@ function groupOf(name: string): string {
 
 const GAP = '    ';
 
-/** Two entries beside each other where the terminal is wide enough, read downwards. */
+/** Two columns if the terminal is wide enough, read downwards. */
 function columnsOf(entries: readonly Entry[], columns: number): Line[] {
   const half = Math.ceil(entries.length / 2);
   const [left, right] = [alignedCells(entries.slice(0, half)), alignedCells(entries.slice(half))];
@@ -90,7 +90,7 @@ function columnsOf(entries: readonly Entry[], columns: number): Line[] {
   });
 }
 
-/** Names to the left, values to the right, all of one length. */
+/** Names to the left, values to the right, all of the same length. */
 function alignedCells(entries: readonly Entry[]): string[] {
   const cells = entries.map(([name, value]) => ({ name, value: formatNumber(value) }));
   const nameWidth = Math.max(...cells.map(({ name }) => name.length));

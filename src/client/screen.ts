@@ -1,22 +1,22 @@
 import { plain } from '../platform/plain.js';
 import type { TextStyle } from './text-line.js';
 
-/** Where the local stack writes: lines that stay and, on a terminal, a board below them that is drawn in place. */
+/** Output of the local stack: permanent lines and, on a terminal, a board below them that is redrawn in place. */
 export interface Screen {
-  /** Is it a terminal that can be drawn on? */
+  /** Whether it is a terminal that can be redrawn. */
   live: boolean;
   style: () => TextStyle;
-  /** Lines that stay. What they quote may come from anywhere: they are written as plain text. */
+  /** Permanent lines. They may quote any text, so they are written as plain text. */
   say: (text: string) => void;
-  /** Lines that stay, rendered for `style`. */
+  /** Permanent lines, rendered for `style`. */
   print: (lines: readonly string[]) => void;
-  /** The board from now on, drawn again when the terminal's size changes; null takes it away. Nothing when not live. */
+  /** Sets the board, which is redrawn when the terminal's size changes; null removes it. Does nothing if not live. */
   show: (board: ((style: TextStyle) => string[]) | null) => void;
-  /** The cursor as it was. Afterwards only `say` and `print` work. */
+  /** Restores the cursor. Afterwards only `say` and `print` work. */
   close: () => void;
 }
 
-/** The part of `process.stdout` that is used. */
+/** The used part of `process.stdout`. */
 export interface Terminal {
   isTTY?: boolean;
   columns?: number;
@@ -32,14 +32,14 @@ const CLEAR_BELOW = '\u001b[J';
 const CLEAR_SCREEN = '\u001b[H\u001b[2J';
 const CLEAR_RIGHT = '\u001b[K';
 
-/** What a new screen needs at most. */
+/** Rows that a new screen needs at most. */
 const SAID_KEPT = 200;
 
 export function createScreen(terminal: Terminal, env: NodeJS.ProcessEnv): Screen {
   const live = terminal.isTTY === true && env['TERM'] !== 'dumb' && !isSet(env['CI']);
   const colour = live && !isSet(env['NO_COLOR']);
   const style = (): TextStyle => ({
-    // The last column stays free: some terminals wrap when it is written.
+    // The last column stays free, because some terminals wrap when it is written.
     columns: Math.max(20, (terminal.columns ?? 80) - 1),
     colour,
   });
@@ -53,12 +53,12 @@ export function createScreen(terminal: Terminal, env: NodeJS.ProcessEnv): Screen
     const resized = terminal.columns !== drawnColumns;
     drawnColumns = terminal.columns;
     const next = board === null ? [] : board(style()).slice(0, Math.max(1, rows - 1));
-    // Some terminals wrap what stands there when they become narrower, some cut it: only a new screen is known.
+    // When a terminal becomes narrower, some wrap and some cut. Only a new screen has a known state.
     const start = resized ? CLEAR_SCREEN : drawn.length > 0 ? `\u001b[${drawn.length}A\r` : '';
     const above = resized
       ? lastThatFit(said, { columns: style().columns + 1, rows: rows - 1 - next.length })
       : news;
-    // In place and in one write: nothing flickers. Each line clears only what is right of it.
+    // In place and in one write, so nothing flickers. Each line clears only what is to its right.
     terminal.write(
       start + [...above, ...next].map((line) => `${line}${CLEAR_RIGHT}\n`).join('') + CLEAR_BELOW,
     );
@@ -103,7 +103,7 @@ export function createScreen(terminal: Terminal, env: NodeJS.ProcessEnv): Screen
 
 const isSet = (value: string | undefined): boolean => value !== undefined && value !== '';
 
-/** The last lines, as many as these rows hold when the terminal wraps the long ones. */
+/** The last lines that fit into these rows when the terminal wraps long ones. */
 function lastThatFit(
   lines: readonly string[],
   { columns, rows }: { columns: number; rows: number },

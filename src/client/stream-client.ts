@@ -3,11 +3,11 @@ import { Client, Connection } from '@temporalio/client';
 import type { StreamProgress } from '../activities/contract/stream.js';
 import type { ServerAddress } from './batch-client.js';
 
-/** A stream that was started, from outside of a worker. */
+/** A started stream, for code outside a worker. */
 export interface StreamClient {
-  /** What the workflow knows; throws where Temporal does not know it. */
+  /** The workflow's state; throws if Temporal does not know it. */
   progress: () => Promise<StreamProgress>;
-  /** Deletes delivered steps up to this one; answers which is the first that is kept. */
+  /** Deletes delivered steps up to this one; returns the first one that is kept. */
   forget: (through: number) => Promise<{ kept_from: number }>;
   /** Resolves when it has ended. */
   stop: () => Promise<void>;

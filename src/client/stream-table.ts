@@ -1,7 +1,7 @@
 import type { StreamProgress } from '../activities/contract/stream.js';
 import { plainLine } from '../platform/plain.js';
 
-/** `stream status`: what it is at, then its groups. */
+/** `stream status`: the stream's state, then its groups. */
 export function streamTable(id: string, progress: StreamProgress): string[] {
   const { phase, step, kept_from, served, lag, in_flight, banked, admitted, out, why } = progress;
   const numbers: [string, number][] = [

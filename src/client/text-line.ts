@@ -1,6 +1,6 @@
 import { plainLine } from '../platform/plain.js';
 
-/** A line of the terminal, made of spans so that it can be measured and cut before it is coloured. */
+/** A line of the terminal, made of spans, so that it can be measured and cut before it is coloured. */
 export type Line = readonly Span[];
 type Span = string | { text: string; ink: Ink };
 type Ink = keyof typeof CODES;
@@ -20,7 +20,7 @@ export interface TextStyle {
   colour: boolean;
 }
 
-/** Cut at `columns` (and marked with dots where something is missing), without control characters, coloured or not. */
+/** Cut at `columns` (marked with dots if something is missing), without control characters, coloured or not. */
 export function renderLine(line: Line, { columns, colour }: TextStyle): string {
   let left = columns;
   const parts: string[] = [];

@@ -7,7 +7,7 @@ import { renderResult } from './result-table.js';
 
 export type Watched = { result: BatchResult } | { failure: string };
 
-/** The board of a batch until it has ended, then its result or why it has none; null when the signal aborts before. */
+/** The board of a batch until it has ended, then its result or why it has none; null if the signal aborts before. */
 export async function watchBatch({
   batch,
   ...options

@@ -14,16 +14,16 @@ import { firstFreePort } from '../platform/process/free-port.js';
 export interface DevServerOptions {
   /** The Temporal CLI. */
   cliPath: string;
-  /** Fixed ports, such as those of a server that ended and starts again. */
+  /** Fixed ports, for example those of a server that is restarted. */
   ports: Ports;
-  /** null: in memory. Its folder is made. */
+  /** null: in memory. Its folder is created. */
   dbFile: string | null;
   headless: boolean;
-  /** Beside `default`. */
+  /** Besides `default`. */
   namespaces?: readonly string[];
   /** Output of the server. */
   logFile: string;
-  /** Ends the wait for a server that does not come up. */
+  /** Ends the wait for a server that does not start. */
   signal?: AbortSignal;
 }
 
@@ -43,7 +43,7 @@ export interface DevServer extends Child {
 /** The CLI's names of the types. */
 const CLI_TYPES = { KEYWORD: 'Keyword', INT: 'Int', DOUBLE: 'Double' } as const;
 
-/** start-dev keeps a cluster's default limits: 1200 requests a second stop a batch long before SQLite does. */
+/** start-dev keeps a cluster's default limits: 1200 requests a second limit a batch long before SQLite does. */
 const RAISED_LIMITS = ['matching.rps', 'history.rps', 'frontend.rps', 'frontend.namespaceRPS'];
 
 const NAMESPACE = 'default';
@@ -59,12 +59,12 @@ export async function chooseServerPorts(from: Ports = { server: 7233, ui: 8233 }
 
 /**
  * Starts `temporal server start-dev` on 127.0.0.1 and waits until it is healthy, with the namespace's retention set.
- * Rejects with the end of its log when it ends or is not healthy within 30 s; then no process is left.
+ * Rejects with the end of its log if it ends or is not healthy within 30 s; then no process is left.
  */
 export async function startDevServer(options: DevServerOptions): Promise<DevServer> {
   const { ports, dbFile, headless } = options;
   for (const port of headless ? [ports.server] : [ports.server, ports.ui]) {
-    // Else the wait below would talk to whatever listens there.
+    // Otherwise the wait below would talk to another listener.
     if ((await firstFreePort(port)) !== port)
       throw new Error(`port ${port} of 127.0.0.1, meant for the Temporal server, is in use`);
   }
@@ -79,7 +79,7 @@ export async function startDevServer(options: DevServerOptions): Promise<DevServ
   };
 }
 
-/** The server takes ports for its own parts by chance: one that found none of its own ends, and is started again. */
+/** The server picks ports for its own parts at random. If one is taken, it ends, and is started again. */
 async function startUntilHealthy(
   options: DevServerOptions,
   { address, starts }: { address: string; starts: number },
@@ -166,20 +166,20 @@ async function untilHealthy(
       await within(100, ended);
     }
   } finally {
-    // A call that is still retried throws out of nowhere when its connection is gone.
+    // A call that is still retried throws unhandled when its connection is closed.
     await attempt;
     await connection.close();
   }
 }
 
-/** Healthy and prepared: null; otherwise what is missing. */
+/** null if it is healthy and prepared; otherwise what is missing. */
 async function tryPrepare(connection: Connection): Promise<string | null> {
   try {
     await connection.withDeadline(Date.now() + 1000, async () => {
       await connection.healthService.check({
         service: 'temporal.api.workflowservice.v1.WorkflowService',
       });
-      // start-dev has no flag for it, and its own default is one day.
+      // start-dev has no flag for this, and its default is one day.
       await connection.workflowService.updateNamespace({
         namespace: NAMESPACE,
         config: { workflowExecutionRetentionTtl: msToTs(RETENTION) },

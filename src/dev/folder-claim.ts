@@ -6,21 +6,19 @@ import { claimFile, describeHolder } from '../platform/claim.js';
 import type { ProcessIdentity } from '../platform/process/identity.js';
 import { identify, isAlive } from '../platform/process/identity.js';
 
-/** Two Temporal servers on one database file would destroy it: one local stack at a time has the folder. */
+/** Two Temporal servers on one database file would destroy it, so only one local stack at a time has the folder. */
 export interface FolderClaim {
-  /** Remembers the Temporal server, so that the next stack can end it when this process cannot. */
+  /** Records the Temporal server, so that the next stack can end it if this process cannot. */
   noteServer: (pid: number) => Promise<void>;
   release: () => Promise<void>;
 }
 
-/**
- * Claims `folder` for this process. Throws when a living stack has it; ends the Temporal server that a dead one left.
- */
+/** Claims `folder` for this process. Throws if a living stack has it; ends the Temporal server of a dead one. */
 export async function claimFolder(
   folder: string,
   say: (line: string) => void,
 ): Promise<FolderClaim> {
-  // A database with every input and every result, logs, journals: the user's own.
+  // A database with all inputs and results, logs, journals: private to the user.
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const claim = await claimFile(path.join(folder, 'stack.lock'));
   if (claim.release === null) throw taken(folder, claim.holder);
@@ -52,7 +50,7 @@ function taken(folder: string, holder: Holder): Error {
   );
 }
 
-/** null when it is half written or gone. */
+/** null if it is incomplete or gone. */
 async function readNote(file: string): Promise<ProcessIdentity | null> {
   try {
     return JSON.parse(await readFile(file, 'utf8')) as ProcessIdentity;

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { PROJECT_ROOT } from '../platform/project-root.js';
 import type { TemporalCli } from './temporal-cli.js';
 
-/** Of the user's own shell, that would lead its commands to another server or another way to it. */
+/** Variables of the user's shell that would lead its commands to another server. */
 const IN_THE_WAY = /^TEMPORAL_(?:PROFILE|API_KEY|TLS.*|GRPC_META_.*)$/;
 
 export interface CopyOptions {
@@ -13,7 +13,7 @@ export interface CopyOptions {
   env: NodeJS.ProcessEnv;
 }
 
-/** What makes another shell speak to this stack: its address, and names for programs that are not on its path. */
+/** Lines that connect another shell to this stack: its address, and names for programs that are not on its path. */
 export function linesToCopy({ address, namespace, cli, env }: CopyOptions): string[] {
   const inTheWay = Object.keys(env).filter((name) => IN_THE_WAY.test(name));
   const main = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');

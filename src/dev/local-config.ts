@@ -17,22 +17,23 @@ export interface LocalConfigOptions {
 }
 
 /**
- * Writes the settings of the local stack: the project's own, with absolute paths, this stack's Temporal server and its
- * simulator as the service `default`. Throws what `loadConfig` throws: better now than in the worker's log.
+ * Writes the settings of the local stack: the project's own with absolute paths, this stack's Temporal server, and its
+ * simulator as the service `default`. Throws the errors of `loadConfig` here, where they are seen, instead of in the
+ * worker's log.
  */
 export async function writeLocalConfig(options: LocalConfigOptions): Promise<Config> {
   const { source, target, address, namespace, generationUrl } = options;
   const settings = await loadConfig(source);
   const local: Config = {
     ...settings,
-    // A profile would bring back the address and the keys of the user's temporal.toml.
+    // A profile would restore the address and the keys of the user's temporal.toml.
     temporal: { ...settings.temporal, profile: null, address, namespace },
     generation: {
       ...settings.generation,
       default: {
         ...(settings.generation['default'] ?? FALLBACK),
         base_urls: [generationUrl],
-        // Both are about the service that the simulator stands in for.
+        // Both describe the service that the simulator replaces.
         model: null,
         api_key_env: null,
         control: { urls: null, api_key_env: null },
@@ -40,7 +41,7 @@ export async function writeLocalConfig(options: LocalConfigOptions): Promise<Con
     },
   };
   await mkdir(path.dirname(target), { recursive: true, mode: 0o700 });
-  // A worker that starts again reads the old file or the new one.
+  // A restarting worker reads the old file or the new one.
   const origin = `# Written by each start of the local stack, from ${path.resolve(source)}`;
   await replaceFile(target, { content: `${origin}\n${stringify(local)}` });
   return local;

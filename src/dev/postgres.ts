@@ -5,13 +5,13 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { PROJECT_ROOT } from '../platform/project-root.js';
 
-/** A PostgreSQL of one's own, on loopback, in a folder of its own; the machine has its programs. */
+/** A private PostgreSQL on loopback, in its own folder, from the programs of this machine. */
 export interface LocalPostgres {
   command: string;
   args: readonly string[];
-  /** Of its administrator, with the password, and database `postgres`. */
+  /** URL of its administrator, with the password, and database `postgres`. */
   url: string;
-  /** It refuses to run as root: there it runs as another user. */
+  /** PostgreSQL refuses to run as root, so under root it runs as another user. */
   user: User;
 }
 
@@ -23,12 +23,12 @@ export interface User {
 export const NO_POSTGRES =
   'needs PostgreSQL: put initdb and postgres on PATH, or name their folder in POSTGRES_BIN';
 
-/** `nobody`, by number: it needs no entry. */
+/** `nobody`, by number, which needs no entry. */
 const OTHER_USER = 65_534;
 
 const run = promisify(execFile);
 
-/** An optional package has them, for the machines that it knows. */
+/** An optional package contains them for the supported platforms. */
 const OF_NPM = path.join(
   PROJECT_ROOT,
   'node_modules',
@@ -38,14 +38,14 @@ const OF_NPM = path.join(
   'bin',
 );
 
-/** The folder of `initdb` and `postgres`; null where there is none. */
+/** The folder of `initdb` and `postgres`; null if there is none. */
 export function findPostgres(env: NodeJS.ProcessEnv): string | null {
   const named = env['POSTGRES_BIN'];
   const places = named === undefined ? [...onPath(), ...ofDebian(), OF_NPM] : [named];
   return places.find((place) => existsSync(path.join(place, 'initdb'))) ?? null;
 }
 
-/** Where a link leads: what PostgreSQL needs is beside the program. */
+/** The target of a link: what PostgreSQL needs is beside the program. */
 function onPath(): string[] {
   const found = spawnSync('sh', ['-c', 'readlink -f "$(command -v initdb)"'], { encoding: 'utf8' });
   return found.stdout.trim() === '' ? [] : [path.dirname(found.stdout.trim())];
@@ -57,7 +57,7 @@ function ofDebian(): string[] {
   return readdirSync(versions).map((version) => path.join(versions, version, 'bin'));
 }
 
-/** Makes its files in `folder`, which other users must be able to reach. */
+/** Creates its files in `folder`, which other users must be able to reach. */
 export async function preparePostgres({
   binaries,
   folder,
@@ -93,7 +93,7 @@ export async function preparePostgres({
   };
 }
 
-/** Another user may not come into the folder that a clone is in: then what PostgreSQL is made of is copied. */
+/** Another user may not have access to the clone's folder. Then PostgreSQL's files are copied. */
 async function reachable(binaries: string, folder: string): Promise<string> {
   for (let above = binaries; above !== path.dirname(above); above = path.dirname(above)) {
     const { mode } = await stat(above);

@@ -1,6 +1,6 @@
 /**
- * The environment of the parts of the local stack: what the user's shell says about some other Temporal (an address,
- * a profile, a key) must not reach them. `TEMPORAL_CLI_PATH` stays: it names a program, not a server.
+ * The environment of the parts of the local stack. Settings of the user's shell for another Temporal (an address, a
+ * profile, a key) must not reach them. `TEMPORAL_CLI_PATH` stays: it names a program, not a server.
  */
 export function stackEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const kept = Object.entries(env).filter(
@@ -11,7 +11,7 @@ export function stackEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
     .join(',');
   return {
     ...Object.fromEntries(kept),
-    // No file, where the SDKs and the CLI would else read the user's temporal.toml. (An empty one breaks the SDK's reader.)
+    // No file: otherwise SDKs and CLI would read the user's temporal.toml. (An empty file breaks the SDK's reader.)
     TEMPORAL_CONFIG_FILE: '/nonexistent/temporal.toml',
     NO_PROXY: noProxy,
     no_proxy: noProxy,

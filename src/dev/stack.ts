@@ -9,9 +9,9 @@ import { firstFreePort } from '../platform/process/free-port.js';
 import { writeLocalConfig } from './local-config.js';
 import type { Part, Supervisor } from './supervisor.js';
 
-/** Where a local stack lives. */
+/** The folders of a local stack. */
 export interface StackPlace {
-  /** The project, built. */
+  /** The built project. */
   projectRoot: string;
   /** Database, logs and the stack's own temporal.yaml. */
   folder: string;
@@ -25,7 +25,10 @@ export interface StackOptions extends StackPlace {
   config: string;
 }
 
-/** The Temporal server of a stack that is not started yet: its address is known, so that its worker's settings can be written. */
+/**
+ * The Temporal server of a stack that is not started yet: its address is known, so its worker's settings can be
+ * written.
+ */
 export interface PlannedServer {
   ports: Ports;
   address: string;
@@ -39,7 +42,10 @@ export interface Stack extends PlannedServer {
   generationUrl: string;
 }
 
-/** Tokens a second per stream, tokens of thought per turn: the example takes about a quarter of a minute, so that it can be watched. */
+/**
+ * Tokens a second per stream, and tokens of thought per turn. The example takes about a quarter of a minute, so that it
+ * can be watched.
+ */
 export const DEMO_SIMULATOR = [
   '--tokens-per-second',
   '100',
@@ -49,12 +55,12 @@ export const DEMO_SIMULATOR = [
   '0.5',
 ];
 
-/** Whose logs a stack writes; nothing else in the folder is its to remove. */
+/** The logs that a stack writes. It removes nothing else in the folder. */
 const LOGS = ['temporal-server', 'simulator', 'worker'] as const;
 
 const logIn = (logs: string, part: string): string => path.join(logs, `${part}.log`);
 
-/** The ports that are free, and a folder for logs without those of an earlier start. */
+/** Finds free ports, and prepares a folder for logs without those of an earlier start. */
 export async function planServer(folder: string, from?: Ports): Promise<PlannedServer> {
   const logs = path.join(folder, 'logs');
   for (const part of LOGS) await rm(logIn(logs, part), { force: true });
@@ -68,7 +74,7 @@ export async function planServer(folder: string, from?: Ports): Promise<PlannedS
   };
 }
 
-/** Temporal server, simulator and worker, each started again when it dies, on the same ports. */
+/** Temporal server, simulator and worker, each restarted on the same ports when it dies. */
 export async function startStack(options: StackOptions): Promise<Stack> {
   const { config, folder, supervisor } = options;
   const server = await planServer(folder);
@@ -92,7 +98,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   return { ...server, taskQueue: settings.temporal.task_queue, generationUrl };
 }
 
-/** A stack's server and a worker with these settings, and nothing beside them. */
+/** Only a stack's server and a worker with these settings. */
 export async function startServerAndWorker(
   place: StackPlace,
   { server, config }: { server: PlannedServer; config: string },
@@ -130,7 +136,7 @@ export function serverPart({
   };
 }
 
-/** A command of `temporal-rollout`, as a process of its own. `tmp`: its folder for temporary files. */
+/** A command of `temporal-rollout` as its own process. `tmp`: its folder for temporary files. */
 export function nodePart({
   projectRoot,
   logs,

@@ -7,17 +7,19 @@ import { describeExit, logTail } from '../platform/process/child.js';
 /** A process of the stack. */
 export interface Part {
   name: string;
-  /** Starts it, also again. Rejects when it cannot; gives up early when the signal aborts. */
+  /** Starts it, also again. Rejects if it cannot; gives up early when the signal aborts. */
   start: (signal: AbortSignal) => Promise<Child>;
   logFile: string;
-  /** Called where it ends with exit code 0, of a part that has something to come to an end with: it is not started again. */
+  /** Called when it ends with exit code 0, for a part that has an end of its own: it is not restarted. */
   finished?: () => void;
 }
 
 export interface SupervisorOptions {
-  /** Told that a part died or runs again. */
+  /** Called when a part died or runs again. */
   say: (line: string) => void;
-  /** Called once, with the reason, when a part dies again and again: somebody has to look at it. Absent: it is started for ever. */
+  /**
+   * Called once, with the reason, when a part dies again and again and needs a person. Absent: it is restarted forever.
+   */
   giveUp?: (reason: Error) => void;
   restartDelayMs?: number;
   /** From SIGTERM to SIGKILL, for all parts together. */
@@ -25,9 +27,9 @@ export interface SupervisorOptions {
 }
 
 export interface Supervisor {
-  /** Resolves when the part runs; from then on it is started again whenever it ends. */
+  /** Resolves when the part runs; from then on it is restarted whenever it ends. */
   run: (part: Part) => Promise<void>;
-  /** Process of a part that runs; null between its death and its next start. */
+  /** Process of a running part; null between its death and its next start. */
   pidOf: (name: string) => number | null;
   /** Ends all parts, the last started first. No process is left. */
   stop: () => Promise<void>;
@@ -95,7 +97,7 @@ async function keepRunning(part: Part, first: { stack: Stack; child: Child }): P
     const startedAt = performance.now();
     const exit = await child?.exited;
     if (stack.signal.aborted) return;
-    // What it started itself goes with it.
+    // Its own child processes end with it.
     child?.kill();
     stack.running.delete(part.name);
     if (exit?.code === 0 && part.finished !== undefined) {
@@ -117,7 +119,7 @@ async function keepRunning(part: Part, first: { stack: Stack; child: Child }): P
   }
 }
 
-/** null when it cannot be started or is not wanted any more. */
+/** null if it cannot be started or is no longer wanted. */
 async function startAgain(part: Part, stack: Stack): Promise<Child | null> {
   try {
     stack.signal.throwIfAborted();

@@ -11,7 +11,7 @@ import type { ArchivePins } from './temporal-cli-version.js';
 import { checkTemporalCli, TEMPORAL_CLI_VERSION } from './temporal-cli-version.js';
 
 export interface InstallTarget {
-  /** Where the program ends up. */
+  /** Final place of the program. */
   path: string;
   /** The Go module that pins the CLI. */
   moduleFolder: string;
@@ -28,10 +28,12 @@ const STALL_TIMEOUT_MS = 30_000;
 const DOWNLOAD_TIMEOUT_MS = 15 * 60_000;
 const BUILD_TIMEOUT_MS = 45 * 60_000;
 const PROGRESS_EVERY_MS = 30_000;
-/** Several times what an archive has. */
+/** Several times the size of an archive. */
 const MOST_ARCHIVE_BYTES = 256 * 2 ** 20;
 
-/** The official archive, a tar.gz with `temporal` in it. Nothing of it is unpacked before it is the one that is pinned. */
+/**
+ * The official archive, a tar.gz with `temporal` in it. Nothing is unpacked before its checksum matches the pinned one.
+ */
 export function downloadTemporalCli(target: InstallTarget): Promise<Installed> {
   const platform = { linux: 'linux', darwin: 'darwin' }[process.platform as string];
   const arch = { x64: 'amd64', arm64: 'arm64' }[process.arch as string];
@@ -63,7 +65,7 @@ export function downloadTemporalCli(target: InstallTarget): Promise<Installed> {
   });
 }
 
-/** Through the user's proxy, where there is one. Returns the SHA-256 of what was saved. */
+/** Through the user's proxy, if there is one. Returns the SHA-256 of what was saved. */
 async function save(
   url: string,
   { file, env, say }: InstallTarget & { file: string },
@@ -165,8 +167,8 @@ const buildArguments = (out: string): string[] => [
 ];
 
 /**
- * Makes the program in a folder of its own beside the final place and moves it there when it runs and names the right
- * version. Two processes that install at once each move a whole program; the last one stays, and both find it.
+ * Creates the program in its own folder beside the final place, and moves it there once it runs and reports the right
+ * version. Two concurrent installations each move a whole program; the last one stays, and both find it.
  */
 async function install(
   target: InstallTarget,
@@ -193,7 +195,7 @@ async function install(
   }
 }
 
-/** Says every half minute that a long work goes on. */
+/** Reports every half minute that a long task continues. */
 async function aloud<T>(
   say: (line: string) => void,
   { still, work }: { still: string; work: Promise<T> },

@@ -1,11 +1,10 @@
 import { lastLines, runCommand } from '../platform/process/run-command.js';
 
-/** What is downloaded or built when the machine has none. `tools/temporal-cli/go.mod` pins the same. */
+/** The version to download or build if the machine has none. `tools/temporal-cli/go.mod` pins the same. */
 export const TEMPORAL_CLI_VERSION = '1.8.2';
 /**
- * SHA-256 of the official archives of that version, by platform and architecture as their URL names them. An archive
- * that is not listed, or is not the one that is listed, is never unpacked. A new version needs new ones: `checksums.txt`
- * of its release.
+ * SHA-256 of the official archives of that version, by platform and architecture as in their URL. An unlisted or
+ * different archive is never unpacked. A new version needs new ones: `checksums.txt` of its release.
  */
 export const TEMPORAL_CLI_ARCHIVES: ArchivePins = {
   'linux/amd64': 'd8421bda989e6514b4bdb4d63a9012a8a05a806892e881a5aad8510496349a94',
@@ -14,7 +13,7 @@ export const TEMPORAL_CLI_ARCHIVES: ArchivePins = {
   'darwin/arm64': 'dacdc3587682c04cf27e67c8878ca2d755230b6ad63c0c6ebddd7348ae90ed94',
 };
 export type ArchivePins = Partial<Record<string, string>>;
-/** The oldest that is taken from PATH: its server has what the workflows use. */
+/** The oldest version accepted from PATH: its server has what the workflows use. */
 export const MINIMUM_VERSION = [1, 7] as const;
 
 /** Runs `temporal --version`: a file of that name may be of another platform, cut short, or something else. */

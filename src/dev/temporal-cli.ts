@@ -23,21 +23,21 @@ export interface FindOptions {
   env: NodeJS.ProcessEnv;
   /** Where `tools/temporal-cli` is. */
   projectRoot: string;
-  /** Told what takes long and why, line by line. */
+  /** Called line by line with what takes long, and why. */
   say: (line: string) => void;
   /** Another origin of the official archives. */
   downloadOrigin?: string;
-  /** In place of the official archives' own. */
+  /** Instead of the official archives' own. */
   archives?: ArchivePins;
 }
 
-/** `usual`: nothing that a user needs to be told of when a later source has it. */
+/** `usual`: not worth reporting if a later source has it. */
 type Attempt = { path: string; version: string } | { missed: string; usual?: boolean };
 
 /**
- * The Temporal CLI, from the first source that has it: `TEMPORAL_CLI_PATH`, `PATH`, the user's cache, the official
- * download, a Go build of the pinned module. What is downloaded or built stays in the user's cache.
- * Throws one error that lists every source, what was tried and what the user can do.
+ * The Temporal CLI from the first source that has it: `TEMPORAL_CLI_PATH`, `PATH`, the user's cache, the official
+ * download, a Go build of the pinned module. A downloaded or built program stays in the user's cache. Throws one error
+ * that lists every source, what was tried and what the user can do.
  */
 export async function findTemporalCli(options: FindOptions): Promise<TemporalCli> {
   const target = installTarget(options);
@@ -60,7 +60,7 @@ export async function findTemporalCli(options: FindOptions): Promise<TemporalCli
   throw new Error(nothingWorked(tried));
 }
 
-/** A path that the user gave and that does not work is an error: going on would hide a typing mistake. */
+/** A path that the user gave must work: continuing would hide a typing mistake. */
 async function fromVariable(env: NodeJS.ProcessEnv): Promise<Attempt> {
   const given = env['TEMPORAL_CLI_PATH'];
   if (given === undefined || given === '') return { missed: 'not set', usual: true };

@@ -8,7 +8,7 @@ export const PYTHON_PACKAGES = path.join(PROJECT_ROOT, 'python');
 /** The example of a training scheduler, which uses them: a test runs it as its README says. */
 export const TRAINER_EXAMPLE = path.join(PROJECT_ROOT, 'examples', 'trainer');
 
-/** Where what they need, and what checks them, is or would be. */
+/** Where their requirements, and the tools that check them, are or would be. */
 export const trainerInstall = (env: NodeJS.ProcessEnv): PythonInstall =>
   pythonInstall(
     {

@@ -16,7 +16,7 @@ import type { TemporalCli } from './temporal-cli.js';
 export interface UpOptions {
   /** End after the batch instead of staying up until Ctrl-C. */
   exit: boolean;
-  /** Start the example batch, where `config` is the project's own: other deployments have other environments. */
+  /** Start the example batch, if `config` is the project's own: other deployments have other environments. */
   batch: boolean;
   /** The deployment's temporal.yaml; the stack keeps its files in `.rollouts` beside it. */
   config: string;
@@ -36,8 +36,8 @@ interface Session {
 
 /**
  * The main job on one machine: starts Temporal, the simulator and a worker, runs the example batch, shows its progress
- * and its result. Resolves to the exit code: 0 when every rollout completed, 130 when it was interrupted before the
- * end. Rejects with an error for the user when something cannot be started.
+ * and its result. Resolves to the exit code: 0 if every rollout completed, 130 if it was interrupted before the end.
+ * Rejects with an error for the user if something cannot be started.
  */
 export async function up({ exit, batch, config }: UpOptions): Promise<number> {
   const own = await isProjectsOwn(config);
@@ -76,7 +76,7 @@ async function runBatch(session: Session): Promise<number> {
 
 async function isProjectsOwn(config: string): Promise<boolean> {
   const own = path.join(PROJECT_ROOT, 'temporal.yaml');
-  // One that is missing is named by who reads it.
+  // A missing file is reported by its reader.
   return (await realpath(config).catch(() => config)) === (await realpath(own));
 }
 

@@ -15,7 +15,7 @@ export interface Turn {
   index: number;
 }
 
-/** What an environment answers one sample. */
+/** An environment's answer to one sample. */
 export interface TurnAnswer {
   content: string;
   reward: number;
@@ -26,7 +26,7 @@ export interface TurnAnswer {
   answer: string | null;
 }
 
-/** The step of an environment that answers each sample alone and without waiting. */
+/** The step of an environment that answers each sample by itself and without waiting. */
 export function stepEach(
   subject: string,
   answerTurn: (turn: Turn) => TurnAnswer,
@@ -63,7 +63,7 @@ export function returnOf(answers: readonly TurnAnswer[]): EnvironmentReturn {
   };
 }
 
-/** All assistant messages, those of the prompt included, without a separator (upstream statement 42). */
+/** All assistant messages, those of the prompt included, without a separator. */
 export function assistantText(log: readonly EnvironmentMessage[]): string {
   return log
     .filter(({ role }) => role === 'assistant')

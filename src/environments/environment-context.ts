@@ -8,15 +8,15 @@ export interface EnvironmentContext {
   name: string;
   /** Shared by the environments of a worker; the worker closes it. */
   grader: GraderPool;
-  /** Also shared: room for large answers. */
+  /** Also shared: the allowance for large answers. */
   answers: Allowance;
-  /** Tells the operator something about it. */
+  /** Reports something about it to the operator. */
   report: (message: string) => void;
   /** The value of a variable that the settings name, treated as a secret; undefined if it is not set. */
   env: (variable: string) => string | undefined;
   /**
-   * Search as a tool: opens the environment of kind `retriever` of this name. Its index is built once per worker, for
-   * all that ask. Throws if temporal.yaml has none of that name or its corpus cannot be read.
+   * Search as a tool: opens the environment of kind `retriever` with this name. Its index is built once per worker.
+   * Throws if temporal.yaml has none of that name or its corpus cannot be read.
    */
   retriever: (name: string) => Promise<Retriever>;
 }

@@ -2,8 +2,9 @@ import type { Refusal, TokenCounts } from '../model/agent/tokens.js';
 import type { Share } from '../platform/allowance.js';
 
 /**
- * An environment answers a turn. Upstream's interface (NeMo RL `environments/interfaces.py`), for one or many
- * samples at once; environments behind a service speak the same shapes over HTTP (`http/environment.ts`).
+ * An environment answers a turn. This is upstream's interface (NeMo RL `environments/interfaces.py`), for one or many
+ * samples at once; environments behind a service use the same shapes over HTTP (`http/environment.ts`). A new kind is a
+ * folder here, a schema in `settings.ts` and a case in `registry.ts`.
  */
 
 export interface EnvironmentMessage {
@@ -26,11 +27,11 @@ export interface StepContext {
   signal: AbortSignal;
   /** This step was sent before to an environment with sessions, with an unknown outcome. */
   was_asked?: boolean;
-  /** The share that a large answer takes its room from; it is given back once the answer is journalled. */
+  /** The share from which a large answer takes its bytes; it is given back once the answer is journalled. */
   share?: Share;
 }
 
-/** Of one session. */
+/** For one session. */
 export interface SessionContext {
   /** `<rollout_id>/begin-<life>` and `<rollout_id>/end-<life>`: the same for every attempt. */
   idempotency_key: string;
@@ -41,13 +42,13 @@ export interface SessionContext {
 export interface Beginning {
   /** Appended to the sample's prompt, before it is rendered. */
   messages: EnvironmentMessage[];
-  /** The first state, in place of the sample's. `SESSION_KEY` holds what identifies the session. */
+  /** The first state, instead of the sample's. `SESSION_KEY` holds what identifies the session. */
   metadata: Metadata;
 }
 
 /** Lists are as long as the batch. */
 export interface EnvironmentReturn {
-  /** null: nothing, where the rollout ends with it. */
+  /** null: no message, allowed if the rollout ends with it. */
   observations: (EnvironmentMessage | null)[];
   /** null keeps the sample's previous metadata. */
   metadata: (Metadata | null)[];
@@ -55,7 +56,7 @@ export interface EnvironmentReturn {
   /** One number per sample, or named components, each one number per sample. */
   rewards: number[] | Record<string, number[]>;
   terminateds: (boolean | 0 | 1)[];
-  /** Ended by a limit of the environment; absent: the environment has none. */
+  /** Ended by a limit of the environment; absent: it has none. */
   truncateds?: (boolean | 0 | 1)[];
   answers?: (string | null)[] | null;
 }
@@ -77,11 +78,11 @@ export interface AgentRequest {
   url: string;
   /** The row as JSON text. */
   body: string;
-  /** How often the row was played before; sent to the agent. */
+  /** How often the row was played before; the agent receives it. */
   attempt: number;
   /** Overrides the environment's timeout. */
   timeout_ms?: number;
-  /** Receives the answer while it holds its room: answers may be large, and others wait for room. */
+  /** Takes the answer while it holds its share: answers may be large, and others wait for room. */
   keep: (answer: AgentAnswer) => Promise<void>;
   signal: AbortSignal;
 }
@@ -90,19 +91,19 @@ export interface AgentRequest {
 export interface AgentAnswer {
   /** Unchanged. */
   text: string;
-  /** null: the answer reports a failure, or that its reward means nothing. */
+  /** null: the answer reports a failure, or an invalid reward. */
   reward: number | null;
   /** The kind of failure that the answer reports; null: it reports none. */
   failure_class: string | null;
-  /** The field by which it says that its reward means nothing; absent: it says no such thing. */
+  /** The field that says that its reward is invalid; absent: none. */
   masked?: string;
-  /** What it holds to train on is wrong. */
+  /** What is wrong with its trainable content. */
   refused?: Refusal;
-  /** Of a reward that is a sum; absent: it names no parts. */
+  /** Components, for a reward that is a sum; absent: none. */
   rewards?: Record<string, number>;
-  /** Absent: it has none to train on. */
+  /** Absent: it has no trainable content. */
   tokens?: TokenCounts;
-  /** Another attempt would fail too. */
+  /** Another attempt would fail, too. */
   terminal: boolean;
   /** false: it must not be stored. */
   persist: boolean;
@@ -113,7 +114,10 @@ export interface AgentAnswer {
 export interface AgentServers {
   /** The URL of the agent's server, which is reachable; throws the faults of a step. */
   health: (agent: string, signal: AbortSignal) => Promise<string>;
-  /** Plays a rollout and hands its answer to `keep`. Faults other than those of `keep` have a failure class. Aborting `signal` closes the connection. */
+  /**
+   * Plays a rollout and passes its answer to `keep`. Faults other than those of `keep` have a failure class. Aborting
+   * `signal` closes the connection.
+   */
   run: (request: AgentRequest) => Promise<void>;
 }
 
@@ -138,11 +142,11 @@ export interface Environment {
     sample: { message_log: EnvironmentMessage[]; metadata: Metadata },
     context: SessionContext & Pick<StepContext, 'share'>,
   ): Promise<Beginning | null>;
-  /** False: it is known to have none. */
+  /** false: it is known to have none. */
   mayBegin?(): boolean;
   /**
-   * Ends the session, also one whose `begin` was never answered: then `metadata` is the sample's. True if there was
-   * something to end. May be called more than once.
+   * Ends the session, even one whose `begin` was never answered: then `metadata` is the sample's. Returns true if there
+   * was something to end. May be called more than once.
    */
   end?(metadata: Metadata, context: SessionContext): Promise<boolean>;
   /** Metrics over the finished rollouts of this environment, in input order; absent or null: none. */

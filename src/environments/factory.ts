@@ -11,9 +11,9 @@ export interface EnvironmentFactoryOptions {
   /** By name, as in temporal.yaml. */
   settings: Record<string, EnvironmentSettings>;
   env: NodeJS.ProcessEnv;
-  /** The room that large answers share. */
+  /** The allowance that large answers share. */
   answers?: Allowance;
-  /** Tells the operator something. */
+  /** Reports something to the operator. */
   report: (message: string, environment: string | null) => void;
 }
 
@@ -23,7 +23,7 @@ export interface EnvironmentFactory {
   close(): Promise<void>;
 }
 
-/** Makes the environments of one process. What they share (graders, indexes) is made once, when it is first needed. */
+/** Creates the environments of one process. Shared parts (graders, indexes) are created once, when first needed. */
 export function createEnvironmentFactory({
   settings,
   env,

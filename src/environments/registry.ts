@@ -18,7 +18,7 @@ import { bytesOf } from '../platform/size.js';
 import { createSlidingPuzzle } from './sliding-puzzle/environment.js';
 import { createVlmEnvironment } from './vlm/environment.js';
 
-/** Makes an environment of temporal.yaml. Throws an error that names it and what is wrong with its settings. */
+/** Creates an environment of temporal.yaml. Throws an error that names it and the problem of its settings. */
 export async function createEnvironment(
   settings: EnvironmentSettings,
   context: EnvironmentContext,
@@ -79,7 +79,7 @@ const graderHealth = (
 ): Pick<Environment, 'health'> =>
   isInProcess(settings) ? {} : { health: (signal) => grader.health(signal) };
 
-/** Settings name secrets and never hold them, so none reaches history, journal or log. */
+/** Settings name secrets and never contain them, so none reaches history, journal or log. */
 const apiKeyOf = (
   { api_key_env }: { api_key_env: string | null },
   { name, env }: Pick<EnvironmentContext, 'name' | 'env'>,

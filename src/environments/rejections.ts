@@ -4,15 +4,15 @@ import { problemsOf, type Problem } from '../model/problems.js';
 
 const MAX_PROBLEMS = 5;
 
-/** What was wrong with data that crossed the boundary to an environment, either way. */
+/** Problems of data that crossed the boundary to an environment, in either direction. */
 export interface BadData {
-  /** The source of the data: begins the message. */
+  /** The source of the data, which begins the message. */
   subject: string;
   /** The environment's URL, if it has one. */
   at?: string;
 }
 
-/** The fault for fields that zod refused: each by its path, with what was expected and got. */
+/** The fault for fields that zod refused: each by its path, with what was expected and what came. */
 export function rejectedFields({
   error,
   input,

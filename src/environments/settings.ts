@@ -50,9 +50,9 @@ const ModuleSettings = z.strictObject({
   export: z.string().min(1).default('default'),
   /** The argument of the export if that is a function. */
   settings: z.record(z.string(), z.unknown()).default({}),
-  /** false: it waits for something (a service, a process), and its steps are activities of their own. */
+  /** false: it waits for something (a service, a process), and its steps are separate activities. */
   in_process: z.boolean().default(true),
-  /** For one call, from when the module's thread begins with it. */
+  /** For one call, from the moment when the module's thread begins it. */
   timeout: Duration.default('1m'),
   ...STEP_QUEUE,
 });
@@ -112,7 +112,7 @@ export function isInProcess(settings: EnvironmentSettings): boolean {
   }
 }
 
-/** True if it needs a service, which every worker reaches alike; false if it needs only the worker's machine. */
+/** True if it needs a service, which all workers reach alike; false if it needs only the worker's machine. */
 export function isRemote(settings: EnvironmentSettings): boolean {
   return (
     settings.kind === 'http' ||
@@ -123,7 +123,7 @@ export function isRemote(settings: EnvironmentSettings): boolean {
   );
 }
 
-/** Roles of its observations; null: those of a program that others wrote. An agent observes for itself. */
+/** Roles of its observations; null: unknown, for foreign programs. An agent needs none. */
 export function observationRoles({ kind }: EnvironmentSettings): readonly string[] | null {
   switch (kind) {
     case 'http':

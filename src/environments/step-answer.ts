@@ -6,15 +6,15 @@ import { rejected, rejectedFields, type BadData } from './rejections.js';
 
 /** The answer of an environment behind a service to `POST /step`: untrusted until it has passed this schema. */
 
-/** There are seven; more than some are no misspelling. */
+/** There are seven fields; more than some unknown ones are no misspelling. */
 const MAX_FIELDS = 64;
-/** Components of a reward: each has metrics of its own, and a place in every row. */
+/** Limit of a reward's components: each has its own metrics, and a place in every row. */
 const MAX_REWARDS = 256;
 const MAX_NAME_LENGTH = 128;
 /** For one sample's next turn. */
 const MAX_STOP_STRINGS = 256;
 const MAX_STOP_STRING_LENGTH = 1024;
-/** What was taken for the answer, which a rollout keeps of every turn. */
+/** The extracted answer, which a rollout keeps for every turn. */
 const MAX_EXTRACTED = 65_536;
 
 const shortText = (length: number) =>
@@ -22,7 +22,7 @@ const shortText = (length: number) =>
 
 const REWARDS = 'expected a list of finite numbers, or named lists of them';
 
-/** No component is no reward, and no reward is not 0. */
+/** No component means no reward, and no reward is not 0. */
 const Components = recordOf(z.array(z.number())).refine(
   (components) => Object.keys(components).length > 0,
   REWARDS,
@@ -53,7 +53,7 @@ export function parseStepAnswer(
   answer: unknown,
   { batch_size, ...bad }: BadData & { batch_size: number },
 ): EnvironmentReturn {
-  // First: of a list with a million wrong entries zod makes a million reports.
+  // First, because zod would make a million reports for a list of a million wrong entries.
   const problems = isObject(answer) ? sizeProblems(answer, batch_size) : [];
   if (problems.length > 0) throw rejected({ ...bad, problems });
   const parsed = StepAnswer.safeParse(answer);

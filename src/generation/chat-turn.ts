@@ -3,7 +3,7 @@ import type { Render, TurnSeam } from '../model/turn/chat-turn.js';
 import { droppedRole, findSeam, renderBehind, ROLE_MAP } from '../model/turn/chat-turn.js';
 import type { GenerationService } from './generation-service.js';
 
-/** One rendering for each message: what stands before it is known by model, template settings and role. */
+/** One rendering for each message. What precedes it is cached by model, template settings and role. */
 export function createTurnRenderer({
   replica,
   renderChat,
@@ -23,7 +23,7 @@ export function createTurnRenderer({
     if (seam.is_dropped) throw rejected(`${droppedRole(message.role)}: ${ROLE_MAP}`, replica);
     const ids = await renderBehind(render, { seam, message });
     if (ids !== null) return ids;
-    // A replica that was started again may have another template.
+    // A restarted replica may have another template.
     const again =
       known === undefined ? null : await renderBehind(render, { seam: await fresh(), message });
     if (again !== null) return again;

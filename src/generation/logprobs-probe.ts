@@ -2,25 +2,25 @@ import { Fault } from '../model/faults.js';
 import type { LogprobsMode } from '../model/logprobs-mode.js';
 import type { GenerationRequest, GenerationService } from './generation-service.js';
 
-/** Below every vocabulary's size; what they say does not matter. */
+/** Ids below every vocabulary's size; their meaning does not matter. */
 const PROMPT_IDS = [84, 104, 101, 32];
 const TOP = 5;
-/** Logprobs of the distribution that is sampled from lie four times as far apart at the second as at the first. */
+/** For logprobs of the sampled distribution, distances at the second temperature are four times those at the first. */
 const TEMPERATURES = [1, 0.25] as const;
 const LONGEST_MS = 30_000;
 
-/** Between these no one can tell: an engine's numbers differ a little from one request to the next. */
+/** Ratios in between are inconclusive, since an engine's numbers vary a little between requests. */
 const RAW_BELOW = 1.25;
 const PROCESSED_ABOVE = 1.5;
-/** A distribution that is flatter shows nothing. */
+/** A flatter distribution shows nothing. */
 const LEAST_SPREAD = 0.05;
 
 type Logprobs = ReadonlyMap<number, number>;
 
 /**
- * Tells which distribution a replica's logprobs are of, by one token of one prompt at two temperatures. An engine that
- * refuses, answers with an error or is silent is `unknown`: that is no fault of the rollouts to come. One that is away
- * shows nothing: `GenerationUnavailable`, as for any other request.
+ * Finds the mode of a replica's logprobs with one token of one prompt at two temperatures. An engine that refuses,
+ * fails or stays silent is `unknown`, which is no fault of later rollouts. An unavailable one throws
+ * `GenerationUnavailable`, as for any other request.
  */
 export async function probeLogprobsMode(
   service: Pick<GenerationService, 'generate'>,
@@ -39,7 +39,7 @@ export async function probeLogprobsMode(
   }
 }
 
-/** A replica that is paused answers nothing until it is resumed. */
+/** A paused replica does not answer until it is resumed. */
 export const probeUnlessPaused = async (
   service: GenerationService,
   model: string,
@@ -60,7 +60,7 @@ async function likeliestAt(
   return found;
 }
 
-/** One token, with what is likeliest in its place. */
+/** One token, with its likeliest alternatives. */
 export const probeRequest = (
   asked: Pick<GenerationRequest, 'model' | 'temperature'>,
 ): GenerationRequest => ({ ...PROBE, ...asked, request_id: `probe.${asked.temperature}` });
@@ -77,7 +77,7 @@ const PROBE: Omit<GenerationRequest, 'model' | 'temperature' | 'request_id'> = {
   min_tokens: 0,
   ignore_eos: false,
   structured_outputs: null,
-  // A draw of its own: it takes none from requests without a seed.
+  // A seed of its own, so it takes no draw from requests without a seed.
   seed: 0,
   stop_strings: [],
   stop_token_ids: [],
@@ -86,7 +86,7 @@ const PROBE: Omit<GenerationRequest, 'model' | 'temperature' | 'request_id'> = {
   session_id: 'probe',
 };
 
-/** By how far the likeliest ids lie apart: that does not depend on what else there is. */
+/** Compares distances between the likeliest ids, which do not depend on the other ids. */
 function modeOf(one: Logprobs, quarter: Logprobs): LogprobsMode {
   const both = [...one.keys()].filter((id) => quarter.has(id));
   const spread = (of: Logprobs): number => {

@@ -1,24 +1,27 @@
 import type { CacheRule, PauseMode, Weights } from '../model/policy/publish.js';
 
 /**
- * What a workflow does to one replica's engine to change its weights. Every call is bounded and every answer checked;
- * methods throw faults: `GenerationUnavailable` (with a status where the engine did answer), `GenerationRejected`,
- * `ProtocolError`, or the signal's reason.
+ * The calls with which a workflow changes the weights of one replica's engine. Every call is bounded, and every answer
+ * is checked. Methods throw faults: `GenerationUnavailable` (with a status if the engine answered),
+ * `GenerationRejected`, `ProtocolError`, or the signal's reason.
  */
 export interface WeightControl {
-  /** The base URL, as records, journals and rows name the replica. */
+  /** The base URL, as in records, journals and rows. */
   readonly replica: string;
-  /** Asks without touching anything; a key that is refused is `GenerationRejected`. */
+  /** Asks without changing anything. A refused key is `GenerationRejected`. */
   examine(needs: { cache: CacheRule }, bound: Bound): Promise<Examination>;
   pause(how: { mode: PauseMode; cache: CacheRule }, bound: Bound): Promise<void>;
-  /** What runs or waits is cut off; it stays paused. */
+  /** Cuts off running and waiting requests; the engine stays paused. */
   cutOff(bound: Bound): Promise<void>;
   load(weights: Weights, bound: Bound): Promise<void>;
-  /** What `/weight_info` and the spans of a stream say from here on; read back. Does nothing where the server has no label. */
+  /**
+   * Sets what `/weight_info` and the spans of a stream say from here on, and reads it back. Does nothing if the server
+   * has no label.
+   */
   label(label: string, bound: Bound): Promise<void>;
   resetCache(bound: Bound): Promise<void>;
   resume(bound: Bound): Promise<void>;
-  /** Of each token of the prompt but the first. */
+  /** One for each token of the prompt except the first. */
   promptLogprobs(prompt_ids: readonly number[], bound: Bound): Promise<number[]>;
   /** Drops its connections. */
   close(): Promise<void>;
@@ -30,8 +33,8 @@ export interface Bound {
 }
 
 export interface Examination {
-  /** What an update needs and the server has not, by name; none: it can be updated. */
+  /** What an update needs and the server lacks, by name; empty: it can be updated. */
   lacks: string[];
-  /** false: a process that replaces it behind the same URL cannot be told from it. */
+  /** false: a process that replaces it behind the same URL cannot be detected. */
   tells_label: boolean;
 }

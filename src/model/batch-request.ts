@@ -7,9 +7,9 @@ import { recordOf } from './untrusted.js';
 import { TokenId } from './token-id.js';
 import type { Limits } from './workflow-safe/limits.js';
 
-/** The request that starts a batch: the input of workflow `rolloutBatch`. Defaults are filled in by parsing. */
+/** The request that starts a batch: the input of workflow `rolloutBatch`. Parsing fills in defaults. */
 
-/** Names a directory and prefixes workflow ids, so it cannot hold a path. */
+/** It names a directory and prefixes workflow ids, so it must not contain a path. */
 export const BatchId = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9._:-]{0,119}$/, {
@@ -21,12 +21,12 @@ export const BatchId = z
 
 const bytesOf = (value: unknown): number => utf8Length(JSON.stringify(value));
 
-/** vLLM's kinds of a structure; exactly one is given. */
+/** vLLM's kinds of structure; exactly one is given. */
 const STRUCTURES = ['json', 'regex', 'choice', 'grammar', 'json_object', 'structural_tag'] as const;
-/** It stands in the journal of each rollout. */
+/** Limited, because the journal of each rollout contains it. */
 const STRUCTURE_LIMIT = 64 * 1024;
 
-/** A grammar that replies follow, in vLLM's words (`structured_outputs` of its completions). */
+/** A grammar that replies follow, in vLLM's terms (`structured_outputs` of its completions). */
 const StructuredOutputs = z
   .strictObject({
     json: z.union([z.string().min(1), recordOf(z.unknown())]).exactOptional(),
@@ -46,12 +46,12 @@ const StructuredOutputs = z
     error: 'expected at most 64 kB, got more',
   });
 
-/** How a policy's replies are sampled. Always sent explicitly, so that no server default changes a distribution. */
+/** How the policy is sampled. All of it is sent explicitly, so that no server default changes a distribution. */
 export const GenerationSettings = z
   .strictObject({
     /** A key of `generation` in temporal.yaml. */
     service: z.string().default('default'),
-    /** null: the service's own. */
+    /** null: the service's default. */
     model: z.string().nullable().default(null),
     temperature: z.number().min(0).default(1),
     top_p: z.number().gt(0).max(1).default(1),
@@ -59,14 +59,14 @@ export const GenerationSettings = z
     top_k: z.int().min(-1).default(-1),
     min_p: z.number().min(0).max(1).default(0),
     max_new_tokens: z.int().positive().default(512),
-    /** Apply to every turn; a sample's own list is added and may be replaced by its environment. */
+    /** They apply to every turn. The sample's own list is added; its environment may replace that list. */
     stop_strings: z.array(z.string().min(1)).default([]),
     stop_token_ids: z.array(TokenId).default([]),
     /** Sent as temperature 0. */
     greedy: z.boolean().default(false),
-    /** No end and no stop string counts before so many tokens. */
+    /** No end and no stop string counts before that many tokens. */
     min_tokens: z.int().nonnegative().default(0),
-    /** Goes on behind the end of sequence, up to `max_new_tokens`. */
+    /** Continues past the end of sequence, up to `max_new_tokens`. */
     ignore_eos: z.boolean().default(false),
     repetition_penalty: z.number().gt(0).default(1),
     presence_penalty: z.number().min(-2).max(2).default(0),
@@ -74,14 +74,14 @@ export const GenerationSettings = z
     structured_outputs: StructuredOutputs.nullable().default(null),
     seed: z.int().nullable().default(null),
     include_logprobs: z.boolean().default(true),
-    /** Which logprobs are taken: those of the distribution that is sampled from, or the engine's raw ones as well. */
+    /** Which logprobs are accepted: only those of the sampled distribution, or also the engine's raw ones. */
     logprobs_mode: z.enum(['processed', 'raw']).default('processed'),
-    /** Of each sampled token's place, so many of the likeliest ids, with their logprobs. */
+    /** For each sampled token, this many of the likeliest ids with their logprobs. */
     top_logprobs: z.int().min(0).max(20).default(0),
     prompt_format: z.enum(['chat', 'raw']).default('chat'),
     /**
-     * How an observation is appended: as the chat template renders it behind the policy's turn, or its text alone. null:
-     * chat under `standard` semantics with a chat prompt. Journals say which; one that says null was played bare.
+     * How an observation is appended: rendered by the chat template after the policy's turn, or its text alone. null:
+     * chat under `standard` semantics with a chat prompt. Journals record the result; null in a journal means bare.
      */
     observation_format: z.enum(['chat', 'bare']).nullable().default(null),
     chat_template_kwargs: recordOf(z.unknown()).default({}),
@@ -92,7 +92,7 @@ export type GenerationSettings = z.infer<typeof GenerationSettings>;
 export const Semantics = z.enum(['standard', 'nemo-rl-sync', 'nemo-rl-async']);
 export type Semantics = z.infer<typeof Semantics>;
 
-/** How often a turn may fail in one way before its rollout does. */
+/** How often a turn may fail in one way before its rollout fails. */
 export const AttemptSettings = z
   .strictObject({
     /** Exceptions of the environment. */
@@ -106,7 +106,7 @@ const METADATA_LIMIT = 4096;
 const MOST_REPLACEMENTS = 10_000;
 const INLINE_LIMIT = 256 * 1024;
 
-/** What a batch and a rollout started by hand have in common. */
+/** Fields that a batch and a rollout started by hand share. */
 const rolloutSettings = {
   schema_version: z.literal(1).default(1),
   generation: GenerationSettings,
@@ -118,9 +118,9 @@ const rolloutSettings = {
   attempts: AttemptSettings,
   num_repeats_add_seed: z.boolean().default(false),
   semantics: Semantics.default('standard'),
-  /** What becomes of a valid rollout that is truncated: kept, kept with `loss_multiplier` 0, or a failure row. */
+  /** For a valid but truncated rollout: keep it, keep it with `loss_multiplier` 0, or make it a failure row. */
   overlong: Overlong.default('keep'),
-  /** The label of the weights that the service is expected to serve. */
+  /** The version of the weights that the service is expected to serve. */
   policy_version: z.string().min(1).max(255).nullable().default(null),
   max_version_span: z.int().positive().nullable().default(null),
   /** Copied to the result, which stays under 16 kB. */
@@ -138,21 +138,21 @@ const InlineSamples = z
     error: `expected at most 256 kB of inline samples; write them to a JSONL file and give {"path": …}`,
   });
 
-/** When a group is done: with all its rollouts, as soon as it has enough valid ones, or with failed ones replaced. */
+/** When a group is complete: with all its rollouts, with enough valid ones, or after failed ones were replaced. */
 export const Completion = z.discriminatedUnion(
   'policy',
   [
     z.strictObject({ policy: z.literal('complete') }),
     z.strictObject({
       policy: z.literal('min_k'),
-      /** Valid rollouts that each group needs; one that has them stops the rest of its own. */
+      /** Valid rollouts that each group needs. A group that has them stops its other members. */
       k: z.int().positive(),
-      /** From the batch's start: then the rest is stopped however far it is. null: never. */
+      /** From the batch's start. Then all remaining rollouts are stopped. null: never. */
       deadline: Duration.nullable().default(null),
     }),
     z.strictObject({
       policy: z.literal('refill'),
-      /** Of the whole batch: failed rollouts in whose place a new repeat of their sample is played. */
+      /** How many failed rollouts of the batch are replaced by a new repeat of their sample. */
       max_replacements: z.int().min(1).max(MOST_REPLACEMENTS),
     }),
   ],
@@ -166,7 +166,7 @@ export const Completion = z.discriminatedUnion(
 );
 export type Completion = z.infer<typeof Completion>;
 
-/** What a batch and a stream have in common. */
+/** Fields that a batch and a stream share. */
 export const groupSettings = {
   /** A JSONL file below the worker's `inputs_dir`, or the samples themselves. */
   samples: z.union([z.strictObject({ path: z.string().min(1) }), InlineSamples], {
@@ -188,14 +188,14 @@ export const BatchRequest = z
   .strictObject({
     ...groupSettings,
     completion: Completion.default({ policy: 'complete' }),
-    /** Fewer valid rollouts: the batch ends as failed, its files written. */
+    /** With fewer valid rollouts the batch ends as failed, after writing its files. */
     min_valid: z.int().nonnegative().default(0),
   })
   .superRefine(checkSettings)
   .superRefine(checkCompletion);
 export type BatchRequest = z.infer<typeof BatchRequest>;
 
-/** The input of a `rollout` that is started by hand: a batch of one. */
+/** The input of a `rollout` started by hand: a batch of one. */
 export const SingleRollout = z
   .strictObject({ sample: Sample, ...rolloutSettings })
   .superRefine(checkSettings);
@@ -221,10 +221,10 @@ export const RolloutRef = z.strictObject({
 });
 export type RolloutRef = z.infer<typeof RolloutRef>;
 
-/** The input of a batch's child workflow `rollout`: everything else comes from the store and the plan. */
+/** The input of a batch's child workflow `rollout`. Everything else comes from the store and the plan. */
 export const RolloutInput = z.strictObject({
   ...RolloutRef.shape,
-  /** Of a replacement: the repeat that failed. */
+  /** For a replacement: the repeat that failed. */
   replaces: z.int().nonnegative().exactOptional(),
 });
 export type RolloutInput = z.infer<typeof RolloutInput>;
@@ -247,7 +247,7 @@ export const limitsOf = (
   rollout_timeout: request.rollout_timeout,
 });
 
-/** A workflow id as a batch id; throws `InvalidBatchRequest`. */
+/** Returns a workflow id as a batch id; throws `InvalidBatchRequest`. */
 export function parseBatchId(workflowId: string): string {
   const parsed = BatchId.safeParse(workflowId);
   if (parsed.success) return parsed.data;
@@ -256,13 +256,13 @@ export function parseBatchId(workflowId: string): string {
   ]);
 }
 
-/** Does this input of workflow `rollout` start it by hand? */
+/** Returns whether this input of workflow `rollout` starts it by hand. */
 export const isByHand = (input: unknown): boolean =>
   typeof input === 'object' && input !== null && 'sample' in input;
 
 /**
- * The place that an input of workflow `rollout` names. A rollout started by hand is row 0 of the batch that its workflow
- * id names. Throws `InvalidBatchRequest`.
+ * The place that an input of workflow `rollout` names. A rollout started by hand is row 0 of the batch named by its
+ * workflow id. Throws `InvalidBatchRequest`.
  */
 export function placeOf(input: unknown, workflowId: string): RolloutInput {
   if (isByHand(input)) return { batch_id: parseBatchId(workflowId), row: 0, repeat: 0 };
@@ -271,7 +271,7 @@ export function placeOf(input: unknown, workflowId: string): RolloutInput {
   throw invalidBatchRequest(problemsOf(parsed.error, input));
 }
 
-/** What holds between fields, whatever the request is of. */
+/** Checks between fields, for any kind of request. */
 export function checkSettings(
   request: { num_repeats_add_seed: boolean; generation: GenerationSettings; semantics: Semantics },
   context: z.RefinementCtx,

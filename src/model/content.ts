@@ -1,8 +1,8 @@
 import { z } from 'zod';
 
 /**
- * What a prompt's message says: text, or parts in the order in which the policy reads them, as OpenAI's chat API and
- * vLLM spell them. Everything that the policy or an environment says is text.
+ * Content of a prompt message: text, or parts in reading order, spelled as in OpenAI's chat API and vLLM. Output of the
+ * policy and of environments is always text.
  */
 const TextPart = z.strictObject({ type: z.literal('text'), text: z.string() });
 const ImagePart = z.strictObject({
@@ -23,13 +23,13 @@ export const Content = z.union([z.string(), z.array(ContentPart).min(1)], {
 });
 export type Content = z.infer<typeof Content>;
 
-/** What environments and previews see of it. */
+/** The text that environments and previews see. */
 export const textOf = (content: Content): string =>
   typeof content === 'string'
     ? content
     : content.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('');
 
-/** What an environment is told of a log, role and text: one that saw ids could not be answered by another tokenizer. */
+/** The log that an environment gets: role and text. With ids it would depend on one tokenizer. */
 export const textLog = (
   messages: readonly { role: string; content: Content }[],
 ): { role: string; content: string }[] =>
@@ -40,19 +40,19 @@ export const hasImages = (content: Content): boolean =>
 
 const REFERENCE = 'sample:';
 
-/** `message_log.0.content.1`: the part of the sample that a reference stands for. */
+/** `message_log.0.content.1`: the part of the sample that a reference names. */
 const placeOf = (message: number, part: number): string =>
   `${REFERENCE}message_log.${message}.content.${part}`;
 
 /**
- * Images that are written out (`data:` URLs) as references to their place in the sample: the manifest has them once,
- * and a journal that is read at every turn, for every repeat, does not.
+ * Replaces inline images (`data:` URLs) by references to their place in the sample. So the manifest has them once, and
+ * journals, which are read at every turn of every repeat, do not have them.
  */
 export function referenceImages<M extends { content: Content }>(messages: readonly M[]): M[] {
   return mapImages(messages, (url, place) => (url.startsWith('data:') ? place : url));
 }
 
-/** The other way round. A reference that the sample does not explain stays. */
+/** The inverse. A reference without a match in the sample stays. */
 export function restoreImages<M extends { content: Content }>(
   messages: readonly M[],
   sample: readonly { content: Content }[],

@@ -1,41 +1,44 @@
 import { plain } from '../platform/plain.js';
 
 /**
- * The vocabulary of everything that can go wrong, named for the boundary that was crossed.
- * A fault is data about a rollout, never a reward. Whether it is retried is decided in this file alone;
- * Temporal does the retrying (`activities/attempt.ts` turns a `Fault` into its failure).
+ * All faults, named for the boundary where they occur. A fault is data about a rollout, never a reward. This file alone
+ * decides whether a fault is retried: `RETRYABLE` by type, `judged` by what came before. Temporal does the retrying:
+ * `activities/attempt.ts` turns a `Fault` into Temporal's failure, and `workflows/activity-options.ts` has the
+ * intervals.
  */
 
 import { shortened } from '../platform/errors.js';
 
-/** Messages live in history and in rows; the longest are those of `invalidBatchRequest`. */
+/** Messages are stored in history and in rows. The longest are those of `invalidBatchRequest`. */
 const MAX_MESSAGE = 4000;
 
-/** Retryable or not, by type; `judged` counts those that are retried only so often in a turn. */
+/** Whether a type is retried. `judged` limits the retries of some types per turn. */
 const RETRYABLE = {
   GenerationUnavailable: true,
   GenerationRejected: false,
   ProtocolError: true,
   EnvironmentUnavailable: true,
   EnvironmentRejected: false,
-  /** It raised an exception for this turn: retried as often as the request's `attempts.environment` says. */
+  /**
+   * The environment raised an exception for this turn; retried as often as the request's `attempts.environment` says.
+   */
   EnvironmentFailed: true,
-  /** An agent gave a result that says that it failed, or that its reward means nothing. */
+  /** An agent's result says that it failed, or that its reward is invalid. */
   AgentFailed: false,
-  /** An environment's state could not be made again as the journal has it. */
+  /** An environment's state could not be rebuilt as the journal has it. */
   StateLost: false,
-  /** An environment behind a service lost its session: the rollout starts over, three times at most. */
+  /** A service lost the rollout's session: the rollout starts over, three times at most. */
   EnvironmentStateLost: false,
   StoreFault: true,
-  /** What an engine says of its weights is not what the record says: retried elsewhere. */
+  /** An engine reports other weights than the record; retried elsewhere. */
   PolicyVersionMismatch: true,
-  /** Of update `publish`: whoever asked may ask again. */
+  /** Update `publish` failed; the caller may repeat it. */
   PolicyUpdateFailed: false,
-  /** Of update `next_step`: neither the next step nor one that is kept, or under an older version. */
+  /** Update `next_step` asked for a step that is neither the next nor a kept one, or with an older version. */
   StepOutOfOrder: false,
-  /** No step comes any more. */
+  /** The stream has no further steps. */
   StreamEnded: false,
-  /** Groups went out one after the other; asking again tries as many more. */
+  /** Many groups in a row were discarded; the next request tries as many more. */
   StreamStarved: false,
   PromptTooLong: false,
   InvalidBatchRequest: false,
@@ -46,34 +49,37 @@ export type FaultType = keyof typeof RETRYABLE;
 
 export const FAULT_TYPES = Object.keys(RETRYABLE) as FaultType[];
 
-/** NeMo Gym's classes of a failed `/run`: the agent answered with an error, or gave no usable answer at all. */
+/** NeMo Gym's classes of a failed `/run`: the agent answered with an error, or gave no usable answer. */
 export const FAILURE_CLASSES = ['agent_run_error', 'agent_request_failed'] as const;
 export type FailureClass = (typeof FAILURE_CLASSES)[number];
 
 export interface FaultFacts {
   type: FaultType;
-  /** What failed, for which thing, why; expected and got. It may quote what came: a fault's is plain text. */
+  /**
+   * What failed, for which thing, why; expected and got. It may quote outside text, because a fault's message is made
+   * plain.
+   */
   message: string;
-  /** The replica (base URL) or the environment's URL that it happened at. */
+  /** The URL of the replica or environment where it happened. */
   at?: string;
-  /** What the other side asked for by `retry-after`, at most a minute. */
+  /** The delay that `retry-after` asked for, at most a minute. */
   retryAfterMs?: number;
-  /** Only to end the retries of a type that is otherwise retried. */
+  /** Ends the retries of a type that is otherwise retried. */
   retryable?: false;
   cause?: unknown;
-  /** Of an answer over HTTP. */
+  /** Status of an HTTP answer. */
   status?: number;
-  /** Of a failed run of an agent. */
+  /** Class of an agent's failed run. */
   failureClass?: FailureClass;
-  /** Of a run that the agent did not play: it uses up none of the row's attempts. */
+  /** The agent did not play this run, so it costs none of the row's attempts. */
   uncounted?: true;
-  /** As its journal has it. */
+  /** The wait so far, from the journal. */
   waited?: Waited;
-  /** Where the environment's own code threw it, frame by frame: for logs and for whoever writes that code. */
+  /** Where the environment's own code threw it, frame by frame, for logs and for the author of that code. */
   trace?: string;
 }
 
-/** The call that failed, how often it has, and since when (seconds since 1970). */
+/** The call that failed, how often, and since when (seconds since 1970). */
 export interface Waited {
   call: string;
   tries: number;
@@ -81,8 +87,8 @@ export interface Waited {
 }
 
 /**
- * Thrown by services (generation, environments, trajectories) and by activities; never by workflows. Its message holds
- * no secret of this process, whoever wrote it.
+ * Thrown by services (generation, environments, trajectories) and by activities, never by workflows. Its message
+ * contains no secret of this process.
  */
 export class Fault extends Error {
   readonly type: FaultType;
@@ -110,7 +116,7 @@ export class Fault extends Error {
   }
 }
 
-/** The same fault with facts of its own or in place of some. */
+/** The same fault with some facts added or replaced. */
 export function faultWith(fault: Fault, facts: Partial<FaultFacts>): Fault {
   const { type, message, at, retryable, retryAfterMs, status, failureClass, uncounted } = fault;
   const { waited, trace } = fault;
@@ -130,7 +136,7 @@ export function faultWith(fault: Fault, facts: Partial<FaultFacts>): Fault {
   });
 }
 
-/** How often a turn may meet what the same turn is likely to meet again. */
+/** How often a turn may meet a fault that it is likely to meet again. */
 export interface Attempts {
   /** Exceptions of the environment. */
   environment: number;
@@ -139,19 +145,19 @@ export interface Attempts {
 /** Replies to one turn that break the protocol: the second one is final. */
 const MOST_PROTOCOL_ERRORS = 2;
 
-/** What decides, beside its type, whether a fault is retried. */
+/** What decides about a retry, besides the type. */
 export interface Past {
   /** Faults of the turn by type, this one included. */
   of_turn?: Record<string, number>;
-  /** The request's. */
+  /** From the request. */
   attempts?: Attempts;
-  /** Of an agent's row, this one not included. */
+  /** Attempts of an agent's row, without this one. */
   attempts_left?: number;
-  /** No journal counts while a batch is planned, so that its first protocol error is final. */
+  /** false while a batch is planned: no journal counts then, so the first protocol error is final. */
   is_planned?: boolean;
 }
 
-/** The fault as it is thrown: final where its type is, or where what came before makes it so. */
+/** The fault to throw: final if its type is, or if earlier faults make it so. */
 export function judged(
   fault: Fault,
   { of_turn = {}, attempts, attempts_left = Infinity, is_planned = true }: Past,

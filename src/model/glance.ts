@@ -1,14 +1,14 @@
 import { z } from 'zod';
 
-/** What a list shows of a rollout. An `end` line has it: a list of rollouts that have ended folds no journal. */
+/** What a list shows of a rollout. The `end` line contains it, so listing ended rollouts folds no journal. */
 export const Glance = z.object({
   task_name: z.string().nullable(),
-  /** What the environment has given so far, however the rollout ended. */
+  /** The rewards so far, however the rollout ended. */
   total_reward: z.number(),
   turn_count: z.int(),
-  /** Generated ones. */
+  /** Generated tokens. */
   assistant_tokens: z.int(),
-  /** Seconds as lines have them; null: it never started. */
+  /** Seconds, as in journal lines; null: it never started. */
   started_at: z.number().nullable(),
   attempts: z.int(),
   /** Fault lines of any type. */

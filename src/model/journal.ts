@@ -7,9 +7,9 @@ import { LOGPROBS_MODES } from './logprobs-mode.js';
 import { STOP_REASONS } from './workflow-safe/stop-reasons.js';
 
 /**
- * The lines of a rollout's journal, its append-only record and the truth about it. Every line names its writer: a
- * random id per activity attempt, since Temporal's attempt numbers restart and order nothing. What the lines mean
- * together is said once, in `trajectory.ts`.
+ * The lines of a rollout's journal, its append-only record and the truth about it. Every line names its writer, a
+ * random id per activity attempt: Temporal's attempt numbers restart and give no order. `trajectory.ts` defines what
+ * the lines mean together.
  */
 
 const tokenIds = z.array(z.int());
@@ -21,23 +21,23 @@ const written = {
 
 const LogMessage = z.object({
   role: z.string(),
-  /** Images that the sample holds are references to it. */
+  /** Images of the sample are references to it. */
   content: Content,
   token_ids: tokenIds,
   generation_logprobs: z.array(z.number()).optional(),
 });
 
-/** What a rollout needs of its batch's request, resolved: nothing has to be looked up again to go on from here. */
+/** What a rollout needs of its batch's request, resolved, so that a later attempt looks nothing up. */
 export const RolloutSettings = z.object({
   generation: GenerationSettings,
-  /** The served name that every request of this rollout asks for. */
+  /** The served name that every request of this rollout uses. */
   model: z.string(),
   num_repeats_add_seed: z.boolean(),
   max_seq_len: z.number(),
   max_rollout_turns: z.number(),
   semantics: Semantics,
   policy_version: z.string().nullable(),
-  /** How many versions one turn may span; null: any number. */
+  /** How many versions one turn may contain; null: any number. */
   max_version_span: z.number().nullable().default(null),
   attempts: AttemptSettings,
   overlong: Overlong.default('keep'),
@@ -49,18 +49,18 @@ const StartLine = z.object({
   ...written,
   schema_version: z.literal(1),
   task_name: z.string(),
-  /** An agent plays the whole rollout: there are runs instead of turns, no prompt and no model. */
+  /** An agent plays the whole rollout: it has runs instead of turns, no prompt and no model. */
   plays: z.literal('agent').exactOptional(),
   settings: RolloutSettings,
   prompt: z.array(LogMessage),
   extra_env_info: z.record(z.string(), z.unknown()),
-  /** Absent where the sample has no such column: `nemo-rl-sync` treats that differently from null. */
+  /** Absent if the sample has no such column; `nemo-rl-sync` treats that differently from null. */
   stop_strings: z.array(z.string()).nullable().optional(),
-  /** The environment lost its session: the rollout starts over, and what was played before is dropped. */
+  /** The environment lost its session: the rollout starts over, and earlier turns are dropped. */
   over: z.literal(true).exactOptional(),
 });
 
-/** `asked`: it is about to be asked for that, and it may happen from here on; `none`: it has said that it has none. */
+/** `asked`: the request is about to be sent, so it may happen from here on. `none`: the environment has no sessions. */
 const SessionMark = z.enum(['asked', 'none']).exactOptional();
 
 /** The environment opened a session for the rollout, before its prompt is rendered. */
@@ -69,13 +69,13 @@ const BeginLine = z.object({
   ...written,
   task_name: z.string(),
   session: SessionMark,
-  /** What the environment adds to the sample's prompt. */
+  /** Messages that the environment adds to the sample's prompt. */
   messages: z.array(z.object({ role: z.string(), content: z.string() })),
-  /** Its first state, in the place of the sample's `extra_env_info`. */
+  /** Its first state, instead of the sample's `extra_env_info`. */
   metadata: z.record(z.string(), z.unknown()),
 });
 
-/** The session was ended with the rollout: who goes on from here needs another. */
+/** The session was ended. A later attempt needs another one. */
 const CloseLine = z.object({ kind: z.literal('close'), ...written, session: SessionMark });
 
 /** Limits that were changed while the rollout ran (`TurnLimits` of limits.ts). */
@@ -85,18 +85,18 @@ const ChangedLimits = z.object({
   max_seq_len: z.int().exactOptional(),
 });
 
-/** Takes the journal over: lines of earlier writers that follow it are a zombie's and are ignored. */
+/** Takes the journal over. Later lines of earlier writers are ignored. */
 const ClaimLine = z.object({
   kind: z.literal('claim'),
   ...written,
   activity: z.string(),
-  /** The activity's own attempt: above 1, an earlier one did not report. */
+  /** The activity's own attempt number. Above 1, an earlier attempt did not report. */
   attempt: z.int(),
-  /** Only of `openRollout`: a rollout that ended without a valid result goes on. */
+  /** Set only by `openRollout`: a rollout that ended without a valid result continues. */
   reopen: z.boolean(),
-  /** From here on they stand in the place of the settings of `start`. */
+  /** They replace the settings of `start` from here on. */
   limits: ChangedLimits.exactOptional(),
-  /** Of a replacement's `openRollout`: the repeat that failed. */
+  /** Set by a replacement's `openRollout`: the repeat that failed. */
   replaces: z.int().exactOptional(),
 });
 
@@ -107,11 +107,11 @@ const Finish = z.object({
 });
 export type Finish = z.infer<typeof Finish>;
 
-/** Of each token's place: some of the likeliest ids and their logprobs, the likeliest first. */
+/** For each token, some of the likeliest ids with their logprobs, the likeliest first. */
 const TopLogprobs = z.array(z.array(z.tuple([z.int(), z.number()])));
 export type TopLogprobs = z.infer<typeof TopLogprobs>;
 
-/** Tokens of a generation as they streamed in. What stood at `offset` or beyond in the turn is dropped. */
+/** Tokens of a generation as they streamed in. It drops the turn's tokens at `offset` and beyond. */
 const ChunkLine = z.object({
   kind: z.literal('chunk'),
   ...written,
@@ -119,21 +119,24 @@ const ChunkLine = z.object({
   offset: z.int(),
   token_ids: tokenIds,
   logprobs: z.array(z.number()),
-  /** Where they were asked for: one entry for each token. */
+  /** If they were requested: one entry for each token. */
   top_logprobs: TopLogprobs.exactOptional(),
   text: z.string(),
   replica: z.string(),
   request_id: z.string(),
   policy_version: z.string().nullable(),
-  /** Who says so; `pending`: nobody yet, and whoever goes on from here drops it. Absent: what the engine was asked, or nobody. */
+  /**
+   * Source of the version. `pending`: not yet known; an attempt that resumes here drops these tokens. Absent: what the
+   * engine was asked, or none.
+   */
   version_source: z.enum(['engine', 'record', 'none', 'pending']).exactOptional(),
-  /** Of the replica that gave them, where logprobs were asked for. */
+  /** The replica's mode, if logprobs were requested. */
   logprobs_mode: z.enum(LOGPROBS_MODES).exactOptional(),
-  /** The engine ended the generation here: whoever finds no `generation` line takes this for its end. */
+  /** The engine ended the generation here. It counts as the end if there is no `generation` line. */
   finish: Finish.exactOptional(),
 });
 
-/** The generation is whole: its tokens are those of its chunks. */
+/** The generation is complete: its tokens are those of its chunks. */
 const GenerationLine = z.object({
   kind: z.literal('generation'),
   ...written,
@@ -145,7 +148,7 @@ const GenerationLine = z.object({
   generate_s: z.number(),
 });
 
-/** Far above any reward that means something, and far enough below float32's end that no sum of them is infinite. */
+/** Far above any meaningful reward, and small enough that no sum of them is infinite in float32. */
 const LARGEST_REWARD = 1e30;
 const tooLarge = `expected a number between -${LARGEST_REWARD} and ${LARGEST_REWARD}`;
 export const Reward = z
@@ -153,18 +156,18 @@ export const Reward = z
   .min(-LARGEST_REWARD, tooLarge)
   .max(LARGEST_REWARD, tooLarge);
 
-/** What an environment says of a turn. */
+/** An environment's answer to a turn. */
 const ANSWER = {
-  /** null: nothing, with which only a rollout's last turn is answered. */
+  /** null: no message, allowed only for a rollout's last turn. */
   message: z.object({ role: z.string(), content: z.string() }).nullable(),
   reward: Reward,
-  /** Named components, where the environment gives them. */
+  /** Named components, if the environment returns them. */
   rewards: z.record(z.string(), Reward),
   terminated: z.boolean(),
   truncated: z.boolean(),
   metadata: z.record(z.string(), z.unknown()).nullable(),
   next_stop_strings: z.array(z.string()).nullable(),
-  /** What the environment took for the policy's answer; absent: nothing. */
+  /** What the environment extracted as the policy's answer; absent: nothing. */
   answer: z.string().exactOptional(),
 };
 
@@ -173,14 +176,14 @@ const ObservationLine = z.object({
   ...written,
   turn: z.int(),
   ...ANSWER,
-  /** Cut at `max_seq_len`; the content never is. */
+  /** Cut at `max_seq_len`; the content is never cut. */
   token_ids: tokenIds,
   step_s: z.number(),
-  /** Of the rollout with this turn, for readers of the journal's last lines; the fold computes its own. */
+  /** Tokens of the rollout including this turn, for readers of only the last lines. The fold computes its own. */
   total_tokens: z.int().exactOptional(),
 });
 
-/** Of an environment with sessions: the turn is about to be sent to it (null), then what it answered. */
+/** For environments with sessions: null before the turn is sent, then the answer. */
 const StepLine = z.object({
   kind: z.literal('step'),
   ...written,
@@ -196,9 +199,9 @@ const FaultLine = z.object({
   type: z.string(),
   message: z.string(),
   replica: z.string().nullable(),
-  /** Of a failed run of an agent. */
+  /** Class of an agent's failed run. */
   failure_class: z.enum(FAILURE_CLASSES).exactOptional(),
-  /** Of its answer over HTTP, where there was one. */
+  /** Status of its HTTP answer, if there was one. */
   status: z.int().exactOptional(),
   /** Takes the run in progress back: it was not played, or was cut by its own attempt's end, and is none of the row's attempts. */
   uncounted: z.literal(true).exactOptional(),
@@ -238,7 +241,7 @@ const ResultLine = z.object({
   rewards: z.record(z.string(), Reward).exactOptional(),
   /** How many the answer has to train on (`agent/tokens.ts`); absent: none. */
   tokens: z.object({ prompt: z.int(), env: z.int(), calls: z.array(z.int()) }).exactOptional(),
-  /** Of `response.usage`. */
+  /** From `response.usage`. */
   usage: z.object({ output_tokens: z.int(), total_tokens: z.int() }).nullable(),
   run_s: z.number(),
 });
@@ -250,14 +253,14 @@ const EndLine = z.object({
   kind: z.literal('end'),
   ...written,
   stop_reason: z.enum(STOP_REASONS),
-  /** Written for readers of the journal; the fold computes its own. */
+  /** For readers of the journal; the fold computes its own. */
   totals: z.object({
     turn_count: z.int(),
     total_reward: z.number(),
     total_tokens: z.int(),
   }),
   failure: Failure.nullable(),
-  /** Absent in journals of earlier versions: whoever lists those folds them. */
+  /** Absent in journals of earlier versions, which lists have to fold. */
   glance: Glance.exactOptional(),
 });
 
@@ -278,14 +281,14 @@ export const JournalLine = z.discriminatedUnion('kind', [
 export type JournalLine = z.infer<typeof JournalLine>;
 export type LineOf<K extends JournalLine['kind']> = Extract<JournalLine, { kind: K }>;
 
-/** A line as its author writes it: the journal adds who and when. */
+/** A line as its author writes it. The journal adds writer and time. */
 export type Entry = JournalLine extends infer L
   ? L extends JournalLine
     ? Omit<L, 'writer' | 'at'>
     : never
   : never;
 
-/** A torn, empty or foreign line is null: it costs only itself. */
+/** null for a torn, empty or foreign line, which costs only itself. */
 export function parseLine(text: string): JournalLine | null {
   if (text === '') return null;
   let value: unknown;

@@ -1,10 +1,10 @@
 import { z } from 'zod';
 
-/** What an input may look like, as JSON Schema. What is checked between fields is not in it. */
+/** The JSON Schema of an input. It lacks the checks between fields. */
 export const jsonSchemaOf = (schema: z.ZodType): Record<string, unknown> =>
   z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any', override: seeThrough });
 
-/** A check of names in front of a schema (`withPossibleNames`) hides it: what comes behind is what is meant. */
+/** A check of names (`withPossibleNames`) is a pipe; the schema after it is the one to show. */
 function seeThrough({
   zodSchema,
   jsonSchema,

@@ -1,8 +1,8 @@
 import type { GenerationSettings } from './batch-request.js';
 
 /**
- * Which distribution an engine's logprobs are of: `processed`, the one that it samples from; `raw`, the model's own,
- * before temperature, filters and penalties; `unknown` where the engine does not show it.
+ * The distribution of an engine's logprobs. `processed`: the one that it samples from. `raw`: the model's own, before
+ * temperature, filters and penalties. `unknown`: the engine does not show it.
  */
 export const LOGPROBS_MODES = ['processed', 'raw', 'unknown'] as const;
 export type LogprobsMode = (typeof LOGPROBS_MODES)[number];
@@ -21,8 +21,8 @@ type Reshaping = Pick<
 >;
 
 /**
- * The settings by which a policy is sampled from another distribution than the model's own. Greedy sampling has none to
- * sample from: engines report it at temperature 1 and unfiltered in either mode, so only penalties tell the two apart.
+ * The settings that change the sampled distribution. Greedy decoding does not sample: engines report it at temperature
+ * 1 and unfiltered in either mode, so only penalties distinguish the modes.
  */
 function reshapedBy(generation: Reshaping): string[] {
   const isGreedy = generation.greedy || generation.temperature === 0;
@@ -39,7 +39,7 @@ function reshapedBy(generation: Reshaping): string[] {
   return changes.filter(([, isChanged]) => isChanged).map(([field]) => field);
 }
 
-/** Why an engine's logprobs cannot be what the request asks for; null: they can. */
+/** Why an engine's logprobs do not fit the request; null: they do. */
 export function refusalOfMode(
   mode: LogprobsMode,
   { generation, replica }: { generation: GenerationSettings; replica: string },
@@ -49,7 +49,7 @@ export function refusalOfMode(
   return `expected processed logprobs, got raw ones from ${replica}: they are of the distribution before ${fields.join(', ')}; start vLLM with --logprobs-mode processed_logprobs, or ask for "raw"`;
 }
 
-/** Of several parts of one whole; null where there are none. */
+/** The mode of several parts together; null if there are none. */
 export function modeOfAll(modes: Iterable<LogprobsMode>): LogprobsMode | null {
   const [first, ...others] = new Set(modes);
   return others.length > 0 ? 'unknown' : (first ?? null);

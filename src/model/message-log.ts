@@ -16,7 +16,7 @@ export function messageLog({ start, turns }: Trajectory): LogMessage[] {
   ];
 }
 
-/** A message's tokens, with what the request asked to know of them. */
+/** A message's tokens, with the logprobs that the request asked for. */
 export function sampledOf(
   { token_ids, logprobs, top_logprobs }: Pick<Turn, 'token_ids' | 'logprobs' | 'top_logprobs'>,
   { settings: { generation } }: LineOf<'start'>,

@@ -6,15 +6,15 @@ import { greatest, least, mean, percentiles, rate, standardDeviation, sum, upstr
 import { cutToBytes, utf8Length } from '../platform/utf8.js';
 
 /**
- * Metrics of a batch over its valid rollouts, as one flat object: upstream's names and numbers first
- * (NeMo RL `experience/rollouts.py`), then what its users ask for beside them. Faults and attempts are of all rollouts,
- * also where none is valid: what fails a batch is to be seen in it.
+ * Metrics of a batch over its valid rollouts, as one flat object. Upstream's names and numbers come first (NeMo RL
+ * `experience/rollouts.py`), then further ones. Faults and attempts cover all rollouts, even if none is valid, because
+ * they show why a batch failed. docs/metrics.md explains each.
  */
 export type Metrics = Record<string, number>;
 
-/** Environments name components as they like, and the result has to stay under 16 kB: rows have them all. */
+/** Environments choose component names freely, and the result must stay under 16 kB. Rows have them all. */
 const MAX_COMPONENTS = 24;
-/** Of tasks that have metrics of their own: the first by name, as far as they fit. */
+/** Limit for metrics per task: the first tasks by name, as far as they fit. */
 const MAX_TASK_BYTES = 3072;
 const MAX_NAME_BYTES = 80;
 
@@ -36,8 +36,8 @@ export function computeMetrics(all: readonly Summary[], semantics: Semantics): M
 }
 
 /**
- * Whoever is stopped because others were done is longer than they, and whoever is replaced because it failed is not as
- * long as any: a batch whose completion policy does that shows how much, in tokens of those that were played at all.
+ * Rollouts that are stopped because others were faster are longer than those. Replaced ones differ, too. So a batch
+ * whose completion policy does that reports their lengths, in tokens.
  */
 export function computeLengths(all: readonly Summary[]): Metrics {
   const wasPlayed = ({ started_at }: Summary): boolean => started_at > 0;
@@ -57,7 +57,7 @@ function meanTokens(name: string, rollouts: readonly Summary[]): Metrics {
   return { [`${name}/mean_tokens`]: mean(lengths) };
 }
 
-/** Failed members in whose place another was started; one that a continued batch has mended is none. */
+/** Failed members that were replaced. A member that a continued batch completed is not one of them. */
 function replacedOf(all: readonly Summary[]): Summary[] {
   const places = new Set(all.map(({ row, replaces }) => `${row}-${replaces ?? ''}`));
   return all.filter(
@@ -66,7 +66,7 @@ function replacedOf(all: readonly Summary[]): Summary[] {
   );
 }
 
-/** Upstream statements 1.3 #36, 1.6 #58 and 2.1 #7, but for its histograms, which have no bounded size. */
+/** Upstream's metrics, without its histograms, whose size is unbounded. */
 function upstreamMetrics(valid: readonly Summary[], semantics: Semantics): Metrics {
   const turns = valid.map((rollout) => rollout.turns);
   const generated = valid.map((rollout) => rollout.gen_tokens);
@@ -78,7 +78,7 @@ function upstreamMetrics(valid: readonly Summary[], semantics: Semantics): Metri
     max_turns_per_sample: greatest(turns),
     'turns_per_sample/p95': upstreamPercentile(turns, 95),
     'turns_per_sample/p99': upstreamPercentile(turns, 99),
-    // Upstream's sync loop counts truncation as natural (statement 31).
+    // Upstream's sync loop counts truncation as natural.
     natural_termination_rate: rate(
       valid,
       ({ terminated, truncated }) => terminated || (semantics === 'nemo-rl-sync' && truncated),
@@ -117,10 +117,10 @@ function componentMetrics(valid: readonly Summary[]): Metrics {
   const metrics: Metrics = {};
   for (const name of [...names].sort().slice(0, MAX_COMPONENTS)) {
     const cut = `rewards/${cutToBytes(name, MAX_NAME_BYTES)}`;
-    // Names that begin alike for longer than that are told apart by their order.
+    // Names with an equal, longer beginning are distinguished by their order.
     let metric = `${cut}/mean`;
     for (let i = 2; metric in metrics; i++) metric = `${cut}~${i}/mean`;
-    // Upstream: a rollout that lacks a component counts as 0.
+    // As upstream, a rollout that lacks a component counts as 0.
     metrics[metric] = mean(
       valid.map((rollout) =>
         Object.hasOwn(rollout.rewards, name) ? (rollout.rewards[name] ?? 0) : 0,
@@ -130,7 +130,7 @@ function componentMetrics(valid: readonly Summary[]): Metrics {
   return metrics;
 }
 
-/** A group is the valid rollouts of one sample. Solved: reward above 0. */
+/** A group is the valid rollouts of one sample. Solved means a reward above 0. */
 function groupMetrics(valid: readonly Summary[]): Metrics {
   const groups = rewardsByGroup(valid);
   return {
@@ -192,7 +192,7 @@ function powersOfTwoTo(largest: number): number[] {
   return [...ks, largest];
 }
 
-/** For each task of a batch that has several: rewards, pass@k, turns and tokens of its own valid rollouts. */
+/** For each task of a batch with several: rewards, pass@k, turns and tokens of its valid rollouts. */
 function taskMetrics(all: readonly Summary[], valid: readonly Summary[]): Metrics {
   const tasks = [...new Set(all.map(({ task_name }) => task_name))].sort();
   if (tasks.length < 2) return {};
@@ -223,7 +223,7 @@ function metricsOfTask(valid: readonly Summary[]): Metrics {
   };
 }
 
-/** What went wrong on the way, in all rollouts that were begun. */
+/** Faults and attempts of all rollouts that were begun. */
 function troubleMetrics(all: readonly Summary[]): Metrics {
   const attempts = all.map((rollout) => rollout.attempts).filter((count) => count > 0);
   const types = new Set(all.flatMap((rollout) => Object.keys(rollout.faults)));
@@ -257,7 +257,7 @@ function stopMetrics(valid: readonly Summary[]): Metrics {
 /** Seconds per rollout, and rates over the span from the first journal line to the last. */
 function timeMetrics(valid: readonly Summary[]): Metrics {
   const started = least(valid.map((rollout) => rollout.started_at));
-  // Machines whose clocks differ may have begun and ended them.
+  // Start and end may come from machines with different clocks.
   const span = Math.max(0, greatest(valid.map((rollout) => rollout.ended_at)) - started);
   const perSecond = (count: number): number => (span > 0 ? count / span : 0);
   return {

@@ -5,14 +5,14 @@ import { naturalEnd } from './turn/stop-rules.js';
 import type { StopReason } from './workflow-safe/stop-reasons.js';
 import { VALID_STOP_REASONS } from './workflow-safe/stop-reasons.js';
 
-/** How a rollout counts once its batch is closed. */
+/** How a rollout counts when its batch is closed. */
 export interface Outcome {
   stop_reason: StopReason;
   /** null: it is valid. */
   failure: Failure | null;
 }
 
-/** How a rollout without a standing `end` is closed, unless its turns have reached one. */
+/** The ending of a rollout whose journal has no standing `end` and whose turns have reached none. */
 export interface ClosingReason {
   stop_reason: 'stopped' | 'cancelled';
 }
@@ -26,7 +26,10 @@ const MESSAGES = {
   Failed: 'the rollout failed',
 };
 
-/** As its journal says. Turns that have reached a valid end have it, also where the store was away when it was to be written. */
+/**
+ * The outcome by the journal. Turns that have reached a valid end count, even if the store was unavailable when `end`
+ * was to be written.
+ */
 export function outcomeOf(trajectory: Trajectory, otherwise: ClosingReason): Outcome {
   const { end } = trajectory;
   const stop_reason = end?.stop_reason ?? naturalEnd(trajectory) ?? otherwise.stop_reason;
@@ -41,20 +44,20 @@ export function outcomeOf(trajectory: Trajectory, otherwise: ClosingReason): Out
   return { stop_reason, failure: failureOf(trajectory, { type, message: MESSAGES[type] }) };
 }
 
-/** What becomes of a truncated rollout; null: it is none. */
+/** The rule that applies to a truncated rollout; null: it is not truncated. */
 export function overlongOf(trajectory: Trajectory): RolloutSettings['overlong'] | null {
   if (!isTruncated(trajectory)) return null;
   return trajectory.settings_in_force?.overlong ?? null;
 }
 
-/** By a limit, whatever else ended it: an environment may have graded what was cut. */
+/** Truncated by a limit, whatever else ended it: an environment may have graded a truncated turn. */
 export function isTruncated(trajectory: Trajectory): boolean {
   const stop_reason = trajectory.end?.stop_reason ?? naturalEnd(trajectory);
   if (trajectory.turns.at(-1)?.observation.truncated === true) return true;
   return stop_reason === 'truncated' || isFullOfAgent(trajectory);
 }
 
-/** NeMo RL's rule for a log that an agent played: exactly as long as the model takes. */
+/** NeMo RL's rule for an agent's log: exactly as long as the model accepts. */
 function isFullOfAgent(trajectory: Trajectory): boolean {
   const { agent, assistant_tokens, env_tokens, settings_in_force: settings } = trajectory;
   const tokens = agent.result?.tokens;
@@ -72,7 +75,7 @@ const dropped = (trajectory: Trajectory): Outcome => ({
 
 export const isRow = ({ failure }: Outcome): boolean => failure === null;
 
-/** Valid, and more than its group was asked for: groups of a batch have the same size. */
+/** A valid rollout beyond its group's k: groups of a batch have the same size. */
 export const surplusOf = (trajectory: Trajectory, k: number): Outcome => ({
   stop_reason: 'stopped',
   failure: failureOf(trajectory, {

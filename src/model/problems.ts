@@ -8,14 +8,14 @@ const MAX_PROBLEMS = 10;
 const MAX_BYTES = 2800;
 const MAX_BYTES_EACH = 500;
 
-/** One problem of an input: where, and what was expected and got. */
+/** One problem of an input: where, what was expected, and what came. */
 export interface Problem {
   /** A field path such as `generation.top_p`, or `row 3: message_log.0.role`. */
   where: string;
   what: string;
 }
 
-/** What zod found, by field path; values that came are quoted, since "expected number" alone sends people searching. */
+/** Zod's issues by field path. They quote the values that came, because "expected number" alone is hard to find. */
 export function problemsOf(error: z.ZodError, input: unknown): Problem[] {
   return error.issues.flatMap((issue) => flatten(issue, input));
 }
@@ -55,7 +55,7 @@ export function preview(value: unknown): string {
   return cutToBytes(withoutSecrets(textOf(value)), 80);
 }
 
-/** As JSON. Not everything has such a text: a function has none, a circle and too many levels throw. */
+/** The value as JSON. Functions, cycles and deep nesting have no such text. */
 export function textOf(value: unknown): string {
   try {
     const text = JSON.stringify(value) as string | undefined;
@@ -65,7 +65,7 @@ export function textOf(value: unknown): string {
   }
 }
 
-/** One problem is one line, also where it quotes a name or a value with newlines. */
+/** One problem is one line, even if it quotes newlines. */
 export const lineOf = ({ where, what }: Problem): string => plainLine(`${where}: ${what}`);
 
 /** At most ten problems and 3 kB, so that the failure stays readable in the Web UI and small in history. */

@@ -1,8 +1,9 @@
 import type { LineOf, RolloutSettings } from './journal.js';
 
 /**
- * Upstream's rewards are float32 per step, components too; its sync loop also sums in float32, its async loop in
- * double. A step with components is worth their sum.
+ * Adds one turn's reward, from its `observation` line, to the rollout's sums. A turn with components is worth their
+ * sum. Upstream's rewards are float32 per step, components too. Its sync loop also sums in float32, its async loop in
+ * double.
  */
 export function addReward(
   sums: { total_reward: number; rewards: Record<string, number> },
@@ -15,7 +16,7 @@ export function addReward(
   let step = 0;
   for (const [name, value] of Object.entries(line.rewards)) {
     step = plus(step, round(value));
-    // Every object has a `constructor`, whoever named a component so.
+    // Every object has an inherited `constructor`, and a component may have that name.
     const before = Object.hasOwn(rewards, name) ? (rewards[name] ?? 0) : 0;
     rewards[name] = plus(before, round(value));
   }

@@ -19,23 +19,26 @@ import { messageLog, sampledOf } from './message-log.js';
 /** A run of generated tokens; offsets count the rollout's generated tokens from 0. */
 type Run<T> = T & { start: number; end: number };
 
-/** A line of rollouts.jsonl or failures.jsonl: the sample's columns, and these. */
+/**
+ * A line of rollouts.jsonl or failures.jsonl: the sample's columns, and these. docs/training-data.md says which tokens
+ * to train on.
+ */
 export interface Row {
   schema_version: 1;
   rollout_id: string;
   batch_id: string;
   row: number;
   repeat: number;
-  /** Of a replacement: the repeat of this row that failed. */
+  /** For a replacement: the repeat of this row that failed. */
   replaces?: number;
   message_log: (LogMessage & { partial?: true })[];
   extra_env_info: Record<string, unknown>;
-  /** How many ids of the log stand before the first generated one. */
+  /** How many ids of the log precede the first generated one. */
   prompt_tokens: number;
   total_reward: number;
-  /** Sums by component, where the environment names them. */
+  /** Sums by component, if the environment names them. */
   rewards: Record<string, number>;
-  /** Of each whole turn: what its environment gave for it, and how the engine ended it. */
+  /** One entry per whole turn: its reward, and how the engine ended it. */
   turn_rewards: number[];
   finish_reasons: Finish['finish_reason'][];
   stop_reason: StopReason;
@@ -47,28 +50,31 @@ export interface Row {
   assistant_tokens: number;
   env_tokens: number;
   policy_versions: Run<{ version: string | null }>[];
-  /** Who says those versions, by the least certain of its tokens: the engine itself, the record of the policy, or nobody. */
+  /** Source of the versions, for the least certain token: the engine, the policy's record, or none. */
   version_source: 'engine' | 'record' | 'none';
   segments: Run<{ turn: number; replica: string; request_id: string }>[];
   attempts: number;
-  /** Turns that were cut and sampled again from their beginning: the settings let no turn go on, or its weights had changed. */
+  /**
+   * Turns that were interrupted and sampled again from their beginning, because settings or changed weights did not
+   * allow to continue.
+   */
   restarted_turns: number[];
-  /** Of all its logprobs; null where there are none, `unknown` also where replicas differ. */
+  /** The mode of all its logprobs; null without logprobs, `unknown` also if replicas differ. */
   logprobs_mode: LogprobsMode | null;
   timing: Timing;
-  /** The last one that an environment gave. */
+  /** The last answer that an environment extracted. */
   extracted_answer?: string;
-  /** Of a rollout that an agent played: its last answer, parsed, without the tokens that `message_log` has. The journal has its text. */
+  /** For an agent's rollout: its last answer, parsed, without the tokens of `message_log`. The journal has its text. */
   agent_result?: unknown;
-  /** Of a rollout that an agent played: why `message_log` is empty. */
+  /** For an agent's rollout: why `message_log` is empty. */
   untokenized?: string;
   failure?: Failure;
   [column: string]: unknown;
 }
 
 /**
- * Seconds. `wall_s` spans the rollout's start and its end, or what was played of it last; the others are sums over its whole turns. The run
- * of an agent is one step.
+ * Seconds. `wall_s` spans the rollout's start and its end, or the last thing played. The others are sums over its whole
+ * turns. An agent's run is one step.
  */
 export interface Timing {
   /** From a request to its first token: the engine's queue and prefill. */
@@ -135,8 +141,8 @@ export function toRow(input: RowInput): Row {
 }
 
 /**
- * Columns that upstream's loops return changed: sync its stop strings, async `idx` as the position. They add none;
- * ours fills in the defaults of a sample.
+ * Columns that upstream's loops return changed: sync its stop strings, async `idx` as the position. The loops add none;
+ * this project fills in the defaults of a sample.
  */
 function semanticColumns({ sample, ref, semantics, trajectory }: RowInput): object {
   switch (semantics) {
@@ -151,11 +157,11 @@ function semanticColumns({ sample, ref, semantics, trajectory }: RowInput): obje
   }
 }
 
-/** A rollout that never started has its prompt as the sample gave it. */
+/** A rollout that never started has the sample's prompt. */
 const unrendered = (sample: Sample): LogMessage[] =>
   sample.message_log.map((message) => ({ ...message, token_ids: message.token_ids ?? [] }));
 
-/** Of a rollout that failed, the generation that no environment answered is worth reading too. */
+/** A failed rollout's row also has the generation that no environment answered. */
 function withPartial(trajectory: Trajectory, { valid }: { valid: boolean }): Row['message_log'] {
   const log: Row['message_log'] = messageLog(trajectory);
   const { open, start } = trajectory;
@@ -256,9 +262,9 @@ export const Summary = z.object({
   inherited_tokens: z.number(),
   wasted_tokens: z.number(),
   faults: z.record(z.string(), z.number()),
-  /** Truncated, and masked or dropped for it. */
+  /** Truncated, and masked or dropped for that reason. */
   overlong: z.boolean().default(false),
-  /** Of a stream: how many tokens each version sampled, '' for those that nobody knows. */
+  /** In a stream: how many tokens each version sampled, '' for unknown versions. */
   versions: z.record(z.string(), z.number()).optional(),
 });
 export type Summary = z.infer<typeof Summary>;

@@ -3,7 +3,7 @@ import { Content } from './content.js';
 import { recordOf, withPossibleNames } from './untrusted.js';
 import { TokenId } from './token-id.js';
 
-/** A message of a sample's prompt, upstream's shape. `token_ids` on every message or on none. */
+/** A message of a sample's prompt in upstream's shape. `token_ids` on every message or on none. */
 export const Message = z.strictObject({
   role: z.string(),
   content: Content,
@@ -12,20 +12,17 @@ export const Message = z.strictObject({
 });
 export type Message = z.infer<typeof Message>;
 
-/** A message of a rollout's log: its ids are always there; logprobs only on what the policy sampled. */
+/** A message of a rollout's log. It always has ids; only sampled messages have logprobs. */
 export interface LogMessage {
   role: string;
   content: Content;
   token_ids: number[];
   generation_logprobs?: number[] | undefined;
-  /** Of each sampled token's place, the likeliest `[id, logprob]` first, where `top_logprobs` asked for them. */
+  /** For each sampled token the likeliest `[id, logprob]` first, if `top_logprobs` requested them. */
   generation_top_logprobs?: [number, number][][];
 }
 
-/**
- * Columns that rows add (design: row of `rollouts.jsonl`). A sample that brings one would be overwritten in its row,
- * so it is refused.
- */
+/** Columns that rows add. A sample with such a column is refused, because its row would overwrite it. */
 export const ROW_COLUMNS = [
   'rollout_id', 'batch_id', 'row', 'repeat', 'total_reward', 'rewards', 'stop_reason', 'terminated', 'truncated',
   'max_turns_reached', 'turn_count', 'total_tokens', 'assistant_tokens', 'env_tokens', 'policy_versions', 'segments',
@@ -34,17 +31,17 @@ export const ROW_COLUMNS = [
   'version_source', 'untokenized',
 ] as const; // prettier-ignore
 
-/** Columns that rows of a stream have beside them. */
+/** Further columns of a stream's rows. */
 export const STREAM_COLUMNS = ['sample_row', 'epoch', 'step', 'masked'] as const;
 
 /**
- * One row of the input (upstream: DatumSpec). Unknown columns are kept and come back untouched; everything known is
- * checked. Problems are reported by path, so messages here say only what was expected.
+ * One row of the input (upstream: DatumSpec). Unknown columns are kept and come back untouched. Known columns are
+ * checked. Problems are reported by path, so messages here give only what was expected.
  */
 export const Sample = withPossibleNames(
   z
     .looseObject({
-      /** Empty only of samples that an agent plays (`agent-sample.ts`). */
+      /** Empty only for samples that an agent plays (`agent/sample.ts`). */
       message_log: z.array(Message),
       task_name: z.string().min(1),
       extra_env_info: recordOf(z.unknown()).optional(),
@@ -85,12 +82,12 @@ export const Sample = withPossibleNames(
 export type Sample = z.infer<typeof Sample>;
 
 /**
- * The first integer in JSON text that a double cannot hold, or null: after parsing, 9007199254740993 looks as safe as
- * the number that it has become.
+ * The first integer in JSON text that a double cannot hold, or null. After parsing it would be undetectable:
+ * 9007199254740993 becomes a safe number.
  */
 export function lostDigits(json: string): string | null {
   const outsideStrings = json.replace(/"(?:[^"\\]|\\.)*"/g, '""');
-  // Not the digits of a fraction or of an exponent: 0.30000000000000004 loses nothing that it had.
+  // Excludes digits of a fraction or an exponent: 0.30000000000000004 loses nothing.
   for (const [digits] of outsideStrings.matchAll(/(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g)) {
     if (!Number.isSafeInteger(Number(digits))) return digits;
   }

@@ -1,30 +1,36 @@
 import type { LineOf } from './journal.js';
 
 /**
- * An environment may hold a session for each rollout: opened before the prompt is rendered, ended with the rollout. One
- * that the environment loses takes the rollout's turns with it: the rollout starts over, in its next life.
+ * An environment may hold a session for each rollout, from before the prompt is rendered until the end. If the
+ * environment loses it, the rollout's turns are lost, too: the rollout starts over, in its next life.
  */
 export interface Session {
-  /** Asked for, or opened, and no prompt rendered with it yet. */
+  /** Requested or opened, but no prompt is rendered with it yet. */
   begun: LineOf<'begin'> | null;
-  /** What this life began with was opened by the environment: there is something to end. */
+  /** The environment opened a session for this life, so there is something to end. */
   is_open: boolean;
-  /** When it was first to be ended, in seconds as lines have them; null: it was not. */
+  /** When its end was first requested, in seconds as in journal lines; null: not yet. */
   closing_at: number | null;
-  /** Why there is no session to go on with; null: there is one, or the environment has none. */
+  /** Why there is no session to continue with; null: there is one, or the environment has none. */
   gone: string | null;
-  /** How often the environment lost it, since the rollout was last reopened. */
+  /** How often the environment lost it since the rollout was last reopened. */
   losses: number;
-  /** 1 for a rollout whose session was never lost. */
+  /** 1 for a rollout that never lost a session. */
   lives: number;
-  /** The turn in progress was sent to the environment; null: it was not, or the environment has said that it did not play it. */
+  /**
+   * The turn in progress was sent to the environment. null: it was not, or the environment reported that it did not
+   * play it.
+   */
   asked: LineOf<'step'> | null;
 }
 
-/** Of one rollout, in all: a service that loses every session is an operator's case. */
+/** Limit per rollout. A service that loses every session needs an operator. */
 export const MAX_LOSSES = 3;
 
-/** Under this key of its metadata an environment keeps what names its session. Neither rows nor the environment's service see it. */
+/**
+ * Metadata key under which an environment keeps what identifies its session. Rows and the environment's service do not
+ * see it.
+ */
 export const SESSION_KEY = '_rollout_session';
 
 export function withoutSession(metadata: Record<string, unknown>): Record<string, unknown> {
@@ -42,7 +48,7 @@ export const noSession = (): Session => ({
   asked: null,
 });
 
-/** Folds in what is no start and no observation; `turn` is the one in progress. */
+/** Folds in a line that is no start and no observation; `turn` is the one in progress. */
 export function applyToSession(
   session: Session,
   { line, turn }: { line: LineOf<'begin' | 'step' | 'close' | 'fault'>; turn: number },
@@ -64,7 +70,7 @@ export function applyToSession(
       }
       break;
     case 'fault':
-      // Environments whose steps must not be sent twice say this only where the turn was not played.
+      // Environments whose steps must not be repeated report this only if the turn was not played.
       if (line.type === 'EnvironmentUnavailable' && session.asked?.answer === null)
         session.asked = null;
       if (line.type === 'EnvironmentStateLost' && session.gone === null) {
@@ -77,13 +83,13 @@ export function applyToSession(
 
 const CLOSED = 'it was closed';
 
-/** There was nothing to end: it goes on. */
+/** There was nothing to end, so it continues. */
 function reopenSession(session: Session): void {
   session.closing_at = null;
   if (session.gone === CLOSED) session.gone = null;
 }
 
-/** A `start` that counts: with the session that was opened for it, where there is one. */
+/** Applies a `start` that counts, with the session that was opened for it, if any. */
 export function startLife(session: Session): void {
   if (session.begun === null) session.is_open = false;
   session.begun = null;

@@ -6,23 +6,23 @@ import type { Waiting } from './workflow-safe/waiting.js';
 import { timeText } from './workflow-safe/waiting.js';
 
 /**
- * How far a rollout is and what it waits for. Its lines hold totals, so that the fold of a journal's last lines gives
- * what the fold of all gives.
+ * How far a rollout is and what it waits for. Journal lines hold totals, so folding only the last lines gives the same
+ * result as folding all.
  */
 export interface Standing {
-  /** Whole ones. */
+  /** Whole turns. */
   turns: number;
-  /** Of whole turns, the environment's included. */
+  /** Tokens of whole turns, the environment's included. */
   tokens: number;
-  /** Of the turn in progress. */
+  /** Tokens of the turn in progress. */
   open_tokens: number;
-  /** Who is asked next. */
+  /** The call that comes next. */
   asks: 'generation' | 'environment';
-  /** When it last came further, in seconds since 1970; null: no line says so. */
+  /** When the rollout last progressed, in seconds since 1970; null: no line says so. */
   moved_at: number | null;
   /** How it ended; null: it has not. */
   ended: StopReason | null;
-  /** The last fault since. */
+  /** The last fault since then. */
   fault: LineOf<'fault'> | null;
 }
 
@@ -36,7 +36,7 @@ export const newStanding = (): Standing => ({
   fault: null,
 });
 
-/** Folds one line in, in place. Whoever wrote it: it says how far somebody came. */
+/** Folds one line in, in place, whoever wrote it: any writer's line shows progress. */
 export function applyToStanding(standing: Standing, line: JournalLine): void {
   const moved = (change: Partial<Standing>): void => {
     Object.assign(standing, change, { moved_at: line.at, fault: null });
@@ -44,7 +44,7 @@ export function applyToStanding(standing: Standing, line: JournalLine): void {
   switch (line.kind) {
     case 'claim':
       standing.moved_at ??= line.at;
-      // An end that is not valid is opened again: what was played stays.
+      // An end that is not valid may be reopened, so what was played stays.
       if (line.reopen && !isValid(standing.ended)) standing.ended = null;
       break;
     case 'start':
@@ -92,7 +92,7 @@ const isValid = (ended: StopReason | null): boolean =>
 
 const NOTHING_PLAYED = { turns: 0, tokens: 0, open_tokens: 0 };
 
-/** Without an answer, before it counts as waiting: engines that think, and tests that run, take a while. */
+/** How long a call may be silent before it counts as waiting: thinking engines and running tests take a while. */
 export const SILENT_S = 30;
 
 /** Who is asked, by name. */
@@ -103,13 +103,13 @@ export interface Names {
   service: string;
 }
 
-/** Before a rollout has its start it has no names. */
+/** A rollout without a start has no names. */
 export const environmentCall = (task: string): string =>
   task === '' ? 'the environment' : `environment ${task}`;
 export const generationCall = (service: string): string =>
   service === '' ? 'the generation service' : `generation service ${service}`;
 
-/** Of one fault more: which call it is of, how often that was tried, since when. */
+/** For one more fault: the call, how often it was tried, and since when. */
 export function waitedFor(
   type: string,
   { standing: { fault }, names, now_s }: { standing: Standing; names: Names; now_s: number },
@@ -119,12 +119,12 @@ export function waitedFor(
   return { call, tries: (before?.tries ?? 0) + 1, since: before?.since ?? now_s };
 }
 
-/** Of the last answer, in lists and failures. */
+/** Length of the last answer in lists and failures. */
 const MOST_CHARACTERS = 600;
 
 const isOfEnvironment = (type: string): boolean => /^(Environment|Agent|State)/.test(type);
 
-/** null: it came further less than `silent_s` ago. */
+/** null if it progressed less than `silent_s` ago. */
 export function waitingOf(
   { fault, moved_at, asks }: Standing,
   { names, now_s, silent_s = SILENT_S }: { names: Names; now_s: number; silent_s?: number },

@@ -1,6 +1,6 @@
 export const sum = (values: readonly number[]): number =>
   values.reduce((total, value) => total + value, 0);
-// Not `Math.max(...values)`: a batch may have more rollouts than a call has arguments.
+// Not `Math.max(...values)`: a batch may have more rollouts than a call may have arguments.
 export const greatest = (values: readonly number[]): number =>
   values.reduce((a, b) => Math.max(a, b));
 export const least = (values: readonly number[]): number => values.reduce((a, b) => Math.min(a, b));
@@ -10,7 +10,7 @@ export function rate<T>(values: readonly T[], holds: (value: T) => boolean): num
   return values.filter(holds).length / values.length;
 }
 
-/** Of a sample (n - 1); 0 for one value. */
+/** Sample standard deviation (n - 1); 0 for one value. */
 export function standardDeviation(values: readonly number[]): number {
   if (values.length < 2) return 0;
   const centre = mean(values);
@@ -33,7 +33,7 @@ export function percentiles(
   );
 }
 
-/** Upstream's `pct` (metric_utils.py): not interpolated. */
+/** Upstream's `pct` (metric_utils.py), which does not interpolate. */
 export function upstreamPercentile(values: readonly number[], p: number): number {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.min(Math.floor((sorted.length * p) / 100), sorted.length - 1)] ?? 0;

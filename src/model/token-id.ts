@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** Trainers and engines keep ids in 32 bits. No service says how large its model's vocabulary is; an engine refuses what is beyond it. */
+/** Trainers and engines keep ids in 32 bits. No service reports its vocabulary size; an engine refuses larger ids. */
 const MOST = 2 ** 31 - 1;
 
 const isTokenId = (value: unknown): value is number =>

@@ -11,34 +11,33 @@ import type { Standing } from './standing.js';
 import { applyToStanding, newStanding } from './standing.js';
 
 /**
- * What a journal says, folded line by line in file order:
- * the latest `claim` names the writer and lines of others are ignored; the first `generation` and the first
- * `observation` of a turn win; a valid `end` is final, any other holds until `openRollout` reopens it; limits that a
- * claim brings are in force from there on.
+ * A journal's content, folded line by line in file order. The latest `claim` names the writer, and lines of others are
+ * ignored. The first `generation` and the first `observation` of a turn win. A valid `end` is final; any other holds
+ * until `openRollout` reopens it. Limits from a claim apply from there on.
  */
 export interface Trajectory {
-  /** Who may write: the latest claim's writer. */
+  /** The only one who may write: the latest claim's writer. */
   writer: string | null;
-  /** 1 for a rollout that nothing disturbed; one more for each retried activity and each continuation of its batch. */
+  /** 1 for an undisturbed rollout; one more for each retried activity and each continuation of its batch. */
   attempts: number;
-  /** Of a replacement: the repeat that failed. It is told by the first claim, so also where no start stands. */
+  /** For a replacement: the repeat that failed. The first claim has it, so it is known before the start. */
   replaces: number | null;
   start: LineOf<'start'> | null;
   /** Limits that an update changed, before the start or since; null: none. */
   limits: TurnLimits | null;
-  /** What the next turn is played by: the settings of `start`, with the changed limits. null before the start. */
+  /** The settings of the next turn: those of `start`, with the changed limits. null before the start. */
   settings_in_force: RolloutSettings | null;
   turns: Turn[];
   /** The turn in progress; its index is `turns.length`. */
   open: OpenTurn;
   end: LineOf<'end'> | null;
-  /** Of an environment that has one. */
+  /** The session, for environments that have one. */
   session: Session;
-  /** Concatenated `token_ids` of the prompt and of all whole turns: exactly what was sent, and the next prompt. */
+  /** Concatenated `token_ids` of the prompt and all whole turns: exactly what was sent, and the next prompt. */
   context_ids: number[];
-  /** The environment's state as it stands. */
+  /** The environment's current state. */
   extra_env_info: Record<string, unknown>;
-  /** The rollout's own list as it stands; undefined where the sample has no such column. */
+  /** The rollout's own current list; undefined if the sample has no such column. */
   stop_strings: string[] | null | undefined;
   total_reward: number;
   rewards: Record<string, number>;
@@ -46,13 +45,13 @@ export interface Trajectory {
   env_tokens: number;
   /** Fault lines by type. */
   faults: Record<string, number>;
-  /** Tokens of a cut generation that a later attempt kept. */
+  /** Tokens of an interrupted generation that a later attempt kept. */
   inherited_tokens: number;
   /** Tokens that were sampled and then dropped. */
   wasted_tokens: number;
   /** Turns whose tokens were dropped and sampled again from their beginning. */
   restarted_turns: number[];
-  /** Of a rollout that an agent plays. */
+  /** The runs, for a rollout that an agent plays. */
   agent: AgentRuns;
   /** What it waits for. */
   standing: Standing;
@@ -69,15 +68,15 @@ export interface Segment {
   logprobs_mode?: LogprobsMode;
 }
 
-/** A generation as far as it is journalled; `line` is set when it is whole. */
+/** The journalled part of a generation; `line` is set when it is complete. */
 export interface OpenTurn {
   token_ids: number[];
   logprobs: number[];
-  /** As long as `token_ids`, or empty where none were asked for. */
+  /** As long as `token_ids`, or empty if none were requested. */
   top_logprobs: TopLogprobs;
   text: string;
   segments: Segment[];
-  /** How the engine ended it, where it did. */
+  /** How the engine ended it, if it did. */
   finish: Finish | null;
   line: LineOf<'generation'> | null;
   /** Fault lines by type since the last reopening: some types have a limit. */
@@ -137,7 +136,7 @@ function emptyTurn(): OpenTurn {
   };
 }
 
-/** Folds one line into the trajectory, in place: a rollout of 2,000 turns is not copied at each. */
+/** Folds one line into the trajectory, in place: copying a rollout of 2,000 turns at each line would be slow. */
 export function applyLine(trajectory: Trajectory, line: JournalLine): void {
   if (line.kind === 'claim') {
     applyToStanding(trajectory.standing, line);
@@ -187,7 +186,7 @@ function applyClaim(trajectory: Trajectory, claim: LineOf<'claim'>): void {
   trajectory.replaces ??= claim.replaces ?? null;
   const { open, end } = trajectory;
   if (end !== null) {
-    // Attempts that only find a valid end do not count: a batch that is continued keeps its rows as they are.
+    // Attempts that only find a valid end do not count, so a continued batch keeps its rows as they are.
     if (!claim.reopen || VALID_STOP_REASONS.has(end.stop_reason)) return;
     trajectory.end = null;
     open.faults = {};
@@ -225,7 +224,7 @@ function applyStart(trajectory: Trajectory, start: LineOf<'start'>): void {
   trajectory.stop_strings = start.stop_strings;
 }
 
-/** What was played in a session that is gone is wasted. */
+/** Turns that were played in a lost session are wasted. */
 function dropLife(trajectory: Trajectory): void {
   dropFrom(trajectory, { offset: 0, again: 0 });
   trajectory.wasted_tokens += trajectory.assistant_tokens;
@@ -271,7 +270,7 @@ function applyChunk(trajectory: Trajectory, chunk: LineOf<'chunk'>): void {
     });
 }
 
-/** A new attempt starts the turn over (offset 0) or goes on from a prefix of it. */
+/** A new attempt starts the turn over (offset 0) or continues from a prefix of it. */
 function dropFrom(
   trajectory: Trajectory,
   { offset, again }: { offset: number; again: number },
@@ -286,7 +285,7 @@ function dropFrom(
   open.token_ids.length = offset;
   open.logprobs.length = Math.min(open.logprobs.length, offset);
   open.top_logprobs.length = Math.min(open.top_logprobs.length, offset);
-  // Text lags ids, so a prefix of ids has no exact text; whoever resumes takes it from /detokenize.
+  // Text lags ids, so a prefix of ids has no exact text. An attempt that resumes takes it from /detokenize.
   if (offset === 0) open.text = '';
   open.segments = open.segments
     .filter((segment) => segment.start < offset)
@@ -313,14 +312,14 @@ function applyObservation(trajectory: Trajectory, line: LineOf<'observation'>): 
   trajectory.env_tokens += line.token_ids.length;
   addReward(trajectory, { line, semantics: start.settings.semantics });
   if (line.terminated || line.truncated) return;
-  // What the environment says for the next turn counts only where there is one (upstream statements 32, 48).
+  // What the environment returns for the next turn counts only if there is one.
   if (line.metadata !== null) trajectory.extra_env_info = line.metadata;
   if (start.settings.semantics === 'nemo-rl-sync') {
     if (start.stop_strings !== undefined) trajectory.stop_strings = line.next_stop_strings;
   } else if (line.next_stop_strings !== null) trajectory.stop_strings = line.next_stop_strings;
 }
 
-/** The last turn's state is the environment's: nobody asks for those before it, which may be large. */
+/** Drops the state of the last turn from memory: a newer one replaces it, and states may be large. */
 function dropState(turns: Turn[]): void {
   const last = turns.at(-1);
   if (last === undefined || last.observation.metadata === null) return;

@@ -4,7 +4,7 @@ import { nearest } from '../platform/nearest.js';
 import type { Problem } from './problems.js';
 import { problemsOf } from './problems.js';
 
-/** What zod found of an input that people write: an unknown field names the one that is meant, where one is likely. */
+/** Zod's problems of an input that people write, with the known field that an unknown one probably means. */
 export function problemsWithHints(
   error: z.ZodError,
   of: { schema: z.ZodType; input: unknown },
@@ -19,7 +19,7 @@ export function problemsWithHints(
   });
 }
 
-/** The field of this name elsewhere, else one whose name is spelled much like it, those beside it first. */
+/** The field of this name elsewhere, or else one with a similar name, siblings first. */
 function likelyPlace(where: string, places: readonly string[]): string | null {
   const name = nameOf(where);
   const isBeside = (place: string): boolean => parentOf(place) === parentOf(where);
@@ -42,7 +42,7 @@ interface Shape {
   allOf?: Shape[];
 }
 
-/** The paths of all fields, those of the outermost objects first; `*` is any key of a record. */
+/** The paths of all fields, outermost objects first; `*` is any key of a record. */
 function placesOf(schema: z.ZodType): string[] {
   const shape = jsonSchemaOf(schema) as Shape;
   const places = new Set<string>();

@@ -1,15 +1,15 @@
 import { z } from 'zod';
 
-/** Schemas for what others have written: zod alone loses a name, and makes a report of every wrong entry of a long list. */
+/** Schemas for foreign data. Plain zod loses a name, and reports every wrong entry of a long list. */
 
-/** Objects keep every name but this one: zod drops it without a word, and an assignment sets the prototype. */
+/** Objects keep every name except this one: zod drops it silently, and an assignment would set the prototype. */
 const IMPOSSIBLE = '__proto__';
 
-/** What is wrong with the name of a field; null: nothing. */
+/** The problem of a field's name, or null. */
 export const nameProblem = (name: string): string | null =>
   name === IMPOSSIBLE ? `expected another name: no object can keep a field ${IMPOSSIBLE}` : null;
 
-/** What a record is before it is read; the report names the field, and "got" keeps it from quoting a long value. */
+/** The type of a record before it is read. The report names the field, and "got" avoids quoting a long value. */
 const Named = z
   .custom(() => true)
   .superRefine((input, context) => {
@@ -18,7 +18,7 @@ const Named = z
     context.addIssue({ code: 'custom', path: [IMPOSSIBLE], message });
   });
 
-/** An object schema that takes unknown fields, but none that would be lost. */
+/** An object schema that accepts unknown fields, but none that would be lost. */
 export const withPossibleNames = <T extends z.ZodType>(
   schema: T,
 ): z.ZodType<z.output<T>, z.input<T>> =>
@@ -27,7 +27,7 @@ export const withPossibleNames = <T extends z.ZodType>(
 export const recordOf = <T extends z.ZodType>(values: T) =>
   withPossibleNames(z.record(z.string(), values));
 
-/** A list of numbers of any length; its first wrong entry alone is reported. `expected` says what an entry is. */
+/** A list of numbers of any length, of which only the first wrong entry is reported. `expected` describes an entry. */
 const numbersOf = (
   holds: (value: number) => boolean,
   { expected, entry }: { expected: string; entry: object },

@@ -1,4 +1,4 @@
-/** Waits that a signal or a clock ends. A wait that is over leaves no listener and no timer behind. */
+/** Waits that end on a signal or after a time. A finished wait leaves no listener and no timer behind. */
 
 /** Settles as the promise does or, if the signal aborts first, rejects with its reason. The promise itself continues. */
 export function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
@@ -14,10 +14,10 @@ export function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<
   });
 }
 
-/** What `within` resolves with when the promise takes too long. */
+/** The result of `within` if the promise takes too long. */
 export const LATE = Symbol('late');
 
-/** Settles as the promise does or, after so many milliseconds, resolves with `LATE`. The promise itself continues. */
+/** Settles as the promise does, or resolves with `LATE` after that many milliseconds. The promise itself continues. */
 export async function within<T>(ms: number, promise: Promise<T>): Promise<T | typeof LATE> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<typeof LATE>((resolve) => (timer = setTimeout(resolve, ms, LATE)));
@@ -27,8 +27,8 @@ export async function within<T>(ms: number, promise: Promise<T>): Promise<T | ty
 }
 
 /**
- * Runs under a controller of its own that follows `signal`. A signal that lives longer than a request never reaches
- * what handles the request: some clients leave their listeners on it.
+ * Runs with a new controller that follows `signal`. A long-lived signal never reaches the code that handles one
+ * request, because some clients leave their listeners on it.
  */
 export async function withController<T>(
   signal: AbortSignal,

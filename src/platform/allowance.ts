@@ -1,18 +1,18 @@
 import { createWaitingLine } from './waiting-line.js';
 
 /**
- * An allowance of bytes that large things share: what does not fit waits in line, first come, first served. One that is
+ * A number of bytes that large values share. A value that does not fit waits in line, first come, first served. A value
  * larger than the whole allowance is held alone.
  */
 export interface Allowance {
   share: () => Share;
 }
 
-/** One holder's part. */
+/** The part of one holder. */
 export interface Share {
-  /** Waits until so many bytes fit. A share that already holds some never waits. Rejects with the signal's reason. */
+  /** Waits until that many bytes fit. A share that already holds some never waits. Rejects with the signal's reason. */
   take: (bytes: number, signal: AbortSignal) => Promise<void>;
-  /** Gives back all that was taken; may be called again. */
+  /** Gives back everything that was taken. It may be called more than once. */
   giveBack: () => void;
 }
 
@@ -41,7 +41,7 @@ export function createAllowance(limit: number): Allowance {
   return { share };
 }
 
-/** Runs with a share that is given back at the end. */
+/** Runs with a share and gives it back at the end. */
 export async function withShare<T>(
   { share }: Allowance,
   run: (share: Share) => Promise<T>,

@@ -14,10 +14,10 @@ export interface Holder extends ProcessIdentity {
 
 export type Claim =
   | { release: () => Promise<void> }
-  /** A living process holds the file, or one of another host, which cannot be checked from here. */
+  /** The file belongs to a living process, or to a process of another host, which cannot be checked from here. */
   | { release: null; holder: Holder };
 
-/** `process 12`, with its host where that is another. */
+/** `process 12`, with the host if it is another one. */
 export const describeHolder = ({ pid, host }: Holder): string =>
   `process ${pid}${host === hostname() ? '' : ` of host ${host}`}`;
 
@@ -33,7 +33,7 @@ export async function claimFile(file: string): Promise<Claim> {
   const token = randomUUID();
   const mine: Holder = { ...(await identify(process.pid)), host: hostname(), token };
   const text = JSON.stringify(mine);
-  // The claim gets its final name only once it is written: no reader sees half of it.
+  // The claim gets its final name only after it is written, so no reader sees half of it.
   const draft = `${file}.${token.slice(0, 8)}`;
   await writeFile(draft, text, { mode: 0o600 });
   try {
@@ -49,7 +49,10 @@ export async function claimFile(file: string): Promise<Claim> {
   };
 }
 
-/** Links the draft to the claim's name once no living process has it. Returns the holder's text; null: this process holds it. */
+/**
+ * Links the draft to the claim's name once no living process has it. Returns the holder's text, or null if this process
+ * is now the holder.
+ */
 async function acquire(file: string, draft: string): Promise<string | null> {
   let held = '';
   for (let round = 0; round < ROUNDS; round++) {
@@ -85,7 +88,7 @@ async function removeStale(
   }
 }
 
-/** null: there is none. */
+/** null: there is no claim. */
 const readClaim = (file: string): Promise<string | null> =>
   readFile(file, 'utf8').catch(() => null);
 

@@ -1,7 +1,10 @@
 /** Monotonic time, in milliseconds. */
 export interface Clock {
   now: () => number;
-  /** Calls `run` once, when that time has passed, never before; does not keep the process alive. Returns what cancels it. */
+  /**
+   * Calls `run` once after that time, never earlier. It does not keep the process alive. Returns a function that
+   * cancels it.
+   */
   after: (delayMs: number, run: () => void) => () => void;
 }
 

@@ -1,7 +1,7 @@
-/** A command line that is not understood: exit code 2. */
+/** The command line was not understood: exit code 2. */
 export class UsageError extends Error {}
 
-/** A command of `temporal-rollout`, loaded when it is asked for: `--help` loads no Temporal worker. */
+/** A command of `temporal-rollout`. Its code is loaded on use, so `--help` loads no Temporal worker. */
 export interface Command {
   usage: string;
   /** Returns the exit code. */

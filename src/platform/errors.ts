@@ -1,13 +1,13 @@
 import { withoutSecrets } from './secrets.js';
 
-/** The text of anything thrown, with the causes that `fetch` and friends hide ("fetch failed"), and without secrets. */
+/** The text of anything thrown, including the causes that `fetch` and others hide ("fetch failed"), without secrets. */
 export function describeError(error: unknown): string {
   const texts: string[] = [];
   let cause = error;
-  // A chain may be long, or even a circle.
+  // A chain may be long, or even circular.
   for (let depth = 0; depth < 4 && cause instanceof Error; depth++) {
     const { message } = cause;
-    // Many a message has its cause's in it.
+    // Many messages already contain their cause's.
     if (message !== '' && !texts.some((text) => text.includes(message))) texts.push(message);
     cause = cause.cause;
   }
@@ -17,13 +17,13 @@ export function describeError(error: unknown): string {
   );
 }
 
-/** A text from outside as messages quote it: without secrets, then without its end. */
+/** Text from outside, quoted for a message: secrets are removed first, then the end is cut. */
 export function shortened(text: string, characters: number): string {
   const whole = withoutSecrets(text);
   return whole.length > characters ? `${whole.slice(0, characters)}…` : whole;
 }
 
-/** Where an environment's own code threw it, as whoever called it was told; null: nobody told. */
+/** The place where an environment's own code threw the error, or null if it is unknown. */
 export function traceIn(error: unknown): string | null {
   const { trace } = Object(error) as { trace?: unknown };
   return typeof trace === 'string' ? trace : null;

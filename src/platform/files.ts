@@ -3,7 +3,7 @@ import type { FileHandle } from 'node:fs/promises';
 import { access, constants, link, mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 
-/** The few ways in which this project touches a disk where it must last: durable, and never half-done under a final name. */
+/** Durable file operations: nothing is half-done under its final name. */
 
 export const isMissing = (error: unknown): boolean => hasCode(error, 'ENOENT');
 const isThere = (error: unknown): boolean => hasCode(error, 'EEXIST');
@@ -11,7 +11,10 @@ const isThere = (error: unknown): boolean => hasCode(error, 'EEXIST');
 const hasCode = (error: unknown, code: string): boolean =>
   error instanceof Error && 'code' in error && error.code === code;
 
-/** Returns the first directory that was made. Step by step: Node.js' own recursion says ENOENT of a disk that can only be read. */
+/**
+ * Returns the first directory that was created. It goes step by step, because Node.js' own recursion reports ENOENT for
+ * a read-only disk.
+ */
 async function makePath(directory: string, mode: number): Promise<string | undefined> {
   try {
     await mkdir(directory, { mode });
@@ -36,22 +39,22 @@ export async function syncDirectory(directory: string): Promise<void> {
   }
 }
 
-/** Who may read what a store holds: prompts, tokens, the cookies of environments' sessions. */
+/** Who may read a store, which holds prompts, tokens and the cookies of environments' sessions. */
 export const READERS = ['owner', 'group', 'everyone'] as const;
 export type Readers = (typeof READERS)[number];
 
 const FILE_MODES: Record<Readers, number> = { owner: 0o600, group: 0o640, everyone: 0o644 };
 const DIRECTORY_MODES: Record<Readers, number> = { owner: 0o700, group: 0o750, everyone: 0o755 };
 
-/** What a file is to hold, or what writes it: to the handle alone, in order. */
+/** The content of a file, or a function that writes it in order, only through the handle. */
 type Content = string | Buffer | ((handle: FileHandle) => Promise<void>);
 
-/** Rights of a file of the user's own: the umask takes from them. */
+/** Permissions of a private file, before the umask. */
 const USERS_FILE_MODE = 0o666;
 
 /**
- * Replaces a file at once: readers see the old one or the new one, also after a power cut. An error leaves the old one,
- * and nothing beside it.
+ * Replaces a file atomically: readers see the old or the new one, even after a power cut. On an error the old file
+ * stays, with nothing beside it.
  */
 export const replaceFile = (
   file: string,
@@ -59,15 +62,17 @@ export const replaceFile = (
 ): Promise<void> =>
   writeThrough(file, { content, file_mode, place: (temporary) => rename(temporary, file) });
 
-/** What is made on it is its owner's to write, and for these to read. What is there already stays as it is. */
+/**
+ * Everything created through it is writable by its owner and readable by these. Existing files keep their permissions.
+ */
 export interface Disk {
-  /** Of a file that is made. */
+  /** Permissions of a new file. */
   readonly file_mode: number;
-  /** Creates a directory and makes its entry, and those of the parents that it needed, survive a power cut. */
+  /** Creates a directory. Its entry, and those of the parents that it needed, survive a power cut. */
   makeDirectory(directory: string): Promise<void>;
-  /** As the function of this name, with these rights. */
+  /** Like the function of the same name, with these permissions. */
   replaceFile(file: string, content: Content): Promise<void>;
-  /** Puts a file that may never change: true if it stands there with this content, by whoever's hand. */
+  /** Puts a file that may never change. Returns true if the file has this content afterwards, whoever wrote it. */
   putOnce(file: string, content: Content): Promise<boolean>;
 }
 
@@ -98,10 +103,10 @@ export function createDisk(readers: Readers): Disk {
   };
 }
 
-/** A name beside `file` that no one else uses, for what is not yet whole. */
+/** A name beside `file` that no one else uses, for an incomplete file. */
 const temporaryName = (file: string): string => `${file}.${randomUUID().slice(0, 8)}.tmp`;
 
-/** Writes through a temporary name, of which nothing is left on a disk that fills up; `place` gives the final one. */
+/** Writes to a temporary name; `place` then gives it the final one. A full disk keeps nothing of it. */
 async function writeThrough(
   file: string,
   {
@@ -126,7 +131,7 @@ async function writeThrough(
   await syncDirectory(path.dirname(file));
 }
 
-/** `link` refuses an existing name, which makes the race of two writers safe. */
+/** `link` refuses an existing name, so a race of two writers is safe. */
 async function linkOnce(temporary: string, file: string): Promise<boolean> {
   try {
     await link(temporary, file);
@@ -138,7 +143,7 @@ async function linkOnce(temporary: string, file: string): Promise<boolean> {
   }
 }
 
-/** Rejects where nothing can be written below a directory, whether it is there or would have to be made. */
+/** Rejects if nothing can be written below a directory, whether it exists or would have to be created. */
 export async function checkWritable(directory: string): Promise<void> {
   try {
     if (!(await stat(directory)).isDirectory()) throw new Error(`${directory} is no directory`);

@@ -1,8 +1,8 @@
 import { createReadStream } from 'node:fs';
 
 /**
- * Lines end at a line feed and nowhere else: JSON may hold U+2028 and U+2029 inside a string, where `node:readline` also
- * cuts. A carriage return before the line feed belongs to neither line.
+ * Lines end only at a line feed. JSON may hold U+2028 and U+2029 inside a string, where `node:readline` also cuts. A
+ * carriage return before the line feed belongs to neither line.
  */
 
 const LINE_FEED = 0x0a;
@@ -10,9 +10,9 @@ const CARRIAGE_RETURN = 0x0d;
 const CHUNK_BYTES = 1 << 18;
 
 export interface LineCutter {
-  /** The lines that end in this chunk, without their line feeds. */
+  /** Returns the lines that end in this chunk, without their line feeds. */
   cut: (chunk: Buffer) => Buffer[];
-  /** What follows the last line feed. */
+  /** Returns what follows the last line feed. */
   rest: () => Buffer;
 }
 
@@ -63,7 +63,7 @@ interface FileOptions extends LineOptions {
 
 export interface FileLine {
   text: string;
-  /** The first byte in the file. */
+  /** Offset of the first byte in the file. */
   offset: number;
   /** Without the line feed. */
   bytes: number;

@@ -1,6 +1,9 @@
 import { distance } from 'fastest-levenshtein';
 
-/** The name that a typing mistake most likely meant, the first of several; null: none is within `mistakes` letters. */
+/**
+ * The name that a typing mistake most likely meant; the first one if several are equally near. null: none is within
+ * `mistakes` letters.
+ */
 export function nearest(
   name: string,
   { known, mistakes }: { known: Iterable<string>; mistakes: number },

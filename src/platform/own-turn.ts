@@ -1,11 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/** The event loop is the process's own, and so is the line before it. */
+/** One line per process, because a process has one event loop. */
 let last: Promise<void> = Promise.resolve();
 
 /**
- * Resolves in a turn of the event loop that nobody else has who asked here: long work in slices holds up the rest of the
- * process by one slice at a time, however many do such work.
+ * Resolves in a turn of the event loop of its own. Long work in slices then blocks the process by one slice at a time,
+ * however many callers do such work.
  */
 export function ownTurn(): Promise<void> {
   last = last.then(() => nextTurn());

@@ -3,26 +3,26 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { userCacheFolder } from './user-cache.js';
 
-/** What a program in Python needs. */
+/** What a Python program needs. */
 export interface PythonNeeds {
-  /** Its folder's name in the user's cache. */
+  /** Name of its folder in the user's cache. */
   name: string;
-  /** As messages call it. */
+  /** Its name in messages. */
   for_what: string;
   requirements: string;
-  /** What Python can import once they are there. */
+  /** The modules that Python can import once they are installed. */
   modules: string[];
 }
 
 export interface PythonInstall extends PythonNeeds {
-  /** The virtual environment; other requirements have another one. */
+  /** The virtual environment, which depends on the requirements. */
   folder: string;
   python: string;
-  /** Written when the installation is whole. */
+  /** Written when the installation is complete. */
   stamp: string;
 }
 
-/** Where the packages are, or would be: the set-up puts them there (tools/python-setup.mjs). */
+/** Where the packages are, or would be. The set-up installs them (tools/python-setup.mjs). */
 export function pythonInstall(needs: PythonNeeds, env: NodeJS.ProcessEnv): PythonInstall {
   const hash = createHash('sha256').update(readFileSync(needs.requirements)).digest('hex');
   const cache = path.join(userCacheFolder(env), 'durable-rollouts');

@@ -1,28 +1,28 @@
 /**
- * The secrets of this process: API keys and whatever else authenticates it elsewhere. They are learnt where they are
- * read, and removed from every text that comes from outside and from every fault and log line. Services and proxies
- * echo the headers of a request in their error pages, and what they say reaches Temporal's history, journals and rows.
+ * The secrets of this process: API keys and other credentials. They are registered where they are read. They are then
+ * removed from every text that comes from outside, and from every fault and log line. Services and proxies echo request
+ * headers in their error pages, and such text reaches Temporal's history, journals and rows.
  *
- * Found are a secret's own text, its forms in JSON, Python, URLs and HTML, and its base64 at any offset (`Basic` sends
- * name and password so). A service that hides a secret on purpose cannot be stopped: it has the secret.
+ * This finds a secret's own text, its forms in JSON, Python, URLs and HTML, and its base64 at any offset (`Basic` sends
+ * name and password that way). It cannot stop a service that hides a secret on purpose.
  */
 
-/** Shorter values are ordinary words: removing them would spoil the texts around them. */
+/** Shorter values are ordinary words; removing them would damage other text. */
 const FEWEST_CHARACTERS = 8;
 const REMOVED = '[secret]';
 
 export interface Secrets {
   keep: (value: string) => void;
-  /** The text without them. */
+  /** Returns the text without secrets. */
   removedFrom: (text: string) => string;
-  /** Of the beginning of a longer text: its end may hold the beginning of a secret, and goes too. */
+  /** The same for the beginning of a longer text: its end may hold the beginning of a secret, and is removed, too. */
   removedFromCut: (text: string) => string;
 }
 
 export function createSecrets(): Secrets {
   const known = new Set<string>();
   let pattern: RegExp | null = null;
-  /** Characters of the longest form of any of them. */
+  /** Length of the longest form of any secret. */
   let longest = 0;
   const removedFrom = (text: string): string =>
     pattern === null ? text : text.replace(pattern, REMOVED);
@@ -42,7 +42,7 @@ export function createSecrets(): Secrets {
   };
 }
 
-/** Those of this process. */
+/** The secrets of this process. */
 export const {
   keep: keepSecret,
   removedFrom: withoutSecrets,
@@ -50,8 +50,8 @@ export const {
 } = createSecrets();
 
 /**
- * The value of a variable that the settings name. Throws where it is not set, is too short to be told from ordinary
- * text, or is no single printable word, which no header takes.
+ * The value of a variable that the settings name. Throws if it is not set, if it is too short to be distinguished from
+ * ordinary text, or if it is not a single printable word, as headers require.
  */
 export function readSecret(
   variable: string,
@@ -90,7 +90,10 @@ const PLAIN = /[A-Za-z0-9]/;
 /** Eight backslashes, then `u00ff`. */
 const LONGEST_ESCAPE = 13;
 
-/** Backslashes before the first character may stay: a text of nothing else would be looked through for each of them. */
+/**
+ * Backslashes before the first character may stay. Otherwise a text of only backslashes would be searched again for
+ * each of them.
+ */
 const patternOf = (form: string): string =>
   form
     .split('')
@@ -110,12 +113,12 @@ function escapes(character: string, with_backslashes: boolean): string {
     .padStart(2, '0')
     .replaceAll(/[a-f]/g, (digit) => `[${digit}${digit.toUpperCase()}]`);
   const itself = `\\u${code.toString(16).padStart(4, '0')}`;
-  // Base64 for URLs writes + and / otherwise.
+  // URL-safe base64 writes + and / differently.
   const same = { '+': '\\-', '/': '_' }[character] ?? '';
   const named = NAMED[character];
   const backslashes = (least: number, most: number): string =>
     with_backslashes ? `\\\\{${least},${most}}` : '\\\\'.repeat(least);
-  // All repetitions are bounded: a text of a million backslashes costs no more than any other.
+  // All repetitions are bounded, so a text of a million backslashes costs no more than any other.
   const forms = [
     character === '\\' ? backslashes(1, 4) : `${backslashes(0, 8)}[${itself}${same}]`,
     `%(?:25){0,4}${hex}`,
@@ -128,7 +131,7 @@ function escapes(character: string, with_backslashes: boolean): string {
 
 const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
 
-/** The base64 digits that a text determines alone where it begins `offset` bytes behind a group of three. */
+/** The base64 digits that a text determines by itself if it begins `offset` bytes after a group of three. */
 function base64Within(text: string, offset: number): string {
   const bytes = text.split('').map((character) => character.charCodeAt(0) & 0xff);
   const bits = bytes.map((byte) => byte.toString(2).padStart(8, '0')).join('');

@@ -1,6 +1,6 @@
 /**
- * One question at a time: when an engine is paused or updated, all its streams ask at once. One that comes while another
- * is on its way shares the next: what was sent before may say how things were before.
+ * One question at a time: all streams of an engine ask at once when it is paused or updated. A question that comes
+ * while another is in flight shares the next one, because an answer in flight may already be outdated.
  */
 export function shared<T>(ask: () => Promise<T>): () => Promise<T> {
   let asking: Promise<T> | null = null;

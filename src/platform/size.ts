@@ -14,15 +14,15 @@ export const Size = z
     error: ({ input }) => `expected a size of at most ${LARGEST}, got ${JSON.stringify(input)}`,
   });
 
-/** Of a validated {@link Size}, in whole bytes. */
+/** A validated {@link Size} in whole bytes. */
 export function bytesOf(text: string): number {
   const [, amount, unit] = SIZE.exec(text) ?? [];
   return Math.floor(Number(amount ?? 0) * UNITS[(unit ?? 'KiB') as keyof typeof UNITS]);
 }
 
-/** Of an answer over HTTP, decoded; a longer one is refused. */
+/** Size limit of an HTTP answer, decoded. A longer answer is refused. */
 export const MAX_ANSWER = '16MiB';
-/** What a text can hold, and a worker in the course of reading it. */
+/** The most that a text can hold, and that a worker can hold while reading it. */
 const LONGEST_ANSWER = '256MiB';
 
 export const MaxAnswer = Size.refine((text) => bytesOf(text) <= bytesOf(LONGEST_ANSWER), {

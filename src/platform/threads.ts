@@ -1,7 +1,10 @@
 import type { WorkerOptions } from 'node:worker_threads';
 import { Worker } from 'node:worker_threads';
 
-/** Starts a thread with a module of this project. `beside`: the URL of a module in the same folder; `name` has no extension. */
+/**
+ * Starts a thread with a module of this project. `beside`: the URL of a module in the same folder; `name` has no
+ * extension.
+ */
 export function startThread(
   { beside, name }: { beside: string; name: string },
   options: WorkerOptions = {},
@@ -9,7 +12,8 @@ export function startThread(
   const isSource = beside.endsWith('.ts');
   const file = new URL(`./${name}.${isSource ? 'ts' : 'js'}`, beside);
   if (!isSource) return new Worker(file, options);
-  // Under tsx: its loader does not extend to threads, and such a thread finds packages from the working directory.
+  // The loader of tsx does not extend to threads. Such a thread resolves packages from the working directory, so tsx is
+  // named by its URL.
   const api = import.meta.resolve('tsx/esm/api');
   const text = `import('${api}').then(({ register }) => { register(); return import('${file.href}'); })`;
   return new Worker(text, { ...options, eval: true });

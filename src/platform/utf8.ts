@@ -1,4 +1,6 @@
-/** Sizes as the wire counts them. By hand, since workflow code checks this room's types without Node's or the DOM's. */
+/**
+ * Sizes in bytes on the wire. Written by hand, because workflow code is checked without the types of Node and the DOM.
+ */
 
 const widthOf = (character: string): number => {
   const point = character.codePointAt(0) ?? 0;

@@ -1,15 +1,18 @@
 export interface WaitingLine<Wish, Place> {
-  /** Waits for a place; rejects with the signal's reason. The caller gives its place back in its own way, then calls `serve`. */
+  /**
+   * Waits for a place; rejects with the signal's reason. The caller gives its place back by its own means and then
+   * calls `serve`.
+   */
   join: (wish: Wish, signal: AbortSignal) => Promise<Place>;
-  /** There may be room now. */
+  /** Call this when there may be room. */
   serve: () => void;
   /** How many wait. */
   length: () => number;
 }
 
 /**
- * First come, first served. `admit` takes a place for the first in line and returns it; null: there is no room for it,
- * nor for any behind it.
+ * First come, first served. `admit` takes a place for the first in line and returns it. null: there is no room for it,
+ * nor for those after it.
  */
 export function createWaitingLine<Wish, Place>(
   admit: (wish: Wish) => Place | null,
@@ -34,7 +37,7 @@ export function createWaitingLine<Wish, Place>(
         const leave = (): void => {
           waiting.delete(waiter);
           reject(signal.reason as Error);
-          // There may be room for the next, where there was none for the first.
+          // There may be room for the next one even if there was none for the first.
           serve();
         };
         const waiter = {

@@ -3,7 +3,7 @@ import type { Document, DocumentOptions, ParseOptions, SchemaOptions } from 'yam
 import { LineCounter, parseDocument, visit } from 'yaml';
 import { startThread } from './threads.js';
 
-/** YAML that people write. What the parser would pass over in silence is a problem here, with its place. */
+/** YAML that people write. Problems that the parser would ignore are errors here, with their place. */
 export interface YamlProblem {
   line: number;
   column: number;
@@ -15,7 +15,7 @@ interface Found {
   pos: readonly [number, number];
 }
 
-/** The document and its value, or the first thing that is wrong with it. */
+/** The document and its value, or the first problem. */
 export function parseYamlDocument(
   text: string,
   options: ParseOptions & DocumentOptions & SchemaOptions = {},
@@ -26,18 +26,18 @@ export function parseYamlDocument(
     const { line, col } = lines.linePos(from);
     return { problem: { line, column: col, what: describe(message) } };
   };
-  // A tag that nobody knows would leave its value as if it were not there.
+  // An unknown tag would drop its value silently.
   const [wrong = wrongAlias(document)] = [...document.errors, ...document.warnings];
   if (wrong !== null) return problemOf(wrong);
   try {
     return { document, value: document.toJS() as unknown };
   } catch {
-    // A few aliases of aliases may stand for billions of values.
+    // A few nested aliases may expand to billions of values.
     return problemOf({ message: 'its aliases stand for too many values', pos: [0, 0] });
   }
 }
 
-/** As values; throws an error that names the file and the place. */
+/** Returns the value; throws an error that names the file and the place. */
 export function parseYaml(text: string, file: string): unknown {
   const parsed = parseYamlDocument(text);
   if ('value' in parsed) return parsed.value;
@@ -50,7 +50,7 @@ const describe = (message: string): string =>
     ? 'lists and mappings stand too deeply in one another'
     : message;
 
-/** An alias of nothing, or one that stands inside of what it stands for. */
+/** An alias without an anchor, or inside its own anchor. */
 function wrongAlias(document: Document): Found | null {
   const wrong: Found[] = [];
   visit(document, {
@@ -71,8 +71,8 @@ const FOREIGN_HEAP_MB = 256;
 const FOREIGN_MS = 30_000;
 
 /**
- * YAML that another process wrote, as a value. A few bytes of it may take seconds and hundreds of their size: a thread
- * with bounds of its own reads it. Throws the parser's error, or that of a bound.
+ * YAML that another process wrote, as a value. A few bytes may take seconds and hundreds of times their size, so a
+ * thread with its own limits reads it. Throws the parser's error, or that of a limit.
  */
 export async function parseForeignYaml(text: string): Promise<unknown> {
   const thread = startThread(

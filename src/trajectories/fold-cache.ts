@@ -1,20 +1,20 @@
 import type { Trajectory } from '../model/trajectory.js';
 
-/** A trajectory as folded up to a place of one particular journal. */
+/** A trajectory folded up to some place of one particular journal. */
 export interface Fold {
   trajectory: Trajectory;
-  /** In a file, bytes; in a table, rows. */
+  /** Bytes in a file, rows in a table. */
   offset: number;
-  /** What tells the journal from another under its name, after a deletion: it holds a writer's random id. */
+  /** Distinguishes the journal from another one of the same name after a deletion: it contains a writer's random id. */
   head: string;
-  /** Bytes of memory that the trajectory takes, at most. */
+  /** Upper bound of the memory that the trajectory takes, in bytes. */
   held: number;
 }
 
 /**
- * Folds of journals that this process wrote last, so that a turn does not read the turns before it. An entry is taken
- * out while it is used: two attempts never share a trajectory. Bounded by the bytes that they hold; the least
- * recently used goes first.
+ * Folds of journals that this process wrote last, so that a turn does not read earlier turns again. An entry is taken
+ * out while it is in use, so two attempts never share a trajectory. The bytes are limited; the least recently used
+ * entry goes first.
  */
 export interface FoldCache {
   take(journal: string): Fold | null;

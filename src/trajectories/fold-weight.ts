@@ -1,25 +1,25 @@
 import type { JournalLine } from '../model/journal.js';
 
-/** A token id as a fold holds it: in its turn and in the context, each in an array that grew by half at a time. */
+/** A token id in a fold: in its turn and in the context, each in an array that grows by half at a time. */
 const ID_BYTES = 20;
-/** A logprob likewise, in its turn alone. */
+/** A logprob likewise, only in its turn. */
 const LOGPROB_BYTES = 10;
-/** One place's likeliest ids: an array, and a pair for each. */
+/** The likeliest ids of one token: an array, and a pair for each. */
 const TOP_BYTES = 60;
-/** A fold that holds nothing, and what each line adds beside its texts: objects, segments, counts. */
+/** An empty fold, and what each line adds beside its texts: objects, segments, counts. */
 export const EMPTY_FOLD_BYTES = 16_384;
 const LINE_BYTES = 1024;
-/** Objects that JSON texts become. */
+/** Objects from JSON texts. */
 const OBJECT_WEIGHT = 3;
 
 /**
- * What a line adds to the bytes that its trajectory's fold holds in memory: at most, since what it replaces is not taken
- * off. ARCHITECTURE.md says how it was measured.
+ * An upper bound of the bytes that a line adds to its trajectory's fold in memory: what it replaces is not subtracted.
+ * ARCHITECTURE.md has the measured costs.
  */
 export function heldBytes(line: JournalLine, line_bytes: number): number {
   switch (line.kind) {
     case 'chunk': {
-      // Its text is held until the turn is whole: then the content is.
+      // Its text is kept until the turn is complete; then the content is.
       const tops = (line.top_logprobs ?? []).reduce((sum, top) => sum + (top.length + 1), 0);
       const ids = line.token_ids.length * ID_BYTES + line.logprobs.length * LOGPROB_BYTES;
       return ids + tops * TOP_BYTES;

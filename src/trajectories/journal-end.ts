@@ -3,26 +3,26 @@ import { parseLine } from '../model/journal.js';
 import { applyLine, emptyTrajectory } from '../model/trajectory.js';
 import type { GlancedEnd } from './trajectory-store.js';
 
-/** The last bytes of a journal, cut where they are. */
+/** The last bytes of a journal, cut anywhere. */
 export interface Tail {
   bytes: Buffer;
   is_whole: boolean;
 }
 
-/** At least so many bytes, where there are. */
+/** Returns at least this many bytes, if there are. */
 export type TailOf = (bytes: number) => Tail | Promise<Tail>;
 
-/** How lines begin: a line feed stands in no line's middle. */
+/** How lines begin. A line feed is never inside a line. */
 const END = '\n{"kind":"end"';
 const CLAIM = '\n{"kind":"claim"';
 
-/** An end and the claims behind it are shorter. */
+/** An end and the claims after it are shorter. */
 const TAIL_BYTES = 1 << 16;
 
 /**
- * The end that stands, from the last lines. An end counts where the claim before it is its writer's, and while no later
- * claim opens the rollout again; an attempt that finds one writes none. So the fold of these lines alone has the end that
- * the fold of all has. Whatever is unusual is left to the latter.
+ * The standing end, from the last lines. An end counts if the claim before it is its writer's and no later claim
+ * reopens the rollout; an attempt that finds an end writes none. So folding only these lines gives the same end as
+ * folding all. Unusual cases are left to the full fold.
  */
 export async function findEnd(tailOf: TailOf): Promise<GlancedEnd | null> {
   const trajectory = emptyTrajectory();
@@ -34,7 +34,7 @@ export async function findEnd(tailOf: TailOf): Promise<GlancedEnd | null> {
   return end?.glance === undefined ? null : { ...end, glance: end.glance };
 }
 
-/** The last end, the claim before it and all that follows it; nothing where no end is near the journal's own. */
+/** The last end, the claim before it and everything after it; empty if no end is near the journal's end. */
 async function linesThatEnd(tailOf: TailOf): Promise<string[]> {
   for (let length = TAIL_BYTES; ; length *= 4) {
     const { bytes: tail, is_whole } = await tailOf(length);
@@ -50,11 +50,11 @@ async function linesThatEnd(tailOf: TailOf): Promise<string[]> {
   }
 }
 
-/** Behind any of them, totals are known. */
+/** After any of these lines, totals are known. */
 const TOTALS = ['\n{"kind":"observation"', '\n{"kind":"start"', END];
 const CHUNK = '{"kind":"chunk"';
 
-/** As `TrajectoryStore` has it. */
+/** As in `TrajectoryStore`. */
 export async function readLastLines(tailOf: TailOf): Promise<JournalLine[]> {
   const texts = await textsBehindTotals(tailOf);
   const chunk = texts.findLastIndex((text) => text.startsWith(CHUNK));

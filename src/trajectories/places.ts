@@ -7,8 +7,8 @@ import type { Series } from './trajectory-store.js';
 import type { RowRange } from '../model/workflow-safe/slices.js';
 
 /**
- * Where in the store things are. Whoever asks (an activity's input is what its caller says), what could name another
- * place is refused.
+ * Paths and keys inside the store. An activity's input comes from its caller, so names that could lead to another place
+ * are refused.
  */
 
 const Batch = z.object({ batch_id: BatchId });
@@ -57,7 +57,7 @@ export function factOf(root: string, place: { series: Series; n: number }): stri
   return path.join(root, ...series, name);
 }
 
-/** A step of a stream has a folder: its rows are beside the fact. */
+/** A step of a stream has a folder, with its rows beside the fact. */
 const STEPS = 'steps';
 
 export function stepOf(

@@ -1,15 +1,15 @@
 import type { StoredRequest } from '../model/stream/stream-request.js';
 
-/** What tells a request from another under its name, after a deletion, and its bytes as it is kept. */
+/** Distinguishes a request from another one of the same name after a deletion, and gives its size. */
 export interface FoundRequest {
   identity: string;
   size: number;
 }
 
 /**
- * Reads the requests of batches, each once: every rollout of a batch asks for it, and one with its samples in it takes
- * milliseconds to parse. It is put once and never changed, so that one which differs was put after a deletion.
- * Bounded by their bytes: the oldest goes first, and the latest stays however large it is.
+ * Reads the requests of batches, each once: every rollout of a batch needs it, and parsing one with inline samples
+ * takes milliseconds. A request is put once and never changed, so a different one was put after a deletion. The bytes
+ * are limited: the oldest goes first, and the latest stays however large it is.
  */
 export function createRequestReader({
   max_bytes,
@@ -17,7 +17,7 @@ export function createRequestReader({
   read,
 }: {
   max_bytes: number;
-  /** null where there is none. */
+  /** null if there is none. */
   find: (batch: string) => FoundRequest | null | Promise<FoundRequest | null>;
   read: (batch: string) => Promise<StoredRequest | null>;
 }): (batch: string) => Promise<StoredRequest | null> {

@@ -16,7 +16,7 @@ export function parseRequest(text: string): WrittenRequest {
 export const storedRequest = (written: WrittenRequest): StoredRequest =>
   'groups_per_step' in written ? playedAs(written) : written;
 
-/** A batch id names one request for ever. */
+/** A batch id names one request permanently. */
 export function checkSameRequest(theirs: WrittenRequest, ours: WrittenRequest): void {
   const difference = firstDifference(theirs, ours);
   if (difference === null) return;

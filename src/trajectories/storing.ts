@@ -1,7 +1,7 @@
 import { Fault } from '../model/faults.js';
 import { describeError } from '../platform/errors.js';
 
-/** Runs one storage operation; whatever the disk says becomes a `StoreFault` that names what was being done. */
+/** Runs one storage operation. Any error becomes a `StoreFault` that names the operation. */
 export async function storing<T>(what: string, operation: () => T | Promise<T>): Promise<T> {
   try {
     return await operation();

@@ -7,7 +7,7 @@ import { applyLine } from '../model/trajectory.js';
 import { heldBytes } from './fold-weight.js';
 import type { Claimant } from './trajectory-store.js';
 
-/** What an attempt writes, wherever journals are. */
+/** Common to all stores: what an attempt writes into a journal. */
 
 const now = (): number => (performance.timeOrigin + performance.now()) / 1000;
 
@@ -26,7 +26,7 @@ function lineOf(entry: Entry, writer: string): JournalLine {
 export const textOf = (entry: Entry, writer: string): string =>
   `${JSON.stringify(lineOf(entry, writer))}\n`;
 
-/** Writes an entry by `put` and folds it in; returns the bytes that it adds to those that the fold holds in memory. */
+/** Writes an entry by `put` and folds it in. Returns the bytes that it adds to the fold in memory. */
 export function write(
   entry: Entry,
   {
@@ -37,7 +37,7 @@ export function write(
   }: {
     writer: string;
     trajectory: Trajectory;
-    /** The rollout's. */
+    /** The rollout's id. */
     id: string;
     /** Returns the bytes of the text. */
     put: (text: string) => number;
@@ -53,8 +53,8 @@ export function write(
 }
 
 /**
- * Folded as it will be read: what JSON cannot hold (NaN) must not stand in memory alone. Checked where a line holds
- * what others have said (an environment; an engine's logprobs); the rest is this project's own.
+ * Folded as it will be read: values that JSON cannot hold (NaN) must not exist in memory alone. Lines with foreign
+ * content (an environment's, an engine's logprobs) are checked; the rest is this project's own.
  */
 function asRead(line: JournalLine, text: string): JournalLine | null {
   switch (line.kind) {

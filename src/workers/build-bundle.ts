@@ -17,7 +17,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
 
 type WebpackHook = NonNullable<Parameters<typeof bundleWorkflowCode>[0]['webpackConfigHook']>;
 
-/** Stack traces of workflows are shown in the Web UI: they name the project's files, not where it was built. */
+/** The Web UI shows stack traces of workflows, so they name the project's files instead of the build's. */
 function nameSourcesRelatively(config: Parameters<WebpackHook>[0]): ReturnType<WebpackHook> {
   const root = fileURLToPath(new URL('../', import.meta.url));
   return {

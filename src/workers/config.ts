@@ -14,9 +14,9 @@ import type { MemoryPlan } from './memory.js';
 import { planMemory } from './memory.js';
 import { generationQueue, ownQueue } from './queues.js';
 
-/** temporal.yaml: deployment settings. Experiment settings are the batch request; there is no third place. */
+/** temporal.yaml: deployment settings. Experiment settings are in the batch request; there is no third place. */
 
-/** Journals, rows and messages name the replica by its URL: hence no credentials in it (use api_key_env). */
+/** Journals, rows and messages contain the replica's URL, so it must not contain credentials (use api_key_env). */
 const EngineUrl = BaseUrl.refine(
   (text) => /\/v1\/?$/.test(text),
   'expected a base URL that ends in /v1',
@@ -38,24 +38,24 @@ const GenerationServiceSettings = z
     base_urls: z.array(EngineUrl).min(1),
     /** Served name; null: the service's first. */
     model: z.string().nullable().default(null),
-    /** Secrets are named, never written: not here, and so not in history, journal or log. */
+    /** Secrets are named by variable and never written, so they are in no history, journal or log. */
     api_key_env: z.string().nullable().default(null),
-    /** Texts that content never keeps, of services whose detokenizer renders them. */
+    /** Texts to remove from content, for services whose detokenizer renders them. */
     special_tokens: z.array(z.string()).default([]),
-    /** Roles that the chat template is given in the place of others, as `{environment: user}`. */
+    /** Replaces roles for the chat template, for example `{environment: user}`. */
     role_map: recordOf(z.string().min(1)).default({}),
     /**
-     * Prompts with image parts. The engine's chat template renders them; `/v1/completions`, which takes token ids, takes no
-     * pictures. `rendered_ids` sends the ids alone: for a gateway that adds the pictures. By default such prompts are refused.
+     * Prompts with image parts. The engine's chat template renders them, but `/v1/completions` accepts only token ids.
+     * `rendered_ids` sends the ids alone, for a gateway that adds the pictures. By default such prompts are refused.
      */
     images: z.enum(['none', 'rendered_ids']).default('none'),
     first_token_timeout: Duration.default('10m'),
     idle_timeout: Duration.default('2m'),
-    /** Of one answer that is no stream, and of one event of a stream; absent: 16MiB. */
+    /** Size limit of one answer, and of one event of a stream; absent: 16MiB. */
     max_answer: MaxAnswer.optional(),
-    /** Generations that one replica runs for one worker process at once; null: an even share of `max_generations`. */
+    /** Concurrent generations of one replica per worker process; null: an even share of `max_generations`. */
     max_concurrent: z.int().positive().nullable().default(null),
-    /** `generate`: vLLM's `/inference/v1/generate` where the server has it, which names the weights of each token. */
+    /** `generate`: vLLM's `/inference/v1/generate`, for servers that have it. It names the weights of each token. */
     wire: z.enum(['completions', 'generate']).default('completions'),
     control: ControlSettings,
   })
@@ -70,7 +70,7 @@ export type GenerationServiceSettings = z.infer<typeof GenerationServiceSettings
 export const Role = z.enum(['workflow', 'generation', 'environment']);
 export type Role = z.infer<typeof Role>;
 
-/** What the process alone takes: with less nothing would be left for its work (memory.ts). */
+/** What the process itself takes; with less, nothing is left for its work (memory.ts). */
 const LEAST_MEMORY = '256MiB';
 
 const Memory = Size.refine((text) => bytesOf(text) >= bytesOf(LEAST_MEMORY), {
@@ -93,16 +93,16 @@ const WorkerSettings = z
       .min(1)
       .refine((roles) => new Set(roles).size === roles.length, 'expected each role once')
       .default(['workflow', 'generation', 'environment']),
-    /** Turn activities at once in this process: the generations that it keeps open. */
+    /** Concurrent turn activities in this process, and so its open generations. */
     max_generations: z.int().positive().default(256),
     turn_slice: z.union([Duration, z.literal('0s')]).default('2s'),
     heartbeat_timeout: Duration.default('10s'),
-    /** Of the whole process: caches and activities at once are what fits (memory.ts). */
+    /** Memory limit of the whole process, which determines caches and concurrent activities (memory.ts). */
     memory: Memory.default('1GiB'),
   })
   .prefault({});
 
-/** Beside the worker's user, who alone writes: its group, or everyone of this machine. */
+/** Who may read, besides the worker's user, who alone writes: its group, or everyone on this machine. */
 const ReadersSetting = z.enum(READERS).default('owner');
 const DEFAULT_ROOT = '.rollouts/trajectories';
 
@@ -112,7 +112,7 @@ const FileStoreSettings = z.strictObject({
   readers: ReadersSetting,
 });
 
-/** The URL has a password in it: hence never itself, but where it is. */
+/** The URL contains a password, so the settings only say where it is. */
 const PostgresStoreSettings = z
   .strictObject({
     kind: z.literal('postgres'),
@@ -120,16 +120,16 @@ const PostgresStoreSettings = z
     url_env: z.string().min(1).nullable().default(null),
     /** File that holds it. */
     url_file: z.string().min(1).nullable().default(null),
-    /** Of its tables in the database. */
+    /** Schema of its tables in the database. */
     schema: z
       .string()
       .regex(/^[a-z_][a-z0-9_]{0,62}$/, 'expected a name of small letters, digits and _')
       .default('durable_rollouts'),
-    /** Of one worker process. */
+    /** Per worker process. */
     max_connections: z.int().min(2).default(8),
-    /** How long what is asked waits for a server that is away, before Temporal tries again. */
+    /** How long a statement waits for an unavailable server before Temporal retries. */
     patience: Duration.default('20s'),
-    /** Where trainers read results: a folder that all workers with role `workflow` have. */
+    /** Where trainers read results: a folder that all workers with role `workflow` share. */
     outputs: z
       .strictObject({
         kind: z.literal('file').default('file'),
@@ -164,7 +164,7 @@ export const Config = z
     worker: WorkerSettings,
   })
   .superRefine((config, context) => {
-    // A queue serves one set of activities: else tasks reach a worker that knows nothing of them.
+    // A queue serves one set of activities. Otherwise tasks would reach a worker without their environment.
     const taken = [config.temporal.task_queue, generationQueue(config)];
     for (const [name, settings] of Object.entries(config.environments)) {
       const own = ownQueue(settings);
@@ -175,7 +175,7 @@ export const Config = z
   });
 export type Config = z.infer<typeof Config>;
 
-/** Reads and checks the file; its relative paths come back absolute. Every problem is named with its place. */
+/** Reads and checks the file; its relative paths become absolute. Every problem is reported with its place. */
 export async function loadConfig(file: string): Promise<Config> {
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     throw new Error(`cannot read ${file}: write one, or name it with --config`, { cause });

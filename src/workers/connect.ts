@@ -13,7 +13,7 @@ export interface Connected {
   namespace: string;
 }
 
-/** A server that is not there yet is waited for, aloud, for five minutes; null when `signal` ends the wait. */
+/** Waits up to five minutes for a missing server, and says so; null if `signal` ends the wait. */
 export async function connect(
   config: Config,
   { log, signal }: { log: Logger; signal: AbortSignal },

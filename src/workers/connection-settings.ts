@@ -2,7 +2,7 @@ import { loadClientConnectConfig } from '@temporalio/envconfig';
 import { keepSecret } from '../platform/secrets.js';
 import type { Config } from './config.js';
 
-/** Where a deployment's Temporal server is, for workers and clients alike. */
+/** A deployment's Temporal server, for workers and clients alike. */
 export interface ConnectionSettings {
   options: ReturnType<typeof loadClientConnectConfig>['connectionOptions'] & { address: string };
   namespace: string;
@@ -22,7 +22,7 @@ export function connectionSettings({ temporal }: Pick<Config, 'temporal'>): Conn
   };
 }
 
-/** Metadata under names such as `authorization`; others are no secrets. */
+/** Metadata with names such as `authorization`; other metadata is not secret. */
 const SECRET_NAME = /auth|key|token|secret|password|cookie/i;
 
 function keepSecretsOf({ connectionOptions }: ReturnType<typeof readProfile>): void {

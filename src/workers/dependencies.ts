@@ -11,7 +11,7 @@ import type { Parts } from './parts.js';
 import type { PolicyWorkflows } from './policies.js';
 import { generationQueue } from './queues.js';
 
-/** All that activities ask of Temporal beside their own attempt. */
+/** What activities need of Temporal beside their own attempt. */
 export interface Temporal extends AttemptDependencies, Pick<Dependencies, 'countOpenRollouts'> {
   policies: Pick<PolicyWorkflows, 'sayPhase' | 'wake'>;
 }

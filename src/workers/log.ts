@@ -2,7 +2,7 @@ import { pino, type Logger } from 'pino';
 import { plainJson } from '../platform/plain.js';
 import { withoutSecrets } from '../platform/secrets.js';
 
-/** Line by line to standard output, as pino itself does it, as plain text without this process's secrets. */
+/** Writes line by line to standard output, like pino, but as plain text without this process's secrets. */
 export function createLog(level: string): Logger {
   const output = pino.destination({ dest: 1, sync: true });
   return pino(

@@ -25,7 +25,7 @@ export function openStore(
   };
 }
 
-/** Brings it to this release's version; returns what it did, as a sentence. */
+/** Brings it to this release's version; returns a sentence that says what it did. */
 export async function migrateStore(
   { store }: Pick<Config, 'store'>,
   env: NodeJS.ProcessEnv,
@@ -36,7 +36,7 @@ export async function migrateStore(
   return `schema ${store.schema} is at version ${to}, it was at ${from}`;
 }
 
-/** Where the folders are that results and, of files, journals are below. */
+/** The folders of the results and, for files, of the journals. */
 export const outputsRoot = ({ store }: Pick<Config, 'store'>): string =>
   store.kind === 'file' ? store.root : store.outputs.root;
 
@@ -48,7 +48,7 @@ const settingsOf = (settings: PostgresStoreSettings, env: NodeJS.ProcessEnv): Po
   patience_ms: toMs(settings.patience),
 });
 
-/** Errors name where the URL is, never what it says. */
+/** Errors name where the URL is, never its content. */
 function urlOf({ url_env, url_file }: PostgresStoreSettings, env: NodeJS.ProcessEnv): string {
   const place =
     url_env === null ? `store.url_file: ${url_file ?? ''}` : `store.url_env: ${url_env}`;

@@ -23,7 +23,7 @@ import { memoryOf } from './config.js';
 import { openStore } from './open-store.js';
 import { environmentQueue, isLimited } from './queues.js';
 
-/** What temporal.yaml describes, made: the one place where adapters are chosen. */
+/** The parts that temporal.yaml describes. Adapters are chosen only here. */
 export interface Parts {
   store: TrajectoryStore;
   storeReady: OpenStore['ready'];
@@ -31,9 +31,9 @@ export interface Parts {
   environments: ReadonlyMap<string, DeployedEnvironment>;
   /** By service. */
   policies: ReadonlyMap<string, PolicyParts>;
-  /** What the large answers of environments share. */
+  /** The allowance for large answers of environments. */
   answers: Allowance;
-  /** What the folds of turns in progress share. */
+  /** The allowance for the folds of turns in progress. */
   folds: Allowance;
   close(): Promise<void>;
 }
@@ -47,7 +47,7 @@ interface PartsContext {
 
 export async function createParts(config: Config, { env, log }: PartsContext): Promise<Parts> {
   const memory = memoryOf(config);
-  // Two: who holds an environment's answer waits for an engine, and must not wait for itself.
+  // Two allowances: an activity that holds an environment's answer waits for an engine, and must not wait for itself.
   const answers = createAllowance(memory.answer_bytes);
   const replies = createAllowance(memory.reply_bytes);
   const opened = openStore(config, {
@@ -137,7 +137,7 @@ export function createPool(
 
 const replicaOf = (url: string): string => url.replace(/\/$/, '');
 
-/** One for each of its replicas. */
+/** One for each replica. */
 export function createControls(
   name: string,
   {
@@ -162,8 +162,9 @@ export function createControls(
 }
 
 /**
- * Together the replicas take whatever the worker runs, so a single one never has a line before it. One that fails leaves
- * the others no more than their share: the rest waits here, where it is measured, rather than in an overloaded engine.
+ * Together the replicas take everything that the worker runs, so a single one never has a line before it. If one fails,
+ * the others get no more than their share. The rest waits here, where it is measured, instead of in an overloaded
+ * engine.
  */
 const evenShare = (config: Config, { base_urls }: GenerationServiceSettings): number =>
   Math.ceil(memoryOf(config).generations / base_urls.length);

@@ -7,11 +7,11 @@ import { policyId } from '../model/workflow-safe/policy.js';
 import { describeError } from '../platform/errors.js';
 import type { Parts } from './parts.js';
 
-/** What activities and workers ask of the workflows `policy`, each by its service. */
+/** Requests of activities and workers to the workflows `policy`, one per service. */
 export interface PolicyWorkflows {
   /** Best effort. */
   sayPhase: (service: string, news: PhaseNews) => Promise<void>;
-  /** The workflow looks at the record again; it is started where it does not run. */
+  /** The workflow reads the record again, and is started if it does not run. */
   wake: (service: string) => Promise<void>;
   isRunning: (service: string) => Promise<boolean>;
 }
@@ -49,12 +49,12 @@ export function reachPolicies(
   };
 }
 
-/** Each worker looks so often whether a record is in nobody's care. */
+/** How often each worker checks whether some record needs care. */
 const LOOK_MS = 3000;
 
 /**
- * Whoever began an update may be gone, and with it the workflow: a record that says so is enough for any worker to start
- * the workflow again, which then mends what there is to mend. Returns what ends it.
+ * The initiator of an update may be gone, and the workflow with it. From the record alone, any worker can start the
+ * workflow again, which then repairs what is left. Returns a function that ends the checks.
  */
 export function keepPolicies(
   parts: Pick<Parts, 'policies'>,
@@ -67,7 +67,7 @@ export function keepPolicies(
       if (record === null) return;
       const urls = policy.controls.map(({ replica }) => replica);
       const isLeft = needsCare(record, urls) && !(await workflows.isRunning(service));
-      // A workflow that runs is told once: it may have its reasons.
+      // A running workflow is told once; it may have its reasons.
       if (!isLeft && record.epoch === woken_at_epoch) return;
       const isNew = urls.some((url) => record.replicas[url] === undefined);
       if (!isNew && !isLeft && !isOverdue(record, Date.now())) return;

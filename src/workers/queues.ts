@@ -1,6 +1,6 @@
 import { generationQueueOf } from '../model/workflow-safe/queues.js';
 
-/** The names of a deployment's task queues: workflows, and what plans and closes, are on `temporal.task_queue` itself. */
+/** The names of a deployment's task queues. Workflows, planning and closing use `temporal.task_queue` itself. */
 
 interface Deployed {
   temporal: { task_queue: string };
@@ -9,11 +9,11 @@ interface Deployed {
 export const generationQueue = ({ temporal }: Deployed): string =>
   generationQueueOf(temporal.task_queue);
 
-/** Of an environment that has none of its own. */
+/** For environments without their own queue. */
 export const commonEnvironmentQueue = ({ temporal }: Deployed): string =>
   `${temporal.task_queue}-environment`;
 
-/** Its own where one is configured, else the deployment's. */
+/** The environment's own queue if configured, else the deployment's. */
 export function environmentQueue(
   config: Deployed & { environments: Record<string, object> },
   task: string,
@@ -26,7 +26,7 @@ export function ownQueue(settings: object | undefined): string | undefined {
   return typeof own === 'string' ? own : undefined;
 }
 
-/** Has this environment a queue or a limit of its own? */
+/** Whether this environment has a queue or a limit of its own. */
 export const isLimited = (settings: object): boolean =>
   ownQueue(settings) !== undefined ||
   ('max_concurrent' in settings && settings.max_concurrent !== undefined);

@@ -22,12 +22,12 @@ import { keepPolicies, reachPolicies } from './policies.js';
 import { ensureSearchAttributes } from './search-attributes.js';
 import { createWorkers } from './worker.js';
 
-/** A server that was replaced (a new database) is noticed within this time. */
+/** A replaced server (a new database) is noticed within this time. */
 const RECHECK_MS = 15_000;
 
 /**
- * Runs a worker until it is told to end: `listen` begins to hear that. It is called once the deployment's own modules
- * have been loaded: before that, a signal ends the process as it does any other, whatever code keeps it busy.
+ * Runs a worker until it is told to end; `listen` begins to wait for that. It is called after the deployment's own
+ * modules have been loaded. Before that, a signal ends the process as usual, whatever code keeps it busy.
  */
 export async function runWorker(config: Config, listen: () => AbortSignal): Promise<void> {
   const log = createLog(process.env['LOG_LEVEL'] ?? 'info');
@@ -72,7 +72,7 @@ async function runParts(
   } finally {
     clearInterval(recheck);
     endCare();
-    // Of one that failed, whose reason counts, the others: a connection that is in use cannot be closed.
+    // If one fails, its reason counts. The others are ended too, because a connection in use cannot be closed.
     shutDown();
     await Promise.allSettled(running);
     await connection.close();
@@ -80,7 +80,7 @@ async function runParts(
   log.info('worker stopped');
 }
 
-/** null where the wait for a server was ended. */
+/** null if the wait for a server was ended. */
 async function startWorkers(
   parts: Parts,
   { config, log, signal }: { config: Config; log: Logger; signal: AbortSignal },
@@ -103,11 +103,11 @@ async function startWorkers(
 /** Only workflows upsert search attributes. */
 const upserts = ({ worker }: Config): boolean => worker.roles.includes('workflow');
 
-/** Before threads start: what the setting allows is also a matter of how much garbage waits to be collected. */
+/** Before threads start: the setting also depends on how much garbage waits to be collected. */
 function boundMemory(config: Config, log: Logger): void {
   const { memory, max_generations } = config.worker;
   const plan = memoryOf(config);
-  // V8 reads it at each collection, in every thread; by its default the heap grows to four times what lives in it.
+  // V8 reads it at each collection, in every thread. By default the heap grows to four times its live size.
   setFlagsFromString(`--heap-growing-percent=${GARBAGE_PERCENT}`);
   log.info({ memory, ...plan }, 'what fits into worker.memory');
   if (plan.generations < max_generations) {
@@ -118,7 +118,7 @@ function boundMemory(config: Config, log: Logger): void {
 
 const PROBE_MS = 30_000;
 
-/** Said aloud and waited for by nobody: batches ask again when they are planned. */
+/** Reported, but nobody waits for it: batches ask again when they are planned. */
 async function probeEnvironments(
   { environments }: Parts,
   { log, signal }: { log: Logger; signal: AbortSignal },
@@ -130,7 +130,7 @@ async function probeEnvironments(
       await environment.health(AbortSignal.any([signal, late]));
       log.info({ environment: name }, 'the environment answers');
     } catch (error) {
-      // Whoever refuses the question is there.
+      // A rejection counts as available.
       const isThere = error instanceof Fault && error.type === 'EnvironmentRejected';
       if (signal.aborted || isThere) return;
       log.warn({ environment: name }, `the environment is away: ${describeError(error)}`);
@@ -141,7 +141,7 @@ async function probeEnvironments(
 
 function installRuntime(log: Logger): void {
   Runtime.install({
-    // The command hears them, also while it waits for a server.
+    // The command handles signals, also while it waits for a server.
     shutdownSignals: [],
     logger: new DefaultLogger('WARN', ({ level, message, meta }) => {
       if (level === 'ERROR') log.error(meta ?? {}, message);

@@ -6,8 +6,8 @@ const INDEXED_VALUE_TYPE = { KEYWORD: 2, INT: 3, DOUBLE: 4 } as const;
 const CLI_TYPE = { KEYWORD: 'Keyword', INT: 'Int', DOUBLE: 'Double' } as const;
 
 /**
- * Registers the search attributes that the namespace lacks: a workflow that upserts an unknown one is stuck. Where the
- * server refuses, the error holds the commands that an operator has to type. Returns the names that were added.
+ * Registers the search attributes that the namespace lacks: a workflow that upserts an unknown one hangs. If the server
+ * refuses, the error contains the commands for an operator. Returns the names that were added.
  */
 export async function ensureSearchAttributes(
   { operatorService }: Operator,
@@ -29,7 +29,7 @@ export async function ensureSearchAttributes(
 
 type Operator = Pick<NativeConnection, 'operatorService'>;
 
-/** Rejects where the server does not say, or has one of another type. */
+/** Rejects if the server does not answer this, or has one of another type. */
 export async function missingSearchAttributes(
   { operatorService }: Operator,
   { namespace }: { namespace: string },

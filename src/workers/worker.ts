@@ -8,7 +8,7 @@ import { memoryOf } from './config.js';
 import type { Connected } from './connect.js';
 import { commonEnvironmentQueue, environmentQueue, generationQueue } from './queues.js';
 
-/** The heartbeat timeout of what is not a turn (workflows/activity-options.ts). */
+/** The heartbeat timeout of activities other than turns (workflows/activity-options.ts). */
 const PLANNING_HEARTBEAT_MS = 10_000;
 
 type Queue = Pick<
@@ -18,7 +18,7 @@ type Queue = Pick<
   verbs: (keyof AllActivities)[];
 };
 
-/** One Worker per role and queue; only the workflow role loads the bundle. */
+/** One Worker per role and queue. Only the workflow role loads the bundle. */
 export async function createWorkers({
   config,
   connected,
@@ -37,9 +37,9 @@ export async function createWorkers({
         connection: connected.connection,
         namespace: connected.namespace,
         activities: Object.fromEntries(verbs.map((verb) => [verb, activities[verb]])),
-        // Cancellation reaches an activity with its heartbeat's answer.
+        // Cancellation reaches an activity with the answer to its heartbeat.
         maxHeartbeatThrottleInterval: Math.min(heartbeat, PLANNING_HEARTBEAT_MS) / 5,
-        // A dead worker's cache is given up as soon as its activities are; histories are short to replay.
+        // A dead worker's cache is given up as soon as its activities are, because histories are short to replay.
         stickyQueueScheduleToStartTimeout: heartbeat,
         shutdownForceTime: '5s',
       }),
@@ -111,7 +111,7 @@ const STREAM_VERBS = [
   'watchServed',
 ] as const;
 
-/** The tightest limit of the environments on a queue: they share its slots. */
+/** The smallest limit of the environments on a queue, since they share its slots. */
 function stepsAtOnce(config: Config, queue: string): number {
   const limits = Object.entries(config.environments)
     .filter(([task]) => environmentQueue(config, task) === queue)

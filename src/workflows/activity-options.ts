@@ -11,31 +11,34 @@ import { generationQueueOf } from '../model/workflow-safe/queues.js';
 import { named } from '../platform/plain.js';
 
 /**
- * Every timeout and retry, with its reason. Which faults are final is not decided here: activities throw those as
- * non-retryable failures.
+ * All timeouts and retry intervals, each with its reason. Whether a fault is final is decided in `model/faults.ts`:
+ * activities throw final faults as non-retryable failures.
  *
  * | activity | one attempt | all attempts | why |
  * |---|---|---|---|
  * | planBatch | 10 min | 24 h | reads the whole input once; an engine may take hours to be deployed |
- * | openRollout | 24 h | 24 h | it plays, too; before there is a plan only the activity itself can read `rollout_timeout`, and stops there |
- * | playTurns, generateTurn, stepEnvironment | time left | as long as the rollout | the deadline's timer cancels them; an attempt that outlives a deadline which was moved is followed by another |
- * | finishRollout | 1 min | 10 min | one line; a store that is away longer is an operator's case |
- * | closeBatch, closeSlice | 1 h | 1 h | reads every journal; goes on from its heartbeat |
- * | lookAtRollouts | 10 min | – | reads the end of every journal; the batch shows what it finds, and nothing follows from it |
- * | foldGroups | 10 min | 10 min | at most 300 journals, or one group's; whoever asks may ask again |
- * | settlePublish, concludePublish | 2 min | 10 min | short questions; a store that is away longer fails the update |
- * | surveyReplicas | 1 min | – | without it nothing can be mended |
+ * | openRollout | 24 h | 24 h | it also plays; before there is a plan only the activity can read `rollout_timeout`, and stops itself |
+ * | playTurns, generateTurn, stepEnvironment | time left | as long as the rollout | the deadline's timer cancels them; if the deadline moves, another attempt follows |
+ * | finishRollout | 1 min | 10 min | one line; a longer outage of the store needs an operator |
+ * | closeBatch, closeSlice | 1 h | 1 h | reads every journal; continues from its heartbeat |
+ * | lookAtRollouts | 10 min | – | reads the end of every journal, only for display |
+ * | foldGroups | 10 min | 10 min | at most 300 journals, or one group's; the caller may repeat it |
+ * | settlePublish, concludePublish | 2 min | 10 min | short questions; a longer outage of the store fails the update |
+ * | surveyReplicas | 1 min | – | nothing can be repaired without it |
  * | planStream | 10 min | 24 h | as planBatch |
- * | admitGroups, endGroup, dropGroups, putStep | 2 min | – | a few lines each; nothing follows from what is not put |
- * | closeStep, forgetSteps | 1 h | 1 h | as closeBatch; whoever asks may ask again |
- * | watchServed | 10 min | – | looks at the record until there is news, five minutes at most |
- * | updateReplica | 24 h | – | an attempt ends the pause itself at its limit, and another one follows a worker that is lost |
+ * | admitGroups, endGroup, dropGroups, putStep | 2 min | – | a few lines each; the stream cannot continue without them |
+ * | closeStep, forgetSteps | 1 h | 1 h | as closeBatch; the caller may repeat it |
+ * | watchServed | 10 min | – | reads the record until it changes, five minutes at most |
+ * | updateReplica | 24 h | – | an attempt ends the pause at its limit, and another one follows a lost worker |
  */
 
-/** Faults pass within seconds or take minutes: 1, 2, 4, 8 s, then every 15 s, so that nothing waits long for a service that is back. */
+/**
+ * Faults pass within seconds or take minutes: 1, 2, 4, 8 s, then every 15 s, so that nothing waits long for a recovered
+ * service.
+ */
 const RETRY: RetryPolicy = { initialInterval: '1s', backoffCoefficient: 2, maximumInterval: '15s' };
 
-/** Before a plan has the deployment's own: a dead worker is noticed in 10 s. */
+/** Used before a plan has the deployment's value: a dead worker is noticed in 10 s. */
 const HEARTBEAT = '10s';
 
 /** A cancelled attempt writes what it has before the rollout is finished. */
@@ -79,7 +82,7 @@ export const { foldGroups } = proxyActivities<Activities>({
   retry: RETRY,
 });
 
-/** Its batch does not wait for it when it ends. */
+/** The batch does not wait for it at its end. */
 export const { lookAtRollouts } = proxyActivities<Activities>({
   startToCloseTimeout: '10m',
   heartbeatTimeout: HEARTBEAT,
@@ -107,7 +110,7 @@ export const { planStream } = proxyActivities<StreamActivities>({
   retry: RETRY,
 });
 
-/** Nothing follows from what is not put. */
+/** The stream continues only after these facts are put. */
 export const { admitGroups, endGroup, dropGroups, putStep } = proxyActivities<StreamActivities>({
   startToCloseTimeout: '2m',
   heartbeatTimeout: HEARTBEAT,
@@ -127,7 +130,9 @@ export const { watchServed } = proxyActivities<StreamActivities>({
   cancellationType: 'TRY_CANCEL',
 });
 
-/** Its own faults are final; what is retried are lost workers, a store that is away, an engine that may yet answer. */
+/**
+ * Its own faults are final. Retries are for lost workers, an unavailable store, and an engine that may still answer.
+ */
 const replicaActivity = (heartbeat_ms: number, replica: string): Activities['updateReplica'] =>
   proxyActivities<Activities>({
     startToCloseTimeout: '24h',
@@ -137,14 +142,14 @@ const replicaActivity = (heartbeat_ms: number, replica: string): Activities['upd
     summary: replica,
   }).updateReplica;
 
-/** An update that has begun is brought to its end. */
+/** A started update is always completed. */
 export const updateReplica = (
   order: UpdateReplica,
   heartbeat_ms: number,
 ): Promise<UpdatedReplica> =>
   CancellationScope.nonCancellable(() => replicaActivity(heartbeat_ms, order.replica)(order));
 
-/** The version of the record, to a replica that nobody has a stream on. */
+/** Brings the record's version to a replica on which nobody has a stream. */
 export const restoreReplica = (
   order: Pick<UpdateReplica, 'service' | 'replica'>,
   heartbeat_ms: number,
@@ -153,7 +158,7 @@ export const restoreReplica = (
 
 type TurnActivity = keyof RolloutPlan['queues'];
 
-/** An activity of a rollout that has been opened, until the deadline (milliseconds since the epoch). */
+/** An activity of an opened rollout, until the deadline (milliseconds since the epoch). */
 export function turnActivity(
   name: TurnActivity,
   { plan, turn, deadline }: { plan: RolloutPlan; turn: number; deadline: number },

@@ -12,22 +12,23 @@ import { handOutGroups } from './steering/hand-out-groups.js';
 import { steerBatch } from './steering/steer-batch.js';
 
 /**
- * A batch: every group's rollouts, each a child workflow, then one pass over their journals. The workflow id is the
- * batch id; started again after whatever ended it, the batch goes on. A large batch runs as slices.
+ * A batch: a child workflow for each rollout, then one pass over their journals. The workflow id is the batch id.
+ * Starting it again continues the batch, whatever ended it. A large batch runs as slices.
  */
 export async function rolloutBatch(input: unknown): Promise<BatchResult> {
   const view = showBatch();
   const steering = steerBatch();
   const groups = handOutGroups(() => view.stopped());
 
-  // 1. Validate, find the engine, put request and manifest into the store.
+  // 1. Validate the request, find the engine, put request and manifest into the store.
   const plan = await planOrStop(input, view);
   view.planned(plan);
   groups.planned(plan);
 
-  // 2. Run the rollouts; updates steer them; stop, cancellation or the policy ends them, and what they have stays.
-  //    One that fails never fails its siblings: it becomes a row of failures.jsonl, and under `refill` another repeat of
-  //    its sample is played in its place. A slice that fails leaves its rows to the closing pass.
+  // 2. Run the rollouts. Updates steer them; stop, cancellation or the completion policy ends them, and their journals
+  // stay. A failed rollout never fails its siblings (children/run-rollouts.ts): it becomes a row of failures.jsonl.
+  // Under `refill` another repeat of its sample replaces it (children/refill.ts). A failed slice leaves its rows to the
+  // closing pass.
   const { batch_id, num_repeats, max_in_flight, slices } = plan;
   const k = plan.min_k?.k ?? null;
   const deadline = awaitDeadline(plan);
@@ -68,7 +69,7 @@ export async function rolloutBatch(input: unknown): Promise<BatchResult> {
   return result;
 }
 
-/** What a trainer would find out as it divides by nothing. The rows are there, and the id may be started again. */
+/** A trainer would notice too late. The files are written, and the id may be started again. */
 function checkValid({ counts, files }: BatchResult, { min_valid = 0 }: BatchPlan): void {
   const { completed, requested } = counts;
   if (completed >= min_valid) return;
@@ -76,7 +77,7 @@ function checkValid({ counts, files }: BatchResult, { min_valid = 0 }: BatchPlan
   throw failWith({ type: 'TooFewValid', message });
 }
 
-/** Planning waits for the engine; a batch that is stopped meanwhile has nothing to close. */
+/** Planning waits for the engine. A batch that is stopped meanwhile has nothing to close. */
 async function planOrStop(input: unknown, view: BatchView): Promise<BatchPlan> {
   const planning = new CancellationScope();
   view.onStop(() => {

@@ -14,10 +14,10 @@ import { stopSignal } from './steering/messages.js';
 export type Ending = Pick<FinishRollout, 'stop_reason' | 'failure'>;
 
 /**
- * Runs a rollout's body until it is done or something ends it: the `stop` signal, cancellation, the deadline that the
- * body sets and may move, or a fault. No deadline (null) ends nothing. What ended it first is what it is called, whatever the cancelled activity then
- * gave: on a dead worker that is a heartbeat timeout. A body may also go on in a new run. Returns what the body gives;
- * where that is null or nothing, why the rollout is to be finished.
+ * Runs a rollout's body until it is done or something ends it: the `stop` signal, cancellation, a fault, or the
+ * deadline that the body sets and may move (null: none). The first reason counts, whatever the cancelled activity then
+ * reports: on a dead worker that is a heartbeat timeout. A body may also continue in a new run. Returns the body's
+ * result, or, if that is null, why the rollout must be finished.
  */
 export async function untilEnd<T extends object>(
   body: (limitTo: (deadline: number | null) => void) => Promise<T | null>,
@@ -60,7 +60,7 @@ export async function untilEnd<T extends object>(
   }
 }
 
-/** The activity's own fault, without the frames around it. */
+/** The activity's own fault, without the failures that wrap it. */
 export function failureOf(error: unknown): FailureFacts {
   const cause = error instanceof ActivityFailure ? error.cause : error;
   if (cause instanceof ApplicationFailure) {
@@ -70,6 +70,6 @@ export function failureOf(error: unknown): FailureFacts {
   return { type: 'Error', message: String(cause) };
 }
 
-/** Red in the Web UI, with a fault's own type and message; its data is in the journal. */
+/** Fails the workflow (red in the Web UI) with the fault's own type and message. The data is in the journal. */
 export const failWith = ({ type, message }: FailureFacts): ApplicationFailure =>
   ApplicationFailure.nonRetryable(plain(message), plainLine(type));

@@ -19,8 +19,8 @@ import {
 } from './steering/messages.js';
 
 /**
- * A group of a stream: its rollouts, and who replaces those that fail. It outlives the stream's runs; how it ended is put
- * into the store before the stream is told, so that a stream that is told nothing finds it there.
+ * A group of a stream: its rollouts and their replacements. It outlives the stream's runs. Its outcome is put into the
+ * store before the stream is signalled, so a stream that missed the signal finds it there.
  */
 export async function rolloutGroup(input: GroupInput): Promise<GroupNews> {
   const { stream_id, group, num_repeats, max_replacements, filter, limits } =
@@ -59,7 +59,7 @@ export async function rolloutGroup(input: GroupInput): Promise<GroupNews> {
   const outcome = outcomeOf(rewards, { num_repeats, filter });
   const end = { group, outcome, valid: rewards.length, members: tally.done };
   const news = await CancellationScope.nonCancellable(async () => {
-    // Who was stopped has not ended: it goes on when the stream does.
+    // A stopped group has not ended: it continues when the stream does.
     const said: GroupNews =
       stopped || cancelled ? { group, outcome: null } : await endGroup({ stream_id, ...end });
     await told(stream_id, said);
@@ -81,7 +81,7 @@ function outcomeOf(
   return filter === 'zero_variance' && isFlat ? 'filtered' : 'complete';
 }
 
-/** A stream that does not run reads it in the store when it does. */
+/** A stream that does not run reads the outcome in the store later. */
 async function told(stream_id: string, news: GroupNews): Promise<void> {
   const sent = getExternalWorkflowHandle(stream_id).signal(groupSignal, news);
   tell(sent);

@@ -1,4 +1,4 @@
-/** The workflow types, as the Temporal CLI and schedulers name them. */
+/** The workflow types, by the names that the Temporal CLI and schedulers use. */
 export { rolloutBatch } from './batch.js';
 export { rolloutGroup } from './group.js';
 export { policy } from './policy.js';

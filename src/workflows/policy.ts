@@ -17,14 +17,14 @@ import { showPolicy } from './views/policy-view.js';
 
 /**
  * What a generation service serves: weights under a version that only grows. The workflow lives as long as the service.
- * The record in the store is the truth: a lost database, or a workflow that was terminated, costs no replica.
+ * The record in the store is the truth, so a lost database or a terminated workflow costs no replica.
  */
 export async function policy({ service, updates = [] }: PolicyInput): Promise<never> {
   const shown = showPolicy(service, updates);
   const desk = hearPublishes();
   const history = watchHistory();
   for (;;) {
-    // 1. What does not serve gets `version` again by itself, until somebody publishes.
+    // 1. Replicas that do not serve get `version` again, until the next publish.
     const survey = await surveyReplicas({ service });
     shown.recorded(survey.view);
     const heartbeat_ms = survey.heartbeat_timeout_ms;
@@ -41,12 +41,14 @@ export async function policy({ service, updates = [] }: PolicyInput): Promise<ne
 
 interface Serving {
   service: string;
-  /** The deployment's. */
+  /** From the deployment. */
   heartbeat_ms: number;
   shown: ShownPolicy;
 }
 
-/** Refused before anything is touched; else each replica goes through its phases, and a quorum decides. */
+/**
+ * Refuses the update before it touches anything. Otherwise each replica goes through its phases, and a quorum decides.
+ */
 async function publish(
   input: unknown,
   { service, heartbeat_ms, shown }: Serving,
@@ -83,7 +85,7 @@ async function publish(
   };
 }
 
-/** Where the quorum is out of reach, replicas that have not been touched keep what they serve. */
+/** If the quorum is out of reach, untouched replicas keep what they serve. */
 async function updateAll(
   { view, version, quorum, at_once, mode, drain_limit }: PublishPlan,
   { service, heartbeat_ms, shown }: Serving,

@@ -24,9 +24,9 @@ import type { RolloutView } from './views/rollout-view.js';
 import { showRollout } from './views/rollout-view.js';
 
 /**
- * One rollout: the policy and the environment take turns until one of them, a limit or a fault ends it.
- * A batch's child is given its place, a rollout started by hand its sample; either goes to the first activity unread.
- * A rollout of very many turns goes on in a new run, which is given what the one before it had reached.
+ * One rollout: policy and environment take turns until one of them, a limit or a fault ends it. A batch's child gets
+ * its place, and a rollout started by hand gets its sample; the first activity reads either. A rollout of very many
+ * turns continues in a new run, which receives the state of the previous one.
  */
 export async function rollout(
   input: unknown,
@@ -43,20 +43,20 @@ export async function rollout(
       limitTo(started_at + timeout_ms);
     };
     limits.whenTimeoutChanges(limitToTimeout);
-    // Time in which no replica serves is not the rollout's.
+    // Time in which no replica serves does not count against the rollout.
     view.onHold(
       whileHeld(limitTo, (held_ms) => {
         started_at += held_ms;
         limits.whenTimeoutChanges(limitToTimeout);
       }),
     );
-    // 1. Open the journal; the same activity plays on, where it can, for one turn slice.
+    // 1. Open the journal. The same activity plays for one turn slice if it can.
     const plan = reached?.plan ?? (await open(input, { limits, started_at }));
     if (plan.progress.ended === null) {
       limits.planned(plan);
       view.planned(plan);
     }
-    // 2. Turns, until the journal has the rollout's end.
+    // 2. Play turns until the journal has the rollout's end.
     let { progress } = plan;
     while (progress.ended === null) {
       if (history.isLong()) {
@@ -72,7 +72,7 @@ export async function rollout(
   });
   limits.close();
 
-  // 3. What no turn has ended is ended here: timeout, stop, cancellation, a fault. So is a batch of one.
+  // 3. End here what no turn has ended: timeout, stop, cancellation, a fault. Close a batch of one, too.
   if ('result' in ending) {
     view.finished(ending);
     return ending.result;
@@ -88,15 +88,15 @@ export async function rollout(
   return report(finished);
 }
 
-/** How far a rollout has come when it goes on in a new run. */
+/** How far a rollout has come when it continues in a new run. */
 interface Reached {
   plan: RolloutPlan;
   limits: LimitsChange;
-  /** The first run's start by the server's clock: the deadline counts from there. */
+  /** The first run's start on the server's clock. The deadline counts from there. */
   started_at: number;
 }
 
-/** Stops the deadline while something holds the rollout up; then calls back with how long that took. */
+/** Suspends the deadline while the rollout is held up; then calls back with the duration. */
 function whileHeld(
   limitTo: (deadline: null) => void,
   over: (held_ms: number) => void,
@@ -109,7 +109,10 @@ function whileHeld(
   };
 }
 
-/** Limits may change while a prompt waits for its engine, and the activity knows those that it was given. */
+/**
+ * Opens the rollout again if a limit that failed it has changed meanwhile: the activity knows only the limits that it
+ * was given.
+ */
 async function open(
   input: unknown,
   { limits, started_at }: { limits: RolloutLimits; started_at: number },
@@ -133,7 +136,10 @@ interface Turn {
   limits: TurnLimits | null;
 }
 
-/** As many turns as fit into a turn slice, or one turn in two activities: then nothing of the generation service is held while the environment works. */
+/**
+ * Plays as many turns as fit into a turn slice, or one turn in two activities. With two, no place at the generation
+ * service is held while the environment works.
+ */
 async function play(next: Turn, view: RolloutView): Promise<TurnProgress> {
   const { plays } = next.plan;
   if (plays === 'in_slices') return await run('playTurns', next);
@@ -150,7 +156,10 @@ function run(
   return turnActivity(activity, { plan, turn, deadline })(at);
 }
 
-/** An environment that lost the rollout's state makes it start over: the journal says how far it is, and how often. */
+/**
+ * If the environment lost the rollout's state, it starts over. The journal says how far it is, and how often this
+ * happened.
+ */
 function startOver(again: () => Promise<RolloutPlan>): (error: unknown) => Promise<TurnProgress> {
   return async (error) => {
     if (failureOf(error).type !== 'EnvironmentStateLost') throw error;
@@ -181,7 +190,7 @@ const endedAs = (
   facts: plan,
 });
 
-/** The journal's word decides: a rollout that had ended by itself is complete, however it was interrupted then. */
+/** The journal decides: a rollout that had ended by itself is complete, however it was interrupted afterwards. */
 function report({ result, failure, batch }: FinishedRollout): RolloutResult | BatchResult {
   switch (result.stop_reason) {
     case 'failed':

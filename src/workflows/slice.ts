@@ -20,7 +20,7 @@ import { runRollouts } from './children/run-rollouts.js';
 import { isShare } from './steering/signal-checks.js';
 import { checkSliceInput } from './children/started-by-hand.js';
 
-/** Some rows of a large batch, with a share of its `max_in_flight`; closes its own part of the files. */
+/** Some rows of a large batch, with a share of its `max_in_flight`. It closes its own part of the files. */
 export async function rolloutSlice(input: SliceInput): Promise<Tally> {
   const { batch_id, first, last, num_repeats, max_in_flight, tallies, k, limits } =
     checkSliceInput(input);
@@ -35,7 +35,7 @@ export async function rolloutSlice(input: SliceInput): Promise<Tally> {
   const batch = parent && getExternalWorkflowHandle(parent.workflowId);
 
   const report = (now: Tally): void => {
-    // Replacements add no reports: the batch's history has room for so many of each slice.
+    // Replacements add no reports: the batch's history has room for a fixed number per slice.
     const isNews = now.done > tally.done && now.done % interval === 0 && now.done <= rollouts;
     tally = now;
     if (!isNews) return;
@@ -62,7 +62,7 @@ export async function rolloutSlice(input: SliceInput): Promise<Tally> {
     if (maxReplacements !== undefined) run.setMaxReplacements(maxReplacements);
   });
   setHandler(limitsSignal, (change) => {
-    // Its batch asks for the room before it sends them; others who signal a slice do not.
+    // The batch checks the room before it sends them; other clients that signal a slice do not.
     if (limitsProblem(change) === null && run.roomProblem({ limits: change }) === null)
       run.setLimits(change);
   });

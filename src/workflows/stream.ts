@@ -27,15 +27,15 @@ import { hearTrainers } from './steering/trainer-desk.js';
 import type { StreamView } from './views/stream-view.js';
 import { showStream, whyOf } from './views/stream-view.js';
 
-/** What a run of a stream hands to the next one. */
+/** What a run of a stream passes to the next one. */
 interface Reached {
   plan: StreamPlan;
   limits: LimitsChange;
 }
 
 /**
- * A stream: groups are played continuously and delivered step by step. What happened is in the store before anything
- * follows from it: started again under its id, the stream goes on from there, and adopts groups that still run.
+ * A stream plays groups continuously and delivers them step by step. Every event is in the store before anything
+ * follows from it. Started again under its id, the stream continues from there and adopts groups that still run.
  */
 export async function rolloutStream(
   input: unknown,
@@ -48,7 +48,7 @@ export async function rolloutStream(
   const steering = steerStream(reached?.limits ?? {});
   const history = watchHistory();
 
-  // 1. Validate, and find what the store has of it.
+  // 1. Validate the request, and find what the store has of the stream.
   const plan = reached?.plan ?? (await planOrStop(input, view));
   const stream = openStream(plan);
   const groups = hear(plan, { limits: steering.limits, onNews: stream.touch });
@@ -75,7 +75,7 @@ export async function rolloutStream(
     if (!isCancellation(error)) throw error;
   }
 
-  // 3. End what runs: groups that have not ended go on when the stream is started again.
+  // 3. End what runs. Groups that have not ended continue when the stream is started again.
   watching.cancel();
   desk.close('the stream is stopped; started again under its id it goes on');
   steering.close();
@@ -98,10 +98,10 @@ interface Running {
   desk: TrainerDesk;
 }
 
-/** So many are put and started at once: what comes meanwhile waits as long. */
+/** How many groups are put and started at once; news waits that long. */
 const MOST_AT_ONCE = 32;
 
-/** One move, if there is one. `isLast`: the run ends, and begins nothing more. */
+/** Makes one move, if there is one. `isLast`: the run ends and begins nothing more. */
 async function moveOn(running: Running, isLast: boolean): Promise<boolean> {
   const { stream, groups, desk } = running;
   const { stream_id } = stream.plan;
@@ -144,7 +144,7 @@ async function admit(count: number, { stream, groups }: Running): Promise<void> 
   await groups.start(standing.map(({ group }) => group));
 }
 
-/** How groups have ended; one that was stopped by somebody else, or terminated, goes on. */
+/** Takes the outcomes of groups. A group that something else stopped or terminated is started again. */
 function hearNews({ stream, groups }: Running): void {
   const again = new Set<number>();
   for (const { group, outcome } of groups.news()) {
@@ -155,7 +155,7 @@ function hearNews({ stream, groups }: Running): void {
   groups.restart([...again]);
 }
 
-/** Beside the next step; whoever asks for this one waits for them. */
+/** Runs beside the next step; a request for this step waits for them. */
 function writeRows(step: number, { stream, deliveries }: Running): void {
   const { keep_steps } = stream.plan;
   const write = async (): Promise<void> => {
@@ -165,11 +165,11 @@ function writeRows(step: number, { stream, deliveries }: Running): void {
     await deliveries.forget(through);
     stream.forgotten(through);
   };
-  // Whoever asks for the step has them written again.
+  // The next request for the step has them written again.
   write().catch(() => undefined);
 }
 
-/** Until it is cancelled. A trainer's word counts where nothing is published. */
+/** Runs until it is cancelled. If nothing is published, the trainer's version counts. */
 function watchPolicy(stream: Stream): CancellationScope {
   const scope = new CancellationScope();
   const { service } = stream.plan;
@@ -181,7 +181,7 @@ function watchPolicy(stream: Stream): CancellationScope {
   return scope;
 }
 
-/** Whoever waits is answered that it is not ready, and asks the next run. */
+/** Waiting requests are answered as not ready, and ask the next run. */
 async function goOnInNewRun(
   { stream, deliveries, desk, groups }: Running,
   {
@@ -191,7 +191,7 @@ async function goOnInNewRun(
   }: { input: unknown; limits: () => LimitsChange; isStopped: () => boolean },
 ): Promise<void> {
   desk.close('the stream goes on in a new run: ask again');
-  // What comes just then is heard first: the new run would not know of it.
+  // News that comes just then is handled first, because the new run would not know of it.
   const isNews = (): boolean => groups.hasNews() || isStopped();
   await condition(() => isNews() || (allHandlersFinished() && !deliveries.areBusy()));
   if (isNews() || CancellationScope.current().consideredCancelled) {

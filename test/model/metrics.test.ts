@@ -151,7 +151,7 @@ describe('metrics', () => {
       );
   });
 
-  test('natural_termination_rate counts truncation under nemo-rl-sync only (statement 31)', () => {
+  test('natural_termination_rate counts truncation under nemo-rl-sync only', () => {
     const rate = (semantics: 'standard' | 'nemo-rl-sync' | 'nemo-rl-async') =>
       computeMetrics(BATCH, semantics)['natural_termination_rate'];
     assert.equal(rate('standard'), 0.5);
@@ -213,7 +213,7 @@ describe('upstream’s percentile', () => {
       'standard',
     )['turns_per_sample/p95'];
 
-  test('is not interpolated: of 1 to 20 the 95th is 20 (statement 2.1 #8)', () => {
+  test('is not interpolated: of 1 to 20 the 95th is 20', () => {
     assert.equal(p95(Array.from({ length: 20 }, (_, i) => i + 1)), 20);
   });
 

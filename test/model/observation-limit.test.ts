@@ -29,7 +29,7 @@ function limit(
 describe('ids of an observation', () => {
   const cases = [
     { what: 'one token below the limit', input: 10, generated: 5, observation: 4, kept: 4, truncated: false },
-    { what: 'exactly at the limit (statement 28)', input: 10, generated: 5, observation: 5, kept: 5, truncated: true },
+    { what: 'exactly at the limit', input: 10, generated: 5, observation: 5, kept: 5, truncated: true },
     { what: 'one token above the limit', input: 10, generated: 5, observation: 6, kept: 5, truncated: true },
     { what: 'far above the limit', input: 10, generated: 5, observation: 50, kept: 5, truncated: true },
     { what: 'an empty one below the limit', input: 10, generated: 9, observation: 0, kept: 0, truncated: false },
@@ -49,12 +49,12 @@ describe('ids of an observation', () => {
 describe('a log that is above the limit already', () => {
   const given = { input: 22, generated: 1, observation: 2 };
 
-  test('leaves no ids and truncates (statement 46)', () => {
+  test('leaves no ids and truncates', () => {
     for (const semantics of ['standard', 'nemo-rl-async'] as const)
       assert.deepEqual(limit(given, { semantics }), { kept: 0, truncated: true });
   });
 
-  test('under nemo-rl-sync fails with upstream’s text (statement 27)', () => {
+  test('under nemo-rl-sync fails with upstream’s text', () => {
     assert.throws(
       () => limit(given, { semantics: 'nemo-rl-sync' }),
       (error) =>

@@ -253,7 +253,7 @@ describe('columns that upstream’s loops return changed', () => {
     assert.equal(row('nemo-rl-sync', {})['idx'], 70);
   });
 
-  test('under nemo-rl-async idx is the row and stop_strings are the sample’s (statements 56, 57)', () => {
+  test('under nemo-rl-async idx is the row and stop_strings are the sample’s', () => {
     const async = row('nemo-rl-async', { stop_strings: ['a'] });
     assert.equal(async['idx'], 7);
     assert.deepEqual(async['stop_strings'], ['a']);

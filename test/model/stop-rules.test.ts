@@ -53,7 +53,7 @@ describe('nextStep', () => {
     assert.equal(nextStep(foldOf(lines)), 'generate');
   });
 
-  test('with max_rollout_turns 0 nothing is generated at all (statement 38)', () => {
+  test('with max_rollout_turns 0 nothing is generated at all', () => {
     const trajectory = foldOf(startedWith({ max_rollout_turns: 0 }));
     assert.deepEqual(nextStep(trajectory), { ended: 'max_turns' });
   });
@@ -146,7 +146,7 @@ describe('reachedMaxTurns', () => {
     for (const semantics of SEMANTICS) assert.equal(flagOf(semantics, {}), true, semantics);
   });
 
-  test('on the last allowed turn an end of another kind hides it, but under nemo-rl-async (statement 49)', () => {
+  test('on the last allowed turn an end of another kind hides it, but under nemo-rl-async', () => {
     for (const flags of [{ terminated: true }, { truncated: true }]) {
       assert.equal(flagOf('standard', flags), false);
       assert.equal(flagOf('nemo-rl-sync', flags), false);

@@ -82,7 +82,7 @@ describe('stop strings', () => {
     });
   }
 
-  test('null from the environment keeps the list, but under nemo-rl-sync it overwrites (statement 32)', () => {
+  test('null from the environment keeps the list, but under nemo-rl-sync it overwrites', () => {
     const column = { stop_strings: ['a'] };
     assert.deepEqual(after(startedWith('standard', column), null), ['a']);
     assert.deepEqual(after(startedWith('nemo-rl-async', column), null), ['a']);

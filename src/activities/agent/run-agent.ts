@@ -11,13 +11,13 @@ import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';
 import { recordFault } from '../hold.js';
 
-/** Behind the first run of a batch that failed, and behind later ones: a row has few attempts to spend. */
+/** The pause after the first failed run of a batch, and after later ones: a row has few attempts. */
 const FIRST_WAIT_MS = 2000;
 const LATER_WAIT_MS = 15_000;
 
 /**
- * A row whose agent's server is absent is retried for hours, and a retry's claim makes its journal grow: that the server
- * is still absent is found out before it.
+ * Checks that the agent's server is available before the journal is claimed. A row of an absent server is retried for
+ * hours, and each claim would make its journal grow.
  */
 export async function checkAgentIsThere(
   ref: RolloutRef,
@@ -35,8 +35,8 @@ export async function checkAgentIsThere(
 }
 
 /**
- * Has an agent play the rollout. A run that was sent and not answered may have happened: it is one of the row's
- * attempts, and is sent again only while the row has others left.
+ * Has an agent play the rollout. A run that was sent and not answered may have happened. So it counts as one of the
+ * row's attempts, and is sent again only while the row has others left.
  */
 export async function runAgent(hold: Hold, { environment }: Dependencies): Promise<void> {
   const { trajectory } = hold.journal;
@@ -67,11 +67,11 @@ interface Asked {
   attempt: number;
 }
 
-/** Before the request the journal says that it is sent: whoever comes after this attempt counts it. */
+/** The journal records the request before it is sent, so that later attempts count it. */
 async function ask(servers: AgentServers, { hold, sample, attempt }: Asked): Promise<void> {
   const { journal, signal, sayWaiting } = hold;
   const { agent } = sample;
-  // A server that is not there costs no attempt.
+  // An absent server costs no attempt.
   const url = await servers.health(agent, signal);
   await sayWaiting(null);
   await journal.append({ kind: 'run', attempt, agent, url });
@@ -104,7 +104,10 @@ async function send(
   });
 }
 
-/** A run that was cut from here, or whose answer found no room, is none of the row's attempts. Where that cannot be written it counts, as if this attempt had died. */
+/**
+ * A run that was cut from this side, or whose answer found no room, gives its attempt back. If that cannot be written,
+ * it counts, as if this attempt had died.
+ */
 async function takeBack(error: unknown, { journal }: Pick<Hold, 'journal'>): Promise<void> {
   const type = error instanceof Fault ? error.type : 'Cancelled';
   const message = describeError(error).slice(0, 300);
@@ -112,11 +115,11 @@ async function takeBack(error: unknown, { journal }: Pick<Hold, 'journal'>): Pro
   await journal.append({ kind: 'fault', turn: 0, ...why }).catch(() => undefined);
 }
 
-/** A server that was not there, or took no run, costs no attempt. */
+/** A server that was absent, or took no run, costs no attempt. */
 const counts = (error: unknown): error is Fault =>
   error instanceof Fault && error.failureClass !== null && !error.uncounted;
 
-/** Before the row's next attempt, what failed has some time to come back. */
+/** A pause before the row's next attempt, in which a failed service may recover. */
 function ofAttempt(fault: Fault, { hold, sample, attempt }: Asked): Fault {
   const wait = hold.journal.trajectory.agent.attempts > 1 ? LATER_WAIT_MS : FIRST_WAIT_MS;
   const waits = faultWith(fault, { retryAfterMs: fault.retryAfterMs ?? wait });
@@ -140,7 +143,7 @@ function agentFailed(
 ): Fault {
   if (refused !== undefined) {
     const message = `${agent} answered attempt ${attempt} with what cannot be trained on: ${refused.message}`;
-    // What a model server did to the history it does again: whoever wants another rollout asks for one.
+    // A model server does the same to the same history again, so only a new rollout can succeed.
     return judged(new Fault({ type: refused.type, message }), { attempts_left: 0 });
   }
   const said = [

@@ -8,7 +8,7 @@ export const createCloseBatch =
   (input) =>
     dependencies.attempt((attempt) => closeWhole(input, { ...dependencies, attempt }));
 
-/** A slice closes its own rows. */
+/** Closes the rows of one slice. */
 export const createCloseSlice =
   (dependencies: Dependencies): Activities['closeSlice'] =>
   (input) =>

@@ -14,9 +14,8 @@ import type { BatchToFold } from './fold-rows.js';
 import { batchToFold, foldRows, rowsOf } from './fold-rows.js';
 
 /**
- * The closing pass: journals, one at a time and in manifest order, become rows and summary lines; summaries become
- * metrics. A slice closes its own part; the batch closes the parts that are missing, joins them, and writes
- * metrics.json last.
+ * The closing pass. Journals become rows and summary lines, one at a time and in manifest order; summaries become
+ * metrics. A slice closes its own part. The batch closes missing parts, joins all, and writes metrics.json last.
  */
 export async function closeWhole(
   input: CloseBatch,
@@ -51,7 +50,7 @@ export const summariesOf = async (
   outputs: BatchOutputs,
 ): Promise<Summary[]> => (await outputs.join(parts)).map((line) => Summary.parse(JSON.parse(line)));
 
-/** All of a result but its metrics. */
+/** The result without its metrics. */
 export const resultOf = (
   summaries: readonly Summary[],
   { input, request, outputs }: Pick<Closing, 'input' | 'request' | 'outputs'>,
@@ -74,7 +73,7 @@ export const metricsOf = (
   ...(completion.policy !== 'complete' && computeLengths(summaries)),
 });
 
-/** Only the rows of a part. */
+/** Closes only the rows of a part. */
 export async function closeRows(
   { first, last, ...input }: CloseSlice,
   { attempt, store }: Pick<Dependencies, 'store'> & { attempt: Attempt },
@@ -91,7 +90,7 @@ export interface Closing extends BatchToFold {
 
 const Checkpoint = z.object({
   first: z.number(),
-  /** The rollout that was written last. */
+  /** The last rollout that was written. */
   at: z.object({ row: z.number(), repeat: z.number() }),
   position: z.object({
     attempt: z.string(),
@@ -100,7 +99,7 @@ const Checkpoint = z.object({
   }),
 });
 
-/** Writes it unless it is closed already. `rows`: those it has, in ascending order; absent: the part's. */
+/** Writes the part unless it is closed already. `rows`: its rows in ascending order; absent: all of the part. */
 export async function closePart(
   part: RowRange,
   { rows = rowsOf(part), ...closing }: Closing & { rows?: Iterable<number> },
@@ -109,8 +108,8 @@ export async function closePart(
   if (await outputs.isClosed(part)) return;
   const before = resumeOf(attempt, part);
   const writer = await outputs.openPart(part, before?.position ?? null);
-  // By place, not by number: a zombie may have opened the journal of a replacement since. Without the predecessor's
-  // files, from the beginning.
+  // By place, not by number: an outdated worker may have opened the journal of a replacement since. Without the
+  // predecessor's files, from the beginning.
   const written = writer.position.written > 0 ? before?.at : undefined;
   try {
     for await (const { place, row, summary } of foldRows(rows, { ...closing, written })) {
@@ -127,7 +126,7 @@ export async function closePart(
   }
 }
 
-/** Where a predecessor stood, if it was in this part. */
+/** The position of a predecessor, if it was in this part. */
 function resumeOf({ checkpoint }: Attempt, { first }: RowRange): z.infer<typeof Checkpoint> | null {
   const parsed = Checkpoint.safeParse(checkpoint);
   return parsed.success && parsed.data.first === first ? parsed.data : null;
@@ -143,7 +142,7 @@ const COUNTED_AS = {
   cancelled: 'cancelled',
 } as const satisfies Record<StopReason, keyof Counts>;
 
-/** Of the files, never what children reported. */
+/** Counts of the files, never those that children reported. */
 function countsOf(summaries: readonly Summary[]): Counts {
   const counts = {
     requested: summaries.length,

@@ -6,13 +6,13 @@ import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';
 import { endSessionOf } from '../turn/session.js';
 
-/** How a rollout ends. `failure`: of an end that is not valid. */
+/** How a rollout ends. `failure` belongs to an end that is not valid. */
 export interface RolloutEnd {
   stop_reason: StopReason;
   failure: Failure | null;
 }
 
-/** Writes a rollout's end, once its session is over. */
+/** Writes a rollout's end, after its session is over. */
 export async function endRollout(
   hold: Hold,
   { stop_reason, failure, ...dependencies }: RolloutEnd & Pick<Dependencies, 'environment'>,

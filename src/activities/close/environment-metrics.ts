@@ -12,12 +12,12 @@ import type { Attempt } from '../attempt.js';
 import type { Dependencies } from '../dependencies.js';
 import { orAborted } from '../../platform/abort.js';
 
-/** The result has to stay under 16 kB: the first metrics by name, up to these bounds. */
+/** The result must stay under 16 kB: the first metrics by name, up to these limits. */
 const MAX_METRICS = 64;
 const MAX_NAME_BYTES = 120;
 const MAX_BYTES = 4000;
 
-/** An environment that is absent or hangs holds the closing of a batch up for so long, not longer. */
+/** The longest that an absent or hanging environment delays the closing of a batch. */
 const PATIENCE_MS = 60_000;
 const LONGEST_PAUSE_MS = 10_000;
 
@@ -30,9 +30,9 @@ export interface EnvironmentMetricsInput {
 }
 
 /**
- * `env/<task>/<name>` from each environment's `globalPostProcessAndMetrics` over the valid rollouts of its task, read
- * one by one from the batch's closed rows. One that gives none in time costs its own metrics only:
- * `env/<task>/metrics_failed` is 1 then, and the log says why.
+ * `env/<task>/<name>` from each environment's `globalPostProcessAndMetrics` over the valid rollouts of its task, which
+ * are read one by one from the batch's closed rows. If an environment returns none in time, only its own metrics are
+ * missing: `env/<task>/metrics_failed` is 1, and the log says why.
  */
 export async function environmentMetrics(input: EnvironmentMetricsInput): Promise<Metrics> {
   const valid = input.summaries.filter(isValid);
@@ -73,7 +73,7 @@ async function ofTask(task: string, asking: Asking): Promise<Named[]> {
   }
 }
 
-/** Tries while it is unavailable and patience lasts; the last try is cut off when it ends. */
+/** Tries again while it is unavailable and time is left; the last try is cut off at the end. */
 async function askPatiently(
   environment: Environment,
   { task, asking }: { task: string; asking: Asking },
@@ -103,7 +103,7 @@ async function tryAgainAndAgain(
     try {
       const rollouts = rolloutsOf(task, { asking, signal, reading });
       const asked = environment.globalPostProcessAndMetrics?.(rollouts, signal) ?? null;
-      // An environment need not listen to its signal.
+      // An environment may ignore its signal.
       return await orAborted(Promise.resolve(asked), signal);
     } catch (error) {
       if (reading.failed !== null) throw reading.failed;
@@ -116,11 +116,11 @@ async function tryAgainAndAgain(
 }
 
 interface Reading {
-  /** What the store threw, which is no fault of the environment. */
+  /** An error of the store, which is no fault of the environment. */
   failed: Fault | null;
 }
 
-/** Valid rows stand in the order of the valid summaries: rows of other tasks are skipped unparsed. */
+/** Valid rows are in the order of the valid summaries, so rows of other tasks are skipped unparsed. */
 async function* rolloutsOf(
   task: string,
   { asking, signal, reading }: { asking: Asking; signal: AbortSignal; reading: Reading },

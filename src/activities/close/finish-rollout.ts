@@ -14,12 +14,12 @@ import { playFromJournal } from '../play-from-journal.js';
 import { factsOf, resultOf } from '../report.js';
 import { closeWhole } from './closing.js';
 
-/** An end does not wait for turns in progress: it is short, and they may not be. */
+/** An end does not wait for turns in progress, because it is short and they may be long. */
 const AT_ONCE = createAllowance(Infinity);
 
 /**
- * Ends a rollout that its turns did not end: timeout, stop, cancellation, a fault. A rollout started by hand is its
- * own batch, which is closed here, too.
+ * Ends a rollout that its turns did not end: timeout, stop, cancellation, a fault. Also closes the batch of one of a
+ * rollout started by hand.
  */
 export function createFinishRollout(dependencies: Dependencies): Activities['finishRollout'] {
   const { store } = dependencies;
@@ -68,10 +68,10 @@ function endAs(
   };
 }
 
-/** Tokens are journalled four times a second. */
+/** Tokens are journalled four times a second, so a stream that wrote within this time still flows. */
 const FLOWS_S = 5;
 
-/** Which call, how often and since when it was tried, and the last answer: the journal has all of it. */
+/** The call, how often and since when it was tried, and the last answer, all from the journal. */
 function whatItWaitedFor(trajectory: Trajectory): string {
   const { standing } = trajectory;
   const { asks, open_tokens, moved_at } = standing;

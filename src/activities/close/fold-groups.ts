@@ -4,7 +4,7 @@ import type { Dependencies } from '../dependencies.js';
 import type { BatchToFold } from './fold-rows.js';
 import { batchToFold, foldRows } from './fold-rows.js';
 
-/** Writes the rows of some groups, as the closing will write them, into a file that is put once. */
+/** Writes the rows of some groups, as the closing pass would, into a file that is put once. */
 export async function foldGroups(
   { from, rows, ...input }: FoldGroups,
   { attempt, store }: Pick<Dependencies, 'store'> & { attempt: Attempt },
@@ -15,7 +15,7 @@ export async function foldGroups(
     const lines = () => linesOf(rows, { ...batch, attempt });
     return { file: await store.outputs(input.batch_id).putGroups(places, lines) };
   } catch (error) {
-    // The store takes a cancellation within a write for its own fault.
+    // The store reports a cancellation during a write as its own fault.
     attempt.signal.throwIfAborted();
     throw error;
   }

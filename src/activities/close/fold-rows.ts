@@ -14,14 +14,14 @@ import type { Attempt } from '../attempt.js';
 import type { CloseBatch } from '../contract.js';
 import { requestOf, sampleOf } from '../request-of.js';
 
-/** Journals, one at a time and in input order, become rows and their summaries. */
+/** Journals become rows and their summaries, one at a time and in input order. */
 
 export interface BatchToFold {
   input: CloseBatch;
   request: BatchRequest;
   replacements: Replacements;
   store: TrajectoryStore;
-  /** Of a stream: which step they are delivered in. */
+  /** For a stream: the step that delivers them. */
   delivered?: DeliveredIn;
 }
 
@@ -37,7 +37,7 @@ export interface FoldedRow {
   summary: Summary;
 }
 
-/** `written`: the rollout up to which rows stand already; they are left out. */
+/** `written`: the last rollout whose row is written already. It and those before it are left out. */
 export async function* foldRows(
   rows: Iterable<number>,
   {
@@ -72,7 +72,7 @@ export async function* foldRows(
   }
 }
 
-/** Their repeats by row, in order. */
+/** Replacements by row, in order of their repeats. */
 export type Replacements = ReadonlyMap<number, readonly number[]>;
 
 export interface Place {
@@ -80,7 +80,7 @@ export interface Place {
   repeat: number;
 }
 
-/** Those that were started, in whichever run of the batch: they have a journal. */
+/** Replacements that were started in any run of the batch, which therefore have a journal. */
 async function findReplacements({
   batch_id,
   request: { completion, num_repeats },
@@ -102,7 +102,7 @@ export function* rowsOf({ first, last }: RowRange): Generator<number> {
   for (let row = first; row <= last; row++) yield row;
 }
 
-/** The rollouts of some rows in input order: each row's repeats, its replacements behind them. */
+/** The rollouts of some rows in input order: each row's repeats, then its replacements. */
 function* rolloutsOf(
   rows: Iterable<number>,
   { request, replacements }: Pick<BatchToFold, 'request' | 'replacements'>,
@@ -121,9 +121,9 @@ interface Judged {
   outcome: Outcome;
 }
 
-/** Under `min_k` the first valid members of a group, by repeat, are its rows: what comes behind them is surplus. */
+/** Under `min_k` the first valid members of a group, by repeat, are its rows. The others are surplus. */
 function membersOf(completion: BatchRequest['completion']): {
-  /** Must a rollout whose row is written be counted all the same? */
+  /** Whether a rollout whose row is already written must still be counted. */
   isNeeded: (place: Place, written: Place) => boolean;
   judged: (place: Place, judged: Judged) => Outcome;
 } {

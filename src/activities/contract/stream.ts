@@ -2,61 +2,61 @@ import type { Limits, LimitsChange } from '../../model/workflow-safe/limits.js';
 import type { Out, PacingSettings, PacingState } from '../../model/workflow-safe/stream/state.js';
 import type { Activities, BatchResult } from '../contract.js';
 
-/** What workflows and activities of a stream say to each other. */
+/** What workflows and activities of a stream exchange. */
 export interface StreamActivities {
-  /** Takes the raw input of `rolloutStream`. Plans it as a batch is planned, and reads what the store has of it. */
+  /** Takes the raw input of `rolloutStream`. Plans it like a batch, and reads what the store has of it. */
   planStream: (input: unknown) => Promise<StreamPlan>;
-  /** Puts groups that are to be started; returns them as they stand. */
+  /** Puts groups to be started; returns what the store has. */
   admitGroups: (input: AdmitGroups) => Promise<Admitted[]>;
-  /** Puts how a group has ended; returns what stands. */
+  /** Puts how a group has ended; returns what the store has. */
   endGroup: (input: EndGroup) => Promise<GroupEnd>;
   /** Puts that these groups are never delivered. */
   dropGroups: (input: { stream_id: string; groups: number[] }) => Promise<void>;
-  /** Puts a step; returns what stands, which may be another's. */
+  /** Puts a step; returns what the store has, which may be another run's. */
   putStep: (input: { stream_id: string; fact: StepFact }) => Promise<StepFact>;
   /** The rows of a step that was put; written once. */
   closeStep: (input: { stream_id: string; step: number }) => Promise<StepResult>;
-  /** Deletes the rows of delivered steps, and what their groups were played with. */
+  /** Deletes the rows of delivered steps, and their groups' journals. */
   forgetSteps: (input: { stream_id: string; through: number }) => Promise<void>;
-  /** Resolves when the service's policy serves something else than is known, or with the same after a while. */
+  /** Resolves when the service's policy serves something other than known, or with the same after a while. */
   watchServed: (input: { service: string; known: Served }) => Promise<Served>;
 }
 
-/** Of all workflow types. */
+/** All activities, of all workflow types. */
 export type AllActivities = Activities & StreamActivities;
 
 export interface Served {
   /** The lower of the record's version and the lowest that a replica serves; it never falls. */
   served: number;
-  /** Has anything been published? Else the versions that the trainer gives are what is served. */
+  /** Whether anything was published. If not, the trainer's versions are the served ones. */
   is_published: boolean;
 }
 
-/** All that a stream's workflow must know. */
+/** Everything that a stream's workflow needs. */
 export interface StreamPlan {
   stream_id: string;
-  /** Whose policy is watched; null: temporal.yaml has none. */
+  /** The service whose policy is watched; null: temporal.yaml has none. */
   service: string | null;
   pacing: PacingSettings;
-  /** Of the request. */
+  /** From the request. */
   limits: Limits;
   filter: 'zero_variance' | null;
-  /** Of each group. */
+  /** Rollouts of each group. */
   max_replacements: number;
   keep_steps: number | null;
   /** As the store has it. */
   found: StreamState;
 }
 
-/** What a stream has come to: from the store, or from the run before. */
+/** The state of a stream: from the store, or from the previous run. */
 export interface StreamState {
   pacing: PacingState;
   is_published: boolean;
-  /** Has a version ever been known? */
+  /** Whether a version was ever known. */
   is_versioned: boolean;
-  /** Steps before it are forgotten. */
+  /** Earlier steps are forgotten. */
   kept_from: number;
-  /** Groups that went out since the last step. */
+  /** Groups discarded since the last step. */
   out: OutGroup[];
   /** How many had been admitted when the last step was put. */
   admitted_before: number;
@@ -69,7 +69,7 @@ export interface OutGroup {
 
 export interface Admitted {
   group: number;
-  /** What was served then: no token of it is older; null: no version was known. */
+  /** The version served then: no token of it is older; null: no version was known. */
   born: number | null;
 }
 
@@ -87,7 +87,7 @@ export interface GroupEnd {
   outcome: 'complete' | 'filtered' | 'failed';
   /** Members that are rows. */
   valid: number;
-  /** All that were started, replacements included. */
+  /** All started members, replacements included. */
   members: number;
 }
 
@@ -95,22 +95,22 @@ export interface EndGroup extends GroupEnd {
   stream_id: string;
 }
 
-/** Signal `group`, from a group to its stream; without an outcome: it was stopped, and goes on with the stream. */
+/** Signal `group`, from a group to its stream. Without an outcome it was stopped and continues with the stream. */
 export type GroupNews = GroupEnd | { group: number; outcome: null };
 
 /** `steps/<step>/step.json`. */
 export interface StepFact {
   schema_version: 1;
   step: number;
-  /** Of the weights that train on it; null: none was ever known. */
+  /** The version of the weights that train on it; null: none was ever known. */
   version: number | null;
   /** Delivered with it, by number. */
   groups: number[];
-  /** The last one: the epochs are used up. */
+  /** The last step: the epochs are used up. */
   final: boolean;
-  /** Groups that run or wait then. */
+  /** Groups that run or wait at that time. */
   open: number[];
-  /** Since the step before. */
+  /** Since the previous step. */
   out: OutGroup[];
   /** Groups of the stream's whole life. */
   admitted: number;
@@ -118,7 +118,7 @@ export interface StepFact {
   counts: StepCounts;
 }
 
-/** Of groups, as the step is put; the last four since the step before. */
+/** Counts of groups when the step is put; the last four since the previous step. */
 export interface StepCounts extends Record<Out, number> {
   in_flight: number;
   banked: number;
@@ -136,17 +136,17 @@ export interface StepResult extends BatchResult {
 export interface StepAsked {
   step: number;
   version?: number;
-  /** Bounded; a minute where it is absent. */
+  /** At most ten minutes; default: a minute. */
   wait?: string;
 }
 
 export type NextStepAnswer = ({ ready: true } & StepResult) | { ready: false; why: string };
 
-/** What a stream was when it was stopped. */
+/** The state of a stream when it was stopped. */
 export interface StreamResult {
   schema_version: 1;
   stream_id: string;
-  /** How many have been delivered. */
+  /** How many were delivered. */
   steps: number;
   admitted: number;
   out: PacingState['out'];
@@ -158,15 +158,15 @@ export interface StreamProgress {
   /** The next one. */
   step: number;
   kept_from: number;
-  /** Of the step before. */
+  /** The version of the previous step. */
   version: number | null;
   served: number | null;
-  /** Groups. */
+  /** Counts of groups. */
   in_flight: number;
   banked: number;
   admitted: number;
   out: PacingState['out'];
-  /** Versions that the oldest open group may be behind when it is delivered now; null: unknown. */
+  /** How many versions the oldest open group would be behind if it were delivered now; null: unknown. */
   lag: number | null;
   max_in_flight: number;
   /** What the next step waits for. */

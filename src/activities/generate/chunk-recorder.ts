@@ -4,7 +4,7 @@ import type { OpenTurn } from '../../model/trajectory.js';
 import type { Label } from './labels.js';
 import type { Journal } from '../../trajectories/trajectory-store.js';
 
-/** A streamed token waits at most this long, and in this company, before it is in the journal. */
+/** How long, and in how large a group, a streamed token may wait before it is in the journal. */
 const MAX_WAIT_MS = 200;
 const MAX_WAITING = 64;
 
@@ -16,13 +16,13 @@ export type ChunkFacts = RequestFacts & Label;
 
 export interface ChunkRecorder {
   add(delta: Delta): void;
-  /** The tokens from this offset on, and those to come, are of this version; resolves when the journal says so. */
+  /** Gives the tokens from this offset on, and later ones, this version. Resolves when the journal has it. */
   relabel(label: { from: number } & Label): Promise<void>;
-  /** Writes what waits and resolves when all of it is in the journal; throws what a write threw. */
+  /** Writes what waits. Resolves when all of it is in the journal; throws the error of a failed write. */
   flush(): Promise<void>;
 }
 
-/** Writes a generation's tokens into the journal while they stream in: what was sampled outlives the stream. */
+/** Writes a generation's tokens into the journal as they stream in, so that they outlive the stream. */
 export function recordChunks(
   journal: Journal,
   {
@@ -32,9 +32,9 @@ export function recordChunks(
     labelled,
   }: {
     facts: ChunkFacts;
-    /** Asked behind tokens that have arrived and before they are written; absent: they have the label of `facts`. */
+    /** Called after tokens have arrived and before they are written; absent: they get the label of `facts`. */
     labelled?: () => Promise<Label>;
-    /** Of the first token to come, in its turn. */
+    /** Offset in the turn of the first token to come. */
     offset: number;
     onFailure: (error: unknown) => void;
   },
@@ -57,7 +57,7 @@ export function recordChunks(
   };
   const inTurn = (append: () => Promise<void>): void => {
     written = written.then(append);
-    // A failed write ends the generation at once; `flush` is where it is thrown.
+    // A failed write ends the generation at once; `flush` throws the error.
     written.catch(onFailure);
   };
   const flush = async (): Promise<void> => {
@@ -91,7 +91,7 @@ export function recordChunks(
 const isNothing = ({ token_ids, text, finish }: Delta): boolean =>
   token_ids.length === 0 && text === '' && finish === undefined;
 
-/** What a chunk says that takes the place of all from this offset on. */
+/** What a chunk must contain to replace everything from this offset on. */
 function tailOf(
   { token_ids, logprobs, top_logprobs, text, finish }: OpenTurn,
   from: number,
@@ -100,13 +100,13 @@ function tailOf(
     token_ids: token_ids.slice(from),
     logprobs: logprobs.slice(from),
     ...(top_logprobs.length > 0 && { top_logprobs: top_logprobs.slice(from) }),
-    // The turn's text goes only with its first token.
+    // The turn's text is only dropped together with its first token.
     text: from === 0 ? text : '',
     ...(finish !== null && { finish }),
   };
 }
 
-/** The turn's tokens from this offset on count no longer. */
+/** Drops the turn's tokens from this offset on. */
 export async function dropTokens(
   journal: Journal,
   { facts, from }: { facts: RequestFacts; from: number },

@@ -29,7 +29,7 @@ import type { ResumeContext, Resumed, Seam } from './resume-generation.js';
 import { resumeGeneration } from './resume-generation.js';
 import { createSampler, STARTS_OVER, wantsVersion } from './sample-recorded.js';
 
-/** Generates the turn in progress, unless the journal holds its generation already. */
+/** Generates the turn in progress, unless the journal already has its generation. */
 export function createGenerateTurn(dependencies: Dependencies): Activities['generateTurn'] {
   return playOpened(dependencies, {
     activity: 'generateTurn',
@@ -40,9 +40,9 @@ export function createGenerateTurn(dependencies: Dependencies): Activities['gene
 }
 
 /**
- * One generation, from the log to the journal. Chunks are written while they stream, and a generation that an earlier
- * attempt began goes on behind its last chunk; the `generation` line, once there, is what a retried activity finds
- * instead of calling the engine.
+ * One generation, from the log to the journal. Chunks are written as they stream (chunk-recorder.ts), and an
+ * interrupted generation continues after its last chunk (resume-generation.ts). The `generation` line completes the
+ * turn: a retried activity that finds it does not call the engine.
  */
 export async function generate(hold: Hold, dependencies: Dependencies): Promise<void> {
   const { journal, ref, signal } = hold;
@@ -50,7 +50,7 @@ export async function generate(hold: Hold, dependencies: Dependencies): Promise<
   if (settings === null) throw notStarted(ref);
   await checkPrompt(hold);
   const pool = poolOf(settings, dependencies);
-  // Without room there is nothing to wait in line for.
+  // Without room for tokens, no slot is needed.
   const is_generation = roomFor(journal.trajectory) > 0;
   const { special_tokens } = pool;
   const { sayWaiting } = hold;
@@ -107,7 +107,7 @@ interface Placed {
 }
 
 /**
- * An engine that is paused with `mode=abort` cuts off what it runs: that is no fault, and the same attempt goes on when
+ * An engine that is paused with `mode=abort` cuts off its streams. This is no fault: the same attempt continues when
  * the pause is over. Ends with the generation, a fault, or the signal that cancels a wait.
  */
 async function generateThroughPauses(service: GenerationService, placed: Placed): Promise<void> {
@@ -117,7 +117,7 @@ async function generateThroughPauses(service: GenerationService, placed: Placed)
   let { waited_s } = lease;
   for (;;) {
     try {
-      // The weights may change while it lasts: what they are is asked for behind it.
+      // The weights may change during a pause, so their version is asked for afterwards.
       const isAsked = wantsVersion(settings) && lease.fence === null;
       if (isAsked && open.finish === null && (await isPaused()))
         waited_s += await sitOut(service, placed);
@@ -134,7 +134,7 @@ async function generateThroughPauses(service: GenerationService, placed: Placed)
   }
 }
 
-/** Whatever a stream ended with: an update cuts off what runs, and is no fault. */
+/** An update that cuts off a stream is no fault, whatever error the stream ended with. */
 async function hasMoved(
   { replica }: GenerationService,
   { fence, policy }: Lease,
@@ -142,7 +142,7 @@ async function hasMoved(
   return fence !== null && !standsAt(await policy.latest(), { replica, epoch: fence.epoch });
 }
 
-/** Of the logprobs to come; null where none do. Refuses a replica whose logprobs mean something else than was asked for. */
+/** The mode of the logprobs to come; null without logprobs. Refuses a replica whose mode does not fit the request. */
 async function modeFor(
   { replica }: GenerationService,
   { hold, settings, lease }: Placed,
@@ -157,7 +157,7 @@ async function modeFor(
   throw new Fault({ type: 'GenerationRejected', message, at: replica });
 }
 
-/** Waits, visibly, for the end of the engine's pause; returns the seconds that it took. */
+/** Waits visibly for the end of the engine's pause; returns the seconds that it took. */
 async function sitOut(
   { replica }: GenerationService,
   { hold: { signal, sayWaiting }, lease }: Placed,
@@ -174,7 +174,7 @@ interface Generating extends Placed {
   waited_s: number;
 }
 
-/** From where the journal stands to the turn's `generation` line. */
+/** Generates from where the journal is to the turn's `generation` line. */
 async function generateFromJournal(
   service: GenerationService,
   { hold, settings, special_tokens, mode, waited_s, lease, distrust }: Generating,
@@ -245,7 +245,7 @@ async function sampleOrResume(
   return await context.sample(request, { signal: context.signal, onDelta: (delta) => delta });
 }
 
-/** The log leaves no room: nothing is generated, and the environment still steps (upstream statement 3.2 #6). */
+/** The log leaves no room: nothing is generated, and the environment still steps, as upstream. */
 const EMPTY: GenerationEnd = {
   finish_reason: 'length',
   stop_reason: null,

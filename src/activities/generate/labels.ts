@@ -10,19 +10,19 @@ import type { PolicyRecord, ReplicaEntry } from '../../model/policy/record.js';
 
 export type Label = Pick<LineOf<'chunk'>, 'policy_version' | 'version_source'>;
 
-/** Thrown where the replica is not what it was when the request was sent: the turn goes on wherever one serves. */
+/** Thrown if the replica has changed since the request was sent. The turn continues on any replica that serves. */
 export const MOVED = new Error('the replica has changed its weights');
 
-/** Nobody knows yet whose these tokens are: whoever goes on from here drops them. */
+/** The version of these tokens is not known yet. An attempt that resumes here drops them. */
 const PENDING: Label = { policy_version: null, version_source: 'pending' };
 
-/** What a fenced stream's tokens are labelled with, and when they may not be journalled. */
+/** How the tokens of a fenced stream are labelled, and when they must not be journalled. */
 export interface Labels {
-  /** The first tokens have come: from here on the stream's process is known to be the one that answers. */
+  /** The first tokens have come: checks that the stream's process is the one that answers. */
   opened(): void;
-  /** Of tokens that have arrived before the question; throws `MOVED` or `PolicyVersionMismatch`. */
+  /** The label of tokens that arrived before the call; throws `MOVED` or `PolicyVersionMismatch`. */
   ofArrived(): Promise<Label>;
-  /** What the spans of a stream that is whole make of its tokens; throws the same. */
+  /** The labels that the spans of a complete stream give its tokens; throws the same. */
   ofSpans(spans: readonly VersionSpan[] | undefined): Promise<{ from: number; label: Label }[]>;
 }
 
@@ -30,17 +30,18 @@ interface Fenced {
   fence: Fence;
   policy: PolicyReading;
   service: Pick<GenerationService, 'replica' | 'weightVersion'>;
-  /** Does the wire say which weights each token is of? Then a stream may live through an update. */
+  /** Whether the wire names the weights of each token. If so, a stream may survive an update. */
   names_spans: () => boolean;
   signal: AbortSignal;
-  /** The replica is no longer to be trusted. */
+  /** Marks the replica as no longer trusted. */
   distrust: (why: string) => Promise<void>;
   sleep: (ms: number) => Promise<void>;
 }
 
 /**
- * A token is of version v if a reading of the record that began after it had arrived still shows the replica `current`
- * at v, with the epoch under which the request was sent: the record changes before an engine is touched.
+ * A token is of version v if a reading of the record that began after its arrival still shows the replica `current` at
+ * v, with the epoch under which the request was sent. This holds because the record changes before an engine is
+ * touched.
  */
 export function labelByFence(fenced: Fenced): Labels {
   const { fence } = fenced;
@@ -49,7 +50,7 @@ export function labelByFence(fenced: Fenced): Labels {
   let hasMoved = false;
   const opened = (): Promise<string | null> => {
     identity ??= labelAtStart(fenced);
-    // Thrown where it is waited for.
+    // The error is thrown where the label is awaited.
     identity.catch(() => undefined);
     return identity;
   };
@@ -94,16 +95,16 @@ const labelOf = (version: number | null): Label =>
     : { policy_version: String(version), version_source: 'record' };
 
 /**
- * What the engine calls the weights under which the stream began: the record's version, or, of a replica that no
- * update has reached yet, its own label (null where it has none). Another process behind the same URL has other
- * weights, whatever the record says. A server without a label cannot be told from it.
+ * The engine's label of the weights under which the stream began: the record's version, or, for a replica without any
+ * update, its own label (null if it has none). Another process behind the same URL has other weights, whatever the
+ * record says. A server without a label cannot be distinguished from its successor.
  */
 async function labelAtStart(fenced: Fenced): Promise<string | null> {
   const { fence, service, signal } = fenced;
   const expected = fence.version === null ? null : String(fence.version);
   const said = await service.weightVersion(signal);
   if (said === null || said === expected) return expected;
-  // An update that has begun meanwhile changes the label, too, and is no other process.
+  // An update that began meanwhile also changes the label, without another process.
   const now = await entryNow(fenced);
   if (now?.epoch !== fence.epoch) return expected;
   if (expected !== null) throw await mismatch(said, fenced);
@@ -117,14 +118,17 @@ async function mismatch(said: string, { fence, service, distrust }: Fenced): Pro
   return new Fault({ type: 'PolicyVersionMismatch', message, at: service.replica });
 }
 
-/** An update that is not over is waited for; far shorter than a pause may be, since it has been resumed by then. */
+/**
+ * How long to wait for the end of an update. A pause may be much longer, but the stream's engine has been resumed by
+ * then.
+ */
 const SETTLES_WITHIN_MS = 30_000;
 const LOOK_EVERY_MS = 100;
 
 /**
- * Has the record shown the replica `current` at a version since the request was sent, or does it once the update is
- * over? A stream that lives through several updates names versions that the latest record no longer has; the store
- * keeps each change of the record.
+ * Whether the record has shown the replica `current` at a version since the request was sent, or shows it once the
+ * update is over. A stream that survives several updates names versions that the latest record no longer has, but the
+ * store keeps each change of the record.
  */
 function servedSince({
   fence,

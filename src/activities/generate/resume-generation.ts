@@ -14,16 +14,16 @@ import {
 } from '../../model/turn/seam.js';
 import type { Sampler } from './sample-recorded.js';
 
-/** Where a generation was cut. */
+/** The state of an interrupted generation. */
 export interface Seam {
-  /** As a first request would be: the log as prompt, the room of the whole turn, its stop strings. */
+  /** The request as a first one would be: the log as prompt, the room of the whole turn, its stop strings. */
   request: GenerationRequest;
   /** The turn's tokens so far. */
   inherited: readonly number[];
-  /** How the engine ended it, where that was heard of. */
+  /** How the engine ended it, if that is known. */
   finish: Finish | null;
   eos_ids: ReadonlySet<number>;
-  /** Texts that content never keeps. */
+  /** Texts to remove from content. */
   special_tokens: readonly string[];
 }
 
@@ -35,14 +35,14 @@ export interface ResumeContext {
 
 export type Resumed = GenerationEnd & {
   content: string;
-  /** The turn's tokens; those beyond had been sampled behind a stop string. */
+  /** How many of the turn's tokens count; later ones were sampled after a stop string. */
   token_count: number;
 };
 
 /**
- * Goes on with a generation that was cut. Stop strings are not sent: an engine matches them against its own request
- * only, and against the whole prompt where that ends inside a character (vLLM 0.32.0, captures 131, 132, 180, 181,
- * 185). They are matched here, over the text of all the turn's tokens, and so is the content taken.
+ * Continues an interrupted generation. Stop strings are not sent, because an engine matches them only against its own
+ * request, or against the whole prompt if that ends inside a character (vLLM 0.32.0). They are matched here over the
+ * text of all the turn's tokens, which also gives the content.
  */
 export async function resumeGeneration(seam: Seam, context: ResumeContext): Promise<Resumed> {
   const { request, inherited, finish, special_tokens, eos_ids } = seam;
@@ -55,7 +55,7 @@ export async function resumeGeneration(seam: Seam, context: ResumeContext): Prom
   const textOf: TextOf = (count) => shownText(decode, count);
   const stopIn = stopFinder(request, textOf);
 
-  // 1. It may have been over already, and only the last line is missing, or the end was lost with the stream.
+  // 1. It may have been over already: only the last line is missing, or the end was lost with the stream.
   const decoded = await decode(ids.length);
   const isClean = endsInCharacter(decoded);
   const text = isClean ? decoded : await textOf(ids.length);
@@ -65,7 +65,7 @@ export async function resumeGeneration(seam: Seam, context: ResumeContext): Prom
   const over = finish ?? endOfTokens(ids, { stop_token_ids, eos_ids, room });
   if (over !== null) return await whole({ ...over, ...NO_TIME }, { ids, textOf });
 
-  // 2. Go on, until the engine ends it or what has come holds a stop string.
+  // 2. Continue until the engine ends it or the text contains a stop string.
   const { end, stopped_at } = await goOn(seam, { ...context, ids, textOf, stopIn, isClean });
   if (stopped_at === null) return await whole(end, { ids, textOf });
   return await cutAtStop(end, { textOf, stopIn, from: inherited.length, count: stopped_at });
@@ -76,7 +76,7 @@ const NO_TIME = { queue_s: 0, generate_s: 0 };
 /** The text of the turn's first tokens, as an engine shows it. */
 type TextOf = (count: number) => Promise<string>;
 
-/** The stop string that the text of the first `count` tokens holds. */
+/** The stop string in the text of the first `count` tokens. */
 type StopIn = (text: string, count: number) => Promise<ReturnType<typeof findStop>>;
 
 const stopFinder =
@@ -87,7 +87,7 @@ const stopFinder =
     return findStop(text, { stop_strings, behind });
   };
 
-/** Content is the text of all tokens but an end of sequence; a stop token stays (capture 023). */
+/** Content is the text of all tokens except an end of sequence. A stop token stays. */
 async function whole(
   end: GenerationEnd,
   { ids, textOf }: { ids: readonly number[]; textOf: TextOf },
@@ -97,7 +97,7 @@ async function whole(
   return { ...end, content: await textOf(shown), token_count: ids.length };
 }
 
-/** As one request would have ended: with the token that completes the stop string, its text right behind it. */
+/** Ends as a single request would have: with the token that completes the stop string, and the text right after it. */
 async function cutAtStop(
   { queue_s, generate_s }: Pick<GenerationEnd, 'queue_s' | 'generate_s'>,
   { textOf, stopIn, from, count }: { textOf: TextOf; stopIn: StopIn; from: number; count: number },
@@ -113,17 +113,20 @@ async function cutAtStop(
 }
 
 interface GoingOn extends ResumeContext {
-  /** Grows with what comes. */
+  /** Grows as tokens come. */
   ids: number[];
   textOf: TextOf;
   stopIn: StopIn;
-  /** The inherited tokens end with a character: a stream that begins inside one brings the prompt's text with it. */
+  /**
+   * Whether the inherited tokens end with a character. A stream that begins inside one brings the prompt's text with
+   * it.
+   */
   isClean: boolean;
 }
 
 interface Streamed {
   end: GenerationEnd;
-  /** The first so many tokens hold a stop string, and fewer may. */
+  /** The first tokens up to this count contain a stop string; fewer may suffice. */
   stopped_at: number | null;
 }
 
@@ -164,7 +167,7 @@ async function goOn(
   }
 }
 
-/** Looks at the text of what has come, one look at a time; a find, or a look that fails, ends the stream. */
+/** Searches the text of the tokens so far, one search at a time. A match, or a failed search, ends the stream. */
 function watchForStop({
   ids,
   textOf,
@@ -174,7 +177,7 @@ function watchForStop({
   ids: readonly number[];
   textOf: TextOf;
   stopIn: StopIn;
-  /** Are there stop strings? Else no text is asked for. */
+  /** Whether there are stop strings. Without them no text is requested. */
   looks: boolean;
 }) {
   const ended = new AbortController();
@@ -202,7 +205,7 @@ function watchForStop({
     ended: ended.signal,
     look,
     found: () => found,
-    /** When nothing more comes. */
+    /** Resolves when no more tokens come. */
     last: async (): Promise<number | null> => {
       look();
       await looking;

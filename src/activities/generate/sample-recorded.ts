@@ -15,7 +15,7 @@ import type { Labels } from './labels.js';
 import { MOVED } from './labels.js';
 import { watchVersion } from './version-watch.js';
 
-/** One request to the engine, its tokens in the journal as they come, each with the version of its weights. */
+/** One request to the engine. Its tokens go to the journal as they come, each with the version of its weights. */
 export type Sampler = (
   request: GenerationRequest,
   context: {
@@ -25,7 +25,7 @@ export type Sampler = (
   },
 ) => Promise<GenerationEnd>;
 
-/** Thrown where the turn would mix more policies than the batch allows: it has no tokens any more. */
+/** Thrown if the turn would mix more versions than the batch allows; its tokens have been dropped. */
 export const STARTS_OVER = new Error('the turn starts over under other weights');
 
 interface Parts {
@@ -38,8 +38,8 @@ interface Parts {
 }
 
 /**
- * A reply that breaks the protocol on its way leaves the tokens that came before: each was checked. One that breaks it
- * at its end, with other counts than those that came, has none that can be trained on or gone on from.
+ * A reply that breaks the protocol on its way keeps its earlier tokens, because each was checked. One that breaks it at
+ * its end, with other counts than those that came, keeps none.
  */
 export function createSampler(hold: Pick<Hold, 'journal' | 'signal'>, parts: Parts): Sampler {
   const { journal } = hold;
@@ -50,7 +50,7 @@ export function createSampler(hold: Pick<Hold, 'journal' | 'signal'>, parts: Par
     try {
       return await sampleLabelled({ request, ...context }, { hold, ...parts });
     } catch (error) {
-      // What the caller aborts with says nothing about the reply.
+      // The reason of the caller's abort says nothing about the reply.
       const isBreach =
         !context.signal.aborted && error instanceof Fault && error.type === 'ProtocolError';
       if (error === STARTS_OVER) await dropTokens(journal, { facts, from: 0 });
@@ -71,7 +71,7 @@ const sampleLabelled = (
     ? sampleWatched(streaming, context)
     : sampleFenced(streaming, { ...context, labels });
 
-/** Tokens are journalled only once the record says whose they are. */
+/** Tokens are journalled only after the record confirms their version. */
 async function sampleFenced(
   { request, signal, onDelta }: Streaming,
   { hold, service, facts, labels, settings }: Context & { labels: Labels },
@@ -103,7 +103,7 @@ async function sampleFenced(
   await recorder.flush();
   broken.signal.throwIfAborted();
   const isPending = open.segments.some(({ version_source }) => version_source === 'pending');
-  // A caller that has seen a stop string leaves before the stream could name its weights.
+  // A caller that has found a stop string leaves before the stream can name its weights.
   if (end.status === 'rejected') throw isPending && !hold.signal.aborted ? MOVED : end.reason;
   for (const { from, label } of await labels.ofSpans(end.value.spans))
     await recorder.relabel({ from: offset + from, ...label });
@@ -135,12 +135,12 @@ async function sampleWatched(
     at_silences: wantsVersion(settings),
     changed: async ({ version: next, from, is_certain }) => {
       await recorder.flush();
-      // The first version that was ever published came while the stream ran: nobody knows when it reached the engine.
+      // The very first version was published while the stream ran, so it is unknown when it reached the engine.
       if ((await policy.latest()) !== null) {
         await recorder.relabel({ from: offset, policy_version: null });
         return;
       }
-      // Where it is not known which tokens are whose, any of them may be of either.
+      // If the boundary is unknown, each token may be of either version.
       const isTooVague = !is_certain && isTooMixed(next);
       if (!isTooVague) await recorder.relabel({ from, policy_version: next });
       if (isTooVague || isTooMixed()) broken.abort(STARTS_OVER);
@@ -154,13 +154,13 @@ async function sampleWatched(
     },
   });
   const [end] = await Promise.allSettled([running]);
-  // A caller that ends the stream itself has seen a stop string: its tokens count like those of any other end.
+  // A caller that ends the stream itself has found a stop string. Its tokens count as after any other end.
   const isStopped = signal.aborted && !hold.signal.aborted;
   if (end.status === 'fulfilled' || isStopped) await watch.ended();
   await recorder.flush();
   broken.signal.throwIfAborted();
   if (end.status === 'rejected') throw end.reason;
-  // The wire knows better than any question.
+  // The wire is more exact than any question.
   const { spans = [] } = end.value;
   const isKnown = spans.every(
     ({ version: named }) => named === open.segments.at(-1)?.policy_version,
@@ -171,11 +171,11 @@ async function sampleWatched(
   return end.value;
 }
 
-/** Does the batch depend on which weights a token is from? Others have the labels that cost nothing. */
+/** Whether the batch depends on the version of each token. Other batches get only labels that cost nothing. */
 export const wantsVersion = ({ policy_version, max_version_span }: RolloutSettings): boolean =>
   policy_version !== null || max_version_span !== null;
 
-/** What the replica says of its weights. Where the batch does not ask for labels, one that fails to say costs it nothing. */
+/** The version that the replica reports. If the batch does not require labels, a failure to report costs nothing. */
 async function versionOf(
   settings: RolloutSettings,
   { service, signal }: { service: GenerationService; signal: AbortSignal },

@@ -1,18 +1,18 @@
-/** What is silent for so long may have been held while the weights changed; most changes take longer. */
+/** A silence of this length may hide a change of weights; most changes take longer. */
 const SILENCE_MS = 500;
 
 export interface VersionChange {
   version: string | null;
-  /** The first token, by its offset in the turn, that is taken for one of the other weights. */
+  /** The first token, by its offset in the turn, that counts as sampled from the other weights. */
   from: number;
-  /** The stream was silent there, and the question was sent right behind. */
+  /** The stream was silent there, and the question was sent right afterwards. */
   is_certain: boolean;
 }
 
 export interface VersionWatch {
-  /** So many tokens came. */
+  /** Reports that this many tokens came. */
   arrived: (count: number) => void;
-  /** No more come; resolves when all is known that can be. */
+  /** No more tokens come. Resolves when all that can be known is known. */
   ended: () => Promise<void>;
 }
 
@@ -22,9 +22,9 @@ interface Gap {
 }
 
 /**
- * Follows the weights that a stream is sampled from: no token names its own. The question is put behind each silence
- * and at the end, never per chunk. A change is taken to lie where the stream was silent for longest since the question
- * before: there an engine was held. Who does not answer leaves the labels as they are.
+ * Follows the version of a stream whose tokens do not name it. It asks after each silence and at the end, never per
+ * chunk. A change is placed where the stream was silent for longest since the previous question, because that is where
+ * the engine was held. If the replica does not answer, the labels stay.
  */
 export function watchVersion({
   version,
@@ -34,12 +34,12 @@ export function watchVersion({
   changed,
   now = () => performance.now(),
 }: {
-  /** Before the request. */
+  /** The version before the request. */
   version: string | null;
-  /** Of the first token to come, in its turn. */
+  /** Offset in the turn of the first token to come. */
   offset: number;
   ask: () => Promise<string | null>;
-  /** Else at the end alone. */
+  /** Otherwise only at the end. */
   at_silences: boolean;
   changed: (change: VersionChange) => Promise<void>;
   now?: () => number;

@@ -6,7 +6,7 @@ import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 
-/** How far the rollouts of a batch are, from the last lines of their journals: no rollout is asked, and none is held up. */
+/** How far the rollouts of a batch are, from the last lines of their journals. No rollout is asked or delayed. */
 export function createLookAtRollouts({
   attempt,
   store,
@@ -39,14 +39,14 @@ async function waitingAt(
   if (standing.ended !== null) return null;
   const now_s = Date.now() / 1000;
   const waiting = waitingOf(standing, { names: { task: '', service }, now_s });
-  // A fault has the name; without one the sample knows it.
+  // A fault contains the name; without one the sample has it.
   if (waiting === null || standing.fault !== null || standing.asks !== 'environment')
     return waiting;
   const { task_name: task } = await store.readSample(ref);
   return waitingOf(standing, { names: { task, service }, now_s });
 }
 
-/** Who has failed comes before who is silent; told as the rollout that tried most often has it. */
+/** Failing services come before silent ones; the text is that of the rollout with the most tries. */
 function whatMostWaitFor(waits: readonly Waiting[]): Waiting | null {
   const alike = new Map<string, Waiting & { rollouts: number }>();
   for (const waiting of waits) {

@@ -4,15 +4,15 @@ import { describeError } from '../../platform/errors.js';
 import type { Dependencies } from '../dependencies.js';
 import type { Tasks } from './read-samples.js';
 
-/** Agents that a fault is named after. */
+/** How many agents a fault names. */
 const MOST_NAMED = 5;
 
 type Question = (signal: AbortSignal) => Promise<unknown> | undefined;
 
 /**
- * Environments that are away are waited for before the first rollout is started: its generation would be for nothing
- * yet. Of agents one has to be there: nothing is generated for the others, whose rollouts wait by themselves. Whoever
- * refuses the question is there.
+ * Waits for unavailable environments before the first rollout starts, so that no generation is wasted. An environment
+ * that rejects the question is available. Of a task's agents one is enough: nothing is generated for the others, and
+ * their rollouts wait by themselves.
  */
 export async function askEnvironments(
   tasks: Tasks,
@@ -47,7 +47,7 @@ async function ask(
   }
 }
 
-/** Until one answers; the others are not waited for. */
+/** Resolves when one answers; the others are not waited for. */
 async function askAgents(
   agents: { name: string; task: string; question: Question }[],
   signal: AbortSignal,
@@ -55,7 +55,7 @@ async function askAgents(
   if (agents.length === 0) return;
   const answered = new AbortController();
   const asking = AbortSignal.any([signal, answered.signal]);
-  // One for each question.
+  // A separate signal for each question.
   setMaxListeners(0, asking);
   try {
     await Promise.any(agents.map(({ task, question }) => ask(question, { task, signal: asking })));
@@ -68,7 +68,7 @@ async function askAgents(
   }
 }
 
-/** The fault of each agent's server; of a head server that all were asked of, once. */
+/** The fault of each agent's server, or once that of their head server. */
 function noneThere(agents: { name: string }[], errors: unknown[]): unknown {
   const [first] = errors;
   if (agents.length === 1) return first;

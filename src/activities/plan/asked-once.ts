@@ -3,13 +3,13 @@ import { Fault, judged } from '../../model/faults.js';
 import type { Attempt } from '../attempt.js';
 import type { GenerationPool } from '../dependencies.js';
 
-/** What is asked of replicas while a batch is planned. */
+/** Questions to replicas while a batch is planned. */
 export interface Asked extends Pick<Attempt, 'signal' | 'warn'> {
   request: BatchRequest;
   pool: GenerationPool;
 }
 
-/** A server that is not what it should be is not asked again. */
+/** A misconfigured server is not asked again. */
 export async function askedOnce<T>(ask: () => Promise<T>): Promise<T> {
   try {
     return await ask();

@@ -9,12 +9,12 @@ import type { Asked } from './asked-once.js';
 import { askedOnce } from './asked-once.js';
 import type { Prompts } from './read-samples.js';
 
-/** What an environment may call its observations, where it does not say. */
+/** The roles to check for environments that do not declare theirs. */
 const USUAL_ROLES = ['environment', 'user', 'tool'] as const;
 
 /**
- * Refuses a batch with chat observations whose template cannot be continued: each turn would be given another history
- * than the one that it was sampled from. Asked of every replica, for each list of roles that its prompts have.
+ * Refuses a batch with chat observations whose template cannot be continued: each turn would have another history than
+ * the one that it was sampled from. It asks every replica, for each list of roles in its prompts.
  */
 export async function checkTemplate(
   { request, pool, signal, warn }: Asked,
@@ -39,7 +39,7 @@ export async function checkTemplate(
 
 interface Found {
   what: string;
-  /** Or only where the environment uses a role that it need not use. */
+  /** Only one role fails, and the environment need not use it. */
   is_certain: boolean;
 }
 
@@ -70,7 +70,7 @@ async function problemsOn(
   return [...found.values()];
 }
 
-/** An environment that begins may say the prompt's last message. */
+/** An environment with `begin` may add the prompt's last message. */
 const endingInUser = (roles: readonly string[]): readonly string[] =>
   roles.at(-1) === 'user' ? roles : [...roles, 'user'];
 

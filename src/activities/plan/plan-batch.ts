@@ -8,8 +8,8 @@ import type { Dependencies } from '../dependencies.js';
 import { prepareBatch } from './prepare-batch.js';
 
 /**
- * Validates the request and every sample of it, asks the service for health and model, and puts request and manifest
- * into the store. Nothing is written before everything is valid.
+ * Validates the request and all its samples, asks the service for health and model, and puts request and manifest into
+ * the store. Nothing is written before everything is valid.
  */
 export function createPlanBatch(dependencies: Dependencies): Activities['planBatch'] {
   const { attempt, store, countOpenRollouts } = dependencies;
@@ -53,8 +53,8 @@ const refillOf = (completion: Completion): BatchPlan['refill'] =>
   completion.policy === 'refill' ? { max_replacements: completion.max_replacements } : null;
 
 /**
- * Parent-close termination is asynchronous: children of a terminated run may still be ending. An attempt that was given
- * up meanwhile throws: the batch may be another one's, and closed.
+ * Waits for children of a terminated run that are still ending, because parent-close termination is asynchronous. An
+ * attempt that was abandoned meanwhile throws: another one may own the batch, or it may be closed.
  */
 async function waitForEarlierRun(
   batchId: string,

@@ -16,11 +16,11 @@ import { readSamples } from './read-samples.js';
 export interface PreparedBatch {
   request: BatchRequest;
   samples: string[];
-  /** Of the replicas' logprobs; null where none are asked for. */
+  /** The replicas' mode of logprobs; null: none are requested. */
   logprobs_mode: LogprobsMode | null;
 }
 
-/** The normalised request, its model resolved, and the raw JSON of its samples; or everything that is wrong with it. */
+/** The normalised request with its model resolved, and the raw JSON of its samples; or all problems of it. */
 export async function prepareBatch(
   { input, ...attempt }: { input: unknown } & Pick<Attempt, 'signal' | 'warn'>,
   dependencies: Dependencies,
@@ -31,7 +31,7 @@ export async function prepareBatch(
   return await prepareRequest(parsed.data, { attempt, dependencies });
 }
 
-/** The same of a request that parses. */
+/** The same for a request that parses. */
 export async function prepareRequest(
   request: StoredRequest,
   {
@@ -51,7 +51,7 @@ export async function prepareRequest(
   return { request: resolved, samples, logprobs_mode: await checkLogprobs(asked, model) };
 }
 
-/** Agents ask their own policy: a batch of nothing else needs no generation service. */
+/** Agents ask their own policy, so a batch of only agents needs no generation service. */
 const asksPolicy = (tasks: Tasks, { environment }: Dependencies): boolean =>
   [...tasks.keys()].some((task) => environment(task)?.environment.agent === undefined);
 
@@ -66,7 +66,8 @@ function poolFor(
 }
 
 /**
- * One replica has to be there, and every one that is has to serve the model: a rollout may be played on any of them.
+ * At least one replica must be available, and every available one must serve the model: a rollout may be played on any
+ * of them.
  */
 async function resolveModel({
   request,
@@ -94,7 +95,7 @@ async function resolveModel({
   return model;
 }
 
-/** Logprobs of another distribution than the one that is sampled from make every importance ratio wrong. */
+/** Logprobs of a distribution other than the sampled one make every importance ratio wrong. */
 async function checkLogprobs(
   { request: { generation }, pool, signal, warn }: Asked,
   model: string,
@@ -117,7 +118,7 @@ async function checkLogprobs(
   return modeOfAll(told.map(({ answer }) => answer));
 }
 
-/** What is sampled from other weights than the batch expects is not what its trainer asked for. */
+/** Refuses replicas that serve other weights than the batch expects. */
 async function checkVersions({
   request: { policy_version },
   pool,

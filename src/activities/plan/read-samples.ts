@@ -14,22 +14,22 @@ import { isDeeperThan, MAX_LEVELS } from '../../platform/json/depth.js';
 import { textsOf } from '../../platform/lines.js';
 import type { Dependencies } from '../dependencies.js';
 
-/** Beyond ten, more problems do not help; reading stops soon after. */
+/** More than ten problems do not help; reading stops soon after. */
 const ENOUGH_PROBLEMS = 11;
-/** Of one sample, its images included. */
+/** Size limit of one sample, images included. */
 const MOST_SAMPLE_BYTES = 64 * 2 ** 20;
 
-/** What a batch's samples ask for: the agents of each task, none where it is no agent's. */
+/** The agents of each task of a batch; none for tasks without agents. */
 export type Tasks = ReadonlyMap<string, ReadonlySet<string>>;
 
-/** Which roles the messages of the batch's prompts have, each list once, by task. */
+/** The lists of roles in the batch's prompts, each once, by task. */
 export type Prompts = ReadonlyMap<string, { task: string; roles: readonly string[] }>;
 
-/** A template is tried with so many of them, and with none that is longer. */
+/** How many of them a template is tried with, and the longest. */
 const MOST_PROMPTS = 8;
 const LONGEST_PROMPT = 64;
 
-/** The raw JSON of every sample, in order, each checked, and their tasks; or what is wrong, by row. */
+/** The raw JSON of every sample, in order and checked, and their tasks; or the problems, by row. */
 export async function readSamples(
   request: StoredRequest,
   dependencies: Dependencies,
@@ -67,7 +67,7 @@ export async function readSamples(
   return { samples: raw, tasks, prompts };
 }
 
-/** More would take a batch's history past what a server takes. */
+/** More would take a batch's history beyond what a server accepts. */
 const tooMany = (most: number, { num_repeats }: BatchRequest): Fault =>
   invalidBatchRequest([
     {
@@ -84,7 +84,7 @@ const tooLong = (most: number): Fault =>
     },
   ]);
 
-/** Below `inputs_dir`, after symbolic links: a request cannot reach elsewhere. */
+/** Must be below `inputs_dir` after symbolic links are resolved, so a request cannot reach other files. */
 async function locate(file: string, inputsDirectory: string): Promise<string> {
   const root = await realpath(inputsDirectory).catch((error: unknown) => {
     throw badPath(`the worker's inputs_dir cannot be read: ${withoutPath(error)}`);
@@ -104,7 +104,7 @@ async function locate(file: string, inputsDirectory: string): Promise<string> {
   throw badPath(`cannot read ${preview(file)} below inputs_dir: it is not a file`);
 }
 
-/** What the disk said, without the name that it adds: where inputs_dir is on the worker is no matter of a request. */
+/** The system's message without its path: where inputs_dir is on the worker does not concern a request. */
 function withoutPath(error: unknown): string {
   const { message, code, syscall } = error as NodeJS.ErrnoException;
   if (syscall !== undefined) return message.split(`, ${syscall}`)[0] ?? '';
@@ -132,7 +132,7 @@ async function* rowsOf({ file, name }: { file: string; name: string }): AsyncGen
   } catch (error) {
     const said = `cannot read ${name} below inputs_dir: ${withoutPath(error)}`;
     const { code = '', syscall } = error as NodeJS.ErrnoException;
-    // Permissions and what stands there are mended by people; whatever else a disk says may pass.
+    // Permissions and wrong file types need a person; other disk errors may pass.
     if (syscall === undefined || ['EACCES', 'EPERM'].includes(code)) throw badPath(said);
     throw new Fault({ type: 'StoreFault', message: said });
   }
@@ -140,9 +140,9 @@ async function* rowsOf({ file, name }: { file: string; name: string }): AsyncGen
 
 interface SampleContext {
   row: number;
-  /** Gets the sample's. */
+  /** Receives the sample's. */
   tasks: Map<string, Set<string>>;
-  /** Gets the sample's. */
+  /** Receives the sample's. */
   prompts: Map<string, { task: string; roles: readonly string[] }>;
   request: StoredRequest;
   dependencies: Dependencies;
@@ -197,7 +197,7 @@ function checkSample(text: string, { row, tasks, prompts, ...context }: SampleCo
   if (deployed === undefined) {
     problems.push({
       where: `samples row ${row}: task_name`,
-      // Upstream's text (statement 15), then what there is.
+      // Upstream's text, then what exists.
       what: `No environment found for task type: ${task_name}; expected one of ${dependencies.known.environments.join(', ')}`,
     });
   }

@@ -9,7 +9,7 @@ import type { Facts, Series } from '../../trajectories/trajectory-store.js';
 
 /** The record of one service's policy. Methods throw `StoreFault`. */
 export interface PolicyRecords extends PolicyReading {
-  /** Decides on what stands, and again where another writer was first; returns what stands then. */
+  /** Applies a change to the current record, and again if another writer was first. Returns the record afterwards. */
   change: (decide: Change) => Promise<PolicyRecord | null>;
 }
 
@@ -40,7 +40,7 @@ export function createPolicyRecords({
         if (decided === null) return before;
         const n = (before?.epoch ?? -1) + 1;
         const record: PolicyRecord = { ...decided, epoch: n, writer: randomUUID().slice(0, 8) };
-        // Whoever loses reads again: the next number then stands.
+        // The loser reads again: the next number exists by then.
         if (await facts.put({ series, n, text: `${JSON.stringify(record)}\n` })) return record;
       }
     },
@@ -56,7 +56,7 @@ function parsed(text: string, service: string): PolicyRecord {
   throw new Fault({ type: 'StoreFault', message: `record of policy ${service}: ${what}` });
 }
 
-/** A service may have any name; a place in the store has a plain one. */
+/** A service may have any name, but a place in the store needs a plain one. */
 const encoded = (service: string): string =>
   service.replace(
     /[^A-Za-z0-9_-]/g,

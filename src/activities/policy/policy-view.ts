@@ -16,7 +16,7 @@ export function policyOf(
 export const refused = (message: string): Fault =>
   new Fault({ type: 'PolicyUpdateFailed', message });
 
-/** As histories have it: without probes, and faults as one short line. */
+/** The record as histories have it: without probes, and with faults as one short line. */
 export function viewOf(record: PolicyRecord | null): PolicyView {
   const { epoch = -1, version = null, target = null, weights = {}, replicas = {} } = record ?? {};
   return {

@@ -4,8 +4,8 @@ import { Fault } from '../../model/faults.js';
 const CALL_MS = 10_000;
 
 /**
- * Ends a pause whose weights nobody knows: what is frozen is cut off first, since it would go on under them, then the
- * engine runs. False where it does not answer, and so serves nobody.
+ * Ends a pause with unknown weights. Frozen streams are cut first, because they would continue under those weights;
+ * then the engine is resumed. Returns false if the engine does not answer, and so serves nobody.
  */
 export async function release(
   control: WeightControl,

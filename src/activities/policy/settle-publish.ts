@@ -13,13 +13,13 @@ import type { Activities } from '../contract.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
 import { policyOf, refused, viewOf } from './policy-view.js';
 
-/** For one question to an engine that has nothing else to do with it. */
+/** For one question to an otherwise idle engine. */
 const QUESTION_MS = 10_000;
 const MOST_PROBLEMS = 10;
 
 /**
- * Everything that can be known before a replica is touched: the version, the key, what the servers can do. What does
- * not answer is away; a server that cannot be updated refuses the whole.
+ * Checks everything that can be known before a replica is touched: the version, the key, the servers' abilities. A
+ * replica that does not answer is away. A server that cannot be updated refuses the whole update.
  */
 export function createSettlePublish(dependencies: Dependencies): Activities['settlePublish'] {
   return ({ service, publish: input }) =>
@@ -60,7 +60,7 @@ function checkTarget(record: PolicyRecord | null, publish: Publish): void {
 }
 
 interface Examined {
-  /** Why, by replica. */
+  /** The reason, by replica. */
   away: ReadonlyMap<string, string>;
   notes: string[];
 }

@@ -11,9 +11,9 @@ import type { Dependencies, PolicyService } from '../dependencies.js';
 import { policyOf, refused, viewOf } from './policy-view.js';
 import { release } from './release.js';
 
-/** How often an engine may fail within one pause; each time the weights are loaded whole again. */
+/** How often an engine may fail within one pause. Each time the weights are loaded whole again. */
 const MOST_FAILURES = 3;
-/** What takes longer is shown where it happens; what does not costs no event. */
+/** Slower phases are shown in the workflow; faster ones cost no event. */
 const SLOW_MS = 1000;
 
 /** What an attempt leaves to the next one. */
@@ -29,15 +29,15 @@ interface Work extends Pick<Attempt, 'signal'> {
   policy: PolicyService;
   control: WeightControl;
   manner: Manner;
-  /** Of the replica in the record: who finds another one is a zombie. */
+  /** The replica's epoch in the record. An attempt that finds another one is outdated. */
   epoch: number;
   paused_until: number;
 }
 
 /**
  * Takes one replica through all phases: record → pause → load → label → cache → resume → probe, and records it as
- * `current`. An attempt that follows another one begins anew: it loads whole again. However it fails, what is frozen is
- * cut off, the engine runs, and the replica is `unknown` or `away`.
+ * `current`. A later attempt starts over and loads whole again. If it fails, frozen streams are cut, the engine is
+ * resumed, and the replica is `unknown` or `away`.
  */
 export function createUpdateReplica(dependencies: Dependencies): Activities['updateReplica'] {
   return (order) =>
@@ -57,7 +57,7 @@ export function createUpdateReplica(dependencies: Dependencies): Activities['upd
 
 const QUESTION_MS = 10_000;
 
-/** One that is to be restored may be away: it is waited for without being touched. An update does not wait. */
+/** A replica that is to be restored may be away. It is waited for without being touched; an update does not wait. */
 async function checkIsThere(
   control: WeightControl,
   { order, policy, attempt }: { order: UpdateReplica; policy: PolicyService; attempt: Attempt },
@@ -71,7 +71,7 @@ async function checkIsThere(
   if (lacks.length > 0) throw refused(`${order.replica} lacks ${lacks.join(', ')}`);
 }
 
-/** Phase `record`: before anything is touched, nothing is sent to the replica any more, and what it samples is fenced. */
+/** Phase `record`: from here on the replica gets no requests, and what it samples is fenced. */
 async function begin(
   order: UpdateReplica,
   { policy, control, attempt }: { policy: PolicyService; control: WeightControl; attempt: Attempt },
@@ -82,7 +82,7 @@ async function begin(
   const entry = before?.replicas[replica];
   const own = attempt.checkpoint as Checkpoint | null;
   const left = entry?.state === 'updating' ? entry.paused_until : null;
-  // A pause that somebody else has left behind is over before this one begins.
+  // An abandoned pause is ended before this one begins.
   const isLeftBehind = own === null && left !== null && left < Date.now();
   if (isLeftBehind) await release(control, { signal: attempt.signal });
   const manner = mannerOf(before, version);
@@ -97,7 +97,7 @@ async function begin(
   return { order, version, policy, control, manner, epoch, paused_until, signal: attempt.signal };
 }
 
-/** Weights that are neither the record's version nor its target are nobody's any more. */
+/** Weights that are neither the record's version nor its target count as unpublished. */
 function mannerOf(record: PolicyRecord | null, version: number): Manner {
   const manner = record?.weights[version];
   if (manner !== undefined) return manner;
@@ -127,7 +127,7 @@ async function takeThrough(work: Work): Promise<UpdatedReplica> {
   return { paused_s, load_s, view: viewOf(record) };
 }
 
-/** Runs a phase that is still this attempt's to run, within the pause; says which one failed. */
+/** Runs a phase if it is still this attempt's, within the pause; names the phase that failed. */
 function phases(work: Work) {
   const { policy, order, paused_until, signal } = work;
   return async (phase: Phase, run: () => Promise<void>): Promise<void> => {
@@ -141,7 +141,7 @@ function phases(work: Work) {
       await run();
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
-      // Whoever hears of it is told the replica first.
+      // The message begins with the replica.
       const what = error.message.replace(`${order.replica}: `, '');
       throw faultWith(error, { message: `${phase}: ${what}` });
     } finally {
@@ -158,7 +158,7 @@ function checkOurs(record: PolicyRecord | null, { order: { replica }, epoch }: W
 
 const DRAIN_LIMIT = '1m';
 
-/** What does not drain in time is cut off. */
+/** Streams that do not drain in time are cut. */
 async function pause({ control, order, manner, paused_until, signal }: Work): Promise<void> {
   const within_ms = paused_until - Date.now();
   const how = { mode: order.mode, cache: manner.cache };
@@ -179,7 +179,7 @@ async function pause({ control, order, manner, paused_until, signal }: Work): Pr
   }
 }
 
-/** Asked of an engine that runs: one that is paused answers nothing. */
+/** Asks a running engine: a paused one does not answer. */
 async function probe({ control, manner }: Work, bound: Bound): Promise<void> {
   if (manner.probe === null) return;
   const { prompt_ids, logprobs, tolerance } = manner.probe;

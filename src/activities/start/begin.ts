@@ -11,7 +11,7 @@ import { poolOf, recordFault } from '../hold.js';
 import { openLife } from '../turn/session.js';
 import { renderPrompt } from './render-prompt.js';
 
-/** The rollout's first line: what it plays with, and its prompt as it was rendered, so that it is rendered once. */
+/** Writes the rollout's first line: its settings, and the rendered prompt, so that it is rendered once. */
 export async function begin(
   hold: Hold,
   { request, ...dependencies }: Dependencies & { request: BatchRequest },
@@ -45,7 +45,7 @@ interface Opening {
   hold: Hold;
 }
 
-/** An agent is given its row, and renders its prompts itself. */
+/** An agent gets its row and renders its prompts itself. */
 async function openingOf(
   opening: Opening,
   dependencies: Dependencies,

@@ -22,8 +22,8 @@ import { begin } from './begin.js';
 import { planSingle } from './plan-single.js';
 
 /**
- * Opens a rollout's journal, or finds it as far as it is, and plays on where it can be played here. Returns the plan:
- * all that the workflow must know. A rollout that fits into one turn slice is this one activity.
+ * Opens a rollout's journal, or finds it as far as it is, and plays on if that is possible here. Returns the plan,
+ * which is all that the workflow needs. A rollout that fits into one turn slice is only this activity.
  */
 export function createOpenRollout(dependencies: Dependencies): Activities['openRollout'] {
   return (input, limits = {}) =>
@@ -53,10 +53,10 @@ function parseSingle(input: unknown): SingleRollout {
   throw invalidBatchRequest(problemsWithHints(parsed.error, { schema: SingleRollout, input }));
 }
 
-/** Timers that wait longer end at once; the activity's own timeout is a day. */
+/** Longer timers end at once; the activity's own timeout is a day. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-/** No workflow knows `rollout_timeout` before there is a plan: until then the activity ends itself. */
+/** The workflow does not know `rollout_timeout` before there is a plan, so until then the activity ends itself. */
 async function beforeDeadline<T>(
   { rollout_timeout, attempt }: { rollout_timeout: string; attempt: Attempt },
   body: (signal: AbortSignal) => Promise<T>,
@@ -126,7 +126,7 @@ async function open(
 const deployedFor = ({ start }: Trajectory, { environment }: Dependencies) =>
   environment(start?.task_name ?? '');
 
-/** An environment that this worker does not have fails in its first step. */
+/** An environment that this worker lacks fails in its first step. */
 function whereIsPlayed(
   trajectory: Trajectory,
   dependencies: Dependencies,
@@ -143,7 +143,7 @@ function whereIsPlayed(
   };
 }
 
-/** Repeats from `num_repeats` on are replacements, and only completion policy `refill` has them. */
+/** Repeats from `num_repeats` on are replacements, which only completion policy `refill` has. */
 function checkRepeat(
   { repeat, replaces }: RolloutInput,
   { num_repeats, completion }: BatchRequest,

@@ -15,7 +15,7 @@ export async function planSingle(
   const input = toBatchRequest(single);
   const { request, samples } = await prepareBatch({ input, signal, warn }, dependencies);
   const { existed } = await dependencies.store.createBatch({ batch_id, request, samples });
-  // An attempt that was given up meanwhile must not open what another one has closed.
+  // An abandoned attempt must not open what another one has closed.
   signal.throwIfAborted();
   if (existed) await dependencies.store.reopenBatch(batch_id);
   return await requestOf(batch_id, dependencies.store);

@@ -7,14 +7,14 @@ interface RenderContext {
   service: GenerationService;
   generation: GenerationSettings;
   signal: AbortSignal;
-  /** Throws where a prompt of so many tokens is too long: it is told before the messages are rendered one by one. */
+  /** Throws if a prompt of this many tokens is too long. It is called before the messages are rendered one by one. */
   check: (tokens: number) => void;
 }
 
 /**
- * The prompt's token ids, message by message; concatenated they are what the policy is given first. Ids that the
- * sample brings are used as they are. Otherwise the service renders: the engine's own template and tokenizer are the
- * ones that training must agree with.
+ * The prompt's token ids, message by message; concatenated they are the first prompt of the policy. Ids of the sample
+ * are used as they are. Otherwise the service renders, because training must agree with the engine's own template and
+ * tokenizer.
  */
 export async function renderPrompt(
   messages: readonly Message[],
@@ -30,7 +30,7 @@ export async function renderPrompt(
   return messages.map((message, k) => ({ ...message, token_ids: ids[k] ?? [] }));
 }
 
-/** Each content alone; only the first may get the tokenizer's own beginning. */
+/** Each content alone; only the first may get the tokenizer's beginning of sequence. */
 function encodeEach(
   messages: readonly Message[],
   { service, generation, signal }: RenderContext,
@@ -42,8 +42,8 @@ function encodeEach(
 }
 
 /**
- * Message k gets the ids that rendering messages 0…k adds, the last one with the generation prompt. A template that
- * rewrites earlier messages has no such split: then all ids stand on the last message.
+ * Message k gets the ids that rendering messages 0…k adds, the last one with the generation prompt. If a template
+ * rewrites earlier messages, there is no such split, and all ids belong to the last message.
  */
 async function renderChat(
   messages: readonly Message[],
@@ -69,7 +69,7 @@ async function renderChat(
   return splitRendering(whole, [...before, whole.length]);
 }
 
-/** Of a prompt of thousands of messages, each request has all that stand before its own: few are held at once. */
+/** In a prompt of thousands of messages, each request contains all earlier ones, so only few are held at once. */
 const AT_ONCE = 8;
 
 async function eachInTurn<T, R>(

@@ -12,8 +12,8 @@ import type { StreamFacts } from './stream-facts.js';
 import { streamFacts } from './stream-facts.js';
 
 /**
- * The rows of a step, folded from its groups' journals as a batch's are. Whoever asks later is given what stands: the
- * metrics come last, and a step that has them is written no more.
+ * The rows of a step, folded from its groups' journals like a batch's. Later requests get the existing ones: the
+ * metrics are written last, and a step that has them is never written again.
  */
 export const createCloseStep =
   (dependencies: Dependencies): StreamActivities['closeStep'] =>
@@ -47,7 +47,7 @@ async function closeStep(
     outputs,
     attempt,
   };
-  // By their places in the step: groups are not one behind the other.
+  // By their places in the step, because its groups are not consecutive.
   const part = { first: 0, last: groups.length - 1 };
   await closePart(part, { ...closing, rows: groups });
   const summaries = await summariesOf([part], outputs);
@@ -67,7 +67,7 @@ async function closeStep(
   return result;
 }
 
-/** What was put, and has not been forgotten. */
+/** What was put and is not forgotten. */
 async function keptStep(
   { stream_id, step }: { stream_id: string; step: number },
   { steps, forgotten }: StreamFacts,
@@ -91,7 +91,7 @@ export function streamOf(
   throw new Fault({ type: 'StoreFault', message: `the store has a batch ${stream_id}, no stream` });
 }
 
-/** Every group says how many members it had: the journals of all groups need not be listed. */
+/** Every group records its number of members, so the journals of all groups need not be listed. */
 async function replacementsOf(
   groups: readonly number[],
   { facts, num_repeats }: { facts: StreamFacts; num_repeats: number },
@@ -105,7 +105,7 @@ async function replacementsOf(
   return found;
 }
 
-/** Where no version was known, that of its step is as good as any. */
+/** If no version was known, that of its step is as good as any. */
 async function bornOf(
   groups: readonly number[],
   { admitted }: StreamFacts,

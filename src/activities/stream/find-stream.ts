@@ -3,7 +3,7 @@ import { pacingFrom } from '../../model/workflow-safe/stream/state.js';
 import type { OutGroup, StreamState } from '../contract/stream.js';
 import type { StreamFacts } from './stream-facts.js';
 
-/** What a stream has come to, from its facts alone: all that happened since its last step, and that step. */
+/** The state of a stream, from its facts alone: its last step, and everything since. */
 export async function findState(
   facts: StreamFacts,
   { num_repeats }: { num_repeats: number },

@@ -10,8 +10,8 @@ import { streamFacts } from './stream-facts.js';
 import { servedNow } from './watch-served.js';
 
 /**
- * Validates the request and every sample of it, as of a batch, and finds what the stream has come to. Groups of an
- * earlier run go on: they are waited for by nobody.
+ * Validates the request and every sample of it, as for a batch, and finds the state of the stream. Groups of an earlier
+ * run continue, and nobody waits for them.
  */
 export function createPlanStream(dependencies: Dependencies): StreamActivities['planStream'] {
   const { attempt, store, policy } = dependencies;
@@ -54,7 +54,7 @@ export function createPlanStream(dependencies: Dependencies): StreamActivities['
     });
 }
 
-/** Nothing is admitted or asked for before it is known what is served. */
+/** Nothing is admitted or requested before the served version is known. */
 async function withPolicy(
   found: StreamState,
   { service, dependencies }: { service: string; dependencies: Dependencies },

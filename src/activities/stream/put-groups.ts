@@ -10,7 +10,7 @@ export const createAdmitGroups =
     attempt(async () => {
       const { admitted } = streamFacts(stream_id, store.facts);
       const standing: Admitted[] = [];
-      // In order: what is there has no gaps.
+      // In order, so that there are no gaps.
       for (let group = first; group < first + count; group++)
         standing.push(await admitted.put(group, { group, born }));
       return standing;
@@ -21,7 +21,7 @@ export const createEndGroup =
   ({ stream_id, ...end }) =>
     attempt(async () => {
       const { group } = end;
-      // Those of a run before are members, too.
+      // Members of an earlier run count, too.
       let { members } = end;
       while ((await store.journalSize({ batch_id: stream_id, row: group, repeat: members })) > 0)
         members += 1;

@@ -11,7 +11,7 @@ export const createPutStep =
   ({ stream_id, fact }) =>
     attempt(() => streamFacts(stream_id, store.facts).steps.put(fact.step, fact));
 
-/** That they are forgotten is put before anything is deleted: a step that is half gone is not written again. */
+/** The fact that they are forgotten is put before anything is deleted, so a half-deleted step is not written again. */
 export const createForgetSteps =
   ({ attempt, store }: Needs): StreamActivities['forgetSteps'] =>
   ({ stream_id, through }) =>
@@ -26,7 +26,7 @@ export const createForgetSteps =
         const n = (last?.n ?? -1) + 1;
         last = { n, value: await forgotten.put(n, { through }) };
       }
-      // An attempt that died may have left some: the step before is looked at once more.
+      // An attempt that died may have left some, so the step before is checked once more.
       for (let step = Math.max(0, from - 1); step <= through; step++) {
         signal.throwIfAborted();
         await store.stepOutputs({ stream_id, step }).forget();

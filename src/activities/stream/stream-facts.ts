@@ -6,10 +6,10 @@ import type { Facts, Series } from '../../trajectories/trajectory-store.js';
 
 /** One kind of facts of a stream, by number. Methods throw `StoreFault`. */
 export interface FactsOf<T> {
-  /** Returns what stands: another's, where that was first. */
+  /** Returns what the store has: another writer's fact, if that was first. */
   put: (n: number, value: T) => Promise<T>;
   find: (n: number) => Promise<T | null>;
-  /** Above number `known`; of kinds that have no gaps. */
+  /** Facts above number `known`, for kinds without gaps. */
   last: (known: number) => Promise<{ n: number; value: T } | null>;
 }
 

@@ -4,9 +4,9 @@ import type { Served, StreamActivities } from '../contract/stream.js';
 import type { Dependencies } from '../dependencies.js';
 import { policyOf, viewOf } from '../policy/policy-view.js';
 
-/** A look at the record is one `stat` where nothing has changed. */
+/** Reading an unchanged record is one `stat`. */
 const LOOK_EVERY_MS = 250;
-/** Then the workflow asks again: a worker that is drained is not held up for long. */
+/** Then the workflow asks again, so that a draining worker is not held up for long. */
 const WATCH_MS = 5 * 60_000;
 
 export function createWatchServed(dependencies: Dependencies): StreamActivities['watchServed'] {
@@ -22,7 +22,7 @@ export function createWatchServed(dependencies: Dependencies): StreamActivities[
     });
 }
 
-/** By the record of the service's policy; without one what is known stays. */
+/** From the record of the service's policy; without one the known version stays. */
 export async function servedNow(
   service: string,
   { known, dependencies }: { known: Pick<Served, 'served'>; dependencies: Dependencies },

@@ -3,14 +3,17 @@ import { Fault } from '../../model/faults.js';
 import type { Trajectory } from '../../model/trajectory.js';
 import type { Answer } from './answer-of-one.js';
 
-/** Of the state that an environment gives. Every activity of the rollout holds it, and the journal has it at each turn. */
+/**
+ * Size limit of the state that an environment returns. Every activity of the rollout holds it, and the journal has it
+ * at each turn.
+ */
 const MAX_STATE_BYTES = 2 ** 20;
-/** Of all observations of a rollout: more than any context takes. */
+/** Limit for all observations of a rollout: more than any context takes. */
 const MAX_CHARACTERS = 2 ** 26;
 
 /**
- * The answer, where what stays of it with the rollout is bounded more closely than an answer as a whole: its state by
- * a megabyte, or by twice what the sample brought; its text by what was said before.
+ * The answer, with closer limits for what stays with the rollout: its state up to a megabyte or twice the sample's, and
+ * its text by what was said before.
  */
 export function boundedAnswer(
   answer: Answer,
@@ -28,7 +31,7 @@ export function boundedAnswer(
   return answer;
 }
 
-/** The same of what a session begins with: its messages are prompt. */
+/** The same for the beginning of a session, whose messages belong to the prompt. */
 export function boundedBeginning(
   begun: Beginning,
   { task, brought }: { task: string; brought: Metadata },

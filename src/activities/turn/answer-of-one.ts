@@ -9,7 +9,7 @@ import { problemsOf } from '../../model/problems.js';
 import { recordOf } from '../../model/untrusted.js';
 import { withoutSecrets } from '../../platform/secrets.js';
 
-/** What of an environment's answer stands in the journal. */
+/** The part of an environment's answer that the journal stores. */
 export type Answer = Pick<
   LineOf<'observation'>,
   | 'message'
@@ -41,11 +41,11 @@ const answerWith = <T extends z.ZodType>(rewards: T) =>
     answers: one(z.string().nullable()).nullish(),
   });
 const WithReward = answerWith(one(Reward));
-/** Rows and metrics are objects with these names: one that JavaScript's objects cannot have would be lost. */
+/** Rows and metrics are objects with these names. A name that JavaScript objects cannot have would be lost. */
 const isNamed = (rewards: unknown): boolean =>
   typeof rewards === 'object' &&
   rewards !== null &&
-  // No component is no reward, and no reward is not 0.
+  // No component means no reward, which is not the same as 0.
   Object.keys(rewards).length > 0 &&
   Object.keys(rewards).every((name) => name !== '' && name !== '__proto__');
 const WithRewards = answerWith(
@@ -55,8 +55,8 @@ const WithRewards = answerWith(
 );
 
 /**
- * The answer of a batch of one, as the journal takes it. Environments are code that others write: a missing, malformed
- * or infinite field is a fault that names it, never a reward.
+ * The answer of a batch of one, as the journal takes it. Environments are foreign code, so a missing, malformed or
+ * infinite field is a fault that names it, never a reward.
  */
 export function answerOfOne(answer: unknown, task: string): Answer {
   const isSingle = Array.isArray(
@@ -86,7 +86,7 @@ export function answerOfOne(answer: unknown, task: string): Answer {
   });
 }
 
-/** An environment may answer with what it was told in secret: of a header, or by the service that it asked. */
+/** An environment may echo a secret, from a header or from a service that it asked. */
 export function cleaned<T extends object>(answer: T): T {
   const text = JSON.stringify(answer);
   const clean = withoutSecrets(text);
@@ -101,7 +101,7 @@ function sumOf(named: Record<string, number>, task: string): number {
   ]);
 }
 
-/** A circle or a BigInt cannot be journalled, and would be taken for a fault of the store. */
+/** Cycles and BigInts cannot be journalled, and would look like a fault of the store. */
 function storable(metadata: Metadata | null, task: string): Metadata | null {
   try {
     JSON.stringify(metadata);

@@ -7,7 +7,7 @@ import type { Hold } from '../hold.js';
 import { playOpened } from '../play-from-journal.js';
 import { step } from './step-environment.js';
 
-/** Many fast turns in one activity, a slow one alone. */
+/** Plays many fast turns in one activity, or one slow one. */
 export function createPlayTurns(dependencies: Dependencies): Activities['playTurns'] {
   return playOpened(dependencies, {
     activity: 'playTurns',

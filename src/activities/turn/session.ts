@@ -20,17 +20,16 @@ import { recordFault } from '../hold.js';
 import { sampleOf } from '../request-of.js';
 
 /**
- * The session that an environment holds for a rollout. The journal says what is known of it: `begin` that it was asked
- * for and opened (no attempt opens another), `step` that a turn was sent to it and what it answered, `close` that it was
- * ended.
+ * The session that an environment holds for a rollout. The journal records it: `begin` when it was requested and opened
+ * (no attempt opens another), `step` when a turn was sent and answered, `close` when it was ended.
  */
 
 /** For one call that ends a session: less than an attempt at finishing a rollout has. */
 const END_TIMEOUT_MS = 30_000;
-/** For the environment to come back, from the first try on: an ending is not held up for longer. */
+/** How long to wait for an unavailable environment, from the first try on, before the rollout ends anyway. */
 const PATIENCE_S = 60;
 
-/** Is there no start to go on from: none at all, or one whose session is gone? */
+/** Whether there is no start to continue from: none at all, or one whose session is lost. */
 export const needsStart = (trajectory: Trajectory): boolean => {
   const { start, session, end } = trajectory;
   if (end !== null) return false;
@@ -38,8 +37,8 @@ export const needsStart = (trajectory: Trajectory): boolean => {
 };
 
 /**
- * The sample as the rollout's life begins: with a session, where the environment has them. Throws the fault of a rollout
- * that has lost its session too often.
+ * The sample at the beginning of the rollout's life, with a session if the environment has them. Throws a fault if the
+ * rollout has lost its session too often.
  */
 export async function openLife(
   hold: Hold,
@@ -51,7 +50,7 @@ export async function openLife(
   const { sample } = await sampleOf(ref, store);
   const { environment } = find(sample.task_name) ?? {};
   if (environment?.begin === undefined) return sample;
-  // An environment that has none costs no line of the journal, once that is known.
+  // An environment without sessions costs no journal line once that is known.
   if (session.begun === null && environment.mayBegin?.() === false) return sample;
   try {
     if (session.begun === null || session.begun.session === 'asked')
@@ -71,7 +70,7 @@ const lostTooOften = ({ losses, gone }: Trajectory['session']): Fault =>
     message: `its session was lost ${losses} times, the last time: ${gone ?? ''}`,
   });
 
-/** Into the journal at once: the prompt may wait for its engine, and no later attempt opens another session. */
+/** Into the journal at once: the prompt may wait for its engine, and no later attempt may open another session. */
 async function beginSession(
   hold: Hold,
   { sample, environment, share }: { sample: Sample; environment: Environment; share: Share },
@@ -81,7 +80,7 @@ async function beginSession(
   const { message_log, task_name, extra_env_info: metadata = {} } = sample;
   if (session.begun === null) {
     if (session.gone !== null) await endSession(hold, { environment, waits: false });
-    // Whoever ends the rollout from here on ends what may have begun, whatever became of the answer.
+    // From here on any ending of the rollout ends this session, even if the answer is lost.
     await journal.append({ kind: 'begin', session: 'asked', task_name, messages: [], metadata });
     await journal.sync();
   }
@@ -103,7 +102,7 @@ async function beginSession(
   }
 }
 
-/** What came of asking an environment: an exception of its own code is a fault that counts. */
+/** The error of a call to an environment: an exception of its own code is a counted fault. */
 export function thrownBy(
   task: string,
   { error, signal }: { error: unknown; signal: AbortSignal },
@@ -119,7 +118,7 @@ export function thrownBy(
   });
 }
 
-/** Ids that a sample brings cannot be continued by a message that has none. */
+/** A message without ids cannot follow a sample that brings ids. */
 function unrendered(messages: EnvironmentMessage[], sample: Sample): EnvironmentMessage[] {
   if (messages.length === 0 || sample.message_log[0]?.token_ids === undefined) return messages;
   throw new Fault({
@@ -129,8 +128,8 @@ function unrendered(messages: EnvironmentMessage[], sample: Sample): Environment
 }
 
 /**
- * One step, sent at most once by whoever sends it: that it is sent, and what it was answered, is in the journal before
- * anything else happens. `ask` is told where an earlier attempt sent it and never wrote down an answer.
+ * One step, sent at most once by each sender: the journal records the request and its answer before anything else
+ * happens. `ask` is told if an earlier attempt sent it and never recorded an answer.
  */
 export async function stepInSession(
   { journal }: Pick<Hold, 'journal'>,
@@ -148,9 +147,9 @@ export async function stepInSession(
 }
 
 /**
- * Ends the session of a rollout, where it has one. That it is ended is in the journal first: no attempt goes on in a
- * session that may be over. An environment that is away is waited for, for a while; a failure is said, in log and
- * journal, and changes nothing.
+ * Ends a rollout's session, if it has one. The journal records this first, so that no attempt continues in a session
+ * that may be over. An unavailable environment is waited for a while. A failure is reported in log and journal and
+ * changes nothing.
  */
 async function endSession(
   hold: Hold,
@@ -187,14 +186,14 @@ async function endSession(
 
 const isAway = ({ type }: Fault): boolean => type === 'EnvironmentUnavailable';
 
-/** What names the session: of the one that was opened last. */
+/** The identifier of the session that was opened last. */
 function stateOf({ session, turns, start, extra_env_info }: Trajectory): Metadata | null {
   if (session.begun !== null) return session.begun.metadata;
   if (start === null) return null;
   return turns.at(-1)?.observation.metadata ?? extra_env_info;
 }
 
-/** Before a rollout's end is written: which environment it has is said by what was begun or started. */
+/** The environment of a rollout, from its `begin` or `start`, before its end is written. */
 export async function endSessionOf(
   hold: Hold,
   { environment }: Pick<Dependencies, 'environment'>,

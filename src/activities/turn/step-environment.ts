@@ -17,7 +17,7 @@ import { notStarted, poolOf, recordFault } from '../hold.js';
 import { playOpened } from '../play-from-journal.js';
 import { stepInSession, thrownBy } from './session.js';
 
-/** Answers the generated turn, unless the journal holds the answer already. */
+/** Answers the generated turn, unless the journal already has the answer. */
 export function createStepEnvironment(dependencies: Dependencies): Activities['stepEnvironment'] {
   return playOpened(dependencies, {
     activity: 'stepEnvironment',
@@ -27,7 +27,10 @@ export function createStepEnvironment(dependencies: Dependencies): Activities['s
   });
 }
 
-/** One step, from the turn to the journal: the environment's answer, its observation's ids, what they leave room for. */
+/**
+ * One step, from the turn to the journal: the environment's answer, its observation's ids, and how many of them fit.
+ * The reward is in the `observation` line; model/reward-sum.ts adds it up.
+ */
 export async function step(hold: Hold, dependencies: Dependencies): Promise<void> {
   const { start, open } = hold.journal.trajectory;
   if (start === null || open.line === null) throw notStarted(hold.ref);
@@ -38,7 +41,7 @@ export async function step(hold: Hold, dependencies: Dependencies): Promise<void
   }
 }
 
-/** Holds its share of what large answers may take until the answer is journalled. */
+/** Holds a share of the allowance for large answers until the answer is journalled. */
 async function answerTurn(
   hold: Hold,
   { share, ...dependencies }: Dependencies & { share: Share },
@@ -113,8 +116,8 @@ async function askEnvironment(
 }
 
 /**
- * What of the answer the policy reads next: as the chat template goes on behind its turn, or the text without special
- * tokens and without a template (upstream statement 25).
+ * The ids that the policy reads next: the answer as the chat template renders it after the policy's turn, or its text
+ * without special tokens and without a template.
  */
 async function encode(
   { message, terminated, truncated }: Answer,
@@ -126,7 +129,7 @@ async function encode(
   if (message === null) return [];
   const { content: text } = message;
   const isChat = generation.observation_format === 'chat';
-  // Where the rollout goes on, the template has something to say around an empty text, too.
+  // If the rollout continues, the template adds something even around an empty text.
   if (text === '' && (!isChat || terminated || truncated)) return [];
   const { chat_template_kwargs } = generation;
   const { signal } = hold;

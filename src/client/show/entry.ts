@@ -10,14 +10,14 @@ export interface Entry {
   task_name: string | null;
   /** null: it has not ended. */
   ended: StopReason | null;
-  /** Of a valid end: nothing else has a reward. */
+  /** For a valid end; nothing else has a reward. */
   reward: number | null;
-  /** What the environment has given so far, however it ended. */
+  /** The rewards so far, however it ended. */
   reward_so_far: number;
   turns: number;
-  /** Generated ones. */
+  /** Generated tokens. */
   tokens: number;
-  /** From its start to its end, or to the last that its journal has of it; null: it never started. */
+  /** From its start to its end, or to its journal's last line; null: it never started. */
   wall_s: number | null;
   attempts: number;
   faults: number;
@@ -32,13 +32,13 @@ export interface Place {
 export const isValid = ({ ended }: Pick<Entry, 'ended'>): boolean =>
   ended !== null && VALID_STOP_REASONS.has(ended);
 
-/** It ended, and its row is one of failures.jsonl. */
+/** It ended, and its row is in failures.jsonl. */
 export const isFailed = (entry: Pick<Entry, 'ended'>): boolean =>
   entry.ended !== null && !isValid(entry);
 
 export const placeText = ({ row, repeat }: Place): string => `${row}-${repeat}`;
 
-/** `last_at`: the time of the last line that counts, where it has not ended. */
+/** `last_at`: the time of the last line that counts, if it has not ended. */
 export function entryOf(
   { row, repeat }: Place,
   { glance, end, last_at }: { glance: Glance; end: LineOf<'end'> | null; last_at: number | null },

@@ -7,13 +7,13 @@ import type { Rollout } from './read-batch.js';
 import { meanLogprob } from './rollout-page.js';
 import { padded, wrapped } from './wrapping.js';
 
-/** A narrower one cannot be read. */
+/** The minimum of a readable column. */
 const NARROWEST = 36;
-/** Where nothing says how wide it is. */
+/** The default width. */
 const USUAL_WIDTH = 160;
 const GAP = ' | ';
 
-/** The rollouts of a group side by side, as many as the terminal has room for, the others below. */
+/** The rollouts of a group side by side, as many as fit, the others below. */
 export function groupPage(rollouts: readonly Rollout[], style: TextStyle): string[] {
   const total = Number.isFinite(style.columns) ? style.columns : USUAL_WIDTH;
   const beside = Math.max(

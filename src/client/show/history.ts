@@ -1,7 +1,7 @@
 import type { JournalLine } from '../../model/journal.js';
 import type { Trajectory } from '../../model/trajectory.js';
 
-/** What happened to a rollout beside its turns; `at` in seconds, as lines have it. */
+/** Events of a rollout besides its turns; `at` in seconds, as in journal lines. */
 export type Happening =
   | { kind: 'attempt'; at: number; attempt: number; activity: string }
   | { kind: 'fault'; at: number; turn: number; type: string; message: string; replica: string | null }
@@ -10,9 +10,9 @@ export type Happening =
 
 export interface History {
   happenings: Happening[];
-  /** Of the last line that counts; null: there is none. */
+  /** Time of the last line that counts; null: there is none. */
   last_at: number | null;
-  /** Takes the lines that count, each once it is folded in. */
+  /** Takes the lines that count, each after it was folded in. */
   take: (line: JournalLine, trajectory: Trajectory) => void;
 }
 
@@ -24,7 +24,7 @@ export function createHistory(): History {
     take: (line, trajectory) => {
       const { happenings } = history;
       const { at } = line;
-      // Who only looks, and finds a valid end, does nothing to the rollout.
+      // An attempt that only finds a valid end changes nothing.
       if (line.kind !== 'claim' || trajectory.end === null) history.last_at = at;
       switch (line.kind) {
         case 'claim':

@@ -8,13 +8,13 @@ export interface List {
   batch_id: string;
   /** All that have a journal. */
   entries: readonly Entry[];
-  /** Of those, the ones to show, in this order. */
+  /** The ones to show, in this order. */
   shown: readonly Entry[];
-  /** That the request asks for; replacements come on top. */
+  /** Those that the request asks for, without replacements. */
   requested: number;
 }
 
-/** A list of rollouts: what there is in all, then a line for each. */
+/** A list of rollouts: totals, then a line for each. */
 export function listPage(list: List, style: TextStyle): string[] {
   const { shown } = list;
   const columns = columnsFor(list);
@@ -60,7 +60,7 @@ const COLUMNS: readonly Column[] = [
 ];
 const TASK: Column = { title: 'task', left: true, cell: ({ task_name }) => task_name ?? '-' };
 
-/** Columns that would say the same in every line say nothing. */
+/** Columns with the same value in every line are left out. */
 function columnsFor({ entries }: List): readonly Column[] {
   const [first] = entries;
   const severalTasks = entries.some(({ task_name }) => task_name !== first?.task_name);

@@ -6,14 +6,14 @@ import { entryOf, placeText } from './entry.js';
 import type { Happening } from './history.js';
 import { createHistory } from './history.js';
 
-/** Rollouts from their journals: neither server nor worker is asked. */
+/** Rollouts from their journals. Neither server nor worker is asked. */
 
 export type ShowStore = Pick<
   TrajectoryStore,
   'findRequest' | 'sampleCount' | 'listJournals' | 'journalSize' | 'findEnd' | 'readTrajectory'
 >;
 
-/** A rollout, read whole. */
+/** A rollout, read completely. */
 export interface Rollout extends Place {
   batch_id: string;
   entry: Entry;
@@ -21,10 +21,10 @@ export interface Rollout extends Place {
   happenings: Happening[];
 }
 
-/** What is waited for at once: folds of a store behind a network, one of a store of files. */
+/** Concurrent folds: several for a store behind a network, one for files. */
 const AT_ONCE = 8;
 
-/** Reads the journals of a batch, and again only those that have grown since. */
+/** Reads the journals of a batch, and again only those that have grown. */
 export function createBatchReader(
   store: ShowStore,
   batch_id: string,
@@ -37,7 +37,7 @@ export function createBatchReader(
     const size = await store.journalSize(ref);
     if (before?.size === size) return before.entry;
     const entry = await readEntry(ref, store);
-    // What came while it was read shows as growth.
+    // Lines that arrive during the reading show as growth.
     known.set(key, { size, entry });
     return entry;
   };
@@ -67,14 +67,14 @@ interface Of {
   row?: number;
 }
 
-/** The end has all that a list needs; what has none is folded. */
+/** The end has all that a list needs; a journal without one is folded. */
 async function readEntry(ref: Place & { batch_id: string }, store: ShowStore): Promise<Entry> {
   const end = await store.findEnd(ref);
   if (end !== null) return entryOf(ref, { glance: end.glance, end, last_at: null });
   return (await readRollout(ref, store)).entry;
 }
 
-/** Its journal's every line. Of a rollout without a journal an empty one. */
+/** Every line of its journal; empty for a rollout without a journal. */
 export async function readRollout(
   ref: Place & { batch_id: string },
   store: Pick<ShowStore, 'readTrajectory'>,

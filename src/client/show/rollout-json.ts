@@ -3,7 +3,7 @@ import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import type { Rollout } from './read-batch.js';
 import { meanLogprob } from './rollout-page.js';
 
-/** One rollout for programs; ids and logprobs only where they are asked for. */
+/** One rollout for programs; ids and logprobs only on request. */
 export function rolloutJson(rollout: Rollout, { tokens }: { tokens: boolean }): unknown {
   const { trajectory, entry, happenings, ...ref } = rollout;
   const { start, turns, open, agent } = trajectory;

@@ -13,19 +13,19 @@ import { wrapped } from './wrapping.js';
 
 export interface PageOptions {
   style: TextStyle;
-  /** With the ids and logprobs of what was sampled. */
+  /** Includes the ids and logprobs of sampled tokens. */
   tokens: boolean;
   /** First and last turn; null: all, and the prompt. */
   turns: { first: number; last: number } | null;
 }
 
-/** A piece of the page that is whole; who follows a rollout prints each once. */
+/** A complete piece of the page; following a rollout prints each once. */
 export interface Block {
   key: string;
   lines: string[];
 }
 
-/** What stands above: how it ended, what it cost, how its siblings did. */
+/** The head of the page: how it ended, what it cost, how its siblings did. */
 export function headingOf(
   rollout: Rollout,
   { siblings, style }: { siblings: readonly Entry[]; style: TextStyle },
@@ -95,7 +95,7 @@ export function blocksOf(rollout: Rollout, options: PageOptions): Block[] {
   ]; // prettier-ignore
 }
 
-/** One attempt that went through to its end says nothing. */
+/** A single undisturbed attempt is not worth a line. */
 function happened(
   happenings: readonly Happening[],
   { trajectory, style }: { trajectory: Trajectory; style: TextStyle },
@@ -183,7 +183,7 @@ function turnBlocks(turn: Turn, { at, life, trajectory, style, tokens }: TurnCon
   ];
 }
 
-/** A generation that is not answered, or not whole. */
+/** A generation that is incomplete, or has no answer. */
 function openBlock({ open, turns, end }: Trajectory, { style, tokens }: PageOptions): Block[] {
   if (open.line === null && open.token_ids.length === 0) return [];
   const state = open.line !== null ? 'not answered' : end === null ? 'not whole yet' : 'not whole';
@@ -212,7 +212,7 @@ export function meanLogprob(sampled: readonly Pick<Turn, 'logprobs'>[]): number 
   return count === 0 ? null : sum / count;
 }
 
-/** Where another request went on, or other weights. */
+/** Where another request continued, or other weights. */
 const seams = (segments: readonly Segment[]): string[] =>
   segments.slice(1).map(({ start, replica, policy_version }, at) => {
     const before = segments[at];
@@ -224,7 +224,7 @@ const seams = (segments: readonly Segment[]): string[] =>
     return `seam at token ${start}: goes on at ${where}${version}`;
   });
 
-/** `id:logprob`, each with its place at the line's beginning. */
+/** `id:logprob`, with the position at the beginning of each line. */
 function tokenTable({ token_ids, logprobs }: Sampled): string[] {
   const PER_LINE = 6;
   const lines: string[] = [];
@@ -250,7 +250,7 @@ function block(
   return { key, lines: lines.map((line) => renderLine(line, style)) };
 } // prettier-ignore
 
-/** Images as a word each. */
+/** Images as one word each. */
 const contentText = (content: Content): string =>
   typeof content === 'string'
     ? content

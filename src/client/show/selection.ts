@@ -8,7 +8,7 @@ export type Sort = (typeof SORTS)[number];
 /** Which rollouts a list shows, in which order. */
 export interface Selection {
   where: Condition;
-  /** Those alone that ended as no row to train on. */
+  /** Only those that ended without a row to train on. */
   failed: boolean;
   /** null: in input order. */
   sort: { by: Sort; smallest_first: boolean } | null;
@@ -23,7 +23,7 @@ const VALUES: Record<Sort, (entry: Entry) => number | null> = {
   wall: ({ wall_s }) => wall_s,
 };
 
-/** What a rollout lacks puts it behind all that have it; of equals the earlier in the input is first. */
+/** Rollouts without the value come last; equal ones stay in input order. */
 export function select(entries: readonly Entry[], selection: Selection): Entry[] {
   const { where, failed, sort, limit } = selection;
   const chosen = entries.filter((entry) => (!failed || isFailed(entry)) && where(entry));

@@ -1,6 +1,6 @@
 import type { Entry } from './entry.js';
 
-/** Conditions such as `reward<0.5 and turns>=3`: which rollouts a list shows. */
+/** Conditions such as `reward<0.5 and turns>=3` that select rollouts of a list. */
 export type Condition = (entry: Entry) => boolean;
 
 const NUMBERS = {
@@ -36,8 +36,8 @@ const FIELDS = [...Object.keys(NUMBERS), ...Object.keys(TEXTS)];
 const CONDITION = /^([a-z_]+)\s*(<=|>=|!=|==?|<|>)\s*(.+)$/;
 
 /**
- * All of the conditions that ` and ` joins. What a rollout does not have (the reward of one that did not end validly) meets
- * no condition. Throws an error that says what was expected.
+ * All conditions, joined by ` and `. A missing value (the reward of a rollout without a valid end) meets no condition.
+ * Throws an error that says what was expected.
  */
 export function parseWhere(text: string): Condition {
   const conditions = text.split(/\s+and\s+|&&/).map((part) => parseCondition(part.trim()));

@@ -1,9 +1,9 @@
 import { plain } from '../../platform/plain.js';
 
-/** Scripts and pictures whose characters take two places of a terminal. */
+/** Scripts and pictures whose characters take two columns. */
 const WIDE =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}/u;
-/** They stand upon the character before them. */
+/** They combine with the previous character. */
 const WITHOUT_WIDTH = /[\p{Mn}\ufe00-\ufe0f]/u;
 const TAB = '    ';
 
@@ -17,7 +17,7 @@ export function widthOf(text: string): number {
 const widthOfCharacter = (character: string): number =>
   WITHOUT_WIDTH.test(character) ? 0 : WIDE.test(character) ? 2 : 1;
 
-/** The text's lines as a terminal of so many columns has room for them: cut at blanks where there are some. */
+/** The text's lines for a terminal of this width, cut at blanks if there are any. */
 export function wrapped(text: string, columns: number): string[] {
   return plain(text)
     .replaceAll('\t', TAB)
@@ -49,6 +49,6 @@ function wrapLine(line: string, columns: number): string[] {
   return [...lines, current];
 }
 
-/** With blanks up to `columns`. */
+/** Padded with blanks up to `columns`. */
 export const padded = (text: string, columns: number): string =>
   text + ' '.repeat(Math.max(0, columns - widthOf(text)));

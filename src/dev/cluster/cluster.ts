@@ -21,8 +21,8 @@ export interface ClusterOptions {
 const BATCH = 'cluster';
 
 /**
- * What runs on a cluster, as processes of one machine, and a batch on it. Resolves to the exit code: 0 when every rollout
- * completed, 130 when it was interrupted before the end.
+ * The processes of a cluster on one machine, and a batch on them. Resolves to the exit code: 0 if every rollout
+ * completed, 130 if it was interrupted before the end.
  */
 export async function runCluster(options: ClusterOptions): Promise<number> {
   const scratch = await makeScratch();
@@ -60,7 +60,10 @@ async function runBatch(
   }
 }
 
-/** Those of the mixed example that need no service; in the request: hosts share no folder of inputs. */
+/**
+ * The samples of the mixed example that need no service. They are inline in the request, because hosts share no folder
+ * of inputs.
+ */
 async function requestOf({ num_repeats }: ClusterOptions): Promise<unknown> {
   const file = path.join(PROJECT_ROOT, 'examples', 'mixed', 'samples.jsonl');
   const samples = (await readFile(file, 'utf8'))

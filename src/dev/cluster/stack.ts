@@ -23,16 +23,16 @@ const HOSTS = [1, 2];
 export const TASK_QUEUE = 'rollouts';
 
 export interface Cluster extends PlannedServer {
-  /** Where all workers with role `workflow` write results, and trainers read them: all that hosts share. */
+  /** Where all workers with role `workflow` write results, and trainers read them: the only shared folder. */
   outputs: string;
-  /** Of one worker: what `temporal-rollout show` needs. */
+  /** The settings of one worker, for `temporal-rollout show`. */
   config: string;
   database: string;
 }
 
 /**
- * PostgreSQL, Temporal server, two simulators and two workers of each role, each started again when it dies. A worker has
- * a folder of its own for its settings and its temporary files.
+ * PostgreSQL, Temporal server, two simulators and two workers of each role, each restarted when it dies. A worker has
+ * its own folder for settings and temporary files.
  */
 export async function startCluster(place: StackPlace & { scratch: string }): Promise<Cluster> {
   const { folder, supervisor, scratch } = place;
@@ -83,7 +83,7 @@ export async function startCluster(place: StackPlace & { scratch: string }): Pro
   };
 }
 
-/** Of a database that other users must be able to reach, and that is of no use when the cluster has ended. */
+/** For a database that other users must be able to reach, and that is useless after the cluster has ended. */
 export async function makeScratch(): Promise<{ path: string; remove: () => Promise<void> }> {
   const scratch = await mkdtemp(path.join(tmpdir(), 'rollouts-cluster-'));
   return {
@@ -123,7 +123,7 @@ function settingsOf({
     store: { kind: 'postgres', url_file: 'database-url', outputs: { root: outputs } },
     generation: { default: { kind: 'vllm', base_urls: engines } },
     environments: {
-      // Where the words are counted is not where tokens are generated: its steps are work for role environment.
+      // Its steps run in another process than the generation: they are work for role environment.
       words: { kind: 'module', path: WORDS, in_process: false },
       sliding_puzzle: { kind: 'sliding_puzzle' },
     },

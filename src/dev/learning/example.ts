@@ -22,7 +22,7 @@ export const learningInstall = (env: NodeJS.ProcessEnv): PythonInstall =>
     env,
   );
 
-/** How a script of the example is run. Throws where its packages are not installed. */
+/** How a script of the example is run. Throws if its packages are not installed. */
 export function exampleCommand(args: readonly string[], env: NodeJS.ProcessEnv) {
   const { python, stamp, for_what } = learningInstall(env);
   if (!existsSync(stamp))
@@ -36,13 +36,13 @@ export function exampleCommand(args: readonly string[], env: NodeJS.ProcessEnv) 
       PYTHONPATH: PYTHON_PACKAGES,
       PYTHONDONTWRITEBYTECODE: '1',
       PYTHONUNBUFFERED: '1',
-      // The matrices are small: threads would take the cores from everything else.
+      // The matrices are small, so threads would only take cores from everything else.
       OMP_NUM_THREADS: '1',
     },
   };
 }
 
-/** A script of the example as a part of a stack; `finished` is called when it has come to its end. */
+/** A script of the example as a part of a stack; `finished` is called when it has ended. */
 export function examplePart(
   { name, args, finished }: { name: string; args: readonly string[]; finished?: () => void },
   { logs, env }: { logs: string; env: NodeJS.ProcessEnv },

@@ -10,13 +10,13 @@ import type { Kill } from './told.js';
 import { plainLearning, readTold, renderLearning } from './told.js';
 
 export interface LearningOptions extends Lesson {
-  /** A run's; one that was interrupted goes on. */
+  /** Folder of a run; an interrupted run continues. */
   folder: string;
-  /** The held-out reward that is to be reached. */
+  /** The held-out reward to reach. */
   target: number;
   /** null: nothing is killed. */
   kills: KillPlan | null;
-  /** Then let a loop that starts over learn the same under the same kills. */
+  /** Afterwards, a loop that starts over learns the same under the same kills. */
   compare: boolean;
 }
 
@@ -31,7 +31,7 @@ export interface Followed {
   /** Where its trainer writes. */
   folder: string;
   supervisor: Supervisor;
-  /** Aborted when the trainer has come to its end. */
+  /** Aborted when the trainer has ended. */
   done: AbortSignal;
   victims: readonly Victim[];
   phase: string;
@@ -41,7 +41,7 @@ export interface Followed {
 const LOOK_EVERY_MS = 500;
 const PLAIN_EVERY_MS = 5000;
 
-/** Shows a trainer until it is done, and kills meanwhile what the options say. */
+/** Shows a trainer until it is done, and kills parts as the options say. */
 export async function follow(session: Session, followed: Followed): Promise<void> {
   const { options, screen, interrupts } = session;
   const { folder, done, longest_ms } = followed;

@@ -6,7 +6,10 @@ import type { Supervisor } from '../supervisor.js';
 import type { Kill } from './told.js';
 
 export interface KillPlan {
-  /** Between two kills: half as long to one and a half times, and until the engine has sampled something. */
+  /**
+   * Average time between two kills (from half to one and a half times), and at least until the engine has sampled
+   * something.
+   */
   every_ms: number;
   /** null: as many as there is time for. */
   most: number | null;
@@ -14,27 +17,30 @@ export interface KillPlan {
 
 export interface Victim {
   what: string;
-  /** null: there is none of it. */
+  /** null: it does not run. */
   part: string | null;
 }
 
 interface KillOptions extends KillPlan {
   folder: string;
   supervisor: Pick<Supervisor, 'pidOf'>;
-  /** One after the other, again and again. */
+  /** Victims in turn, again and again. */
   victims: readonly Victim[];
   seed: number;
   signal: AbortSignal;
   noted: (kill: Kill) => void;
 }
 
-/** What the engine's log grows by at least, some hundred tokens: on a slow machine nothing would ever be up, else. */
+/**
+ * Minimum growth of the engine's log between kills, some hundred tokens. Otherwise nothing would ever run on a slow
+ * machine.
+ */
 const MOVED_BYTES = 20_000;
 const LOOK_EVERY_MS = 200;
 
 /**
- * SIGKILL of one part after the other, until the signal aborts; a part that is being started again is left out. Each is
- * a line of kills.jsonl in the folder.
+ * SIGKILL of one part after the other, until the signal aborts. Parts that are being restarted are left out. Each kill
+ * is a line of kills.jsonl in the folder.
  */
 export async function killInTurn(options: KillOptions): Promise<void> {
   const { folder, supervisor, victims, every_ms, most, seed, signal, noted } = options;

@@ -9,19 +9,19 @@ import { startsOver, startsOverFolder } from './starts-over.js';
 import { lastHeldOut, lastedFor, readTold } from './told.js';
 
 const LONGEST_MS = 45 * 60_000;
-/** What the loop that starts over may take, beside what this took: it may never come to an end. */
+/** Time limit of the loop that starts over, relative to this run: it may never end by itself. */
 const PATIENCE = 1.5;
 
-/** In their turn; each is a part of the stack. */
+/** In turn; each is a part of the stack. */
 const VICTIMS = ['engine', 'worker', 'trainer', 'Temporal server'].map((name) => ({
   what: name,
   part: name,
 }));
 
 /**
- * A policy that learns through all of this, on one machine: engine, Temporal server, worker and trainer, each killed and
- * started again where the options say so; a live board, checks of what was sampled and delivered, and a plot. Resolves
- * to the exit code: 0 when nothing is wrong and the held-out reward is high enough, 130 when it was interrupted.
+ * A policy that learns through the whole system on one machine: engine, Temporal server, worker and trainer, killed and
+ * restarted if the options say so. Shows a live board, checks what was sampled and delivered, and draws a plot.
+ * Resolves to the exit code: 0 if nothing is wrong and the held-out reward is high enough, 130 if it was interrupted.
  */
 export async function learn(options: LearningOptions): Promise<number> {
   return await inSession(options.folder, async ({ place, screen, interrupts }) => {
@@ -37,7 +37,7 @@ export async function learn(options: LearningOptions): Promise<number> {
   });
 }
 
-/** Until the trainer has come to its end. */
+/** Until the trainer has ended. */
 async function play(session: Session, place: StackPlace): Promise<void> {
   const { options, screen } = session;
   const { folder, supervisor } = place;
@@ -61,7 +61,7 @@ async function play(session: Session, place: StackPlace): Promise<void> {
   });
 }
 
-/** Throws where a part died again and again. */
+/** Throws if a part died again and again. */
 function interrupted({ options, screen, interrupts }: Session): number {
   throwIfGivenUp(interrupts);
   const folder = path.relative('', options.folder);
@@ -69,7 +69,7 @@ function interrupted({ options, screen, interrupts }: Session): number {
   return 130;
 }
 
-/** The plot, rows against the engine's log, the reward that was reached. */
+/** The plot, the check of rows against the engine's log, and the reward that was reached. */
 async function conclude({ options, screen }: Session): Promise<number> {
   const { folder, target, shuffle_advantages, kills, compare } = options;
   const plot = path.join(folder, 'plot.png');

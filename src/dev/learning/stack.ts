@@ -9,17 +9,17 @@ import { planServer, startServerAndWorker } from '../stack.js';
 import type { Part } from '../supervisor.js';
 import { exampleCommand, examplePart, LEARNING_EXAMPLE } from './example.js';
 
-/** What is learned, and how fast the engine is. */
+/** The task, and the speed of the engine. */
 export interface Lesson {
   seed: number;
   steps: number;
-  /** Seconds that a token takes. */
+  /** Seconds per token. */
   tick_s: number;
-  /** The control: nothing is to be learned. */
+  /** The control: there is nothing to learn. */
   shuffle_advantages: boolean;
 }
 
-/** A run's folder holds all of it: database, trajectories, weights, logs. Its name is the run's id. */
+/** A run's folder holds everything: database, trajectories, weights, logs. Its name is the run's id. */
 export const idOf = (folder: string): string => path.basename(folder);
 
 export interface LearningStack extends PlannedServer {
@@ -27,7 +27,7 @@ export interface LearningStack extends PlannedServer {
   engineUrl: string;
 }
 
-/** Engine, Temporal server and worker of a run; what it learns from is written first. */
+/** Engine, Temporal server and worker of a run. The training data is written first. */
 export async function startLearningStack(
   place: StackPlace,
   { life, ...lesson }: Lesson & { life: keyof typeof HEARTBEAT_TIMEOUT },
@@ -65,7 +65,7 @@ export function enginePart({
   return examplePart({ name: 'engine', args }, { logs, env: process.env });
 }
 
-/** What a trainer is told of a lesson, whichever it is. */
+/** A trainer's arguments, for any lesson. */
 export const lessonArguments = ({ folder }: { folder: string }, lesson: Lesson): string[] => [
   ...['--folder', folder, '--seed', String(lesson.seed), '--steps', String(lesson.steps)],
 ];
@@ -83,7 +83,7 @@ export function trainerPart(
   return examplePart({ name: 'trainer', args, finished }, { logs: stack.logs, env: process.env });
 }
 
-/** A worker that is killed is to be missed soon; else less often is cheaper, since each heartbeat is a call of the server. */
+/** A killed worker must be noticed soon. Otherwise fewer heartbeats are cheaper, since each is a call to the server. */
 const HEARTBEAT_TIMEOUT = { calm: '10s', killed: '3s' };
 
 async function writeSettings(
@@ -111,7 +111,7 @@ async function writeSettings(
 
 const LONGEST_MS = 120_000;
 
-/** A script of the example, to its end; what it wrote. Throws with the end of that where it fails. */
+/** Runs a script of the example to its end and returns its output. Throws with the end of the output if it fails. */
 export async function runExample(args: readonly string[]): Promise<string> {
   const { ok, output, problem } = await runCommand({
     ...exampleCommand(args, process.env),

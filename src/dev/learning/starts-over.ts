@@ -11,8 +11,8 @@ import { enginePart, lessonArguments } from './stack.js';
 const LOOP = 'loop';
 
 /**
- * The same kills: those of the trainer and of the worker hit the loop, which is both; it has no Temporal server. Where it
- * has nothing to kill, the turn passes.
+ * The same kills. Those of the trainer and of the worker hit the loop, which is both. It has no Temporal server, so
+ * that turn passes.
  */
 const VICTIMS: readonly Victim[] = [
   { what: 'engine', part: 'engine' },
@@ -23,14 +23,14 @@ const VICTIMS: readonly Victim[] = [
 
 export const startsOverFolder = (folder: string): string => path.join(folder, 'starts-over');
 
-/** Lets the loop that starts over learn the same, until it has, or for so long. */
+/** Lets the loop that starts over learn the same, until it has, or for a limited time. */
 export async function startsOver(session: Session, longest_ms: number): Promise<void> {
   const { options, screen, interrupts } = session;
   const folder = startsOverFolder(options.folder);
   const logs = path.join(folder, 'logs');
   await mkdir(folder, { recursive: true });
   const port = await firstFreePort(8000);
-  // How often it dies is what is to be seen of it.
+  // How often it dies is part of the result.
   const supervisor = createSupervisor({ say: screen.say });
   const done = new AbortController();
   const finished = (): void => {

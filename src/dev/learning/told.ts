@@ -5,31 +5,31 @@ import { formatClock, formatNumber, formatRate } from '../../client/number-text.
 import type { Line, TextStyle } from '../../client/text-line.js';
 import { renderLine, spread } from '../../client/text-line.js';
 
-/** A line of the trainer's metrics.jsonl, as far as it is shown. */
+/** The displayed fields of a line of the trainer's metrics.jsonl. */
 type Told =
   | { kind: 'step'; at: number; step: number; reward: number; length: number; tokens: number; lag: number; ratio: number }
   | { kind: 'held_out'; at: number; step: number; reward: number }
   | { kind: 'start' | 'end'; at: number }; // prettier-ignore
 
-/** Of something that was killed, as kills.jsonl has it. */
+/** A kill, as in kills.jsonl. */
 export interface Kill {
   /** Seconds since 1970. */
   at: number;
   what: string;
 }
 
-/** What a run has told so far. */
+/** The output of a run so far. */
 export interface LearningState {
   id: string;
   steps: number;
   elapsed_s: number;
   told: readonly Told[];
   kills: readonly Kill[];
-  /** What is going on. */
+  /** The current phase. */
   phase: string;
 }
 
-/** Of a file that is not there none; a line that is still being written is left out. */
+/** The lines of a file; none if it does not exist. An incomplete last line is left out. */
 export async function readTold(folder: string): Promise<Told[]> {
   const text = await readFile(path.join(folder, 'metrics.jsonl'), 'utf8').catch(() => '');
   const whole = text.slice(0, text.lastIndexOf('\n') + 1);
@@ -39,7 +39,7 @@ export async function readTold(folder: string): Promise<Told[]> {
 const stepsOf = (told: readonly Told[]) => told.filter((line) => line.kind === 'step');
 const heldOutOf = (told: readonly Told[]) => told.filter((line) => line.kind === 'held_out');
 
-/** Tokens of the last steps, by the time between them. */
+/** Tokens of the last steps, divided by the time between them. */
 const RATE_OF_STEPS = 5;
 
 export function tokensPerSecond(told: readonly Told[]): number | null {
@@ -101,10 +101,10 @@ function numbersOf(
 const killsText = (kills: readonly Kill[]): string =>
   `kill -9: ${kills.length}, the last one of the ${kills.at(-1)?.what ?? ''}`;
 
-/** Seconds from its first line to its last, whichever run of the trainer wrote them. */
+/** Seconds from its first line to its last, over all runs of the trainer. */
 export const lastedFor = (told: readonly Told[]): number =>
   (told.at(-1)?.at ?? 0) - (told[0]?.at ?? 0);
 
-/** The last evaluation's; null before the first. */
+/** The reward of the last evaluation; null before the first. */
 export const lastHeldOut = (told: readonly Told[]): number | null =>
   heldOutOf(told).toSorted((a, b) => a.step - b.step).at(-1)?.reward ?? null; // prettier-ignore

@@ -13,31 +13,31 @@ export interface EngineStats {
 
 /** A generation as the engine handles it. */
 export interface Sequence {
-  /** It has a place: it runs. `leave` gives the place back. */
+  /** It has a place and runs. `leave` gives the place back. */
   start: (leave: () => void) => void;
-  /** Nothing comes of it while it is frozen. */
+  /** It produces nothing while it is frozen. */
   freeze: (isFrozen: boolean) => void;
-  /** The weights are others from here on: what has not been sent is sampled anew. */
+  /** The weights have changed: what was not sent is sampled again. */
   reweigh: () => void;
-  /** It is cut off, running or in line, and leaves. */
+  /** It is cut off, running or waiting, and leaves. */
   abort: () => void;
 }
 
-/** What a pause does with what runs: cuts it off, lets it end, or keeps it where it is. */
+/** What a pause does to running generations: cuts them off, lets them end, or freezes them. */
 export type PauseMode = 'abort' | 'wait' | 'keep';
 
-/** The engine behind the server: so many generations run, the others wait in line; it counts what it does. */
+/** The engine behind the server: a limited number of generations runs, the others wait; it counts what it does. */
 export interface Engine {
   /** Starts it at once or when a place is free. `leave` gives the place back, or leaves the line. */
   enter(sequence: Sequence): () => void;
   /**
-   * Nothing is started until `resume`. Resolves when what runs has been dealt with: with `wait` when it has ended, or
-   * when the pause is over.
+   * Nothing is started until `resume`. Resolves when running generations have been handled: with `wait` when they have
+   * ended, or when the pause is over.
    */
   pause(mode: PauseMode): Promise<void>;
   resume(): void;
   isPaused(): boolean;
-  /** What runs is frozen where it is. */
+  /** Running generations are frozen. */
   isFrozen(): boolean;
   /** The weights have changed. */
   reweigh(): void;
@@ -74,7 +74,7 @@ interface Places extends Pick<
   counts: () => Pick<EngineStats, 'running' | 'waiting'>;
 }
 
-/** Who runs and who waits in line. */
+/** Running and waiting generations. */
 function createPlaces(settings: Pick<SimulatorSettings, 'max_num_seqs'>): Places {
   const line = new Set<Sequence>();
   const running = new Set<Sequence>();
@@ -84,7 +84,7 @@ function createPlaces(settings: Pick<SimulatorSettings, 'max_num_seqs'>): Places
   let frozen = false;
   let admitting = false;
 
-  /** Fills the free places; `max_num_seqs` may have changed meanwhile. What ends while it is started is seen by the loop. */
+  /** Fills the free places; `max_num_seqs` may have changed. The loop sees what ends while it is started. */
   const admit = (): void => {
     if (admitting) return;
     admitting = true;

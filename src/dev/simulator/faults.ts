@@ -19,11 +19,11 @@ export interface FaultTarget {
 export interface Faults {
   add(spec: FaultSpec): InjectedFault;
   list(): InjectedFault[];
-  /** All of them without an id. Returns how many there were. */
+  /** Without an id: all of them. Returns how many there were. */
   clear(id?: string): number;
   /** Resolves when this fault has been cleared. */
   cleared(spec: FaultSpec): Promise<void>;
-  /** What hits this request: the oldest active fault that wants it. Counts as a hit. */
+  /** The oldest active fault that applies to this request. Counts as a hit. */
   hit(target: FaultTarget): FaultSpec | null;
 }
 

@@ -5,7 +5,7 @@ export interface ListenerOptions {
   /** 0: any free one. */
   port: number;
   host: string;
-  /** Makes the handler; it may take the listening socket away and close all connections for `ms`. */
+  /** Creates the handler, which may close the listening socket and all connections for `ms`. */
   handlerFor: (closeFor: (ms: number) => void) => RequestListener;
 }
 
@@ -32,7 +32,7 @@ export async function openListener({ port, host, handlerFor }: ListenerOptions):
       if (!closed) server.listen(address.port, host);
     }, ms);
   };
-  // Only listening again can fail from here on: someone else may hold the port for a moment.
+  // From here on only listening again can fail: something else may hold the port for a moment.
   server.on('error', () => {
     reopenIn(RETRY_MS);
   });

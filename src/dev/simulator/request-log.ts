@@ -6,7 +6,7 @@ import type { SimulatorSettings } from './settings.js';
 /** How a completion request ended; `rejected`: an HTTP error, `cut`: no finish reason was sent, `error`: one in the stream. */
 export type Outcome = 'open' | 'complete' | 'aborted' | 'cut' | 'rejected' | 'error';
 
-/** What the server knows of one completion request. */
+/** What the server records of one completion request. */
 export interface RequestEntry {
   /** `X-Request-Id`, of the form `<rollout_id>.<turn>.<writer>`; the next three are its parts, or null. */
   request_id: string | null;
@@ -14,7 +14,7 @@ export interface RequestEntry {
   rollout_id: string | null;
   turn: number | null;
   writer: string | null;
-  /** null when the request could not be read. */
+  /** null if the request could not be read. */
   prompt_tokens: number | null;
   tokens_sent: number;
   finish_reason: string | null;
@@ -24,7 +24,7 @@ export interface RequestEntry {
   /** When it arrived, ISO 8601. */
   at: string;
   seed: number | null;
-  /** Which weights sampled its tokens: runs of token places. */
+  /** Which weights sampled its tokens: runs of token positions. */
   weights: WeightsRun[];
 }
 
@@ -146,7 +146,7 @@ function newEntry(arrival: Arrival): RequestEntry {
   };
 }
 
-/** The counters of the entry's turn; of a request without one, counters that nobody sees. */
+/** The counters of the entry's turn; for a request without a turn, counters that are not shown. */
 function countsOf(
   rollouts: Map<string, Map<number, TurnCounts>>,
   { rollout_id, turn }: RequestEntry,

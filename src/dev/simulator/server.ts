@@ -17,7 +17,7 @@ import { createRequestLog } from './request-log.js';
 import { SimulatorSettings } from './settings.js';
 
 export interface SimulatorOptions {
-  /** What is left out has its default. */
+  /** Omitted settings have their defaults. */
   settings: z.input<typeof SimulatorSettings>;
   /** 0: any free one. */
   port: number;
@@ -33,7 +33,7 @@ export interface Simulator {
   close(): Promise<void>;
 }
 
-/** Starts a stand-in for a vLLM server. Rejects when the settings are wrong (ZodError) or the port is taken. */
+/** Starts a replacement for a vLLM server. Rejects if the settings are wrong (ZodError) or the port is taken. */
 export async function startSimulator(options: SimulatorOptions): Promise<Simulator> {
   const settings = SimulatorSettings.parse(options.settings);
   const host = options.host ?? '127.0.0.1';
@@ -91,14 +91,14 @@ function createHandler(
   };
 }
 
-/** Captures 213 to 218: control and tokenizer routes need none. */
+/** Control and tokenizer routes need no key (captures 213 to 218). */
 function checkKey({ path, request }: Exchange, { api_key }: SimulatorSettings): void {
   if (api_key === null || !/^\/(v1|inference)\//.test(path)) return;
   if (headerOf(request, 'authorization') === `Bearer ${api_key}`) return;
   throw new Refusal({ status: 401, body: { error: 'Unauthorized' } });
 }
 
-/** The stream of requests without a seed; without one of its own it is another one at each start. */
+/** The random stream of requests without a seed; without its own seed it differs at each start. */
 function createSharedRandom(seed: number | null): {
   random: Random;
   reseed(seed: number | null): void;
@@ -113,7 +113,7 @@ function createSharedRandom(seed: number | null): {
   };
 }
 
-/** A refusal is an answer; anything else is a client that has gone, or a bug, which must not go unseen. */
+/** A refusal is an answer. Anything else is a client that has gone, or a bug, which must be visible. */
 function sendFailure(exchange: Exchange, error: unknown): void {
   if (exchange.response.headersSent || exchange.request.socket.destroyed) {
     exchange.response.destroy();

@@ -3,24 +3,27 @@ import { z } from 'zod';
 const count = z.int().nonnegative();
 
 const shared = {
-  /** How many requests it hits; null: all, until it is cleared. Default 1, with a probability null. */
+  /** How many requests it hits; null: all, until it is cleared. Default 1, or null with a probability. */
   times: z.int().positive().nullish(),
-  /** Of hitting a request, drawn from the fault's own seeded stream; null hits each one. */
+  /** Probability of hitting a request, drawn from the fault's own seeded stream; null: each one. */
   probability: z.number().gt(0).max(1).nullable().default(null),
-  /** Of that stream. */
+  /** Seed of that stream. */
   seed: z.int().default(0),
-  /** Hits only requests whose X-Session-ID contains this; null: all but those of the sessions `probe` and `weights-probe`. */
+  /**
+   * Hits only requests whose X-Session-ID contains this; null: all except those of the sessions `probe` and
+   * `weights-probe`.
+   */
   match: z.string().nullable().default(null),
 };
-/** These can be had on any endpoint: the one that `path` names, null for all but the simulator's own. */
+/** Faults that apply to any endpoint: the one that `path` names, or with null all except the simulator's own. */
 const anywhere = { ...shared, path: z.string().nullable().default('/v1/completions') };
 const retry_after = z.number().nonnegative().nullable().default(null);
 
-/** What a client may have to live with. Parameters count generated tokens. */
+/** Faults that a client must handle. Parameters count generated tokens. */
 export const FaultSpec = z.discriminatedUnion('fault', [
   /**
    * Resets the connection. With `for_ms` the first hit closes the listening socket and all connections for that long:
-   * connections are refused, those to the simulator's own endpoints too.
+   * connections are refused, even those to the simulator's own endpoints.
    */
   z.strictObject({
     fault: z.literal('refuse'),
@@ -31,9 +34,9 @@ export const FaultSpec = z.discriminatedUnion('fault', [
   /** Overloaded (capture 235); `retry_after` in seconds. */
   z.strictObject({ fault: z.literal('503'), ...anywhere, retry_after }),
   z.strictObject({ fault: z.literal('429'), ...anywhere, retry_after }),
-  /** Accepts the request and sends nothing, or nothing more after so many tokens. */
+  /** Accepts the request and sends nothing, or nothing after that many tokens. */
   z.strictObject({ fault: z.literal('stall'), ...anywhere, after_tokens: count.default(0) }),
-  /** The process exits with code 1 after it has sent so many tokens. */
+  /** The process exits with code 1 after it has sent that many tokens. */
   z.strictObject({ fault: z.literal('die'), ...anywhere, after_tokens: count.default(0) }),
   /** Closes the connection in the middle of the stream (capture 212). */
   z.strictObject({ fault: z.literal('cut'), ...shared, after_tokens: count.default(0) }),
@@ -51,27 +54,27 @@ export const FaultSpec = z.discriminatedUnion('fault', [
   }),
   /** Finish reason `abort` (capture 140). */
   z.strictObject({ fault: z.literal('abort_finish'), ...shared, after_tokens: count.default(0) }),
-  /** So many tokens in each event, fewer in the last (capture 009). */
+  /** That many tokens in each event, fewer in the last (capture 009). */
   z.strictObject({ fault: z.literal('merged_deltas'), ...shared, tokens: z.int().positive() }),
-  /** Each token in an event of its own, and the stream in pieces of so many bytes: events are cut anywhere. */
+  /** Each token in its own event, and the stream in pieces of that many bytes, so events are cut anywhere. */
   z.strictObject({ fault: z.literal('split_deltas'), ...shared, bytes: z.int().positive() }),
-  /** The call waits until the fault is cleared, or so long; then it is done. It counts as a hit at once. */
+  /** The call waits until the fault is cleared, or this long; then it is executed. It counts as a hit at once. */
   z.strictObject({
     fault: z.literal('hold'),
     ...anywhere,
     for_ms: z.int().positive().nullable().default(null),
   }),
-  /** The call is done, and its connection is reset in place of an answer. */
+  /** The call is executed, and its connection is reset instead of an answer. */
   z.strictObject({ fault: z.literal('lost_answer'), ...anywhere }),
-  /** 200 and `{"success": false}`; nothing is done. */
+  /** 200 and `{"success": false}`; nothing is executed. */
   z.strictObject({ fault: z.literal('unsuccessful'), ...anywhere }),
-  /** `/collective_rpc` loads one part of the weights and says that it failed, or that it succeeded. */
+  /** `/collective_rpc` loads one part of the weights and reports failure, or success. */
   z.strictObject({
     fault: z.literal('load_half'),
     ...shared,
     says: z.enum(['failure', 'success']),
   }),
-  /** `/collective_rpc` says that it succeeded and leaves the weights as they are. */
+  /** `/collective_rpc` reports success and leaves the weights as they are. */
   z.strictObject({ fault: z.literal('load_nothing'), ...shared }),
 ]);
 export type FaultSpec = z.infer<typeof FaultSpec>;
@@ -80,18 +83,18 @@ const ThinkingRange = z
   .tuple([count, count])
   .refine(([min, max]) => min <= max, { message: 'expected [min, max] with min at most max' });
 
-/** What may change while the simulator runs. */
+/** Settings that may change while the simulator runs. */
 const changeable = {
-  /** Of each request; 0: no limit, the whole answer goes out at once. */
+  /** Speed of each request; 0: no limit, the whole answer is sent at once. */
   tokens_per_second: z.number().nonnegative(),
   ms_to_first_token: z.number().nonnegative(),
   /** Tokens before the action: a number, or a range from which each turn draws. */
   thinking_tokens: z.union([count, ThinkingRange]),
   /** 0 plays at random; from 3 on nearly every move is a best one. */
   skill: z.number().nonnegative(),
-  /** Of the stream that serves requests without a seed; null: another one at each start. */
+  /** Seed of the stream for requests without a seed; null: another one at each start. */
   seed: z.int().nullable(),
-  /** Generations at the same time; others wait in line. */
+  /** Concurrent generations; others wait. */
   max_num_seqs: z.int().positive(),
 };
 
@@ -113,15 +116,15 @@ export const SimulatorSettings = z.strictObject({
    * `/reset_prefix_cache`. Without it they are not found (captures 192 to 201).
    */
   dev_mode: z.boolean().default(false),
-  /** Serves `/inference/v1/generate`, as vLLM with --enable-scale-out; without it that is refused (capture 203). */
+  /** Serves `/inference/v1/generate`, like vLLM with --enable-scale-out; without it that is refused (capture 203). */
   scale_out: z.boolean().default(false),
-  /** Needed for `/v1` and `/inference`, as vLLM's --api-key (captures 213 to 218); null: none is. */
+  /** Required for `/v1` and `/inference`, like vLLM's --api-key; null: none. */
   api_key: z.string().min(1).nullable().default(null),
   /** Faults from the start. */
   faults: z.array(FaultSpec).default([]),
-  /** Each completion request, but for those of probes, is appended when it arrives and when it ends, one JSON line each. */
+  /** Appends each completion request, except those of probes, when it arrives and when it ends, one JSON line each. */
   log_file: z.string().min(1).nullable().default(null),
-  /** There is a line whenever tokens go out, too: it is known what a process had sent that is killed. */
+  /** Adds a line whenever tokens are sent, so that the output of a killed process is known. */
   log_tokens: z.boolean().default(false),
   /** How many requests `/simulator/requests` remembers. */
   log_limit: z.int().positive().default(10_000),

@@ -4,21 +4,21 @@ import { hash32 } from '../../model/workflow-safe/hash32.js';
 import { createRandom } from './random.js';
 import type { SimulatorSettings } from './settings.js';
 
-/** A file of "weights": how well they play, and what they would say otherwise. */
+/** A file of "weights": how well they play, and an offset of what they say. */
 const WeightsFile = z.strictObject({
-  /** As the log names them. */
+  /** Their name in the log. */
   name: z.string().min(1),
   skill: z.number().nonnegative(),
   seed: z.int(),
 });
 export type Weights = z.infer<typeof WeightsFile>;
 
-/** The weights that the engine samples from, and the label that it was told: nothing ties the two together. */
+/** The weights that the engine samples from, and the label that it was given; nothing ties the two together. */
 export interface WeightStore {
   current: () => Weights;
   label: () => string;
   setLabel: (label: string) => void;
-  /** Throws where the file is not there or holds none. With `half`, one part of them is loaded and the other is not. */
+  /** Throws if the file is missing or invalid. With `half`, only one part of the weights is loaded. */
   load: (file: string, options?: { half: boolean }) => void;
 }
 
@@ -46,13 +46,13 @@ export function createWeights(
   };
 }
 
-/** A request's own stream of random numbers differs from weights to weights. Those that an engine starts with leave it as it is. */
+/** A request's random stream depends on the weights. Those that an engine starts with leave it as it is. */
 export const seedUnder = ({ name, seed }: Weights, of: readonly number[]): number =>
   name === START && of.length === 1 ? (of[0] ?? 0) : hash32([seed, ...of]);
 
 const LOWEST_LOGPROB = 8;
 
-/** Of each token of a prompt but the first, under these weights: a number that any other weights give otherwise. */
+/** For each token of a prompt except the first, a number that differs for any other weights. */
 export const promptLogprobs = (
   { skill, seed }: Pick<Weights, 'skill' | 'seed'>,
   prompt: readonly number[],

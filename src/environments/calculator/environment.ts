@@ -13,8 +13,8 @@ const CalculatorMetadata = z.looseObject({
 });
 
 /**
- * Upstream's multi-step calculator (statement 82), the deterministic multi-turn environment of its tests: calls are
- * answered until the policy gives the final answer. Reward 1 for the right one, 0 for all else.
+ * Upstream's multi-step calculator, the deterministic multi-turn environment of its tests: it answers calls until the
+ * policy gives the final answer. Reward 1 for the right one, otherwise 0.
  */
 export function createCalculator(): Environment {
   return {

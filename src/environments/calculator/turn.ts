@@ -1,13 +1,13 @@
 import { formatFixed, parseFloatText } from '../../platform/python/numbers.js';
 import { strip } from '../../platform/python/text.js';
 
-/** What the policy may say to the calculator, and the answers (upstream statement 82). */
+/** What the policy may say to the calculator, and the answers. */
 
 /** Ends a tool call: `[5, 3, sum]<call: calculator>`. */
 const CALL = '<call: calculator>';
 const OPEN = '<final_answer>';
 const CLOSE = '</final_answer>';
-/** How near an answer must be, and how near to zero a divisor must not be. */
+/** Tolerance of an answer, and the smallest size of a divisor. */
 const TOLERANCE = 1e-6;
 
 export interface Problem {
@@ -21,7 +21,7 @@ export interface Reply {
   reward: number;
   /** True if the calculation has advanced one step; otherwise the rollout ends. */
   goes_on: boolean;
-  /** null only where no more steps are allowed. */
+  /** null only if no more steps are allowed. */
   stop_strings: string[] | null;
 }
 
@@ -45,7 +45,7 @@ export function reply(said: string, problem: Problem): Reply {
 
 function judge(answer: number, expected: number): { content: string; reward: number } {
   const got = formatFixed(answer, 2);
-  // NaN is near nothing.
+  // NaN is close to nothing.
   if (Math.abs(answer - expected) < TOLERANCE)
     return { content: `Correct! The final answer is ${got}.`, reward: 1 };
   const content = `Incorrect final answer. Expected ${formatFixed(expected, 2)}, got ${got}.`;

@@ -7,7 +7,7 @@ import { rejectedFields } from '../rejections.js';
 
 const JaccardMetadata = z.looseObject({ ground_truth: z.string() });
 
-/** Upstream's code_jaccard (statement 80): one turn, rewarded by the similarity of its words to the ground truth's. */
+/** Upstream's code_jaccard: one turn, rewarded by the similarity of its words to the ground truth's. */
 export function createCodeJaccard(): Environment {
   return {
     in_process: true,
@@ -56,8 +56,8 @@ async function alignment(rollouts: FinishedRollouts): Promise<Record<string, num
 }
 
 /**
- * The similarity of two texts, from 0 to 1: shared words over all words, times the shorter length over the longer
- * (upstream statement 80). White space around and case make no difference; equal texts score 1, empty ones too.
+ * The similarity of two texts, from 0 to 1: shared words over all words, times the shorter length over the longer one.
+ * Case and surrounding white space do not matter. Equal texts score 1, empty ones too.
  */
 function codeSimilarity(response: string, ground_truth: string): number {
   const said = strip(response).toLowerCase();

@@ -13,8 +13,8 @@ import { limitsOf, type CodeSettings } from './settings.js';
 const STOP_STRING = '</code>';
 
 /**
- * Upstream's code environment (statements 54 to 62) in a sandbox: the code of the last message runs in the rollout's
- * own interpreter, the observation is what came of it, the reward is always 0. With `sandbox` it runs there instead.
+ * Upstream's code environment in a sandbox. The code of the last message runs in the rollout's own interpreter, the
+ * observation is its result, and the reward is always 0. With `sandbox`, the code runs there.
  */
 export function createCode(
   settings: CodeSettings & { max_answer?: string },

@@ -1,19 +1,19 @@
 import type { Excess, Outcome, Ran } from './outcomes.js';
 import type { CodeSettings, Limits } from './settings.js';
 
-/** Messages to code, outcomes to observations: pure, and upstream's format (statements 54 to 58). */
+/** Messages to code, and outcomes to observations, in upstream's format. Pure functions. */
 
 export interface MessageCode {
   blocks: string[];
-  /** What the model wrote behind the last block: an observation that begins with it begins after it. */
+  /** What the model wrote after the last block: an observation that begins with it begins after it. */
   lookahead: string;
 }
 
 const [BEGIN, END] = ['<code>', '</code>'];
 
 /**
- * null: no code in it. `nemo-rl`: from the first `<code>` to the last `</code>`, whatever is between. In one pass, since a
- * policy may write only beginnings.
+ * null: it has no code. `nemo-rl`: from the first `<code>` to the last `</code>`, whatever is between. In one pass,
+ * since a policy may write only opening tags.
  */
 export function codeOf(
   message: string,
@@ -39,7 +39,7 @@ export interface Result {
   lookahead: string;
 }
 
-/** On lines of its own if code or text has several. */
+/** On separate lines if code or text has several. */
 export function formatResult({ text, code, lookahead }: Result): string {
   if (text === null) return '';
   const isLong = code.includes('\n') || text.includes('\n');

@@ -28,7 +28,10 @@ interface Chosen {
   start: Start;
 }
 
-/** Code on this machine, confined as strongly as the machine can. Chosen and tried at the first use, or by `level`. */
+/**
+ * Code on this machine, confined as strongly as possible. The level is chosen and tested at the first use, unless
+ * `level` gives it.
+ */
 export function createLocalSandbox(options: LocalOptions): Sandbox {
   const { settings } = options;
   const limits = limitsOf(settings);
@@ -39,7 +42,7 @@ export function createLocalSandbox(options: LocalOptions): Sandbox {
     try {
       return await choosing;
     } catch (error) {
-      // The next attempt may find what was installed meanwhile.
+      // A later attempt may find what was installed meanwhile.
       choosing = null;
       throw error;
     }
@@ -74,7 +77,7 @@ interface Around {
   watcher: Watcher;
 }
 
-/** The strongest level that a first interpreter can be started at, and which then refuses what it should. */
+/** The strongest level at which a first interpreter starts and refuses what it should. */
 async function choose(options: LocalOptions, { limits, watcher }: Around): Promise<Chosen> {
   const { settings, report } = options;
   const levels = options.levels ?? (settings.unsafe ? LEVELS : LEVELS.slice(0, -1));
@@ -127,7 +130,7 @@ const starter =
     }
   };
 
-/** Each of these is refused in a sandbox; the list of those that are not is the answer. */
+/** A sandbox refuses each of these; returns the list of those that it does not refuse. */
 const TRIALS = `[
   name for name, attempt in {
     "reads /etc/passwd": lambda: open("/etc/passwd"),

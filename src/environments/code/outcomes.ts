@@ -1,8 +1,8 @@
 import { z } from 'zod';
 
-/** The outcome of one block of code. The process that ran the code wrote it: text to show, nothing to trust. */
+/** The outcome of one block of code. The process that ran the code wrote it, so it is untrusted text. */
 
-/** A lone surrogate is no text that a tokenizer could be sent. */
+/** A lone surrogate is not valid text for a tokenizer. */
 const Text = z.string().transform((text) => Buffer.from(text).toString());
 const Cut = z.int().nonnegative().default(0);
 
@@ -39,9 +39,9 @@ export type Ran = { outcomes: Outcome[] } | { killed: Excess };
 export type Blocks = string[];
 
 export interface RunRequest {
-  /** The rollout: whose variables these are. */
+  /** The rollout that owns the variables. */
   session: string;
-  /** What ran before, turn by turn: together with `blocks` it defines what comes out. */
+  /** What ran before, turn by turn. Together with `blocks` it determines the outcome. */
   history: Blocks[];
   blocks: Blocks;
   /** Called with the outcome of each turn that had to run again; throws if it differs from the first time. */

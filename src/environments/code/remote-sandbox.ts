@@ -7,10 +7,10 @@ import type { CodeSettings } from './settings.js';
 import { limitsOf } from './settings.js';
 
 /**
- * A sandbox behind HTTP. `POST {url}/run` with `{session, semantics, limits, history, blocks}`: the code of the turns
- * before and of this one. The service runs the history too, unless the session's interpreter is as that left it, and
- * answers `{replayed, ran}`: what came of each turn of the history (null: it did not run again) and of this one, each
- * `{"outcomes": [..]}` or `{"killed": reason}` as in `outcomes.ts`. `GET {url}/health` answers 2xx.
+ * A sandbox behind HTTP. `POST {url}/run` with `{session, semantics, limits, history, blocks}`: the code of earlier
+ * turns and of this one. The service also runs the history, unless the session's interpreter is in exactly that state.
+ * It answers `{replayed, ran}`: the outcome of each turn of the history (null: it did not run again) and of this one,
+ * each `{"outcomes": [..]}` or `{"killed": reason}` as in `outcomes.ts`. `GET {url}/health` answers 2xx.
  */
 
 const RanThere = z.union([z.object({ outcomes: Outcomes }), z.object({ killed: Excess })], {
@@ -19,7 +19,7 @@ const RanThere = z.union([z.object({ outcomes: Outcomes }), z.object({ killed: E
 
 const Reply = z.object({ replayed: z.array(RanThere).nullable(), ran: RanThere });
 
-/** For the network, beside the time that the code may take. */
+/** For the network, in addition to the time limit of the code. */
 const GRACE_MS = 10_000;
 const MAX_TURNS_IN_TIME = 20;
 

@@ -5,13 +5,13 @@ import { codeOf, type MessageCode } from './format.js';
 import type { CodeSettings } from './settings.js';
 
 /**
- * What ran before this step, from the rollout's log: its state. `executed_messages` in the metadata are the messages
- * whose code has happened; code that was ended from outside is not among them.
+ * What ran before this step, from the rollout's log, which is its state. `executed_messages` in the metadata are the
+ * messages whose code took effect; code that was killed is not among them.
  */
 
 const CodeMetadata = z.looseObject({
   executed_messages: z.array(z.int().nonnegative()).default([]),
-  /** Upstream's start variables: code is what makes variables here. */
+  /** Upstream's initial variables. Here code creates all variables. */
   context: z
     .record(z.string(), z.unknown())
     .refine((variables) => Object.keys(variables).length === 0, {
@@ -21,13 +21,13 @@ const CodeMetadata = z.looseObject({
 });
 
 export interface ExecutedTurn {
-  /** Its place in the log. */
+  /** Its index in the log. */
   message: number;
   code: MessageCode;
   observation: string;
 }
 
-/** Throws `EnvironmentRejected` for metadata that the log does not bear out. `index`: the sample's place in the step. */
+/** Throws `EnvironmentRejected` for metadata that does not fit the log. `index`: the sample's place in the step. */
 export function executedTurns(
   { log, metadata }: { log: EnvironmentMessage[]; metadata: Metadata },
   { index, settings }: { index: number; settings: CodeSettings },

@@ -14,15 +14,15 @@ export const CODE_SETTINGS = {
   cpu: Duration.default('10s'),
   /** For all processes together. */
   memory: Size.default('512MiB'),
-  /** Processes and threads at once, the interpreter's own included. */
+  /** Concurrent processes and threads, the interpreter's own included. */
   processes: z.int().positive().default(32),
   /** Files in the working directory, and each file. */
   disk: Size.default('64MiB'),
-  /** Characters of output, and of a result; the rest is counted. */
+  /** Characters of output, and of a result; the rest is only counted. */
   max_output: z.int().positive().default(8192),
-  /** Interpreters at once in this worker: the one unused for longest gives way. */
+  /** Concurrent interpreters in this worker: the least recently used one gives way. */
   max_sandboxes: z.int().positive().default(64),
-  /** An interpreter that is not used for so long ends; it is made again when it is needed. */
+  /** An interpreter that is unused for this long ends; it is made again when needed. */
   idle_timeout: Duration.default('60s'),
   /** Runs code without confinement if this machine offers no sandbox. */
   unsafe: z.boolean().default(false),

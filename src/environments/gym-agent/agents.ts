@@ -8,26 +8,26 @@ import { createHeadServer } from './head-server.js';
 import { createKeptAnswer, type KeptAnswer } from './kept-answer.js';
 import { classed, createRun, isOfNetwork } from './run.js';
 
-/** For `GET /`: a server that is busy with runs may take its time. */
+/** For `GET /`: a busy server may take its time. */
 const HEALTH_TIMEOUT_MS = 10_000;
-/** Rows that start together ask once whether their agent's server answers. */
+/** Rows that start together ask only once whether their agent's server answers. */
 const KNOCK_KEPT_MS = 1000;
 /** Shorter than servers keep idle connections: uvicorn 5 s, gunicorn 2 s. */
 const KEEP_ALIVE_MS = 1000;
 
-/** Answers to `GET /` of a proxy whose agent is away, or of an agent that takes no run for now. */
+/** Answers to `GET /` from a proxy whose agent is unavailable, or from an agent that currently takes no run. */
 const AWAY: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
 export interface AgentsSettings {
   /** Base URLs. */
   head_server: string | null;
   agents: Record<string, string>;
-  /** For one run, where it has none of its own. */
+  /** For a run without its own timeout. */
   timeout_ms: number;
   max_answer_bytes: number;
   /** Shared by all agents of a process; absent: these agents have their own. */
   answers?: Allowance;
-  /** Monotonic, in milliseconds: for how long answers are kept. */
+  /** Monotonic, in milliseconds; limits how long answers are kept. */
   now?: () => number;
 }
 
@@ -97,7 +97,7 @@ function unknownAgent(agent: string, known: Iterable<string>): Fault {
 }
 
 interface Server extends HttpCalls {
-  /** Resolves where the server answers; the answer is remembered for `KNOCK_KEPT_MS`. */
+  /** Resolves if the server answers; the answer is remembered for `KNOCK_KEPT_MS`. */
   knock: KeptAnswer<void>;
 }
 

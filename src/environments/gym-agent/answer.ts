@@ -13,7 +13,7 @@ const Routing = z.object({
   _ng_no_persist: z.unknown().optional(),
   _ng_failure_terminal: z.unknown().optional(),
 });
-/** A judge that is away, or a sample that the agent takes out of training: upstream gives it a reward all the same. */
+/** The judge is unavailable, or the agent excludes the sample from training; upstream gives it a reward anyway. */
 const MASKS = ['judge_failed', 'mask_sample'] as const;
 const Masks = z.object({
   judge_failed: z.unknown().optional(),
@@ -28,7 +28,7 @@ function maskOf(value: unknown): string | undefined {
   return own ?? (data.instance_config.mask_sample ? 'instance_config.mask_sample' : undefined);
 }
 
-/** A verifier in Python may answer true or false. */
+/** A Python verifier may answer true or false. */
 const Rewarded = z.object({
   reward: z.preprocess((value) => (typeof value === 'boolean' ? Number(value) : value), Reward),
 });
@@ -36,7 +36,7 @@ const Usage = z.object({
   response: z.object({ usage: z.object({ output_tokens: z.int(), total_tokens: z.int() }) }),
 });
 
-/** What an agent's answer says, or what is wrong with it. One that reports a failure needs no reward. */
+/** The content of an agent's answer, or what is wrong with it. An answer that reports a failure needs no reward. */
 export function readAnswer(text: string): AgentAnswer | Problem[] {
   if (isDeeperThan(MAX_LEVELS, text)) {
     return [{ where: '(body)', what: `expected at most ${MAX_LEVELS} levels, got more` }];
@@ -68,7 +68,7 @@ export function readAnswer(text: string): AgentAnswer | Problem[] {
   };
 }
 
-/** What of the answer is trained on: whatever is wrong with it is known before it becomes a row. */
+/** The trainable part of the answer, checked before it becomes a row. */
 function trainingOf(
   value: unknown,
   { reward }: { reward: number },
@@ -84,6 +84,6 @@ function trainingOf(
   };
 }
 
-/** Python writes NaN, which is no JSON: the parser's text says where. */
+/** Python writes NaN, which is not JSON; the parser's text says where. */
 const describeBody = (text: string, error: unknown): string =>
   text.trim() === '' ? 'an empty body' : `${preview(text)} (${describeError(error)})`;

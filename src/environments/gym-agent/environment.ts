@@ -6,7 +6,7 @@ import { bytesOf } from '../../platform/size.js';
 import { createAgents } from './agents.js';
 import type { GymAgentSettings } from './settings.js';
 
-/** Agent servers of NeMo Gym: rollouts are theirs as a whole. */
+/** Agent servers of NeMo Gym, which play whole rollouts. */
 export function createGymAgent(
   settings: GymAgentSettings,
   { answers }: Pick<EnvironmentContext, 'answers'>,

@@ -9,10 +9,10 @@ import { createKeptAnswer } from './kept-answer.js';
 const TIMEOUT_MS = 30_000;
 /** Used if there is an earlier answer to fall back on. */
 const AGAIN_TIMEOUT_MS = 5000;
-/** Servers that are started anew may have other ports, and another's may be where one was. */
+/** Restarted servers may have other ports, and another server may use an old one. */
 const KEPT_MS = 10_000;
 
-/** Of its answer: that of a hundred servers has a tenth. */
+/** Size limit of its answer: that of a hundred servers has a tenth. */
 const MAX_CONFIG_BYTES = 2 ** 20;
 
 /** NeMo Gym's head server: it knows every server's host and port. */
@@ -20,19 +20,19 @@ export interface HeadServer {
   /** `http://<host>:<port>` of the server under this top-level name. Throws `EnvironmentRejected` if there is none. */
   serverUrl(name: string, signal: AbortSignal): Promise<string>;
   /**
-   * What the deployment is configured with, as it was said within the last ten seconds; where the head server has been
-   * silent since, what it said last. Callers that ask meanwhile share the request.
+   * The deployment's configuration, at most ten seconds old; if the head server has been silent since, its last answer.
+   * Concurrent callers share the request.
    */
   globalConfig(signal: AbortSignal): Promise<Record<string, unknown>>;
-  /** Asks again next time. */
+  /** The next call asks again. */
   forget(): void;
-  /** For messages: how old its answer is and why there is no other; null: it answered when it was asked last. */
+  /** For messages: the age of its answer and why there is no newer one; null: the last request was answered. */
   silence(): string | null;
   close(): Promise<void>;
 }
 
 const Server = z.object({ host: z.string().min(1), port: z.coerce.number().int().positive() });
-/** `<kind of server>.<implementation>`, of which each has one. */
+/** `<kind of server>.<implementation>`, exactly one of each. */
 const Instance = z.record(z.string(), z.record(z.string(), z.unknown()));
 
 type Config = Record<string, unknown>;
@@ -91,7 +91,7 @@ export function createHeadServer({
   };
 }
 
-/** What the head server said last, asked for again when it is old; where there is no other answer, the old one. */
+/** The last answer of the head server, requested again when it is old. If that fails, the old one stays in use. */
 function createLatestConfig({
   ask,
   now,
@@ -121,14 +121,14 @@ function createLatestConfig({
   return {
     latest,
     forget,
-    /** With when it was asked for. */
+    /** With the time of its request. */
     last: () => last,
-    /** Why there was no answer to the latest question. */
+    /** Why the latest request had no answer. */
     failure: () => failure,
   };
 }
 
-/** A JSON string that holds YAML, with the keys of other services in it: messages quote none of it. */
+/** A JSON string that contains YAML, including the keys of other services: messages quote none of it. */
 async function configIn(text: string, subject: string): Promise<Record<string, unknown>> {
   try {
     const yaml = z.string().parse(JSON.parse(text));

@@ -1,6 +1,6 @@
 import { orAborted } from '../../platform/abort.js';
 
-/** The answer to a question that many ask: one request at a time, and none while the last answer is young enough. */
+/** The answer to a shared question: one request at a time, and none while the last answer is fresh. */
 export interface KeptAnswer<T> {
   /** Callers that ask meanwhile share the request and its error; aborting `signal` ends one caller's wait alone. */
   latest: (signal: AbortSignal) => Promise<T>;

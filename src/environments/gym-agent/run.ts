@@ -11,12 +11,12 @@ import { readAnswer } from './answer.js';
 /** Answers of a proxy before the agent, or of an agent without room: the run itself did not fail. */
 const NOT_OF_THE_RUN: ReadonlySet<number> = new Set([408, 429, 502, 503, 504]);
 
-/** Answers that say that the run was not played. */
+/** Answers that mean that the run was not played. */
 const NOT_PLAYED: ReadonlySet<number> = new Set([429, 503]);
 
 export interface RunSettings {
   callsTo: (url: string) => Pick<HttpCalls, 'send'>;
-  /** For one run, where it has none of its own. */
+  /** For a run without its own timeout. */
   timeout_ms: number;
   answers: Allowance;
   /** A connection to this URL was refused, cut or silent. */
@@ -74,7 +74,7 @@ function usable(
 export const isOfNetwork = (error: unknown): error is Fault =>
   error instanceof Fault && error.type === 'EnvironmentUnavailable' && error.status === null;
 
-/** The same fault with its failure class (Gym PR 2017): the agent failed, or it gave no answer. */
+/** The same fault with its failure class: the agent failed, or gave no answer. */
 export function classed(fault: Fault): Fault {
   const { type, status } = fault;
   const isOfTheRun =

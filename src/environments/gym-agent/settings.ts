@@ -8,11 +8,11 @@ import { STEP_QUEUE } from '../step-queue.js';
 export const GymAgentSettings = z
   .strictObject({
     kind: z.literal('gym_agent'),
-    /** Knows where the servers are that `agents` does not name; null: there are no others. */
+    /** Asked for servers that `agents` does not name; null: there are no others. */
     head_server: BaseUrl.nullable().default(null),
     /** The base URL of each, by its name. */
     agents: z.record(z.string(), BaseUrl).default({}),
-    /** For one run, from connecting to the last byte of the answer, where the sample has no timeout of its own. */
+    /** For one run, from connecting to the last byte of the answer, unless the sample has its own timeout. */
     timeout: Duration.default('4h'),
     /** Size limit of one answer. */
     max_answer: MaxAnswer.default('64MiB'),

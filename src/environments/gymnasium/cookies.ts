@@ -3,10 +3,10 @@ import type { Problem } from '../../model/problems.js';
 /** A session's cookies by name, as its server sets them on `/reset` and `/step`. */
 export type Cookies = Record<string, string>;
 
-/** In all: servers take no more in a request's headers, and they are journalled at every turn. */
+/** Limit of all cookies: servers accept no more in a request's headers, and they are journalled at every turn. */
 const MAX_BYTES = 8192;
 
-/** What is wrong with so many of them; null: nothing. */
+/** The problem of too many cookies; null: none. */
 export function cookiesProblem(cookies: Cookies): Problem | null {
   const bytes = Buffer.byteLength(cookieHeader(cookies).cookie ?? '');
   if (bytes <= MAX_BYTES) return null;
@@ -16,7 +16,10 @@ export function cookiesProblem(cookies: Cookies): Problem | null {
   };
 }
 
-/** What `set-cookie` lines leave of them: later ones replace earlier ones, expired ones go. Attributes bind nothing else, since there is one server. */
+/**
+ * Applies `set-cookie` lines: later ones replace earlier ones, and expired ones go. Attributes do not matter, since
+ * there is one server.
+ */
 export function mergeCookies(cookies: Cookies, setCookies: readonly string[]): Cookies {
   const merged = new Map(Object.entries(cookies));
   for (const line of setCookies) {
@@ -42,13 +45,16 @@ function isExpiry(attribute: string): boolean {
   }
 }
 
-/** The request's header; none where there are no cookies. */
+/** The request's header; none without cookies. */
 export function cookieHeader(cookies: Cookies): { cookie?: string } {
   const pairs = Object.entries(cookies).map(([name, value]) => `${name}=${value}`);
   return pairs.length === 0 ? {} : { cookie: pairs.join('; ') };
 }
 
-/** Gym's session id, readable in the signed cookie (Starlette's: JSON in base64, time, signature); null: not such a cookie. */
+/**
+ * Gym's session id, readable in the signed cookie (Starlette's: JSON in base64, time, signature); null: not such a
+ * cookie.
+ */
 export function sessionIdIn(cookie: string): string | null {
   const [payload = ''] = cookie.split('.');
   try {
@@ -60,7 +66,9 @@ export function sessionIdIn(cookie: string): string | null {
   }
 }
 
-/** True if the server took the rollout for a new one: a cookie that it can no longer read gets another session's id. */
+/**
+ * True if the server treated the rollout as a new one: a cookie that it can no longer read gets another session's id.
+ */
 export function isOtherSession(before: Cookies, after: Cookies): boolean {
   return Object.entries(before).some(([name, cookie]) => {
     const ids = [cookie, after[name] ?? ''].map(sessionIdIn);

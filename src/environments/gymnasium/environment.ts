@@ -31,13 +31,13 @@ import {
 } from './wire.js';
 
 const HEALTH_TIMEOUT_MS = 5000;
-/** An attempt at starting a rollout has five minutes, and renders the prompt too. */
+/** An attempt at starting a rollout has five minutes, which include rendering the prompt. */
 const RESET_TIMEOUT_MS = 240_000;
 
 /**
  * A Gym resources server of the Gymnasium style (`/reset`, `/step`, `/close`), played turn by turn as upstream's
- * gymnasium_agent plays it, but with the tokens of our own generation. What names the session (its cookies) is in the
- * journalled metadata, so that any worker can continue; lost-session.ts decides when it counts as lost.
+ * gymnasium_agent does, but with the tokens of our own generation. The journalled metadata identifies the session (its
+ * cookies), so any worker can continue. lost-session.ts decides when it counts as lost.
  */
 export function createGymnasium(
   { url, timeout, max_answer, max_steps }: GymnasiumSettings,
@@ -49,7 +49,7 @@ export function createGymnasium(
     timeout_ms: toMs(timeout),
     max_answer_bytes: bytesOf(max_answer),
     ...(answers && { answers }),
-    // On a connection that is kept, a server that closes it for its age looks like one that died with the step.
+    // On a kept connection, a server that closes it for its age looks like one that died during the step.
     keep_alive_ms: 0,
   });
   const reset_timeout_ms = Math.min(toMs(timeout), RESET_TIMEOUT_MS);
@@ -178,7 +178,7 @@ async function stepOne(
 
 function returnOf(turns: readonly Turn[], stepped: readonly Stepped[]): EnvironmentReturn {
   return {
-    // gymnasium_agent adds nothing behind the last turn where nothing is said.
+    // gymnasium_agent adds nothing after the last turn if the observation is empty.
     observations: stepped.map(({ content, terminated, truncated }) =>
       content === '' && (terminated || truncated) ? null : { role: 'user', content },
     ),
@@ -190,7 +190,7 @@ function returnOf(turns: readonly Turn[], stepped: readonly Stepped[]): Environm
   };
 }
 
-/** A step that may have been played is sent again only to a server that knows it again. */
+/** A step that may have been played is only repeated if the server recognises repeats. */
 function checkNotAsked({ step_idempotency }: SessionState, { was_asked }: StepContext): void {
   if (was_asked !== true || step_idempotency) return;
   throw new Fault({

@@ -3,24 +3,24 @@ import { neverSent, refusalIn, type RefusalFacts } from '../http/call.js';
 import type { StepAnswer } from './wire.js';
 
 /**
- * When a session counts as lost. Gym's servers hold sessions in memory, take any cookie that they once signed, and differ
- * in what they answer for one that they do not know:
+ * When a session counts as lost. Gym's servers hold sessions in memory, accept any cookie that they once signed, and
+ * differ in their answers for an unknown session:
  *
  * | answer to `/step` | server | fault |
  * |---|---|---|
  * | 410; any 4xx, or 500, that says so: `Session not initialized. Call /reset first.` | tales, grl_sokoban | `EnvironmentStateLost` |
  * | 500 `KeyError('<uuid>')`: session ids are UUIDs | `self.session_state[session_id]` | `EnvironmentStateLost` |
  * | 200 with `info.error` `no_active_episode` | openair_congestion | `EnvironmentStateLost` |
- * | 200 with the cookie of another session id | a server whose cookies are signed with another key | `EnvironmentStateLost` |
+ * | 200 with the cookie of another session id | a server with another signing key | `EnvironmentStateLost` |
  * | other 4xx | | `EnvironmentRejected` |
  * | 429, 503 | overloaded: the step was not played | `EnvironmentUnavailable` |
  * | 500 of a server that says `supports_step_idempotency` | it raised an exception | `EnvironmentFailed` |
  *
- * What is left (other 5xx, no answer, a broken connection, no listener) is retried with the same
- * `_ng_step_request_id` where the server says `supports_step_idempotency`. Where it does not, the step may have been
- * played, or its session has gone with the process that held it: `EnvironmentStateLost` too, except for a connection that
- * was never made to a host that may be up. Some servers (blackjack, example_multi_turn_gymnasium) answer an
- * unknown session as if it were one of their own; an unnoticed restart looks the same.
+ * Everything else (other 5xx, no answer, a broken connection, no listener) is retried with the same
+ * `_ng_step_request_id` if the server says `supports_step_idempotency`. If it does not, the step may have been played,
+ * or its session may be gone with its process. That is `EnvironmentStateLost` too, except for a connection that was
+ * never made to a host that may be up. Some servers (blackjack, example_multi_turn_gymnasium) answer an unknown session
+ * like one of their own, so a restart goes unnoticed.
  */
 
 const KEY_ERROR = /^KeyError\('[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'\)$/;
@@ -38,7 +38,10 @@ export function saysLost({ status, text }: RefusalFacts): boolean {
 export const saysNoEpisode = ({ info }: Pick<StepAnswer, 'info'>): boolean =>
   info?.['error'] === 'no_active_episode';
 
-/** A framework's `detail`, or Gym's `repr(e)` as a JSON string; only what begins it counts: it may quote the policy. */
+/**
+ * A framework's `detail`, or Gym's `repr(e)` as a JSON string. Only its beginning counts, because it may quote the
+ * policy.
+ */
 function saidBy(text: string): string {
   try {
     const value = JSON.parse(text) as { detail?: unknown } | string | null;
@@ -50,7 +53,7 @@ function saidBy(text: string): string {
   return text.trim();
 }
 
-/** The fault of a step that was not answered well, by the table above. */
+/** The fault of a failed step, by the table above. */
 export function stepFault(error: unknown, { step_idempotency }: { step_idempotency: boolean }) {
   if (!(error instanceof Fault)) return error;
   const refusal = refusalIn(error);
@@ -58,7 +61,7 @@ export function stepFault(error: unknown, { step_idempotency }: { step_idempoten
   if (step_idempotency || error.type === 'EnvironmentRejected') return error;
   if (refusal?.status === 503 || refusal?.status === 429) return error;
   const code = neverSent(error);
-  // The host itself refuses: the process that held the session is gone.
+  // The host itself refuses: the process with the session is gone.
   if (code !== null && code !== 'ECONNREFUSED') return error;
   return lost(error, 'its session is in doubt, since the server does not say supports_step_idempotency'); // prettier-ignore
 }

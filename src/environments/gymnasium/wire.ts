@@ -6,12 +6,12 @@ import { recordOf } from '../../model/untrusted.js';
 
 /** Bodies and answers of Gym's `/reset` and `/step` (`resources_servers/gymnasium/base.py`, `nemo_gym/openai_utils.py`). */
 
-/** What names a rollout's session, in its metadata. */
+/** The identity of a rollout's session, in its metadata. */
 export const SessionState = z.strictObject({
   /** `<rollout_id>/begin-<life>` */
   id: z.string(),
   cookies: recordOf(z.string()),
-  /** Messages of the sample's own prompt: later messages belong to the session. */
+  /** How many messages the sample's own prompt has. Later messages belong to the session. */
   prompt_messages: z.int(),
   /** Steps so far. */
   steps: z.int(),
@@ -20,7 +20,7 @@ export const SessionState = z.strictObject({
 });
 export type SessionState = z.infer<typeof SessionState>;
 
-/** null: the metadata names no session. */
+/** null: the metadata has no session. */
 export function sessionOf(metadata: Metadata): SessionState | null {
   const { data } = SessionState.safeParse(metadata[SESSION_KEY]);
   return data ?? null;
@@ -34,13 +34,13 @@ export function rowOf(metadata: Metadata, prompt: readonly EnvironmentMessage[])
   return { ...fields, responses_create_params: { ...params, input } };
 }
 
-/** The same for every attempt at a step, another one in each life; Gym's servers take at most 128 characters. */
+/** The same for every attempt at a step, and different in each life. Gym's servers accept at most 128 characters. */
 export const requestIdOf = ({ id }: SessionState, idempotency_key: string): string =>
   createHash('sha256').update(`${id} ${idempotency_key}`).digest('hex').slice(0, 32);
 
 /**
- * The generated text as a `NeMoGymResponse`, with every field that upstream's model requires. The same step is the same
- * bytes in every attempt, hence no time in it.
+ * The generated text as a `NeMoGymResponse`, with every field that upstream's model requires. It contains no time, so
+ * that the same step has the same bytes in every attempt.
  */
 export function responseOf(text: string, { id, row }: { id: string; row: Metadata }): Metadata {
   const params = row['responses_create_params'] as Metadata;
@@ -82,7 +82,7 @@ export type ResetAnswer = z.infer<typeof ResetAnswer>;
 
 export const StepAnswer = z.looseObject({
   observation: z.string().nullish(),
-  /** Upstream takes a missing one for 0; no reward is not 0. */
+  /** Upstream treats a missing reward as 0, but no reward is not 0. */
   reward: z.number({ error: 'expected a finite number' }),
   terminated: z.boolean().default(false),
   truncated: z.boolean().default(false),
@@ -93,8 +93,8 @@ export type StepAnswer = z.infer<typeof StepAnswer>;
 const ToolOutputs = z.array(z.looseObject({ output: z.unknown() }));
 
 /**
- * What the policy reads: the tools' outputs in order, then the observation, a line each. Upstream's agent would make
- * items of a conversation of them; here the log is text behind the policy's own.
+ * What the policy reads: the tools' outputs in order, then the observation, one per line. Upstream's agent would turn
+ * them into items of a conversation; here the log is text after the policy's own.
  */
 export function observationText({
   observation,

@@ -1,12 +1,12 @@
 import { z } from 'zod';
 
 /**
- * A service's base URL. Paths are appended to it, and messages show it: hence no query and no credentials. The texts that
- * say "got" themselves keep the report from quoting a value that may be secret.
+ * A service's base URL. Paths are appended to it, and messages show it, so it has no query and no credentials. The
+ * messages contain "got" themselves, which keeps the report from quoting a possibly secret value.
  */
 export const BaseUrl = z.string().superRefine((text, context) => {
   const message = urlProblem(text);
-  // Nothing else is said of one that may hold a secret.
+  // A value that may contain a secret is not quoted.
   if (message !== null) context.addIssue({ code: 'custom', message, continue: false });
 });
 

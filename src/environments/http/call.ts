@@ -12,7 +12,7 @@ import { httpFailureIn, neverConnected } from '../../platform/http/failure.js';
 import { retryAfterMs } from '../../platform/http/retry-after.js';
 
 const CONNECT_TIMEOUT_MS = 10_000;
-/** Characters of an error text that reach the fault: tracebacks are long, and failures live in history. */
+/** Length of an error text in a fault: tracebacks are long, and failures are stored in history. */
 const MAX_ERROR_TEXT = 2000;
 
 export interface HttpCall {
@@ -21,14 +21,16 @@ export interface HttpCall {
   headers?: Record<string, string>;
   /** Sent as JSON; a stream is sent piece by piece. */
   body?: unknown;
-  /** JSON text, sent unchanged in place of `body`. */
+  /** JSON text, sent unchanged instead of `body`. */
   json?: string;
   /** Overrides the environment's timeout. */
   timeout_ms?: number;
   signal: AbortSignal;
-  /** Statuses beside 2xx that are answers. */
+  /** Statuses besides 2xx that count as answers. */
   accept?: number[];
-  /** A share of the allowance for large answers, which the caller gives back; absent: it is given back with the text. */
+  /**
+   * A share of the allowance for large answers, which the caller gives back; absent: it is given back with the text.
+   */
   share?: Share | undefined;
 }
 
@@ -59,17 +61,17 @@ export const neverSent = ({ cause }: Fault): string | null => neverConnected(cau
 export interface HttpCallSettings {
   url: string;
   timeout_ms: number;
-  /** Bytes of an answer; a longer one is refused, and not read to its end. */
+  /** Size limit of an answer. A longer one is refused without reading on. */
   max_answer_bytes?: number;
-  /** The room that the large answers of a process share. */
+  /** The allowance that large answers of a process share. */
   answers?: Allowance;
-  /** As the client's. */
+  /** Like the client's. */
   keep_alive_ms?: number;
 }
 
 export type HttpCalls = ReturnType<typeof createHttpCall>;
 
-/** Sends requests below `url` over connections of its own; the faults are those of `createHttpEnvironment`. */
+/** Sends requests below `url` over its own connections; the faults are those of `createHttpEnvironment`. */
 export function createHttpCall({
   url,
   timeout_ms,
@@ -158,10 +160,10 @@ function refusal(
   });
 }
 
-/** A busy server or a proxy before it, not the input: another attempt may be answered. */
+/** A busy server or a proxy, not the input: another attempt may succeed. */
 const BUSY: ReadonlySet<number> = new Set([408, 429]);
 
-/** 500 is an exception that the input met; one of a probe, which has no input, says that the service is not well. */
+/** 500 is an exception for this input. For a probe, which has no input, it means that the service is not well. */
 function refusalType(status: number, method: HttpCall['method']): FaultType {
   if (status === 500 && method === 'POST') return 'EnvironmentFailed';
   return status >= 500 || BUSY.has(status) ? 'EnvironmentUnavailable' : 'EnvironmentRejected';
@@ -171,7 +173,10 @@ const ErrorBody = z.object({
   error: z.object({ type: z.string(), message: z.string(), trace: z.string().optional() }),
 });
 
-/** The protocol's `{"error": {"type", "message", "trace"}}`, of which the last may be absent; for anything else (a proxy's page, a framework's error) its text. */
+/**
+ * The protocol's `{"error": {"type", "message", "trace"}}`, of which the last is optional; for anything else (a proxy's
+ * page, a framework's error) its text.
+ */
 function errorText(text: string): { message: string; trace: string | undefined } {
   const { success, data } = ErrorBody.safeParse(jsonOrNull(text));
   const said = success ? `${data.error.type}: ${data.error.message}` : text.trim();

@@ -24,9 +24,8 @@ export interface HttpEnvironment extends Environment {
 
 /**
  * An environment behind HTTP. 500 is `EnvironmentFailed`: it raised an exception for this turn. 408, 429, other 5xx, no
- * connection, a broken one and no answer in time are `EnvironmentUnavailable`; other 4xx and answers that break the
- * protocol are `EnvironmentRejected`. Aborting a call's signal closes its
- * connection and throws the signal's reason.
+ * connection, a broken one and no answer in time are `EnvironmentUnavailable`. Other 4xx and answers that break the
+ * protocol are `EnvironmentRejected`. Aborting a call's signal closes its connection and throws the signal's reason.
  */
 export function createHttpEnvironment(settings: HttpCallSettings): HttpEnvironment {
   const at = settings.url.replace(/\/+$/, '');
@@ -64,7 +63,7 @@ export function createHttpEnvironment(settings: HttpCallSettings): HttpEnvironme
   };
 }
 
-/** A batch's rollouts as they are read: they need not fit into memory. */
+/** A batch's rollouts as they are read, since they need not fit into memory. */
 async function* jsonOf(finished: FinishedRollouts): AsyncGenerator<string> {
   let between = '{"rollouts":[';
   for await (const rollout of finished) {

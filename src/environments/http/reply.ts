@@ -3,7 +3,7 @@ import { isDeeperThan, MAX_LEVELS } from '../../platform/json/depth.js';
 import type { Reply } from './call.js';
 import { rejected, rejectedFields } from '../rejections.js';
 
-/** Python writes NaN and Infinity into JSON: they are refused here, and the parser's text shows them. */
+/** Python writes NaN and Infinity into JSON. They are refused here, and the parser's text shows them. */
 export function parseJson({ request, text }: Pick<Reply, 'request' | 'text'>, at: string): unknown {
   const refuse = (what: string): Error =>
     rejected({ subject: `${request} answered`, at, problems: [{ where: '(body)', what }] });
@@ -17,7 +17,7 @@ export function parseJson({ request, text }: Pick<Reply, 'request' | 'text'>, at
   }
 }
 
-/** What a reply says; throws `EnvironmentRejected` that names each field, what was expected and what came. */
+/** Parses a reply; throws `EnvironmentRejected` that names each field, what was expected and what came. */
 export function readReply<T extends z.ZodType>(
   reply: Pick<Reply, 'request' | 'text'>,
   { schema, at }: { schema: T; at: string },

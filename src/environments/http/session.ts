@@ -4,18 +4,18 @@ import type { Environment } from '../environment.js';
 import type { HttpCalls } from './call.js';
 import { readReply } from './reply.js';
 
-/** An attempt at starting a rollout has five minutes, and renders the prompt too. */
+/** An attempt at starting a rollout has five minutes, which include rendering the prompt. */
 const BEGIN_TIMEOUT_MS = 240_000;
-/** A server that has no such route is asked again after this long: it may have been replaced by one that has. */
+/** How long until a server without this route is asked again: another one may have replaced it. */
 const NONE_FOR_MS = 60_000;
 const MAX_MESSAGES = 1024;
-/** What servers say of a route that they do not have. */
+/** Statuses for a route that does not exist. */
 const NO_SUCH_ROUTE = [404, 405, 501];
 
 const BeginAnswer = z.strictObject({
-  /** Absent, or null: the sample's stands. */
+  /** Absent or null: the sample's stays. */
   metadata: recordOf(z.unknown()).nullish(),
-  /** Behind the sample's prompt. */
+  /** After the sample's prompt. */
   messages: z
     .array(z.strictObject({ role: z.string(), content: z.string() }))
     .max(MAX_MESSAGES)
@@ -67,6 +67,6 @@ export function sessionCalls({
   };
 }
 
-/** `<rollout_id>/<life>`: what begin and end of one session have in common, and what a server may name its resource by. */
+/** `<rollout_id>/<life>`: shared by begin and end of one session, so a server may name its resource after it. */
 export const sessionOf = (idempotency_key: string): string =>
   idempotency_key.replace(/(?:begin|end)-(\d+)$/, '$1');

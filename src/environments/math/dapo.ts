@@ -2,13 +2,13 @@ import { isDigits, lastCodePoints, PYTHON_SPACE, strip } from '../../platform/py
 import { groundTruthText } from './verifier.js';
 import type { PureVerifier } from './verifier.js';
 
-/** Code points at the end of a response in which its answer is looked for. */
+/** How many code points at the end of a response are searched for its answer. */
 const TAIL = 300;
 const ANSWER = new RegExp(`Answer${PYTHON_SPACE}*:${PYTHON_SPACE}*([^\\n]+)`, 'giu');
 
 /**
- * Upstream's `dapo_math_verify` (statement 50): 1 where the last line `Answer: …` of the response's end says what the
- * ground truth says, both brought into one form.
+ * Upstream's `dapo_math_verify`: 1 if the last line `Answer: …` near the response's end equals the ground truth, after
+ * both are normalised.
  */
 export const verifyDapo: PureVerifier = ({ ground_truth, response }) => {
   const expected = normalizeFinalAnswer(groundTruthText(ground_truth, 'dapo_math_verify'));
@@ -17,13 +17,13 @@ export const verifyDapo: PureVerifier = ({ ground_truth, response }) => {
   return { score: Number(extracted_answer === expected), extracted_answer };
 };
 
-/** Texts that are replaced, in this order. */
+/** Replacements of texts, in this order. */
 const REPLACED: readonly (readonly [text: string, by: string])[] = [
   ['an ', ''], ['a ', ''], ['.$', '$'], ['\\$', ''], ['\\ ', ''], [' ', ''], ['mbox', 'text'],
   [',\\text{and}', ','], ['\\text{and}', ','], ['\\text{m}', '\\text{}'],
 ]; // prettier-ignore
 
-/** Units and the like: texts that are dropped, in this order. */
+/** Units and similar texts to drop, in this order. */
 const DROPPED = [
   'square', 'ways', 'integers', 'dollars', 'mph', 'inches', 'hours', 'km', 'units', '\\ldots', 'sue', 'points', 'feet',
   'minutes', 'digits', 'cents', 'degrees', 'cm', 'gm', 'pounds', 'meters', 'meals', 'edges', 'students',
@@ -32,9 +32,8 @@ const DROPPED = [
 ]; // prettier-ignore
 
 /**
- * Brings an answer into the form in which answers are compared (upstream statement 50): what follows its last `=`,
- * without units, spaces and LaTeX's decoration. Every pass over the text is linear, also for a ground truth of a
- * megabyte.
+ * Normalises an answer for comparison: what follows its last `=`, without units, spaces and LaTeX's decoration. Every
+ * pass over the text is linear, even for a ground truth of a megabyte.
  */
 export function normalizeFinalAnswer(answer: string): string {
   let text = answer.slice(answer.lastIndexOf('=') + 1);
@@ -55,7 +54,7 @@ export function normalizeFinalAnswer(answer: string): string {
 const eachLine = (text: string, change: (line: string) => string): string =>
   text.split('\n').map(change).join('\n');
 
-/** A line with a formula in `$` is that formula. */
+/** A line with a formula in `$` is reduced to that formula. */
 function onlyMath(line: string): string {
   const open = line.indexOf('$');
   const close = open === -1 ? -1 : line.indexOf('$', open + 1);

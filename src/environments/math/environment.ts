@@ -10,7 +10,7 @@ export interface MathOptions {
   return_extracted_answer: boolean;
 }
 
-/** Upstream's maths environment: one answer, one verdict, done (statements 42 and 43). */
+/** Upstream's maths environment: one answer, one verdict, done. */
 export function createMathEnvironment({
   verify,
   in_process,
@@ -40,7 +40,7 @@ export function createMathEnvironment({
   };
 }
 
-/** With several components, the observation reports correctness (statement 51). */
+/** With several components, the observation reports correctness. */
 const CORRECTNESS = 'reward/correctness';
 
 const isCorrect = ({ score }: Verdict): boolean =>

@@ -7,13 +7,13 @@ import { pythonInstall, type PythonInstall } from '../../platform/python-install
 
 const SCRIPTS = path.join(PROJECT_ROOT, 'python', 'grader');
 
-/** Another Python, which has the packages of python/grader/requirements.txt: then nothing is installed. */
+/** Another Python that has the packages of python/grader/requirements.txt; then nothing is installed. */
 export const PYTHON_VARIABLE = 'ROLLOUT_GRADER_PYTHON';
 
 /**
  * Where the grader is, or would be.
  *
- * @public tools/setup.mjs puts it there
+ * @public tools/setup.mjs installs it there
  */
 export const graderInstall = (env: NodeJS.ProcessEnv): PythonInstall =>
   pythonInstall(
@@ -33,10 +33,10 @@ export interface GraderCommand {
   env: NodeJS.ProcessEnv;
 }
 
-/** Only what Python needs to start: secrets of the worker stay with the worker. */
+/** Only what Python needs to start, without the worker's secrets. */
 const PASSED_ON = ['PATH', 'HOME', 'TMPDIR', 'LD_LIBRARY_PATH', 'DYLD_LIBRARY_PATH'];
 
-/** null where the set-up has installed no grader. */
+/** null if the set-up has installed no grader. */
 export function graderCommand(env: NodeJS.ProcessEnv): GraderCommand | null {
   const given = env[PYTHON_VARIABLE];
   const own = given === undefined || given === '';
@@ -46,7 +46,7 @@ export function graderCommand(env: NodeJS.ProcessEnv): GraderCommand | null {
   return {
     program: own ? install.python : given,
     args: ['-u', path.join(SCRIPTS, 'grader.py'), '--parent', String(process.pid)],
-    // The order of Python's sets and dictionaries, and with it the text of an answer, is the same in every process.
+    // A fixed order of Python's sets and dictionaries, and so of the text of an answer, in every process.
     env: { ...(Object.fromEntries(passed) as NodeJS.ProcessEnv), PYTHONHASHSEED: '0' },
   };
 }

@@ -13,17 +13,17 @@ import {
 } from './grader-process.js';
 
 /**
- * The grader processes of this worker: shared by all environments, started when a check finds none free, at most one
- * for each core, one check at a time in each; other checks wait in line. A check that gets no answer in time, or whose
- * process dies, goes to the end of the line once; then it is a fault. It is never a score.
+ * The grader processes of this worker, shared by all environments. A check that finds none free starts one, at most one
+ * per core. Each process handles one check at a time; others wait in line. A check without an answer in time, or whose
+ * process dies, goes to the end of the line once; then it is a fault, never a score.
  */
 export interface GraderPool {
   /**
-   * Throws `EnvironmentRejected` when the pair broke two processes, `EnvironmentUnavailable` when none can be
-   * started, the signal's reason when it is aborted.
+   * Throws `EnvironmentRejected` if the pair broke two processes, `EnvironmentUnavailable` if none can be started, and
+   * the signal's reason if it aborts.
    */
   compare(pair: Pair, signal: AbortSignal): Promise<Comparison>;
-  /** Resolves when a process has compared; throws what `compare` throws. */
+  /** Resolves when a process has compared; throws the errors of `compare`. */
   health(signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
 }
@@ -37,7 +37,7 @@ export interface GraderPoolOptions extends GraderLimits {
 const MAX_ATTEMPTS = 2;
 const HEALTH_CHECK: Pair = { gold: '\\boxed{2}', answer: '$1+1$' };
 
-/** The pool that `env` describes. math-verify gives up on one comparison after 5 s by itself. */
+/** The pool that `env` describes. math-verify itself gives up on one comparison after 5 s. */
 export const installedGrader = (env: NodeJS.ProcessEnv): GraderPoolOptions => ({
   command: () => graderCommand(env),
   max_processes: availableParallelism(),
@@ -67,7 +67,7 @@ export function createGraderPool(options: GraderPoolOptions): GraderPool {
       serve();
       const process = await place;
       if (process instanceof Fault) throw process;
-      // An abandoned check runs on, to its deadline at most: a new process costs more than most checks.
+      // An abandoned check runs on to its deadline: a new process costs more than most checks.
       const outcome = await orAborted(staff.check(process, pair), signal);
       if ('comparison' in outcome) return outcome.comparison;
       if (closed !== null) throw closed;
@@ -91,7 +91,7 @@ export function createGraderPool(options: GraderPoolOptions): GraderPool {
 }
 
 interface Staff {
-  /** A free process, which is busy from then on; null: there is none. */
+  /** A free process, which is then busy; null: there is none. */
   take(): GraderProcess | null;
   /** `process` comes from `take`. */
   check(process: GraderProcess, pair: Pair): Promise<Outcome>;

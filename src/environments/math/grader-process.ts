@@ -8,7 +8,7 @@ const MAX_LINE_BYTES = 2 ** 20;
 const KEPT_ERROR_BYTES = 2000;
 
 export interface Pair {
-  /** LaTeX that holds the right answer. */
+  /** LaTeX with the right answer. */
   gold: string;
   answer: string;
 }
@@ -47,7 +47,7 @@ interface Check {
 }
 
 export interface GraderLimits {
-  /** For one check: then the process is killed. */
+  /** Limit of one check; then the process is killed. */
   deadline_ms: number;
   start_timeout_ms: number;
 }
@@ -57,7 +57,7 @@ export function startGraderProcess(
   { deadline_ms, start_timeout_ms }: GraderLimits,
 ): GraderProcess {
   const { promise: ready, resolve: becomeReady, reject: failToStart } = withResolvers();
-  // Callers that wait for it see the rejection; without a caller it must not crash the process.
+  // Waiting callers see the rejection; without a caller it must not crash the process.
   ready.catch(() => undefined);
   let over: string | null = null;
   let isReady = false;
@@ -142,7 +142,7 @@ function spawnGrader(
     end(`cannot be started: ${error.message}`);
     if (child.pid === undefined) confirmEnd();
   });
-  // Then it may lack its streams, too.
+  // It may lack its streams, too.
   if (child.pid === undefined) return { send: () => false, kill: () => undefined, ended };
   let errors = '';
   child.stdout.on('data', lines({ receive, tooLong: end }));

@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto';
 import type { EnvironmentMessage, FinishedRollout, FinishedRollouts } from '../environment.js';
 
 /**
- * Upstream's metrics of a batch (statement 52), as far as finished rollouts show them; float32 means. Its lengths
- * (`generation_lengths`, `prompt_lengths`, `correct_solution_generation_lengths`) are tokens, and `is_end`
- * (`fraction_of_samples_properly_ended`, and reward 0 for the others) is the truncation: both are the batch's own
- * metrics, an environment sees texts and rewards. `pass@samples_per_prompt`: the share of different prompts with a
+ * Upstream's metrics of a batch, as far as finished rollouts show them; float32 means. Upstream's lengths
+ * (`generation_lengths`, `prompt_lengths`, `correct_solution_generation_lengths`) are tokens, and its `is_end`
+ * (`fraction_of_samples_properly_ended`, and reward 0 for the others) is truncation. Both are the batch's own metrics,
+ * since an environment sees only texts and rewards. `pass@samples_per_prompt`: the share of different prompts with a
  * reward above 0.
  */
 export async function answerMetrics(rollouts: FinishedRollouts): Promise<Record<string, number>> {
@@ -28,7 +28,7 @@ export async function answerMetrics(rollouts: FinishedRollouts): Promise<Record<
   };
 }
 
-/** With several components, upstream counts correctness alone. */
+/** With several components, upstream counts only correctness. */
 const correctnessOf = ({
   rewards,
   total_reward,
@@ -39,6 +39,6 @@ const correctnessOf = ({
 function promptOf(log: EnvironmentMessage[]): string {
   const answer = log.findLastIndex(({ role }) => role === 'assistant');
   const prompt = log.slice(0, Math.max(answer, 0)).map(({ role, content }) => [role, content]);
-  // A batch may have tens of thousands of prompts: hashes are kept.
+  // Hashes, because a batch may have tens of thousands of prompts.
   return createHash('sha256').update(JSON.stringify(prompt)).digest('base64');
 }

@@ -3,7 +3,7 @@ import { groundTruthText } from './verifier.js';
 import type { PureVerifier } from './verifier.js';
 
 /**
- * Upstream's `math_multi_reward` (statement 51): whether the answer tag holds exactly the ground truth, whether
+ * Upstream's `math_multi_reward`: whether the answer tag holds exactly the ground truth, whether
  * it is made of digits, and whether the response is well formed; each 0 or 1.
  */
 export const verifyMultiReward: PureVerifier = ({ ground_truth, response }) => {
@@ -24,7 +24,7 @@ const CLOSE = '</answer>';
 const THINK = '<think>';
 const BETWEEN = `</think>\n${OPEN}`;
 
-/** The content of the last answer tag, up to the first closing tag behind it; without tags the whole text. */
+/** The content of the last answer tag, up to the first closing tag after it; without tags the whole text. */
 function answerOf(text: string): string {
   const start = text.lastIndexOf(OPEN);
   const rest = start === -1 ? text : text.slice(start + OPEN.length);
@@ -32,7 +32,7 @@ function answerOf(text: string): string {
   return strip(end === -1 ? rest : rest.slice(0, end));
 }
 
-/** `<think>…</think>`, a newline, `<answer>…</answer>` and nothing else but a last newline; one answer alone. */
+/** `<think>…</think>`, a newline, `<answer>…</answer>` and nothing else except a last newline; exactly one answer. */
 function isWellFormed(text: string): boolean {
   const isSingle = (tag: string): boolean =>
     text.includes(tag) && text.indexOf(tag) === text.lastIndexOf(tag);

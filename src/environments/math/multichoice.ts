@@ -2,13 +2,13 @@ import { PYTHON_SPACE, strip } from '../../platform/python/text.js';
 import { groundTruthText } from './verifier.js';
 import type { PureVerifier, Verdict } from './verifier.js';
 
-/** Upstream's `english_multichoice` (statement 47): the first letter behind "Answer:", both sides undecorated. */
+/** Upstream's `english_multichoice`: the first letter after "Answer:", both sides undecorated. */
 export const verifyEnglishMultichoice: PureVerifier = ({ ground_truth, response }) => {
   const expected = normalizeResponse(groundTruthText(ground_truth, 'english_multichoice'));
   return compare(findEnglishLetter(normalizeResponse(response)), expected);
 };
 
-/** Upstream's `multilingual_multichoice` (statement 48): in many languages, the ground truth unchanged. */
+/** Upstream's `multilingual_multichoice`: in many languages, the ground truth unchanged. */
 export const verifyMultilingualMultichoice: PureVerifier = ({ ground_truth, response }) => {
   const expected = groundTruthText(ground_truth, 'multilingual_multichoice');
   return compare(findLetter(normalizeResponse(response)), expected);
@@ -19,7 +19,7 @@ function compare(letter: string | null, expected: string): Verdict {
   return { score: Number(extracted_answer === expected), extracted_answer };
 }
 
-/** Decoration that may appear between "Answer:" and its letter, dropped in this order (upstream statement 49). */
+/** Decoration that may appear between "Answer:" and its letter, dropped in this order. */
 const DECORATION = [
   '**', '$\\boxed{', '}$', '\\$', '$\\text{', '$', '\\mathrm{', '\\{', '\\text', '\\(', '\\mathbf{', '{', '\\boxed',
 ] as const; // prettier-ignore
@@ -39,9 +39,8 @@ export function normalizeLetter(letter: string): string {
 }
 
 /**
- * "Answer:" as languages write it, in the order in which upstream looks for them. A space before the colon means
- * any white space or none. Yoruba's words come in several spellings and compositions; the second one ends with six
- * zero-width spaces.
+ * "Answer:" in many languages, in the order of upstream's search. A space before the colon means any white space or
+ * none. Yoruba's words come in several spellings and compositions; the second one ends with six zero-width spaces.
  */
 const PREFIXES = [
   'Answer :', 'Answer :\u200b\u200b\u200b\u200b\u200b\u200b', 'উত্তর :', 'उत्तर :', 'উত্তরঃ', 'Antwort :', '답변 :',
@@ -52,10 +51,10 @@ const PREFIXES = [
   'A\u0300nu\u0301go\u0323 :', '\xc0\u1e63\xe0y\xe0n :',
 ] as const; // prettier-ignore
 
-/** Every character that statement 48 accepts as a letter, with the whole Arabic range from alef to dal. */
+/** Every character that upstream accepts as a letter, including the whole Arabic range from alef to dal. */
 const ANY_LETTER = '([A-D]|[أ-د]|[অবডঢＡＢＣＤ])';
 
-/** Python ignores more case than JavaScript: to it the dotless and the dotted i are forms of i. */
+/** Python ignores more case differences than JavaScript: the dotless and the dotted i are forms of i. */
 const ignoringCase = (pattern: string): RegExp => new RegExp(pattern.replace(/i/gi, '[iıİ]'), 'iu');
 
 const MULTILINGUAL = PREFIXES.map((prefix) =>
@@ -63,10 +62,10 @@ const MULTILINGUAL = PREFIXES.map((prefix) =>
 );
 const ENGLISH = new RegExp(`Answer${PYTHON_SPACE}*:[ \\t]*([A-ZıİſK])`, 'iu');
 
-/** The letter behind the first "Answer:" that has one, as it is written. */
+/** The letter after the first "Answer:" that has one, as it is written. */
 const findEnglishLetter = (text: string): string | null => ENGLISH.exec(text)?.[1] ?? null;
 
-/** The letter behind the first of the languages' words, in their order, that has one. */
+/** The letter after the first of the languages' words, in their order, that has one. */
 function findLetter(text: string): string | null {
   for (const pattern of MULTILINGUAL) {
     const letter = pattern.exec(text)?.[1];

@@ -1,26 +1,26 @@
 import { preview } from '../../model/problems.js';
 import { rejected } from '../rejections.js';
 
-/** A verifier compares the answer that a response holds with the ground truth (upstream's `math_verify_impl`). */
+/** A verifier compares the answer of a response with the ground truth (upstream's `math_verify_impl`). */
 
 export interface VerifierInput {
-  /** As the sample's `extra_env_info` has it: a verifier checks the type that it needs. */
+  /** As in the sample's `extra_env_info`: a verifier checks the type that it needs. */
   ground_truth: unknown;
   /** All contents of the assistant, concatenated. */
   response: string;
 }
 
 export interface Verdict {
-  /** One number; or named components, each under the name that rows and metrics show. */
+  /** One number, or named components with the names of rows and metrics. */
   score: number | Record<string, number>;
-  /** What was compared, as upstream shows it; null where nothing was found. */
+  /** What was compared, as upstream shows it; null if nothing was found. */
   extracted_answer: string | null;
 }
 
 /** Throws `EnvironmentRejected` for a ground truth that it cannot compare with. */
 export type PureVerifier = (input: VerifierInput) => Verdict;
 
-/** Also throws the faults of the process that it runs on. */
+/** Also throws the faults of its process. */
 export type Verifier = (input: VerifierInput, signal: AbortSignal) => Promise<Verdict>;
 
 /** The ground truth of a verifier that compares texts. Throws for anything else, which upstream scores 0. */

@@ -25,8 +25,8 @@ export function verifierOf(name: VerifierName, grader: GraderPool): Verifier {
 }
 
 /**
- * Upstream's `hf_math_verify`: math-verify with LaTeX in the ground truth, expressions and LaTeX in the response
- * (statement 45). A ground truth that it cannot read gives 0, as upstream; running out of time is a fault.
+ * Upstream's `hf_math_verify`: math-verify with LaTeX in the ground truth, expressions and LaTeX in the response. An
+ * unreadable ground truth gives 0, as upstream; a timeout is a fault.
  */
 export const createHfVerifier =
   (grader: GraderPool): Verifier =>

@@ -19,12 +19,12 @@ export type {
 export interface Turn {
   /** Only `role` and `content` of each message; the last one is the policy's. */
   message_log: EnvironmentMessage[];
-  /** The sample's `extra_env_info`, or what the last turn put in its place. */
+  /** The sample's `extra_env_info`, or what the last turn returned instead. */
   metadata: Metadata;
 }
 
 export interface TurnAnswer {
-  /** A text has the role `environment`. */
+  /** A plain text gets the role `environment`. */
   observation: string | EnvironmentMessage;
   /** A number, or named components, which are added up. */
   reward: number | Record<string, number>;
@@ -37,28 +37,31 @@ export interface TurnAnswer {
   answer?: string | null;
 }
 
-/** Of one rollout, before its first turn. */
+/** For one rollout, before its first turn. */
 export interface SessionSample {
-  /** `<rollout_id>/<life>`: the same for every attempt, and for the end. Something that is named by it is made once. */
+  /**
+   * `<rollout_id>/<life>`: the same for every attempt, and for the end. Name a resource after it, so that it is made
+   * once.
+   */
   session: string;
   message_log: EnvironmentMessage[];
   metadata: Metadata;
 }
 
 interface Optional extends Pick<Environment, 'globalPostProcessAndMetrics' | 'health' | 'close'> {
-  /** Before the first turn, at least once; returns the first state, or null where the sample's stands. */
+  /** Before the first turn, at least once; returns the first state, or null to keep the sample's. */
   begin?(
     sample: SessionSample,
     context: Pick<StepContext, 'signal'>,
   ): Metadata | null | undefined | Promise<Metadata | null | undefined>;
-  /** Behind whatever ended the rollout, at least once, with its last state: of one that never began the sample's. */
+  /** After any ending, at least once, with the last state; for a rollout that never began, the sample's. */
   end?(
     metadata: Metadata,
     context: Pick<StepContext, 'signal'> & Pick<SessionSample, 'session'>,
   ): void | Promise<void>;
 }
 
-/** One sample at a time: the friendly form. */
+/** One sample at a time: the simple form. */
 export interface TurnEnvironment extends Optional {
   stepOne(turn: Turn, context: StepContext): TurnAnswer | Promise<TurnAnswer>;
 }

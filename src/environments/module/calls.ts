@@ -9,21 +9,21 @@ import type { Answer } from './questions.js';
 import { answerOn } from './questions.js';
 import type { CallBody, CallNews, OptionalFunction, ThreadStart } from './wire.js';
 
-/** For loading a module, before a loop of its code is looked for: compiling TypeScript holds its thread for a while. */
+/** Time limit for loading a module, because compiling TypeScript holds its thread for a while. */
 const LOAD_MS = 10_000;
 
 interface ModuleCallsOptions {
   timeout_ms: number;
-  /** The module, as messages name it. */
+  /** The module's name in messages. */
   subject: string;
   answer: Answer;
 }
 
 /**
- * Calls into the thread of a module, each with a deadline from when the thread begins with it. A call that is late is
- * `EnvironmentFailed`. Where the thread does not even answer a ping, a loop holds it: it is ended, and another one takes
- * the calls that it had not begun with. Of those that it had, the late ones and the one that began last are
- * `EnvironmentFailed`; the others are innocent as far as anyone knows, and `EnvironmentUnavailable`.
+ * Calls into the thread of a module. Each has a deadline, counted from when the thread begins the call. A late call is
+ * `EnvironmentFailed`. If the thread does not even answer a ping, a loop holds it. Then it is ended, and a new one
+ * takes the calls that it had not begun. Of those that it had begun, the late ones and the last one are
+ * `EnvironmentFailed`. The others are probably innocent, and `EnvironmentUnavailable`.
  */
 export class ModuleCalls {
   readonly #start: ThreadStart;
@@ -42,7 +42,7 @@ export class ModuleCalls {
     });
   }
 
-  /** Resolves once the module is loaded; rejects with its error, or where a loop holds it. */
+  /** Resolves once the module is loaded; rejects with its error, or if a loop holds it. */
   async ready(): Promise<OptionalFunction[]> {
     const thread = this.#current();
     const loading = new AbortController();
@@ -59,7 +59,7 @@ export class ModuleCalls {
     });
   }
 
-  /** Throws what the module threw, and `EnvironmentFailed` where the deadline passed. */
+  /** Throws what the module threw, and `EnvironmentFailed` after the deadline. */
   async call(body: CallBody, options: CallOptions): Promise<unknown> {
     options.signal?.throwIfAborted();
     if (this.#ended) throw this.#fault('EnvironmentUnavailable', 'is closed');
@@ -128,7 +128,7 @@ export class ModuleCalls {
     await asked.end();
   }
 
-  /** A thread is no more: what it had begun with has failed, and the rest goes to another one. */
+  /** A thread has ended: the calls that it had begun have failed, and the rest goes to another one. */
   #lose(lost: ModuleThread, why: string): void {
     if (this.#thread !== lost || !lost.isReady()) return;
     this.#thread = null;

@@ -5,7 +5,7 @@ import type { EnvironmentContext } from '../environment-context.js';
 import type { ThreadStart } from './wire.js';
 import { OPTIONAL } from './wire.js';
 
-/** What a module's export gives. Throws an error that names file and export. */
+/** The result of a module's export. Throws an error that names file and export. */
 export async function loadModule(
   { path, export: name, settings }: ThreadStart,
   context: EnvironmentContext,
@@ -14,7 +14,7 @@ export async function loadModule(
   return await make(await load(path, context), { subject, name, settings, context });
 }
 
-/** The export, as messages name it. */
+/** The export's name in messages. */
 export const subjectOf = ({
   path,
   export: name,
@@ -33,7 +33,10 @@ async function load(path: string, { name }: EnvironmentContext): Promise<Record<
   }
 }
 
-/** Node.js 20 strips no types. Source maps are on for this thread alone, so that traces name the module's own lines; a worker's cost 60 ms per workflow. */
+/**
+ * Node.js 20 does not strip types. Source maps are on only for this thread, so that traces show the module's own lines;
+ * in a worker they would cost 60 ms per workflow.
+ */
 async function loadTypeScript(url: string): Promise<Record<string, unknown>> {
   process.setSourceMapsEnabled(true);
   const { tsImport } = await import('tsx/esm/api');
@@ -65,7 +68,7 @@ async function make(
   return shaped(made, `${subject} returned`);
 }
 
-/** The default export of a file that its package.json makes CommonJS is one `default` deeper. */
+/** In a file that its package.json makes CommonJS, the default export is one `default` deeper. */
 function exportOf(loaded: Record<string, unknown>, name: string): unknown {
   const own = loaded['default'];
   const inner = isObject(own) && own['__esModule'] === true ? own : null;

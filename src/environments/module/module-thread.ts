@@ -3,10 +3,10 @@ import { startThread } from '../../platform/threads.js';
 import type { CallNews, FromThread, OptionalFunction, ThreadStart, ToThread } from './wire.js';
 import { errorOf } from './wire.js';
 
-/** A thread that answers says so within this time, unless it is held by a loop. */
+/** A thread answers within this time unless a loop holds it. */
 const PING_MS = 1000;
 
-/** What libraries within a module post to the process that they take for theirs is no message. */
+/** Messages that libraries in a module post to what they take for their process are ignored. */
 const KINDS: ReadonlySet<unknown> = new Set<FromThread['kind']>([
   ...(['ready', 'failed', 'started', 'ended', 'pong', 'ask', 'ask_now'] as const),
 ]);
@@ -15,22 +15,22 @@ const isOurs = (message: unknown): message is FromThread =>
 
 /** One thread of a module. */
 export interface ModuleThread {
-  /** Which of the optional functions it has; rejects with the error of its loading. */
+  /** The optional functions that it has; rejects with the error of its loading. */
   ready: Promise<OptionalFunction[]>;
   isReady: () => boolean;
   send: (message: ToThread) => void;
-  /** Does it hear anything, or does a loop hold it? */
+  /** Whether it responds, or a loop holds it. */
   answersPing: () => Promise<boolean>;
-  /** Does the process wait for it? */
+  /** Whether the process waits for it. */
   hold: (isHeld: boolean) => void;
   end: () => Promise<void>;
 }
 
 interface Listening {
-  /** The module, as messages name it. */
+  /** The module's name in messages. */
   subject: string;
   hear: (message: CallNews) => void;
-  /** It has ended, by whatever it did. */
+  /** It has ended, for any reason. */
   lost: (why: string) => void;
 }
 
@@ -60,7 +60,7 @@ export function openThread(start: ThreadStart, { subject, hear, lost }: Listenin
       over(`ended its thread with code ${code}`);
     });
   });
-  // Whoever calls is told.
+  // The callers receive the error.
   ready.catch(() => undefined);
   const send = (message: ToThread): void => {
     thread.postMessage(message);

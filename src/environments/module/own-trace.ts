@@ -2,9 +2,9 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { PROJECT_ROOT } from '../../platform/project-root.js';
 
-/** Where a module's own code threw: its frames, without this project's, Node's and other packages'. */
+/** Where a module's own code threw: its frames, without those of this project, Node and other packages. */
 
-/** Of the project's own code, as it is built and, by source maps, as it stands. */
+/** Prefixes of the project's own code, as built and, by source maps, as written. */
 const OURS = [
   fileURLToPath(new URL('../../', import.meta.url)),
   path.join(PROJECT_ROOT, 'src', path.sep),
@@ -14,14 +14,14 @@ const MOST_FRAMES = 10;
 interface Frame {
   name: string;
   file: string;
-  /** null: of a TypeScript file that its package.json does not make a module, only compiled lines are known. */
+  /** null: for a TypeScript file that its package.json does not make a module, only compiled lines are known. */
   line: string | null;
 }
 
-/** `at name (place)`, or `at place` of what has no name. */
+/** `at name (place)`, or `at place` for code without a name. */
 const FRAME = /^\s+at (?:async )?(?:([^(]*) \()?(.+?)\)?$/;
 const PLACE = /^(?:file:\/\/)?(\/[^?]*?)(?:\?.*)?:(\d+):\d+$/;
-/** How the loader names a file that is no module. */
+/** The loader's name for a file that is no module. */
 const COMPILED = /^data:.*\?filePath=([^?]+)/;
 
 function frameOf(text: string): Frame | null {
@@ -49,7 +49,7 @@ function framesOf(error: unknown): Frame[] {
 
 const placeOf = ({ file, line }: Frame): string => (line === null ? file : `${file}:${line}`);
 
-/** Its innermost frame first; null where none is the module's. */
+/** Its innermost frame first; null if none belongs to the module. */
 export function ownTrace(error: unknown): string | null {
   const frames = framesOf(error);
   if (frames.length === 0) return null;

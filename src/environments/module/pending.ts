@@ -2,17 +2,17 @@ import type { FinishedRollout, FinishedRollouts } from '../environment.js';
 import type { CallBody } from './wire.js';
 import { errorOf, type Outcome } from './wire.js';
 
-/** Of `signal`, only whether anyone still waits for the call; of `rollouts`, what a call for metrics reads. */
+/** Of `signal`, only whether anyone still waits for the call; `rollouts` are what a call for metrics reads. */
 export interface CallOptions {
   signal?: AbortSignal;
   rollouts?: FinishedRollouts;
 }
 
-/** A call that was not answered yet. */
+/** A call without an answer. */
 export interface PendingCall {
   id: number;
   body: CallBody;
-  /** The thread has begun with it. */
+  /** The thread has begun it. */
   begun: boolean;
   /** Its deadline has passed. */
   late: boolean;
@@ -20,12 +20,12 @@ export interface PendingCall {
 }
 
 export interface PendingCalls {
-  /** Resolves with the answer; rejects with the module's error, what `fail` says, or the signal's reason. */
+  /** Resolves with the answer; rejects with the module's error, the error of `fail`, or the signal's reason. */
   add: (body: CallBody, options: CallOptions & { aborted: (id: number) => void }) => { one: PendingCall; answer: Promise<unknown> }; // prettier-ignore
   get: (id: number) => PendingCall | undefined;
-  /** In the order in which the thread began with them; behind them those that it did not begin with. */
+  /** In the order in which the thread began them, followed by those that it did not begin. */
   all: () => PendingCall[];
-  /** From now on its deadline runs. */
+  /** Its deadline runs from now on. */
   begin: (id: number) => void;
   settle: (id: number, outcome: Outcome) => void;
   fail: (id: number, error: Error) => void;
@@ -38,7 +38,7 @@ interface Waiting {
   timer: NodeJS.Timeout | null;
 }
 
-/** `passed`: the deadline of a call has passed. `changed`: with how many there are. */
+/** `passed`: the deadline of a call has passed. `changed`: with their number. */
 export function pendingCalls({
   timeout_ms,
   passed,
@@ -93,7 +93,7 @@ export function pendingCalls({
   };
 }
 
-/** Nobody waits once the signal aborts; the call stays, and so does its deadline: a loop is ended all the same. */
+/** Nobody waits once the signal aborts. The call and its deadline stay, so a loop is still ended. */
 function settlingOf(
   signal: AbortSignal | undefined,
   aborted: () => void,

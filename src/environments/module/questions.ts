@@ -3,7 +3,7 @@ import type { FinishedRollout } from '../environment.js';
 import type { FromThread, Outcome, Question, ToThread } from './wire.js';
 import { wireError } from './wire.js';
 
-/** What a module's thread asks of its worker: the context that an environment has, and rollouts that are read one by one. */
+/** What a module's thread asks its worker for: the context of an environment, and rollouts that are read one by one. */
 export type Answer = (question: Exclude<Question, { about: 'next_rollout' }>) => unknown;
 
 export function answersFrom(context: EnvironmentContext, signal: AbortSignal): Answer {

@@ -1,4 +1,4 @@
-/** The thread in which a module runs: a loop of its code holds nothing up but this. */
+/** The thread in which a module runs: a loop in its code blocks only this thread. */
 import { MessageChannel, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { createAllowance } from '../../platform/allowance.js';
 import type { EnvironmentContext } from '../environment-context.js';
@@ -32,7 +32,7 @@ async function ask(question: Question): Promise<unknown> {
   return valueOf(await answer);
 }
 
-/** For what a module is given at once; the worker's event loop is free to answer. */
+/** For values that a module gets synchronously; the worker's event loop is free to answer. */
 function askNow(question: Question): unknown {
   const { port1: own, port2: port } = new MessageChannel();
   const flag = new SharedArrayBuffer(4);
@@ -56,7 +56,7 @@ const context: EnvironmentContext = {
     health: async () => {
       await ask({ about: 'grader_health' });
     },
-    // The worker's, which closes it.
+    // It belongs to the worker, which closes it.
     close: () => Promise.resolve(),
   },
   retriever: async (name) => {
@@ -79,7 +79,7 @@ async function* rolloutsOf(call: number): AsyncGenerator<FinishedRollout> {
 
 type Made = TurnEnvironment | BatchEnvironment;
 
-/** By session: an end waits for its beginning, also where nobody else waits for that any more. */
+/** By session: an end waits for its beginning, even if nobody else waits for that any more. */
 const beginning = new Map<string, Promise<unknown>>();
 
 async function begin(

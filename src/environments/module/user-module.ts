@@ -23,8 +23,8 @@ export interface ModuleSettings {
 }
 
 /**
- * An environment of the user's own: a TypeScript or JavaScript module, in a thread of its own. Throws an error that
- * names file and export.
+ * The user's own environment: a TypeScript or JavaScript module in its own thread. Throws an error that names file and
+ * export.
  */
 export async function createModuleEnvironment(
   { path, export: name, settings, in_process, timeout }: ModuleSettings,
@@ -105,7 +105,7 @@ function sessionsOf(
 
 const FirstState = recordOf(z.unknown()).nullable();
 
-/** As the journal stores it. A circle or a BigInt would be no JSON at the next attempt either. */
+/** As the journal stores it: a cycle or a BigInt would not be JSON at the next attempt either. */
 function asJson<T>(value: T, subject: string): T {
   try {
     return JSON.parse(JSON.stringify(value)) as T;

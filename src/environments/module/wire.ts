@@ -9,12 +9,12 @@ import type { Pair } from '../math/grader-process.js';
 
 /** Messages between a worker and the thread of a module: structured clones. */
 
-/** What the thread is started with. */
+/** Arguments of the thread. */
 export interface ThreadStart {
   path: string;
   export: string;
   settings: Record<string, unknown>;
-  /** The environment's, for messages. */
+  /** The environment's name, for messages. */
   name: string;
 }
 
@@ -26,7 +26,7 @@ export type CallBody =
   | { call: 'step'; input: StepInput; context: { idempotency_key: string; was_asked?: boolean } }
   | { call: 'begin'; sample: SessionSample }
   | { call: 'end'; metadata: Metadata; session: string }
-  /** Its rollouts are asked for one by one: `next_rollout`. */
+  /** Its rollouts are requested one by one: `next_rollout`. */
   | { call: 'globalPostProcessAndMetrics' }
   | { call: 'health' }
   | { call: 'close' };
@@ -37,7 +37,7 @@ export type ToThread =
   | { kind: 'ping' }
   | { kind: 'answered'; ask: number; answer: Outcome };
 
-/** What the module's context and arguments have that stays in the worker. */
+/** Parts of the module's context and arguments that stay in the worker. */
 export type Question =
   | { about: 'env'; variable: string }
   | { about: 'report'; message: string }
@@ -54,20 +54,20 @@ export type FromThread =
   | { kind: 'ended'; id: number; outcome: Outcome }
   | { kind: 'pong' }
   | { kind: 'ask'; ask: number; question: Question }
-  /** The thread waits for the answer, which comes by the port; the flag wakes it. */
+  /** The thread blocks until the answer comes through the port; the flag wakes it. */
   | { kind: 'ask_now'; question: Question; port: MessagePort; flag: SharedArrayBuffer };
 
 export type Outcome = { value: unknown } | { error: WireError };
 
-/** An error as a clone: of a fault all that decides, of any other the text. */
+/** An error as a clone: everything that matters of a fault, the text of any other. */
 export interface WireError {
   message: string;
   fault: Pick<FaultFacts, 'type' | 'at' | 'retryAfterMs'> | null;
-  /** Of the module's own code; null: none of it. */
+  /** Frames of the module's own code; null: none. */
   trace: string | null;
 }
 
-/** What a module's code threw, in the worker. */
+/** The error of a module's code, in the worker. */
 class ModuleError extends Error {
   readonly trace: string | null;
 
@@ -89,12 +89,12 @@ export function wireError(error: unknown): WireError {
 export const errorOf = ({ message, fault, trace }: WireError): Error =>
   fault === null ? new ModuleError({ message, trace }) : new Fault({ ...fault, message });
 
-/** For an answer that cannot be cloned (a function, say) or written down. */
+/** For an answer that cannot be cloned (for example a function) or serialised. */
 export const unstorable = (subject: string, error: unknown): Fault =>
   new Fault({
     type: 'EnvironmentRejected',
     message: `${subject} answered what no JSON can hold: ${describeError(error)}`,
   });
 
-/** What a thread says of its calls. */
+/** What a thread reports about its calls. */
 export type CallNews = Exclude<FromThread, { kind: 'ready' | 'failed' | 'pong' }>;

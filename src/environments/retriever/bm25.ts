@@ -3,7 +3,7 @@ import type { Tokenize } from './tokenizers.js';
 
 export interface Bm25Settings {
   tokenize: Tokenize;
-  /** How soon further occurrences of a term in a document count for less. */
+  /** How quickly further occurrences of a term in a document count less. */
   k1: number;
   /** How much longer documents are marked down: 0 not at all, 1 in proportion. */
   b: number;
@@ -19,7 +19,7 @@ export interface Bm25Index {
 }
 
 /**
- * BM25 as upstream's retriever computes it (statement 79): a term of `df` among `n` documents is worth
+ * BM25 as upstream's retriever computes it: a term of `df` among `n` documents is worth
  * ln((n - df + 0.5) / (df + 0.5) + 1), times tf (k1 + 1) / (tf + k1 (1 - b + b length / average)) if it occurs `tf`
  * times, times how often the query has it.
  */
@@ -125,7 +125,7 @@ function invert({ terms, counts, ends, lengths, term_count, k1, b }: Forward): P
   }
 }
 
-/** For places that are known to exist. */
+/** For indexes that are known to exist. */
 const at = (values: Uint32Array | Float64Array | Float32Array, place: number): number =>
   values[place] ?? 0;
 
@@ -137,7 +137,7 @@ interface Searchable extends Pick<Bm25Settings, 'tokenize'> {
 
 function createRank({ tokenize, vocabulary, postings, document_count }: Searchable) {
   const { starts, documents, weights } = postings;
-  // Zero between searches: only what a search has touched is cleared after it.
+  // Zero between searches: a search clears only what it has touched.
   const scores = new Float64Array(document_count);
   return (query: string, count: number): Ranked[] => {
     const touched: number[] = [];

@@ -3,8 +3,8 @@ import { preview } from '../../model/problems.js';
 import { linesOf } from '../../platform/lines.js';
 
 /**
- * The texts of a JSONL file, in order: `text_column` of every line that is not empty. Throws at the first line that is
- * no object or has no such text, naming the file, the line and, if it has one, its `id`.
+ * The texts of a JSONL file, in order: `text_column` of every non-empty line. Throws at the first line that is not an
+ * object or has no such text, naming the file, the line and, if it has one, its `id`.
  */
 export async function* readCorpus(file: string, text_column: string): AsyncGenerator<string> {
   let number = 0;
@@ -20,7 +20,7 @@ export async function* readCorpus(file: string, text_column: string): AsyncGener
   }
 }
 
-/** What is wrong with the line that was just read. */
+/** The problem of the line that was just read. */
 class LineProblem extends Error {}
 
 function textOf(line: string, column: string): string {

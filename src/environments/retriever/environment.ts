@@ -6,9 +6,9 @@ const OPEN = '<retrieve>';
 const CLOSE = '</retrieve>';
 
 /**
- * Upstream's RAG environment (statement 78): answers the query of the last message with the best documents and ends
- * the rollout, without reward. A query that no document has a word of is answered like an empty one, with the first
- * documents; upstream fails there by an accident of its number types.
+ * Upstream's RAG environment: answers the query of the last message with the best documents and ends the rollout,
+ * without reward. A query whose words are in no document is answered like an empty one, with the first documents;
+ * upstream fails there because of its number types.
  */
 export function createRetrieverEnvironment(retriever: Retriever): Environment {
   return {

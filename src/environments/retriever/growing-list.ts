@@ -1,6 +1,6 @@
 type Numbers = Uint32Array<ArrayBuffer> | Float64Array<ArrayBuffer>;
 
-/** Numbers of unknown number, eight or four bytes each: a plain array of ten million costs twice that and moves. */
+/** A growing list of numbers, eight or four bytes each: a plain array of ten million costs twice that and moves. */
 export function createGrowingList<T extends Numbers>(make: (length: number) => T) {
   let values = make(1024);
   let length = 0;
@@ -16,7 +16,7 @@ export function createGrowingList<T extends Numbers>(make: (length: number) => T
     },
     at: (place: number): number => (place < length ? (values[place] ?? 0) : 0),
     length: (): number => length,
-    /** A view: what is pushed later may not show in it. */
+    /** A view: later additions may not show in it. */
     values: (): T => values.subarray(0, length) as T,
   };
 }

@@ -7,7 +7,7 @@ import type { RetrieverSettings } from './settings.js';
 import { createTextStore } from './text-store.js';
 import { createWordpiece, type Tokenize, tokenizeAlphanumeric } from './tokenizers.js';
 
-/** The settings that make an index; the others only say how it is asked. */
+/** The settings that determine an index; the others only affect queries. */
 type IndexSettings = Pick<
   RetrieverSettings,
   'corpus' | 'text_column' | 'k1' | 'b' | 'tokenizer' | 'vocabulary'
@@ -19,15 +19,15 @@ interface Indexed {
 }
 
 export interface RetrieversContext {
-  /** The settings of an environment, by its name; undefined where there is none. */
+  /** The settings of an environment by its name; undefined if there is none. */
   settingsOf: (name: string) => { kind: string } | undefined;
-  /** Tells the operator what was built. */
+  /** Reports to the operator what was built. */
   report: (message: string) => void;
 }
 
 /**
- * Opens the retrievers of a worker by their environments' names. Those that search the same corpus in the same way
- * share one index, which is built when the first of them is opened.
+ * Opens the retrievers of a worker by their environments' names. Those with the same corpus and index settings share
+ * one index, which is built when the first of them is opened.
  */
 export function createRetrievers({ settingsOf, report }: RetrieversContext) {
   const indexes = new Map<string, Promise<Indexed>>();

@@ -6,12 +6,12 @@ export interface RetrievedDocument {
   score: number;
 }
 
-/** A searchable corpus, held in memory: what environments are given as a tool (`context.retriever`). */
+/** A searchable corpus in memory, which environments get as a tool (`context.retriever`). */
 export interface Retriever {
   readonly document_count: number;
   /**
-   * The best documents, best first; equal scores, all-zero ones too, in the order of the corpus. `num_results` is
-   * the retriever's own unless given; where the corpus has fewer documents, all of them.
+   * The best documents, best first; equal scores, including all-zero ones, in the order of the corpus. The default of
+   * `num_results` is the retriever's; a smaller corpus returns all its documents.
    */
   search(query: string, options?: { num_results?: number }): RetrievedDocument[];
 }

@@ -1,4 +1,4 @@
-/** A text's terms, in order and with repetitions. Documents are found by them. */
+/** A text's terms, in order and with repetitions. */
 export type Tokenize = (text: string) => string[];
 
 /** Every run of Latin letters and digits, in lower case. */
@@ -23,15 +23,15 @@ export function createWordpiece(vocabulary: ReadonlySet<string>): Tokenize {
 }
 
 const UNKNOWN = '[UNK]';
-/** Written out in a text, they are the tokens themselves. */
+/** Written out in a text, they count as the tokens themselves. */
 const SPECIAL = /(\[(?:UNK|SEP|PAD|CLS|MASK)\])/;
 /** Longer words are unknown. */
 const LONGEST_WORD = 100;
 
-/** Control characters and the like, but for the three that count as white space. Unassigned ones stay. */
+/** Control characters and similar, except the three that count as white space. Unassigned ones stay. */
 const DROPPED = /(?![\t\n\r])[\ufffd\p{Cc}\p{Cf}\p{Co}]/gu;
 const SPACES = /[\t\n\r\p{Z}]+/u;
-/** All of ASCII that is no letter, digit, control character or space is punctuation here, `$` and `^` too. */
+/** All of ASCII that is no letter, digit, control character or space counts as punctuation, including `$` and `^`. */
 const PUNCTUATION = /[!-/:-@[-`{-~\p{P}]/u;
 const CJK =
   /[\u4e00-\u9fff\u3400-\u4dbf\u{20000}-\u{2a6df}\u{2a700}-\u{2b73f}\u{2b740}-\u{2b81f}\u{2b920}-\u{2ceaf}\uf900-\ufaff\u{2f800}-\u{2fa1f}]/u;

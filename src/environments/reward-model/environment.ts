@@ -8,9 +8,9 @@ import { createPlainScore, createVllmScore } from './scoring.js';
 import type { RewardModelSettings } from './settings.js';
 
 /**
- * A reward model behind HTTP (upstream statement 81): one turn, rewarded by its score of the whole conversation.
- * Upstream's observation has torch's print of a tensor; here it has the number itself. The idempotency key of a
- * request is the step's, since scoring again what was scored before must give the same row.
+ * A reward model behind HTTP: one turn, rewarded by its score of the whole conversation. Upstream's observation has
+ * torch's print of a tensor; this one has the number itself. The idempotency key of a request is the step's, because a
+ * repeated score must give the same row.
  */
 export function createRewardModel(
   { url, protocol, model, timeout, max_answer }: RewardModelSettings,
@@ -62,7 +62,7 @@ async function rewardStatistics(
 ): Promise<Record<string, number> | null> {
   let count = 0;
   let mean = 0;
-  // Welford's sum of squared deviations: the rollouts are read once.
+  // Welford's sum of squared deviations, which reads the rollouts once.
   let squares = 0;
   let least = Infinity;
   let greatest = -Infinity;

@@ -1,7 +1,7 @@
 import { splitWords, strip } from '../../platform/python/text.js';
 import { isSolved, slide, type GameState } from './board.js';
 
-/** What the policy may say, and what each move answers (upstream statements 71 to 73). */
+/** What the policy may say, and what each move answers. */
 
 const OPEN = '<action>';
 const CLOSE = '</action>';
@@ -23,11 +23,11 @@ export function parseAction(reply: string): string | null {
 export interface Outcome {
   response: string;
   solved: boolean;
-  /** The state after the action: the one before when no tile moved. */
+  /** The state after the action; unchanged if no tile moved. */
   state: GameState;
 }
 
-/** Carries out an action; whatever it is, it has an answer. `view` is no action: it is answered before. */
+/** Carries out an action; any text gets an answer. `view` is handled before. */
 export function act(action: string, state: GameState): Outcome {
   const move = action.startsWith('slide ') ? slideTo(action, state) : slideIn(action, state);
   if ('refusal' in move) return { response: move.refusal, solved: false, state };
@@ -41,7 +41,7 @@ export function act(action: string, state: GameState): Outcome {
 
 type Move = { response: string; state: GameState } | { refusal: string };
 
-/** Where the tile that moves is, seen from the empty space. */
+/** Position of the moving tile relative to the empty space. */
 const DIRECTIONS = new Map<string, readonly [rows: number, columns: number]>([
   ['up', [1, 0]],
   ['down', [-1, 0]],
@@ -79,7 +79,9 @@ function slideTo(action: string, state: GameState): Move {
   return { response: `Slid tile ${slid.tile} into the empty space.`, state: slid.state };
 }
 
-/** As Python's `int`: a sign, underscores between digits and the digits of any script are fine. NaN for anything else. */
+/**
+ * As Python's `int`: a sign, underscores between digits and digits of any script are allowed. NaN for anything else.
+ */
 function parsePythonInt(text: string): number {
   if (!/^[+-]?\p{Nd}+(_\p{Nd}+)*$/u.test(text)) return NaN;
   return Number(text.replace(/\p{Nd}/gu, digitValue).replaceAll('_', ''));

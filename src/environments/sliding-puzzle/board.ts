@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** The board of a sliding puzzle, upstream's `game_state` (upstream statements 66 to 70). 0 is the empty space. */
+/** The board of a sliding puzzle, upstream's `game_state`. 0 is the empty space. */
 
 const Tiles = z.array(z.array(z.int().nonnegative()));
 
@@ -123,7 +123,7 @@ export function render({ size, grid }: GameState): string {
   return ['\n', border, ...rows, border, `    ${labels.join('')}`].join('\n');
 }
 
-/** Where the room left over is odd, the right side gets more, as in Python's `^`. */
+/** If the remaining width is odd, the right side gets more, as with Python's `^`. */
 function centre(label: number, width: number): string {
   const text = String(label);
   return text.padStart(text.length + Math.floor((width - text.length) / 2)).padEnd(width);

@@ -21,7 +21,7 @@ const PuzzleMetadata = z.looseObject({
 });
 type PuzzleMetadata = z.infer<typeof PuzzleMetadata>;
 
-/** Upstream's sliding puzzle (statements 71 to 76): reward 1 for the slide that solves it, 0 for all else. */
+/** Upstream's sliding puzzle: reward 1 for the slide that solves it, 0 for all else. */
 export function createSlidingPuzzle(): Environment {
   return {
     in_process: true,
@@ -65,7 +65,7 @@ interface Answer {
   metadata: PuzzleMetadata | null;
 }
 
-/** One turn. Only a move counts against `max_moves`: looking at the board and unreadable replies are free. */
+/** One turn. Only moves count against `max_moves`: looking at the board and unreadable replies are free. */
 function answerTurn(last: EnvironmentMessage | undefined, metadata: PuzzleMetadata): Answer {
   const { game_state, num_moves, max_moves } = metadata;
   const goesOn = { reward: 0, terminated: false, stop_strings: [STOP_STRING] };

@@ -21,15 +21,15 @@ export interface PuzzleSample {
   stop_strings: string[];
 }
 
-/** Samples drawn as upstream's example draws them (statement 77). Equal options give equal samples. */
+/** Samples drawn as upstream's example draws them. Equal options give equal samples. */
 export function generateSamples(options: SampleOptions): PuzzleSample[] {
   const { count, seed, size, shuffle_moves, max_moves } = SampleOptions.parse(options);
   const random = mulberry32(seed);
   const between = (low: number, high: number): number =>
     low + Math.floor(random() * (high - low + 1));
   return Array.from({ length: count }, (_sample, idx) => {
-    // Each slide moves the empty space to a square of the other colour, so after an odd number of them no
-    // board is solved.
+    // Each slide moves the empty space to a square of the other colour, so no board is solved after an odd number of
+    // them.
     const slides = between(1, shuffle_moves) | 1;
     const game_state = generate({ size: between(2, size), shuffle_moves: slides }, random);
     return {

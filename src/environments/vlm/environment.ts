@@ -13,7 +13,7 @@ export interface VlmOptions {
   grader: GraderPool;
 }
 
-/** Upstream's VLM environment: a weighted sum of reward functions (statement 64). */
+/** Upstream's VLM environment: a weighted sum of reward functions. */
 export function createVlmEnvironment({ reward_functions, grader }: VlmOptions): Environment {
   const total = sumOfWeights(reward_functions);
 
@@ -39,7 +39,7 @@ export function createVlmEnvironment({ reward_functions, grader }: VlmOptions): 
         }),
       );
       return {
-        // Any reward counts as correct, also one for the format alone.
+        // Any reward counts as correct, even one for the format alone.
         observations: rewards.map((value) => observationOf(value !== 0)),
         metadata: input.metadata,
         next_stop_strings: rewards.map(() => null),

@@ -5,7 +5,7 @@ import type { GraderPool } from '../math/grader-pool.js';
 import { BOXED, lastBoxed } from '../math/dapo.js';
 import type { RewardFunction } from './settings.js';
 
-/** Upstream's reward functions (`environments/rewards.py`, statement 65); a malformed answer scores 0. */
+/** Upstream's reward functions (`environments/rewards.py`); a malformed answer scores 0. */
 
 export interface Answered {
   ground_truth: string;
@@ -114,8 +114,8 @@ export function boxedText(text: string): string | null {
 type Box = [number, number, number, number];
 
 /**
- * Four numbers between commas, brackets anywhere; null for all else. Upstream takes `nan`, and its `max` then pays a
- * reward of 1000 for four of them: here they are no numbers.
+ * Four numbers between commas, brackets anywhere; null for everything else. Upstream accepts `nan`, and its `max` then
+ * pays a reward of 1000 for four of them; here they are not numbers.
  */
 function parseBox(text: string): Box | null {
   const numbers = text.replaceAll(/[[\]]/g, '').split(',').map(parseFloatText);
@@ -124,13 +124,13 @@ function parseBox(text: string): Box | null {
   return all && numbers.length === 4 ? ([x1, y1, x2, y2] as Box) : null;
 }
 
-/** Python's: a NaN is never greater, so the first stays. */
+/** As in Python: a NaN is never greater, so the first one stays. */
 const max = (a: number, b: number): number => (b > a ? b : a);
 const min = (a: number, b: number): number => (b < a ? b : a);
 
 const SMALLEST_AREA = 1e-3;
 
-/** Intersection over union; below the threshold less the part of the hull that neither covers (statement 65). */
+/** Intersection over union; below the threshold, minus the part of the hull that neither covers. */
 function generalisedIou([g, r]: [Box, Box], penalty_threshold: number): number {
   const area = ([x1, y1, x2, y2]: Box): number => (x2 - x1) * (y2 - y1);
   const width = max(0, min(g[2], r[2]) - max(g[0], r[0]));

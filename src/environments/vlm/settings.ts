@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** A tag becomes part of a search: a name, no pattern. */
+/** A tag becomes part of a search, so it must be a plain name. */
 const Tag = z.string().regex(/^[\w-]+$/, 'expected a tag name such as answer');
 const Weight = z.number();
 
@@ -38,7 +38,7 @@ const RewardFunction = z.discriminatedUnion(
 );
 export type RewardFunction = z.infer<typeof RewardFunction>;
 
-/** Upstream's text, and what it could be. */
+/** Upstream's text, and the possible values. */
 function describeName(input: unknown): string | undefined {
   if (typeof input !== 'object' || input === null || !('name' in input)) return undefined;
   const known = Object.keys(FUNCTIONS).join(', ');

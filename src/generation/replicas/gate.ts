@@ -2,18 +2,21 @@ import type { PolicyRecord } from '../../model/policy/record.js';
 import type { Clock } from '../../platform/clock.js';
 import type { Fence, PolicyReading, ReplicaRequest } from '../generation-service.js';
 
-/** While nothing serves and somebody waits, the record is read so often. */
+/** How often the record is read while no replica serves and a request waits. */
 const LOOK_EVERY_MS = 100;
-/** Shorter waits are not worth a word. */
+/** Shorter waits are not reported. */
 const SILENT_MS = 1000;
 
-/** Which replicas the record of the policy lets serve. Without a record all do. */
+/** Which replicas the policy record allows to serve. Without a record all do. */
 export interface Gate {
   serves(replica: string): boolean;
   fenceOf(replica: string): Fence | null;
-  /** Somebody waits: if the gate is why, the record is read until it is not. */
+  /** A request waits. If the gate is the reason, the record is read until that changes. */
   watch(): void;
-  /** Reads the record, then waits for a place; says so where the wait is the gate's doing. Throws `StoreFault`, and what the wait throws. */
+  /**
+   * Reads the record, then waits for a place, and reports a wait that the gate causes. Throws `StoreFault`, and the
+   * errors of the wait.
+   */
   pass<T>(wait: () => Promise<T>, request: Pick<ReplicaRequest, 'held'>): Promise<T>;
 }
 
@@ -39,7 +42,7 @@ export function createGate({
     record = await policy.latest();
   };
   const lookAgain = async (): Promise<void> => {
-    // A store that is away leaves the record as it was; whoever is sent is told then.
+    // If the store is unavailable, the last record stays; a request that is sent learns of the fault then.
     await refresh().catch(() => undefined);
     serve();
     isWatching = false;

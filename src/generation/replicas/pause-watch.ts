@@ -1,15 +1,15 @@
 import { orAborted } from '../../platform/abort.js';
 import type { Clock } from '../../platform/clock.js';
 
-/** How often a paused engine is asked, whoever waits for it. */
+/** How often a paused engine is asked, whatever the number of waiters. */
 const ASK_EVERY_MS = 250;
 
 /** Resolves once the pause is over; rejects with the signal's reason. */
 export type PauseOver = (signal: AbortSignal) => Promise<void>;
 
 /**
- * Waits for the end of an engine's pause: one question at a time for all that wait. It ends when the engine no longer
- * says that it is paused (which one that is gone does not), or with the signal; how long a pause may be is not known here.
+ * Waits for the end of an engine's pause, with one question at a time for all waiters. It ends when the engine no
+ * longer says that it is paused (a dead one does not), or with the signal. Other code limits the pause.
  */
 export function createPauseWatch({
   isPaused,
@@ -26,7 +26,7 @@ export function createPauseWatch({
     if (isAsking) clock.after(ASK_EVERY_MS, () => void ask());
   };
   const ask = async (): Promise<void> => {
-    // An answer is news only to those that waited when the question was sent.
+    // An answer only applies to those that waited when the question was sent.
     const asking = [...waiting];
     if (asking.length > 0 && !(await isPaused())) {
       for (const goOn of asking) {

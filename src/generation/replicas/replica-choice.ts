@@ -1,20 +1,20 @@
 import { createHash } from 'node:crypto';
 
-/** A replica as it stands when a request has to go somewhere. */
+/** A replica's state when a request is to be sent. */
 export interface Standing {
   /** The base URL. */
   replica: string;
-  /** Null: healthy. Else when it is its turn to be asked again. */
+  /** null: healthy. Otherwise the time at which it may be asked again. */
   aside_until: number | null;
   /** Generations that it runs for this process. */
   load: number;
 }
 
 /**
- * Rendezvous hashing over the healthy ones: a rollout sticks to one replica, whoever asks, so that its prefix cache is
- * warm and no table can be lost; a replica that joins or leaves moves only its own rollouts. A full one spills to the
- * least loaded. Where all are set aside, the one whose turn is next is asked: a request is never refused on this side of
- * the wire, its error is the real one. Null: all that may be asked run `limit` generations.
+ * Chooses the replica of a request. Rendezvous hashing over the healthy ones: a rollout stays on one replica, whichever
+ * worker asks, so its prefix cache is warm and no table can be lost. A replica that joins or leaves moves only its own
+ * rollouts. A full one spills to the least loaded. If all are set aside, the one whose turn comes first is asked, so a
+ * request always gets a real error. null: all that may be asked run `limit` generations.
  */
 export function chooseReplica<T extends Standing>(
   replicas: readonly T[],

@@ -1,28 +1,28 @@
 /**
- * Whether a replica is given requests, as a state machine. Times are milliseconds of one monotonic clock.
+ * Whether a replica gets requests, as a state machine. Times are milliseconds of one monotonic clock.
  *
- * What says something about the replica rather than about the request:
- * - `GenerationUnavailable` sets it aside: refused, reset, cut, silent or answering 5xx, it would most likely fail the
- *   next request too, and another replica can go on from the journalled tokens. One that asks for time (`retry-after`
- *   of a 429 or 503) is given exactly that time.
- * - `GenerationRejected` and `ProtocolError` do not: the request is wrong, or the server is not what it should be. Both
- *   are failures to be seen, and moving on to the next replica would only hide them.
- * - An abort by the caller and a fault of the store come from this side of the wire.
- * - A pause does not. While it lasts requests hang, and no limit runs for them; where it cut off what was running
- *   (`mode=abort`), that looks like a fault and is taken back.
+ * Which events say something about the replica rather than about the request:
+ * - `GenerationUnavailable` (refused, reset, cut, silent, 5xx) sets it aside: the next request would probably fail,
+ *   too, and another replica can continue from the journalled tokens. A `retry-after` of a 429 or 503 sets the exact
+ *   time.
+ * - `GenerationRejected` and `ProtocolError` do not: the request is wrong, or the server is misconfigured. Moving to
+ *   the next replica would only hide that.
+ * - An abort by the caller and a fault of the store come from this side.
+ * - A pause does not. Requests hang, and no time limit runs for them. If it cut off streams (`mode=abort`), that looks
+ *   like a fault and is taken back.
  */
 export interface Health {
-  /** Null: it is given requests. */
+  /** null: it gets requests. */
   aside: {
-    /** Then it is probed. */
+    /** When it is probed. */
     until: number;
-    /** By `retry-after`: no good news counts before. */
+    /** From `retry-after`: no success counts before. */
     asked: boolean;
   } | null;
-  /** When it was last set aside or came back: how requests end that were sent before is no news. */
+  /** When it was last set aside or came back. Results of earlier requests are ignored. */
   since: number;
   /**
-   * Faults and vain probes since a generation last succeeded, not since a probe did: an engine that is dead behind a
+   * Faults and failed probes since a generation last succeeded, not since a probe did. An engine that is dead behind a
    * living front end answers every probe, and is tried ever more rarely.
    */
   failures: number;
@@ -30,9 +30,9 @@ export interface Health {
 
 export type HealthEvent =
   | { kind: 'fault'; sent_at: number; retry_after_ms: number | null }
-  /** A generation came to its end. */
+  /** A generation reached its end. */
   | { kind: 'success'; sent_at: number }
-  /** A question about its health was answered; only a probe also counts where it was not. */
+  /** A question about its health was answered. A question without an answer counts only if it was a probe. */
   | { kind: 'answered' }
   | { kind: 'unanswered' }
   | { kind: 'paused' };
@@ -44,10 +44,10 @@ export const HEALTHY: Health = { aside: null, since: -Infinity, failures: 0 };
 
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 30_000;
-/** The share of a pause that is left to chance: the workers of a deployment do not probe in step. */
+/** The random share of a pause, so that the workers of a deployment do not probe in step. */
 const JITTER = 0.25;
 
-/** The same object where the news changes nothing. */
+/** Returns the same object if nothing changes. */
 export function nextHealth(health: Health, news: HealthNews): Health {
   switch (news.kind) {
     case 'fault':
@@ -69,7 +69,7 @@ export function nextHealth(health: Health, news: HealthNews): Health {
   }
 }
 
-/** Of many requests that fail together the first sets the replica aside, the others were sent before. */
+/** Of many requests that fail together, the first one sets the replica aside. The others were sent before. */
 function afterFault(health: Health, news: HealthNews & { kind: 'fault' }): Health {
   const { aside, since } = health;
   const { at, sent_at, retry_after_ms } = news;

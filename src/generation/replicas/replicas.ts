@@ -10,14 +10,14 @@ import type { WatchedReplica, WatchOptions } from './watched-replica.js';
 import { isUnavailable, watchReplica } from './watched-replica.js';
 
 export interface ReplicasOptions {
-  /** Generations that one replica runs for this process; further ones wait in line, in this process. */
+  /** How many generations one replica runs for this process. Further ones wait in this process. */
   max_concurrent: number;
   clock?: Clock;
   /** In [0, 1). */
   random?: () => number;
-  /** Tells which distribution a replica's logprobs are of. */
+  /** Finds the mode of a replica's logprobs. */
   probe?: WatchOptions['probe'];
-  /** The record of the service's policy: once there is one, only replicas that are `current` are given generations. */
+  /** The policy record of the service. Once there is one, only `current` replicas get generations. */
   policy?: PolicyReading;
   /** A replica was set aside, or is back. */
   report?: (change: { replica: string; set_aside: boolean; why: string }) => void;
@@ -33,7 +33,7 @@ interface Member {
   load: number;
 }
 
-/** The replicas of a service: which one a request goes to, and when. */
+/** The replicas of a service: where and when each request is sent. */
 export function createReplicas(
   services: readonly GenerationService[],
   options: ReplicasOptions,
@@ -52,14 +52,14 @@ export function createReplicas(
   const memberOf = (service: GenerationService): Member => {
     const changed: WatchOptions['changed'] = ({ aside }, why) => {
       report?.({ replica: service.replica, set_aside: aside !== null, why });
-      // One that is back has room; and when the last healthy one goes, the others may be asked again.
+      // A replica that is back has room. When the last healthy one is lost, the others may be asked again.
       serve();
     };
     return { watched: watchReplica(service, { clock, random, probe, changed }), load: 0 };
   };
   const members = services.map(memberOf);
   const gate = createGate({ policy, clock, serve, isAwaited: () => line.length() > 0 });
-  // The small questions beside generation mean the same whatever the weights.
+  // Small requests beside generation do not depend on the weights.
   const chooseAny = (session_id: string): Member | null =>
     chooseReplica(members.map(standingOf), { session_id, limit: Infinity })?.member ?? null;
 
@@ -112,7 +112,7 @@ function standingOf(member: Member) {
   };
 }
 
-/** What one replica asks for is no reason to wait where another one can be asked. */
+/** A wait that one replica asked for does not matter if another one can be asked. */
 function withoutWait(error: unknown): unknown {
   if (!isUnavailable(error) || error.retryAfterMs === null) return error;
   const { type, message, at } = error;
@@ -136,7 +136,7 @@ function questionsTo(members: readonly Member[]): Pick<Replicas, 'describe' | 'a
   };
 }
 
-/** Of those that answer; one that is away is set aside, and the service is away only where all are. */
+/** The answers of available replicas. An unavailable one is set aside; the service is unavailable only if all are. */
 async function askAll<T>(
   members: readonly Member[],
   ask: (replica: WatchedReplica) => Promise<T>,

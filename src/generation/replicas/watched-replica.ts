@@ -18,20 +18,20 @@ export interface WatchOptions {
   /** In [0, 1). */
   random: () => number;
   probe: (service: GenerationService, model: string) => Promise<LogprobsMode>;
-  /** It was set aside, or is back; why. */
+  /** It was set aside, or is back, with the reason. */
   changed: (health: Health, why: string) => void;
 }
 
 export interface WatchedReplica {
   readonly service: GenerationService;
   health: () => Health;
-  /** Runs a request and learns from how it ends. Only a generation proves that a replica works again. */
+  /** Runs a request and learns from its result. Only a generation proves that a replica works again. */
   watch: <T>(request: Watched, run: () => Promise<T>) => Promise<T>;
   describe: (signal: AbortSignal) => Promise<ServiceDescription>;
   /** Waits until it no longer says that it is paused. */
   pauseOver: PauseOver;
   logprobsMode: LogprobsModeOf;
-  /** No probe after it. */
+  /** No probe follows. */
   close: () => void;
 }
 
@@ -40,7 +40,7 @@ interface Watched {
   is_generation: boolean;
 }
 
-/** One replica and what is known of its health; while it is set aside, it is probed. */
+/** One replica and its health. While it is set aside, it is probed. */
 export function watchReplica(service: GenerationService, options: WatchOptions): WatchedReplica {
   const { clock } = options;
   const { logprobsMode, forget } = rememberMode(service, options);
@@ -70,7 +70,7 @@ export function watchReplica(service: GenerationService, options: WatchOptions):
     if (before.aside === null && health().aside !== null) void askWhetherPaused();
   };
 
-  /** An engine that is being paused may cut off what it runs. Of one that is gone the question fails at once. */
+  /** A pausing engine may cut off its streams. A question to a dead one fails at once. */
   const askWhetherPaused = async (): Promise<void> => {
     if (await service.isPaused()) learn({ kind: 'paused' }, 'it is paused');
   };
@@ -91,10 +91,10 @@ export function watchReplica(service: GenerationService, options: WatchOptions):
   };
 }
 
-/** What did not show is asked for again after this long. */
+/** How long after an inconclusive answer it is asked again. */
 const UNKNOWN_FOR_MS = 60_000;
 
-/** By model: one that is back may have been started otherwise. */
+/** By model. A replica that is back may have other settings. */
 function rememberMode(
   service: GenerationService,
   { clock, probe }: Pick<WatchOptions, 'clock' | 'probe'>,
@@ -127,7 +127,7 @@ function rememberMode(
   };
 }
 
-/** Health as it is now, and the timer of the next probe. */
+/** Current health, and the timer of the next probe. */
 function keepHealth(service: GenerationService, { clock, random, changed }: WatchOptions) {
   const closing = new AbortController();
   let health = HEALTHY;

@@ -1,8 +1,8 @@
 import type { GenerationRequest } from '../generation-service.js';
 
 /**
- * The body of `POST /v1/completions`. Every sampling parameter is sent, since the server fills what is missing from the
- * model's `generation_config.json`; unknown or misspelled fields it ignores silently, so the reply is checked instead.
+ * The body of `POST /v1/completions`. Every sampling parameter is sent, because the server fills in missing ones from
+ * the model's `generation_config.json`. It silently ignores unknown fields, so the reply is checked instead.
  */
 export function completionBody(request: GenerationRequest): Record<string, unknown> {
   return {
@@ -24,9 +24,9 @@ export function completionBody(request: GenerationRequest): Record<string, unkno
     stream: true,
     stream_options: { include_usage: true },
     return_token_ids: true,
-    // 0: the sampled token's own logprob and no others.
+    // 0: only the sampled token's own logprob.
     ...(request.logprobs && { logprobs: request.top_logprobs }),
-    // Else they are named by their texts, which several may share.
+    // Otherwise ids are named by their texts, which are not unique.
     ...(request.top_logprobs > 0 && { return_tokens_as_token_ids: true }),
     ...(request.structured_outputs !== null && { structured_outputs: request.structured_outputs }),
     ...(request.stop_strings.length > 0 && { stop: request.stop_strings }),

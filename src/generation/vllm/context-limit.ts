@@ -1,15 +1,15 @@
-/** What a request asks for, as the sender counts it. */
+/** Token counts of a request, as the sender has them. */
 export interface SentCounts {
   prompt_tokens: number;
   max_tokens: number;
 }
 
 /**
- * The texts in which vLLM's versions refuse a request for its length, and what each of their numbers means. They begin
- * the message: a text that only quotes one of them is another refusal.
+ * Texts with which vLLM's versions refuse a request for its length, and the meaning of their numbers. They must begin
+ * the message: a text that quotes one of them is another refusal.
  */
 const REFUSALS_FOR_LENGTH: readonly RegExp[] = [
-  // From 0.30 on, captures 035 and 036; "at least" where a tokenizer has cut the prompt one token behind the limit.
+  // From 0.30 on (captures 035 and 036); "at least" if a tokenizer has cut the prompt one token after the limit.
   /^This model's maximum context length is (?<limit>\d+) tokens\. However, your prompt contains (?:at least )?(?<prompt>\d+) input tokens, which exceeds this limit even without any output tokens\./,
   // Capture 039.
   /^max_tokens=(?<completion>\d+) cannot be greater than max_model_len=(?<limit>\d+)\./,
@@ -17,13 +17,13 @@ const REFUSALS_FOR_LENGTH: readonly RegExp[] = [
   /^You passed (?<prompt>\d+) input tokens and requested (?<completion>\d+) output tokens\. However, the model's context length is only (?<limit>\d+) tokens/,
   /^This model's maximum context length is (?<limit>\d+) tokens\. However, your request has (?<prompt>\d+) input tokens\./,
   /^'max_tokens' or 'max_completion_tokens' is too large: (?<completion>\d+)\. This model's maximum context length is (?<limit>\d+) tokens and your request has (?<prompt>\d+) input tokens/,
-  // OpenAI's own, which vLLM had until 0.9.
+  // OpenAI's own text, which vLLM used until 0.9.
   /^This model's maximum context length is (?<limit>\d+) tokens\. However, you requested \d+ tokens \((?<prompt>\d+) in the messages, (?<completion>\d+) in the completion\)\./,
 ];
 
 /**
- * The context length that a refusal names; null where it names none, or where a count that it gives of the request is
- * not the sender's own: then it speaks of another request, and its limit proves nothing.
+ * The context length that a refusal names. null if it names none, or if one of its counts differs from the sender's:
+ * then it is about another request, and proves nothing.
  */
 export function limitNamed(message: string, sent: SentCounts): number | null {
   for (const pattern of REFUSALS_FOR_LENGTH) {
@@ -36,7 +36,7 @@ export function limitNamed(message: string, sent: SentCounts): number | null {
   return null;
 }
 
-/** The tokens that a context of this length leaves; null where the request fits into it: that is not why it was refused. */
+/** How many tokens fit into a context of this length. null if the request fits: then its length is not the reason. */
 export function roomIn(limit: number, { prompt_tokens, max_tokens }: SentCounts): number | null {
   const room = limit - prompt_tokens;
   return room < max_tokens ? Math.max(0, room) : null;

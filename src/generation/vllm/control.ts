@@ -6,12 +6,12 @@ import { createHttp } from './http.js';
 import { jsonOf, read, refusalOf } from './replies.js';
 import { protocolFault, refusalFault } from './wire-faults.js';
 
-/** vLLM's development mode (captures 140 to 189): the routes by which weights change under a server that runs. */
+/** vLLM's development mode (captures 140 to 189): routes that change the weights of a running server. */
 
 export interface VllmControlOptions {
   /** The replica's base URL, which ends in `/v1`. */
   replica: string;
-  /** Where the control routes are: below the replica's root, or elsewhere. */
+  /** Base of the control routes: below the replica's root, or elsewhere. */
   control_url: string | null;
   api_key: string | null;
   control_api_key: string | null;
@@ -25,7 +25,7 @@ const Resumed = z.object({ status: z.literal('resumed') });
 const IsRunning = z.object({ is_paused: z.literal(false, 'expected false after /resume') });
 const IsSleeping = z.object({ is_sleeping: z.boolean() });
 const Done = z.object({ success: z.literal(true, 'expected true') });
-/** One for each worker of the engine (captures 173, 187). */
+/** One result for each worker of the engine (captures 173, 187). */
 const Loaded = z.object({ results: z.array(z.unknown()).min(1) });
 const Label = z.object({ weight_version: z.string() });
 const Models = z.object({ data: z.array(z.object({ id: z.string() })).min(1) });
@@ -37,7 +37,9 @@ const PromptLogprobs = z.object({
   ]),
 });
 
-/** Routes that an update needs. Those that only take POST answer GET with 405 where they are, and with 404 where not. */
+/**
+ * Routes that an update needs. A GET to a route that accepts only POST gives 405 if the route exists, and 404 if not.
+ */
 const NEEDED = ['/is_paused', '/pause', '/resume', '/collective_rpc'];
 const CACHE_ROUTE = '/reset_prefix_cache';
 
@@ -111,7 +113,7 @@ function createAsk({ call }: Http, replica: string) {
       path,
       timeout_ms: Math.max(1, within_ms),
       signal,
-      // Of no rollout.
+      // Belongs to no rollout.
       ...(path.startsWith('/v1/') && { session_id: 'weights-probe' }),
       ...(body !== undefined && { body }),
     });
@@ -145,7 +147,7 @@ async function examine(
   return { lacks, tells_label: await has('/weight_info') };
 }
 
-/** Also shows that the key is the right one: what vLLM's covers begins with `/v1`. */
+/** Also shows whether the key is right: vLLM's key covers paths below `/v1`. */
 async function firstModel({ ask }: Ask, bound: Bound): Promise<string> {
   return (await ask('GET /v1/models', { schema: Models, ...bound })).data[0]?.id ?? '';
 }

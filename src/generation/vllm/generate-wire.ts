@@ -3,13 +3,13 @@ import type { GenerationRequest } from '../generation-service.js';
 import { completionBody } from './completion-body.js';
 
 /**
- * `/inference/v1/generate` (captures 116 to 125, 157, 189): ids alone both ways, and the last chunk names the weights of
- * each token. Its chunks are brought to the shape of `/v1/completions`, so that both are held against the same checks.
+ * `/inference/v1/generate` (captures 116 to 125, 157, 189): only ids both ways, and the last chunk names the weights of
+ * each token. Its chunks are converted to the shape of `/v1/completions`, so that both pass the same checks.
  */
 
-/** Of the request itself; all else is how it is sampled. */
+/** Fields of the request itself; all others are sampling parameters. */
 const OUTSIDE = ['model', 'prompt', 'stream', 'stream_options', 'cache_salt'];
-/** Without a meaning where there is no text. */
+/** Meaningless without text. */
 const OF_TEXT = [
   'return_token_ids',
   'return_tokens_as_token_ids',
@@ -17,7 +17,7 @@ const OF_TEXT = [
   'skip_special_tokens',
 ];
 
-/** The same sampling in the engine's words. Stop strings are matched on this side, where the text is. */
+/** The same sampling in the engine's terms. Stop strings are matched on this side, which has the text. */
 export function generateBody(request: GenerationRequest): Record<string, unknown> {
   const body = completionBody({ ...request, stop_strings: [] });
   const fields = Object.entries(body).filter(([name]) => !OF_TEXT.includes(name));
@@ -43,7 +43,7 @@ const GenerateChunk = z.looseObject({
   ),
 });
 
-/** What is not of the expected shape is handed on as it came: the checks behind this say what is wrong with it. */
+/** Data of an unexpected shape is passed on unchanged: later checks report what is wrong with it. */
 export function asCompletionChunk(chunk: unknown): unknown {
   const parsed = GenerateChunk.safeParse(chunk);
   if (!parsed.success) return chunk;

@@ -8,9 +8,9 @@ import { badRequestOf, unavailableFault, wireFault, type CallSite } from './wire
 
 interface GenerateDeps {
   replica: string;
-  /** By whichever wire the server has. */
+  /** Opens the stream, by whichever wire the server has. */
   openStream: Http['openCompletion'];
-  /** Of a model, as the server's list has it; null where that says none. */
+  /** A model's limit from the server's list; null if the list has none. */
   contextLength: (model: string, signal: AbortSignal) => Promise<number | null>;
   isPaused: () => Promise<boolean>;
   first_token_timeout_ms: number;
@@ -27,7 +27,7 @@ interface Attempt {
   sent_at: number;
 }
 
-/** `generate` of one replica: one streamed completion, watched, checked, handed on chunk by chunk. */
+/** `generate` of one replica: one streamed completion, watched, checked, and passed on chunk by chunk. */
 export function createGenerate(deps: GenerateDeps) {
   return (request: GenerationRequest, context: GenerateContext): Promise<GenerationEnd> =>
     withController(context.signal, async (controller) => {
@@ -53,7 +53,7 @@ export function createGenerate(deps: GenerateDeps) {
           sent_at,
         });
       } catch (error) {
-        // What the caller or the watchdog aborted with says more than how the connection reported it.
+        // The reason of the abort, by caller or watchdog, is more informative than the connection's error.
         controller.signal.throwIfAborted();
         controller.abort();
         throw error;
@@ -65,13 +65,13 @@ export function createGenerate(deps: GenerateDeps) {
 
 interface Opened {
   chunks: AsyncIterator<unknown>;
-  /** As the engine took it. */
+  /** The request as the engine accepted it. */
   request: GenerationRequest;
 }
 
 /**
- * Null where the prompt alone fills the context: an empty generation, as upstream's engines give. Where it fits and
- * `max_tokens` does not, it is sent once more with what is left.
+ * Opens the stream. null if the prompt alone fills the context: an empty generation, as upstream's engines give. If
+ * only `max_tokens` does not fit, it is sent once more with what is left.
  */
 async function open(
   deps: GenerateDeps,
@@ -94,8 +94,8 @@ async function open(
 }
 
 /**
- * What the engine's context leaves for tokens, where that is why it refused: told by the numbers of prompt and limit
- * alone, since any refusal may have any words. Null: it refused for another reason, or the limit is not known.
+ * How many tokens fit into the engine's context, if that is why it refused. Only the numbers of prompt and limit
+ * decide, because a refusal may have any words. null: another reason, or an unknown limit.
  */
 async function roomAfter(
   error: unknown,
@@ -127,7 +127,7 @@ function emptyGeneration(sentAt: number): GenerationEnd {
   };
 }
 
-/** Reads to the end by hand rather than with `for await`: only what the wire throws is a wire fault, not what `onDelta` throws. */
+/** Reads by hand instead of with `for await`: only errors of the wire are wire faults, not those of `onDelta`. */
 async function receive(chunks: AsyncIterator<unknown>, attempt: Attempt): Promise<GenerationEnd> {
   const { request, context, controller, watchdog, sent_at } = attempt;
   let first_at: number | null = null;
@@ -150,7 +150,7 @@ async function receive(chunks: AsyncIterator<unknown>, attempt: Attempt): Promis
     state = step.state;
     if (step.delta !== null) context.onDelta(step.delta);
   }
-  // The `openai` package ends its loop without a word when the request is aborted.
+  // The `openai` package ends its loop silently when the request is aborted.
   if (context.signal.aborted || state.finish_reason === null) controller.signal.throwIfAborted();
   return {
     ...finishStream(state),
@@ -161,8 +161,8 @@ async function receive(chunks: AsyncIterator<unknown>, attempt: Attempt): Promis
 }
 
 /**
- * Null at the end. A finish reason that has arrived stands, whatever the connection does after it: the tokens are whole,
- * and another attempt would go on sampling behind an end-of-sequence token.
+ * null at the end. A finish reason that has arrived counts, whatever the connection does afterwards: the tokens are
+ * complete, and another attempt would sample beyond an end of sequence.
  */
 async function nextChunk(
   chunks: AsyncIterator<unknown>,

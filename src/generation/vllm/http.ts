@@ -13,15 +13,18 @@ import { readServerError, wireFault, type CallSite } from './wire-faults.js';
 
 type Fetch = NonNullable<ClientOptions['fetch']>;
 
-/** The longest timer there is: waiting for headers is bounded by the watchdog, which knows about pauses. */
+/** The longest timer there is. The watchdog, which handles pauses, limits the wait for headers. */
 const NO_TIMEOUT_MS = 2_147_483_647;
 
-/** uvicorn closes idle connections after 5 s: ours must be gone before, also on a busy machine, or a request meets a reset. */
+/**
+ * uvicorn closes idle connections after 5 s. Ours must close earlier, even on a busy machine, or a request meets a
+ * reset.
+ */
 const CLIENT_OPTIONS = { connect_timeout_ms: 3000, keep_alive_ms: 2000 } as const;
 
 /**
- * A token is some 350 bytes on the wire, a prompt's echo 7 bytes an id, a proxy's keep-alive comment 20: a stream that
- * has ten times as much is no generation.
+ * A token takes some 350 bytes on the wire, an id of a prompt's echo 7, a proxy's keep-alive comment 20. A stream of
+ * ten times as much is no generation.
  */
 const STREAM_BYTES = { token: 4096, prompt_id: 32, others: 2 ** 20 } as const;
 
@@ -29,11 +32,11 @@ export interface HttpOptions {
   /** One replica; ends in `/v1`. */
   base_url: string;
   api_key: string | null;
-  /** At most so many connections for completions; none is set by default, since workers bound their generations. */
+  /** Limit of connections for completions. Default: none, because workers limit their generations. */
   connections?: number;
-  /** Bytes of an answer, and of one event of a stream. */
+  /** Size limit of an answer, and of one event of a stream. */
   max_answer_bytes?: number;
-  /** What the large answers of all replicas share. */
+  /** The allowance that large answers of all replicas share. */
   answers?: Allowance;
 }
 
@@ -42,7 +45,7 @@ interface HttpCall {
   /** Below the server's root, which is the base URL without `/v1`. */
   path: string;
   body?: unknown;
-  /** As `X-Session-ID`. */
+  /** Sent as `X-Session-ID`. */
   session_id?: string;
   timeout_ms: number;
   signal: AbortSignal;
@@ -56,24 +59,27 @@ export interface Http {
     completion: GenerationRequest,
     signal: AbortSignal,
   ) => Promise<AsyncIterable<unknown>>;
-  /** The same by `/inference/v1/generate`; its events have the shape of completions. */
+  /** The same through `/inference/v1/generate`; its events have the shape of completions. */
   openGenerate: Http['openCompletion'];
-  /** One small exchange with its own deadline, whatever the status. Throws `GenerationUnavailable`, `ProtocolError`, or the signal's reason. */
+  /**
+   * One small exchange with its own deadline, whatever the status. Throws `GenerationUnavailable`, `ProtocolError`, or
+   * the signal's reason.
+   */
   call: (call: HttpCall) => Promise<HttpReply>;
   /** Drops all connections; a request in flight fails. */
   close: () => Promise<void>;
 }
 
-/** Clients live as long as the replica: made once, never per request. */
+/** Clients live as long as the replica; they are never created per request. */
 export function createHttp(options: HttpOptions): Http {
   const { base_url, api_key, connections, max_answer_bytes = MAX_ANSWER_BYTES } = options;
   const completions = createHttpClient({ ...CLIENT_OPTIONS, connections: connections ?? null });
-  // A pool of its own: a question about health must not queue behind generations.
+  // A separate pool: a question about health must not queue behind generations.
   const control = createHttpClient(CLIENT_OPTIONS);
   const client = new OpenAI({
     baseURL: base_url,
     apiKey: api_key ?? 'EMPTY',
-    // Else read from OPENAI_* variables, and sent to whatever server this is.
+    // Otherwise read from OPENAI_* variables, and sent to any server.
     organization: null,
     project: null,
     adminAPIKey: null,
@@ -91,7 +97,7 @@ export function createHttp(options: HttpOptions): Http {
       body,
       stream: true,
       signal,
-      // The package hands on to `fetch` what it does not know itself.
+      // The package passes unknown options on to `fetch`.
       fetchOptions: { bounds: boundsOf(completion, max_answer_bytes) } as object,
       headers: {
         'X-Request-Id': completion.request_id,
@@ -125,7 +131,10 @@ function boundsOf(
   return { max_bytes, max_event_bytes: Math.min(max_bytes, max_answer_bytes) };
 }
 
-/** The `openai` package reads nothing but `body.error` of a refusal and loses every other shape: all are brought to that one. */
+/**
+ * The `openai` package reads only `body.error` of a refusal and loses all other shapes, so they are converted to that
+ * one.
+ */
 function fetchThrough({ fetch }: Pick<HttpClient, 'fetch'>): Fetch {
   const throughClient = async (url: string, init: EventFetch): Promise<Response> => {
     const response = await fetch(url, init);
@@ -134,7 +143,7 @@ function fetchThrough({ fetch }: Pick<HttpClient, 'fetch'>): Fetch {
     const { status, headers } = response;
     return new Response(JSON.stringify({ error }), { status, headers });
   };
-  // The package asks for the DOM's types; undici's classes do what it uses of them.
+  // The package requires the DOM's types; undici's classes have everything that it uses.
   return throughClient as unknown as Fetch;
 }
 

@@ -4,9 +4,9 @@ import type { HttpReply } from './http.js';
 import type { CallSite, Refusal } from './wire-faults.js';
 import { protocolFault, readServerError, refusalFault } from './wire-faults.js';
 
-/** Answers that are no streams, read. */
+/** Reads answers that are not streams. */
 
-/** The body of a 200 that is JSON; else undefined. */
+/** The JSON body of a 200; otherwise undefined. */
 export function jsonOf({ status, text }: HttpReply): unknown {
   if (status !== 200) return undefined;
   try {
@@ -16,7 +16,7 @@ export function jsonOf({ status, text }: HttpReply): unknown {
   }
 }
 
-/** Throws by status, then `ProtocolError` where the body is not what the schema says. */
+/** Throws by status, then `ProtocolError` if the body does not match the schema. */
 export function read<T>(
   schema: z.ZodType<T>,
   { reply, site }: { reply: HttpReply; site: CallSite },

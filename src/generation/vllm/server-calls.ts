@@ -9,18 +9,20 @@ import { jsonOf, read, refusalOf } from './replies.js';
 import type { CallSite } from './wire-faults.js';
 import { refusalFault, unavailableFault } from './wire-faults.js';
 
-/** A server that accepts and never answers is reported within the 5 s in which a wait has to be visible. */
+/**
+ * A server that accepts connections and never answers is reported within the 5 s in which a wait must become visible.
+ */
 const CONTROL_TIMEOUT_MS = 3000;
 const PAUSE_QUESTION_TIMEOUT_MS = 5000;
 
-/** Captures 091, 093; `count` and the other fields say nothing more. */
+/** Captures 091, 093; the other fields are not needed. */
 const TokenizeReply = z.object({ tokens: TokenIds });
 /** Capture 098. */
 const DetokenizeReply = z.object({ prompt: z.string() });
 /** Adapters count. */
 const MAX_MODELS = 10_000;
 
-/** Captures 102 and 227: an adapter has no `max_model_len`, and names the model that it belongs to. */
+/** An adapter has no `max_model_len` and names its base model (captures 102 and 227). */
 const ModelsReply = z.object({
   data: z
     .custom<unknown[]>(
@@ -58,7 +60,10 @@ type ServerCalls = Pick<
   GenerationService,
   'describe' | 'renderChat' | 'tokenize' | 'detokenize' | 'weightVersion' | 'isPaused'
 > & {
-  /** Of a model as the list has it now; null where it has none. Throws `GenerationUnavailable`, or the signal's reason. */
+  /**
+   * A model's limit as the list has it now; null if it has none. Throws `GenerationUnavailable`, or the signal's
+   * reason.
+   */
   contextLength: (model: string, signal: AbortSignal) => Promise<number | null>;
 };
 
@@ -117,7 +122,7 @@ async function describe(deps: ServerCallsDeps, signal: AbortSignal): Promise<Ser
   return { models, version: version.success ? version.data.version : null };
 }
 
-/** An adapter is given to its parent's engine: what limits that limits it. */
+/** An adapter runs in its base model's engine and has that model's limit. */
 async function servedModels(
   deps: ServerCallsDeps,
   signal: AbortSignal,
@@ -131,7 +136,7 @@ async function servedModels(
   }));
 }
 
-/** A list that is refused or malformed says nothing. */
+/** A refused or malformed list gives no information. */
 async function contextLength(
   deps: ServerCallsDeps,
   { model, signal }: { model: string; signal: AbortSignal },
@@ -145,7 +150,7 @@ async function contextLength(
   }
 }
 
-/** A server that can't say answers 404 (capture 194). */
+/** A server without this route answers 404 (capture 194). */
 async function isPaused({ call }: ServerCallsDeps): Promise<boolean> {
   try {
     const reply = await call({
@@ -161,17 +166,20 @@ async function isPaused({ call }: ServerCallsDeps): Promise<boolean> {
   }
 }
 
-/** A server that does not say its weights is asked again after this long, or once it is described: it may be another one. */
+/**
+ * How long until a server that does not report its weights is asked again. It is also asked when it is described,
+ * because it may be another server.
+ */
 const SAYS_NOTHING_MS = 30_000;
 
 /**
- * Is this how a server answers that has no such route, or a gateway that does not let it through? One that is overloaded
- * or fails does not say that it has none.
+ * Whether this status means that the route does not exist, or that a gateway does not allow it. An overloaded or
+ * failing server does not mean that.
  */
 const saysNothing = (status: number): boolean =>
   status === 501 || (status >= 400 && status < 500 && status !== 408 && status !== 429);
 
-/** The question for the weights, and how what is remembered of its answers is forgotten. */
+/** Asks for the weights; remembered answers can be forgotten. */
 function createWeightVersion(deps: ServerCallsDeps) {
   let silent_until = -Infinity;
   const ask = shared(() =>

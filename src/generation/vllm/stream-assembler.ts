@@ -7,7 +7,7 @@ import type { Delta, VersionSpan } from '../generation-service.js';
 
 /** Rounding noise that a logprob may be above 0 by; it is stored as 0. */
 const LOGPROB_NOISE = 1e-6;
-/** vLLM writes minus infinity as this, to keep its JSON valid. No sampled token has it. */
+/** vLLM writes minus infinity as this value, to keep its JSON valid. No sampled token has it. */
 const MINUS_INFINITY = -9999;
 
 const Usage = z.object({
@@ -17,8 +17,8 @@ const Usage = z.object({
 type Usage = z.infer<typeof Usage>;
 
 /**
- * One event of a `/v1/completions` stream. Fields that are not read are dropped: they differ between versions.
- * The prompt echo and the logprobs are only known to be arrays: what compares and checks them proves their elements too.
+ * One event of a `/v1/completions` stream. Unread fields are dropped, because they differ between versions. The prompt
+ * echo and the logprobs are only checked to be arrays; later code checks their elements.
  */
 const CompletionChunk = z.object({
   choices: z.array(
@@ -34,7 +34,7 @@ const CompletionChunk = z.object({
         })
         .nullish(),
       finish_reason: z.string().nullish(),
-      /** Of `/inference/v1/generate`, on the last chunk alone (captures 157, 189). */
+      /** From `/inference/v1/generate`, only on the last chunk (captures 157, 189). */
       weight_versions: z
         .array(z.object({ version: z.string(), start: z.int(), end: z.int() }))
         .nullish(),
@@ -45,9 +45,9 @@ const CompletionChunk = z.object({
 });
 type Choice = z.infer<typeof CompletionChunk>['choices'][number];
 
-/** What the stream is held against. */
+/** What the stream is checked against. */
 export interface SentRequest {
-  /** The base URL, and the request's id: they begin every message. */
+  /** The base URL and the request's id, which begin every message. */
   replica: string;
   request_id: string;
   prompt_ids: readonly number[];
@@ -56,7 +56,7 @@ export interface SentRequest {
   top_logprobs: number;
 }
 
-/** What is known after some chunks. Tokens are not kept: each chunk costs what it brings. */
+/** What is known after some chunks. Tokens are not kept, so each chunk costs only its own size. */
 export interface StreamState {
   readonly sent: SentRequest;
   readonly token_count: number;
@@ -82,8 +82,8 @@ export function startStream(sent: SentRequest): StreamState {
 }
 
 /**
- * Takes one parsed event of the stream. `delta` is null where it brought neither ids nor text nor an end.
- * Throws `ProtocolError` where the reply breaks a check: such tokens can't be trained on.
+ * Takes one parsed event of the stream. `delta` is null if it had neither ids nor text nor an end. Throws
+ * `ProtocolError` if the reply fails a check: its tokens cannot be trained on.
  */
 export function assemble(
   state: StreamState,
@@ -101,7 +101,7 @@ export function assemble(
   return takeChoice(state, { choice, usage: usage ?? state.usage });
 }
 
-/** First: of a million wrong ones zod makes a million reports. */
+/** First, because zod would make a million reports of a million wrong ids. */
 function choicesOf(chunk: unknown): number {
   const { choices } = Object(chunk) as { choices?: unknown };
   return Array.isArray(choices) ? choices.length : 0;
@@ -177,7 +177,9 @@ const isLogprob = (value: unknown): value is number =>
 
 const withoutNoise = (logprob: number): number => (logprob < 0 ? logprob : 0);
 
-/** The likeliest ids at each place. What has no probability is left out; the sampled token may stand behind the others. */
+/**
+ * The likeliest ids of each token. Ids without probability are left out; the sampled token may come after the others.
+ */
 function checkedTops(state: StreamState, choice: Choice): TopLogprobs {
   const { sent, token_count } = state;
   const got = choice.logprobs?.top_logprobs ?? [];
@@ -222,8 +224,9 @@ function checkEcho(sent: SentRequest, echo: readonly unknown[]): void {
 }
 
 /**
- * Judges a stream that has ended. Zero tokens with a finish reason are a valid, empty generation; without one the engine
- * was aborted or cut off (captures 146, 212), since `[DONE]` comes in any case. Throws `GenerationUnavailable` or `ProtocolError`.
+ * Judges an ended stream. Zero tokens with a finish reason are a valid, empty generation. Without a finish reason the
+ * engine was aborted or cut off (captures 146, 212), since `[DONE]` comes in any case. Throws `GenerationUnavailable`
+ * or `ProtocolError`.
  */
 export function finishStream(state: StreamState): Finish {
   const { sent, finish_reason, stop_reason, token_count, usage } = state;
@@ -253,7 +256,7 @@ export function finishStream(state: StreamState): Finish {
   return { finish_reason, stop_reason };
 }
 
-/** Each token is of one span. */
+/** Each token belongs to one span. */
 function checkSpans({ sent, spans, token_count }: StreamState): void {
   let covered = 0;
   for (const { start, end } of spans ?? []) {

@@ -8,20 +8,20 @@ import { createServerCalls } from './server-calls.js';
 const CALL_TIMEOUT_MS = 60_000;
 
 export interface VllmServiceOptions extends HttpOptions {
-  /** Default completions; `generate` where the server has it. */
+  /** Default: completions. `generate` for servers that have it. */
   wire?: 'completions' | 'generate';
   first_token_timeout_ms: number;
   /** Between two tokens. */
   idle_timeout_ms: number;
   /** For one `renderChat`, `tokenize` or `detokenize`; default 60 s. */
   call_timeout_ms?: number;
-  /** Roles that the chat template is given in the place of others. */
+  /** Replaces roles for the chat template. */
   role_map?: Readonly<Record<string, string>>;
   /** Milliseconds of a monotonic clock. */
   now?: () => number;
 }
 
-/** One replica that speaks vLLM's wire: `/v1/completions` with token ids both ways, and the tokeniser beside it. */
+/** One replica with vLLM's wire: `/v1/completions` with token ids both ways, and the tokeniser beside it. */
 export function createVllmService(options: VllmServiceOptions): GenerationService {
   const replica = options.base_url;
   const http = createHttp(options);
@@ -46,7 +46,7 @@ export function createVllmService(options: VllmServiceOptions): GenerationServic
   return { replica, tells_text, ...calls, renderTurn, isPaused, generate, close: http.close };
 }
 
-/** A server whose scale-out endpoints are off says 403 or 404 (captures 028, 203): from then on it is asked by completions. */
+/** A server without scale-out endpoints answers 403 or 404 (captures 028, 203). From then on completions are used. */
 function createWire(
   { openCompletion, openGenerate }: Http,
   wire: 'completions' | 'generate',

@@ -1,4 +1,4 @@
-/** A quiet engine is asked so often within a limit whether it is paused, and at least this often. */
+/** How often, within a limit, a quiet engine is asked whether it is paused, and the minimum. */
 const LOOKS_PER_LIMIT = 8;
 const LONGEST_LOOK_MS = 5000;
 
@@ -9,22 +9,22 @@ interface WatchdogOptions {
   idle_timeout_ms: number;
   /** While the engine says that it is paused, neither limit runs. Never throws. */
   isPaused: () => Promise<boolean>;
-  /** Called at most once, with which limit passed. */
+  /** Called at most once, with the limit that passed. */
   expire: (what: string) => void;
 }
 
 export interface Watchdog {
-  /** Called for each chunk that brings tokens. */
+  /** Called for each chunk with tokens. */
   arrived: () => void;
   stop: () => void;
 }
 
 /**
- * Neither the `openai` package nor `undici` ends a stream that has gone quiet. Tokens alone end a silence: comments by
- * which proxies keep a connection open are legitimate for as long as the first token may take, and chunks without
- * tokens are no progress either, or an engine could hold a rollout for ever. A chunk costs one clock reading here: the
- * timer is not moved, it looks at the clock when it fires. It fires several times within a limit: a pause that is
- * over when the limit passes must have been seen before.
+ * Neither the `openai` package nor `undici` ends a stream that has gone quiet. Only tokens end a silence. Comments with
+ * which proxies keep a connection open are legitimate for as long as the first token may take. Chunks without tokens
+ * are no progress either, or an engine could hold a rollout forever. A chunk costs one clock reading: the timer is not
+ * moved, but checks the clock when it fires. It fires several times within a limit, so that a pause that ends before
+ * the limit is noticed.
  */
 export function startWatchdog(options: WatchdogOptions): Watchdog {
   let started = false;

@@ -8,7 +8,7 @@ import { retryAfterMs } from '../../platform/http/retry-after.js';
 /** A proxy's error page must not fill a history. */
 const MAX_MESSAGE = 2000;
 
-/** Begins every message: the base URL, and what was asked of it (`completion <request id>`, `GET /health`). */
+/** Begins every message: the base URL, and the request (`completion <request id>`, `GET /health`). */
 export interface CallSite {
   replica: string;
   call: string;
@@ -23,7 +23,7 @@ export interface Refusal {
   header: (name: string) => string | null;
 }
 
-/** What a server says in an error body, whichever of its shapes it takes. */
+/** The message of an error body, in any of its shapes. */
 interface ServerError {
   message: string;
   param: string | null;
@@ -57,7 +57,7 @@ const asText = (value: unknown): string => (typeof value === 'string' ? value : 
 const asRecord = (value: unknown): Record<string, unknown> =>
   typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 
-/** The refusal in an error of the `openai` package; null for errors that are no answer (connection, in-band). */
+/** The refusal in an error of the `openai` package; null for errors without an answer (connection, in-band). */
 function refusalOf(error: unknown): Refusal | null {
   if (!(error instanceof APIError)) return null;
   const { status, message, param, headers } = error as APIError;
@@ -65,13 +65,13 @@ function refusalOf(error: unknown): Refusal | null {
   return { status, message, param: param ?? null, header: (name) => headers?.get(name) ?? null };
 }
 
-/** The server's own text of a 400; null for whatever else was thrown. Which status the package puts in front is known. */
+/** The server's own text of a 400, without the status that the package puts in front; null for other errors. */
 export function badRequestOf(error: unknown): string | null {
   const refusal = refusalOf(error);
   return refusal?.status === 400 ? refusal.message.replace(/^400 /, '') : null;
 }
 
-/** 408, 429 and 5xx pass; any other refusal stays the same however often it is asked. */
+/** 408, 429 and 5xx are temporary. Any other refusal stays the same. */
 export function refusalFault(refusal: Refusal, site: CallSite): Fault {
   const { status } = refusal;
   const message = prefixed(site, refusal.message);
@@ -89,9 +89,9 @@ export function refusalFault(refusal: Refusal, site: CallSite): Fault {
 }
 
 /**
- * The fault behind what the `openai` package or the HTTP client threw: a refusal by its status, an answer that is too
- * large or no JSON as a `ProtocolError`, all else (refused, reset, late, a body cut short, an error inside the stream) as
- * `GenerationUnavailable`.
+ * The fault for an error of the `openai` package or the HTTP client. A refusal goes by its status. An answer that is
+ * too large or not JSON is a `ProtocolError`. Everything else (refused, reset, late, a body cut short, an error inside
+ * the stream) is `GenerationUnavailable`.
  */
 export function wireFault(error: unknown, site: CallSite): Fault {
   const refusal = refusalOf(error);
@@ -100,7 +100,7 @@ export function wireFault(error: unknown, site: CallSite): Fault {
   if (failure?.kind === 'too_large' || failure?.kind === 'unreadable') {
     return protocolFault(failure.message, site);
   }
-  // Without the parser's text, which quotes some characters from the middle of what may be a secret.
+  // Without the parser's text, which quotes characters that may belong to a secret.
   if (error instanceof SyntaxError)
     return protocolFault('expected JSON, got text that is none', site);
   const inBand = error instanceof APIError && !(error instanceof APIConnectionError);
@@ -121,7 +121,7 @@ function connectionReason(error: unknown): string {
   return brokenBy(error).message;
 }
 
-/** What only we can say: a limit of ours has passed, or the server calls itself unhealthy. */
+/** Faults that only this side can see: one of our limits has passed, or the server reports itself unhealthy. */
 export function unavailableFault(what: string, site: CallSite): Fault {
   return new Fault({
     type: 'GenerationUnavailable',

@@ -2,7 +2,7 @@ import type { Trajectory } from '../trajectory.js';
 import type { AgentMessage } from './tokens.js';
 import { countsOf, tokensOf, withoutTokens } from './tokens.js';
 
-/** Columns of a row, which says what they mean. */
+/** Columns of a row; `row.ts` explains them. */
 interface AgentColumns {
   agent_result?: unknown;
   untokenized?: string;
@@ -13,7 +13,9 @@ interface AgentColumns {
   logprobs_mode?: 'unknown';
 }
 
-/** What a row has of an agent's answer, in place of what it has of turns. An agent does not say which weights answered it. */
+/**
+ * A row's columns from an agent's answer, in place of those from turns. An agent does not report which weights it used.
+ */
 export function agentColumns({ agent }: Trajectory): AgentColumns {
   const answered = agent.result ?? agent.failure;
   if (answered === null) return {};

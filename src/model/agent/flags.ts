@@ -1,10 +1,10 @@
 import { z } from 'zod';
 
-/** What NeMo RL looks for in what a call ended with, by its defaults. */
+/** The defaults of NeMo RL for what it looks for at the end of a call. */
 const TOOL_CALL_PATTERNS = ['<tool_call>', '</tool_call>', '<function_call>', '</function_call>'];
 const THINKING_TAGS = ['<think>', '</think>'];
 
-/** Of a generated message: marks of NeMo RL's penalties, which change no token. */
+/** Flags of a generated message for NeMo RL's penalties. They change no token. */
 export interface CallFlags {
   /** A tool call was written as text. */
   is_invalid_tool_call: boolean;
@@ -15,7 +15,10 @@ const Answer = z.object({ content: z.array(z.unknown()) });
 const Reasoning = z.object({ summary: z.array(z.unknown()) });
 const Text = z.object({ text: z.string() });
 
-/** Only the first text of the item that has the tokens is looked at. In an answer any thinking tag is one too many, in reasoning a second one. */
+/**
+ * Checks only the first text of the item that has the tokens. In an answer any thinking tag is one too many, in
+ * reasoning a second one.
+ */
 export function flagsOf(item: unknown): CallFlags {
   const answer = Text.safeParse(Answer.safeParse(item).data?.content[0]).data?.text;
   const text = answer ?? Text.safeParse(Reasoning.safeParse(item).data?.summary[0]).data?.text;

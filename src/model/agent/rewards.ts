@@ -3,11 +3,11 @@ import { textOf } from '../problems.js';
 import type { Refusal } from './tokens.js';
 
 const Components = z.object({ reward_components: z.record(z.string(), z.number()) });
-/** How far a reward may be from the sum of its components: upstream's `math.isclose`. */
+/** How far a reward may differ from the sum of its components, as upstream's `math.isclose`. */
 const RELATIVE = 1e-5;
 const ABSOLUTE = 1e-6;
 
-/** The rewards that an agent's answer names one by one; {}: it names none. A trainer may read the sum or the parts, which must be the same. */
+/** The named components of an agent's reward, or {}. A trainer may read the sum or the parts, so they must agree. */
 export function componentsOf(
   answer: unknown,
   { reward }: { reward: number },

@@ -1,21 +1,24 @@
 import type { LineOf } from '../journal.js';
 
-/** How often an agent was asked to play the rollout, and what came of it. */
+/** How often an agent was asked to play the rollout, and with which result. */
 export interface AgentRuns {
-  /** Requests that were about to be sent, without those that did not count. */
+  /** Requests that were about to be sent, without uncounted ones. */
   attempts: number;
   /** The last of them. */
   run: LineOf<'run'> | null;
-  /** The first that counts: it names no failure class, is neither masked nor refused, and is to be kept. */
+  /** The first result that counts: it names no failure class, is neither masked nor refused, and is to be kept. */
   result: LineOf<'result'> | null;
-  /** How the last run failed: by a result that says so, or by a fault. Neither: it was never answered. */
+  /** How the last run failed: by a result that says so, or by a fault. null: it was never answered. */
   failure: LineOf<'result'> | null;
   fault: LineOf<'fault'> | null;
-  /** Why the next run is not sent yet: its server is not there, or takes none. */
+  /** Why the next run is not sent yet: the agent's server is unavailable, or takes no runs. */
   absent: LineOf<'fault'> | null;
-  /** Which attempt was taken back and goes on under its own index: its agent has heard of it before. */
+  /**
+   * The attempt that was given back and is sent again under its own index, because the agent has seen that index
+   * before.
+   */
   taken_back: number | null;
-  /** While a run is in progress, what stood before it and stands again if it does not count. */
+  /** While a run is in progress: the previous state, which is restored if the run does not count. */
   before: Pick<AgentRuns, 'run' | 'failure' | 'fault'> | null;
 }
 
@@ -30,7 +33,7 @@ export const noRuns = (): AgentRuns => ({
   before: null,
 });
 
-/** Folds in what is said of the agent. */
+/** Folds a line about the agent into its runs. */
 export function applyToRuns(runs: AgentRuns, line: LineOf<'run' | 'result' | 'fault'>): void {
   switch (line.kind) {
     case 'run': {
@@ -81,7 +84,7 @@ function takeBack(runs: AgentRuns): void {
   runs.before = null;
 }
 
-/** What an agent's answer counts: the tokens that it has to train on, else what it says that it used. */
+/** Token counts of an agent's answer: those to train on, or else the usage that it reports. */
 export function lengthsOf({ tokens, usage }: Pick<LineOf<'result'>, 'tokens' | 'usage'>): {
   assistant_tokens: number;
   env_tokens: number;

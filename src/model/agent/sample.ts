@@ -6,10 +6,10 @@ import type { Problem } from '../problems.js';
 import { preview, problemsOf } from '../problems.js';
 import type { Sample } from '../sample.js';
 
-/** How often a row of NeMo Gym is played where nothing else is said. */
+/** Default number of attempts for a row of NeMo Gym. */
 const MAX_ATTEMPTS = 3;
 
-/** `extra_env_info` of a sample that an agent plays as a whole: a row of NeMo Gym's, and who plays it. */
+/** `extra_env_info` of a sample that an agent plays as a whole: a row of NeMo Gym, and the agent that plays it. */
 export const AgentSample = z.strictObject({
   /** The name of its server. */
   agent: z.string().min(1),
@@ -19,14 +19,14 @@ export const AgentSample = z.strictObject({
   /** How often the row failed before this batch. */
   attempt_index: z.int().nonnegative().default(0),
   max_attempts: z.int().positive().default(MAX_ATTEMPTS),
-  /** For one run, from connecting to the last byte of the answer; null: the environment's. */
+  /** Limit of one run, from connecting to the last byte of the answer; null: the environment's. */
   timeout: Duration.nullable().default(null),
-  /** The row as JSON text, which is sent as it is written here: numbers keep their digits. */
+  /** The row as JSON text. It is sent exactly as written here, so numbers keep their digits. */
   row: z.string(),
 });
 export type AgentSample = z.infer<typeof AgentSample>;
 
-/** What is wrong with such a sample, by field. */
+/** The problems of such a sample, by field. */
 export function agentSampleProblems({
   message_log,
   extra_env_info: info = {},

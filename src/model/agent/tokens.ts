@@ -5,15 +5,15 @@ import type { LogMessage } from '../sample.js';
 import { TokenId } from '../token-id.js';
 import { type CallFlags, flagsOf } from './flags.js';
 
-/** A message of an agent's log: the text is in `agent_result`, the tokens are here. */
+/** A message of an agent's log. Its text is in `agent_result`, its tokens are here. */
 export type AgentMessage = LogMessage & Partial<CallFlags> & { routed_experts?: unknown[] };
 
-/** What an agent's answer holds to train on, as NeMo RL's `run_async_nemo_gym_rollout` reads it. */
+/** The trainable part of an agent's answer, as NeMo RL's `run_async_nemo_gym_rollout` reads it. */
 export type AgentTokens =
   | { kind: 'log'; messages: AgentMessage[] }
-  /** No call has tokens: a model server that returns none, or no call that generated any. */
+  /** No call has tokens: the model server returns none, or no call generated any. */
   | { kind: 'none'; why: string }
-  /** The tokens contradict each other: nothing of the answer is to be trained on. */
+  /** The tokens contradict each other, so nothing of the answer can be trained on. */
   | { kind: 'refused'; fault: Refusal };
 
 export interface Refusal {
@@ -21,7 +21,7 @@ export interface Refusal {
   message: string;
 }
 
-/** How many tokens an answer has, for whoever does not read them: the first prompt, what stands between calls, each call. */
+/** Token counts of an answer: the first prompt, what is between calls, and each call. */
 export interface TokenCounts {
   prompt: number;
   env: number;
@@ -34,7 +34,7 @@ const Call = z.object({
   prompt_token_ids: z.array(TokenId),
   generation_token_ids: z.array(TokenId),
   generation_log_probs: z.array(z.unknown()),
-  /** Of each token of prompt and generation, a mixture's choice of experts. */
+  /** For each token of prompt and generation, the experts that a mixture of experts chose. */
   routed_experts: z.array(z.unknown()).nullish(),
 });
 type Call = z.infer<typeof Call>;
@@ -47,15 +47,15 @@ const ARRAYS = [
   'routed_experts',
 ] as const;
 
-/** What was read so far; a call goes on from the ids of those before it. */
+/** What was read so far. A call's prompt begins with the ids of earlier calls. */
 interface Log {
   messages: AgentMessage[];
   seen: number[];
 }
 
 /**
- * `answer`: a `/run` answer, parsed. Each item of its output with `generation_token_ids` is a call: two messages, what
- * its prompt adds to the ids before, and what it generated. What has no ids is part of the next prompt.
+ * Reads a parsed `/run` answer. Each output item with `generation_token_ids` is a call and becomes two messages: what
+ * its prompt adds to the ids before, and what it generated. Items without ids are part of the next prompt.
  */
 export function tokensOf(answer: unknown): AgentTokens {
   const output = Output.safeParse(answer).data?.response.output ?? [];
@@ -79,7 +79,7 @@ const refused = (type: FaultType, message: string): AgentTokens => ({
   fault: { type, message },
 });
 
-/** What is wrong with a call, or null and its messages are in the log. */
+/** Adds a call's messages to the log and returns null, or returns the problem. */
 function appendCall(
   { messages, seen }: Log,
   { call, flags }: { call: Call; flags: CallFlags },
@@ -89,7 +89,8 @@ function appendCall(
   if (problem !== null) return problem;
   const routes = routesOf(call, seen.length);
   const before = messages.at(-1)?.routed_experts;
-  // What follows a call's last token is routed in the next call: its engine saw it there first.
+  // The routing after a call's last token comes with the next call, whose engine is the first to see that token as
+  // input.
   if (before !== undefined && routes !== null) before[before.length - 1] = routes.last;
   messages.push(
     {
@@ -112,7 +113,10 @@ function appendCall(
   return null;
 }
 
-/** Where a prompt is not what was said before and more. Text that is tokenised again breaks here: the ids trained on would not be those that were sampled. */
+/**
+ * Where a prompt is not an extension of what came before. Re-tokenised text breaks here: the ids to train on would
+ * differ from the sampled ones.
+ */
 function breakOf(seen: number[], prompt: number[]): string | null {
   const at = seen.findIndex((id, index) => prompt[index] !== id);
   if (at < 0) return null;
@@ -133,7 +137,7 @@ function logprobProblem({ generation_token_ids, generation_log_probs }: Call): s
   const at = generation_log_probs.findIndex((value) => !Number.isFinite(value));
   if (at < 0) return null;
   const value = generation_log_probs[at];
-  // JSON has no NaN: servers write null in its place.
+  // JSON has no NaN; servers write null instead.
   const said =
     value === null || Number.isNaN(value) ? 'Generation logprobs contain NaN' : preview(value);
   return `generation_log_probs[${at}]: expected a finite number, got: ${said}`;
@@ -178,7 +182,7 @@ export function countsOf(messages: AgentMessage[]): TokenCounts {
   return { prompt, env, calls: lengths('assistant') };
 }
 
-/** The answer without the arrays that its log has; it is changed in place. */
+/** Removes the arrays that the log has from the answer, in place. */
 export function withoutTokens(answer: unknown): unknown {
   for (const item of Output.safeParse(answer).data?.response.output ?? []) {
     if (!Item.safeParse(item).success) continue;

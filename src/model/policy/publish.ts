@@ -5,16 +5,16 @@ import { FiniteNumbers, TokenIds } from '../untrusted.js';
 /** Update `publish` of workflow `policy`: weights for all replicas of a service, under a version that only grows. */
 
 export const Weights = z.discriminatedUnion('kind', [
-  /** Read by each engine from a path of its own file system. */
+  /** Each engine reads it from its own file system. */
   z.strictObject({ kind: z.literal('checkpoint'), path: z.string().min(1) }),
 ]);
 export type Weights = z.infer<typeof Weights>;
 
-/** What the trainer's own forward pass says of a prompt: whoever answers otherwise has other weights. */
+/** The trainer's own logprobs of a prompt. A replica with other logprobs has other weights. */
 const Probe = z
   .strictObject({
     prompt_ids: TokenIds,
-    /** Of each token of the prompt but the first, which has none. */
+    /** One for each token of the prompt except the first. */
     logprobs: FiniteNumbers,
     /** Largest difference of one logprob. */
     tolerance: z.number().positive().default(0.01),
@@ -30,15 +30,15 @@ const Probe = z
     }
   });
 
-/** What becomes of streams that run: frozen where they are, cut, or drained until `drain_limit` and cut then. */
+/** What happens to running streams: frozen, cut, or drained until `drain_limit` and then cut. */
 export const PauseMode = z.enum(['keep', 'abort', 'wait']);
 export type PauseMode = z.infer<typeof PauseMode>;
 
-/** Of the prefix cache: emptied, or kept, where `cache_salt` keeps versions apart. */
+/** The prefix cache is emptied, or kept; then `cache_salt` separates versions. */
 export const CacheRule = z.enum(['reset', 'keep']);
 export type CacheRule = z.infer<typeof CacheRule>;
 
-/** How weights are brought to a replica, also to one that comes back later. */
+/** How weights are brought to a replica, including one that returns later. */
 const manner = {
   weights: Weights,
   cache: CacheRule.default('reset'),

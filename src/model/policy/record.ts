@@ -5,18 +5,18 @@ import type { Publish, Weights } from './publish.js';
 import { Manner, mannerOf } from './publish.js';
 
 /**
- * The record of a service's policy: the fact that labels, fences and updates rest on. Each change is put once under the
- * next epoch, so that of two writers one loses, reads again and decides anew. Without a record nothing is fenced.
+ * The record of a service's policy, on which labels, fences and updates rely. Each change is put once under the next
+ * epoch. Of two writers one loses, reads again and decides anew. Without a record nothing is fenced.
  */
 
 const ReplicaEntry = z.object({
-  /** `current` alone gets requests. */
+  /** Only `current` replicas get requests. */
   state: z.enum(REPLICA_STATES),
-  /** Of the weights that it serves, or served last; null: not published by this workflow. */
+  /** The version of the weights that it serves or served last; null: this workflow did not publish them. */
   version: z.int().nullable(),
-  /** Grows with each change of this replica: a request that was sent under an earlier one may be of other weights. */
+  /** Grows with each change of this replica. A request sent under an earlier epoch may belong to other weights. */
   epoch: z.int(),
-  /** Milliseconds since 1970: whoever finds this past, ends the pause. */
+  /** Milliseconds since 1970. A worker that finds this in the past ends the pause. */
   paused_until: z.number().nullable(),
   /** Why it is not `current`. */
   fault: z.string().nullable(),
@@ -25,11 +25,11 @@ export type ReplicaEntry = z.infer<typeof ReplicaEntry>;
 
 export const PolicyRecord = z.object({
   epoch: z.int(),
-  /** Unique to the change: two writers that mean the same are still two. */
+  /** Unique to the change, so that two equal changes differ. */
   writer: z.string(),
-  /** What a quorum of replicas had last, and what replicas that come back are given; null: nothing yet. */
+  /** The last version of a quorum, which returning replicas are given; null: none yet. */
   version: z.int().nullable(),
-  /** The highest that was published. */
+  /** The highest published version. */
   target: z.int().nullable(),
   /** How `version` and `target` are brought to a replica, by version. */
   weights: z.record(z.string(), Manner),
@@ -37,10 +37,10 @@ export const PolicyRecord = z.object({
 });
 export type PolicyRecord = z.infer<typeof PolicyRecord>;
 
-/** Decides on a record as it stands; null: there is nothing to change. Epoch and writer are given to what it returns. */
+/** Derives a change from the current record; null: no change. The caller sets epoch and writer. */
 export type Change = (record: PolicyRecord | null) => PolicyRecord | null;
 
-/** The first record: every replica serves what nobody has published. */
+/** The first record: every replica serves unpublished weights. */
 export const firstRecord = (replicas: readonly string[]): PolicyRecord => ({
   epoch: -1,
   writer: '',
@@ -60,7 +60,7 @@ const entryOf = (given: Partial<ReplicaEntry> & Pick<ReplicaEntry, 'state'>): Re
   ...given,
 });
 
-/** Why this target is refused; null: it is new, or the target with the same weights. */
+/** Why this target is refused. null: it is new, or it is the current target with the same weights. */
 export function refusalOfTarget(
   record: PolicyRecord | null,
   { version, weights }: Publish,
@@ -99,7 +99,7 @@ function kept(
   );
 }
 
-/** The record with one replica changed; its epoch grows. */
+/** The record with one replica changed; the replica's epoch grows. */
 export function withReplica(
   record: PolicyRecord,
   {
@@ -112,7 +112,7 @@ export function withReplica(
   return { ...record, replicas: { ...record.replicas, [replica]: entry } };
 }
 
-/** The record of exactly these replicas: one that joins has yet to be given its weights, one that is gone is left out. */
+/** The record of exactly these replicas. A new one has yet to get its weights, and a removed one is left out. */
 export function withReplicas(record: PolicyRecord, urls: readonly string[]): PolicyRecord {
   const joined = urls
     .filter((url) => record.replicas[url] === undefined)
@@ -127,18 +127,18 @@ export function withReplicas(record: PolicyRecord, urls: readonly string[]): Pol
   return { ...joined, replicas: Object.fromEntries(named) };
 }
 
-/** Whether a replica still is as a request or an attempt found it. */
+/** Whether a replica is unchanged since a request or an attempt found it. */
 export const standsAt = (
   record: PolicyRecord | null,
   { replica, epoch }: { replica: string; epoch: number },
 ): boolean => record?.replicas[replica]?.epoch === epoch;
 
-/** Is something left that only the workflow can mend? */
+/** Whether something is left that only the workflow can repair. */
 export function needsCare(record: PolicyRecord, urls: readonly string[]): boolean {
   const entries = urls.map((url) => record.replicas[url]);
   return entries.some((entry) => entry === undefined || entry.state !== 'current');
 }
 
-/** A replica that stays paused beyond its limit: whoever was to end that is gone. */
+/** A replica that is paused beyond its limit, so its updater is gone. */
 export const isOverdue = ({ replicas }: PolicyRecord, now: number): boolean =>
   Object.values(replicas).some(({ paused_until }) => paused_until !== null && paused_until < now);

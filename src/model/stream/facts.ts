@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** What a stream puts into the store, once and for ever, before anything follows from it. */
+/** Facts that a stream puts into the store, each once, before anything follows from them. */
 
 const Version = z.int().nullable();
 const Group = z.int().nonnegative();

@@ -3,14 +3,14 @@ import { isValid } from '../metrics.js';
 import type { Row, Summary } from '../row.js';
 import { tooOldRuns, versionOf } from '../workflow-safe/stream/lag.js';
 
-/** Which step delivers a row, and under which version it is trained on. */
+/** The step that delivers a row, and the version that trains on it. */
 export interface DeliveredIn {
   step: number;
   version: number | null;
   max_lag: number;
-  /** Are tokens that are too old masked? */
+  /** Whether tokens that are too old are masked. */
   masks: boolean;
-  /** Of each group: no token of it is older. */
+  /** Each group's birth version: no token of it is older. */
   born: ReadonlyMap<number, number>;
 }
 
@@ -33,7 +33,7 @@ export function inStep(
   const born = borns.get(row.row) ?? version ?? 0;
   const masked =
     masks && version !== null ? tooOldRuns(row.policy_versions, { born, version, max_lag }) : null;
-  // A token whose version nobody knows may be as old as its group.
+  // A token of unknown version may be as old as its group.
   const versions: Record<string, number> = {};
   for (const { start, end, version: label } of row.policy_versions) {
     const sampled = String(versionOf(label) ?? born);
@@ -45,7 +45,10 @@ export function inStep(
   };
 }
 
-/** How far behind the step's version the tokens of its valid rows are; `lag/over` counts groups with one beyond `max_lag`. */
+/**
+ * How far the tokens of a step's valid rows are behind its version; `lag/over` counts groups with a token beyond
+ * `max_lag`.
+ */
 export function lagMetrics(
   all: readonly Summary[],
   { version, max_lag }: Pick<DeliveredIn, 'version' | 'max_lag'>,

@@ -2,9 +2,9 @@ import { z } from 'zod';
 import type { BatchRequest } from '../batch-request.js';
 import { checkSettings, groupSettings } from '../batch-request.js';
 
-/** The request that starts a stream: the input of workflow `rolloutStream`. A batch's, without `completion`. */
+/** The request that starts a stream: the input of workflow `rolloutStream`. A batch's request without `completion`. */
 
-/** Groups that run or wait to be delivered: all of them are in the input of a stream's next run. */
+/** Limit of groups that run or wait for delivery: the input of a stream's next run contains them all. */
 const MOST_GROUPS = 1000;
 
 export const StreamRequest = z
@@ -12,22 +12,25 @@ export const StreamRequest = z
     ...groupSettings,
     /** B: how many groups a step delivers. */
     groups_per_step: z.int().min(1).max(MOST_GROUPS),
-    /** How many versions a token may be older than the one that trains on it. */
+    /** How many versions older a token may be than the weights that train on it. */
     max_lag: z.int().nonnegative().default(1),
     /** How many versions the trainer publishes for each step. */
     versions_per_step: z.int().positive().default(1),
-    /** What becomes of groups that are too old: they are waited for in time, dropped, or their old tokens are masked. */
+    /**
+     * How groups that would become too old are handled: waited for in time, dropped, or delivered with old tokens
+     * masked.
+     */
     when_stale: z.enum(['wait', 'drop', 'mask']).default('wait'),
-    /** Groups that teach nothing are replaced: `zero_variance`, whose valid members all have one reward. */
+    /** `zero_variance` replaces groups whose valid members all have the same reward, because they teach nothing. */
     filter: z.enum(['zero_variance']).nullable().default(null),
     /** Failed members of one group that are replaced by a new repeat; absent: as many as `num_repeats`. */
     max_replacements: z.int().nonnegative().max(300).exactOptional(),
     /** How often all samples are played; null: without end. */
     epochs: z.int().positive().nullable().default(null),
     shuffle: z.boolean().default(true),
-    /** Of the order of samples. */
+    /** Seed of the sample order. */
     seed: z.int().default(0),
-    /** So many delivered steps are kept; null: all, until `forget`. */
+    /** How many delivered steps are kept; null: all, until `forget`. */
     keep_steps: z.int().positive().nullable().default(null),
   })
   .superRefine(checkSettings)
@@ -46,7 +49,7 @@ export const StreamRequest = z
   }));
 export type StreamRequest = z.infer<typeof StreamRequest>;
 
-/** A request as rollouts are played by it, of a batch or (with `stream`) of a stream's groups. */
+/** The request by which rollouts are played: a batch's, or (with `stream`) that of a stream's groups. */
 export interface StoredRequest extends BatchRequest {
   stream?: StreamSettings;
 }
@@ -65,7 +68,7 @@ export type StreamSettings = Pick<
   | 'keep_steps'
 >;
 
-/** Each group is played as a batch that refills is. */
+/** Each group is played like a batch with `refill`. */
 export function playedAs(request: StreamRequest): StoredRequest {
   const {
     groups_per_step,

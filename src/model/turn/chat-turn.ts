@@ -1,8 +1,8 @@
 import type { Content } from '../content.js';
 
 /**
- * How a chat template goes on behind an answer. A conversation is never rendered again: its template is asked for one
- * short conversation that ends with the new message, and what it renders behind the answer is appended.
+ * How a chat template continues after an answer. A conversation is never rendered again: the template renders one short
+ * conversation that ends with the new message, and what it renders after the answer is appended.
  */
 
 export interface ChatMessage {
@@ -10,7 +10,7 @@ export interface ChatMessage {
   content: Content;
 }
 
-/** What of a generation service shows its chat templates. */
+/** What a generation service offers for rendering with its chat templates. */
 export interface Renderer {
   /** Ids of the rendered conversation (the server's chat template). */
   renderChat(
@@ -33,13 +33,13 @@ export interface Renderer {
   ): Promise<string>;
 }
 
-/** Ids of a conversation, with the generation prompt or without. */
+/** Ids of a conversation, with or without the generation prompt. */
 export type Render = (
   messages: readonly ChatMessage[],
   options: { add_generation_prompt: boolean },
 ) => Promise<number[]>;
 
-/** Neither their first nor their last tokens are the same, in any vocabulary. */
+/** Placeholder answers that differ in their first and last tokens in any vocabulary. */
 export const ANSWERS = ['one', 'two'] as const;
 export const QUESTION: ChatMessage = { role: 'user', content: 'go' };
 const NEWS = ['news', 'more'] as const;
@@ -49,7 +49,7 @@ const placeholder = (answer: string): ChatMessage[] => [
   { role: 'assistant', content: answer },
 ];
 
-/** Of one template and role. */
+/** For one template and role. */
 export interface TurnSeam {
   /** What it renders up to the end of the placeholder's answer. */
   before: number[];
@@ -75,7 +75,7 @@ export async function findSeam(
   };
 }
 
-/** The ids behind the answer; null: the template renders something else before its end than `seam` has. */
+/** The ids after the answer; null: the template renders something other than `seam` before them. */
 export async function renderBehind(
   render: Render,
   { seam, message }: { seam: TurnSeam; message: ChatMessage },

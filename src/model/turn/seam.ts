@@ -3,13 +3,13 @@ import type { Finish, RolloutSettings } from '../journal.js';
 import type { OpenTurn, Trajectory } from '../trajectory.js';
 
 /**
- * A generation that was cut goes on from its journalled tokens in another request. The engine sees those tokens as
- * prompt: whatever it would have found in them, an end or a stop string, the client has to find.
+ * An interrupted generation continues from its journalled tokens in another request. The engine sees those tokens as
+ * prompt, so the client must find any end or stop string in them.
  */
 
 /**
- * Whether a cut turn can go on in another request. What an engine counts or follows within one answer begins anew
- * there: penalties on what was generated, and a structure. (A repetition penalty counts the prompt, too.)
+ * Whether an interrupted turn can continue in another request. What an engine counts or follows within one answer
+ * starts anew there: penalties on generated tokens, and structures. (A repetition penalty counts the prompt, too.)
  */
 export const goesOn = ({
   presence_penalty,
@@ -18,7 +18,7 @@ export const goesOn = ({
 }: GenerationSettings): boolean =>
   presence_penalty === 0 && frequency_penalty === 0 && structured_outputs === null;
 
-/** Whether the last of these tokens had ended the generation; the end was lost with the stream. */
+/** Whether the last of these tokens had ended the generation, and the end was lost with the stream. */
 export function endOfTokens(
   token_ids: readonly number[],
   {
@@ -34,7 +34,7 @@ export function endOfTokens(
   return token_ids.length >= room ? { finish_reason: 'length', stop_reason: null } : null;
 }
 
-/** Tokens that ended a turn of this rollout with neither stop string nor stop token id: no server tells them otherwise. */
+/** Tokens that ended a turn of this rollout as neither stop string nor stop token id. No server lists them. */
 export function knownEos({ turns }: Trajectory): Set<number> {
   const ended = turns.filter(
     ({ generation }) => generation.finish_reason === 'stop' && generation.stop_reason === null,
@@ -43,8 +43,8 @@ export function knownEos({ turns }: Trajectory): Set<number> {
 }
 
 /**
- * The first of the stop strings, in the request's order, that the text holds, and where the text ends with it. Those
- * that end within the first `behind` characters do not count: there is no end before `min_tokens`.
+ * The first stop string, in the request's order, that the text contains, and where the text ends with it. Those that
+ * end within the first `behind` characters do not count: there is no end before `min_tokens`.
  */
 export function findStop(
   text: string,
@@ -58,8 +58,8 @@ export function findStop(
 }
 
 /**
- * How many tokens it takes until their text holds a stop string: an engine that had made them in one piece would have
- * stopped there. `holds(count)` looks at the text of the first `count`; it does so for `count`, and few more are asked.
+ * How many tokens it takes until their text contains a stop string: an engine that generated them in one request would
+ * have stopped there. `holds(count)` checks the text of the first `count` tokens. Only few counts are checked.
  */
 export async function firstCountThat(
   holds: (count: number) => Promise<boolean>,
@@ -74,7 +74,7 @@ export async function firstCountThat(
   return within;
 }
 
-/** What a decoder writes for bytes that are no character, or not yet one. */
+/** What a decoder writes for bytes that are not a character, or not yet one. */
 const NO_CHARACTER = '\uFFFD';
 
 export const endsInCharacter = (text: string): boolean => !text.endsWith(NO_CHARACTER);
@@ -88,7 +88,7 @@ function withoutOpenEnd(text: string): string {
 
 /**
  * The text that an engine has sent for the first `count` tokens. It holds a token's text back until a character ends
- * with it, and what it holds back at the end is never sent (vLLM 0.32.0, shown by test/interop).
+ * with it, and never sends what it holds back at the end (vLLM 0.32.0, shown by test/interop).
  */
 export async function shownText(
   textOf: (count: number) => Promise<string>,
@@ -103,7 +103,7 @@ export async function shownText(
       async (n) => withoutOpenEnd(await textOf(n)).length >= length,
       { from: 0, count: last },
     );
-    // Characters that stand in one token with the beginning of another one are held back with it.
+    // Characters in one token with the beginning of another one are held back with it.
     last = first < last ? first : last - 1;
   }
   return '';
@@ -113,7 +113,7 @@ export function withoutSpecials(text: string, special_tokens: readonly string[])
   return special_tokens.reduce((rest, special) => rest.replaceAll(special, ''), text);
 }
 
-/** Whether the turn, with what comes `next`, is a mixture of more policies than the batch allows: then it starts over. */
+/** Whether the turn, with what comes `next`, would contain more versions than the batch allows; then it starts over. */
 export function spansTooManyVersions(
   { segments }: OpenTurn,
   {

@@ -1,12 +1,12 @@
 import type { BatchRequest } from '../batch-request.js';
 import { hash32 } from '../workflow-safe/hash32.js';
 
-/** Where in a batch a generation stands: what its seed is derived from. */
+/** The place of a generation in its batch, from which its seed is derived. */
 export interface SeedPlace {
   row: number;
   repeat: number;
   turn: number;
-  /** Tokens of the turn that came from an earlier attempt: a resumed stream must not replay the first one's draws. */
+  /** Tokens of the turn from an earlier attempt: a resumed stream must not repeat the first one's draws. */
   inherited: number;
 }
 

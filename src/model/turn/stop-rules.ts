@@ -4,12 +4,13 @@ import type { StopReason } from '../workflow-safe/stop-reasons.js';
 import type { Trajectory } from '../trajectory.js';
 
 /**
- * What ends a rollout, and which end is named when several hold at once: terminated, then truncated, then max_turns.
+ * What ends a rollout, and which end counts when several hold at once: terminated, then truncated, then max_turns.
+ * ARCHITECTURE.md ("How a rollout ends") has the precedence of all endings.
  */
 
 export type NextStep = 'generate' | 'step' | 'run' | { ended: StopReason };
 
-/** What a rollout that has started does next. A turn that was generated is always answered by its environment. */
+/** What a started rollout does next. A generated turn is always answered by its environment. */
 export function nextStep(trajectory: Trajectory): NextStep {
   const { start, settings_in_force: settings, turns, open, agent } = trajectory;
   if (start?.plays === 'agent') return agent.result === null ? 'run' : { ended: 'terminated' };
@@ -24,8 +25,8 @@ export function nextStep(trajectory: Trajectory): NextStep {
 }
 
 /**
- * Has `max_seq_len` been set to no more than what was played? A log that grows to it is truncated by its last step, and
- * where nothing was played the prompt is what is too long: that is no end but a fault, or one turn without room.
+ * Whether `max_seq_len` was lowered to no more than what was played. A log that grows to the limit is truncated by its
+ * last step instead. Before the first turn only the prompt can be too long: that is a fault, or one turn without room.
  */
 function isBeyondLength({
   settings_in_force: settings,
@@ -37,14 +38,16 @@ function isBeyondLength({
   return context_ids.length >= settings.max_seq_len;
 }
 
-/** The valid end that a trajectory has reached by itself; null while it goes on. */
+/** The valid end that a trajectory has reached by itself; null while it continues. */
 export function naturalEnd(trajectory: Trajectory): StopReason | null {
   if (trajectory.start === null) return null;
   const next = nextStep(trajectory);
   return typeof next === 'object' ? next.ended : null;
 }
 
-/** Tokens that the next generation may have; 0 or less: it is empty, with finish `length`, and no request is made. */
+/**
+ * Tokens that the next generation may have. With 0 or less it is empty, with finish `length`, and no request is made.
+ */
 export function roomFor({ settings_in_force: settings, context_ids }: Trajectory): number {
   if (settings === null) return 0;
   const { generation, max_seq_len } = settings;
@@ -63,7 +66,7 @@ export function checkPromptLength(
   });
 }
 
-/** The same before the first generation: `max_seq_len` may have been changed since the start. */
+/** The same before the first generation, because `max_seq_len` may have changed since the start. */
 export function checkPromptStillFits({
   settings_in_force: settings,
   turns,
@@ -75,7 +78,7 @@ export function checkPromptStillFits({
   checkPromptLength(context_ids.length, settings);
 }
 
-/** `max_seq_len` of the turn in progress: one that was set below what is there cuts nothing of it. */
+/** `max_seq_len` for the turn in progress. A limit below the existing tokens cuts none of them. */
 export function lengthLimit({
   settings_in_force: settings,
   limits,
@@ -98,7 +101,7 @@ export interface ObservationLimit {
 
 /**
  * Which of the observation's ids fit, and whether the turn is truncated. Reaching `max_seq_len` exactly cuts nothing
- * but truncates (upstream statements 26, 28, 46). `length` truncates under `standard` only.
+ * but truncates, as upstream. `length` truncates under `standard` only.
  */
 export function limitObservation(
   ids: number[],
@@ -110,7 +113,7 @@ export function limitObservation(
     return { token_ids: ids, truncated: semantics === 'standard' && finish_reason === 'length' };
   }
   if (left < 0 && semantics === 'nemo-rl-sync') {
-    // The seed's own text (upstream statement 27).
+    // Upstream's own text.
     throw new Fault({
       type: 'PromptTooLong',
       message: `tokens_left_for_obs=${left} should not be negative. This should not happen if the inference engine respects the max sequence length.`,
@@ -120,8 +123,8 @@ export function limitObservation(
 }
 
 /**
- * Upstream's flag: its async loop also raises it when the last allowed turn terminated (statement 49);
- * elsewhere only the turn limit itself does.
+ * Upstream's flag. Its async loop also raises it when the last allowed turn terminated; elsewhere only the turn limit
+ * itself does.
  */
 export function reachedMaxTurns({ settings_in_force: settings, turns, end }: Trajectory): boolean {
   if (settings === null || end === null) return false;

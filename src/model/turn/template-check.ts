@@ -12,11 +12,11 @@ import {
 } from './chat-turn.js';
 
 /**
- * Whether a chat template can be continued: whether what was rendered and sampled so far stays, token by token, the
- * beginning of what the template renders once there is more. Told by renderings of short conversations alone.
+ * Checks whether a chat template can be continued: whether what was rendered and sampled so far stays, token by token,
+ * the beginning of what the template renders later. It uses only renderings of short conversations.
  */
 
-/** What the answer of a policy that thinks begins with; a template may cut it from all but the last answer. */
+/** The beginning of a thinking policy's answer; a template may cut it from all but the last answer. */
 const THOUGHT = '<think>\nfive\n</think>\n\n';
 const NEWS = ['news', 'more'] as const;
 
@@ -26,7 +26,7 @@ export interface CheckedTemplate {
   decode: (token_ids: readonly number[]) => Promise<string>;
 }
 
-/** A replica's, for one model and its template's settings. */
+/** The check of one replica, for one model and its template's settings. */
 export const templateOf = (
   service: Renderer,
   {
@@ -45,21 +45,21 @@ export const templateOf = (
 export interface Conversation {
   /** Roles of the prompt's messages. */
   prompt: readonly string[];
-  /** Of the observations. */
+  /** Roles of the observations. */
   role: string;
-  /** Does an observation have an answer behind it? */
+  /** Whether an answer follows an observation. */
   goes_on: boolean;
-  /** Do the policy's answers begin with a thought? */
+  /** Whether the policy's answers begin with a thought. */
   thinks: boolean;
 }
 
-/** A part of what has to be rendered, as messages name it. */
+/** A part of the rendering, as messages name it. */
 interface Part {
   what: string;
   ids: readonly number[];
 }
 
-/** Why the template cannot be continued in such a conversation, and what helps; null: it can. */
+/** Why the template cannot be continued in such a conversation, and a remedy; null: it can. */
 export async function templateProblem(
   conversation: Conversation,
   template: CheckedTemplate,
@@ -97,7 +97,7 @@ async function checkedProblem(
   );
 }
 
-/** Two turns: of the second one, what stands before it is a history. */
+/** Two turns: for the second one, everything before it is history. */
 async function turnsProblem(
   { prompt, role }: Conversation,
   { said, text, ...template }: CheckedTemplate & { said: readonly number[]; text: string },
@@ -149,7 +149,7 @@ function promptParts({
 const promptOf = (roles: readonly string[]): ChatMessage[] =>
   roles.map((role, k) => ({ role, content: `message ${k}` }));
 
-/** Where `got` does not begin with these parts: the first token, what stands in its place, in which message. */
+/** The first difference between `got` and these parts: the token, what replaces it, in which message. */
 async function difference(
   parts: readonly Part[],
   { got, template }: { got: readonly number[]; template: Pick<CheckedTemplate, 'decode'> },

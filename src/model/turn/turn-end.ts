@@ -1,7 +1,7 @@
 /**
- * What is appended behind a generation. The template's ids for the next message begin with the end of the policy's turn:
- * a generation that has it (by an end of sequence, a stop token or a stop string) does not get it twice; one that was
- * cut before it (by length, by a stop string) gets it here.
+ * The ids to append after a generation. The template's ids for the next message begin with the end of the policy's
+ * turn. A generation that contains it (an end of sequence, a stop token or a stop string) does not get it twice. A
+ * generation that was cut before it (by length or a stop string) gets it here.
  */
 export function behindGeneration(
   generated: readonly number[],

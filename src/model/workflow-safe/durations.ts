@@ -1,18 +1,18 @@
 import ms from 'ms';
 
-/** Timers refuse more than they can count, some of them only when they are set. */
+/** Timers refuse more than they can count, some only when they are set. */
 const LONGEST_MS = ms('10y');
 
 /** Milliseconds of a duration as people write it: `500ms`, `2s`, `5m`, `1h`; null for anything else. */
 export function durationMs(value: unknown): number | null {
-  // A number needs its unit: `ms('90')` would be 90 milliseconds, which nobody who forgets the unit means.
+  // A number needs its unit: `ms('90')` would be 90 milliseconds, which is not what someone who forgets the unit means.
   if (typeof value !== 'string' || !/^\d+(\.\d+)?\s*[a-z]+$/i.test(value)) return null;
-  // Its types know literals only; at run time it returns undefined for what it cannot read.
+  // Its types accept only literals; at run time it returns undefined for anything that it cannot read.
   const milliseconds = ms(value as ms.StringValue);
   return Number.isFinite(milliseconds) ? milliseconds : null;
 }
 
-/** What keeps a value from being a positive duration; null: nothing. */
+/** Why a value is not a positive duration; null: it is one. */
 export function durationProblem(value: unknown): string | null {
   const milliseconds = durationMs(value) ?? 0;
   const got = `got ${JSON.stringify(value)}`;
@@ -29,7 +29,7 @@ export function toMs(duration: string): number {
 
 const LONGEST_WAIT = '10m';
 
-/** What keeps a value from being how long an answer may take; null: nothing. */
+/** Why a value cannot be the time limit of an answer; null: it can. */
 export function waitProblem(value: unknown): string | null {
   const problem = durationProblem(value);
   if (problem !== null || toMs(value as string) <= toMs(LONGEST_WAIT)) return problem;

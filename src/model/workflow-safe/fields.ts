@@ -1,6 +1,6 @@
-/** Input of updates, checked where zod cannot be: inside workflows. */
+/** Checks the input of updates inside workflows, where zod is not available. */
 
-/** An object with some of these fields, at least one, and no other. */
+/** An object with at least one of these fields, and no others. */
 export function fieldsProblem(
   input: unknown,
   fields: Record<string, (value: unknown) => string | null>,

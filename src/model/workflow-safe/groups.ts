@@ -4,25 +4,25 @@ import { fieldsProblem, integerProblem } from './fields.js';
 /** Update `groups` of a batch: groups that have ended, while others still run. */
 
 export interface GroupsRequest {
-  /** `to` of the answer before; 0, the default, to begin with. */
+  /** `to` of the previous answer; 0, the default, at first. */
   after?: number;
-  /** How long to wait where there is none, at most 10 minutes; a minute where it is absent. */
+  /** How long to wait if there is none, at most 10 minutes; default: a minute. */
   wait?: string;
 }
 
 export interface GroupsAnswer {
-  /** In the order in which groups end, counted from 0: those from `from` up to `to`, which is not included. */
+  /** Groups from `from` up to but excluding `to`, in the order in which they end, counted from 0. */
   from: number;
   to: number;
   /** Their rows, valid ones and failures, group by group; null: there is none yet. */
   file: string | null;
-  /** No more are handed out: the batch is being closed, and the others are in its result's files. */
+  /** The batch is closing and returns no more groups here; the others are in its result's files. */
   done: boolean;
 }
 
 const USUAL_WAIT = '60s';
 
-/** What is wrong with the input of update `groups`; null: nothing. */
+/** The problem of the input of update `groups`, or null. */
 export const groupsProblem = (input: unknown): string | null =>
   fieldsProblem(input, {
     after: (value) => integerProblem(value, 0),
@@ -31,13 +31,13 @@ export const groupsProblem = (input: unknown): string | null =>
 
 export const waitMs = ({ wait = USUAL_WAIT }: GroupsRequest): number => toMs(wait);
 
-/** Each answer costs events, and a history has room for so many. */
+/** Answers per batch: each costs events, and a history has limited room. */
 const MOST_ANSWERS = 200;
 
-/** How many groups are waited for, so that there are no more answers than a history has room for. */
+/** How many groups to wait for, so that the number of answers stays within the history's room. */
 export const groupsAtOnce = (groups: number): number => Math.ceil(groups / MOST_ANSWERS);
 
-/** Rows are named one by one in the history: in this many rollouts, or in one group. */
+/** The history lists rows one by one, so an answer covers at most this many rollouts, or one group. */
 const MOST_ROLLOUTS = 300;
 
 /** How many groups an answer has at most. */

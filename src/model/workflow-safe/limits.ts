@@ -1,35 +1,35 @@
 import { durationMs, durationProblem } from './durations.js';
 import { fieldsProblem, integerProblem } from './fields.js';
 
-/** The limits of a rollout that may be changed while it runs. */
+/** The limits of a rollout that may change while it runs. */
 
-/** Those that turns are played by; a turn's activity brings them to the journal. */
+/** Limits of turns; a turn's activity writes them to the journal. */
 export interface TurnLimits {
   max_rollout_turns?: number;
   max_new_tokens?: number;
   max_seq_len?: number;
 }
 
-/** What an update changes; what it does not name stays. */
+/** What an update changes; omitted fields stay. */
 export interface LimitsChange extends TurnLimits {
-  /** Of the whole rollout, from its first run's start. */
+  /** Limit of the whole rollout, from its first run's start. */
   rollout_timeout?: string;
 }
 
-/** What is in force. */
+/** The limits in force. */
 export type Limits = Required<LimitsChange>;
 
 export const rolloutTimeoutMs = ({ rollout_timeout }: LimitsChange): number | null =>
   durationMs(rollout_timeout);
 
-/** null where no limit of turns was changed. */
+/** null if no limit of turns was changed. */
 export function turnLimitsOf(change: LimitsChange): TurnLimits | null {
   const limits = { ...change };
   delete limits.rollout_timeout;
   return Object.keys(limits).length === 0 ? null : limits;
 }
 
-/** What is wrong with the input of update `set_limits`, by field; null: nothing. */
+/** The problem of the input of update `set_limits`, by field, or null. */
 export function limitsProblem(input: unknown): string | null {
   return fieldsProblem(input, {
     max_rollout_turns: (value) => integerProblem(value, 0),
@@ -39,7 +39,7 @@ export function limitsProblem(input: unknown): string | null {
   });
 }
 
-/** What is wrong with the input of update `set_max_in_flight`; null: nothing. */
+/** The problem of the input of update `set_max_in_flight`, or null. */
 export function maxInFlightProblem(input: unknown): string | null {
   return fieldsProblem(input, { max_in_flight: (value) => integerProblem(value, 1) });
 }

@@ -1,18 +1,18 @@
-/** What workflow `policy` decides by: no weights, no probe, only where each replica is. */
+/** What workflow `policy` decides with: the state of each replica, without weights and probe. */
 
 export const REPLICA_STATES = [
-  /** It serves what its version says. */
+  /** It serves its version. */
   'current',
-  /** On its way to other weights. */
+  /** It is being updated. */
   'updating',
-  /** Its weights are not known: it serves nothing until it has been given some. */
+  /** Its weights are unknown: it serves nothing until it has been given some. */
   'unknown',
   /** It does not answer. */
   'away',
 ] as const;
 export type ReplicaState = (typeof REPLICA_STATES)[number];
 
-/** Its phases, in their order. */
+/** Its phases, in order. */
 const PHASES = ['record', 'pause', 'load', 'label', 'cache', 'resume', 'probe'] as const;
 export type Phase = (typeof PHASES)[number];
 
@@ -24,23 +24,23 @@ export interface ReplicaView {
   fault: string | null;
 }
 
-/** The record as workflows and `status` have it. */
+/** The record as workflows and `status` see it. */
 export interface PolicyView {
   epoch: number;
   version: number | null;
   target: number | null;
-  /** Of `version` and `target`, by version. */
+  /** Settings of `version` and `target`, by version. */
   weights: Record<string, { kind: string; path: string }>;
   replicas: Record<string, ReplicaView>;
 }
 
-/** Signal `phase`: where a replica is that takes long. */
+/** Signal `phase`: the phase of a slow replica. */
 export interface PhaseNews {
   replica: string;
   phase: Phase;
 }
 
-/** Anybody who reaches the server may send a signal. */
+/** Any client of the server may send a signal. */
 export function isPhaseNews(value: unknown): value is PhaseNews {
   const { replica, phase } = Object(value) as Partial<PhaseNews>;
   return typeof replica === 'string' && PHASES.some((one) => one === phase);
@@ -50,7 +50,7 @@ export function isPhaseNews(value: unknown): value is PhaseNews {
 export const policyId = (service: string): string => `${POLICY_PREFIX}${service}`;
 const POLICY_PREFIX = 'policy/';
 
-/** What must hold the target for the update to succeed, and how many may be on their way at once. */
+/** How many replicas must have the target for success, and how many may be updated at once. */
 export interface Rule {
   quorum: number | null;
   at_once: number;
@@ -60,11 +60,11 @@ export const holders = ({ replicas }: PolicyView, version: number): number =>
   Object.values(replicas).filter((one) => one.state === 'current' && one.version === version)
     .length;
 
-/** How many replicas must have it: those that are away cannot. */
+/** How many replicas must have it; replicas that are away do not count. */
 export const neededOf = ({ replicas }: PolicyView, { quorum }: Pick<Rule, 'quorum'>): number =>
   quorum ?? Object.values(replicas).filter(({ state }) => state !== 'away').length;
 
-/** The replicas that are there and lack a version, those that do not serve first: they have nothing to lose. */
+/** The available replicas that lack a version. Those that do not serve come first, since they have nothing to lose. */
 export function lacking({ replicas }: PolicyView, version: number): string[] {
   const lacks = Object.entries(replicas).filter(
     ([, { state, version: has }]) => state !== 'away' && (state !== 'current' || has !== version),
@@ -73,13 +73,13 @@ export function lacking({ replicas }: PolicyView, version: number): string[] {
   return lacks.sort((a, b) => serves(a) - serves(b)).map(([url]) => url);
 }
 
-/** Can enough replicas still have the target, when so many have failed? */
+/** Whether enough replicas can still get the target after this many failures. */
 export const mayReach = (
   view: PolicyView,
   { quorum, failed }: Pick<Rule, 'quorum'> & { failed: number },
 ): boolean => neededOf(view, { quorum: null }) - failed >= neededOf(view, { quorum });
 
-/** Those that have to be given `version` again; none where nothing has been published to give. */
+/** Replicas that need `version` again; none if nothing was ever published. */
 export const toRestore = (view: PolicyView): string[] =>
   view.version === null
     ? []
@@ -87,11 +87,11 @@ export const toRestore = (view: PolicyView): string[] =>
         state === 'current' ? [] : [url],
       );
 
-/** Waits of 5 s, then ever longer ones: what cannot be restored now may be restored by hand meanwhile. */
+/** Waits of 5 s, then ever longer ones: someone may repair the replica meanwhile. */
 export const restoreDelayMs = (failures: number): number =>
   Math.min(120_000, 5000 * 2 ** Math.min(failures, 6));
 
-/** What is said behind a version: that another one is on its way, or has failed. */
+/** A note after a version: another one is on its way, or has failed. */
 export function aimOf(
   { version, target }: Pick<PolicyView, 'version' | 'target'>,
   updates: readonly { version: number | null; fault: string | null }[],

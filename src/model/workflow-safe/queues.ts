@@ -1,2 +1,2 @@
-/** Where rollouts are opened and played on: a workflow on `taskQueue` knows it before it has a plan. */
+/** The queue where rollouts are opened and played. A workflow on `taskQueue` can derive it before it has a plan. */
 export const generationQueueOf = (taskQueue: string): string => `${taskQueue}-generation`;

@@ -1,30 +1,36 @@
 /**
- * A slice is whole groups. A parent's workflow tasks come one after the other, so smaller slices start and gather
- * faster; still smaller ones than these gain nothing (bench/README.md). A batch of one slice runs its rollouts itself.
+ * A slice is whole groups. A parent's workflow tasks run one after the other, so smaller slices start and gather
+ * faster. Still smaller ones than these gain nothing (bench/README.md). A batch of one slice runs its rollouts itself.
  */
 export const ROLLOUTS_PER_SLICE = 128;
 
-/** Up to 14 events a rollout, with stop or cancel, leave half of a slice's history to changes of limits; also the most repeats. */
+/**
+ * Up to 14 events per rollout, with stop or cancel, leave half of a slice's history to changes of limits. It is also
+ * the limit of repeats.
+ */
 const MOST_ROLLOUTS_PER_SLICE = 300;
 
-/** Half of what a history may have: the rest is for updates. */
+/** Half of the events that a history may have: the rest is for updates. */
 export const EVENTS_OF_BATCH = 4800;
-/** What a slice costs its batch at most: start and end 9, its share passed on or its stop 5, that its groups are complete 4. */
+/**
+ * Events that a slice costs its batch at most: start and end 9, passing on its share or stopping it 5, and reporting
+ * its groups 4.
+ */
 const EVENTS_OF_SLICE = 19;
-/** A signal that has a workflow task to itself. */
+/** A signal with its own workflow task. */
 const EVENTS_OF_TALLY = 4;
 const MOST_TALLIES = 10;
 
-/** Far fewer than the 2,000 children that Temporal lets a workflow have at once. */
+/** Far below the 2,000 open children that Temporal allows. */
 export const MOST_SLICES = Math.floor(EVENTS_OF_BATCH / EVENTS_OF_SLICE);
 
-/** The largest batch, in samples: 75,600 rollouts where `num_repeats` divides 300, 38,052 at worst (151 repeats). */
+/** The largest batch, in samples: 75,600 rollouts if `num_repeats` divides 300, 38,052 at worst (151 repeats). */
 export const mostSamples = ({ num_repeats }: { num_repeats: number }): number =>
   MOST_SLICES * Math.floor(MOST_ROLLOUTS_PER_SLICE / num_repeats);
 
 /**
- * How often each slice tells its batch its counts: the more slices, the less often, and not at all before its end from
- * about 210 slices on.
+ * How often each slice reports its counts before its end: less often with more slices, and not at all from about 210
+ * slices on.
  */
 export function talliesOf(slices: number): number {
   const left = EVENTS_OF_BATCH / Math.max(1, slices) - EVENTS_OF_SLICE;
@@ -38,8 +44,8 @@ export interface RowRange {
 }
 
 /**
- * What slices run and close, and what the batch joins: the same everywhere, since only the size decides. Slices of a
- * batch that would have too many of them are larger.
+ * The slices of a batch. They depend only on its size, so running, closing and joining agree. If there would be too
+ * many slices, they are larger.
  */
 export function slicesOf({
   samples,

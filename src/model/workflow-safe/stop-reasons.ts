@@ -7,14 +7,14 @@ export const STOP_REASONS = [
   'max_turns',
   /** `rollout_timeout` passed. */
   'timeout',
-  /** The `stop` signal. */
+  /** The `stop` signal ended it. */
   'stopped',
   'cancelled',
   'failed',
 ] as const;
 export type StopReason = (typeof STOP_REASONS)[number];
 
-/** Ends that give a row for the trainer. All others are rows of failures.jsonl. */
+/** Endings that give a row for the trainer. All others are rows of failures.jsonl. */
 export const VALID_STOP_REASONS: ReadonlySet<StopReason> = new Set([
   'terminated',
   'truncated',

@@ -1,30 +1,30 @@
-/** Signal `waiting`, and what rollouts and batches show: who is waited for; null when that is over. */
+/** Signal `waiting`, and what rollouts and batches show: what is waited for; null when the wait is over. */
 export interface Waiting {
-  /** Where: a URL, or the call. */
+  /** A URL, or the call. */
   service: string;
   /** The last answer, or why there is none. */
   message: string;
-  /** Nothing that the rollout could do: its deadline does not run meanwhile. */
+  /** The rollout cannot do anything about it, so its deadline does not run meanwhile. */
   holds?: true;
-  /** Whom is asked, by name: `environment puzzle`. */
+  /** Who is asked, by name: `environment puzzle`. */
   call?: string;
   /** How often it was tried. */
   tries?: number;
-  /** Since when, as people read it. */
+  /** Since when, for people. */
   since?: string;
-  /** Of a batch: how many of its rollouts wait for it. */
+  /** For a batch: how many of its rollouts wait for it. */
   rollouts?: number;
 }
 
-/** Seconds since 1970, for people anywhere. */
+/** Seconds since 1970 as text in UTC. */
 export const timeText = (at_s: number): string =>
   `${new Date(at_s * 1000).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
 
-/** Whom is waited for. */
+/** Who is waited for. */
 export const waitedForText = ({ service, call }: Waiting): string =>
   call === undefined || call === service ? service : `${call} at ${service}`;
 
-/** How often and since when; empty where that is not known. */
+/** How often and since when; empty if unknown. */
 export function waitedHowText({ tries, since, rollouts }: Waiting): string {
   const tried = tries === undefined ? '' : `${tries} ${tries === 1 ? 'try' : 'tries'}`;
   const parts = [
@@ -34,6 +34,6 @@ export function waitedHowText({ tries, since, rollouts }: Waiting): string {
   return parts.length === 0 ? '' : ` (${parts.join(', ')})`;
 }
 
-/** In one text. */
+/** All of it in one text. */
 export const waitingText = (waiting: Waiting): string =>
   `${waitedForText(waiting)}${waitedHowText(waiting)}: ${waiting.message}`;

@@ -5,15 +5,15 @@ import type { Share } from '../allowance.js';
 import { shortened } from '../errors.js';
 import { HttpFailure } from './failure.js';
 
-/** What any exchange may hold; more is large, and shares an allowance. */
+/** Size that every exchange may hold. A larger answer takes its bytes from a shared allowance. */
 const LARGE_BYTES = 64 * 1024;
-/** A large answer takes up an allowance while it arrives: one that comes more slowly fails. */
+/** The minimum speed of a large answer, because it holds part of the allowance while it arrives. */
 export interface Pace {
   grace_ms: number;
   bytes_per_ms: number;
 }
 const SLOWEST: Pace = { grace_ms: 10_000, bytes_per_ms: 256 };
-/** An error's text: what is shown of it is much shorter. */
+/** Limit for the text of an error; messages show much less of it. */
 const MAX_ERROR_BYTES = 64 * 1024;
 const ERROR_PATIENCE_MS = 2000;
 
@@ -32,9 +32,9 @@ const DECODERS: ReadonlyMap<string, () => Transform> = new Map<string, () => Tra
   ],
 ]);
 
-/** A body as its service meant it: all that counts bytes counts behind this. */
+/** A body as the service meant it. Everything that counts bytes reads it decoded. */
 export function decoded(body: Readable, encoding: string | null): Readable {
-  // The connection is cut under a body that nobody reads to its end.
+  // The connection is cut if nobody reads the body to its end.
   body.on('error', () => undefined);
   const name = encoding?.trim().toLowerCase() ?? '';
   if (name === '' || name === 'identity') return body;
@@ -48,16 +48,16 @@ export function decoded(body: Readable, encoding: string | null): Readable {
 }
 
 export interface Whole {
-  /** Bytes, as its headers announce them; NaN: they do not. */
+  /** Bytes that the headers announce, or NaN. */
   told: number;
   max_bytes: number;
   share: Share | undefined;
-  /** Of the exchange: what comes too slowly aborts it. */
+  /** Aborts the exchange if its body comes too slowly. */
   controller: AbortController;
   pace: Pace | undefined;
 }
 
-/** The text of an answer, which is held whole. Throws `too_large` without reading on. */
+/** The text of an answer, which is held as a whole. Throws `too_large` without reading on. */
 export async function wholeText(body: Readable, limits: Whole): Promise<string> {
   const { told, max_bytes, share, controller, pace = SLOWEST } = limits;
   const tooLarge = `answered with more than ${max_bytes} bytes`;
@@ -103,7 +103,7 @@ function watchPace({
   }, grace_ms / 10);
 }
 
-/** Of an error's text the beginning, as far as it comes soon. */
+/** The beginning of an error's text, as far as it arrives soon. */
 export async function errorText(body: Readable): Promise<{ text: string; isWhole: boolean }> {
   const chunks: Buffer[] = [];
   let bytes = 0;
@@ -117,7 +117,7 @@ export async function errorText(body: Readable): Promise<{ text: string; isWhole
     }
     isWhole = bytes <= MAX_ERROR_BYTES;
   } catch {
-    // What came says what there is to say: the status is known.
+    // The status is known, so an incomplete text is good enough.
   } finally {
     clearTimeout(timer);
   }

@@ -10,28 +10,28 @@ import { eventsOf, type StreamBounds } from './event-stream.js';
 import { brokenBy, HttpFailure } from './failure.js';
 
 /**
- * The one way to speak HTTP: every exchange has a deadline or a signal and a bounded answer, no redirect is followed, and
- * no answer brings back a secret of this process. What a status means is for its callers to say.
+ * The only HTTP client. Every exchange has a deadline or a signal, and a bounded answer. No redirect is followed, and
+ * no answer contains a secret of this process. Callers decide what a status means.
  */
 export interface HttpClient {
   exchange: (exchange: Exchange) => Promise<Answer>;
-  /** For clients that read streams of events themselves. */
+  /** For clients that read event streams themselves. */
   fetch: (url: string, init: EventFetch) => Promise<Response>;
-  /** Drops all connections; what is in flight fails. */
+  /** Drops all connections; exchanges in flight fail. */
   close: () => Promise<void>;
 }
 
-/** Of an answer, where nothing else is set. */
+/** Default size limit of an answer. */
 export const MAX_ANSWER_BYTES = 16 * 2 ** 20;
 
 export interface HttpClientOptions {
   connect_timeout_ms: number;
   /**
-   * How long an idle connection is kept, whatever the server announces: shorter than the server keeps it, since an
-   * exchange on a connection that the server is just closing fails as if it had broken. 0: one for each exchange.
+   * How long an idle connection is kept, whatever the server announces. Use less than the server does, because an
+   * exchange on a closing connection fails. 0: a new connection for each exchange.
    */
   keep_alive_ms?: number;
-  /** At most so many connections to one origin; null: any number. */
+  /** Limit of connections to one origin; null: none. */
   connections?: number | null;
   pace?: Pace;
 }
@@ -40,12 +40,12 @@ export interface Exchange {
   method: 'GET' | 'POST';
   url: string;
   headers?: Record<string, string>;
-  /** Of a stream, the pieces as they come. */
+  /** The pieces of a stream, as they come. */
   body?: string | Readable | null;
   /** From connecting to the last byte. */
   timeout_ms: number;
   signal: AbortSignal;
-  /** Of an answer with status 2xx, decoded: it is held whole. Of any other, the beginning is kept. */
+  /** Decoded size limit of a 2xx answer, which is held as a whole. Of other answers the beginning is kept. */
   max_bytes: number;
   /** A large answer takes its bytes from it before it is read. */
   share?: Share | undefined;
@@ -53,7 +53,7 @@ export interface Exchange {
 
 export interface Answer {
   status: number;
-  /** Of a redirect: where it leads, in words. */
+  /** The target of a redirect, in words. */
   text: string;
   header: (name: string) => string | null;
   set_cookies: string[];
@@ -71,7 +71,7 @@ export interface EventFetch {
 export function createHttpClient({ pace, ...options }: HttpClientOptions): HttpClient {
   const { connect_timeout_ms, keep_alive_ms, connections = null } = options;
   const agent = new Agent({
-    // Deadlines are the exchange's own: the agent's would cut answers of more than five minutes.
+    // Each exchange has its own deadline; the agent's default would cut answers of more than five minutes.
     headersTimeout: 0,
     bodyTimeout: 0,
     connections,
@@ -114,7 +114,7 @@ async function runExchange(
   });
 }
 
-/** Of a refusal only the status, what it says and when to try again are handed on. */
+/** Passes on only status, text and retry time of a refusal. */
 async function fetchEvents(
   url: string,
   { method, headers, body, signal, bounds, agent }: EventFetch & { agent: Agent },
@@ -127,7 +127,7 @@ async function fetchEvents(
       headers: { 'content-type': 'text/event-stream' },
     });
   }
-  // What a `Response` cannot have.
+  // Statuses that a `Response` cannot have.
   if (status === 304 || status > 599) {
     throw new HttpFailure(`answered with status ${status}`, { kind: 'broken' });
   }
@@ -140,14 +140,14 @@ async function fetchEvents(
   return new Response(text, { status, headers: kept });
 }
 
-/** An answer whose headers have come. */
+/** An answer whose headers have arrived. */
 interface Opened {
   status: number;
   header: Answer['header'];
   set_cookies: string[];
-  /** Bytes, as its headers announce them; NaN: they do not. */
+  /** Bytes that the headers announce, or NaN. */
   told: number;
-  /** Decoded. Throws where it cannot be. */
+  /** Decoded. Throws if it cannot be decoded. */
   body: () => Readable;
 }
 
@@ -158,7 +158,7 @@ async function open(
   const response = await request(url, {
     ...sent,
     body: sent.body ?? null,
-    // Whatever is encoded all the same is decoded and counted behind that.
+    // The request asks for no encoding. If the body is encoded anyway, it is decoded and counted after that.
     headers: { 'accept-encoding': 'identity', ...headers },
     dispatcher,
   });
@@ -185,7 +185,7 @@ async function refusalText({ status, header, body }: Opened, url: string): Promi
   return isWhole ? withoutSecrets(text) : withoutSecretsIfCut(text);
 }
 
-/** Not its path and query, which may hold what only the other host may know. */
+/** Without path and query, which may be private to the other host. */
 function hostOf(location: string | null, url: string): string {
   if (location === null || !URL.canParse(location, url)) return 'no place that it names';
   return shortened(new URL(location, url).host, 200);

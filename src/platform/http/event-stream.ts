@@ -1,11 +1,11 @@
 import type { Readable } from 'node:stream';
 import { HttpFailure } from './failure.js';
 
-/** What a stream of server-sent events may cost, in bytes. */
+/** Size limits of a stream of server-sent events, in bytes. */
 export interface StreamBounds {
-  /** From one blank line to the next, comments included: an event is held whole. */
+  /** From one blank line to the next, comments included: an event is held as a whole. */
   max_event_bytes: number;
-  /** All together. */
+  /** All events together. */
   max_bytes: number;
 }
 
@@ -16,17 +16,17 @@ const DATA = Buffer.from('data');
 const DONE = /^data: ?\[DONE\]/;
 const NEW_LINE = Buffer.from('\n');
 
-/** What holding a line, or a part of one, costs beside its bytes: an event of many short lines is not cheap. */
+/** Overhead of holding one line or part of a line: an event of many short lines is not cheap. */
 const BYTES_OF_LINE = 128;
 
-/** Behind `[DONE]` a server closes the answer; one that does not is not waited for. */
+/** A server closes the answer after `[DONE]`. This limits the wait for one that does not. */
 const END_PATIENCE_MS = 1000;
 const MOST_BEHIND_DONE = 64 * 1024;
 
 /**
- * The events of a body, one a piece, each ended by a blank line; comments and events without data are dropped. Readers
- * behind this see no line in parts: what they cost grows with the bytes and not with their square. It ends with the
- * body, or soon after `[DONE]`. What stands behind the last blank line is no event.
+ * The events of a body, one per piece, each ended by a blank line. Comments and events without data are dropped.
+ * Readers get whole lines, so their cost grows with the bytes and not with their square. It ends with the body, or soon
+ * after `[DONE]`. Text after the last blank line is no event.
  */
 export async function* eventsOf(
   body: Readable,
@@ -34,7 +34,7 @@ export async function* eventsOf(
 ): AsyncGenerator<Buffer> {
   const reader = createEventReader(max_event_bytes);
   let bytes = 0;
-  /** Bytes behind `[DONE]`, which are read so that the connection can be used again. */
+  /** Bytes after `[DONE]` to read, so that the connection can be reused. */
   let rest: number | null = null;
   let timer: NodeJS.Timeout | undefined;
   try {
@@ -65,7 +65,7 @@ const tooLarge = (what: string): HttpFailure =>
   new HttpFailure(`answered with ${what}`, { kind: 'too_large' });
 
 function createEventReader(max_event_bytes: number) {
-  /** The event in progress: its lines but for comments, and the pieces of the last one. */
+  /** The event in progress: its lines without comments, and the pieces of the last line. */
   let lines: Buffer[] = [];
   let pieces: Buffer[] = [];
   let bytes = 0;

@@ -1,22 +1,22 @@
 import { describeError } from '../errors.js';
 
-/** Why an exchange has no answer that can be used. */
+/** Why an exchange has no usable answer. */
 export type HttpFailureKind =
   /** Refused, reset, not found, cut short. */
   | 'broken'
   /** The deadline passed. */
   | 'late'
-  /** A large answer came slower than `SLOWEST` in body.ts. */
+  /** A large answer was slower than `SLOWEST` in body.ts. */
   | 'slow'
-  /** More bytes than are allowed. */
+  /** More bytes than allowed. */
   | 'too_large'
-  /** In an encoding that was not asked for and is not known. */
+  /** An encoding that was not requested and is unknown. */
   | 'unreadable';
 
 export class HttpFailure extends Error {
   override readonly name = 'HttpFailure';
   readonly kind: HttpFailureKind;
-  /** The system's or undici's, of a connection that broke. */
+  /** The system's or undici's code of a broken connection. */
   readonly code: string | null;
 
   constructor(
@@ -39,7 +39,7 @@ export function brokenBy(error: unknown): HttpFailure {
 }
 
 function codeIn(error: unknown): string | null {
-  // A chain may be a circle.
+  // A chain may be circular.
   for (let depth = 0, e = error; depth < 4 && e instanceof Error; depth++, e = e.cause) {
     const { code } = e as NodeJS.ErrnoException;
     if (typeof code === 'string') return code;
@@ -47,7 +47,7 @@ function codeIn(error: unknown): string | null {
   return null;
 }
 
-/** The kit's failure in whatever another package wraps it in. */
+/** Finds the `HttpFailure` inside an error of another package. */
 export function httpFailureIn(error: unknown): HttpFailure | null {
   for (let depth = 0, e = error; depth < 4 && e instanceof Error; depth++, e = e.cause) {
     if (e instanceof HttpFailure) return e;
@@ -64,7 +64,7 @@ const NEVER_CONNECTED: ReadonlySet<unknown> = new Set([
   'ENETUNREACH',
 ]);
 
-/** The code of a connection that was never made; null where something may have been sent. */
+/** The code of a connection that was never made, or null if something may have been sent. */
 export function neverConnected(error: unknown): string | null {
   const code = codeIn(error);
   return NEVER_CONNECTED.has(code) ? code : null;

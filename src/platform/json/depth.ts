@@ -5,13 +5,12 @@ const CLOSE_LIST = 0x5d;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 
-/** Deeper than any answer or sample is, and shallow enough for everything that reads or writes it later. */
+/** More than any answer or sample has, and little enough for everything that reads or writes it later. */
 export const MAX_LEVELS = 512;
 
 /**
- * Do lists and objects of a JSON text stand in one another more than `levels` deep? `JSON.parse` reads any depth, but
- * what writes JSON, and other parsers, call themselves at each level and run out of stack. Text that is no JSON has
- * some answer.
+ * Returns whether lists and objects of a JSON text are nested more than `levels` deep. `JSON.parse` reads any depth,
+ * but writers and other parsers recurse and run out of stack. The answer for text that is not JSON is arbitrary.
  */
 export function isDeeperThan(levels: number, text: string): boolean {
   let depth = 0;
@@ -34,7 +33,7 @@ export function isDeeperThan(levels: number, text: string): boolean {
   return false;
 }
 
-/** Where its closing quote is; of a string that does not end, the end of the text. */
+/** The index of the closing quote, or the end of the text for an unterminated string. */
 function endOfString(text: string, from: number): number {
   let at = from;
   for (;;) {

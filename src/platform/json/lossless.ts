@@ -1,15 +1,18 @@
 import { isLosslessNumber, LosslessNumber, parse, stringify } from 'lossless-json';
 
 /**
- * JSON whose numbers keep their text: NeMo Gym's rows and results pass through here, and `9007199254740993` and `1.0`
- * (which Python reads as a float) must leave as they came.
+ * JSON whose numbers keep their text. NeMo Gym's rows and results pass through here unchanged, including
+ * `9007199254740993` and `1.0` (a float in Python).
  */
 export type Json = null | boolean | string | LosslessNumber | Json[] | JsonObject;
 export interface JsonObject {
   [key: string]: Json;
 }
 
-/** Throws a SyntaxError that names the place; `NaN` and `Infinity`, which Python may write, are no JSON. A key that is given twice has its last value. */
+/**
+ * Throws a SyntaxError that names the place. `NaN` and `Infinity`, which Python may write, are not JSON. The last value
+ * of a repeated key wins.
+ */
 export function parseJson(text: string): Json {
   return parse(text, null, {
     parseNumber: (digits) => new LosslessNumber(digits),
@@ -17,13 +20,13 @@ export function parseJson(text: string): Json {
   }) as Json;
 }
 
-/** On one line, without spaces. */
+/** One line, without spaces. */
 export const formatJson = (value: Json): string => stringify(value) ?? 'null';
 
 export const isObject = (value: Json | undefined): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && !isLosslessNumber(value);
 
-/** The nearest double; null: it is no number. */
+/** The nearest double, or null if it is not a number. */
 export const numberOf = (value: Json | undefined): number | null =>
   isLosslessNumber(value) ? Number(value.value) : null;
 

@@ -14,9 +14,9 @@ export interface Exit {
 export interface Child {
   pid: number;
   exited: Promise<Exit>;
-  /** SIGTERM; SIGKILL to the whole group after `graceMs` (8 s), and to what the process left behind. */
+  /** SIGTERM, then SIGKILL to the whole group after `graceMs` (8 s) and to what the process left behind. */
   stop: (graceMs?: number) => Promise<void>;
-  /** SIGKILL to the whole group, at once: for the last moment of the parent. */
+  /** SIGKILL to the whole group at once, for the last moment of the parent. */
   kill: () => void;
 }
 
@@ -28,17 +28,17 @@ export interface ChildOptions {
   /** stdout and stderr are appended here. */
   logFile: string;
   /**
-   * How the child learns that this process is gone, however it went: `pipe`: its stdin ends (see `lifeline.ts`);
-   * `kernel`: Linux sends it SIGTERM, for programs that are not ours. Elsewhere `kernel` does nothing.
+   * How the child notices that this process is gone: `pipe`: its stdin ends (see `lifeline.ts`). `kernel`: Linux sends
+   * it SIGTERM, for foreign programs; elsewhere this does nothing.
    */
   ends: 'pipe' | 'kernel';
-  /** Another than this process's. */
+  /** Default: this process's. */
   user?: { uid?: number; gid?: number };
 }
 
 const GRACE_MS = 8000;
 
-/** Rejects when the program cannot be started at all. */
+/** Rejects if the program cannot be started at all. */
 export async function startChild({
   command,
   args,
@@ -59,7 +59,7 @@ export async function startChild({
       cwd,
       env: ends === 'pipe' ? { ...env, ROLLOUT_LIFELINE: '1' } : env,
       stdio: [ends === 'pipe' ? 'pipe' : 'ignore', log.fd, log.fd],
-      // A group of its own: Ctrl-C reaches this process only, which then ends its children in order.
+      // A separate group: Ctrl-C reaches only this process, which then ends its children in order.
       detached: true,
     });
     // The child may end before the pipe is closed.
@@ -98,7 +98,7 @@ function toChild(pid: number, exited: Promise<Exit>): Child {
   return { pid, exited, stop, kill };
 }
 
-/** To a process, or to a group where `target` is negative. That it is gone already is what was wanted. */
+/** Signals a process, or a group if `target` is negative. A missing process is no error. */
 function signal(target: number, name: NodeJS.Signals): void {
   try {
     process.kill(target, name);
@@ -107,7 +107,10 @@ function signal(target: number, name: NodeJS.Signals): void {
   }
 }
 
-/** Arguments of `setpriv`, which asks the kernel for a SIGTERM when the parent dies and becomes the program: same process id. */
+/**
+ * Arguments of `setpriv`. It asks the kernel for a SIGTERM when the parent dies, and then becomes the program with the
+ * same process id.
+ */
 async function kernelLifeline(): Promise<string[] | null> {
   if (process.platform !== 'linux') return null;
   const args = ['--pdeathsig', 'TERM', '--'];
@@ -119,7 +122,7 @@ export function describeExit({ code, signal }: Exit): string {
   return signal === null ? `with exit code ${code ?? 'unknown'}` : `by ${signal}`;
 }
 
-/** The end of a log file for an error message; empty when there is none. */
+/** The end of a log file for an error message, or an empty text. */
 export async function logTail(logFile: string, lines: number): Promise<string> {
   try {
     return lastLines(await readFile(logFile, 'utf8'), lines);

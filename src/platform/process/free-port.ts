@@ -3,8 +3,8 @@ import { createServer } from 'node:net';
 const TRIES = 200;
 
 /**
- * The first port from `from` on that nothing on 127.0.0.1 listens on; 0: any. `taken` are given to others already.
- * Nothing holds the port until it is used: who comes too late starts over.
+ * The first port from `from` on with no listener on 127.0.0.1; 0: any. Ports in `taken` are assigned already. Nothing
+ * reserves the port, so a caller that loses the race starts over.
  */
 export async function firstFreePort(from: number, taken: readonly number[] = []): Promise<number> {
   if (from === 0) return await anyFreePort();
@@ -20,7 +20,7 @@ async function anyFreePort(): Promise<number> {
   return port;
 }
 
-/** Listens for a moment: the port, or null when it is in use. */
+/** Listens for a moment. Returns the port, or null if it is in use. */
 function listenOn(port: number): Promise<number | null> {
   return new Promise((resolve, reject) => {
     const server = createServer();

@@ -4,13 +4,13 @@ import { runCommand } from './run-command.js';
 /** A process of this machine, as a file can name it. */
 export interface ProcessIdentity {
   pid: number;
-  /** Its command line: process ids are used again. */
+  /** Its command line, because process ids are reused. */
   command: string;
-  /** When it began: in a container that is started again, the same command has the same id. null: it is not known. */
+  /** Its start time, because a restarted container has the same command under the same id. null: unknown. */
   started: string | null;
 }
 
-/** Is this very process still there? */
+/** Returns whether this very process is still alive. */
 export async function isAlive({ pid, command, started }: ProcessIdentity): Promise<boolean> {
   if (command === '') return false;
   const there = await identify(pid);
@@ -18,7 +18,7 @@ export async function isAlive({ pid, command, started }: ProcessIdentity): Promi
   return started === null || there.started === null || started === there.started;
 }
 
-/** The command is empty when there is no such process. */
+/** The command is empty if there is no such process. */
 export async function identify(pid: number): Promise<ProcessIdentity> {
   if (process.platform === 'linux') {
     const command = await readText(`/proc/${pid}/cmdline`);
@@ -30,11 +30,11 @@ export async function identify(pid: number): Promise<ProcessIdentity> {
 
 const readText = (file: string): Promise<string> => readFile(file, 'utf8').catch(() => '');
 
-/** Of the machine's start and the ticks since then. */
+/** Boot time of the machine, plus ticks since then. */
 async function startOf(pid: number): Promise<string | null> {
   const boot = await readText('/proc/sys/kernel/random/boot_id');
   const stat = await readText(`/proc/${pid}/stat`);
-  // The name, in brackets, may hold spaces and brackets; field 22 is the 20th behind it.
+  // The name in brackets may contain spaces and brackets. Field 22 is the 20th after it.
   const ticks = stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19];
   return ticks === undefined ? null : `${boot.trim()} ${ticks}`;
 }

@@ -4,14 +4,14 @@ export interface Interrupts {
   /** Aborted by the first Ctrl-C (reason: the signal's name) or by `abort` (reason: its error). */
   signal: AbortSignal;
   abort: (reason: Error) => void;
-  /** The default behaviour of signals again. */
+  /** Restores the default behaviour of signals. */
   forget: () => void;
 }
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 const PARENT_CHECK_MS = 1000;
 
-/** Listens for Ctrl-C and its relatives; `again` is called when one comes a second time. */
+/** Listens for Ctrl-C and similar signals; `again` is called for the second one. */
 export function listenForInterrupts(env: NodeJS.ProcessEnv, again: () => void): Interrupts {
   const controller = new AbortController();
   const onSignal = (name: NodeJS.Signals): void => {
@@ -20,7 +20,8 @@ export function listenForInterrupts(env: NodeJS.ProcessEnv, again: () => void): 
   };
   for (const name of SIGNALS) process.on(name, onSignal);
   const parent = process.ppid;
-  // npm ends the shell between itself and this process and passes nothing on: a SIGTERM to `npm start` shows only so.
+  // npm ends the shell between itself and this process without passing on a signal, so this is the only trace of a
+  // SIGTERM to `npm start`.
   const watch =
     env['npm_lifecycle_event'] === undefined
       ? undefined
@@ -39,7 +40,7 @@ export function listenForInterrupts(env: NodeJS.ProcessEnv, again: () => void): 
   };
 }
 
-/** Resolves when the signal is aborted; keeps the process alive until then. */
+/** Resolves when the signal aborts; keeps the process alive until then. */
 export async function untilAborted(signal: AbortSignal): Promise<void> {
   while (!signal.aborted) await sleep(60_000, undefined, { signal }).catch(() => undefined);
 }

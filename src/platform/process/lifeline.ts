@@ -1,13 +1,13 @@
-/** How long a process takes to end in order; longer than that, it is ended. */
+/** How long a process may take for an orderly end before it is killed. */
 const ENDS_WITHIN_MS = 10_000;
 
 /**
- * For the parts of a deployment, which run until they are told to end: SIGINT, SIGTERM, or the end of their lifeline,
- * whichever comes first, aborts what is returned. Whatever the process waits for or a library still holds, 10 s later
- * it exits with code 1. A second signal of the same kind ends it at once.
+ * For the parts of a deployment. SIGINT, SIGTERM or the end of the lifeline aborts the returned signal, whichever comes
+ * first. After 10 s the process exits with code 1, whatever still runs. A second signal of the same kind ends it at
+ * once.
  *
- * The child's end of the lifeline: a process that was started with `ROLLOUT_LIFELINE=1` ends when its stdin ends, which
- * the kernel brings about however its parent dies.
+ * The lifeline is stdin: a process started with `ROLLOUT_LIFELINE=1` ends when its stdin ends. The kernel closes it
+ * however the parent dies.
  */
 export function untilToldToEnd(env: NodeJS.ProcessEnv): AbortSignal {
   const told = new AbortController();
@@ -28,6 +28,6 @@ function followLifeline(end: () => void): void {
   stdin.once('close', end);
   stdin.once('error', end);
   stdin.resume();
-  // The lifeline alone keeps nothing alive: a process with nothing left to do ends.
+  // The lifeline alone does not keep a process alive that has nothing left to do.
   if ('unref' in stdin && typeof stdin.unref === 'function') stdin.unref();
 }

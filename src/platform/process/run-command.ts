@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 
-/** A program that is run to its end. */
+/** A program that runs to its end. */
 export interface Command {
   command: string;
   args: readonly string[];
@@ -12,15 +12,15 @@ export interface Command {
 export interface CommandOutcome {
   /** Exit code 0 within the time. */
   ok: boolean;
-  /** The end of what it wrote, stdout and stderr as they came: at most 16 kB. */
+  /** The end of its output, stdout and stderr interleaved, at most 16 kB. */
   output: string;
-  /** Why it is not ok, for people: "exit code 1", "`go` was not found", "no end within 20 s". Empty when ok. */
+  /** Why it failed, for people: "exit code 1", "`go` was not found", "no end within 20 s". Empty if it succeeded. */
   problem: string;
 }
 
 const KEPT = 16 * 1024;
 
-/** Never rejects: that a program is missing or fails is an answer like any other here. */
+/** Never rejects: a missing or failing program is an ordinary result here. */
 export function runCommand({
   command,
   args,

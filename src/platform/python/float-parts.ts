@@ -1,19 +1,22 @@
 import { floatText, scaledBy } from './numbers.js';
 
-/** `e`, `f` and `g` of Python's format specifications; `shortest`: no type, as `repr` unless a precision is given. */
+/**
+ * `e`, `f` and `g` of Python's format specifications. `shortest` is the empty type: `repr`, unless a precision is
+ * given.
+ */
 export type FloatForm = 'e' | 'f' | 'g' | 'shortest';
 
 export interface FloatStyle {
   form: FloatForm;
   precision: number | null;
-  /** `#`: a point in any case, and trailing zeros of `g`. */
+  /** `#`: always a point, and trailing zeros for `g`. */
   alternate: boolean;
   no_negative_zero: boolean;
 }
 
 export interface FloatParts {
   negative: boolean;
-  /** Before the point; none where the value is not finite. */
+  /** Before the point; empty for values that are not finite. */
   digits: string;
   /** From the point or the exponent on. */
   rest: string;
@@ -49,7 +52,7 @@ function textOf(size: number, { form, precision, alternate }: FloatStyle): strin
   return general(size, { count: Math.max(1, places), alternate, hasPoint: form === 'shortest' });
 }
 
-/** `g`; `hasPoint`: with at least one digit behind the point, and so an exponent one digit earlier. */
+/** `g`. With `hasPoint` at least one digit follows the point, so the exponent starts one digit earlier. */
 function general(
   size: number,
   { count, alternate, hasPoint }: { count: number; alternate: boolean; hasPoint: boolean },
@@ -64,10 +67,11 @@ function general(
   return joined({ digits: digits.padEnd(whole + (hasPoint ? 1 : 0), '0'), whole, alternate });
 }
 
-/** So many digits from the first that is not zero, and its power of ten. */
+/** That many digits from the first non-zero one, and its power of ten. */
 function significant(size: number, count: number): { digits: string; exponent: number } {
   if (size === 0) return { digits: '0'.repeat(count), exponent: 0 };
-  // The shortest text of a float may have rounded up to a power of ten (1e23 is less), or rounding here may.
+  // The shortest text of a float may have been rounded up to a power of ten (1e23 is less), and rounding here may do
+  // the same.
   let exponent = Number(size.toExponential().split('e')[1]);
   for (;;) {
     const digits = scaledBy(size, count - 1 - exponent).toString();

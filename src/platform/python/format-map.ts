@@ -16,12 +16,12 @@ export class MissingField extends Error {
 const SUPPORTED =
   "supported are {field}, {field[key]}, {field[0]}, !r, !s and !a behind them, Python's format specifications (:>8, :.2f), and {{ and }} for braces";
 
-/** A specification may hold fields, those no further ones. */
+/** A specification may contain fields, but those no further ones. */
 const DEEPEST = 2;
 
 /**
- * `template.format_map(row)`: the row's top-level fields, `[key]` into what they hold, conversions, and format
- * specifications with fields of their own. Attributes are refused: what JSON holds has none that a prompt could want.
+ * `template.format_map(row)`: top-level fields of the row, `[key]` into their values, conversions, and format
+ * specifications with fields. Attributes are refused, because JSON values have none that a prompt could need.
  */
 export const formatMap = (template: string, row: JsonObject): string =>
   fill(template, { row, depth: DEEPEST });
@@ -59,11 +59,11 @@ interface Field {
   name: string;
   conversion: string;
   specification: string;
-  /** Behind its closing brace. */
+  /** Index after its closing brace. */
   end: number;
 }
 
-/** As CPython takes a field apart: the name ends at the first `}`, `:` or `!` outside brackets. */
+/** Takes a field apart as CPython does: the name ends at the first `}`, `:` or `!` outside brackets. */
 function readField(template: string, start: number): Field {
   const [name = ''] = /^(?:\[[^\]]*\]?|[^[{}:!])*/.exec(template.slice(start)) ?? [];
   let at = start + name.length;
@@ -131,7 +131,9 @@ function member(object: JsonObject, key: string): Json {
   return value;
 }
 
-/** As Python has it, a key of digits is an index, also of an object, whose keys are strings: it has none such. */
+/**
+ * As in Python, a key of digits is an index, also into an object. An object's keys are strings, so the lookup fails.
+ */
 function item(value: Json, key: string): Json {
   const isIndex = /^\d+$/.test(key);
   if (isObject(value) && !isIndex) return member(value, key);

@@ -8,13 +8,13 @@ import { countCodePoints } from './text.js';
 
 type Alignment = '<' | '>' | '=' | '^';
 
-/** A format specification, taken apart: `[[fill]align][sign][z][#][0][width][grouping][.precision][type]`. */
+/** A parsed format specification: `[[fill]align][sign][z][#][0][width][grouping][.precision][type]`. */
 interface Specification {
-  /** As it was written. */
+  /** The original text. */
   text: string;
   fill: string;
   align: Alignment;
-  /** Shown before what is not negative. */
+  /** Shown before values that are not negative. */
   sign: '' | '+' | '-' | ' ';
   no_negative_zero: boolean;
   alternate: boolean;
@@ -24,12 +24,12 @@ interface Specification {
   type: string;
 }
 
-/** Python builds texts of any length; a prompt with one of these is a mistake. */
+/** Python builds texts of any length, but a prompt with such a width is a mistake. */
 const WIDEST = 1_000_000;
 
 /**
  * `format(value, specification)` of parsed JSON, as CPython 3.11 does it in the C locale (where `n` groups nothing).
- * Throws where that raises, and for widths and precisions above a million.
+ * Throws where Python raises, and for widths and precisions above a million.
  */
 export function formatValue(value: Json, specification: string): string {
   if (specification === '') return strOf(value);
@@ -60,7 +60,7 @@ function parse(text: string, default_align: '<' | '>'): Specification {
   return {
     text,
     fill: fill ?? (isPadded ? '0' : ' '),
-    // `0` alone goes between a number's sign and its digits.
+    // A plain `0` goes between a number's sign and its digits.
     align: (align ?? (isPadded && default_align === '>' ? '=' : default_align)) as Alignment,
     sign: sign as Specification['sign'],
     no_negative_zero: z !== '',
@@ -137,11 +137,11 @@ function formOf(type: string): FloatForm {
 
 interface NumberParts {
   negative: boolean;
-  /** `0x` and the like. */
+  /** `0x` and similar. */
   prefix: string;
-  /** Of the whole part: these are grouped. */
+  /** The whole part, which is grouped. */
   digits: string;
-  /** From the point on; of what has no digits (infinity), all of it. */
+  /** From the point on; for values without digits (infinity), everything. */
   rest: string;
   /** Digits in a group. */
   group: number;
@@ -151,14 +151,14 @@ function formatParts(parts: NumberParts, specification: Specification): string {
   const { negative, prefix, digits, rest, group } = parts;
   const { sign, fill, align, width, grouping } = specification;
   const before = (negative ? '-' : sign.replace('-', '')) + prefix;
-  // Zeros behind the sign are digits, and are grouped with them.
+  // Zeros after the sign are digits, and are grouped with them.
   const least = fill === '0' && align === '=' ? width - before.length - rest.length : 0;
   const grouped =
     digits === '' ? '' : inGroups(digits, { separator: grouping, size: group, least });
   return padded({ before, after: grouped + rest }, specification);
 }
 
-/** In groups from the right, with zeros in front up to `least` characters; never a separator in front. */
+/** Grouped from the right, with zeros in front up to `least` characters; never begins with a separator. */
 function inGroups(
   digits: string,
   { separator, size, least }: { separator: string; size: number; least: number },
@@ -176,7 +176,7 @@ function inGroups(
   return groups.join(separator);
 }
 
-/** `before`: the sign and the prefix, which `=` leaves in front of the padding. */
+/** `before`: sign and prefix, which `=` leaves in front of the padding. */
 function padded(
   { before, after }: { before: string; after: string },
   { fill, align, width }: Specification,

@@ -2,7 +2,9 @@ import { isLosslessNumber } from 'lossless-json';
 import type { Json } from '../json/lossless.js';
 import { floatText } from './numbers.js';
 
-/** `json.dumps(json.loads(text))`: `, ` and `: ` between, everything beyond ASCII escaped, integers of any size kept. */
+/**
+ * `json.dumps(json.loads(text))`: separators `, ` and `: `, non-ASCII characters escaped, integers of any size kept.
+ */
 export function dumpJson(value: Json): string {
   if (isLosslessNumber(value)) {
     const text = value.value;

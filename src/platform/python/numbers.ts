@@ -1,23 +1,25 @@
 import type { LosslessNumber } from 'lossless-json';
 import { strip } from './text.js';
 
-/** What orjson reads as an `int`; larger integers become floats there. */
+/** The range that orjson reads as `int`. Larger integers become floats. */
 const SMALLEST_INT = -(2n ** 63n);
 const LARGEST_INT = 2n ** 64n - 1n;
 
-/** Of a number as JSON has it; null: Python reads it as a float. */
+/** The integer, or null for a number that Python reads as a float. */
 export function intOf({ value: text }: LosslessNumber): bigint | null {
   if (!/^-?\d+$/.test(text)) return null;
   const whole = BigInt(text);
   return whole >= SMALLEST_INT && whole <= LARGEST_INT ? whole : null;
 }
 
-/** `str(x)` of a number as JSON has it: `3.0` stays `3.0`, `1e-7` becomes `1e-07`. */
+/** `str(x)` of a number with its JSON text: `3.0` stays `3.0`, `1e-7` becomes `1e-07`. */
 export function numberText(number: LosslessNumber): string {
   return intOf(number)?.toString() ?? floatText(Number(number.value));
 }
 
-/** `repr(x)` of a Python float: the shortest digits that give the double again. Exponents from 1e16 up and below 1e-4. */
+/**
+ * `repr(x)` of a Python float: the shortest digits that give the same double. Exponents from 1e16 up and below 1e-4.
+ */
 export function floatText(value: number): string {
   if (Number.isNaN(value)) return 'nan';
   if (!Number.isFinite(value)) return value > 0 ? 'inf' : '-inf';
@@ -35,7 +37,10 @@ export function floatText(value: number): string {
   return `${sign}${whole}.${bare.slice(exponent + 1) || '0'}`;
 }
 
-/** A float as `orjson` writes it, but for exponents (`1e21`, not `1e+21`): whole ones with `.0`, what is not finite as null. */
+/**
+ * A float as `orjson` writes it, except for exponents (`1e21`, not `1e+21`): whole numbers with `.0`, non-finite ones
+ * as null.
+ */
 export function floatJson(value: number): string {
   if (!Number.isFinite(value)) return 'null';
   const text = Object.is(value, -0) ? '-0' : String(value);
@@ -46,7 +51,7 @@ const DECIMAL = /\p{Nd}/u;
 const NUMBER = /^[+-]?(?:\d+(?:_\d+)*\.?(?:\d+(?:_\d+)*)?|\.\d+(?:_\d+)*)(?:e[+-]?\d+(?:_\d+)*)?$/i;
 const INFINITE = /^([+-]?)inf(?:inity)?$/i;
 
-/** `float(text)`; null where that raises. Underscores between digits and decimals of every script are digits there. */
+/** `float(text)`, or null where Python raises. It accepts underscores between digits, and decimals of every script. */
 export function parseFloatText(text: string): number | null {
   const ascii = asciiDecimals(strip(text));
   const infinite = INFINITE.exec(ascii);
@@ -55,13 +60,13 @@ export function parseFloatText(text: string): number | null {
   return NUMBER.test(ascii) ? Number(ascii.replaceAll('_', '')) : null;
 }
 
-/** Decimals of every script as ASCII's; all else as it is. */
+/** Decimals of every script become ASCII; the rest stays. */
 export const asciiDecimals = (text: string): string =>
   Array.from(text, (character) =>
     character > '\x7f' && DECIMAL.test(character) ? String(decimalValue(character)) : character,
   ).join('');
 
-/** Decimals of a script stand in runs of ten from its zero. */
+/** Decimals of a script occupy ten consecutive code points from its zero. */
 function decimalValue(character: string): number {
   const point = character.codePointAt(0) ?? 0;
   let zero = point;
@@ -78,7 +83,7 @@ export function formatFixed(value: number, digits: number): string {
   return sign + withPoint(scaledBy(size, digits), digits);
 }
 
-/** A finite size times 10^power, exact and then rounded: ties to the even number. */
+/** A finite value times 10^power, computed exactly and then rounded, ties to even. */
 export function scaledBy(size: number, power: number): bigint {
   const { mantissa, exponent } = binary(size);
   const ten = 10n ** BigInt(Math.abs(power));
@@ -97,7 +102,7 @@ function binary(size: number): { mantissa: bigint; exponent: number } {
   const high = bits.getUint32(0);
   const fraction = (BigInt(high & 0xfffff) << 32n) | BigInt(bits.getUint32(4));
   const biased = high >>> 20;
-  // Below the smallest normal number there is no hidden bit.
+  // Subnormal numbers have no hidden bit.
   if (biased === 0) return { mantissa: fraction, exponent: -1074 };
   return { mantissa: fraction | (1n << 52n), exponent: biased - 1075 };
 }
@@ -107,7 +112,7 @@ function withPoint(scaled: bigint, digits: number): string {
   return digits === 0 ? text : `${text.slice(0, -digits)}.${text.slice(-digits)}`;
 }
 
-/** The mean of float32 values, read one by one: summed in double, rounded once, within torch's own rounding of a mean. */
+/** The mean of float32 values, summed in double and rounded once. This is within torch's own rounding of a mean. */
 export function createFloat32Mean() {
   let sum = 0;
   let count = 0;

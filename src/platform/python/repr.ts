@@ -16,7 +16,7 @@ export function reprOf(value: Json): string {
   return `{${entries.join(', ')}}`;
 }
 
-/** `ascii(value)`: what is beyond ASCII escaped. */
+/** `ascii(value)`: non-ASCII characters are escaped. */
 export const asciiOf = (value: Json): string => reprOf(value).replace(/[^\0-\x7f]/gu, escape);
 
 const SHORT: Partial<Record<string, string>> = {
@@ -26,7 +26,10 @@ const SHORT: Partial<Record<string, string>> = {
   '\t': '\\t',
 };
 
-/** Not `str.isprintable()`: controls, unassigned and private characters, lone surrogates, all white space but the blank. */
+/**
+ * Not `str.isprintable()`: controls, unassigned and private characters, lone surrogates, and all white space except the
+ * blank.
+ */
 const UNPRINTABLE = /^(?! )[\p{C}\p{Z}]$/u;
 
 function quote(text: string): string {

@@ -1,6 +1,6 @@
 /**
- * Text as Python's `str` treats it: graders that score as upstream's do must agree with it on what is white space, a
- * digit, a number and its rounding, and JavaScript differs in a few characters of each.
+ * Text as Python's `str` treats it. Graders must score as upstream's do, so they must agree on white space, digits,
+ * numbers and rounding. JavaScript differs in a few characters of each.
  */
 
 /** A character class: what `str.strip`, `str.split` and `\s` count as white space. */
@@ -9,7 +9,10 @@ export const PYTHON_SPACE =
 const SPACE = new RegExp(PYTHON_SPACE);
 const SPACES = new RegExp(`${PYTHON_SPACE}+`);
 
-/** `text.strip()`; by hand, since a pattern for trailing space takes quadratic time on long runs within the text. */
+/**
+ * `text.strip()`. Written by hand, because a pattern for trailing space takes quadratic time on long runs within the
+ * text.
+ */
 export function strip(text: string): string {
   let start = 0;
   let end = text.length;
@@ -33,14 +36,14 @@ export function countCodePoints(text: string): number {
 
 /** `text[-count:]`. */
 export function lastCodePoints(text: string, count: number): string {
-  // A code point takes at most two units; what a cut pair leaves at the front is more than was asked for.
+  // A code point takes at most two units. A surrogate that was cut at the front is outside the requested part.
   return Array.from(text.slice(-2 * count))
     .slice(-count)
     .join('');
 }
 
 /**
- * Digits that are no decimals (superscripts, circled and the like): Unicode's Numeric_Type=Digit, which JavaScript's
+ * Digits that are not decimals (superscripts, circled and similar): Unicode's Numeric_Type=Digit, which JavaScript's
  * property escapes lack.
  */
 const DIGITS_ONLY =

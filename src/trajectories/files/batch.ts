@@ -16,8 +16,8 @@ import { checkSameRequest, otherSamples, parseRequest, storedRequest } from '../
 const OFFSET_BYTES = 8;
 
 /**
- * Request last: where batch.json stands, the manifest stands too. A batch that exists is left as it is, but for
- * metrics.json, whose presence would mean that it is closed.
+ * The request is written last: where batch.json exists, the manifest exists, too. An existing batch is left as it is,
+ * except for metrics.json, which would mean that it is closed.
  */
 export async function createBatch(
   directory: string,
@@ -34,7 +34,7 @@ export async function createBatch(
   return { existed: existing !== null };
 }
 
-/** No longer closed, and a power cut does not close it again. */
+/** The batch is no longer closed, even after a power cut. */
 export async function reopenBatch(directory: string): Promise<void> {
   await rm(path.join(directory, 'metrics.json'), { force: true });
   await rm(path.join(directory, 'parts'), { recursive: true, force: true });
@@ -94,7 +94,7 @@ export async function sampleCount(directory: string): Promise<number> {
   return (await stat(path.join(directory, 'samples.index'))).size / OFFSET_BYTES - 1;
 }
 
-/** None where no rollout has started. */
+/** Empty if no rollout has started. */
 export async function listJournals(directory: string): Promise<{ row: number; repeat: number }[]> {
   const names = await readdir(path.join(directory, 'journals')).catch((error: unknown) => {
     if (isMissing(error)) return [];
@@ -109,7 +109,7 @@ export async function listJournals(directory: string): Promise<{ row: number; re
 export const readSample = (directory: string, row: number): Sample =>
   Sample.parse(JSON.parse(readSampleText(directory, row)));
 
-/** One row, by its byte offset: the manifest is never read whole. */
+/** One row by its byte offset. The manifest is never read as a whole. */
 export function readSampleText(directory: string, row: number): string {
   const [start, end] = readOffsets(path.join(directory, 'samples.index'), row);
   const line = readBytes(path.join(directory, 'samples.jsonl'), { start, end });
@@ -121,7 +121,7 @@ function readOffsets(file: string, row: number): [number, number] {
   return [Number(bytes.readBigUInt64LE(0)), Number(bytes.readBigUInt64LE(OFFSET_BYTES))];
 }
 
-/** Synchronous, as journals are read. */
+/** Synchronous, as for journals. */
 function readBytes(file: string, { start, end }: { start: number; end: number }): Buffer {
   const fd = openSync(file, 'r');
   try {

@@ -6,7 +6,7 @@ import type { Facts, Series } from '../trajectory-store.js';
 import { factOf } from '../places.js';
 import { storing } from '../storing.js';
 
-/** A file each. Read synchronously, as journals are: every chunk of a fenced stream asks for the last one. */
+/** One file per fact. Read synchronously, as journals are: every chunk of a fenced stream reads the last one. */
 export function createFileFacts(root: string, disk: Disk): Facts {
   const fileOf = (series: Series, n: number): string => factOf(root, { series, n });
   const read = (series: Series, n: number): string | null => {
@@ -34,7 +34,7 @@ export function createFileFacts(root: string, disk: Disk): Facts {
   };
 }
 
-/** There are no gaps: one look where nothing is new, few where much is. */
+/** There are no gaps, so finding the last one takes one look if nothing is new, and few otherwise. */
 function lastThatIs(is: (n: number) => boolean, known: number): number {
   let step = 1;
   while (is(known + step)) step *= 2;

@@ -38,9 +38,9 @@ export function createFileStore({
   readers = 'owner',
 }: {
   root: string;
-  /** Of memory that kept folds of journals take. */
+  /** Memory limit of cached folds of journals. */
   max_cached_bytes: number;
-  /** Of batch.json files whose requests are kept; the latest always is. */
+  /** Size limit of the batch.json files whose requests are cached; the latest one always is. */
   max_request_bytes?: number;
   readers?: Readers;
 }): TrajectoryStore {

@@ -20,42 +20,42 @@ import type { Disk } from '../../platform/files.js';
 import type { Tail } from '../journal-end.js';
 
 /**
- * A journal as an open file. Reading and appending are synchronous: the page cache answers within microseconds, where
- * the thread pool costs ten times as much CPU for each call. Only what waits for the disk is asynchronous.
+ * A journal as an open file. Reading and appending are synchronous: the page cache answers within microseconds, and the
+ * thread pool would cost ten times as much CPU per call. Only waiting for the disk is asynchronous.
  */
 export interface JournalFile {
   size(): number;
-  /** Its first bytes: they hold the first writer's random id. */
+  /** Its first bytes, which contain the first writer's random id. */
   head(): string;
   tail(bytes: number): Tail;
   /** Returns the bytes written. */
   append(text: string): number;
   /**
-   * Hands on the whole lines between two offsets, one by one: together they may be larger than memory. A long journal lets
-   * others run in between. Returns where the last one ends.
+   * Passes on the whole lines between two offsets, one by one, because together they may be larger than memory. A long
+   * journal yields in between. Returns where the last one ends.
    */
   readLines(range: { from: number; to: number }, take: TakeLine): Promise<number>;
-  /** Resolves when what was appended would survive a power cut. */
+  /** Resolves when everything appended would survive a power cut. */
   sync(): Promise<void>;
-  /** May be called again. */
+  /** It may be called more than once. */
   close(): void;
 }
 
-/** `bytes`: of its text. */
+/** `bytes`: size of its text. */
 export type TakeLine = (line: JournalLine, bytes: number) => void;
 
-/** A claim's kind, writer and time: no two journals begin with the same. */
+/** Long enough for a claim's kind, writer and time, so no two journals begin with the same bytes. */
 const HEAD_BYTES = 64;
-/** Read at once: more than most journals have. */
+/** How much is read at once: more than most journals have. */
 const BLOCK_BYTES = 1 << 18;
 /** Folded in a millisecond or two. */
 const SHORT_BYTES = 1 << 16;
-/** Lines are read so long in one go: the process has heartbeats to send and streams to read meanwhile. */
+/** How long lines are read without a pause: the process has heartbeats to send and streams to read. */
 const SLICE_MS = 5;
 
 const { O_APPEND, O_CREAT, O_RDONLY, O_RDWR } = constants;
 
-/** Created where it is missing, with its directory. */
+/** Creates the file and its directory if they are missing. */
 export async function openJournal(file: string, disk: Disk): Promise<JournalFile> {
   const flags = O_RDWR | O_APPEND | O_CREAT;
   try {
@@ -67,7 +67,7 @@ export async function openJournal(file: string, disk: Disk): Promise<JournalFile
   }
 }
 
-/** To read it; null where there is none. */
+/** Opens it for reading; null if there is none. */
 export function findJournal(file: string): JournalFile | null {
   try {
     return journalFile(openSync(file, O_RDONLY));
@@ -77,7 +77,7 @@ export function findJournal(file: string): JournalFile | null {
   }
 }
 
-/** Without opening it; 0 where there is none. */
+/** Its size, without opening it; 0 if there is none. */
 export const journalSize = (file: string): number =>
   statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 
@@ -85,7 +85,7 @@ const syncData = promisify(fdatasync);
 
 function journalFile(fd: number): JournalFile {
   let isOpen = true;
-  // The number of a closed file is soon another's.
+  // The number of a closed file is soon reused.
   const open = (): number => {
     if (!isOpen) throw new Error('the journal is closed');
     return fd;
@@ -103,7 +103,7 @@ function journalFile(fd: number): JournalFile {
       // One line is one `write`: the kernel appends it whole, whoever else appends.
       const written = writeSync(open(), bytes);
       if (written === bytes.length) return written;
-      // Without the torn half there may be room for a line that says why. Where others append, it costs only itself.
+      // Removes the torn half, so there may be room for a line with the reason. If others append, it costs only itself.
       const torn = fstatSync(open()).size - written;
       const last = readBytes(open(), { from: torn, to: torn + written });
       if (last.equals(bytes.subarray(0, written))) ftruncateSync(open(), torn);
@@ -118,7 +118,7 @@ function journalFile(fd: number): JournalFile {
   };
 }
 
-/** Line by line: a journal of several large answers is longer than one string may be. */
+/** Line by line: a journal of several large answers is longer than a string may be. */
 async function readLines(
   open: () => number,
   { from, to, take }: { from: number; to: number; take: TakeLine },
@@ -142,7 +142,7 @@ async function readLines(
   return end;
 }
 
-/** What the file has of these bytes. */
+/** The bytes of this range that the file has. */
 function readBytes(fd: number, { from, to }: { from: number; to: number }): Buffer {
   const bytes = Buffer.alloc(to - from);
   let length = 0;

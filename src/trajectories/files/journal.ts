@@ -17,8 +17,8 @@ import type { Claimant, Journal, TakeFolded } from '../trajectory-store.js';
 import { claimOf, takenOver, textOf, write } from '../writing.js';
 
 /**
- * Appends a claim, then reads: what stands before that line is what this attempt inherits. The claim begins with a
- * newline, so that a line torn by a killed predecessor ends there and costs only itself.
+ * Appends a claim, then reads: this attempt inherits everything before that line. The claim begins with a newline, so a
+ * line torn by a killed predecessor ends there and costs only itself.
  */
 export async function claimJournal({
   file,
@@ -50,7 +50,9 @@ export async function claimJournal({
   });
 }
 
-/** The journal as it stands; of a rollout that never started, an empty one. Who takes its lines gets them from the first. */
+/**
+ * The current journal; an empty one for a rollout that never started. A reader of its lines gets them from the first.
+ */
 export async function readJournal(
   file: string,
   { cache, take }: { cache: FoldCache; take: TakeFolded | undefined },
@@ -65,7 +67,7 @@ export async function readJournal(
   }
 }
 
-/** What is made of a journal's end; null where there is no journal. */
+/** Reads the end of a journal with this function; null if there is no journal. */
 export async function withTail<T>(
   file: string,
   read: (tailOf: TailOf) => Promise<T>,
@@ -92,7 +94,7 @@ function claimed({
   id: string;
   journal: JournalFile;
   fold: Fold;
-  /** To this process: whoever created the file may have died before its name was durable. */
+  /** Once per process: whoever created the file may have died before its name was durable. */
   isNew: boolean;
   writer: string;
   cache: FoldCache;
@@ -137,7 +139,7 @@ function claimed({
   };
 }
 
-/** Goes on from a cached fold, where it is of this very file; else from the start. */
+/** Continues from a cached fold if it belongs to this very file; otherwise from the start. */
 async function readOn(
   journal: JournalFile,
   { cached, take }: { cached: Fold | null; take?: TakeFolded | undefined },
@@ -158,8 +160,8 @@ async function readOn(
 }
 
 /**
- * The file holds more than this attempt wrote: a zombie's lines are harmless, a claim means that it lost the journal.
- * A zombie killed in the middle of a line may have spoilt the one behind it.
+ * The file has more than this attempt wrote. An outdated writer's lines are harmless; a claim means that this attempt
+ * lost the journal. An outdated writer killed in the middle of a line may have damaged the next one.
  */
 async function checkForeign({
   journal,

@@ -23,7 +23,7 @@ import { storing } from '../storing.js';
 import { groupsOf, partOf } from '../places.js';
 import type { BatchOutputs, PartPosition, PartWriter } from '../trajectory-store.js';
 
-/** In the order in which they get their final names. A part with all of them is a closed part. */
+/** In the order in which they get their final names. A part that has all of them is closed. */
 const KINDS = ['rollouts', 'failures', 'summaries'] as const;
 type Kind = (typeof KINDS)[number];
 type PerKind<T> = Record<Kind, T>;
@@ -151,7 +151,7 @@ async function openPartWriter({
   };
 }
 
-/** What a predecessor wrote counts up to the offsets that its heartbeat reported. */
+/** A predecessor's output counts up to the offsets that its heartbeat reported. */
 async function copyPredecessor({
   name,
   resume,
@@ -165,19 +165,19 @@ async function copyPredecessor({
     for (const kind of KINDS) {
       await copyFile(name(kind, resume.attempt), name(kind, attempt));
       const { size } = await stat(name(kind, attempt));
-      // After a power cut it may be shorter than the heartbeat said.
+      // After a power cut the file may be shorter than the heartbeat said.
       if (size < resume.offsets[kind]) throw new Error('the predecessor lost what it had written');
       await truncate(name(kind, attempt), resume.offsets[kind]);
     }
     return true;
   } catch {
-    // The predecessor's files are gone, renamed or too short: this attempt starts over, into empty files.
+    // The predecessor's files are gone, renamed or too short: this attempt starts over with empty files.
     for (const kind of KINDS) await rm(name(kind, attempt), { force: true });
     return false;
   }
 }
 
-/** Files of attempts before the predecessor: a closing pass that fails again and again must not fill the disk. */
+/** Removes files of attempts before the predecessor: repeated failures of a closing pass must not fill the disk. */
 async function removeOthers(directory: string, attempts: readonly string[]): Promise<void> {
   for (const name of await readdir(directory)) {
     const [, attempt] = /\.jsonl\.(.+)$/.exec(name) ?? [];

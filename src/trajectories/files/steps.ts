@@ -27,7 +27,7 @@ export function createStepOutputs(directory: string, disk: Disk): StepOutputs {
   };
 }
 
-/** One after the other: a stream has all the time for it. */
+/** One after the other: a stream is in no hurry. */
 export async function forgetJournals(
   { rows, repeats }: { rows: readonly number[]; repeats: number },
   fileOf: (place: { row: number; repeat: number }) => string,

@@ -21,7 +21,7 @@ export interface BatchTables {
   sampleCount: (batchId: string) => Promise<number>;
 }
 
-/** Samples in one statement. */
+/** Samples per statement. */
 const MOST_AT_ONCE = 1000;
 const MOST_BYTES = 4_000_000;
 
@@ -72,7 +72,7 @@ interface NewBatch {
   samples: readonly string[];
 }
 
-/** Of two that race for the id the second waits at its first statement until the first has put all of it. */
+/** Of two that race for the id, the second waits at its first statement until the first has put everything. */
 async function createBatch(batch: NewBatch, within: Within): Promise<{ existed: boolean }> {
   const { ask, tables } = within;
   const { batch_id, request, samples } = batch;

@@ -4,7 +4,7 @@ import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import { MIGRATE, isPassing, remedyFor } from './faults.js';
 
-/** One statement; with a name it is prepared once per connection. */
+/** One statement. With a name it is prepared once per connection. */
 export interface Statement {
   name?: string;
   text: string;
@@ -14,21 +14,23 @@ export interface Statement {
 /** A row as it comes. */
 export type Named = Record<string, unknown>;
 
-/** A statement on a connection of its own; the rows are what the caller says they are. */
+/** A statement on its own connection. The caller declares the type of the rows. */
 export type Ask = <Row>(statement: Statement) => Promise<Row[]>;
 
 /**
- * A pool of connections. What is asked must mean the same when it is asked twice: while the server is away (it restarts,
- * fails over, a connection is cut) a question whose answer was lost is sent again unchanged, until `patience_ms` are over.
- * Then, and for what will not pass by itself, methods throw an error that says the cause and the remedy.
+ * A pool of connections. Statements must be safe to repeat: while the server is unavailable (restart, failover, cut
+ * connection), a statement whose answer was lost is sent again unchanged until `patience_ms` have passed. Then, and for
+ * permanent errors, methods throw an error with cause and remedy.
  */
 export interface Database {
   ask: Ask;
-  /** As `ask`; also says whether an answer was lost on the way: then the statement may have been carried out before. */
+  /**
+   * Like `ask`. Also returns whether an answer was lost on the way; then the statement may have been executed before.
+   */
   tell: (statement: Statement) => Promise<{ rows: Named[]; is_repeated: boolean }>;
-  /** All statements of a transaction or none; begun again as a whole. */
+  /** All statements of a transaction or none; repeated as a whole. */
   transaction: <T>(run: (ask: Ask) => Promise<T>) => Promise<T>;
-  /** Connects, without patience: null, or what stands in the way and may pass; throws what will not pass by itself. */
+  /** Connects without patience. Returns null, or the temporary obstacle; throws a permanent one. */
   look: () => Promise<string | null>;
   close: () => Promise<void>;
 }
@@ -38,9 +40,9 @@ export interface DatabaseOptions {
   url: string;
   max_connections: number;
   patience_ms: number;
-  /** Of one statement, in the server and here; shorter than the patience. */
+  /** Timeout of one statement, in the server and here; shorter than the patience. */
   statement_ms: number;
-  /** Of a new connection: throws where it must not be used. */
+  /** Checks a new connection: throws if it must not be used. */
   check: (ask: Ask) => Promise<void>;
 }
 
@@ -68,7 +70,7 @@ export function createDatabase(options: DatabaseOptions): Database {
       problem = error as Error;
       throw error;
     } finally {
-      // One that broke, or in which a statement may still run, is not used again.
+      // A connection that broke, or in which a statement may still run, is not reused.
       client.release(problem);
     }
   };
@@ -108,9 +110,9 @@ export function createDatabase(options: DatabaseOptions): Database {
 type Use<T> = (ask: Ask) => Promise<T>;
 
 function createPool({ url, max_connections, statement_ms, check }: DatabaseOptions): pg.Pool {
-  // The pool awaits it: nobody is given a connection that it refuses.
+  // The pool awaits this check, so nobody gets a connection that it refuses.
   const onConnect = (client: pg.ClientBase): unknown => {
-    // One that breaks in use fails what it was asked: said once.
+    // A connection that breaks in use fails its statement, which reports it once.
     client.on('error', () => undefined);
     return check(asking(client));
   };
@@ -119,13 +121,13 @@ function createPool({ url, max_connections, statement_ms, check }: DatabaseOptio
     max: max_connections,
     connectionTimeoutMillis: CONNECT_MS,
     statement_timeout: statement_ms,
-    // A server that says nothing, or a network that drops everything.
+    // A silent server, or a network that drops everything.
     query_timeout: statement_ms + CONNECT_MS,
     keepAlive: true,
     application_name: 'durable-rollouts',
     onConnect,
   });
-  // A connection that breaks while nobody uses it leaves the pool, and is nobody's concern.
+  // A connection that breaks while idle leaves the pool without any consequence.
   pool.on('error', () => undefined);
   return pool;
 }
@@ -152,7 +154,7 @@ export function placeOf(url: string): string {
   }
 }
 
-/** What each new connection of a store is asked: a standby, lost commits or another schema would be found too late. */
+/** Checks of each new connection of a store: a standby, lost commits or another schema would be noticed too late. */
 export async function checkConnection(
   ask: Ask,
   { schema, version }: { schema: string; version: number },

@@ -1,15 +1,15 @@
 import pg from 'pg';
 
-/** What PostgreSQL and its connections say, and what that means: whether it passes by itself, and what helps. */
+/** Errors of PostgreSQL and its connections: whether they are temporary, and what helps. */
 
 export const MIGRATE = 'run temporal-rollout store migrate';
 
-/** SQLSTATE: connection exceptions, shutdown and start, resources that ran out, deadlocks, a server that takes no writes. */
+/** SQLSTATEs of connection exceptions, shutdown and start, exhausted resources, deadlocks, and read-only servers. */
 const PASSING_STATES = /^(08...|57P0[1-3]|53...|40001|40P01|25006|58030)$/;
-/** Of sockets. */
+/** Codes of sockets. */
 const PASSING_CODES =
   /^(ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH)$/;
-/** Of the driver, which has no codes. */
+/** Messages of the driver, which has no codes. */
 const PASSING_TEXTS =
   /^(Connection terminated|Query read timeout|timeout exceeded when trying to connect|timeout expired|Client has encountered a connection error|Client was closed)/;
 
@@ -43,6 +43,6 @@ export function remedyFor(error: unknown): string {
   return remedy === undefined ? '' : `: ${remedy}`;
 }
 
-/** Refused for what the statement holds, whatever else the server does: another statement may be taken. */
+/** The server refused the content of the statement, so another statement may succeed. */
 export const isOfStatement = (error: unknown): boolean =>
   error instanceof pg.DatabaseError && /^(22...|23514|54...|XX000)$/.test(error.code ?? '');

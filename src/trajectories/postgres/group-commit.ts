@@ -1,17 +1,17 @@
 import { isOfStatement } from './faults.js';
 
-/** What one writer appended in one commit: row n of its rollout's journal, whose owner is whoever inserts it. */
+/** What one writer appended in one commit: row n of its rollout's journal. Whoever inserts it owns it. */
 export interface JournalRow {
   rollout: string;
   n: number;
   writer: string;
-  /** Writer of row n - 1: another there, or none, means that this is not the journal which the writer has read. */
+  /** Writer of row n - 1. If that differs or is missing, this is not the journal that the writer has read. */
   behind: string;
   /** JSON lines, each with its line feed. */
   lines: string;
 }
 
-/** True: the row stands, and is durable; false: the journal is another's. */
+/** true: the row is stored and durable. false: the journal belongs to another writer. */
 export type Commit = (row: JournalRow) => Promise<boolean>;
 
 interface Waiting {
@@ -20,15 +20,15 @@ interface Waiting {
   reject: (error: unknown) => void;
 }
 
-/** Of one commit; a row alone may be larger. */
+/** Size limit of one commit; a single row may be larger. */
 const MOST_BYTES = 8_000_000;
 
 /**
- * One commit at a time for all journals of a process, each with at most one row in it, in the order of their names, so
- * that no two processes wait for each other; the next commit takes what came meanwhile.
+ * One commit at a time for all journals of a process. It has at most one row per journal, in the order of their names,
+ * so that no two processes wait for each other. The next commit takes what arrived meanwhile.
  */
 export function createGroupCommit(
-  /** Returns, row by row, whether it stands; throws where none does. */
+  /** Returns for each row whether it is stored; throws if none is. */
   insert: (rows: readonly JournalRow[]) => Promise<boolean[]>,
 ): Commit {
   let waiting: Waiting[] = [];
@@ -41,7 +41,7 @@ export function createGroupCommit(
         resolve(stand[i] === true);
       });
     } catch (error) {
-      // What one row holds is no fault of the others.
+      // The content of one row must not fail the others.
       if (group.length > 1 && isOfStatement(causeOf(error)))
         for (const one of group) await send([one]);
       else for (const { reject } of group) reject(error);
@@ -49,7 +49,7 @@ export function createGroupCommit(
   };
   const run = async (): Promise<void> => {
     isCommitting = true;
-    // Whoever appends in this turn of the event loop is in it.
+    // Everything appended in this turn of the event loop is included.
     await Promise.resolve();
     while (waiting.length > 0) {
       const { group, rest } = nextGroup(waiting);
@@ -67,7 +67,7 @@ export function createGroupCommit(
 
 const causeOf = (error: unknown): unknown => (error instanceof Error ? error.cause : undefined);
 
-/** Those that came first, and one of each journal. */
+/** The oldest ones, at most one per journal. */
 function nextGroup(waiting: readonly Waiting[]): { group: Waiting[]; rest: Waiting[] } {
   const group = new Map<string, Waiting>();
   const rest: Waiting[] = [];

@@ -8,25 +8,25 @@ export interface StoredRow {
   lines: string;
 }
 
-/** Table `journal`, statement by statement. */
+/** The statements on table `journal`. */
 export interface JournalTable {
-  /** In one transaction; row by row, whether it stands. */
+  /** In one transaction; returns for each row whether it is stored. */
   insert: (rows: readonly JournalRow[]) => Promise<boolean[]>;
-  /** Rows from `from` on, the first ones: there may be more. */
+  /** The first rows from `from` on; there may be more. */
   read: (rollout: string, from: number) => Promise<StoredRow[]>;
-  /** null where there is no such row. */
+  /** null if there is no such row. */
   writerOf: (rollout: string, n: number) => Promise<string | null>;
   size: (rollout: string) => Promise<number>;
-  /** The last rows, until they have so many bytes. */
+  /** The last rows, up to this many bytes. */
   tail: (rollout: string, bytes: number) => Promise<Tail>;
-  /** Of all rollouts of a batch, their names behind `<batch>/`. */
+  /** The rollouts of a batch that have a journal, by their names after `<batch>/`. */
   list: (batch: string) => Promise<string[]>;
   delete: (rollouts: readonly string[]) => Promise<void>;
 }
 
-/** Rows at once: a long journal is not held whole. */
+/** Rows at once: a long journal is not held as a whole. */
 const PAGE = 200;
-/** Journals deleted in one statement, which has so little time and locks nothing but their rows. */
+/** Journals deleted per statement, which has limited time and locks only their rows. */
 const DELETED_AT_ONCE = 50;
 
 export function createJournalTable(database: Database, schema: string): JournalTable {
@@ -65,7 +65,7 @@ export function createJournalTable(database: Database, schema: string): JournalT
       return { bytes: Buffer.from(`\n${text}`), is_whole: (rows[0]?.n ?? 0) === 0 };
     },
     list: async (batch) => {
-      // `0` is the character behind `/`.
+      // `0` is the character after `/`.
       const rows = await database.ask<{ name: string }>({
         text: `select substr(rollout, $3) as name from ${table} where n = 0 and rollout >= $1 and rollout < $2`,
         values: [`${batch}/`, `${batch}0`, batch.length + 2],
@@ -83,14 +83,14 @@ export function createJournalTable(database: Database, schema: string): JournalT
   };
 }
 
-/** How long rows are is known without reading them. */
+/** The length of rows is known without reading them. */
 const tailText = (table: string): string => `select n, lines
   from (select n, lines, sum(octet_length(lines)) over (order by n desc) - octet_length(lines) as behind
           from ${table} where rollout = $1) as t
  where behind < $2
  order by n`;
 
-/** What was there before is left as it is; who is not behind the row that it has read inserts nothing. */
+/** Existing rows are left as they are. A writer that has not read the last row inserts nothing. */
 const insertText = (table: string): string => `insert into ${table} (rollout, n, writer, lines)
   select t.rollout, t.n, t.writer, t.lines
     from unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::text[]) as t (rollout, n, writer, lines, behind)
@@ -113,8 +113,7 @@ async function insert(
   });
   const stand = new Set(told.rows.map(({ rollout }) => rollout as string));
   const others = rows.filter(({ rollout }) => !stand.has(rollout));
-  // The commit whose answer was lost may have been carried out: what stands behind the one that was sent again stands
-  // for ever, so that it may be read.
+  // The lost commit may have been executed. A row after the repeated one is permanent, so it may be read.
   if (told.is_repeated && others.length > 0) {
     const found = await database.ask<{ rollout: string; writer: string }>({
       text: `select j.rollout, j.writer from unnest($1::text[], $2::int[]) as t (rollout, n)

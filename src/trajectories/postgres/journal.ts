@@ -14,14 +14,14 @@ import { claimOf, takenOver, textOf, write } from '../writing.js';
 import type { Commit } from './group-commit.js';
 import type { JournalTable, StoredRow } from './journal-table.js';
 
-/** Lines wait so long for company; who commits does not wait. */
+/** How long lines wait for others; a commit does not wait. */
 const COMPANY_MS = 25;
-/** More claimants than this do not meet at one rollout. */
+/** More claimants than this never meet at one rollout. */
 const MOST_CLAIMS = 50;
-/** Lines are folded so long in one go. */
+/** How long lines are folded without a pause. */
 const SLICE_MS = 5;
 
-/** Of journals. */
+/** Memory limit of cached folds. */
 export interface Journals {
   table: JournalTable;
   commit: Commit;
@@ -29,8 +29,8 @@ export interface Journals {
 }
 
 /**
- * Inserts a claim behind the last row that it has read; where another stands there, it reads on and tries again. What
- * stands before the claim is what this attempt inherits.
+ * Inserts a claim after the last row that it has read. If another row is there, it reads on and tries again. This
+ * attempt inherits everything before the claim.
  */
 export async function claimJournal(
   { ref, by }: { ref: RolloutRef; by: Claimant },
@@ -56,7 +56,9 @@ export async function claimJournal(
   });
 }
 
-/** The journal as it stands; of a rollout that never started, an empty one. Who takes its lines gets them from the first. */
+/**
+ * The current journal; an empty one for a rollout that never started. A reader of its lines gets them from the first.
+ */
 export async function readJournal(
   ref: RolloutRef,
   { table, cache, take }: Journals & { take: TakeFolded | undefined },
@@ -90,7 +92,7 @@ function foldRow(
   fold.head = writer;
 }
 
-/** Goes on behind the fold's last row, where that is still there; else from the start. */
+/** Continues after the fold's last row if that still exists; otherwise from the start. */
 async function readOn(
   id: string,
   { fold: known, table, take }: { fold: Fold; table: JournalTable; take?: TakeFolded | undefined },
@@ -110,11 +112,11 @@ async function readOn(
   }
 }
 
-/** Lines on their way into the table: those of one writer, in the order in which they came. */
+/** Lines of one writer on their way into the table, in order. */
 interface Appender {
-  /** Throws what has happened to lines before it. */
+  /** Throws the error of earlier lines. */
   put: (text: string) => number;
-  /** Resolves when what was put stands and the journal was this writer's behind it. */
+  /** Resolves when everything put is stored and the journal was still this writer's afterwards. */
   flush: () => Promise<void>;
 }
 
@@ -150,7 +152,7 @@ function createAppender({ id, fold, writer, journals: { table, commit } }: Claim
     flush: async () => {
       const before = fold.offset;
       await flush();
-      // A row that stands shows by itself whose the journal is.
+      // A stored row shows by itself who owns the journal.
       if (fold.offset > before) return;
       if ((await table.writerOf(id, fold.offset)) !== null) throw takenOver(id);
     },

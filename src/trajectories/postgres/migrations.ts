@@ -1,9 +1,9 @@
 import type { Database } from './database.js';
 
-/** The tables of a schema, version by version: an entry is never changed, a change is another one behind it. */
+/** The tables of a schema, version by version. An entry is never changed; each change is a new entry. */
 const MIGRATIONS: ((schema: string) => string[])[] = [
   (schema) => [
-    // Texts are compared byte by byte: a batch's journals are a range of names.
+    // Texts are compared byte by byte, because a batch's journals are a range of names.
     `create table ${schema}.journal (
        rollout text collate "C" not null, n integer not null, writer text not null, lines text not null,
        primary key (rollout, n))`,
@@ -22,10 +22,10 @@ const MIGRATIONS: ((schema: string) => string[])[] = [
 
 export const SCHEMA_VERSION = MIGRATIONS.length;
 
-/** Two at once wait for each other. */
+/** Two concurrent migrations wait for each other. */
 const LOCK = 0x6475_7261;
 
-/** Brings the schema to this release's version; one that is newer is left as it is. Returns both versions. */
+/** Brings the schema to this release's version; a newer one is left as it is. Returns both versions. */
 export async function migrate(
   database: Database,
   schema: string,

@@ -9,16 +9,16 @@ import { createPostgresStore } from './postgres-store.js';
 export interface PostgresSettings {
   /** With its password. */
   url: string;
-  /** Of its tables in the database. */
+  /** Schema of its tables in the database. */
   schema: string;
   max_connections: number;
   outputs: { root: string; readers?: Readers };
-  /** How long what is asked waits for a server that is away; absent: 20 s. */
+  /** How long a statement waits for an unavailable server; default: 20 s. */
   patience_ms?: number;
 }
 
 const PATIENCE_MS = 20_000;
-/** A commit waits for nothing but the disk and the few rows of another process. */
+/** A commit waits only for the disk and a few rows of another process. */
 const STATEMENT_MS = 15_000;
 
 const RETRY_MS = 2000;

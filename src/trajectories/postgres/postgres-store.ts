@@ -20,9 +20,9 @@ import type { JournalTable } from './journal-table.js';
 import { createJournalTable } from './journal-table.js';
 
 /**
- * Trajectories in PostgreSQL, for any number of hosts: journals, requests, samples and facts are rows, results are files
- * that trainers read, `<outputs>/<batch_id>/{rollouts.jsonl, failures.jsonl, metrics.json}`, in a folder that all
- * workers have.
+ * Trajectories in PostgreSQL, for any number of hosts. Journals, requests, samples and facts are rows. Results are
+ * files for trainers, `<outputs>/<batch_id>/{rollouts.jsonl, failures.jsonl, metrics.json}`, in a folder that all
+ * workers share.
  */
 export function createPostgresStore({
   database,
@@ -32,7 +32,7 @@ export function createPostgresStore({
   max_request_bytes,
 }: {
   database: Database;
-  /** Of its tables. */
+  /** Schema of its tables. */
   schema: string;
   outputs: { root: string; readers?: Readers };
   max_cached_bytes: number;

@@ -14,7 +14,7 @@ import type { Finding } from './finding.js';
 
 const STORE_ANSWERS_WITHIN_MS = 10_000;
 
-/** All that temporal.yaml names, asked once, without changing any of it. Never rejects for what a part says. */
+/** Asks every part that temporal.yaml names once, without changing any. Never rejects because of a part. */
 export async function checkDeployment(config: Config, env: NodeJS.ProcessEnv): Promise<Finding[]> {
   const found = await Promise.all([
     checkTemporal(config),
@@ -51,7 +51,7 @@ async function askStore(config: Config, env: NodeJS.ProcessEnv): Promise<void> {
   const bounds = { max_cached_bytes: cached_fold_bytes, max_request_bytes: request_bytes };
   const { ready, close } = openStore(config, { env, ...bounds });
   try {
-    // It is waited for, and says aloud why: the last of that is what there is to say.
+    // The store reports while it waits; the last report is the reason.
     let why: string | null = null;
     const say = (line: string): void => {
       why = line;
@@ -78,7 +78,7 @@ async function judge(
   }
 }
 
-/** Each replica by itself: one that is away is no other's trouble. */
+/** Each replica by itself, because an unavailable one does not affect the others. */
 async function checkEngines(config: Config, env: NodeJS.ProcessEnv): Promise<Finding[]> {
   const replies = createAllowance(memoryOf(config).reply_bytes);
   const log = pino({ level: 'silent' });

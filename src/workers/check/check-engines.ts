@@ -9,11 +9,11 @@ import type { Finding } from './finding.js';
 import { ANSWERS_WITHIN_MS } from './finding.js';
 
 export interface EngineToCheck {
-  /** Of the service in temporal.yaml. */
+  /** From the service in temporal.yaml. */
   name: string;
   url: string;
   settings: GenerationServiceSettings;
-  /** Of this replica alone. */
+  /** Of this replica only. */
   pool: Pick<GenerationPool, 'describe' | 'askEach'>;
   control: WeightControl;
 }
@@ -21,7 +21,7 @@ export interface EngineToCheck {
 const NEEDS_TOKENS =
   'rollouts need an engine that takes token ids as its prompt and returns them with a logprob each: vLLM (docs/engines.md); others that speak the OpenAI API do not';
 
-/** One replica: is it there, has it the model, does it answer with what a row needs, can its weights be changed? */
+/** Checks one replica: whether it is available, has the model, returns what a row needs, and can change its weights. */
 export async function checkEngine(engine: EngineToCheck): Promise<Finding[]> {
   const { name, url, settings, pool } = engine;
   const part = `generation.${name} ${url}`;

@@ -6,7 +6,7 @@ import type { Config } from '../config.js';
 import type { Finding } from './finding.js';
 import { ANSWERS_WITHIN_MS } from './finding.js';
 
-/** Each environment, made as a worker makes it, with what it says of itself (the level of a sandbox, say). */
+/** Each environment, created as a worker creates it, with what it reports (for example the level of a sandbox). */
 export async function checkEnvironments(
   { environments }: Pick<Config, 'environments'>,
   env: NodeJS.ProcessEnv,
@@ -47,7 +47,7 @@ async function checkOne(create: () => Promise<Environment>): Promise<Omit<Findin
     await environment.health(AbortSignal.timeout(ANSWERS_WITHIN_MS));
     return { state: 'ok', what: 'answers' };
   } catch (error) {
-    // Whoever refuses the question is there.
+    // A rejection counts as available.
     if (error instanceof Fault && error.type === 'EnvironmentRejected') {
       return { state: 'ok', what: 'answers (and has no /health)' };
     }

@@ -7,11 +7,11 @@ import { missingSearchAttributes } from '../search-attributes.js';
 import type { Finding } from './finding.js';
 import { ANSWERS_WITHIN_MS } from './finding.js';
 
-/** temporal.api.enums.v1.TaskQueueType, which no package of ours exports. */
+/** temporal.api.enums.v1.TaskQueueType, which none of our packages exports. */
 const TYPES = { workflow: 1, activity: 2 } as const;
 const CONNECTS_WITHIN_MS = 10_000;
 
-/** The server, its namespace, its search attributes, and whether workers wait at the queues. */
+/** Checks the server, its namespace, its search attributes, and whether workers poll the queues. */
 export async function checkTemporal(config: Config): Promise<Finding[]> {
   const { options, namespace } = connectionSettings(config);
   const part = `temporal ${options.address}`;

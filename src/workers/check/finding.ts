@@ -1,13 +1,13 @@
-/** What a check of a deployment says of one of its parts. */
+/** The result of a check for one part of a deployment. */
 export interface Finding {
-  /** As temporal.yaml names it. */
+  /** Its name in temporal.yaml. */
   part: string;
-  /** `limited`: rollouts can be played, and something that a user may want is not to be had. */
+  /** `limited`: rollouts can be played, but something useful is unavailable. */
   state: 'ok' | 'limited' | 'broken';
   what: string;
-  /** What to do about it; absent: there is nothing to do. */
+  /** A remedy; absent: nothing to do. */
   remedy?: string;
 }
 
-/** No question waits longer for its answer. */
+/** The longest wait for an answer. */
 export const ANSWERS_WITHIN_MS = 30_000;

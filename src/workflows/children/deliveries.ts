@@ -1,13 +1,13 @@
 import type { StepResult } from '../../activities/contract/stream.js';
 import { closeStep, forgetSteps } from '../activity-options.js';
 
-/** The rows of steps that have been put. */
+/** Writes and deletes the rows of steps that have been put. */
 export interface Deliveries {
-  /** Writes them, or finds them as they are; one writing at a time for each step. */
+  /** Writes the rows, or finds them written. At most one write per step runs at a time. */
   rowsOf(step: number): Promise<StepResult>;
-  /** Deletes those up to this step; never while they are written. */
+  /** Deletes those up to this step, never while they are being written. */
   forget(through: number): Promise<void>;
-  /** Is anything being written or deleted? */
+  /** Whether anything is being written or deleted. */
   areBusy(): boolean;
 }
 

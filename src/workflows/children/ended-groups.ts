@@ -1,14 +1,14 @@
 import type { Member, MemberQueue } from './refill.js';
 
-/** Which groups have ended: none of their members runs, and none will. */
+/** Which groups have ended: no member runs, and none will start. */
 export interface EndedGroups {
   /** Takes a member from the queue. */
   next: () => Member | null;
-  /** A member has ended, however. */
+  /** A member has ended, in any way. */
   ended: (row: number) => void;
 }
 
-/** Calls back once for each row. A group of which a stop kept members from being started never ends here. */
+/** Calls back once for each row. A group whose members were not started because of a stop never ends here. */
 export function watchGroups(
   line: Pick<MemberQueue, 'next' | 'hasMore'>,
   onEnded: (row: number) => void,

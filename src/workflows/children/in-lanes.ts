@@ -1,4 +1,6 @@
-/** One after the other in each of so many lanes. Ends when all have ended, or nothing more is to be begun. */
+/**
+ * Runs items in a number of lanes, one after the other in each. Ends when all have ended, or when no more should begin.
+ */
 export async function inLanes<T>(
   items: readonly T[],
   {

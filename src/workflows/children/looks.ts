@@ -2,16 +2,16 @@ import { CancellationScope, sleep, workflowInfo } from '@temporalio/workflow';
 import type { BatchPlan, RolloutsSeen } from '../../activities/contract.js';
 import { lookAtRollouts } from '../activity-options.js';
 
-/** A batch that is over before has none. */
+/** A batch that ends before has no looks. */
 const FIRST_MS = 5000;
 /** The pause before a look is a fifteenth of the batch's age: some 125 looks in its first day, at 11 events each. */
 const SHARE_OF_AGE = 15;
 /** A look at very many journals takes a while: at most a twentieth of one processor. */
 const SHARE_OF_TIME = 20;
-/** Of the batch's history; what remains is for its rollouts and for updates. */
+/** Limit of the batch's history for looks; the rest is for rollouts and updates. */
 const MOST_EVENTS = 5000;
 
-/** Has a batch look at its rollouts now and then, until it is told that they are over. */
+/** Looks at the batch's rollouts from time to time until they are over. */
 export function lookWhileTheyRun(
   { batch_id, looks }: BatchPlan,
   seen: (rollouts: RolloutsSeen) => void,
@@ -27,7 +27,7 @@ export function lookWhileTheyRun(
       pause_ms = Math.max(FIRST_MS, age_ms / SHARE_OF_AGE, rollouts.took_ms * SHARE_OF_TIME);
     }
   };
-  // What a batch shows never decides how it goes on.
+  // Looks are only for display, so a failed one does not affect the batch.
   if (looks === true) scope.run(looking).catch(() => undefined);
   return {
     over: () => {

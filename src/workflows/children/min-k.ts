@@ -1,14 +1,14 @@
 import { CancellationScope, sleep, workflowInfo } from '@temporalio/workflow';
 import type { BatchPlan } from '../../activities/contract.js';
 
-/** Valid rollouts by group: under `min_k` a group that has enough needs its other members no more. */
+/** Counts valid rollouts by group: under `min_k` a group with enough of them does not need its other members. */
 export interface Groups {
-  /** One more is valid. Returns whether the group has enough since now. */
+  /** Counts one more valid rollout. Returns whether the group has just reached enough. */
   count: (row: number) => boolean;
   hasEnough: (row: number) => boolean;
 }
 
-/** `k`: how many are enough; null: no number is. */
+/** `k`: how many are enough; null: no limit. */
 export function countGroups(k: number | null): Groups {
   const valid = new Map<number, number>();
   const of = (row: number): number => valid.get(row) ?? 0;
@@ -22,17 +22,17 @@ export function countGroups(k: number | null): Groups {
 }
 
 /**
- * Members that a group's end or the deadline kept from being started have no journal that says so; after a cancellation
- * they count as cancelled.
+ * Members that were never started because their group had enough, or because of the deadline, have no journal. They
+ * count as stopped; after a cancellation, as cancelled.
  */
 export const leavesStopped = (k: number | null): boolean =>
   k !== null && !CancellationScope.current().consideredCancelled;
 
-/** The policy's deadline, which counts from the batch's start. */
+/** The policy's deadline, counted from the batch's start. */
 export interface Deadline {
-  /** What is to be done when it has passed. */
+  /** Sets what to do when it passes. */
   onPassed(stop: () => void): void;
-  /** All rollouts have ended: nothing is waited for any more. */
+  /** All rollouts have ended, so the deadline no longer matters. */
   over(): void;
 }
 

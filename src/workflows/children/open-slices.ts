@@ -13,18 +13,18 @@ import { MOST_CHILDREN } from './refill.js';
 import type { Steering } from './run-rollouts.js';
 import type { rolloutSlice } from '../slice.js';
 
-/** What a slice has of its batch's `max_in_flight`, and under `refill` of its `max_replacements`; else null. */
+/** A slice's share of `max_in_flight`, and under `refill` of `max_replacements`; else null. */
 export interface Share {
   in_flight: number;
   replacements: number | null;
 }
 
-/** A slice while it runs, and its handle once it has started. */
+/** A running slice, with its handle once it has started. */
 export interface OpenSlice {
   share: Share;
   /** Without replacements. */
   rollouts: number;
-  /** The most that it starts. */
+  /** The most rollouts that it starts. */
   children: number;
   /** Its last report. */
   heard: Tally | null;
@@ -35,7 +35,7 @@ export interface OpenSlice {
 
 export type OpenSlices = Map<number, OpenSlice>;
 
-/** By their first rows, none started. */
+/** By their first rows; none is started yet. */
 export function openSlices({ slices, num_repeats, max_in_flight, refill }: BatchPlan): OpenSlices {
   const inFlight = sharesOf(max_in_flight, slices.length);
   const replacements = refill && sharesOf(refill.max_replacements, slices.length);
@@ -50,7 +50,7 @@ export function openSlices({ slices, num_repeats, max_in_flight, refill }: Batch
   );
 }
 
-/** To one slice: one signal for each slice that ends, however many there are. */
+/** Gives a share to one slice: one signal for each slice that ends, however many there are. */
 export function passOn(
   open: OpenSlices,
   { in_flight, replacements }: { in_flight: number; replacements: number },
@@ -66,7 +66,7 @@ export function passOn(
   });
 }
 
-/** As far as the batch has heard. */
+/** As far as the batch knows. */
 const rolloutsToStart = ({ rollouts, heard }: OpenSlice): number =>
   rollouts + (heard?.replacements ?? 0) - (heard === null ? 0 : heard.done + heard.running);
 
@@ -83,12 +83,12 @@ export function setShare(slice: OpenSlice, share: Share): void {
   tellShare(slice);
 }
 
-/** A slice that is still being started hears of it once it has. */
+/** A slice that is still being started receives it afterwards. */
 export function tellShare({ handle, share }: OpenSlice): void {
   tell(handle?.signal(shareSignal, ...valuesOf(share)));
 }
 
-/** Counts also for a slice that is still being started and hears of it later. */
+/** Also counts for a slice that is still being started and receives it later. */
 export function sendLimits(slice: OpenSlice, change: LimitsChange): Promise<void> | undefined {
   slice.events += eventsOfLimits(slice.children);
   return slice.handle?.signal(limitsSignal, change);
@@ -100,14 +100,14 @@ export const limitsTo = (open: OpenSlices) => (change: LimitsChange) =>
 const valuesOf = ({ in_flight, replacements }: Share): [number, number?] =>
   replacements === null ? [in_flight] : [in_flight, replacements];
 
-/** As equal as whole rollouts allow; with fewer rollouts than slices, the last slices wait for a share. */
+/** As equal as whole rollouts allow. With fewer rollouts than slices, the last slices wait for a share. */
 export function sharesOf(whole: number, slices: number): number[] {
   const base = Math.floor(whole / slices);
   const rest = whole % slices;
   return Array.from({ length: slices }, (_, i) => base + (i < rest ? 1 : 0));
 }
 
-/** Why an update is rejected: the batch's own history has no room for it, or that of a slice. null: it is accepted. */
+/** Why an update is rejected: the batch's history, or that of a slice, has no room for it. null: it is accepted. */
 export function slicesProblem(
   open: OpenSlices,
   { limits, batch }: Steering & { batch: Parameters<typeof roomProblem>[0] },

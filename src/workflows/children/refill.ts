@@ -1,31 +1,33 @@
 import type { RowRange } from '../../model/workflow-safe/slices.js';
 
-/** A rollout's place in its batch; that of a replacement names the repeat that failed. */
+/** A rollout's place in its batch. A replacement also names the repeat that failed. */
 export interface Member {
   row: number;
   repeat: number;
   replaces?: number;
 }
 
-/** Who is played next: the members of all groups in input order, and before them whoever replaces one that failed. */
+/** Which rollout comes next: replacements of failed ones first, then the members of all groups in input order. */
 export interface MemberQueue {
-  /** Nobody is to be played, as far as is known now. */
+  /** No rollout is waiting, as far as is known now. */
   isEmpty(): boolean;
   next(): Member | null;
-  /** Members that have not begun; replacements are not counted. */
+  /** Members that have not begun, without replacements. */
   waiting: () => number;
-  /** It is replaced: next, or when more replacements are allowed. In the order in which members fail. */
+  /** Queues a replacement: next, or when more replacements are allowed. Replacements keep the order of failures. */
   failed(member: Member): void;
-  /** May a member of this row still begin? Not of a group that needs no more. */
+  /** Whether a member of this row may still begin. false for a group that has enough. */
   hasMore: (row: number) => boolean;
-  /** How many replacements there may be, from the beginning. */
+  /** Sets how many replacements there may be in total. */
   allow: (replacements: number) => void;
 }
 
-/** At 14 events each, stop or cancel included, half of what a history may have: the rest is for changes of limits. */
+/** At 14 events each, stop or cancel included, they take half of a history. The rest is for changes of limits. */
 export const MOST_CHILDREN = 340;
 
-/** Replacements are numbered on from `num_repeats`, each group on its own: started again, a batch finds their journals. */
+/**
+ * Replacements are numbered from `num_repeats` upwards within their group, so a restarted batch finds their journals.
+ */
 export function queueMembers({
   rows,
   num_repeats,
@@ -34,9 +36,9 @@ export function queueMembers({
 }: {
   rows: RowRange;
   num_repeats: number;
-  /** null: nobody is replaced, now or later. */
+  /** null: no replacements, now or later. */
   max_replacements: number | null;
-  /** Does the group of this row need no more members? Once it does not, it never will. */
+  /** Whether the group of this row needs no more members. This never changes back. */
   isOver?: (row: number) => boolean;
 }): MemberQueue {
   const members = (rows.last - rows.first + 1) * num_repeats;
@@ -61,10 +63,10 @@ export function queueMembers({
 
   const rowAt = (at: number): number => rows.first + Math.floor(at / num_repeats);
 
-  /** The place behind the row's own members. */
+  /** The index after the row's own members. */
   const endOf = (row: number): number => (row - rows.first + 1) * num_repeats;
 
-  /** The first of those that have not begun and are needed. */
+  /** The first needed member that has not begun. */
   const upcoming = (): number => {
     while (begun < members && isOver(rowAt(begun))) begun += 1;
     return begun;

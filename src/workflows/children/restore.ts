@@ -6,11 +6,11 @@ import { failureOf } from '../ending.js';
 import type { ShownPolicy } from '../views/policy-view.js';
 
 export interface Restoring {
-  /** Resolves when nothing of it touches a replica any more. */
+  /** Resolves when it no longer touches any replica. */
   stop(): Promise<void>;
 }
 
-/** Gives replicas the version of the record again, each for itself and as often as it takes. */
+/** Gives replicas the record's version again, each independently and as often as it takes. */
 export function restore(
   { view, heartbeat_timeout_ms }: PolicySurvey,
   { service, shown }: { service: string; shown: ShownPolicy },

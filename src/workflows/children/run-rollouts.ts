@@ -31,28 +31,31 @@ export interface Run {
   batch_id: string;
   rows: RowRange;
   num_repeats: number;
-  /** How many may run at once, to begin with. */
+  /** How many may run at once, initially. */
   max_in_flight: number;
   onChange: (tally: Tally) => void;
-  /** Once for each row whose group has ended. */
+  /** Called once for each row whose group has ended. */
   onEnded: (row: number) => void;
-  /** Once for each rollout that is a row for the trainer. */
+  /** Called once for each rollout that becomes a row for the trainer. */
   onValid?: (result: RolloutResult) => void;
-  /** A group with so many valid rollouts stops the rest of its own; null: it never does. */
+  /** A group with this many valid rollouts stops its other members; null: never. */
   k: number | null;
-  /** How many failed rollouts are replaced by new repeats, to begin with; null: none, whatever comes. */
+  /** How many failed rollouts are replaced by new repeats, initially; null: none, now or later. */
   max_replacements: number | null;
 }
 
 export interface RolloutRunner {
-  /** Starts rollouts in input order, replacements first, and of a group that has enough no more; resolves when none runs any more, whatever ended them. */
+  /**
+   * Starts rollouts in input order, replacements first, and none of a group that has enough. Resolves when no rollout
+   * runs any more.
+   */
   finished: Promise<void>;
-  /** No rollout starts any more, and those that run are told to stop. */
+  /** Starts no further rollout and stops those that run. */
   stop: () => void;
   setMaxInFlight: (maxInFlight: number) => void;
-  /** For rollouts that run and for those that start later. */
+  /** Applies to running rollouts and to those that start later. */
   setLimits: (change: LimitsChange) => void;
-  /** What keeps an update from being taken, since each costs events; null: nothing. */
+  /** Why an update cannot be accepted, since each costs events; null: it can. */
   roomProblem: (update: Steering) => string | null;
 }
 
@@ -66,7 +69,7 @@ export interface RowsRunner extends RolloutRunner {
   setMaxReplacements: (maxReplacements: number) => void;
 }
 
-/** Runs the rollouts of some rows as child workflows. A failed child is data: it never fails its siblings. */
+/** Runs the rollouts of some rows as child workflows. A failed child is data and never fails its siblings. */
 export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRunner {
   const running = runningRollouts(onValid);
   const tally: Tally = { done: 0, running: 0, valid: 0, turns: 0, tokens: 0, reward_sum: 0 };
@@ -96,7 +99,7 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
       const result = await running.resultOf(handle, ref.row);
       if (count(tally, result) && groups.count(ref.row)) running.stop(ref.row);
     } catch (error) {
-      // What ended it is in its journal; a child that could not even start is closed without one.
+      // The child's journal says what ended it. A child that could not even start is closed without a journal.
       if (hasFailed(error)) line.failed(member);
     } finally {
       tally.running -= 1;
@@ -106,7 +109,7 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
     }
   };
 
-  // A running rollout may fail and have to be replaced.
+  // A running rollout may still fail and need a replacement.
   const next = async (): Promise<Member | null> => {
     await condition(
       () => stopped || (line.isEmpty() ? tally.running === 0 : tally.running < max_in_flight),
@@ -128,22 +131,22 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
       limits = { ...limits, ...change };
       announce(change);
     },
-    // Running rollouts hear of limits; how many may run concerns none of them.
+    // Running rollouts receive limits; `max_in_flight` does not concern them.
     roomProblem: (update) =>
       roomProblem(workflowInfo(), update.limits === undefined ? 0 : tally.running),
   };
 }
 
 interface Running {
-  /** Until it has ended, it is one of those that run. */
+  /** Counts the child as running until it has ended. */
   resultOf: (child: RolloutHandle, row: number) => Promise<RolloutResult>;
-  /** Of one row; absent: all. */
+  /** Stops those of one row; absent: all. */
   stop: (row?: number) => void;
   limit: (change: LimitsChange) => Promise<void>[];
 }
 
 function runningRollouts(onValid: Run['onValid']): Running {
-  /** With the row of each. */
+  /** The row of each running child. */
   const rows = new Map<RolloutHandle, number>();
   return {
     resultOf: async (child, row) => {
@@ -164,7 +167,10 @@ function runningRollouts(onValid: Run['onValid']): Running {
   };
 }
 
-/** One after the other, as they may start. A cancellation ends the starting; those that run are waited for all the same. */
+/**
+ * Starts one after the other, when each may start. A cancellation ends the starting, but running rollouts are still
+ * waited for.
+ */
 async function playAll({
   next,
   play,
@@ -207,13 +213,13 @@ function summaryOf({ row, repeat, replaces }: Member, num_repeats: number): stri
   return `sample ${row}${num_repeats > 1 ? `, repeat ${repeat} of ${num_repeats}` : ''}`;
 }
 
-/** It ended as failed or timeout; not as stopped or cancelled, it was not terminated, and it was started at all. */
+/** Ended as failed or timeout. Not stopped, cancelled or terminated, and not one that never started. */
 const hasFailed = (error: unknown): boolean =>
   error instanceof ChildWorkflowFailure &&
   error.cause instanceof ApplicationFailure &&
   error.cause.type !== 'InvalidBatchRequest';
 
-/** Returns whether it was valid. */
+/** Returns whether the result is valid. */
 function count(tally: Tally, result: RolloutResult): boolean {
   tally.turns += result.turn_count;
   tally.tokens += result.total_tokens;

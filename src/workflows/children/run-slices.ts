@@ -34,8 +34,8 @@ interface RunSlices {
 }
 
 /**
- * Runs a large batch as slices, all at once; when one ends, its share goes to another. So a rollout that fails late may
- * be replaced where one that failed early was not: its slice had used up its share and ended before more came.
+ * Runs a large batch as slices, all at once. When one ends, its share goes to another. So a late failure may be
+ * replaced although an early one was not, because its slice had already used up its share.
  */
 export function runSlices({ plan, onResult, onEnded }: RunSlices): RolloutRunner {
   const { slices } = plan;
@@ -49,7 +49,7 @@ export function runSlices({ plan, onResult, onEnded }: RunSlices): RolloutRunner
   const play = async (part: RowRange): Promise<void> => {
     const slice = open.get(part.first);
     if (slice === undefined) return;
-    // Of a slice that fails it is not known how many it replaced.
+    // Nobody knows how many rollouts a failed slice replaced.
     let unused = 0;
     try {
       const { share } = slice;
@@ -95,7 +95,7 @@ export function runSlices({ plan, onResult, onEnded }: RunSlices): RolloutRunner
   };
 }
 
-/** The latest counts of each slice, by its first row; each news is told as the sum of all. */
+/** The latest counts of each slice, by its first row. Each change is reported as the sum of all. */
 function hearTallies({
   open,
   slices,
@@ -124,7 +124,7 @@ function hearTallies({
 const rowsOf = ({ first, last }: RowRange): number[] =>
   Array.from({ length: last - first + 1 }, (_, i) => first + i);
 
-/** A failed slice is data too: the batch closes its rows. */
+/** A failed slice is data, too: the batch closes its rows. */
 async function settleAll(slices: Promise<void>[]): Promise<void> {
   await Promise.allSettled(slices);
 }

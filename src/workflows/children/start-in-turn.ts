@@ -1,14 +1,14 @@
 import { ApplicationFailure, sleep } from '@temporalio/workflow';
 
-/** A child of an earlier run may still be ending: a minute of seconds. */
+/** A child of an earlier run may still be ending: 60 tries, a second apart. */
 const MAX_REFUSALS = 60;
 
 export type StartInTurn = <T>(start: () => Promise<T>, isOver: () => boolean) => Promise<T>;
 
 /**
- * Starts children; a start that is refused, since a child of the same id is still ending, is tried again, one child
- * at a time: a refusal costs events, and a hundred children that each insist would fill the history. None is tried again
- * once it is over.
+ * Starts children. A start is refused while a child of the same id is still ending; it is tried again, for one child at
+ * a time. Refusals cost events, and a hundred children that all retry would fill the history. Nothing is retried once
+ * it is over.
  */
 export function createStartInTurn(): StartInTurn {
   let line: Promise<unknown> = Promise.resolve();
@@ -19,7 +19,7 @@ export function createStartInTurn(): StartInTurn {
 
   const retry: StartInTurn = async (start, isOver) => {
     for (let refusals = 1; ; refusals++) {
-      // A hundred in line would each wait their second.
+      // A hundred waiting children would each wait their second.
       checkGoing(isOver);
       await sleep('1s');
       checkGoing(isOver);

@@ -7,8 +7,8 @@ import { MOST_CHILDREN } from './refill.js';
 import { isCount } from '../steering/signal-checks.js';
 
 /**
- * Anybody who reaches the server may start a workflow, with any input. What goes to an activity unread is checked there;
- * what workflow code reads itself is checked here: an error would fail the workflow's task again and again, and
+ * Any client of the server may start a workflow with any input. Activities check the input that reaches them unread.
+ * Input that workflow code itself reads is checked here: an exception would fail the workflow task again and again, and
  * a slice of a billion rows would end every worker that takes its task.
  */
 export function checkSliceInput(input: unknown): SliceInput {
@@ -20,7 +20,7 @@ export function checkSliceInput(input: unknown): SliceInput {
   return input;
 }
 
-/** Likewise of a stream's group. */
+/** The same for a stream's group. */
 export function checkGroupInput(input: unknown): GroupInput {
   if (isGroup(input)) return input;
   throw refused('expected the input that a stream gives its group; start rolloutStream instead');
@@ -39,7 +39,7 @@ function isGroup(input: unknown): input is GroupInput {
   );
 }
 
-/** What a run of a rollout hands to the next one is no one else's to give. */
+/** Only a rollout's own earlier run may pass this on. */
 export function checkReached(reached: unknown): void {
   if (reached === null || workflowInfo().continuedFromExecutionRunId !== undefined) return;
   throw refused('expected one input, got a second one');

@@ -15,21 +15,21 @@ import { createStartInTurn } from './start-in-turn.js';
 import { groupSignal, limitsSignal, stopSignal, tell } from '../steering/messages.js';
 import { isGroupNews } from '../steering/signal-checks.js';
 
-/** The group workflows of a stream. They outlive its runs, so that they are reached by their ids. */
+/** The group workflows of a stream. They outlive its runs, so they are addressed by id. */
 export interface StreamGroups {
-  /** Resolves when they run; one that runs already is adopted. */
+  /** Resolves when they run. A group that already runs is adopted. */
   start(groups: readonly number[]): Promise<void>;
-  /** Likewise, of groups that have said that they end: a start that is refused is tried again. */
+  /** The same for groups that have announced their end: a refused start is tried again. */
   restart(groups: readonly number[]): void;
-  /** Of groups that ran in the stream's run before: one that is gone is news. */
+  /** Checks groups of the stream's previous run: one that is gone is news. */
   look(groups: readonly number[]): void;
-  /** They end without an outcome. */
+  /** Ends them without an outcome. */
   stop(groups: readonly number[]): void;
   setLimits(change: LimitsChange, groups: readonly number[]): void;
-  /** What was told since it was asked last. */
+  /** Returns the news since the last call. */
   news(): GroupNews[];
   hasNews(): boolean;
-  /** Resolves when none of these runs any more, or does not say so for a quarter of an hour. */
+  /** Resolves when none of these runs any more, or after a quarter of an hour without news. */
   ended(groups: readonly number[], how: 'stop' | 'cancel'): Promise<void>;
 }
 
@@ -42,7 +42,7 @@ interface Heard {
   onNews: () => void;
 }
 
-/** To be called at the top of a workflow: signals of groups may come before anything else. */
+/** Call this at the top of a workflow: signals of groups may come before anything else. */
 export function hearGroups(): (
   plan: StreamPlan,
   { limits, onNews }: { limits: () => LimitsChange; onNews: () => void },
@@ -76,7 +76,7 @@ function groupsOf(
     const ended = (news: GroupNews): void => {
       if (news.outcome === null) tellMe(news);
     };
-    // One that is terminated, or fails, tells nothing itself.
+    // A terminated or failed group sends no signal itself.
     child.result().then(ended, () => {
       tellMe({ group, outcome: null });
     });
@@ -95,7 +95,7 @@ function groupsOf(
       all(groups, (group) => startInTurn(() => start(group), never)).catch(() => undefined);
     },
     look: (groups) => {
-      // They know these limits: whether they can be told is the question.
+      // They have these limits already, so only the signal could fail.
       for (const group of groups)
         reach(group)
           .signal(limitsSignal, limits())

@@ -18,32 +18,32 @@ import {
   withStep,
 } from '../../model/workflow-safe/stream/state.js';
 
-/** What a stream has come to, as its workflow knows it; all of it goes on to the next run. */
+/** The state of a stream in its workflow. All of it goes to the next run. */
 export interface Stream {
   readonly plan: StreamPlan;
   now(): StreamState;
   pacing(): PacingState;
   settings(): PacingSettings;
   setMaxInFlight(max_in_flight: number): void;
-  /** Of the policy's record. */
+  /** A version of the policy's record. */
   served(): Served;
   serves(served: Served): void;
-  /** The next step is asked for. */
+  /** The next step is requested. */
   asked(version: number | undefined): void;
   change(change: (pacing: PacingState) => PacingState): void;
   admitted(groups: readonly Admitted[]): void;
   completed(group: number): void;
   out(group: number, as: Out): void;
   next(): NextStep;
-  /** What is put of the next step. */
+  /** The fact to put for the next step. */
   factOf(next: NextStep & { ready: true }): StepFact;
   put(fact: StepFact): void;
   forgotten(through: number): void;
-  /** Something else has changed that the algorithm looks at. */
+  /** Something else has changed that the algorithm depends on. */
   touch: () => void;
-  /** Resolves when anything has changed since it was called last. */
+  /** Resolves when anything has changed since the last call. */
   news(): Promise<void>;
-  /** For the next run. */
+  /** The input of the next run. */
   forNextRun(): StreamPlan;
 }
 
@@ -106,7 +106,7 @@ export function openStream(plan: StreamPlan): Stream {
   };
 }
 
-/** A run that was given up may have put it before, when less was served. */
+/** An abandoned run may have put it before, when a lower version was served. */
 const withBorn = (
   pacing: PacingState,
   { born, settings }: { born: number | null; settings: PacingSettings },
@@ -115,7 +115,10 @@ const withBorn = (
   served: pacing.served,
 });
 
-/** Without a policy the trainer alone knows what is served; what was sampled before it said so is of that, too. */
+/**
+ * Without a policy only the trainer knows what is served. What was sampled before its first word belongs to that
+ * version, too.
+ */
 function withGiven(state: StreamState, given: number | undefined): StreamState {
   const { pacing, is_versioned, is_published } = state;
   const isFirst = given !== undefined && !is_versioned && !is_published;

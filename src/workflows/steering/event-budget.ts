@@ -2,25 +2,28 @@ import { EVENTS_OF_BATCH } from '../../model/workflow-safe/slices.js';
 
 /** Just below the length at which the server begins to warn. */
 const MOST_EVENTS = 10_000;
-/** Initiated, answered, and a workflow task of its own for either: so many events at most. */
+/** Initiated, answered, and a workflow task for each: at most this many events. */
 const EVENTS_OF_SIGNAL = 5;
-/** A signal that arrives, with a workflow task of its own. */
+/** An incoming signal with its own workflow task. */
 export const EVENTS_OF_NEWS = 4;
-/** Until it runs 5, for its end 4, and for a stop 5. */
+/** 5 until it runs, 4 for its end, and 5 for a stop. */
 const EVENTS_OF_CHILD = 14;
-/** Of an update that waits and folds: accepted and answered 2, a timer 2, an activity 3, and the workflow tasks between them. */
+/**
+ * An update that waits and folds: accepted and answered 2, a timer 2, an activity 3, and the workflow tasks between
+ * them.
+ */
 const EVENTS_OF_GROUPS = 20;
 /** Planning and closing. */
 const EVENTS_OF_SLICE_ALONE = 30;
 
-/** Why a workflow rejects an update that would send so many signals from it; null: it is accepted. */
+/** Why a workflow rejects an update that would send this many signals; null: it is accepted. */
 export const roomProblem = (
   { workflowId, historyLength }: { workflowId: string; historyLength: number },
   signals: number,
 ): string | null =>
   historyProblem(workflowId, { has: historyLength, costs: signals * EVENTS_OF_SIGNAL });
 
-/** Why a history has no room for so many events more; null: it has. */
+/** Why a history has no room for this many further events; null: it has. */
 export function historyProblem(
   where: string,
   { has, costs }: { has: number; costs: number },
@@ -32,7 +35,10 @@ export function historyProblem(
   );
 }
 
-/** Why no more groups are handed out while the batch runs: `left`, the part of it that has not ended, needs its events. */
+/**
+ * Why no more groups are handed out while the batch runs: `left`, the fraction of it that has not ended, needs its
+ * events.
+ */
 export function groupsRoomProblem(
   { workflowId, historyLength }: { workflowId: string; historyLength: number },
   left: number,
@@ -41,10 +47,10 @@ export function groupsRoomProblem(
   return historyProblem(workflowId, { has: historyLength + to_come, costs: EVENTS_OF_GROUPS });
 }
 
-/** What a slice's history has when nothing steers it, at most: a batch does not see it. */
+/** Events of a slice's history without steering, at most. The batch does not see that history. */
 export const eventsOfSlice = (children: number): number =>
   EVENTS_OF_SLICE_ALONE + children * EVENTS_OF_CHILD;
 
-/** What a change of limits adds to the history of a slice with so many children, at most. */
+/** Events that a change of limits adds to the history of a slice with this many children, at most. */
 export const eventsOfLimits = (children: number): number =>
   EVENTS_OF_NEWS + children * EVENTS_OF_SIGNAL;

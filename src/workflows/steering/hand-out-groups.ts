@@ -20,19 +20,19 @@ import { groupsRoomProblem } from './event-budget.js';
 import { groupsUpdate } from './messages.js';
 import { refuse } from './rollout-limits.js';
 
-/** Update `groups` of a batch: groups in the order in which they end, an order that never changes. */
+/** Update `groups` of a batch: groups in the order in which they end. That order never changes. */
 export interface HandOut {
   planned(plan: BatchPlan): void;
-  /** A row that was told before is no news. */
+  /** A row that was reported before is ignored. */
   ended: (rows: number[]) => void;
-  /** What is not handed out by now is in the result's files. */
+  /** Groups that are not handed out by now are in the result's files. */
   closing(): void;
 }
 
-/** `isStopped`: was the batch? Members that were never started are closed so. */
+/** `isStopped`: whether the batch was stopped; members that were never started are closed accordingly. */
 export function handOutGroups(isStopped: () => boolean): HandOut {
   const ended = new Set<number>();
-  /** By their first place: whoever asks again is given the same. */
+  /** Answers by their first place: a repeated request gets the same answer. */
   const answers = new Map<number, Promise<GroupsAnswer>>();
   const folding = new CancellationScope();
   let plan: BatchPlan | null = null;
@@ -71,7 +71,7 @@ export function handOutGroups(isStopped: () => boolean): HandOut {
         const left = plan === null ? 1 : 1 - ended.size / plan.samples;
         refuse(groupsRoomProblem(workflowInfo(), left));
       },
-      // Closing answers those that wait; one that comes as the batch fails has its failure.
+      // Closing answers waiting requests. A request that comes while the batch fails gets its failure.
       unfinishedPolicy: 'ABANDON',
     },
   );
@@ -94,7 +94,7 @@ const tooFarProblem = ({ after = 0 }: GroupsRequest, ended: number): string | nu
     ? null
     : `after: expected at most ${ended}, as many groups as have ended, got ${after}`;
 
-/** A batch that is cancelled, and a fold that the closing overtakes, give no more. */
+/** A cancelled batch, and a fold that the closing overtakes, return no more groups. */
 function unlessCancelled(error: unknown, { after: from = 0 }: GroupsRequest): GroupsAnswer {
   if (!isCancellation(error)) throw failWith(failureOf(error));
   return { from, to: from, file: null, done: true };

@@ -17,50 +17,56 @@ import type { GroupsAnswer, GroupsRequest } from '../../model/workflow-safe/grou
 import type { PhaseNews } from '../../model/workflow-safe/policy.js';
 import type { Limits, LimitsChange } from '../../model/workflow-safe/limits.js';
 
-/** Ends what runs, keeps what is there; nothing new starts after it. For batches, slices and rollouts. */
+/** Ends what runs and keeps what is there; nothing new starts afterwards. For batches, slices and rollouts. */
 export const stopSignal = defineSignal('stop');
 
-/** From an activity of this workflow: its engine is absent, or (null) back. */
+/** From an activity of this workflow: it waits for a service, or (null) no longer waits. */
 export const waitingSignal = defineSignal<[Waiting | null]>('waiting');
 
-/** From a batch to a slice: how many rollouts it may have in flight, and under `refill` how many it may replace in all. */
+/**
+ * From a batch to a slice: how many rollouts it may have in flight, and under `refill` how many it may replace in
+ * total.
+ */
 export const shareSignal = defineSignal<[number, number?]>('share');
 
-/** From a slice (by its first row) to its batch, a few times while it runs: its counts, and the groups that have ended since. */
+/**
+ * From a slice (by its first row) to its batch, a few times while it runs: its counts, and the groups that have ended
+ * since.
+ */
 export const tallySignal =
   defineSignal<[{ first: number; tally: Tally; ended?: number[] }]>('tally');
 
-/** Of a batch: how many rollouts may run at once. Those that run stay; returns what is in force. */
+/** To a batch: how many rollouts may run at once. Running ones stay; returns what is in force. */
 export const setMaxInFlightUpdate = defineUpdate<
   { max_in_flight: number },
   [{ max_in_flight: number }]
 >('set_max_in_flight');
 
-/** Of a batch, for its rollouts that run and that start later, or of one rollout; returns what is in force. */
+/** To a batch, for running and later rollouts, or to one rollout; returns what is in force. */
 export const setLimitsUpdate = defineUpdate<Limits, [LimitsChange]>('set_limits');
 
-/** Of a batch: groups that have ended, in files that are written where somebody asks. */
+/** To a batch: returns groups that have ended, in files that are written on request. */
 export const groupsUpdate = defineUpdate<GroupsAnswer, [GroupsRequest]>('groups');
 
-/** `set_limits` on its way from a batch to slices and rollouts that run. */
+/** `set_limits` on its way from a batch to slices and running rollouts. */
 export const limitsSignal = defineSignal<[LimitsChange]>('limits');
 
 /** Where a child that starts later finds them. */
 export const LIMITS_MEMO = 'limits';
 
-/** Of workflow `policy`: weights for all replicas. Its input goes to the first activity unread. */
+/** To workflow `policy`: weights for all replicas. The first activity reads its input. */
 export const publishUpdate = defineUpdate<PublishResult, [unknown]>('publish');
 
-/** From an activity of a policy: where a replica is that takes long. */
+/** From an activity of a policy: the phase of a slow replica. */
 export const phaseSignal = defineSignal<[PhaseNews]>('phase');
 
-/** From any worker: the record says that something is to be mended. */
+/** From any worker: the record shows something to repair. */
 export const recoverSignal = defineSignal('recover');
 
-/** Of a stream: a step, the next one or one that is kept; the answer is bounded by `wait`. */
+/** To a stream: returns the next step or a kept one; `wait` limits the waiting. */
 export const nextStepUpdate = defineUpdate<NextStepAnswer, [StepAsked]>('next_step');
 
-/** Of a stream: deletes delivered steps up to this one; answers which is the first that is kept. */
+/** To a stream: deletes delivered steps up to this one; returns the first one that is kept. */
 export const forgetUpdate = defineUpdate<{ kept_from: number }, [{ through: number }]>('forget');
 
 /** From a group to its stream, once. */
@@ -82,14 +88,14 @@ export function onStop(stop: () => void): void {
   });
 }
 
-/** Nobody waits for a signal to arrive: whoever it can't reach may just have ended, and its result says so. */
+/** Ignores the result of a signal: if its receiver has just ended, that receiver's result says so. */
 export function tell(sent: Promise<void> | null | undefined): void {
   sent?.catch(() => undefined);
 }
 
 /**
- * Sends news to many children in rounds: while one is on its way, what comes later waits and goes out as one. A workflow
- * may have 2,000 signals on their way.
+ * Sends changes to many children in rounds: changes that come during a round go out together afterwards. A workflow may
+ * have at most 2,000 signals in flight.
  */
 export function inRounds<T extends object>(
   send: (news: T) => (Promise<void> | undefined)[],

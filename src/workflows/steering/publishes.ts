@@ -3,17 +3,17 @@ import type { PublishResult } from '../../activities/contract.js';
 import { failWith, failureOf } from '../ending.js';
 import { publishUpdate, recoverSignal } from './messages.js';
 
-/** Updates `publish`, in the order in which they came. */
+/** Updates `publish`, in their order of arrival. */
 export interface Publishes {
-  /** Resolves when there is one, when a worker asks for recovery, or when this holds. */
+  /** Resolves when there is one, when a worker asks for recovery, or when this condition holds. */
   news(otherwise: () => boolean): Promise<void>;
   next(): Publishing | null;
 }
 
 export interface Publishing {
-  /** As it came: an activity reads it. */
+  /** Unread; an activity reads it. */
   input: unknown;
-  /** What it gives, or why it fails, is the update's answer. */
+  /** The result or failure of this function answers the update. */
   answer(run: () => Promise<PublishResult>): Promise<void>;
 }
 

@@ -6,11 +6,14 @@ import { limitsProblem, rolloutTimeoutMs, turnLimitsOf } from '../../model/workf
 import { failWith } from '../ending.js';
 import { LIMITS_MEMO, limitsSignal, setLimitsUpdate } from './messages.js';
 
-/** Limits of a rollout that change while it runs: by its own update, or by its batch. */
+/** Limits of a rollout that change while it runs, by its own update or by its batch. */
 export interface RolloutLimits {
-  /** Calls back with the timeout, now where it is known before there is a plan, and whenever it changes. */
+  /** Calls back with the timeout: now if it is known before there is a plan, and on every change. */
   whenTimeoutChanges(limitTo: (timeout_ms: number) => void): void;
-  /** True if the limit that failed the opening has changed since: then another attempt may succeed, in the time that is left. */
+  /**
+   * True if the limit that failed the opening has changed since. Then another attempt may succeed in the remaining
+   * time.
+   */
   mayOpenAgain(fault: string, start: { given: LimitsChange; started_at: number }): boolean;
   /** From here on updates are answered, and the timeout is known. */
   planned(plan: RolloutPlan): void;
@@ -18,13 +21,13 @@ export interface RolloutLimits {
   timeoutMs(plan: RolloutPlan): number;
   /** For the next activity of a turn; null: nothing was changed. */
   ofTurns(): TurnLimits | null;
-  /** For the run that goes on from here. */
+  /** For the next run. */
   changed(): LimitsChange;
   /** Updates are rejected from here on. */
   close(): void;
 }
 
-/** `before`: what an earlier run of this rollout had heard. */
+/** `before`: what an earlier run of this rollout received. */
 export function hearLimits(before: LimitsChange | null): RolloutLimits {
   let changed = before ?? limitsOfBatch();
   let plan: RolloutPlan | null = null;
@@ -100,13 +103,13 @@ function isWorthOpening(
   return fault === 'TimedOut' ? Date.now() < deadline : fault === 'PromptTooLong';
 }
 
-/** A batch that was steered before it started this rollout says so in the memo: that costs no event. */
+/** A batch that was steered before it started this rollout passes limits in the memo, which costs no event. */
 function limitsOfBatch(): LimitsChange {
   const limits = workflowInfo().memo?.[LIMITS_MEMO];
   return limitsProblem(limits) === null ? (limits as LimitsChange) : {};
 }
 
-/** For validators: `problem` is what is wrong, or null. */
+/** For validators: `problem` is the problem, or null. */
 export function refuse(problem: string | null): void {
   if (problem !== null) throw refusal(problem);
 }

@@ -2,8 +2,8 @@ import type { Tally, Waiting } from '../../activities/contract.js';
 import type { GroupNews } from '../../activities/contract/stream.js';
 
 /**
- * Anybody who reaches the server may send a signal. One that is not of the shape that was expected is ignored: an
- * error would fail the workflow's task again and again, and a wrong number would be waited for.
+ * Any client of the server may send a signal. Signals of an unexpected shape are ignored: an exception would fail the
+ * workflow task again and again, and a wrong number would be waited for.
  */
 
 export function isWaiting(value: unknown): value is Waiting | null {
@@ -11,7 +11,7 @@ export function isWaiting(value: unknown): value is Waiting | null {
   return isObject(value) && isText(value['service']) && isText(value['message']);
 }
 
-/** What a slice may have in flight, and how many it may replace. */
+/** How many rollouts a slice may have in flight, and how many it may replace. */
 export function isShare(inFlight: unknown, replacements: unknown): boolean {
   return isCount(inFlight) && (replacements === undefined || isCount(replacements));
 }

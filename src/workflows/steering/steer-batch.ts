@@ -6,7 +6,7 @@ import { setLimitsUpdate, setMaxInFlightUpdate } from './messages.js';
 import { refusal, refuse } from './rollout-limits.js';
 import type { RolloutRunner, Steering } from '../children/run-rollouts.js';
 
-/** The updates of a batch. They wait until it is planned, and are rejected once it is being closed. */
+/** The updates of a batch. They wait until it is planned, and are rejected once it is closing. */
 export interface BatchSteering {
   running(batch: { plan: BatchPlan; run: RolloutRunner }): void;
   closing(): void;
@@ -25,7 +25,7 @@ export function steerBatch(): BatchSteering {
     await condition(() => (run !== null && limits !== null) || closed);
     checkOpen();
     if (run === null || limits === null) throw refusal('the batch was not planned');
-    // The validator could not know.
+    // The validator could not know this.
     if (isPlanning) refuse(run.roomProblem(update));
     return { run, limits };
   };

@@ -11,11 +11,11 @@ import { refusal, refuse } from './rollout-limits.js';
 export interface StreamSteering {
   open(stream: Stream, groups: StreamGroups): void;
   close(): void;
-  /** What has been changed, for groups that start later. */
+  /** Changed limits, for groups that start later. */
   limits: () => LimitsChange;
 }
 
-/** `before`: what an earlier run had heard. */
+/** `before`: what an earlier run received. */
 export function steerStream(before: LimitsChange): StreamSteering {
   let limits = before;
   let opened: { stream: Stream; groups: StreamGroups } | null = null;

@@ -15,11 +15,11 @@ import { refuse } from './rollout-limits.js';
 /** Updates `next_step` and `forget` of a stream. */
 export interface TrainerDesk {
   open(stream: Stream, deliveries: Deliveries): void;
-  /** Does anybody wait for the next step? */
+  /** Whether a request for the next step waits. */
   isAsked(): boolean;
-  /** Whoever waits for the next step is told that it does not come; once each. */
+  /** Fails all requests that wait for the next step. */
   fail(fault: FailureFacts): void;
-  /** Until it is opened again, nobody is made to wait: they are told why. */
+  /** Rejects requests with this reason, until it is opened again. */
   close(why: string): void;
   reopen(): void;
 }
@@ -31,7 +31,7 @@ interface Asking extends StepAsked {
 interface Desk {
   asking: Set<Asking>;
   opened: { stream: Stream; deliveries: Deliveries } | null;
-  /** Why nobody is made to wait; null: they are. */
+  /** Why requests are rejected; null: they are not. */
   closed: string | null;
   /** What the next step waits for. */
   whyNot: (stream: Stream) => string;
@@ -92,7 +92,7 @@ async function answer(asked: StepAsked, desk: Desk): Promise<NextStepAnswer> {
   return { ready: false, why: `the rows of step ${asked.step} are being written` };
 }
 
-/** Resolves when the next step is put, or is waited for no longer; throws where it does not come. */
+/** Resolves when the next step is put, or the wait is over; throws if the step will not come. */
 async function awaitPut(
   asked: StepAsked,
   { stream, desk, left }: { stream: Stream; desk: Desk; left: () => number },
@@ -100,7 +100,7 @@ async function awaitPut(
   const { asking } = desk;
   const ask: Asking = { ...asked, fault: null };
   const fault = (): FailureFacts | null => ask.fault;
-  // Who does not say a version does not change the one that another has said.
+  // A request without a version keeps the version of an earlier one.
   if (asked.version !== undefined || asking.size === 0) stream.asked(asked.version);
   asking.add(ask);
   const isOver = (): boolean =>

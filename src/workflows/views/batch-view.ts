@@ -10,15 +10,15 @@ import { batchProgressQuery, onStop, waitingSignal } from '../steering/messages.
 import { isWaiting } from '../steering/signal-checks.js';
 import { heard, waitingLine } from './waiting.js';
 
-/** What a batch shows while it runs: query `progress` and current details. It also hears `stop`. */
+/** What a batch shows while it runs: query `progress` and current details. It also handles `stop`. */
 export interface BatchView {
   planned(plan: BatchPlan): void;
   counted: (tally: Tally) => void;
-  /** Rollouts that run are seen only now and then: what results say since may be more. */
+  /** Running rollouts are counted only from time to time, so later results may show more. */
   seen: (rollouts: RolloutsSeen) => void;
   closing(): void;
   closed(result: BatchResult): void;
-  /** Calls back when the batch is stopped, also if it was before. */
+  /** Calls back when the batch is stopped, also if it already was. */
   onStop(stop: () => void): void;
   stopped(): boolean;
 }
@@ -76,7 +76,7 @@ export function showBatch(): BatchView {
   };
 }
 
-/** Of two counts that may both be too low. */
+/** Of two counts that may both be too low, the larger. */
 const furthest = (
   a: Pick<Tally, 'turns' | 'tokens'>,
   b: Pick<Tally, 'turns' | 'tokens'>,

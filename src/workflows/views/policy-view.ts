@@ -8,12 +8,12 @@ import { phaseSignal, policyStatusQuery } from '../steering/messages.js';
 
 /** What a policy shows: query `status`, current details, search attribute `PolicyVersion`. */
 export interface ShownPolicy {
-  /** As the record stands. */
+  /** The record as it is now. */
   recorded(view: PolicyView | null): void;
   /** A replica could not be given its weights; its workflow tries again. */
   failed(replica: string, fault: string): void;
   published(summary: PublishSummary): void;
-  /** Input of the run that goes on from here. */
+  /** Input of the next run. */
   forNextRun(): PolicyInput;
 }
 

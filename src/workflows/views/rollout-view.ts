@@ -24,11 +24,11 @@ import { isWaiting } from '../steering/signal-checks.js';
 import { heard, waitingLine } from './waiting.js';
 
 /**
- * What a rollout shows while it runs: query `progress`, current details, search attributes. These cost an event each
- * time: they are written when a rollout goes on behind its first activity, and at its end.
+ * What a rollout shows while it runs: query `progress`, current details, search attributes. Search attributes cost an
+ * event each time, so they are written when a rollout continues after its first activity, and at its end.
  */
 export interface RolloutView {
-  /** Calls back when nothing serves the rollout, and when something does again. */
+  /** Calls back when no replica serves the rollout, and when one serves it again. */
   onHold(callback: (isHeld: boolean) => void): void;
   planned(plan: RolloutPlan): void;
   progressed(progress: TurnProgress): void;

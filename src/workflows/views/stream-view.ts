@@ -10,7 +10,7 @@ import { isWaiting } from '../steering/signal-checks.js';
 import { quoted } from '../../platform/plain.js';
 import { heard, waitingLine } from './waiting.js';
 
-/** What a stream shows: query `progress`, current details, search attribute `PolicyVersion`. It also hears `stop`. */
+/** What a stream shows: query `progress`, current details, search attribute `PolicyVersion`. It also handles `stop`. */
 export interface StreamView {
   opened(stream: Stream): void;
   show(): void;

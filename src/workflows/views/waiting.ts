@@ -3,14 +3,14 @@ import { waitedForText, waitedHowText } from '../../model/workflow-safe/waiting.
 import { plainLine, quoted } from '../../platform/plain.js';
 import { isCount } from '../steering/signal-checks.js';
 
-/** Signal `waiting` comes from an activity, and from anybody who reaches the server. */
+/** Signal `waiting` comes from an activity, but any client of the server may send it. */
 
-/** What is kept of each text: as much as an activity sends. */
+/** Length of each kept text: as much as an activity sends. */
 const MOST = 300;
 
 const TIME = /^[\d: -]{19} UTC$/;
 
-/** As it is shown and answered: bounded, and without characters that act. */
+/** Prepared for display and answers: bounded, and without active characters. */
 export function heard(waiting: Waiting | null): Waiting | null {
   if (waiting === null) return null;
   const { service, message, call, tries, since, rollouts } = waiting;

@@ -73,7 +73,7 @@ describe('a simulator that is paused', () => {
     assert.equal(await isPaused(url), false);
   });
 
-  test('twice with mode=abort ends what waited without a finish reason (captures 146, 147)', async () => {
+  test('twice with mode=abort ends what waited without a finish reason', async () => {
     const { url } = await simulator({ dev_mode: true });
     await post(`${url}/pause?mode=abort`);
     const stream = await running(url);
@@ -88,7 +88,7 @@ describe('a simulator that is paused', () => {
     assert.equal(await metric(url, 'num_requests_waiting'), 0);
   });
 
-  test('with mode=wait lets what runs come to its end, answers then, and starts nothing (captures 142, 143)', async () => {
+  test('with mode=wait lets what runs come to its end, answers then, and starts nothing', async () => {
     const { url } = await simulator(PACE);
     const stream = await running(url);
     await stream.begun();
@@ -104,7 +104,7 @@ describe('a simulator that is paused', () => {
     assert.equal(later.ids().length, 3);
   });
 
-  test('with mode=keep is silent, and then goes on where it was (capture 144)', async () => {
+  test('with mode=keep is silent, and then goes on where it was', async () => {
     const { url } = await simulator(PACE);
     const whole = await streamed(url, { body: LONG });
     const stream = await running(url);
@@ -157,7 +157,7 @@ describe('a simulator that is paused', () => {
 });
 
 describe('the label of the weights', () => {
-  test('is "default" until it is changed (captures 109, 175)', async () => {
+  test('is "default" until it is changed', async () => {
     const { url } = await simulator({ dev_mode: true });
     assert.deepEqual(await callJson(`${url}/weight_info`), { weight_version: 'default' });
     const changed = await callJson(`${url}/update_weight_version`, { body: { new_version: '17' } });

@@ -148,7 +148,7 @@ describe('completions', () => {
     assert.ok(without.choices.length > 4, 'the tag should span chunks');
   });
 
-  test('clamp max_tokens to the context, as capture 040', async () => {
+  test('clamp max_tokens to the context, as vLLM does', async () => {
     const { url } = await simulator({ max_model_len: 40 });
     const prompt = encode('x'.repeat(33));
     const { token_ids, finish_reason } = await streamed(url, {

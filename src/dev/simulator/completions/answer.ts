@@ -1,7 +1,7 @@
 import type { Generation, Top } from '../policy/policy.js';
 import { createTextStream, IM_END, logprobStrings, type TextStream } from '../policy/tokenizer.js';
 
-/** The part of a request that decides where an answer ends and what its text is. */
+/** The part of a request that determines where an answer ends and its text. */
 export interface AnswerOptions {
   prompt: readonly number[];
   max_tokens: number;
@@ -11,30 +11,30 @@ export interface AnswerOptions {
   stop_token_ids: readonly number[];
   include_stop_str_in_output: boolean;
   skip_special_tokens: boolean;
-  /** Names tokens `token_id:N` in logprobs (capture 003). */
+  /** Names tokens `token_id:N` in logprobs. */
   return_tokens_as_token_ids: boolean;
 }
 
-/** A whole answer as it will go out, however many chunks it takes. */
+/** A whole answer, however many chunks it takes. */
 export interface Answer {
   token_ids: number[];
   logprobs: number[];
   /** The tokens' names in logprobs, and where each begins, in characters of all names before. */
   names: string[];
   name_offsets: number[];
-  /** Of each token's place, where they were asked for; by name. */
+  /** For each token, if requested; by name. */
   tops: [name: string, logprob: number][][];
   /** The same by id, as they were generated. */
   generated_tops?: Top[][];
   text: string;
-  /** How much of the text is out once token i is: it lags for stop strings and unfinished characters. */
+  /** How much of the text is sent after token i: it lags for stop strings and unfinished characters. */
   text_ends: number[];
   finish_reason: 'stop' | 'length';
   /** The matched stop string or stop token id; null for the end of sequence. */
   stop_reason: string | number | null;
 }
 
-/** Of a request that is cut off before it has run. */
+/** The answer of a request that was cut off before it ran. */
 export const NO_ANSWER: Answer = {
   token_ids: [],
   logprobs: [],
@@ -51,7 +51,7 @@ type Ending = Pick<Answer, 'finish_reason' | 'stop_reason'>;
 
 const CUT_OFF: Ending = { finish_reason: 'length', stop_reason: null };
 
-/** Cuts a generation where vLLM would stop, and gives it its text (captures 014 to 028 and 180 to 185). */
+/** Cuts a generation where vLLM would stop, and adds its text. */
 export function assembleAnswer(generation: Generation, options: AnswerOptions): Answer {
   const reader = createReader(options);
   const text_ends: number[] = [];
@@ -90,7 +90,7 @@ function createReader(options: AnswerOptions) {
   let count = 0;
   return {
     text: () => text,
-    /** How much of the text may go out; all of it when the answer is finished. */
+    /** How much of the text may be sent; all of it when the answer is finished. */
     certain(finished: boolean): number {
       certain = finished ? text.length : Math.max(certain, stepBack(text, held));
       return certain;
@@ -129,7 +129,7 @@ function endingOf(
   return count >= max_tokens ? CUT_OFF : null;
 }
 
-/** The first of the stop strings, in the request's order, that ends in the new text; where to cut for it. */
+/** The first stop string, in the request's order, that ends in the new text, and where to cut. */
 function findStop(
   text: string,
   { before, options }: { before: number; options: AnswerOptions },

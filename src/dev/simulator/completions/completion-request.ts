@@ -20,9 +20,9 @@ export interface CompletionRequest extends AnswerOptions {
   sampling: Sampling;
   seed: number | null;
   logprobs: boolean;
-  /** 0: each token has its own logprob alone. */
+  /** 0: each token has only its own logprob. */
   top_logprobs: number;
-  /** Of the prompt's own tokens; not in a stream. */
+  /** For the prompt's tokens; not in a stream. */
   prompt_logprobs: boolean;
   return_token_ids: boolean;
   stream: boolean;
@@ -30,7 +30,7 @@ export interface CompletionRequest extends AnswerOptions {
   continuous_usage_stats: boolean;
 }
 
-/** Fields left out have vLLM's defaults, with `--generation-config vllm`. */
+/** Omitted fields have vLLM's defaults, with `--generation-config vllm`. */
 export const CompletionBody = z.looseObject({
   model: z.string().nullish(),
   /** Ids or a text; a list of prompts is refused later, by name. */
@@ -47,7 +47,7 @@ export const CompletionBody = z.looseObject({
     .transform((value) => value ?? 16),
   seed: z.int().nullish(),
   logprobs: z.int().nullish(),
-  /** Beside the token itself no others are told. */
+  /** No other logprobs than the token's own. */
   prompt_logprobs: z.int().nullish(),
   stream: z.boolean().nullish(),
   stream_options: z
@@ -73,7 +73,7 @@ export const CompletionBody = z.looseObject({
 });
 type CompletionBody = z.infer<typeof CompletionBody>;
 
-/** Checks in vLLM's order, so that the same request gets the same complaint (captures 035 to 063). Throws a `Refusal`. */
+/** Checks in vLLM's order, so that the same request gets the same complaint. Throws a `Refusal`. */
 export function checkCompletion(body: CompletionBody, limits: Limits): CompletionRequest {
   checkStreaming(body);
   const prompt = promptOf(body);

@@ -1,13 +1,13 @@
 import type { Answer } from './answer.js';
 import type { CompletionRequest } from './completion-request.js';
 
-/** The JSON of completions, key for key as vLLM 0.32 writes it (captures 001 to 008, 140, 146, 147). */
+/** The JSON of completions, key for key as vLLM 0.32 writes it. */
 
 const FINGERPRINT = 'vllm-0.32.0-simulator';
 
-/** A piece of an answer. Also the end of one: `finish_reason` not null. */
+/** A piece of an answer. It is also its end if `finish_reason` is not null. */
 export interface Piece {
-  /** Tokens from here up to, not including, `end`. */
+  /** Tokens from here up to but excluding `end`. */
   start: number;
   end: number;
   finish_reason: 'stop' | 'length' | 'abort' | null;
@@ -16,7 +16,7 @@ export interface Piece {
 export interface Wire {
   /** One SSE event. The first carries the prompt's ids, the last the fingerprint unless a usage event follows. */
   chunk(piece: Piece): string;
-  /** The event after the last chunk, or '' when no usage is asked for. */
+  /** The event after the last chunk, or '' if no usage is requested. */
   usage(completion_tokens: number): string;
   /** The body without a stream. */
   whole(piece: Piece): string;
@@ -36,7 +36,7 @@ export interface WireFacts {
   answer: Answer;
   /** The prompt as it is echoed. */
   prompt_token_ids: readonly number[];
-  /** Which weights sampled what has been sent; grows. */
+  /** Which weights sampled the sent tokens; grows. */
   spans: readonly VersionSpan[];
   /** An earlier chunk of this stream had the prompt's ids. */
   isEchoed: boolean;
@@ -44,7 +44,7 @@ export interface WireFacts {
   promptLogprobs: () => unknown;
 }
 
-/** Tokens `start` to `end`, by the label that the engine had. */
+/** Tokens from `start` up to but excluding `end`, by the engine's label. */
 export interface VersionSpan {
   version: string;
   start: number;
@@ -160,7 +160,7 @@ function contentOf(
   };
 }
 
-/** Of each token its own logprob and, where they were asked for, those of the likeliest. NaN is written as null. */
+/** For each token its own logprob and, if requested, those of the likeliest. NaN is written as null. */
 function logprobsOf(answer: Answer, { start, end }: Pick<Piece, 'start' | 'end'>) {
   const token_logprobs = answer.logprobs.slice(start, end);
   const tokens = answer.names.slice(start, end);

@@ -29,7 +29,7 @@ export interface CompletionParts {
   log: RequestLog;
   /** Serves requests without a seed. */
   random: Random;
-  /** Takes the listening socket away for so long. */
+  /** Closes the listening socket for that long. */
   closeFor: (ms: number) => void;
   /** Ends the process. */
   exit: () => void;
@@ -42,7 +42,10 @@ export interface Speech {
   id_prefix: string;
 }
 
-/** `POST /v1/completions` and `/inference/v1/generate`, hit by a fault or not. Rejects only when the client leaves before it has sent its request. */
+/**
+ * `POST /v1/completions` and `/inference/v1/generate`, with or without a fault. Rejects only if the client leaves
+ * before it has sent its request.
+ */
 export function createCompletions(parts: CompletionParts, speech: Speech = COMPLETIONS) {
   return async (exchange: Exchange, fault: FaultSpec | null): Promise<void> => {
     const read = await readRequest(exchange, { ...parts, speech });
@@ -155,7 +158,7 @@ function run(given: Run): void {
   else response.once('close', onClose);
 }
 
-/** What has been sent of an answer before its weights changed. */
+/** What was sent of an answer before its weights changed. */
 interface Sampled {
   answer: Answer;
 }
@@ -222,7 +225,7 @@ function isSilent(fault: FaultSpec | null): boolean {
   return fault?.fault === 'stall' && fault.after_tokens === 0;
 }
 
-/** The header wins over the body (captures 072, 073). */
+/** The header takes precedence over the body. */
 function completionId(
   exchange: Exchange,
   { request: { request_id }, speech }: Pick<Run, 'request' | 'speech'>,

@@ -8,19 +8,19 @@ import { piecewise } from '../wire/piecewise.js';
 import type { Outcome, RequestRecord } from '../request-log.js';
 import type { FaultSpec } from '../settings.js';
 
-/** How an answer goes out: all of it, or up to where a fault ends it. */
+/** How an answer is sent: completely, or up to where a fault ends it. */
 export interface Delivery {
   /** Tokens to send before the end. */
   total: number;
-  /** Sends the tokens up to this count; the last ones wait for `end`, which follows at once. */
+  /** Sends the tokens up to this count. The last ones wait for `end`, which follows at once. */
   send: (count: number) => void;
   /** Sends the end. false: this request stays as it is until its client leaves. */
   end: () => boolean;
-  /** Nothing is left to send but the end. */
+  /** Only the end is left to send. */
   isSent: () => boolean;
-  /** The part of the answer that has been sent. */
+  /** The part of the answer that was sent. */
   sent: () => Answer;
-  /** Ends it here, as an engine does that is paused (captures 140, 146, 147) or told to. */
+  /** Ends it here, as an engine does on a pause or an abort. */
   abort: () => void;
 }
 
@@ -31,9 +31,9 @@ export interface DeliveryFacts {
   wire: Wire;
   fault: FaultSpec | null;
   record: RequestRecord;
-  /** Tokens go out: they have just been sampled. */
+  /** Tokens are sent that were just sampled. */
   sampled: (start: number, end: number) => void;
-  /** Tokens that another delivery has sent before, under other weights. */
+  /** Tokens that another delivery sent before, under other weights. */
   first: number;
   engine: Engine;
   exit: () => void;
@@ -62,7 +62,7 @@ export function createDelivery(facts: DeliveryFacts): Delivery {
     send(upTo) {
       const size = eventSize(fault);
       while (sent < upTo) {
-        // All that is due, unless the fault asks for events of a size.
+        // Everything due, unless the fault asks for events of a fixed size.
         const end = size === null ? upTo : Math.min(sent + size, total);
         if (end > upTo) return;
         const finish_reason = end === all && breaks === null ? answer.finish_reason : null;
@@ -86,13 +86,13 @@ export function createDelivery(facts: DeliveryFacts): Delivery {
       ...(answer.generated_tops && { generated_tops: answer.generated_tops.slice(0, sent) }),
     }),
     abort() {
-      // What has brought no token has no terminal chunk either.
+      // Without tokens there is no terminal chunk either.
       finishWith(sent === 0 ? ENDINGS.done_without_finish : ENDINGS.abort_finish);
     },
   };
 }
 
-/** Tokens of one event; null: whatever is due. */
+/** Tokens per event; null: whatever is due. */
 function eventSize(fault: FaultSpec | null): number | null {
   if (fault?.fault === 'merged_deltas') return fault.tokens;
   return fault?.fault === 'split_deltas' ? 1 : null;
@@ -101,7 +101,7 @@ function eventSize(fault: FaultSpec | null): number | null {
 interface Ending {
   outcome: Outcome;
   finish_reason: Piece['finish_reason'];
-  /** What the engine counts; null: nothing has ended. */
+  /** The engine's counters; null: nothing has ended. */
   reason: EndReason | null;
   send(out: Output, sent: Pick<Piece, 'start' | 'end'>): void;
 }
@@ -193,7 +193,7 @@ function createOutput({ exchange, request, wire, fault, exit }: DeliveryFacts) {
     chunk(piece: Piece) {
       waiting += wire.chunk(piece);
     },
-    /** After the last chunk. Without a stream there is no ending without a finish: an abort is called so (capture 147). */
+    /** After the last chunk. Without a stream there is no end without a finish reason, so it is an abort. */
     done(piece: Piece) {
       if (request.stream) close(wire.usage(piece.end) + DONE);
       else sendBody({ ...piece, finish_reason: piece.finish_reason ?? 'abort' });

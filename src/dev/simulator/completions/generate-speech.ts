@@ -5,7 +5,7 @@ import { checkCompletion, CompletionBody } from './completion-request.js';
 import type { Piece, Wire, WireFacts } from './completion-wire.js';
 import type { Speech } from './completions.js';
 
-/** `/inference/v1/generate` (captures 116 to 125, 157): ids alone, and the last chunk names the weights of each token. */
+/** `/inference/v1/generate`: ids alone, and the last chunk names the weights of each token. */
 export const GENERATE: Speech = {
   id_prefix: 'generate-tokens-',
   read: async (exchange, settings) => {

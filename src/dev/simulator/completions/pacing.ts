@@ -1,14 +1,14 @@
 import type { SimulatorSettings } from '../settings.js';
 
-/** A chunk carries about so many tokens, and chunks are so far apart, so that a paced stream costs little. */
+/** About how many tokens a chunk has, and the time between chunks, so that a paced stream costs little. */
 const TOKENS_PER_CHUNK = 8;
 const SHORTEST_MS = 10;
 const LONGEST_MS = 100;
 
 export interface Pace {
-  /** Tokens there are. */
+  /** The number of tokens. */
   total: number;
-  /** So many tokens are due now; increases up to `total`. */
+  /** How many tokens are due now; increases up to `total`. */
   onDue: (count: number) => void;
   /** All of them were due. */
   onEnd: () => void;
@@ -16,15 +16,15 @@ export interface Pace {
 
 export interface Pacing {
   stop: () => void;
-  /** While it is frozen no time passes. */
+  /** While it is frozen, no time passes. */
   freeze: (isFrozen: boolean) => void;
 }
 
 const ENDED: Pacing = { stop: () => undefined, freeze: () => undefined };
 
 /**
- * Makes tokens due at the engine's speed, the first after `ms_to_first_token`; without limits all at once and before this
- * returns.
+ * Makes tokens due at the engine's speed, the first after `ms_to_first_token`. Without limits, all at once and before
+ * this returns.
  */
 export function startPacing(
   settings: Pick<SimulatorSettings, 'tokens_per_second' | 'ms_to_first_token'>,

@@ -11,21 +11,21 @@ import {
 } from './distribution.js';
 import { createMemo } from './memo.js';
 
-/** How often something else than a legal move is said, without any skill. */
+/** How often something other than a legal move is said, without any skill. */
 const SLIPS = 0.1;
 const UNTAGGED = 'No move looks right.';
 
 export interface ActionRequest {
   board: Board;
-  /** 0: every legal move is as likely as the others. */
+  /** 0: all legal moves are equally likely. */
   skill: number;
   sampling: Sampling;
   mode: LogprobsMode;
 }
 
 /**
- * What is said about a board: legal moves by softmax(-skill x distance after the move / temperature), and now and then,
- * the rarer the more skill, a look at the board, an illegal move or an answer without a tag.
+ * What is said about a board: legal moves by softmax(-skill x distance after the move / temperature). Sometimes, less
+ * often with more skill, a look at the board, an illegal move or an answer without a tag.
  */
 export function createActions(): (request: ActionRequest) => Distribution {
   const distanceOf = createDistances();
@@ -37,7 +37,7 @@ export function createActions(): (request: ActionRequest) => Distribution {
     });
     const { temperature, top_p, top_k, min_p } = sampling;
     const nearest = Math.min(...distances.filter((distance) => distance !== null));
-    // Only how much worse a move is than the best one counts, so few boards need a distribution of their own.
+    // Only the difference to the best move counts, so few boards need their own distribution.
     const costs = distances.map((distance) => (distance === null ? null : distance - nearest));
     const key = JSON.stringify([costs, skill, temperature, top_p, top_k, min_p, mode]);
     return memo(key, () =>

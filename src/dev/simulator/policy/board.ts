@@ -1,4 +1,4 @@
-/** The sliding puzzle as far as the policy must understand it: boards in text, and moves. */
+/** The sliding puzzle as far as the policy needs it: boards in text, and moves. */
 
 /** Row by row; 0 is the empty space. */
 export interface Board {
@@ -25,8 +25,8 @@ function swapWithEmpty(tiles: readonly number[], tile: number): number[] {
 }
 
 /**
- * The board as a conversation left it: the last one that was rendered (upstream statement 69), then every slide that
- * the environment confirmed after it (statement 73); it renders no board after a move. Null where there is none.
+ * The board at the end of a conversation: the last rendered one, then every slide that the environment confirmed after
+ * it, since it renders no board after a move. null if there is none.
  */
 export function currentBoard(text: string): Board | null {
   const end = text.lastIndexOf('|\n  +-');
@@ -56,7 +56,7 @@ function parseRow(row: string, size: number): number[] | null {
 
 const SLID = /<environment>\nSlid tile (\d+) (?:up|down|left|right|into the empty space)\./g;
 
-/** A slide that this board does not allow is left out: the text is then not of this game. */
+/** A slide that this board does not allow is ignored: the text is not of this game. */
 function replay(board: Board, text: string): Board {
   let { tiles } = board;
   for (const [, tile] of text.matchAll(SLID)) {

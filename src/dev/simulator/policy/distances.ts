@@ -1,8 +1,8 @@
 import { DIRECTIONS, slide, type Board } from './board.js';
 
-/** Boards whose distance is looked up, per size: all of 2x2, 16 slides deep for 3x3, about 12 for larger ones. */
+/** Boards in the distance table, per size: all of 2x2, 16 slides deep for 3x3, about 12 for larger ones. */
 const MAX_BOARDS = 20_000;
-/** Tables beyond this size of board are not worth their memory. */
+/** Tables for larger boards are not worth their memory. */
 const MAX_SIZE = 8;
 
 interface Table {
@@ -32,7 +32,7 @@ export function createDistances(): (board: Board) => number {
   };
 }
 
-/** Breadth first, whole levels only. Ends when a level has no new boards or the next might exceed the bound. */
+/** Breadth first, only whole levels. Ends when a level has no new boards or the next might exceed the bound. */
 function searchFromSolved(size: number): Table {
   const distances = new Map<string, number>();
   let level: Board[] = [solved(size)];

@@ -10,7 +10,7 @@ export interface Sampling {
   min_p: number;
 }
 
-/** One thing that can be said. No option of a distribution begins another one. */
+/** One thing that can be said. No option of a distribution is the beginning of another one. */
 export interface Option {
   text: string;
   probability: number;
@@ -19,22 +19,22 @@ export interface Option {
 export interface Choice {
   bytes: readonly number[];
   probability: number;
-  /** What its logprobs are told from: `probability`, or in mode raw that of the unscaled, unfiltered distribution. */
+  /** The source of its logprobs: `probability`, or in mode raw that of the unscaled, unfiltered distribution. */
   reported: number;
-  /** Of each byte, given those before it; they sum to the logarithm of `reported`. */
+  /** For each byte, given those before it; they sum to the logarithm of `reported`. */
   logprobs: readonly number[];
 }
 
 export interface Distribution {
   choices: readonly Choice[];
-  /** The likeliest choice is always taken; the logprobs are those of the unfiltered distribution at temperature 1 (capture 034). */
+  /** The likeliest choice is always taken; the logprobs are those of the unfiltered distribution at temperature 1. */
   greedy: boolean;
 }
 
-/** Which distribution logprobs are of: the one that is sampled from, or the one before temperature and filters. */
+/** The distribution of logprobs: the sampled one, or the one before temperature and filters. */
 export type LogprobsMode = 'processed' | 'raw';
 
-/** What a request's sampling leaves as it is. */
+/** Sampling settings that change nothing. */
 const UNSCALED: Sampling = { temperature: 1, top_p: 1, top_k: -1, min_p: 0 };
 
 /** vLLM raises smaller temperatures to this one. */
@@ -44,7 +44,7 @@ export function isGreedy({ temperature }: Sampling): boolean {
   return temperature < 1e-5;
 }
 
-/** What logits are divided by: 1 for greedy sampling, whose logprobs are the unscaled ones. */
+/** The divisor of logits: 1 for greedy sampling, whose logprobs are unscaled. */
 export function divisor(sampling: Sampling): number {
   return isGreedy(sampling) ? 1 : Math.max(sampling.temperature, LOWEST_TEMPERATURE);
 }
@@ -60,7 +60,9 @@ function normalise(weights: readonly number[]): number[] {
   return weights.map((weight) => weight / sum);
 }
 
-/** What min_p, top_k and top_p leave, in vLLM's order: the others get probability 0, the rest sums to 1 again. */
+/**
+ * Applies min_p, top_k and top_p in vLLM's order: the excluded options get probability 0, and the rest sums to 1 again.
+ */
 function filterOptions(options: readonly Option[], sampling: Sampling): Option[] {
   if (isGreedy(sampling)) return [...options];
   const { min_p, top_k, top_p } = sampling;
@@ -87,7 +89,7 @@ function nucleus(ranked: readonly Option[], top_p: number): readonly Option[] {
 
 /**
  * Turns options into bytes with their conditional probabilities: a byte on which all options agree is certain (logprob
- * 0), one that decides between options carries the logarithm of its share.
+ * 0), and one that decides between options has the logarithm of its share.
  */
 export function createDistribution(
   optionsFor: (sampling: Sampling) => readonly Option[],
@@ -105,7 +107,7 @@ export function createDistribution(
     let before = 1;
     const logprobs = bytes.map((_byte, i) => {
       const mass = massOf(bytes.slice(0, i + 1));
-      // What has no probability is only ever said when a resumed prompt already began it.
+      // Options without probability occur only if a resumed prompt has already begun them.
       const logprob = before === 0 ? 0 : Math.min(0, Math.log(mass / before));
       before = mass;
       return logprob;
@@ -158,7 +160,7 @@ export function choose(
     left -= choice.probability;
     if (left < 0) return choice;
   }
-  // Rounding may leave a crumb, and a prefix that the filters forbid has no probability at all.
+  // Rounding may leave a remainder, and a prefix that the filters forbid has no probability at all.
   return likeliest(open);
 }
 

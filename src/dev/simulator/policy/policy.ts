@@ -12,15 +12,18 @@ export interface PolicyRequest {
   max_tokens: number;
   /** The end of sequence is impossible before. */
   min_tokens: number;
-  /** Goes on after the end of sequence. */
+  /** Continues after the end of sequence. */
   ignore_eos: boolean;
   sampling: Sampling;
   /** Default processed. */
   logprobs_mode?: LogprobsMode;
-  /** How many of the likeliest tokens to tell at each place; default none. */
+  /** How many of the likeliest tokens to report per token; default none. */
   top_logprobs?: number;
   skill: number;
-  /** How many tokens are thought before the action, drawn evenly from this range; the last word may go a little over, never beyond the maximum. */
+  /**
+   * Tokens of thought before the action, drawn evenly from this range. The last word may go slightly over, but never
+   * beyond the maximum.
+   */
   thinking: readonly [min: number, max: number];
   random: Random;
 }
@@ -28,17 +31,17 @@ export interface PolicyRequest {
 export interface Generation {
   token_ids: number[];
   /**
-   * Of each token in the distribution that it was drawn from; they sum to the logarithm of the answer's probability. In
-   * mode raw of the unscaled and unfiltered one.
+   * For each token in the distribution that it was drawn from; they sum to the logarithm of the answer's probability.
+   * In mode raw from the unscaled and unfiltered distribution.
    */
   logprobs: number[];
-  /** Of each token's place, the likeliest first; the token itself is among them. */
+  /** For each token, the likeliest first; the token itself is among them. */
   tops?: Top[][];
 }
 
 export type Top = [id: number, logprob: number];
 
-/** Where an answer stands. `said` is what has been said of the word or action that is not complete. */
+/** The position in an answer. `said` is the incomplete word or action so far. */
 type Place =
   | { part: 'thinking'; length: number; last_start: number; said: readonly number[] }
   | { part: 'acting'; said: readonly number[] }
@@ -46,10 +49,10 @@ type Place =
   | { part: 'overtime'; said: readonly number[] };
 
 /**
- * The policy: thinks in words, then, when the prompt shows a sliding puzzle, writes an action on a new line, then ends.
- * A prompt whose last message has lines `Say: <text>` gets these instead, one an answer (script.ts).
- * The distribution of the next token depends on the tokens before it alone, so an answer that is resumed in its middle
- * goes on as it would have (a greedy one with the same tokens and logprobs; captures 126 to 132).
+ * The policy: thinks in words, then, if the prompt shows a sliding puzzle, writes an action on a new line, then ends. A
+ * prompt whose last message has lines `Say: <text>` gets these instead, one per answer (script.ts). The distribution of
+ * the next token depends only on the tokens before it. So a resumed answer continues as it would have, a greedy one
+ * with the same tokens and logprobs (captures 126 to 132).
  */
 export function createPolicy(): (request: PolicyRequest) => Generation {
   const wordsFor = createWords();
@@ -76,8 +79,8 @@ const NEWLINE = 10;
 const START: Place = { part: 'thinking', length: 0, last_start: -1, said: [] };
 
 /**
- * Where `said` leaves off; the start when it is not something that this policy says. An observation has no mark where it
- * ends, so what begins behind one of its lines counts, too.
+ * The position after `said`; the start if this policy would not say it. An observation has no end mark, so text after
+ * one of its lines counts, too.
  */
 function findPlace(said: readonly number[], actions: Distribution | null): Place {
   for (let begin = 0; ;) {
@@ -89,7 +92,7 @@ function findPlace(said: readonly number[], actions: Distribution | null): Place
   }
 }
 
-/** Null for what this policy does not say. */
+/** null for text that this policy does not say. */
 function placeOf(said: readonly number[], actions: Distribution | null): Place | null {
   const { length, last_start, rest } = readWords(said);
   if (rest.length === 0 || beginsWord(rest)) {
@@ -111,7 +114,7 @@ function findLine({ bytes, said }: ScriptedAnswer): Place {
     : { part: 'acting', said: bytes.slice(0, said) };
 }
 
-/** Nothing else can be said. */
+/** The only possible continuation. */
 function certainly(bytes: readonly number[]): Distribution {
   return {
     choices: [{ bytes, probability: 1, reported: 1, logprobs: bytes.map(() => 0) }],
@@ -129,7 +132,7 @@ function createWriter({ max_tokens, min_tokens, top_logprobs = 0 }: PolicyReques
     generation,
     isFull: () => token_ids.length >= max_tokens,
     mayEnd: () => token_ids.length >= min_tokens,
-    /** `others` may be said in its place. */
+    /** `others` are the alternatives. */
     write([id, logprob]: Top, others: () => readonly Top[]) {
       if (token_ids.length >= max_tokens) return;
       token_ids.push(id);
@@ -140,7 +143,7 @@ function createWriter({ max_tokens, min_tokens, top_logprobs = 0 }: PolicyReques
   };
 }
 
-/** The sampled token stands behind the likeliest ones where it is none of them. */
+/** The sampled token comes after the likeliest ones if it is not among them. */
 function likeliest([id, logprob]: Top, others: readonly Top[]): Top[] {
   const all: Top[] = [[id, logprob], ...others.filter(([other]) => other !== id)];
   return all.map(([token, of]): Top => [token, Math.fround(of)]).sort(([, a], [, b]) => b - a);
@@ -198,8 +201,8 @@ function think(place: Place & { part: 'thinking' }, tools: Tools): Place | null 
 }
 
 /**
- * Of ending the thoughts at a word's end: that a length drawn evenly from the range lies within the last word, given
- * that it did not lie before.
+ * The probability of ending the thoughts at the end of a word: that a length drawn evenly from the range lies within
+ * the last word, given that it did not lie before.
  */
 function stopProbability(
   { length, last_start }: { length: number; last_start: number },
@@ -221,19 +224,19 @@ function anyWord({ request, wordsFor }: Tools): Distribution {
 }
 
 interface Saying {
-  /** What the prompt already has of it. */
+  /** The part that the prompt already has. */
   said: readonly number[];
   /** Added to the first token's logprob. */
   extra: number;
-  /** What may be said in place of the first token. */
+  /** The alternatives to the first token. */
   beside: readonly Top[];
   tools: Tools;
 }
 
-/** Draws one choice and writes what is not said yet. Returns its whole length. */
+/** Draws one choice and writes the rest of it. Returns its whole length. */
 function say(distribution: Distribution | null, { said, extra, beside, tools }: Saying): number {
   const { random } = tools.request;
-  // Where little room is left, what was begun under other settings may be too long: any word will do then.
+  // With little room left, text begun under other settings may be too long; then any word is good enough.
   const choiceOf = (from: Distribution) => choose(from, { prefix: said, random });
   const own = distribution === null ? null : choiceOf(distribution);
   const from = distribution === null || own === null ? anyWord(tools) : distribution;

@@ -4,9 +4,9 @@ import { END_OF_TEXT, IM_END, IM_START, isSpecial } from './tokenizer.js';
 
 /** What the policy understands of a prompt. */
 export interface Scene {
-  /** The sliding puzzle's board after all moves so far; null when the prompt is about something else. */
+  /** The sliding puzzle's board after all moves so far; null if the prompt has none. */
   board: Board | null;
-  /** What the prompt itself wants to be told; null when it leaves that to the policy. */
+  /** The answer that the prompt itself prescribes; null if it prescribes none. */
   script: ScriptedAnswer | null;
   /** What the assistant has already said in this answer: a resumed request ends with it. */
   said: readonly number[];
@@ -18,7 +18,9 @@ const MARKS = new Map([
   [IM_END, 0xfe],
   [END_OF_TEXT, 0xfd],
 ]);
-/** After one of these the assistant's turn begins; with a chat template an answer may follow an observation directly. */
+/**
+ * The assistant's turn begins after one of these; with a chat template an answer may follow an observation directly.
+ */
 const TURN_BEGINS = [
   '\xffassistant\n',
   '\xfe',

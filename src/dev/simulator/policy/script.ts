@@ -1,21 +1,24 @@
-/** What a prompt wants to be told: the answers stand in it, one a line. */
+/** Answers that a prompt prescribes, one per line. */
 export interface ScriptedAnswer {
   bytes: readonly number[];
-  /** How many of them the prompt already ends with: a resumed request does. */
+  /** How many of them the prompt already has: a resumed request ends with one. */
   said: number;
 }
 
-/** As the chat template opens the assistant's answer, `\xff` standing for its token. Observations come with a template or without one. */
+/**
+ * The chat template's opening of the assistant's answer, with `\xff` for its token. Observations come with or without a
+ * template.
+ */
 const ANSWERS_BEGIN = '\xffassistant\n';
 const LINE = /^Say: (.+)$/gm;
 
 /**
- * The answer that `Say: <text>` lines prescribe, where the last message of a rendered chat that is no observation has any: the first line is
- * the first answer, the second one the second, and the last one all that follow. An answer counts as given when it
- * stands in what follows the message, with something behind it: an end of sequence or an observation. So an observation
- * that quotes the next line takes its place, and where a stop string ended the answer and nothing was observed, the next
- * answer is empty: the prompt looks like that of an answer to be resumed. `text` is the prompt in Latin-1, special
- * tokens as bytes that are no UTF-8.
+ * The answer that `Say: <text>` lines prescribe, in the last message of a rendered chat that is no observation and has
+ * such lines. The first line is the first answer, the second line the second, and the last line all later ones. An
+ * answer counts as given if it is in the text after the message, followed by an end of sequence or an observation. So
+ * an observation that quotes the next line takes its place. If a stop string ended the answer and nothing was observed,
+ * the next answer is empty, because the prompt looks like one to be resumed. `text` is the prompt in Latin-1, with
+ * special tokens as bytes that are not UTF-8.
  */
 export function scriptedAnswer(text: string): ScriptedAnswer | null {
   let opening = text.lastIndexOf(ANSWERS_BEGIN);
@@ -39,11 +42,11 @@ export function scriptedAnswer(text: string): ScriptedAnswer | null {
   }
 }
 
-/** Was the message that has the lines answered with something else, and then another one written? */
+/** Whether the message with the lines was answered with something else, and another message followed. */
 const isOver = (lines: readonly string[], since: string): boolean =>
   since.includes('\xffuser\n') && !lines.some((line) => since.includes(line));
 
-/** Those of the message before an answer. */
+/** The lines of the message before an answer. */
 function linesBefore(opening: number, text: string): string[] {
   const message = text.slice(text.lastIndexOf('\xff', opening - 1) + 1, opening);
   return [...message.replaceAll('\xfe', '\n').matchAll(LINE)].map(([, line]) => line ?? '');
@@ -54,7 +57,7 @@ function endOf(line: string, { text, from }: { text: string; from: number }): nu
   return at === -1 ? null : at + line.length;
 }
 
-/** Of the longest beginning of `line` that `text` ends with. */
+/** The length of the longest beginning of `line` with which `text` ends. */
 function overlap(line: string, text: string): number {
   let length = Math.min(line.length - 1, text.length);
   while (!text.endsWith(line.slice(0, length))) length -= 1;

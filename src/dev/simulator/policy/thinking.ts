@@ -9,8 +9,8 @@ import {
 import { createMemo } from './memo.js';
 
 /**
- * What the simulator thinks: words with weights. Each ends with a space and has no other, so none begins another one;
- * the lone space fills a last free token. Some have characters of two, three and four bytes.
+ * The simulator's thoughts: words with weights. Each ends with a space and contains no other, so none begins another
+ * one; the lone space fills a last free token. Some have characters of two, three and four bytes.
  */
 const WORDS: readonly (readonly [word: string, weight: number])[] = [
   ['the ', 12],
@@ -47,7 +47,7 @@ const LONGEST = Math.max(...WORDS.map(([word]) => Buffer.byteLength(word)));
 export interface WordRequest {
   sampling: Sampling;
   mode: LogprobsMode;
-  /** Tokens left for thinking; longer words are out. */
+  /** Tokens left for thinking; longer words are excluded. */
   room: number;
 }
 
@@ -71,7 +71,9 @@ function wordsUpTo(longest: number): (sampling: Sampling) => Option[] {
   };
 }
 
-/** Where a text of words stands: how many of its bytes are whole words, where the last of them began, and what follows. */
+/**
+ * The position in a text of words: how many of its bytes are whole words, where the last one began, and what follows.
+ */
 export interface WordPlace {
   /** Bytes of whole words. */
   length: number;
@@ -83,7 +85,7 @@ export interface WordPlace {
 
 const WORD_BYTES = WORDS.map(([word]) => Array.from(Buffer.from(word)));
 
-/** Reads words for as long as there are whole ones. */
+/** Reads whole words from the beginning. */
 export function readWords(bytes: readonly number[]): WordPlace {
   let length = 0;
   let last_start = -1;

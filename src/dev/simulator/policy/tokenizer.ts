@@ -23,7 +23,7 @@ export function isSpecial(id: number): boolean {
   return id >= IM_START;
 }
 
-/** The text of special tokens becomes their ids, as in vLLM (capture 092). */
+/** The text of special tokens becomes their ids, as in vLLM. */
 export function encode(text: string): number[] {
   if (!text.includes('<|')) return Array.from(Buffer.from(text));
   const ids: number[] = [];
@@ -36,11 +36,11 @@ export function encode(text: string): number[] {
 }
 
 export interface DecodeOptions {
-  /** Leaves special tokens out; otherwise they appear as their text. */
+  /** Leaves special tokens out; otherwise they appear as text. */
   skip_special_tokens: boolean;
 }
 
-/** Bytes that are no UTF-8 become U+FFFD; ids outside the vocabulary vanish (capture 099). */
+/** Bytes that are not UTF-8 become U+FFFD; ids outside the vocabulary vanish. */
 export function decode(ids: readonly number[], { skip_special_tokens }: DecodeOptions): string {
   let text = '';
   let bytes: number[] = [];
@@ -86,7 +86,7 @@ export function vocabularyStrings(ids: readonly number[]): string[] {
   return ids.map((id) => (isSpecial(id) ? specialText(id) : byteName(id)));
 }
 
-/** GPT-2's table: printable Latin-1 bytes stand for themselves, the other 68 are counted up from U+0100. */
+/** GPT-2's table: printable Latin-1 bytes represent themselves, and the other 68 are counted up from U+0100. */
 function byteName(byte: number): string {
   if (byte <= 0x20) return String.fromCharCode(0x100 + byte);
   if (byte >= 0x7f && byte <= 0xa0) return String.fromCharCode(0x121 + byte - 0x7f);
@@ -109,7 +109,7 @@ export function logprobStrings(ids: readonly number[]): string[] {
       fragment = [];
       return specialText(id);
     }
-    // A lead byte opens a character; what was open before will never be completed.
+    // A lead byte opens a character; an earlier incomplete one will never be completed.
     if (id >= 0xc0) fragment = [];
     fragment.push(id);
     const text = Buffer.from(fragment).toString();
@@ -130,8 +130,8 @@ export interface TextStreamOptions extends DecodeOptions {
 }
 
 /**
- * Where the prompt itself ends inside a character, all of the prompt's text comes out with the first certain
- * character of the answer. That is a trap of vLLM's that clients have to live with (captures 131, 132, 180, 181).
+ * If the prompt itself ends inside a character, all of the prompt's text comes out with the first certain character of
+ * the answer. vLLM behaves this way.
  */
 export function createTextStream({ prompt, skip_special_tokens }: TextStreamOptions): TextStream {
   const options = { skip_special_tokens };
@@ -148,7 +148,7 @@ export function createTextStream({ prompt, skip_special_tokens }: TextStreamOpti
   };
 }
 
-/** A character has at most four bytes, so the last four tokens tell. */
+/** A character has at most four bytes, so the last four tokens are enough. */
 function endsInsideCharacter(ids: readonly number[]): boolean {
   return decode(ids.slice(-4), { skip_special_tokens: true }).endsWith('\uFFFD');
 }

@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import { problemsOf, type Problem } from '../../../model/problems.js';
 import { errorBody, headerOf, readText, Refusal, type Exchange } from './http-exchange.js';
 
-/** 400 in the shape of FastAPI's validation; the words are ours. */
+/** 400 in the shape of FastAPI's validation, with our own words. */
 export function validationRefusal(problems: readonly Problem[], place = 'body'): Refusal {
   const lines = problems.map(({ where, what }) => `${place}.${where}: ${what}`);
   const param = `${place}.${problems[0]?.where ?? ''}`;
@@ -11,7 +11,7 @@ export function validationRefusal(problems: readonly Problem[], place = 'body'):
   return new Refusal({ status: 400, body });
 }
 
-/** The JSON of a POST as `schema` has it; what it does not name is ignored. */
+/** The JSON of a POST as `schema` has it; unknown fields are ignored. */
 export async function readBody<Schema extends z.ZodType>(
   exchange: Exchange,
   schema: Schema,

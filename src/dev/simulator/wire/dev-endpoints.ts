@@ -6,7 +6,7 @@ import { describeError } from '../../../platform/errors.js';
 import type { FaultSpec } from '../settings.js';
 import type { WeightStore } from '../weights.js';
 
-/** Where a trainer holds an engine while it changes the weights; the same words as vLLM's development mode. */
+/** Where a trainer can hold an engine while it changes the weights, in the terms of vLLM's development mode. */
 export function createDevEndpoints(engine: Engine, weights: WeightStore) {
   return {
     '/pause': {
@@ -55,7 +55,7 @@ export function createDevEndpoints(engine: Engine, weights: WeightStore) {
         sendJson(exchange, { status: 200, body: { results: [null] } });
       },
     },
-    /** The label alone: no weights are behind it. */
+    /** Only the label, without any weights. */
     '/update_weight_version': {
       POST: async (exchange: Exchange): Promise<void> => {
         const new_version = await readVersion(exchange);

@@ -9,7 +9,7 @@ import type { WeightStore } from '../weights.js';
 import type { FaultSpec, SimulatorSettings } from '../settings.js';
 import { detokenize, tokenize } from './tokenize.js';
 
-/** The version that `/version` reports: vLLM's whose wire is spoken, and that this is not it. */
+/** The version that `/version` reports: that of the vLLM whose wire this is, marked as the simulator's. */
 const SIMULATOR_VERSION = '0.32.0+simulator';
 
 export interface EndpointParts {
@@ -21,12 +21,12 @@ export interface EndpointParts {
   generate: Endpoint;
   /** Resolves when this fault has been cleared. */
   cleared: (fault: FaultSpec) => Promise<void>;
-  /** What a fault may do in place of an endpoint. */
+  /** What a fault may do instead of an endpoint. */
   closeFor: (ms: number) => void;
   exit: () => void;
 }
 
-/** Answers a request that a fault has hit, or none has. */
+/** Answers a request, with or without a fault. */
 type Endpoint = (exchange: Exchange, fault: FaultSpec | null) => void | Promise<void>;
 
 /** vLLM's endpoints, by path and method. */
@@ -75,7 +75,7 @@ function unlessHit({ closeFor, exit }: Pick<EndpointParts, 'closeFor' | 'exit'>)
       : endpoint(exchange, fault);
 }
 
-/** A call that is held waits before it is done; one whose answer is lost is done all the same. */
+/** A held call waits before it is executed; one whose answer is lost is executed anyway. */
 function onceReleased({ cleared }: Pick<EndpointParts, 'cleared'>): Wrap {
   return (endpoint) => async (exchange, fault) => {
     if (fault?.fault === 'hold') {
@@ -94,7 +94,7 @@ function onceReleased({ cleared }: Pick<EndpointParts, 'cleared'>): Wrap {
   };
 }
 
-/** The endpoint for a request, or FastAPI's 404 and 405 (captures 066, 067). */
+/** The endpoint for a request, or FastAPI's 404 and 405. */
 export function findEndpoint(endpoints: Endpoints, { path, request }: Exchange): Endpoint {
   const methods = endpoints[path];
   if (methods === undefined) throw new Refusal({ status: 404, body: { detail: 'Not Found' } });

@@ -4,13 +4,13 @@ import type { FaultSpec } from '../settings.js';
 
 export interface FaultContext {
   exchange: Exchange;
-  /** Takes the listening socket away for so long. */
+  /** Closes the listening socket for that long. */
   closeFor: (ms: number) => void;
   /** Ends the process. */
   exit: () => void;
 }
 
-/** Faults that answer in place of an endpoint. null: this fault does not, the endpoint answers. */
+/** Faults that answer instead of an endpoint. null: this fault does not, and the endpoint answers. */
 export function answerInstead(fault: FaultSpec, context: FaultContext): Outcome | null {
   const { exchange } = context;
   switch (fault.fault) {
@@ -29,7 +29,7 @@ export function answerInstead(fault: FaultSpec, context: FaultContext): Outcome 
   }
 }
 
-/** The same on endpoints other than completions, where no tokens are counted: a stall is silence, death is at once. */
+/** The same for endpoints other than completions, which count no tokens: a stall is silence, and death is immediate. */
 export function answerElsewhere(fault: FaultSpec, context: FaultContext): boolean {
   if (fault.fault === 'die') context.exit();
   if (fault.fault === 'unsuccessful') {
@@ -65,7 +65,7 @@ function retryAfter({ retry_after }: { retry_after: number | null }): Record<str
   return retry_after === null ? {} : { 'retry-after': String(retry_after) };
 }
 
-/** What a dead engine answers outside a stream. */
+/** The answer of a dead engine outside a stream. */
 export function engineError(): Reply {
   const message = 'EngineCore encountered an issue. See stack trace (above) for the root cause.';
   const body = errorBody({ message, type: 'InternalServerError', param: null, code: 500 });

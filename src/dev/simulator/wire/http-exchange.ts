@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
-/** One request and the place for its answer. */
+/** One request and its response. */
 export interface Exchange {
   request: IncomingMessage;
   response: ServerResponse;
@@ -11,7 +11,7 @@ export interface Exchange {
   session_id: string | null;
 }
 
-/** An answer other than 200. Thrown by whatever finds the reason, sent by the server. */
+/** An answer other than 200. Thrown where the reason is found, sent by the server. */
 export class Refusal extends Error {
   readonly status: number;
   readonly body: unknown;
@@ -54,7 +54,7 @@ export function headerOf(request: IncomingMessage, name: string): string | null 
   return typeof value === 'string' && value !== '' ? value : null;
 }
 
-/** What real servers send on every response; the request id comes back or is made up (captures 001, 072). */
+/** Headers that real servers send on every response; the request id comes back or is made up. */
 export function commonHeaders({ request }: Exchange): Record<string, string> {
   return {
     server: 'uvicorn',
@@ -98,7 +98,7 @@ export function sendText(exchange: Exchange, { status, type, text, headers }: Te
 
 const MAX_BODY_BYTES = 64 * 2 ** 20;
 
-/** The whole body. Rejects when the client leaves before its end, or sends more than 64 MiB. */
+/** The whole body. Rejects if the client leaves before its end, or sends more than 64 MiB. */
 export async function readText({ request }: Exchange): Promise<string> {
   const parts: Buffer[] = [];
   let size = 0;

@@ -4,11 +4,11 @@ interface Metric {
   name: string;
   type: 'gauge' | 'counter';
   help: string;
-  /** Values, some with labels of their own. */
+  /** Values, some with their own labels. */
   samples: readonly { labels?: string; value: number }[];
 }
 
-/** Prometheus text: the metrics that routers and controllers read, named as vLLM's (captures 111, 137). */
+/** Prometheus text: the metrics that routers and controllers read, with vLLM's names. */
 export function metricsText(stats: EngineStats, model: string): string {
   return metricsOf(stats)
     .map(({ name, type, help, samples }) => {

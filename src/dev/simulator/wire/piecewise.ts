@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http';
 
 /**
- * Writes to a response in pieces of so many bytes, which may end inside a character. Each has a turn of the event loop of
- * its own: pieces that are written together arrive together.
+ * Writes to a response in pieces of a number of bytes, which may end inside a character. Each gets its own turn of the
+ * event loop, because pieces written together arrive together.
  */
 export function piecewise(
   response: ServerResponse,

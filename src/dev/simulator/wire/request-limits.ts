@@ -5,7 +5,7 @@ import { VOCABULARY_SIZE } from '../policy/tokenizer.js';
 
 export type Limits = Pick<SimulatorSettings, 'model' | 'max_model_len'>;
 
-/** 404 as captures 049 and 234. No name is the served one. */
+/** 404 as in capture 049. Without a name the served model is used. */
 export function checkModel(model: string | null, limits: Pick<Limits, 'model'>): void {
   if (model === null || model === '' || model === limits.model) return;
   const message = `The model \`${model}\` does not exist. Valid aliases: ${limits.model}.`;
@@ -13,7 +13,7 @@ export function checkModel(model: string | null, limits: Pick<Limits, 'model'>):
   throw new Refusal({ status: 404, body });
 }
 
-/** What would change the distribution and is not played here is refused, unless it has no effect. */
+/** Settings that would change the distribution and are not implemented are refused, unless they have no effect. */
 const NEUTRAL: readonly (readonly [field: string, neutral: unknown])[] = [
   ['n', 1],
   ['echo', false],
@@ -51,7 +51,7 @@ export function notImplemented(field: string, value: string): Refusal {
   return badRequest(`The simulator does not implement ${field}: got ${value.slice(0, 80)}`, field);
 }
 
-/** The output length that the context leaves (captures 035, 037, 039, 040). */
+/** The output length that the context leaves. */
 export function fitTokens(
   { prompt, max_tokens }: { prompt: number; max_tokens: number },
   { max_model_len }: Limits,
@@ -78,7 +78,7 @@ interface SamplingFields {
   stop: readonly string[];
 }
 
-/** In the order in which vLLM looks at them (captures 052 to 057). */
+/** In the order in which vLLM checks them. */
 export function checkSampling(request: SamplingFields): void {
   const { max_tokens, min_tokens, logprobs, stop } = request;
   checkRanges(request.sampling);

@@ -15,7 +15,7 @@ const TokenizeBody = z
     model: z.string().nullish(),
     prompt: z.string().optional(),
     messages: z.array(z.looseObject({ role: z.string(), content: z.unknown() })).optional(),
-    // There is no beginning-of-sequence token, so it changes nothing; it is only checked.
+    // There is no beginning-of-sequence token, so this is checked but has no effect.
     add_special_tokens: z.boolean().optional(),
     add_generation_prompt: z.boolean().default(true),
     return_token_strs: z.boolean().nullish(),
@@ -26,7 +26,7 @@ const TokenizeBody = z
   });
 type TokenizeBody = z.infer<typeof TokenizeBody>;
 
-/** `POST /tokenize` of a text or of messages (captures 091 to 097). */
+/** `POST /tokenize` of a text or of messages. */
 export async function tokenize(exchange: Exchange, limits: Limits): Promise<void> {
   const body = await readBody(exchange, TokenizeBody);
   const { prompt = '', messages, add_generation_prompt } = body;
@@ -45,7 +45,7 @@ export async function tokenize(exchange: Exchange, limits: Limits): Promise<void
   });
 }
 
-/** Templates with parts that are not played here are refused: their tokens would be wrong. */
+/** Templates with unsupported parts are refused, because their tokens would be wrong. */
 function readMessages(body: TokenizeBody): ChatMessage[] {
   for (const field of ['tools', 'chat_template', 'continue_final_message'] as const) {
     const value = body[field];

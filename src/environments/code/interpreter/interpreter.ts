@@ -13,12 +13,12 @@ import { childrenOf, signalGroup, signalTo } from '../watch/process-tree.js';
 import type { Limits } from '../settings.js';
 import type { Watch, Watcher } from '../watch/watcher.js';
 
-/** One interpreter, one process group: started, asked, stopped between questions, ended whole. */
+/** One interpreter and its process group: started, asked, stopped between questions, ended as a whole. */
 export interface Interpreter {
   readonly alive: boolean;
   /** If code is killed, so is the interpreter. Rejects with the signal's reason. */
   run(blocks: Blocks, limits: { signal: AbortSignal; timeout_ms: number }): Promise<Ran>;
-  /** Resolves once it is gone; then nothing of it is left. Never rejects. */
+  /** Resolves when nothing of it is left. Never rejects. */
   close(): Promise<void>;
 }
 
@@ -38,11 +38,11 @@ const END_MS = 2000;
 const Ready = z.object({ ready: z.int().positive() });
 const Reply = z.object({ id: z.string(), outcomes: Outcomes });
 
-/** Throws what kept it from starting. */
+/** Throws the reason if it does not start. */
 export async function startInterpreter(options: StartOptions): Promise<Interpreter> {
   const { launch, limits, release } = options;
   const { child, root, ended, errors } = await start(launch);
-  // Six bytes for a character that JSON escapes; a reply beyond that is no reply of the runner.
+  // JSON escapes take six bytes per character; a longer reply does not come from the runner.
   const bound = 16 * 6 * limits.max_output + 65_536;
   const replies = readLines(child.stdout, bound);
   let alive = true;
@@ -59,7 +59,7 @@ export async function startInterpreter(options: StartOptions): Promise<Interpret
   const close = async (): Promise<void> => {
     if (alive) killBelow({ root, group });
     const late = setTimeout(signalGroup, END_MS, root, 'SIGKILL');
-    // A process that the kernel holds may outlive its kill: the wait is bounded.
+    // The kernel may keep a killed process for a while, so the wait is bounded.
     await within(2 * END_MS, whenEnded);
     clearTimeout(late);
     watch?.end();
@@ -90,7 +90,7 @@ export async function startInterpreter(options: StartOptions): Promise<Interpret
 
 interface Watching {
   watch: Watch;
-  /** Called with what is too much, from now on; null: it rests, and is ended then. */
+  /** Called with any excess from now on; null: the interpreter rests, and excess ends it. */
   listen: (tell: ((excess: Excess) => void) | null) => void;
 }
 
@@ -174,12 +174,12 @@ async function replyTo(id: string, replies: LineReader): Promise<Excess | Outcom
 }
 type Outcomes = z.infer<typeof Outcomes>;
 
-/** What the code itself may have written holds no more than the runner would have. */
+/** Code may have written this, so it is checked as strictly as the runner's replies. */
 function bounded(
   outcomes: Outcomes,
   { blocks, limits }: { blocks: Blocks; limits: Limits },
 ): Outcomes {
-  // By way of bytes: a lone half of a character is no text.
+  // Through bytes, because a lone surrogate is no valid text.
   const cut = (text: string): string => Buffer.from(text.slice(0, limits.max_output)).toString();
   return outcomes.slice(0, Math.max(1, blocks.length)).map((outcome) =>
     outcome.status === 'raises'
@@ -195,7 +195,7 @@ function bounded(
 const MAX_ERRORS = 4000;
 
 async function start({ command, args, env, uid }: Launch) {
-  // Not in its folder: the started program and the guard must not find code there.
+  // Outside its folder: the started program and the guard must not find code there.
   const child = await spawned(
     spawn(command, args, {
       ...{ cwd: '/', env, detached: true, stdio: ['pipe', 'pipe', 'pipe', 'pipe'] },
@@ -211,13 +211,13 @@ async function start({ command, args, env, uid }: Launch) {
       resolve({ killed: how !== null });
     });
   });
-  // It ends while it is written to: `ended` says so.
+  // If it ends during the write, `ended` reports it.
   for (const stream of child.stdio) stream?.on('error', () => undefined);
   const errors = (): string => text.trim().split('\n').at(-1) ?? '';
   return { child, root: child.pid ?? 0, ended, errors };
 }
 
-/** Spares the started process (a guard, or bubblewrap): it ends once all others have ended. */
+/** Spares the started process (a guard, or bubblewrap), which ends after all others. */
 function killBelow({ root, group }: { root: number; group: number }): void {
   if (group !== root) {
     signalGroup(group, 'SIGKILL');

@@ -1,15 +1,18 @@
 import type { Readable } from 'node:stream';
 
-/** JSON lines from a writer that may write anything, as much as it likes, in as many lines. */
+/** JSON lines from an untrusted writer, of any number and size. */
 export interface LineReader {
-  /** The next line's value; null once there will be none, or when too much came since `reset`. Lines that are no JSON are skipped. */
+  /**
+   * The next line's value; null if there will be none, or if too much came since `reset`. Lines that are not JSON are
+   * skipped.
+   */
   next(): Promise<unknown>;
-  /** Forgets what came unasked, and counts anew. */
+  /** Forgets unrequested lines, and starts counting again. */
   reset(): void;
   end(): void;
 }
 
-/** Each is work, also one that is skipped. */
+/** Limit of lines, because even a skipped one is work. */
 const MAX_LINES = 100;
 
 /** `bound`: bytes. */

@@ -37,7 +37,7 @@ export function createSandboxes(options: SandboxesOptions): Sandboxes {
   const { timeout_ms } = options;
   const shelf = createShelf(options);
   const closing = new AbortController();
-  /** The end of the line of each session: its steps come one after the other. */
+  /** The end of each session's line: its steps run one after the other. */
   const lines = new Map<string, Promise<unknown>>();
 
   const runOnce = async (request: RunRequest): Promise<Ran> => {
@@ -64,7 +64,7 @@ export function createSandboxes(options: SandboxesOptions): Sandboxes {
     const isAsked = found?.state === digestOf([...history, blocks]);
     if (isAsked && found.last?.before === digestOf(history)) return found.last.ran;
     const ran = await runOnce(request);
-    // An interpreter killed from outside looks like code that ended itself: only the code does it again.
+    // An interpreter killed from outside looks like code that ended itself, but only the code does it again.
     return 'killed' in ran && ran.killed === 'ended' ? await runOnce(request) : ran;
   };
 
@@ -136,11 +136,11 @@ async function replay(
 
 interface Shelf {
   look(session: string): Session | undefined;
-  /** Takes it off the shelf, if it is there; it stays counted. */
+  /** Takes an unused interpreter, if there is one; it stays counted. */
   take(session: string): Session | null;
-  /** Back onto the shelf, until it is wanted, idle for too long, or in the way. */
+  /** Returns an interpreter. It stays until it is requested, idle for too long, or displaced. */
   rest(session: string, it: Session): Promise<void>;
-  /** A new one, once there is a place for it: waits in line, while the longest unused end. */
+  /** A new one, once there is a place for it. Waits in line while the least recently used ones end. */
   begin(
     session: string,
     how: { signal: AbortSignal; start: SandboxesOptions['start'] },
@@ -151,7 +151,7 @@ interface Shelf {
 
 /** At most `max_sandboxes` interpreters; holds the unused ones. */
 function createShelf({ max_sandboxes, idle_timeout_ms }: SandboxesOptions): Shelf {
-  /** The one unused for longest first. */
+  /** The least recently used first. */
   const resting = new Map<string, Session>();
   let occupied = 0;
   let ending = 0;

@@ -11,8 +11,8 @@ import type { Program } from './python.js';
 import { BOOTSTRAP } from './python.js';
 
 /**
- * Where code writes on this machine's disk. A folder's guard removes it with its interpreter; what it could not remove, and
- * what killed guards left behind, is removed from here, by a process with rights to that folder alone.
+ * Folders on this machine's disk that code writes to. A folder's guard removes it with its interpreter. What it could
+ * not remove, and what killed guards left behind, is removed from here by a process with rights to that folder alone.
  */
 
 export interface Claim {
@@ -23,7 +23,10 @@ export interface Claim {
 
 export interface Folders {
   claim(has_own_uid: boolean): Promise<Claim>;
-  /** For a folder that no code uses any more. Never rejects: one that cannot be removed is reported, and tried again. */
+  /**
+   * For a folder that no code uses any more. Never rejects: a folder that cannot be removed is reported and tried
+   * again.
+   */
   release(folder: string): Promise<void>;
   /** Removes folders that ended workers left behind. Never rejects. */
   sweep(): Promise<void>;
@@ -31,12 +34,12 @@ export interface Folders {
 
 export interface FoldersOptions extends Program {
   report: (message: string) => void;
-  /** A folder that is younger may have no guard yet. */
+  /** A younger folder may not have a guard yet. */
   sweep_after_ms?: number;
 }
 
 const prefix = (): string => path.join(tmpdir(), 'rollout-code-');
-/** On a machine with systemd no user has one of these ids, and containers have them too. */
+/** systemd gives no user one of these ids, and containers have them too. */
 const FIRST_UID = 60_578;
 const UIDS = 600;
 const CLAIMS = 20;
@@ -51,7 +54,7 @@ export const randomUid = (): number => FIRST_UID + Math.floor(Math.random() * UI
 
 export function createFolders(options: FoldersOptions): Folders {
   const { report, sweep_after_ms = SWEEP_AFTER_MS } = options;
-  /** When each may be tried again, and how long the pause before that is. */
+  /** When each may be tried again, and the length of the previous pause. */
   const left = new Map<string, { at: number; pause_ms: number }>();
 
   const keep = (folder: string, why: string): void => {
@@ -73,7 +76,7 @@ export function createFolders(options: FoldersOptions): Folders {
   };
   const due = (): string[] => {
     const found = [...left].filter(([, { at }]) => at <= Date.now());
-    // Not twice at once.
+    // Not twice at the same time.
     for (const [, one] of found) one.at = Infinity;
     return found.map(([folder]) => folder);
   };
@@ -91,7 +94,7 @@ export function createFolders(options: FoldersOptions): Folders {
   };
 }
 
-/** The folder's name is the claim to the id: no two sandboxes of this machine have the same, also of different workers. */
+/** The folder's name claims the id: no two sandboxes of this machine share one, even in different workers. */
 async function claimFolder(has_own_uid: boolean): Promise<Claim> {
   if (!has_own_uid) return { folder: await mkdtemp(prefix()), uid: null };
   for (let attempt = 0; attempt < CLAIMS; attempt++) {
@@ -125,9 +128,9 @@ const isOfSandboxes = (uid: number): boolean =>
 
 const Said = z.object({ left: z.string().nullable() });
 
-/** null once it is gone, else why not. Under root its owner removes it: what is in there is the code's. */
+/** null once it is gone, else why not. Under root its owner removes it, because code wrote its content. */
 async function remove(folder: string, { python, modules }: Program): Promise<string | null> {
-  // Mostly the guard has removed it, or could not only because the folder above is not its own.
+  // Usually the guard has removed it, or failed only because the folder above belongs to someone else.
   const isGone = await rmdir(folder).then(
     () => true,
     (error: unknown) => error instanceof Error && 'code' in error && error.code === 'ENOENT',

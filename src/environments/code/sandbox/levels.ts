@@ -17,11 +17,11 @@ export interface Launch {
   env: Record<string, string>;
   /** User and group id; null: the worker's own. */
   uid: number | null;
-  /** Where it may write, on this machine's disk; null: it has a file system of its own. */
+  /** Where it may write on this machine's disk; null: it has its own file system. */
   folder: string | null;
-  /** File systems that are its own, as it sees them. */
+  /** Its own file systems, as it sees them. */
   mounts: string[];
-  /** Processes between the one that is started and the interpreter, that one included. */
+  /** Processes from the started one to the interpreter, including the first. */
   levels: number;
   /** True if the interpreter leads a process group of its own; false if it is in the started process's group. */
   own_group: boolean;
@@ -40,7 +40,7 @@ export interface Launcher {
   folders: Folders;
 }
 
-/** The environment: none of the worker's. One thread per library, and the same order of sets each time. */
+/** The environment: nothing of the worker's. One thread per library, and a fixed order of sets. */
 const environmentOf = (home: string): Record<string, string> => ({
   PATH: '/usr/local/bin:/usr/bin:/bin',
   HOME: home,
@@ -55,8 +55,8 @@ const environmentOf = (home: string): Record<string, string> => ({
 });
 
 /**
- * The system's loader, libraries and programs. Not /etc, /home, /var, /proc, /sys, and not all of /usr: an application,
- * and what it keeps, may be in /usr/src or /usr/local.
+ * The system's loader, libraries and programs. Without /etc, /home, /var, /proc, /sys, and without all of /usr:
+ * applications with their data may be in /usr/src or /usr/local.
  */
 const PARTS = ['bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32', 'libexec', 'include'];
 const partsOf = (folder: string): string[] => PARTS.map((part) => `${folder}/${part}`);
@@ -65,7 +65,7 @@ const SYSTEM = [
   ...['/usr/local/share', '/etc/ld.so.cache', '/etc/localtime'],
 ];
 
-/** What a Python needs of the folder that it is installed in: that may hold much else, above all in a home folder. */
+/** What a Python needs of its installation folder, which may contain much else, above all in a home folder. */
 const readableOf = ({ prefixes }: Python): string[] => [
   ...SYSTEM,
   ...prefixes.flatMap((prefix) => [...partsOf(prefix), `${prefix}/pyvenv.cfg`]),
@@ -73,15 +73,15 @@ const readableOf = ({ prefixes }: Python): string[] => [
 
 const interpreter = ({ executable }: Python): string[] => [executable, '-s', '-c', BOOTSTRAP];
 
-/** A temporary folder is claimed for it where it needs one; `seed` makes `random` repeatable. */
+/** Claims a temporary folder if one is needed; `seed` makes `random` repeatable. */
 export async function prepareLaunch(
   { level, bubblewrap, python, limits, max_sandboxes, semantics, folders }: Launcher,
   seed: string,
 ): Promise<Launch> {
   const { max_output, memory, disk, processes } = limits;
-  // What is seen to be too much is ended; this keeps what is faster than that from taking the machine.
+  // The watcher ends what it sees as excess; this limits what is faster than that.
   const others = Math.ceil((processes * max_sandboxes) / 4);
-  // An id of its own makes RLIMIT_NPROC count this sandbox alone; root would not be bound by it at all.
+  // With its own id, RLIMIT_NPROC counts only this sandbox. It does not apply to root at all.
   const has_own_uid = isRoot() && level !== 'unsafe';
   const owns_other_files = !has_own_uid && level === 'landlock+seccomp';
   const common = { main: 'runner', seed, semantics, level, max_output, owns_other_files };
@@ -92,7 +92,7 @@ export async function prepareLaunch(
       ...common,
       guarded: false,
       folder: null,
-      // In a user namespace of its own, beside bubblewrap itself.
+      // In its own user namespace, beside bubblewrap itself.
       limits: limited(processes + 1),
       readable: [...readableOf(python), '/proc'],
       writable: [HOME, '/dev/shm'],
@@ -121,7 +121,7 @@ export async function prepareLaunch(
   };
 }
 
-/** Inside of bubblewrap. */
+/** Inside bubblewrap. */
 const HOME = '/work';
 
 function bubblewrapArgs(python: Python, disk: number): string[] {

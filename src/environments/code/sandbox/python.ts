@@ -9,7 +9,7 @@ import { PROJECT_ROOT } from '../../../platform/project-root.js';
 /** The interpreters of this machine, and the program that they run. */
 
 const Python = z.object({
-  /** Not a shim: a sandbox has no home directory to look for one. */
+  /** Not a shim: a sandbox has no home directory in which to look for one. */
   executable: z.string(),
   version: z.tuple([z.int(), z.int(), z.int()]),
   /** Folders that it needs to read. */
@@ -27,7 +27,7 @@ print(json.dumps({"executable": sys.executable, "version": list(sys.version_info
 const OLDEST = 10;
 const LOOK_MS = 20_000;
 
-/** Those that can be used, in order of preference, and why the others cannot. */
+/** Usable ones in order of preference, and why the others are not. */
 export async function findPythons(
   setting: string | null,
 ): Promise<{ pythons: Python[]; problems: string[] }> {
@@ -67,7 +67,7 @@ export interface Program {
   modules: Record<string, string>;
 }
 
-/** The sources of python/sandbox: sent to each interpreter, since it may not be allowed to read them. */
+/** The sources of python/sandbox, which are sent to each interpreter because it may not be allowed to read them. */
 export async function readProgram(): Promise<Record<string, string>> {
   const sources = MODULES.map(async (name) => {
     const text = await readFile(path.join(PROJECT_ROOT, 'python', 'sandbox', `${name}.py`), 'utf8');
@@ -77,8 +77,8 @@ export async function readProgram(): Promise<Record<string, string>> {
 }
 
 /**
- * Reads the program and its settings from the first line of its input. With `-c` a Python also looks for modules
- * in its working directory: that is removed before any import. (Its option -I does so, but leaves hashes unseeded.)
+ * Reads the program and its settings from the first line of its input. With `-c` a Python also looks for modules in its
+ * working directory; that entry is removed before any import. (Option -I does this, too, but leaves hashes unseeded.)
  */
 export const BOOTSTRAP = `
 import sys

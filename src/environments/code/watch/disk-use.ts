@@ -11,23 +11,23 @@ import {
 import type { Process } from './process-tree.js';
 import { refuseOurs, tasksOf } from './process-tree.js';
 
-/** What code keeps on disk: files in its folder, and deleted ones that its processes still hold. */
+/** Disk use of code: files in its folder, and deleted files that its processes still hold. */
 
 export interface Disk {
-  /** The working directory; null: not to be measured. */
+  /** The working directory; null: not measured. */
   folder: string | null;
-  /** File systems of its own, whose size the kernel limits, but not how many files they have. */
+  /** Its own file systems: the kernel limits their size, but not their number of files. */
   mounts: string[];
   /** Files beyond this size need not be counted. */
   disk_bound: number;
 }
 
-/** More than a block: walking them all takes time. */
+/** Limit of files, because walking them all takes time. */
 const ENTRY_BYTES = 16_384;
 
 /**
- * In bytes, or null where something slipped away while it was looked at, or cannot be looked at. Names are what code
- * made of them: they are bytes here, and no path is taken from a link.
+ * In bytes, or null if something moved during the measurement, or cannot be measured. Code chooses names, so they are
+ * handled as bytes, and no path is taken from a link.
  */
 export function diskUseOf(
   { folder, mounts, disk_bound }: Disk,
@@ -91,7 +91,7 @@ function deletedFiles(folder: string, { processes, disk_bound }: Held): number {
   return [...files.values()].reduce((total, bytes) => total + bytes, 0);
 }
 
-/** A main thread that has ended holds nothing: the others do, and hold the same. */
+/** A main thread that has ended shows nothing; the others show the same files. */
 const livingTask = ({ pid, has_ended }: Process): number =>
   has_ended ? (tasksOf(pid).find((task) => task !== pid) ?? pid) : pid;
 
@@ -102,7 +102,7 @@ function deletedAt(link: string): { ino: number; bytes: number } {
   return { ino: status.ino, bytes: is_deleted ? status.blocks * 512 : 0 };
 }
 
-/** The runner's own: code can make none. A path that is too long to read belongs to a file on disk. */
+/** The runner's own file, which code cannot create. A path that is too long to read belongs to a file on disk. */
 function isInMemory(link: string): boolean {
   try {
     return readlinkSync(link).startsWith('/memfd:');
@@ -133,7 +133,7 @@ function contentsUpTo(bound: number, file: string): Buffer {
 
 const DELETED = ' (deleted)';
 
-/** Files of this folder that are deleted and mapped. */
+/** Deleted files of this folder that are mapped. */
 function mappedDeleted(maps: Buffer, folder: string): [inode: number, range: string][] {
   if (!maps.includes(DELETED)) return [];
   const below = `${Buffer.from(folder).toString('latin1')}/`;
@@ -147,7 +147,7 @@ function mappedDeleted(maps: Buffer, folder: string): [inode: number, range: str
     });
 }
 
-/** null: this user may not ask (it takes a capability). Then it is taken to be as large as a file can be. */
+/** null: this user may not ask (it requires a capability). Then the file counts as the largest possible. */
 function sizeOfMapped(file: string): number | null {
   try {
     return statSync(file).blocks * 512;

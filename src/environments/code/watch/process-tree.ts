@@ -1,19 +1,19 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
 /**
- * A process and all below it, from /proc. Read in one go: between two reads a process could hide in the gap. Linux only;
- * elsewhere there is none.
+ * A process and all its descendants, from /proc. Read in one go, because a process could hide between two reads. Linux
+ * only; elsewhere there is none.
  */
 
 export interface Process {
   pid: number;
-  /** With the pid: this one, and no later one of the same number. */
+  /** With the pid it identifies the process, since pids are reused. */
   start: string;
   /** How far below the root it is. */
   level: number;
-  /** Its threads, the ones that have ended included. */
+  /** Its threads, including ended ones. */
   own_ms: number;
-  /** Processes below it that have ended and that it, or one of those, waited for. */
+  /** Ended descendants that it, or one of them, waited for. */
   waited_ms: number;
   tasks: number;
   is_running: boolean;
@@ -23,11 +23,11 @@ export interface Process {
 export interface Seen {
   /** Parents come before their children. */
   processes: Process[];
-  /** False: one was gone before it was read, and who took its place may not be among them. */
+  /** false: a process was gone before it was read, so its replacement may be missing. */
   is_whole: boolean;
 }
 
-/** With more than `max_tasks` processes and threads, only so many. */
+/** With more than `max_tasks` processes and threads, only that many. */
 export function processesBelow(root: number, max_tasks = Infinity): Seen {
   const processes: Process[] = [];
   let is_whole = true;
@@ -38,7 +38,7 @@ export function processesBelow(root: number, max_tasks = Infinity): Seen {
     for (const pid of generation) {
       const one = processOf(pid, level);
       if (one === null) {
-        // Where the root is gone there is no tree.
+        // Without the root there is no tree.
         is_whole &&= level === 0;
         continue;
       }
@@ -66,7 +66,7 @@ const TICK_MS = 10;
 /** null: gone. */
 function processOf(pid: number, level: number): Process | null {
   const stat = contentsOf(`/proc/${pid}/stat`);
-  // The name, in parentheses, may hold anything; field 3 of the whole is the first behind it.
+  // The name, in parentheses, may contain anything; field 3 of the whole is the first after it.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   const ms = (field: number): number => Number(fields[field - 3]) * TICK_MS;
   const [state, start] = [fields[0], fields[22 - 3]];
@@ -76,20 +76,23 @@ function processOf(pid: number, level: number): Process | null {
     own_ms: Math.max(ms(14) + ms(15), ofMainThread_ms(pid)),
     waited_ms: ms(16) + ms(17),
     tasks: Number(fields[20 - 3]),
-    // Or would be: a look may stop it.
+    // Or would be running: a look may stop it.
     is_running: state === 'R' || state === 'T',
     has_ended: state === 'Z' || state === 'X',
   };
 }
 
-/** More exact than ticks, where the kernel says it: some processes live shorter than a tick. */
+/** More exact than ticks, if the kernel supports it: some processes live shorter than a tick. */
 const ofMainThread_ms = (pid: number): number =>
   Number(contentsOf(`/proc/${pid}/schedstat`).split(' ', 1)[0]) / 1e6;
 
-/** Resident and swapped memory that is no file's, and page tables, in bytes; null: gone. What forks share counts for each. */
+/**
+ * Resident and swapped memory that belongs to no file, and page tables, in bytes; null: gone. Memory shared by forks
+ * counts for each.
+ */
 export function memoryOf({ pid, tasks, has_ended }: Process): number | null {
   let status = '';
-  // A main thread that has ended shows no memory: the others do.
+  // A main thread that has ended shows no memory; the others do.
   for (const task of has_ended && tasks > 1 ? tasksOf(pid) : [pid]) {
     status = contentsOf(`/proc/${pid}/task/${task}/status`);
     if (status.includes('RssAnon')) break;
@@ -120,13 +123,13 @@ function entriesOf(folder: string): string[] {
   }
 }
 
-/** Rethrows errors that say that this process can open no more files: they say nothing about the observed process. */
+/** Rethrows errors about this process's limit of open files, which say nothing about the observed process. */
 export function refuseOurs(error: unknown): void {
   const code = error instanceof Error && 'code' in error ? error.code : null;
   if (code === 'EMFILE' || code === 'ENFILE' || code === 'ENOMEM') throw error;
 }
 
-/** Ignores targets that are already gone. */
+/** Ignores missing targets. */
 export function signalTo(target: number, name: NodeJS.Signals): void {
   try {
     process.kill(target, name);

@@ -1,17 +1,17 @@
 import type { Process } from './process-tree.js';
 
 /**
- * Processor time of a tree, look by look. A process that ends leaves its time to the parent that waits for it. Without one
- * (`SIGCHLD` ignored) the kernel forgets it: then it counts as it was last seen, and as busy from there to the next look.
+ * Processor time of a tree, look by look. An ended process leaves its time to the parent that waits for it. Without one
+ * (`SIGCHLD` ignored) the kernel forgets it. Then it counts as last seen, and as busy from there to the next look.
  */
 export interface ProcessorTime {
   /** Time of every process ever seen in the tree, in milliseconds. */
   spent_ms: number;
   /** Time of ended processes that no parent waited for. */
   lost_ms: number;
-  /** Time of processes that were gone at the last look: the parent that waited for them may have been read before. */
+  /** Time of processes that were gone at the last look: their waiting parent may have been read before. */
   pending_ms: number;
-  /** What those may have spent unseen. */
+  /** The most that those may have spent unseen. */
   unseen_ms: number;
   /** Waited for and not yet missed: the kernel shows waited time in whole ticks, user and system time apart. */
   credit_ms: number;
@@ -21,7 +21,7 @@ export interface ProcessorTime {
 type Timed = Pick<Process, 'own_ms' | 'waited_ms' | 'is_running'>;
 
 const MAX_CREDIT_MS = 20;
-/** Where looks are late the machine is busy: no process had it for all of the time between two. */
+/** Late looks mean a busy machine, on which no process had the whole time between two looks. */
 const MAX_UNSEEN_MS = 100;
 
 export const NO_TIME: ProcessorTime = {
@@ -31,7 +31,7 @@ export const NO_TIME: ProcessorTime = {
 
 interface Look {
   processes: (Timed & Pick<Process, 'pid' | 'start'>)[];
-  /** Since the look before. */
+  /** Since the previous look. */
   elapsed_ms: number;
 }
 

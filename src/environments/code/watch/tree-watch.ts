@@ -10,13 +10,13 @@ import { countTime, NO_TIME } from './processor-time.js';
 import type { Limits } from '../settings.js';
 
 /**
- * Looks at interpreters and all below them, in a thread of its own: the observed code determines how long a look
- * takes. Only this thread wakes them, so that none runs on after `rest`.
+ * Watches interpreters and their descendants in a separate thread, because the observed code determines how long a look
+ * takes. Only this thread wakes them, so none runs on after `rest`.
  */
 
 export interface Tree extends Disk {
   root: number;
-  /** So many levels from the root down are ours: only their processor time counts. */
+  /** That many levels from the root down are our own: only their processor time counts. */
   levels: number;
   /** The process group that code is in. */
   group: number;
@@ -26,13 +26,13 @@ export interface Tree extends Disk {
 /** To the thread. */
 export type Order =
   | { id: number; order: 'watch'; tree: Tree }
-  /** Wakes it; what it uses from here on counts for one turn. */
+  /** Wakes it; its use from here on counts for one turn. */
   | { id: number; order: 'run' }
-  /** Stops it, and has a last look. */
+  /** Stops it, and takes a last look. */
   | { id: number; order: 'rest' }
   | { id: number; order: 'forget' };
 
-/** From the thread: what was found too much, at any time; `rested` answers `rest`. */
+/** From the thread: the excess that was found, at any time; `rested` answers `rest`. */
 export interface Finding {
   id: number;
   excess: Excess | null;
@@ -44,14 +44,14 @@ const POLL_MS = 40;
 const REST_POLL_MS = 1000;
 /** All looks together take at most half of the thread's time. */
 const SHARE = 4;
-/** What may still end after it was stopped. */
+/** Time for it to end after it was stopped. */
 const REST_CPU_MS = 200;
 
 interface Watched {
   tree: Tree;
   time: ProcessorTime;
   looked_at: number;
-  /** Time that was spent before this turn, or before this rest. */
+  /** Time spent before this turn, or before this rest. */
   before_ms: number;
   running: boolean;
   timers: NodeJS.Timeout[];
@@ -129,7 +129,7 @@ function halt(one: Watched | undefined): Watched | undefined {
 const countRunning = (all: Map<number, Watched>): number =>
   [...all.values()].filter(({ running }) => running).length;
 
-/** Memory, tasks and processor time: quickly, and as often as can be. */
+/** Memory, tasks and processor time: fast, and as often as possible. */
 function lookAtProcesses(one: Watched): Excess | null {
   const { tree, before_ms } = one;
   const { limits } = tree;
@@ -164,13 +164,13 @@ function lookAtRest(one: Watched): Excess | null {
 }
 
 const processesOf = ({ root, levels, limits }: Tree): Seen =>
-  // A process above the code has one task: a guard, or bubblewrap.
+  // Each process above the code has one task: a guard, or bubblewrap.
   processesBelow(root, limits.processes + levels);
 
 const STILL_TRIES = 20;
 const STILL_MS = 5;
 
-/** What slipped away from a look (renamed, handed from process to process) is looked at again while the code is stopped. */
+/** What moved during a look (renamed, passed from process to process) is checked again while the code is stopped. */
 function still<T extends { is_whole: boolean }>({ tree, running }: Watched, look: () => T): T {
   for (let tries = 0; ; tries++) {
     const seen = look();
@@ -183,7 +183,7 @@ function still<T extends { is_whole: boolean }>({ tree, running }: Watched, look
   }
 }
 
-/** What cannot be looked at while the code is stopped is too much. */
+/** What cannot be measured while the code is stopped counts as excess. */
 function lookAtDisk(one: Watched): Excess | null {
   const { tree } = one;
   const { bytes } = still(one, () => {

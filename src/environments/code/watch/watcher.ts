@@ -6,17 +6,20 @@ import { startThread } from '../../../platform/threads.js';
 import type { Excess } from '../outcomes.js';
 import type { Finding, Order, Tree } from './tree-watch.js';
 
-/** Reports interpreters that use too much. Starts its thread (`tree-watch.ts`) at the first use. */
+/** Reports interpreters with excessive use. Starts its thread (`tree-watch.ts`) at the first use. */
 export interface Watcher {
   watch(tree: Tree, tell: (excess: Excess) => void): Watch;
   close(): Promise<void>;
 }
 
-/** The watch over one interpreter, which rests at first. `run` and `rest` throw `EnvironmentUnavailable` once the thread has ended. */
+/**
+ * The watch over one interpreter, which rests at first. `run` and `rest` throw `EnvironmentUnavailable` once the thread
+ * has ended.
+ */
 export interface Watch {
-  /** Wakes it; what it uses from here on counts for one turn. */
+  /** Wakes it; its use from here on counts for one turn. */
   run(): void;
-  /** Stops it; resolves with what was too much until then. `tell` is called with what it uses while it rests, too. */
+  /** Stops it; resolves with the excess until then. `tell` is also called with excess while it rests. */
   rest(): Promise<Excess | null>;
   end(): void;
 }

@@ -1,11 +1,11 @@
 import { toMs, waitProblem } from '../durations.js';
 import { fieldsProblem, integerProblem } from '../fields.js';
 
-/** Input of a stream's updates, checked where zod cannot be. */
+/** Checks the input of a stream's updates inside workflows, where zod is not available. */
 
 const USUAL_WAIT = '60s';
 
-/** What is wrong with the input of update `next_step`; null: nothing. */
+/** The problem of the input of update `next_step`, or null. */
 export function stepAskedProblem(input: unknown): string | null {
   const problem = fieldsProblem(input, {
     step: (value) => integerProblem(value, 0),
@@ -18,6 +18,6 @@ export function stepAskedProblem(input: unknown): string | null {
 
 export const stepWaitMs = ({ wait = USUAL_WAIT }: { wait?: string }): number => toMs(wait);
 
-/** What is wrong with the input of update `forget`; null: nothing. */
+/** The problem of the input of update `forget`, or null. */
 export const forgetProblem = (input: unknown): string | null =>
   fieldsProblem(input, { through: (value) => integerProblem(value, 0) });

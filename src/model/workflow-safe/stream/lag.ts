@@ -2,15 +2,15 @@ import type { PacingSettings } from './state.js';
 
 /** How old the tokens of a step are. */
 
-/** Generated tokens from `start` up to `end`, which is not included. */
+/** Generated tokens from `start` up to but excluding `end`. */
 export interface TokenRun {
   start: number;
   end: number;
 }
 
 /**
- * The runs of a row's tokens that are too old for a step of `version`, in order, none of which touches the next. A token
- * whose version nobody knows may be as old as its group.
+ * The runs of a row's tokens that are too old for a step of `version`, in order and not adjacent. A token of unknown
+ * version may be as old as its group.
  */
 export function tooOldRuns(
   runs: readonly (TokenRun & { version: string | null })[],
@@ -26,6 +26,6 @@ export function tooOldRuns(
   return old;
 }
 
-/** Labels are texts, and those of `publish` are whole numbers; null: nobody knows it. */
+/** Labels are texts, and those of `publish` are whole numbers; null: unknown. */
 export const versionOf = (label: string | null): number | null =>
   label !== null && /^\d{1,15}$/.test(label) ? Number(label) : null;

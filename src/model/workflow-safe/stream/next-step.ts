@@ -2,16 +2,16 @@ import type { OpenGroup, Out, PacingSettings, PacingState } from './state.js';
 import { OUTS } from './state.js';
 import { groupsUntilStarved, isStarved, samplesLeft, stepsLeft } from './pacing.js';
 
-/** What the next step is made of, or what it waits for. */
+/** What the next step consists of, or what it waits for. */
 
-/** Groups are numbers, oldest first. `dropped` are stopped and put out, whether the step is ready or not. */
+/** Groups are numbers, oldest first. `dropped` groups are stopped and discarded, whether the step is ready or not. */
 export type NextStep =
   | {
       ready: true;
       version: number;
       groups: number[];
       dropped: number[];
-      /** No step comes after it. */
+      /** It is the last step. */
       final: boolean;
     }
   | { ready: false; dropped: number[]; why: Why };
@@ -21,11 +21,11 @@ export type Why =
   /** Groups that would be too old in a later step. */
   | { kind: 'due'; step: number; groups: number[]; max_lag: number }
   | { kind: 'running'; step: number; groups_per_step: number; complete: number; running: number }
-  /** No group that is admitted now can be new enough. */
+  /** No group that is admitted now can be fresh enough. */
   | { kind: 'publish'; version: number; served: number; max_lag: number; publish: number }
-  /** To be thrown as `StreamStarved`; then `withStarvationTold`. */
+  /** The caller throws this as `StreamStarved` and then applies `withStarvationTold`. */
   | { kind: 'starved'; out: Record<Out, number>; more: number }
-  /** To be thrown as `StreamEnded`. */
+  /** The caller throws this as `StreamEnded`. */
   | { kind: 'ended'; step: number; samples: number; epochs: number };
 
 export function nextStep(state: PacingState, settings: PacingSettings): NextStep {
@@ -61,8 +61,8 @@ export function nextStep(state: PacingState, settings: PacingSettings): NextStep
 }
 
 /**
- * Those that a full step waits for. Of the groups that are due by a step, no more may be left behind than the steps up
- * to it deliver: where this step takes fewer of them than it must, those that run are waited for.
+ * The groups that a full step waits for. Of the groups due by a step, no more may remain than the steps up to it
+ * deliver. If this step takes too few of them, it waits for running ones.
  */
 function groupsDueFirst(
   open: readonly OpenGroup[],
@@ -93,7 +93,7 @@ function whyNotFull(state: PacingState & { version: number }, settings: PacingSe
   return { kind: 'running', step, groups_per_step, ...countsOf(state) };
 }
 
-/** For whoever asked, and for the line that says what a stream does. */
+/** For the caller, and for the line that shows a stream's state. */
 export function whyText(why: Why): string {
   switch (why.kind) {
     case 'not_asked':

@@ -1,8 +1,11 @@
 import type { PacingSettings, PacingState } from './state.js';
 
-/** How far apart groups and steps may be: which step a group is due at, and how many groups there may be. */
+/** How far groups and steps may be apart: at which step a group is due, and how many groups there may be. */
 
-/** V of the next step: as it was asked for, until then what it will be if the policy moves as the request says. */
+/**
+ * V of the next step: the requested version, or, until it is requested, the one that follows if the policy moves as the
+ * request says.
+ */
 export function versionOfNextStep(
   { version, served, last_version }: Pick<PacingState, 'version' | 'served' | 'last_version'>,
   { versions_per_step }: Pick<PacingSettings, 'versions_per_step'>,
@@ -11,19 +14,20 @@ export function versionOfNextStep(
   return last_version === null ? served : Math.max(served, last_version + versions_per_step);
 }
 
-/** How many steps after the next one a group may wait; below 0 it is too old already. */
+/** How many steps after the next one a group may wait; below 0 it is already too old. */
 export const stepsLeft = (
   born: number,
   { version, settings }: { version: number; settings: PacingSettings },
 ): number => Math.floor((born + settings.max_lag - version) / settings.versions_per_step);
 
-/** How many groups are to be admitted now. */
+/** How many groups to admit now. */
 export function roomForAdmission(state: PacingState, settings: PacingSettings): number {
   const { groups_per_step, num_repeats, max_in_flight } = settings;
   if (isStarved(state, settings)) return 0;
   const version = versionOfNextStep(state, settings);
   const steps = 1 + stepsLeft(state.served, { version, settings });
-  // The last one may have more rollouts than there is room for: else a group larger than the room never began.
+  // The last one may have more rollouts than there is room for. Otherwise a group larger than the room would never
+  // begin.
   const groupsInFlight = Math.ceil((max_in_flight - inFlight(state)) / num_repeats);
   return Math.max(
     0,
@@ -44,7 +48,7 @@ export const samplesLeft = (
   { samples, epochs }: PacingSettings,
 ): number => (epochs === null ? Infinity : samples * epochs - admitted);
 
-/** After so many steps' worth of groups that were out in a row, none is admitted until the trainer asks again. */
+/** After this many steps' worth of discarded groups in a row, none is admitted until the trainer asks again. */
 const STEPS_UNTIL_STARVED = 10;
 
 export const groupsUntilStarved = ({ groups_per_step }: PacingSettings): number =>

@@ -8,8 +8,8 @@ export interface StreamPlace {
 }
 
 /**
- * The sample of a group, by its number alone: each epoch has an order of its own, and nothing has to remember who was
- * played. `samples`: how many there are.
+ * The sample of a group, from its number alone: each epoch has its own order, and no state is needed. `samples`: how
+ * many there are.
  */
 export function placeOfGroup(
   group: number,
@@ -22,12 +22,12 @@ export function placeOfGroup(
 }
 
 const ROUNDS = 6;
-/** Of both halves: a network over fewer numbers has too few permutations to choose from. */
+/** Minimum of both halves: a network over fewer numbers has too few permutations. */
 const LEAST_BITS = 3;
 
 /**
- * Where a number below `size` goes in a permutation that the key chooses: a Feistel network over an even power of two,
- * walked until it is back below `size`.
+ * Where a number below `size` goes in a permutation chosen by the key: a Feistel network over an even power of two,
+ * repeated until the result is below `size`.
  */
 function permuted(at: number, { size, key }: { size: number; key: readonly number[] }): number {
   const bits = Math.max(LEAST_BITS, Math.ceil(Math.log2(size) / 2));

@@ -1,16 +1,19 @@
 import type { PolicyView } from '../policy.js';
 
-/** What a stream's admissions and steps are decided by, and how it changes. Plain JSON: it goes on to the next run. */
+/**
+ * The state that decides a stream's admissions and steps, and its transitions. Plain JSON, because the next run
+ * receives it.
+ */
 
 export interface PacingSettings {
-  /** B: groups of a step. */
+  /** B: groups per step. */
   groups_per_step: number;
-  /** How many versions a token may be older than the one that trains on it. */
+  /** How many versions older a token may be than the weights that train on it. */
   max_lag: number;
-  /** c: by how many versions the policy moves for each step. */
+  /** c: by how many versions the policy moves per step. */
   versions_per_step: number;
   when_stale: 'wait' | 'drop' | 'mask';
-  /** Rollouts of a group. */
+  /** Rollouts per group. */
   num_repeats: number;
   /** Rollouts of the stream at once. */
   max_in_flight: number;
@@ -20,42 +23,42 @@ export interface PacingSettings {
   epochs: number | null;
 }
 
-/** A group that is not out. */
+/** A group that is neither delivered nor discarded. */
 export interface OpenGroup {
   group: number;
-  /** What was served when it was admitted: no token of it is older. */
+  /** The version served when it was admitted: no token of it is older. */
   born: number;
   state: 'running' | 'complete';
-  /** Its rollouts that run, as far as the stream knows. */
+  /** How many of its rollouts run, as far as the stream knows. */
   in_flight: number;
 }
 
-/** How a group goes out without being delivered. */
+/** How a group leaves without being delivered. */
 export const OUTS = ['filtered', 'dropped', 'failed'] as const;
 export type Out = (typeof OUTS)[number];
 
 export interface PacingState {
-  /** The lowest version that tokens have from now on. It never falls. */
+  /** The lowest version of tokens from now on. It never falls. */
   served: number;
   /** Steps count from 0. */
   next_step: number;
-  /** V of `next_step` as it was asked for; null: nobody has asked yet. */
+  /** V of `next_step` as requested; null: not yet requested. */
   version: number | null;
-  /** V of the step before; null: there was none. */
+  /** V of the previous step; null: there was none. */
   last_version: number | null;
   /** How many groups have been admitted: the number of the next one. */
   admitted: number;
   /** In the order of their numbers. */
   groups: OpenGroup[];
-  /** Since the last group that came complete; `told`: `StreamStarved` has been answered for them. */
+  /** Discarded groups since the last complete one; `told`: `StreamStarved` has been answered for them. */
   out_in_row: Record<Out, number> & { told: boolean };
-  /** Of all groups that are out. */
+  /** All discarded groups. */
   out: Record<Out | 'delivered', number>;
 }
 
 const NONE_OUT = { filtered: 0, dropped: 0, failed: 0 };
 
-/** A stream that begins, or goes on from what is in the store. */
+/** A stream that begins, or continues from the store. */
 export function pacingFrom(
   found: Partial<Omit<PacingState, 'version' | 'out_in_row'>> = {},
 ): PacingState {
@@ -75,8 +78,8 @@ export function pacingFrom(
 }
 
 /**
- * `served` by the record and its replicas; without a policy workflow (null) by the version that was given last. What is
- * served under no known version moves nothing.
+ * Applies the served version: from the record and its replicas, or without a policy workflow (null) the last version
+ * given. An unknown version changes nothing.
  */
 export function servedOf(
   { served }: Pick<PacingState, 'served'>,
@@ -95,8 +98,8 @@ export const withServed = (state: PacingState, served: number): PacingState => (
 });
 
 /**
- * The next step is asked for; `version` is absent where the trainer leaves it to what is served. Whoever asks for the
- * same step again does so with `version` of the state: a version that rises between two asks is one more for this step.
+ * The next step is requested. `version` is absent if the trainer accepts the served one. A repeated request for the
+ * same step uses the `version` of the state, so a version that rises in between is one more for this step.
  */
 export const withAsk = (state: PacingState, { version }: { version?: number }): PacingState => ({
   ...state,
@@ -104,13 +107,13 @@ export const withAsk = (state: PacingState, { version }: { version?: number }): 
   out_in_row: state.out_in_row.told ? { ...NONE_OUT, told: false } : state.out_in_row,
 });
 
-/** `StreamStarved` has been answered: whoever asks again tries as many more. */
+/** `StreamStarved` has been answered: the next request tries as many more. */
 export const withStarvationTold = (state: PacingState): PacingState => ({
   ...state,
   out_in_row: { ...state.out_in_row, told: true },
 });
 
-/** Its number is `admitted` as it was. */
+/** Its number is the previous value of `admitted`. */
 export const withAdmitted = (
   state: PacingState,
   { num_repeats }: Pick<PacingSettings, 'num_repeats'>,
@@ -123,7 +126,7 @@ export const withAdmitted = (
   ],
 });
 
-/** A group that is not open any more changes nothing: its signal may come late. */
+/** A group that is no longer open changes nothing, because its signal may be late. */
 export function withComplete(state: PacingState, group: number): PacingState {
   if (!isOpen(state, group)) return state;
   return {
