@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { problemsOf } from './problems.js';
 
 /** Schemas for what others have written: zod alone loses a name, and makes a report of every wrong entry of a long list. */
 
@@ -26,6 +27,31 @@ export const withPossibleNames = <T extends z.ZodType>(
 
 export const recordOf = <T extends z.ZodType>(values: T) =>
   withPossibleNames(z.record(z.string(), values));
+
+/** A list that is longer has its first wrong entry reported alone: zod would make a report of each, by the million. */
+const FEW = 100;
+const WRONG = { where: '(input)', what: 'malformed' };
+
+/** A list of any length. */
+export const listOf = <T extends z.ZodType>(items: T): z.ZodType<z.output<T>[], z.input<T>[]> =>
+  z
+    .custom<unknown[]>(Array.isArray, 'expected array')
+    .superRefine((list, context) => {
+      if (list.length <= FEW) return;
+      for (const [at, entry] of list.entries()) {
+        const { error } = items.safeParse(entry);
+        if (error === undefined) continue;
+        const [{ where, what } = WRONG] = problemsOf(error, entry);
+        const path = where === WRONG.where ? [at] : [at, where];
+        // Whatever it was: behind unknown fields alone zod would go on with the list.
+        context.addIssue({ code: 'custom', path, message: what });
+        return;
+      }
+    })
+    .pipe(z.array(items) as z.ZodType<unknown, unknown[]>) as z.ZodType as z.ZodType<
+    z.output<T>[],
+    z.input<T>[]
+  >;
 
 /** A list of numbers of any length; its first wrong entry alone is reported. `expected` says what an entry is. */
 const numbersOf = (

@@ -1,10 +1,17 @@
-import type { z } from 'zod';
+import { z } from 'zod';
 import { problemsOf } from '../../model/problems.js';
 import type { HttpReply } from './http.js';
 import type { CallSite, Refusal } from './wire-faults.js';
 import { protocolFault, readServerError, refusalFault } from './wire-faults.js';
 
 /** Answers that are no streams, read. */
+
+const nameOf = (characters: number): z.ZodString =>
+  z.string().max(characters, `expected at most ${characters} characters`);
+/** What weights are called: each chunk of a journal says it, and each row. */
+export const WeightLabel = nameOf(200);
+/** Each request, and each journal, says it. */
+export const ModelName = nameOf(1000);
 
 /** The body of a 200 that is JSON; else undefined. */
 export function jsonOf({ status, text }: HttpReply): unknown {
