@@ -35,12 +35,19 @@ export interface Observing {
   say: (text: string) => void;
 }
 
+/** Characters of what the agent says of its own play: read whole, each takes some fifty bytes at worst. */
+const MAX_SAID = 32 * 1024 * 1024;
+
 /**
  * A result with the calls that its model servers captured, and with one trajectory of what the agent and they saw. Changes
- * `result` as upstream does: nothing that the agent answered but `ng_trajectory`.
+ * `result` as upstream does: nothing that the agent answered but `ng_trajectory`. Throws where that cannot be done; the
+ * result is then as it was.
  */
 export async function attachCapture(result: Members, observing: Observing): Promise<void> {
   const { row, attempt, store } = observing;
+  const said = [CAPTURE, OBSERVATIONS, TRAJECTORY].reduce((sum, key) => sum + (result.get(key)?.length ?? 0), 0); // prettier-ignore
+  if (said > MAX_SAID)
+    throw new Error(`expected at most ${MAX_SAID} characters of observations, got ${said}`);
   const rollout_id = captureId(row, attempt);
   const capture =
     store === null || rollout_id === null
@@ -63,9 +70,10 @@ export async function attachCapture(result: Members, observing: Observing): Prom
       capture: evidence,
     },
   );
+  const trajectory = formatJson(record);
   // The trajectory has the bodies.
   if (evidence !== null) result.set(CAPTURE, formatJson(withoutPayloads(evidence)));
-  result.set(TRAJECTORY, formatJson(record));
+  result.set(TRAJECTORY, trajectory);
 }
 
 function valueOf(result: Members, key: string): Json | undefined {

@@ -14,11 +14,12 @@ const textOf = (value: Json | undefined): string | null =>
 const objectIn = (value: Json | undefined): JsonObject | null => (isObject(value) ? value : null);
 const number = (value: number | null): Json => (value === null ? null : jsonNumber(value));
 
-/** A field that upstream reads as a float: whole ones are written with `.0`. */
-export function floatOf(value: Json | undefined): Json {
-  const parsed = numberOf(value);
-  return parsed === null ? null : new LosslessNumber(floatJson(parsed));
-}
+/** As upstream writes a float: whole ones with `.0`, one that JSON has no number for (`1e999`) as null. */
+const float = (value: number | null): Json =>
+  value === null || !Number.isFinite(value) ? null : new LosslessNumber(floatJson(value));
+
+/** A field that upstream reads as a float. */
+export const floatOf = (value: Json | undefined): Json => float(numberOf(value));
 
 /** One captured exchange as upstream's `ModelCallRecord`, its fields in their order. */
 export function callRecord({ call_index, exchange }: Captured['exchanges'][number]): JsonObject {
@@ -77,10 +78,9 @@ export function callMetrics(calls: readonly JsonObject[]): JsonObject {
     const values = calls.flatMap((call) => numberOf(call[name]) ?? []);
     return values.length === 0 ? null : sum(values);
   };
-  const latency = sumOf('latency_total_ms');
   return {
     ...Object.fromEntries(COUNTS.map((name) => [name, number(sumOf(name))])),
-    latency_total_ms: latency === null ? null : new LosslessNumber(floatJson(latency)),
+    latency_total_ms: float(sumOf('latency_total_ms')),
     num_calls: jsonNumber(calls.length),
   };
 }

@@ -1,6 +1,7 @@
-import { readFile, rm, stat } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { open, rm } from 'node:fs/promises';
 import path from 'node:path';
-import { describeError } from '../../src/platform/errors.js';
+import { isMissing } from '../../src/platform/files.js';
 import type { JsonObject } from '../../src/platform/json/lossless.js';
 import { isObject, numberOf, parseJson } from '../../src/platform/json/lossless.js';
 import { exists } from '../config/search-roots.js';
@@ -63,17 +64,26 @@ export function createCaptureStore(dir: string): CaptureStore {
 const isBefore = ({ started_at }: JsonObject, since: number | null): boolean =>
   since !== null && (numberOf(started_at) ?? since) < since;
 
-/** Of a capture: what a row's line can hold. */
-const MAX_BYTES = 256 * 1024 * 1024;
+/** Of a capture: read whole, each byte takes some fifty at worst. */
+const MAX_BYTES = 32 * 1024 * 1024;
 
+/** null: there is none. A link could lead to any file of this user's, and a pipe would be waited for without end. */
 async function textOf(file: string): Promise<string | null> {
-  if (!(await exists(file))) return null;
-  const { size } = await stat(file);
-  if (size > MAX_BYTES) throw new Error(`${file}: expected at most ${MAX_BYTES} bytes, got ${size}`); // prettier-ignore
+  const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
+  const handle = await open(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK).catch((error: unknown) => {
+    if (isMissing(error)) return null;
+    throw error;
+  });
+  if (handle === null) return null;
   try {
-    return await readFile(file, 'utf8');
-  } catch (cause) {
-    throw new Error(`${file}: ${describeError(cause)}`, { cause });
+    const found = await handle.stat();
+    if (!found.isFile()) throw new Error(`${file}: expected a file`);
+    const { size } = found;
+    if (size > MAX_BYTES) throw new Error(`${file}: expected at most ${MAX_BYTES} bytes, got ${size}`); // prettier-ignore
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(size), 0, size, 0);
+    return buffer.toString('utf8', 0, bytesRead);
+  } finally {
+    await handle.close();
   }
 }
 

@@ -1,4 +1,6 @@
+import { describeError } from '../../src/platform/errors.js';
 import type { GymRow } from '../row.js';
+import { rolloutName } from '../row.js';
 import type { Routed } from '../collection/follow/routing.js';
 import { attachCapture, captureId } from './attach.js';
 import { createCaptureStore } from './capture-store.js';
@@ -7,7 +9,7 @@ import { createCaptureStore } from './capture-store.js';
 export interface Captures {
   /** Before these rows are played, each up to `attempts` times: what earlier plays left under their ids goes. */
   clear: (rows: readonly GymRow[], attempts: number) => Promise<void>;
-  /** Adds to an answer what was captured of its play; of a run that was sent again, `since` then. */
+  /** Adds to an answer what was captured of its play; of a run that was sent again, `since` then. Never rejects: an answer that nothing can be added to stays as it is. */
   attach: (routed: Routed, since: number | null) => Promise<void>;
 }
 
@@ -31,6 +33,8 @@ export function createCaptures({
       }
     },
     attach: ({ result, row, attempt }, since) =>
-      attachCapture(result, { row, attempt, since, store, say }),
+      attachCapture(result, { row, attempt, since, store, say }).catch((error: unknown) => {
+        say(`What was observed of ${rolloutName(row.key)} stays as its agent said it: ${describeError(error)}`); // prettier-ignore
+      }),
   };
 }

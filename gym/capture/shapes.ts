@@ -10,8 +10,8 @@ interface Field {
   name: string;
   fallback: Json | typeof REQUIRED;
   isFloat?: true;
-  /** Of each item of a list. */
-  items?: Shape;
+  /** Of a list: what each item is; null: anything. */
+  items?: Shape | null;
   /** Of an object. */
   shape?: Shape;
 }
@@ -21,7 +21,7 @@ const REQUIRED = Symbol('required');
 const must = (name: string): Field => ({ name, fallback: REQUIRED });
 const maybe = (name: string, fallback: Json = null): Field => ({ name, fallback });
 const float = (name: string): Field => ({ name, fallback: null, isFloat: true });
-const list = (name: string, items?: Shape): Field => ({ name, fallback: [], ...(items && { items }) }); // prettier-ignore
+const list = (name: string, items: Shape | null = null): Field => ({ name, fallback: [], items });
 
 const CALL_REF: Shape = [maybe('model_call_id'), maybe('model_ref'), maybe('response_id')];
 export const GAP: Shape = [must('code'), maybe('invocation_id'), maybe('detail')];
@@ -101,15 +101,16 @@ export function shaped(value: Json, shape: Shape): JsonObject | null {
     const given = value[name];
     if (given === undefined && fallback === REQUIRED) return null;
     const field = given === undefined ? (fallback as Json) : isFloat ? floatOf(given) : given;
-    const read = items ? listOf(field, items) : inner ? shaped(field, inner) : field;
-    if (read === null && (items ?? inner) !== undefined) return null;
+    const read = items !== undefined ? listOf(field, items) : inner ? shaped(field, inner) : field;
+    if (read === null && (items !== undefined || inner !== undefined)) return null;
     fields.push([name, read]);
   }
   return Object.fromEntries(fields);
 }
 
-function listOf(value: Json, items: Shape): JsonObject[] | null {
+function listOf(value: Json, items: Shape | null): Json[] | null {
   if (!Array.isArray(value)) return null;
+  if (items === null) return value;
   const read = value.map((item) => shaped(item, items));
   return read.every((item) => item !== null) ? read : null;
 }

@@ -104,10 +104,22 @@ function addObservations(parts: Parts, raw: Json | undefined): void {
       parts.invocations.push(invocation);
   }
   const outputs = outputsOf(parts.invocations);
+  const places = placesOf(parts.tool_calls, toolName);
   for (const record of objectsIn(records)) {
     const tool = record['kind'] === 'tool_call' ? shaped(record, TOOL_CALL) : null;
-    if (tool !== null) addTool(parts, { tool, output: outputs.get(toolName(tool)) });
+    if (tool !== null) addTool(parts, { tool, output: outputs.get(toolName(tool)), places });
   }
+}
+
+/** Where the first of each name is: an agent may name any number of calls. */
+function placesOf<Name>(
+  items: readonly JsonObject[],
+  nameOf: (item: JsonObject) => Name,
+): Map<Name, number> {
+  const places = new Map<Name, number>();
+  for (const [at, item] of items.entries())
+    if (!places.has(nameOf(item))) places.set(nameOf(item), at);
+  return places;
 }
 
 const toolName = ({ invocation_id, tool_call_id }: JsonObject): string =>
@@ -126,27 +138,33 @@ function outputsOf(invocations: JsonObject[]): Map<string, Json> {
 
 function addTool(
   { tool_calls }: Parts,
-  { tool, output }: { tool: JsonObject; output: Json | undefined },
+  {
+    tool,
+    output,
+    places,
+  }: { tool: JsonObject; output: Json | undefined; places: Map<string, number> },
 ): void {
-  const at = tool_calls.findIndex((known) => toolName(known) === toolName(tool));
+  const name = toolName(tool);
+  const at = places.get(name) ?? tool_calls.length;
+  places.set(name, at);
   const said = Object.entries(tool).filter(([, value]) => value !== null);
   const update = Object.fromEntries(said);
   const before = tool_calls[at];
   if (before !== undefined && tool['status'] === 'unknown') delete update['status'];
-  const merged = { ...(before ?? tool), ...update, ...(output !== undefined && { output }) };
-  if (before === undefined) tool_calls.push(merged);
-  else tool_calls[at] = merged;
+  tool_calls[at] = { ...(before ?? tool), ...update, ...(output !== undefined && { output }) };
 }
 
 /** Captured calls; one that the agent named itself is completed. */
 function addCalls({ model_calls }: Parts, calls: JsonObject[]): void {
+  const idOf = ({ model_call_id = null }: JsonObject): Json => model_call_id;
+  const places = placesOf(model_calls, idOf);
   for (const call of calls) {
     const projected = projectedCall(call);
-    const id = projected['model_call_id'] ?? null;
-    const at = id === null ? -1 : model_calls.findIndex(({ model_call_id }) => model_call_id === id); // prettier-ignore
+    const id = idOf(projected);
+    const at = (id === null ? undefined : places.get(id)) ?? model_calls.length;
+    places.set(id, at);
     const before = model_calls[at];
-    if (before === undefined) model_calls.push(projected);
-    else model_calls[at] = completed(before, projected);
+    model_calls[at] = before === undefined ? projected : completed(before, projected);
   }
 }
 

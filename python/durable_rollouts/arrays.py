@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import warnings
 from dataclasses import dataclass, fields
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from math import isinf
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,7 +88,7 @@ def to_arrays(
         attention_mask=np.zeros(shape, np.int64),
         loss_mask=np.zeros(shape, np.float32),
         logprobs=np.zeros(shape, np.float32),
-        rewards=np.array([row["total_reward"] for row in all_rows], np.float32),
+        rewards=np.array([one.reward for one in played], np.float32),
         versions=np.full(shape, -1, np.int64),
         group_ids=_group_ids(all_rows),
     )
@@ -105,6 +106,8 @@ class _Played:
     """A row's ids, and the places of those that the policy sampled."""
 
     def __init__(self, row: Row, require_logprobs: bool) -> None:
+        if not isinstance(row, Mapping):
+            raise ValueError(f"expected rollouts, got {_short(row)}")
         self.row = row
         self.name = row.get("rollout_id", "a rollout")
         if "failure" in row:
@@ -112,7 +115,10 @@ class _Played:
         self.ids: List[int] = []
         self.sampled: List[int] = []
         self.logprobs: List[float] = []
-        for message in row["message_log"]:
+        self.reward = self._number("total_reward", row.get("total_reward"))
+        self._count("row", row.get("row"))
+        self.prompt_tokens = self._count("prompt_tokens", row.get("prompt_tokens"))
+        for message in self._list("message_log", row.get("message_log"), dict):
             self._add(message)
         expected = row.get("assistant_tokens", len(self.sampled))
         if len(self.sampled) != expected:
@@ -124,39 +130,92 @@ class _Played:
             )
 
     def _add(self, message: Dict[str, Any]) -> None:
-        ids: List[int] = message["token_ids"]
+        ids: List[int] = self._list("token_ids", message.get("token_ids"), int)
+        if ids and not 0 <= min(ids) <= max(ids) <= MOST_ID:
+            raise self._wrong("token_ids", f"ids from 0 to {MOST_ID}", min(ids) if min(ids) < 0 else max(ids))
         start = len(self.ids)
         self.ids.extend(ids)
-        if start < self.row["prompt_tokens"]:
+        if start < self.prompt_tokens:
             return
-        given: Optional[List[float]] = message.get("generation_logprobs")
+        given = message.get("generation_logprobs")
         if given is None and not self._is_sampled_without(message):
             return
-        logprobs = [float("nan")] * len(ids) if given is None else given
+        logprobs = [float("nan")] * len(ids) if given is None else self._list("generation_logprobs", given, float)
         if len(logprobs) != len(ids):
             raise ValueError(f"{self.name}: expected {len(ids)} logprobs of a message, got {len(logprobs)}")
+        for infinite in filter(isinf, logprobs):
+            raise self._wrong("generation_logprobs", "finite numbers", infinite)
         self.sampled.extend(range(start, len(self.ids)))
         self.logprobs.extend(logprobs)
 
     def _is_sampled_without(self, message: Dict[str, Any]) -> bool:
         """Of a row that has no logprobs at all: its assistant messages are the policy's."""
-        return self.row.get("logprobs_mode") is None and message["role"] == "assistant"
+        return self.row.get("logprobs_mode") is None and message.get("role") == "assistant"
 
     def loss_of_sampled(self) -> NDArray[np.float32]:
-        loss = np.full(len(self.sampled), self.row.get("loss_multiplier", 1), np.float32)
-        for run in self.row.get("masked") or []:
-            loss[run["start"] : run["end"]] = 0
+        multiplier = self._number("loss_multiplier", self.row.get("loss_multiplier", 1))
+        loss = np.full(len(self.sampled), multiplier, np.float32)
+        for start, end, _ in self._runs("masked"):
+            loss[start:end] = 0
         return loss
 
     def versions_of_sampled(self) -> NDArray[np.int64]:
         versions = np.full(len(self.sampled), -1, np.int64)
-        for run in self.row.get("policy_versions") or []:
-            versions[run["start"] : run["end"]] = _number_of(run["version"])
+        for start, end, run in self._runs("policy_versions"):
+            versions[start:end] = _number_of(run.get("version"))
         return versions
 
+    def _runs(self, field: str) -> Iterator[Tuple[int, int, Dict[str, Any]]]:
+        """Start, end and the whole of each; they lie within what was sampled."""
+        for run in self._list(field, self.row.get(field) or [], dict):
+            start, end = (self._count(f"{field}.{name}", run.get(name)) for name in ("start", "end"))
+            if not start <= end <= len(self.sampled):
+                raise self._wrong(field, f"runs of {len(self.sampled)} sampled tokens", run)
+            yield start, end, run
 
-def _number_of(label: Optional[str]) -> int:
-    return int(label) if label is not None and label.isascii() and label.isdigit() else -1
+    def _list(self, field: str, value: Any, kind: type) -> List[Any]:
+        """A value that only looks like its kind (``True``, ``1.0`` and ``"1"`` for an id) would become a number silently."""
+        items = value.tolist() if isinstance(value, np.ndarray) else value
+        if not isinstance(items, (list, tuple)) or not all(_is_kind(one, kind) for one in set(map(type, items))):
+            raise self._wrong(field, f"a list of {NAMES[kind]}", value)
+        return list(items)
+
+    def _count(self, field: str, value: Any) -> int:
+        if not _is_kind(type(value), int) or value < 0:
+            raise self._wrong(field, "a whole number from 0 on", value)
+        return int(value)
+
+    def _number(self, field: str, value: Any) -> float:
+        if not _is_kind(type(value), float) or not abs(value) <= MOST_NUMBER:
+            raise self._wrong(field, "a number that float32 has", value)
+        return float(value)
+
+    def _wrong(self, field: str, expected: str, got: Any) -> ValueError:
+        return ValueError(f"{self.name}: {field}: expected {expected}, got {_short(got)}")
+
+
+MOST_ID = 2**31 - 1
+MOST_NUMBER = float(np.finfo(np.float32).max)
+NAMES: Dict[type, str] = {dict: "objects", int: "ids", float: "numbers"}
+
+
+def _is_kind(given: type, kind: type) -> bool:
+    kinds: Dict[type, Tuple[type, ...]] = {
+        dict: (Mapping,),
+        int: (int, np.integer),
+        float: (int, float, np.integer, np.floating),
+    }
+    return given is not bool and issubclass(given, kinds[kind])
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}…"
+
+
+def _number_of(label: Any) -> int:
+    """-1 also where it is no whole number that an array holds."""
+    return int(label) if isinstance(label, str) and label.isascii() and label.isdigit() and len(label) <= 18 else -1
 
 
 def _group_ids(rows: List[Row]) -> NDArray[np.int64]:

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { describeError } from '../platform/errors.js';
-import { plain } from '../platform/plain.js';
+import { plain, plainJson } from '../platform/plain.js';
 import { checkDeployment } from '../workers/check/check-deployment.js';
 import type { Finding } from '../workers/check/finding.js';
 import type { Config } from '../workers/config.js';
@@ -19,7 +19,8 @@ export async function checkCommand(args: string[]): Promise<number> {
     },
   });
   const found = await check(values.config);
-  for (const finding of found) console.log(values.json ? JSON.stringify(finding) : lineOf(finding));
+  for (const finding of found)
+    console.log(values.json ? plainJson(JSON.stringify(finding)) : lineOf(finding));
   const broken = found.filter(({ state }) => state === 'broken').length;
   if (!values.json) console.log(broken === 0 ? '\nnothing is broken' : `\n${broken} broken`);
   return broken === 0 ? 0 : 1;

@@ -7,6 +7,7 @@ import { connectPolicy } from '../client/policy-client.js';
 import { policyTable } from '../client/policy-table.js';
 import { createScreen } from '../client/screen.js';
 import { describeError } from '../platform/errors.js';
+import { plain, plainJson } from '../platform/plain.js';
 import { loadConfig } from '../workers/config.js';
 import { connectionSettings } from '../workers/connection-settings.js';
 
@@ -78,13 +79,13 @@ async function publish(policy: PolicyClient, input: object): Promise<number> {
     const result = await policy.publish(input);
     over.abort();
     await board;
-    console.log(JSON.stringify(result, null, 2));
+    console.log(plainJson(JSON.stringify(result, null, 2)));
     return 0;
   } catch (error) {
     over.abort();
     await board;
     const cause = error instanceof WorkflowUpdateFailedError ? error.cause : error;
-    console.error(describeError(cause));
+    console.error(plain(describeError(cause)));
     return 1;
   }
 }

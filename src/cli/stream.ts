@@ -6,6 +6,7 @@ import type { StreamClient } from '../client/stream-client.js';
 import { connectStream } from '../client/stream-client.js';
 import { streamTable } from '../client/stream-table.js';
 import { describeError } from '../platform/errors.js';
+import { plain, plainJson } from '../platform/plain.js';
 import { loadConfig } from '../workers/config.js';
 import { connectionSettings } from '../workers/connection-settings.js';
 
@@ -35,13 +36,14 @@ export async function streamCommand([verb = '', ...args]: string[]): Promise<num
   const stream = await connectStream(connectionSettings(await loadConfig(values.config)), id);
   try {
     if (verb === 'stop') await stopStream(stream);
-    else if (verb === 'forget') console.log(JSON.stringify(await stream.forget(Number(through))));
+    else if (verb === 'forget')
+      console.log(plainJson(JSON.stringify(await stream.forget(Number(through)))));
     else await showStatus(id, { stream, watch: values.watch });
     return 0;
   } catch (error) {
     const isUnknown = error instanceof WorkflowNotFoundError;
     const cause = error instanceof WorkflowUpdateFailedError ? error.cause : error;
-    console.error(isUnknown ? `no stream ${id} runs` : describeError(cause));
+    console.error(plain(isUnknown ? `no stream ${id} runs` : describeError(cause)));
     return 1;
   } finally {
     await stream.close();

@@ -1,14 +1,14 @@
 import { z } from 'zod';
 import { Content } from './content.js';
-import { recordOf, withPossibleNames } from './untrusted.js';
+import { listOf, recordOf, withPossibleNames } from './untrusted.js';
 import { TokenId } from './token-id.js';
 
 /** A message of a sample's prompt in upstream's shape. `token_ids` on every message or on none. */
 export const Message = z.strictObject({
   role: z.string(),
   content: Content,
-  token_ids: z.array(TokenId).optional(),
-  generation_logprobs: z.array(z.number()).optional(),
+  token_ids: listOf(TokenId).optional(),
+  generation_logprobs: listOf(z.number()).optional(),
 });
 export type Message = z.infer<typeof Message>;
 
@@ -42,10 +42,10 @@ export const Sample = withPossibleNames(
   z
     .looseObject({
       /** Empty only for samples that an agent plays (`agent/sample.ts`). */
-      message_log: z.array(Message),
+      message_log: listOf(Message),
       task_name: z.string().min(1),
       extra_env_info: recordOf(z.unknown()).optional(),
-      stop_strings: z.array(z.string().min(1)).nullish(),
+      stop_strings: listOf(z.string().min(1)).nullish(),
       loss_multiplier: z.number().optional(),
       length: z.number().optional(),
     })

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { problemsOf } from './problems.js';
 
 /** Schemas for foreign data. Plain zod loses a name, and reports every wrong entry of a long list. */
 
@@ -26,6 +27,31 @@ export const withPossibleNames = <T extends z.ZodType>(
 
 export const recordOf = <T extends z.ZodType>(values: T) =>
   withPossibleNames(z.record(z.string(), values));
+
+/** Of a longer list only the first wrong entry is reported: zod would report each one, possibly millions. */
+const FEW = 100;
+const WRONG = { where: '(input)', what: 'malformed' };
+
+/** A list of any length. */
+export const listOf = <T extends z.ZodType>(items: T): z.ZodType<z.output<T>[], z.input<T>[]> =>
+  z
+    .custom<unknown[]>(Array.isArray, 'expected array')
+    .superRefine((list, context) => {
+      if (list.length <= FEW) return;
+      for (const [at, entry] of list.entries()) {
+        const { error } = items.safeParse(entry);
+        if (error === undefined) continue;
+        const [{ where, what } = WRONG] = problemsOf(error, entry);
+        const path = where === WRONG.where ? [at] : [at, where];
+        // Not only for unknown fields, after which zod continues with the list.
+        context.addIssue({ code: 'custom', path, message: what });
+        return;
+      }
+    })
+    .pipe(z.array(items) as z.ZodType<unknown, unknown[]>) as z.ZodType as z.ZodType<
+    z.output<T>[],
+    z.input<T>[]
+  >;
 
 /** A list of numbers of any length, of which only the first wrong entry is reported. `expected` describes an entry. */
 const numbersOf = (

@@ -44,7 +44,7 @@ export function groupsOf(directory: string, places: { from: number; to: number }
 }
 
 const Place = z.object({
-  series: z.array(z.string().regex(/^[A-Za-z0-9_][A-Za-z0-9._:-]{0,199}$/)).min(1),
+  series: z.array(z.string().regex(/^[A-Za-z0-9_:-][A-Za-z0-9._:-]{0,199}$/)).min(1),
   n: z.int().nonnegative(),
 });
 

@@ -63,14 +63,24 @@ function urlOf({ url_env, url_file }: PostgresStoreSettings, env: NodeJS.Process
       `${expected}, got a password of ${url.password.length} characters: one of fewer than ${FEWEST_CHARACTERS} cannot be kept out of journals and logs`,
     );
   }
-  keepSecret(text);
-  keepSecret(url.password);
-  keepSecret(decodeURIComponent(url.password));
+  const password = decoded(url.password);
+  if (password === null)
+    throw new Error(`${expected}, got a password with a % that begins no code`);
+  for (const secret of [text, url.password, password, ...url.searchParams.getAll('password')])
+    keepSecret(secret);
   if (env['PGPASSWORD'] !== undefined) keepSecret(env['PGPASSWORD']);
   return text;
 }
 
 const FEWEST_CHARACTERS = 8;
+
+function decoded(text: string): string | null {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return null;
+  }
+}
 
 function readUrl(file: string, expected: string): string {
   try {

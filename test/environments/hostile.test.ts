@@ -105,6 +105,16 @@ describe('an environment that answers too much', () => {
       assert.ok(processorTime_ms() - began < 10_000, `${processorTime_ms() - began} ms`);
     });
 
+  test('by half a million messages at its beginning is refused in a moment', async () => {
+    const { environment } = await serve(answer(200, { messages: Array(500_000).fill(0) }));
+    const began = processorTime_ms();
+    const { message } = await faultOf(
+      environment.begin!({ message_log: [], metadata: {} }, context),
+    );
+    assert.match(message, /messages\.0: expected object, got 0$/);
+    assert.ok(processorTime_ms() - began < 2000, `${processorTime_ms() - began} ms`);
+  });
+
   test('keeps the names that every object has', async () => {
     const rewards = { constructor: [1], toString: [2], hasOwnProperty: [4] };
     const { step } = await serve(answer(200, { ...good, rewards }));

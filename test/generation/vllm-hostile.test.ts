@@ -153,6 +153,7 @@ describe('an engine that streams without end', () => {
   for (const [what, wrong] of [
     ['ids', { index: 0, text: '', token_ids: Array(500_000).fill(null) }],
     ['choices', Array(500_000).fill(0)],
+    ['weights', { index: 0, text: '', token_ids: [], weight_versions: Array(500_000).fill(0) }],
   ] as const)
     test(`a chunk of half a million wrong ${what} costs one report`, async (t) => {
       const chunk = { choices: Array.isArray(wrong) ? wrong : [wrong] };
@@ -224,6 +225,42 @@ describe('an engine that answers without end', () => {
     });
     const grown = process.memoryUsage().rss - before;
     assert.ok(grown < 64 * MIB, `${grown / MIB} MiB more`);
+  });
+});
+
+describe('an engine whose names are endless', () => {
+  const LONG = 'x'.repeat(MIB);
+
+  test('has no label for its weights: each chunk of a journal would have it', async (t) => {
+    const label = reply(200, JSON.stringify({ weight_version: LONG }));
+    const { service } = await fakeVllm(t, { 'GET /weight_info': label });
+    assert.equal(await service.weightVersion(untilAborted()), null);
+  });
+
+  test('has no model: each request and each journal would have it', async (t) => {
+    const { service, base_url } = await fakeVllm(t, {
+      'GET /health': reply(200, ''),
+      'GET /v1/models': reply(200, JSON.stringify({ data: [{ id: LONG }] })),
+    });
+    await assertFault(service.describe(untilAborted()), {
+      type: 'ProtocolError',
+      message: /data\.0\.id: expected at most 1000 characters, got "x+…?/,
+      at: base_url,
+    });
+  });
+
+  test('and whose spans have no token says one thing of each token', async (t) => {
+    const { raw } = capture('117');
+    const told = JSON.stringify([{ version: 'default', start: 0, end: 5 }]);
+    const empty = Array.from({ length: 1000 }, () => ({ version: 'x', start: 0, end: 0 }));
+    const spans = JSON.stringify([...empty, { version: 'default', start: 0, end: 5 }]);
+    assert.ok(raw.includes(told));
+    const { service } = await fakeVllm(t, {
+      'POST /inference/v1/generate': streaming(raw.replace(told, spans)),
+      options: { wire: 'generate' },
+    });
+    const end = await service.generate(REQUEST, { signal: untilAborted(), ...collector() });
+    assert.deepEqual(end.spans, [{ version: 'default', start: 0, end: 5 }]);
   });
 });
 

@@ -53,6 +53,14 @@ const states = (findings: readonly Finding[]): string[] =>
   findings.map(({ state, what }) => `${state}: ${what}`);
 
 describe('a check of a deployment', { concurrency: true }, () => {
+  test('does not wait for a database that does not answer: it cannot be written', async (t) => {
+    const store = { kind: 'postgres', url_env: 'DATABASE', outputs: { root: './out' } };
+    const env = { DATABASE: 'postgres://u:password-of-this-test@127.0.0.1:9/db' };
+    const [said] = (await found(t, { store, env }))('store postgres');
+    assert.equal(said?.state, 'broken');
+    assert.match(said.what, /^waiting for PostgreSQL at 127\.0\.0\.1:9\/db: connect ECONNREFUSED/);
+  });
+
   test('says what an engine is and what can be done with it', async (t) => {
     const findings = await ofEngine(t, { url: await engine(t, { dev_mode: true }) });
     assert.ok(

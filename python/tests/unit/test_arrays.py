@@ -112,6 +112,53 @@ class ToArrays(unittest.TestCase):
             warnings.simplefilter("error")
             to_arrays([row()])
 
+    def test_refuse_what_would_become_another_number_silently(self):
+        def sampled(ids, logprobs):
+            log = row()["message_log"][:1]
+            return {"message_log": [*log, {"role": "assistant", "token_ids": ids, "generation_logprobs": logprobs}]}
+
+        nan, inf = math.nan, math.inf
+        garbage = {
+            "token_ids: expected a list of ids, got [True, 3, 4]": sampled([True, 3, 4], [-1, -1, -1]),
+            "token_ids: expected a list of ids, got [1.7, 3, 4]": sampled([1.7, 3, 4], [-1, -1, -1]),
+            "token_ids: expected a list of ids, got ['7', 3, 4]": sampled(["7", 3, 4], [-1, -1, -1]),
+            "token_ids: expected a list of ids, got '12'": sampled("12", [-1, -1]),
+            "token_ids: expected ids from 0 to 2147483647, got -5": sampled([3, -5, 4], [-1, -1, -1]),
+            "token_ids: expected ids from 0 to 2147483647, got 1180591620717411303424": sampled([2**70], [-1]),
+            "generation_logprobs: expected a list of numbers, got [None, -1, -1]": sampled([3, 4, 5], [None, -1, -1]),
+            "generation_logprobs: expected a list of numbers, got ['-1']": sampled([3], ["-1"]),
+            "generation_logprobs: expected finite numbers, got -inf": sampled([3, 4, 5], [-inf, -1, -1]),
+            "total_reward: expected a number that float32 has, got nan": {"total_reward": nan},
+            "total_reward: expected a number that float32 has, got None": {"total_reward": None},
+            "total_reward: expected a number that float32 has, got 1e+300": {"total_reward": 1e300},
+            "loss_multiplier: expected a number that float32 has, got '2'": {"loss_multiplier": "2"},
+            "masked.start: expected a whole number from 0 on, got -2": {"masked": [{"start": -2, "end": -1}]},
+            "masked: expected runs of 3 sampled tokens, got": {"masked": [{"start": 0, "end": 99}]},
+            "policy_versions: expected runs of 3 sampled tokens, got": {
+                "policy_versions": [{"start": 2, "end": 1, "version": "17"}]
+            },
+            "prompt_tokens: expected a whole number from 0 on, got None": {"prompt_tokens": None},
+            "message_log: expected a list of objects, got None": {"message_log": None},
+            "row: expected a whole number from 0 on, got [1]": {"row": [1]},
+        }
+        for message, change in garbage.items():
+            with self.subTest(message), self.assertRaises(ValueError) as caught:
+                to_arrays([row(**change)], require_logprobs=False)
+            self.assertIn(f"b/0-0: {message}", str(caught.exception))
+
+    def test_take_rows_that_another_reader_has_made_numpy_of(self):
+        given = row()
+        given["message_log"] = [
+            {name: np.array(value) if isinstance(value, list) else value for name, value in message.items()}
+            for message in given["message_log"]
+        ]
+        given["total_reward"] = np.float64(0.5)
+        self.assertEqual(to_arrays([given]).logprobs.tolist(), to_arrays([row()]).logprobs.tolist())
+
+    def test_a_label_beyond_what_an_array_holds_is_no_version(self):
+        runs = [{"start": 0, "end": 3, "version": "9" * 30}]
+        self.assertEqual(to_arrays([row(policy_versions=runs)]).versions.tolist(), [[-1] * 6])
+
     def test_of_no_rows_are_empty(self):
         self.assertEqual(to_arrays([]).input_ids.shape, (0, 0))
 

@@ -56,9 +56,9 @@ function parsed(text: string, service: string): PolicyRecord {
   throw new Fault({ type: 'StoreFault', message: `record of policy ${service}: ${what}` });
 }
 
-/** A service may have any name, but a place in the store needs a plain one. */
+/** A service may have any name, but a place in the store needs a plain one, and no two services share one. */
 const encoded = (service: string): string =>
   service.replace(
     /[^A-Za-z0-9_-]/g,
-    (character) => `:${character.codePointAt(0)?.toString(16) ?? ''}`,
+    (character) => `:${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { listOf } from '../../model/untrusted.js';
 
 /** The outcome of one block of code. The process that ran the code wrote it, so it is untrusted text. */
 
@@ -26,7 +27,7 @@ export const Outcome = z.discriminatedUnion('status', [
 ]);
 export type Outcome = z.infer<typeof Outcome>;
 
-export const Outcomes = z.array(Outcome).min(1);
+export const Outcomes = listOf(Outcome).refine(({ length }) => length > 0, 'expected at least one');
 
 /** Why code was ended from outside. */
 export const Excess = z.enum(['timeout', 'cpu', 'memory', 'processes', 'disk', 'ended']);

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { listOf } from '../../model/untrusted.js';
 import { createHttpCall, type HttpCallSettings } from '../http/call.js';
 import { rejected, rejectedFields } from '../rejections.js';
 import type { Ran, Sandbox } from './outcomes.js';
@@ -17,7 +18,7 @@ const RanThere = z.union([z.object({ outcomes: Outcomes }), z.object({ killed: E
   error: 'expected {"outcomes": [..]} or {"killed": reason}',
 });
 
-const Reply = z.object({ replayed: z.array(RanThere).nullable(), ran: RanThere });
+const Reply = z.object({ replayed: listOf(RanThere).nullable(), ran: RanThere });
 
 /** For the network, in addition to the time limit of the code. */
 const GRACE_MS = 10_000;

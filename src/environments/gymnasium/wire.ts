@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import type { EnvironmentMessage, Metadata } from '../environment.js';
 import { SESSION_KEY, withoutSession } from '../../model/session.js';
-import { recordOf } from '../../model/untrusted.js';
+import { listOf, recordOf } from '../../model/untrusted.js';
 
 /** Bodies and answers of Gym's `/reset` and `/step` (`resources_servers/gymnasium/base.py`, `nemo_gym/openai_utils.py`). */
 
@@ -90,7 +90,7 @@ export const StepAnswer = z.looseObject({
 });
 export type StepAnswer = z.infer<typeof StepAnswer>;
 
-const ToolOutputs = z.array(z.looseObject({ output: z.unknown() }));
+const ToolOutputs = listOf(z.looseObject({ output: z.unknown() }));
 
 /**
  * What the policy reads: the tools' outputs in order, then the observation, one per line. Upstream's agent would turn

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { recordOf } from '../../model/untrusted.js';
+import { listOf, recordOf } from '../../model/untrusted.js';
 import type { Environment } from '../environment.js';
 import type { HttpCalls } from './call.js';
 import { readReply } from './reply.js';
@@ -16,9 +16,8 @@ const BeginAnswer = z.strictObject({
   /** Absent or null: the sample's stays. */
   metadata: recordOf(z.unknown()).nullish(),
   /** After the sample's prompt. */
-  messages: z
-    .array(z.strictObject({ role: z.string(), content: z.string() }))
-    .max(MAX_MESSAGES)
+  messages: listOf(z.strictObject({ role: z.string(), content: z.string() }))
+    .refine(({ length }) => length <= MAX_MESSAGES, `expected at most ${MAX_MESSAGES} messages`)
     .default([]),
 });
 

@@ -1,9 +1,10 @@
 import { z } from 'zod';
 import type { CacheRule } from '../../model/policy/publish.js';
+import { listOf } from '../../model/untrusted.js';
 import type { Bound, Examination, WeightControl } from '../weight-control.js';
 import type { Http, HttpOptions } from './http.js';
 import { createHttp } from './http.js';
-import { jsonOf, read, refusalOf } from './replies.js';
+import { jsonOf, ModelName, read, refusalOf, WeightLabel } from './replies.js';
 import { protocolFault, refusalFault } from './wire-faults.js';
 
 /** vLLM's development mode (captures 140 to 189): routes that change the weights of a running server. */
@@ -27,12 +28,12 @@ const IsSleeping = z.object({ is_sleeping: z.boolean() });
 const Done = z.object({ success: z.literal(true, 'expected true') });
 /** One result for each worker of the engine (captures 173, 187). */
 const Loaded = z.object({ results: z.array(z.unknown()).min(1) });
-const Label = z.object({ weight_version: z.string() });
-const Models = z.object({ data: z.array(z.object({ id: z.string() })).min(1) });
+const Label = z.object({ weight_version: WeightLabel });
+const Models = z.object({ data: listOf(z.object({ id: ModelName })) });
 const PromptLogprobs = z.object({
   choices: z.tuple([
     z.object({
-      prompt_logprobs: z.array(z.record(z.string(), z.object({ logprob: z.number() })).nullable()),
+      prompt_logprobs: z.custom<readonly unknown[]>(Array.isArray, 'expected an array'),
     }),
   ]),
 });
@@ -165,8 +166,9 @@ async function promptLogprobs(
   const { choices } = await ask('POST /v1/completions', { schema: PromptLogprobs, body, ...bound });
   const [{ prompt_logprobs }] = choices;
   return prompt_ids.slice(1).map((id, i) => {
-    const logprob = prompt_logprobs[i + 1]?.[String(id)]?.logprob;
-    if (logprob !== undefined) return logprob;
+    const named = Object(prompt_logprobs[i + 1]) as Record<string, unknown>;
+    const { logprob } = Object(named[String(id)]) as { logprob?: unknown };
+    if (typeof logprob === 'number') return logprob;
     const what = `prompt_logprobs.${i + 1}: expected the logprob of id ${id}, got none`;
     throw protocolFault(what, { replica, call: 'POST /v1/completions' });
   });

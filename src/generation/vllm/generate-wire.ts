@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { listOf } from '../../model/untrusted.js';
 import type { GenerationRequest } from '../generation-service.js';
 import { completionBody } from './completion-body.js';
 
@@ -30,12 +31,12 @@ export function generateBody(request: GenerationRequest): Record<string, unknown
 
 const Top = z.object({ token_id: z.int(), logprob: z.number() });
 const GenerateChunk = z.looseObject({
-  choices: z.array(
+  choices: listOf(
     z.looseObject({
       logprobs: z
         .object({
-          content: z.array(
-            z.looseObject({ logprob: z.unknown(), top_logprobs: z.array(Top).nullish() }),
+          content: listOf(
+            z.looseObject({ logprob: z.unknown(), top_logprobs: listOf(Top).nullish() }),
           ),
         })
         .nullish(),

@@ -1,10 +1,17 @@
-import type { z } from 'zod';
+import { z } from 'zod';
 import { problemsOf } from '../../model/problems.js';
 import type { HttpReply } from './http.js';
 import type { CallSite, Refusal } from './wire-faults.js';
 import { protocolFault, readServerError, refusalFault } from './wire-faults.js';
 
 /** Reads answers that are not streams. */
+
+const nameOf = (characters: number): z.ZodString =>
+  z.string().max(characters, `expected at most ${characters} characters`);
+/** The label of weights, in each chunk of a journal and in each row. */
+export const WeightLabel = nameOf(200);
+/** A model's name, in each request and each journal. */
+export const ModelName = nameOf(1000);
 
 /** The JSON body of a 200; otherwise undefined. */
 export function jsonOf({ status, text }: HttpReply): unknown {

@@ -5,7 +5,7 @@ import { orAborted } from '../../platform/abort.js';
 import { shared } from '../../platform/shared.js';
 import type { ChatMessage, GenerationService, ServiceDescription } from '../generation-service.js';
 import type { Http, HttpReply } from './http.js';
-import { jsonOf, read, refusalOf } from './replies.js';
+import { jsonOf, ModelName, read, refusalOf, WeightLabel } from './replies.js';
 import type { CallSite } from './wire-faults.js';
 import { refusalFault, unavailableFault } from './wire-faults.js';
 
@@ -33,17 +33,17 @@ const ModelsReply = z.object({
       z
         .array(
           z.object({
-            id: z.string(),
-            parent: z.string().nullish(),
+            id: ModelName,
+            parent: ModelName.nullish(),
             max_model_len: z.number().nullish(),
           }),
         )
         .min(1, 'expected at least one model'),
     ),
 });
-const VersionReply = z.object({ version: z.string() });
+const VersionReply = z.object({ version: z.string().max(200) });
 /** `GET /weight_info`, from vLLM 0.27 on, in development mode. */
-const WeightReply = z.object({ weight_version: z.string() });
+const WeightReply = z.object({ weight_version: WeightLabel });
 const PausedReply = z.object({ is_paused: z.boolean() });
 
 interface ServerCallsDeps {

@@ -2,8 +2,9 @@ import { z } from 'zod';
 import { Fault } from '../../model/faults.js';
 import { preview, problemsOf } from '../../model/problems.js';
 import type { Finish, TopLogprobs } from '../../model/journal.js';
-import { TokenIds } from '../../model/untrusted.js';
+import { listOf, TokenIds } from '../../model/untrusted.js';
 import type { Delta, VersionSpan } from '../generation-service.js';
+import { WeightLabel } from './replies.js';
 
 /** Rounding noise that a logprob may be above 0 by; it is stored as 0. */
 const LOGPROB_NOISE = 1e-6;
@@ -34,10 +35,10 @@ const CompletionChunk = z.object({
         })
         .nullish(),
       finish_reason: z.string().nullish(),
-      /** From `/inference/v1/generate`, only on the last chunk (captures 157, 189). */
-      weight_versions: z
-        .array(z.object({ version: z.string(), start: z.int(), end: z.int() }))
-        .nullish(),
+      /** From `/inference/v1/generate`, only on the last chunk. */
+      weight_versions: listOf(
+        z.object({ version: WeightLabel, start: z.int(), end: z.int() }),
+      ).nullish(),
       stop_reason: z.union([z.string(), z.number()]).nullish(),
     }),
   ),
@@ -137,7 +138,8 @@ function takeChoice(
       finish_reason: choice.finish_reason ?? null,
       stop_reason: choice.stop_reason ?? null,
       usage,
-      spans: choice.weight_versions ?? null,
+      // One that has no token says nothing, as often as it comes.
+      spans: choice.weight_versions?.filter(({ start, end }) => start !== end) ?? null,
     },
     delta: deltaOf(choice, {
       token_ids,

@@ -52,15 +52,13 @@ async function askStore(config: Config, env: NodeJS.ProcessEnv): Promise<void> {
   const { ready, close } = openStore(config, { env, ...bounds });
   try {
     // The store reports while it waits; the last report is the reason.
-    let why: string | null = null;
+    const said: string[] = [];
     const say = (line: string): void => {
-      why = line;
+      said.push(line);
     };
-    await ready({ say, signal: AbortSignal.timeout(STORE_ANSWERS_WITHIN_MS) }).catch(
-      (error: unknown) => {
-        throw why === null ? error : new Error(why);
-      },
-    );
+    const signal = AbortSignal.timeout(STORE_ANSWERS_WITHIN_MS);
+    await ready({ say, signal });
+    if (signal.aborted) throw new Error(said.at(-1) ?? 'no answer');
   } finally {
     await close();
   }

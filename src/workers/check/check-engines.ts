@@ -3,7 +3,7 @@ import type { DescribedReplica, GenerationService } from '../../generation/gener
 import { probeRequest } from '../../generation/logprobs-probe.js';
 import type { WeightControl } from '../../generation/weight-control.js';
 import { Fault } from '../../model/faults.js';
-import { describeError } from '../../platform/errors.js';
+import { describeError, shortened } from '../../platform/errors.js';
 import type { GenerationServiceSettings } from '../config.js';
 import type { Finding } from './finding.js';
 import { ANSWERS_WITHIN_MS } from './finding.js';
@@ -17,6 +17,9 @@ export interface EngineToCheck {
   pool: Pick<GenerationPool, 'describe' | 'askEach'>;
   control: WeightControl;
 }
+
+/** Characters of the models that it has. */
+const MOST_NAMED = 500;
 
 const NEEDS_TOKENS =
   'rollouts need an engine that takes token ids as its prompt and returns them with a logprob each: vLLM (docs/engines.md); others that speak the OpenAI API do not';
@@ -38,7 +41,7 @@ export async function checkEngine(engine: EngineToCheck): Promise<Finding[]> {
   const ids = models.map(({ id }) => id);
   const model = models.find(({ id }) => id === (settings.model ?? ids[0]));
   if (model === undefined) {
-    const what = `serves ${ids.join(', ') || 'no model'}, not ${settings.model ?? 'any'}`;
+    const what = `serves ${shortened(ids.join(', '), MOST_NAMED) || 'no model'}, not ${settings.model ?? 'any'}`;
     return [{ part, state: 'broken', what, remedy: `generation.${name}.model names one of those` }];
   }
   const length = model.max_model_len === null ? '' : `, max_model_len ${model.max_model_len}`;

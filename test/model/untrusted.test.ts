@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { z } from 'zod';
+import { tokensOf } from '../../src/model/agent/tokens.js';
+import { problemsOf } from '../../src/model/problems.js';
+import { Sample } from '../../src/model/sample.js';
+import { listOf } from '../../src/model/untrusted.js';
+import { processorTime_ms } from '../harness/processor-time.js';
+
+const MANY = 500_000;
+const Named = listOf(z.strictObject({ name: z.string() }));
+
+const said = (schema: z.ZodType, input: unknown): string[] => {
+  const { error } = schema.safeParse(input);
+  return error === undefined ? [] : problemsOf(error, input).map(({ where, what }) => `${where}: ${what}`); // prettier-ignore
+};
+
+function within2s<T>(run: () => T): T {
+  const began = processorTime_ms();
+  const result = run();
+  assert.ok(processorTime_ms() - began < 2000, `${processorTime_ms() - began} ms`);
+  return result;
+}
+
+describe('a list from outside', () => {
+  test('is what its items are', () => {
+    const names = Array.from({ length: 200 }, () => ({ name: 'a' }));
+    assert.deepEqual(Named.parse(names), names);
+    assert.deepEqual(said(Named, 'a'), ['(input): expected array, got "a"']);
+  });
+
+  test('has all that is wrong with it reported where it is short', () => {
+    assert.deepEqual(said(Named, [{ name: 1 }, { name: '' }, 0]), [
+      '0.name: expected string, got 1',
+      '2: expected object, got 0',
+    ]);
+  });
+
+  test('has the first wrong entry reported where it is long', () => {
+    const names = [{ name: '' }, { name: '', a: 1 }, ...Array<number>(MANY).fill(0)];
+    assert.equal(within2s(() => said(Named, names)).join(), '1.a: unknown field');
+  });
+});
+
+test("half a million wrong ids of an agent's call cost one report", () => {
+  const call = { prompt_token_ids: Array(MANY).fill('1'), generation_token_ids: [1], generation_log_probs: [-1] }; // prettier-ignore
+  const tokens = within2s(() => tokensOf({ response: { output: [call] } }));
+  assert.match(JSON.stringify(tokens), /prompt_token_ids\.0: expected a token id/);
+});
+
+test('half a million wrong messages of a sample cost one report', () => {
+  const sample = { task_name: 'a', message_log: Array(MANY).fill(0) };
+  assert.deepEqual(
+    within2s(() => said(Sample, sample)),
+    ['message_log.0: expected object, got 0'],
+  );
+});
