@@ -22,6 +22,15 @@ export default tseslint.config(
     },
     rules: {
       '@typescript-eslint/consistent-type-imports': 'error',
+      'no-restricted-syntax': [
+        'error',
+        {
+          selector:
+            "CallExpression[callee.property.name='any'] CallExpression[callee.object.name='AbortSignal'][callee.property.name='timeout']",
+          message:
+            'Node.js 20 collects such a timeout as garbage: withDeadline (platform/abort.ts).',
+        },
+      ],
       // A forgotten await in a workflow or an activity is lost work.
       '@typescript-eslint/no-floating-promises': 'error',
       // Numbers in messages are the point of messages.

@@ -46,3 +46,23 @@ export async function withController<T>(
     signal.removeEventListener('abort', follow);
   }
 }
+
+/**
+ * Runs with a signal that also aborts after that many milliseconds, with a `TimeoutError` as its reason. It replaces
+ * `AbortSignal.any` with an `AbortSignal.timeout`, which Node.js 20 collects as garbage: such a signal may never abort.
+ */
+export async function withDeadline<T>(
+  signal: AbortSignal,
+  { ms, run }: { ms: number; run: (signal: AbortSignal) => Promise<T> },
+): Promise<T> {
+  return await withController(signal, async (controller) => {
+    const timer = setTimeout(() => {
+      controller.abort(new DOMException(`not within ${ms} ms`, 'TimeoutError'));
+    }, ms);
+    try {
+      return await run(controller.signal);
+    } finally {
+      clearTimeout(timer);
+    }
+  });
+}

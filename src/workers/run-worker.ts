@@ -7,7 +7,7 @@ import type { DeployedEnvironment } from '../activities/dependencies.js';
 import { createActivities } from '../activities/index.js';
 import { Fault } from '../model/faults.js';
 import { describeError } from '../platform/errors.js';
-import { orAborted } from '../platform/abort.js';
+import { orAborted, withDeadline } from '../platform/abort.js';
 import type { Config } from './config.js';
 import { memoryOf } from './config.js';
 import type { Connected } from './connect.js';
@@ -124,10 +124,10 @@ async function probeEnvironments(
   { log, signal }: { log: Logger; signal: AbortSignal },
 ): Promise<void> {
   const probe = async ([name, { environment, is_asked }]: [string, DeployedEnvironment]) => {
-    if (!is_asked || environment.health === undefined) return;
-    const late = AbortSignal.timeout(PROBE_MS);
+    const health = environment.health?.bind(environment);
+    if (!is_asked || health === undefined) return;
     try {
-      await environment.health(AbortSignal.any([signal, late]));
+      await withDeadline(signal, { ms: PROBE_MS, run: health });
       log.info({ environment: name }, 'the environment answers');
     } catch (error) {
       // A rejection counts as available.

@@ -1,9 +1,16 @@
 import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { describe, test } from 'node:test';
-import { LATE, orAborted, within } from '../../src/platform/abort.js';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { LATE, orAborted, withDeadline, within } from '../../src/platform/abort.js';
 
 const never = new Promise<never>(() => undefined);
+
+const collectGarbage = (): void => {
+  setFlagsFromString('--expose-gc');
+  (runInNewContext('gc') as () => void)();
+};
 
 describe('a wait that a signal or a clock ends', () => {
   test('settles as its promise does, and leaves no listener on the signal', async () => {
@@ -29,5 +36,36 @@ describe('a wait that a signal or a clock ends', () => {
     const began = performance.now();
     assert.equal(await within(30, never), LATE);
     assert.ok(performance.now() - began >= 29);
+  });
+
+  test('with a deadline ends in time although garbage is collected meanwhile', async () => {
+    const { signal } = new AbortController();
+    const wait = withDeadline(signal, { ms: 100, run: (bounded) => orAborted(never, bounded) });
+    const collecting = setInterval(collectGarbage, 10);
+    try {
+      assert.notEqual(
+        await within(
+          5000,
+          wait.catch(() => null),
+        ),
+        LATE,
+      );
+      await assert.rejects(wait, { name: 'TimeoutError', message: 'not within 100 ms' });
+    } finally {
+      clearInterval(collecting);
+    }
+    assert.deepEqual(getEventListeners(signal, 'abort'), []);
+  });
+
+  test('with a deadline follows its signal, and settles as what it runs', async () => {
+    const stop = new AbortController();
+    const run = (bounded: AbortSignal): Promise<never> => orAborted(never, bounded);
+    const wait = withDeadline(stop.signal, { ms: 60_000, run });
+    const reason = new Error('enough');
+    stop.abort(reason);
+    await assert.rejects(wait, reason);
+    await assert.rejects(withDeadline(stop.signal, { ms: 60_000, run }), reason);
+    const { signal } = new AbortController();
+    assert.equal(await withDeadline(signal, { ms: 60_000, run: () => Promise.resolve(7) }), 7);
   });
 });

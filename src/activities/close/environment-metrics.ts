@@ -10,7 +10,7 @@ import { cutToBytes } from '../../platform/utf8.js';
 import type { BatchOutputs } from '../../trajectories/trajectory-store.js';
 import type { Attempt } from '../attempt.js';
 import type { Dependencies } from '../dependencies.js';
-import { orAborted } from '../../platform/abort.js';
+import { orAborted, withDeadline } from '../../platform/abort.js';
 
 /** The result must stay under 16 kB: the first metrics by name, up to these limits. */
 const MAX_METRICS = 64;
@@ -79,19 +79,17 @@ async function askPatiently(
   { task, asking }: { task: string; asking: Asking },
 ): Promise<Metrics | null> {
   const { attempt, patience_ms = PATIENCE_MS } = asking;
-  const late = new AbortController();
-  const timer = setTimeout(() => {
-    late.abort();
-  }, patience_ms);
-  const signal = AbortSignal.any([attempt.signal, late.signal]);
-  try {
-    return await tryAgainAndAgain(environment, { task, asking, signal });
-  } catch (error) {
-    if (!late.signal.aborted) throw error;
-    throw new Error(`none within ${patience_ms} ms`, { cause: error });
-  } finally {
-    clearTimeout(timer);
-  }
+  return await withDeadline(attempt.signal, {
+    ms: patience_ms,
+    run: async (signal) => {
+      try {
+        return await tryAgainAndAgain(environment, { task, asking, signal });
+      } catch (error) {
+        if (!signal.aborted || attempt.signal.aborted) throw error;
+        throw new Error(`none within ${patience_ms} ms`, { cause: error });
+      }
+    },
+  });
 }
 
 async function tryAgainAndAgain(

@@ -3,6 +3,7 @@ import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { textLog } from '../../model/content.js';
 import type { Attempts } from '../../model/faults.js';
 import { Fault } from '../../model/faults.js';
+import { withDeadline } from '../../platform/abort.js';
 import { describeError, traceIn } from '../../platform/errors.js';
 import type { Sample } from '../../model/sample.js';
 import { environmentCall } from '../../model/standing.js';
@@ -166,9 +167,12 @@ async function endSession(
   }
   const life = session.begun === null ? session.lives - 1 : session.lives;
   const idempotency_key = `${rolloutId(ref)}/end-${life}`;
-  const late = AbortSignal.any([signal, AbortSignal.timeout(END_TIMEOUT_MS)]);
+  const end = environment.end.bind(environment);
   try {
-    const ended = await environment.end(state, { idempotency_key, signal: late });
+    const ended = await withDeadline(signal, {
+      ms: END_TIMEOUT_MS,
+      run: (bounded) => end(state, { idempotency_key, signal: bounded }),
+    });
     if (ended !== is_open)
       await journal.append({ kind: 'close', ...(!ended && { session: 'none' }) });
   } catch (error) {

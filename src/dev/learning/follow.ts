@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Screen } from '../../client/screen.js';
+import { withDeadline } from '../../platform/abort.js';
 import type { Interrupts } from '../../platform/process/interrupts.js';
 import type { Supervisor } from '../supervisor.js';
 import type { KillPlan, Victim } from './kills.js';
@@ -43,14 +44,23 @@ const PLAIN_EVERY_MS = 5000;
 
 /** Shows a trainer until it is done, and kills parts as the options say. */
 export async function follow(session: Session, followed: Followed): Promise<void> {
-  const { options, screen, interrupts } = session;
-  const { folder, done, longest_ms } = followed;
+  const { interrupts } = session;
+  const { done, longest_ms } = followed;
+  const over = AbortSignal.any([done, interrupts.signal]);
+  if (over.aborted) return;
+  await withDeadline(over, {
+    ms: longest_ms,
+    run: (signal) => followUntil(signal, { session, followed }),
+  });
+}
+
+async function followUntil(
+  signal: AbortSignal,
+  { session, followed }: { session: Session; followed: Followed },
+): Promise<void> {
+  const { options, screen } = session;
+  const { folder } = followed;
   const began = performance.now();
-  const signal = AbortSignal.any([
-    done,
-    interrupts.signal,
-    AbortSignal.timeout(Math.ceil(longest_ms)),
-  ]);
   const kills: Kill[] = [];
   const noted = (kill: Kill): void => void kills.push(kill);
   const killing =
