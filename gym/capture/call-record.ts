@@ -6,7 +6,7 @@ import type { Captured } from './capture-store.js';
 import { saidIn } from './said.js';
 import { tokensOfUsage } from './usage.js';
 
-/** The bodies of a call, of which a result keeps one copy. */
+/** The bodies of a call; a result keeps one copy of each. */
 export const PAYLOADS = ['request', 'response', 'request_raw', 'response_raw'] as const;
 
 const textOf = (value: Json | undefined): string | null =>
@@ -14,7 +14,7 @@ const textOf = (value: Json | undefined): string | null =>
 const objectIn = (value: Json | undefined): JsonObject | null => (isObject(value) ? value : null);
 const number = (value: number | null): Json => (value === null ? null : jsonNumber(value));
 
-/** A field that upstream reads as a float: whole ones are written with `.0`. */
+/** A field that upstream reads as a float: whole numbers are written with `.0`. */
 export function floatOf(value: Json | undefined): Json {
   const parsed = numberOf(value);
   return parsed === null ? null : new LosslessNumber(floatJson(parsed));
@@ -71,7 +71,7 @@ function finishReason(response: JsonObject): string | null {
 
 const COUNTS = ['tokens_in', 'tokens_out', 'tokens_reasoning', 'tokens_total', 'cached_tokens'];
 
-/** Sums over calls; null where no call says a number. */
+/** Sums over calls; null if no call has a number. */
 export function callMetrics(calls: readonly JsonObject[]): JsonObject {
   const sumOf = (name: string): number | null => {
     const values = calls.flatMap((call) => numberOf(call[name]) ?? []);
@@ -85,7 +85,7 @@ export function callMetrics(calls: readonly JsonObject[]): JsonObject {
   };
 }
 
-/** Python's `sum()` of floats: what each addition loses is added at the end. */
+/** Python's `sum()` of floats, which adds the rounding errors at the end. */
 function sum(values: readonly number[]): number {
   let total = 0;
   let lost = 0;
