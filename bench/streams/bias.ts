@@ -31,7 +31,7 @@ const LIMIT_MS = 60 * 60_000;
 
 interface Arm {
   name: string;
-  /** Of each group that was delivered. */
+  /** One value per delivered group. */
   lengths: number[];
   dropped: number;
   failed: number;
