@@ -21,7 +21,7 @@ interface Played {
   replaces?: number;
   /** null: it has no end. */
   end: StopReason | null;
-  /** Reward of its one turn; 0: it never had a prompt. */
+  /** Sampled tokens of its one turn; 0: it never had a prompt. */
   tokens?: number;
 }
 

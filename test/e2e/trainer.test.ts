@@ -123,7 +123,7 @@ describe('the example trainer', { skip, timeout: 300_000 }, () => {
     return output;
   };
   const rowsFile = (): string => path.join(bed.store_root, batch_id, 'rollouts.jsonl');
-  /** For the start after the kill. */
+  /** Output of the start after the kill. */
   let output: string;
 
   test('is run as its README says, is killed, and started again has all rollouts', async () => {

@@ -36,7 +36,7 @@ export interface Parts {
   replicas?: GenerationService[];
   /** What probes of the replicas show; others are processed. */
   logprobs_modes?: Record<string, LogprobsMode>;
-  /** Models of the replicas. */
+  /** Clock of the replicas. */
   clock?: Clock;
   max_concurrent?: number;
   model?: string | null;

@@ -31,7 +31,7 @@ export interface RecoveryBed {
   simulator: () => SimulatorProcess;
   /** kill -9. */
   killServer: () => Promise<void>;
-  /** Starts a killed server again. */
+  /** Deletes the database of a killed server. */
   deleteDatabase: () => Promise<void>;
   /** On the same ports, with the same database file. */
   startServer: () => Promise<void>;
@@ -69,9 +69,9 @@ export interface RecoveryBedOptions {
   pipe_log?: WorkerOptions['pipe_log'];
   /** A store whose journals are not files, by name; its results are below `root`. */
   store?: (store: string, root: string) => WorkerConfig['store'];
-  /** Roles of the workers, beside this process's. */
+  /** Environment variables of the workers, beside this process's. */
   env?: Record<string, string>;
-  /** URL of the worker's service; default: the simulator's. */
+  /** Settings of the worker's service; its default URL is the simulator's. */
   generation?: Partial<WorkerConfig['generation'][string]>;
 }
 

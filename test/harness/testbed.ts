@@ -35,7 +35,7 @@ export interface TestbedWorker {
   generation: WorkerConfig['generation'];
   environments: WorkerConfig['environments'];
   worker?: WorkerConfig['worker'];
-  /** Queue suffix for several that share a task queue. */
+  /** Name, for several workers that share a task queue. */
   name?: string;
   /** Variables beside those of this process. */
   env?: Record<string, string>;
