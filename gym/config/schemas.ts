@@ -117,7 +117,7 @@ export const RolloutCollectionConfig = z.strictObject({
     'repeat r is generated with seed r, by metadata.extra_body',
   ),
   resume_from_cache: defaulted(Flag, false).describe(
-    'goes on with a collection: what has a result is not played again',
+    'continues a collection: rows with a result are not played again',
   ),
   prompt_config: optional(Text).describe("a prompt's YAML file, for rows without an input"),
   skills: optional(z.strictObject({ path: Text })).describe(

@@ -27,7 +27,7 @@ async function playing(t: TestContext) {
         by: { activity: 'playTurns' },
         number: 1,
         signal,
-        sayWaiting: () => Promise.resolve(),
+        reportWaiting: () => Promise.resolve(),
         asks: (_, answer) => answer(),
         warn: () => assert.fail('nothing to warn of'),
         play: async ({ journal }: Hold) => {

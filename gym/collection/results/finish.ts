@@ -36,8 +36,8 @@ export function howToContinue(
   { deployment: { folder } }: { deployment: Pick<Deployment, 'folder'> },
 ): string {
   return folder !== null
-    ? `Batch ${batch_id} is not finished, and nothing of it is lost: the same command with +resume_from_cache=true goes on.`
-    : `Batch ${batch_id} goes on without this command: the same command with +resume_from_cache=true collects its results.`;
+    ? `Batch ${batch_id} is not finished, and nothing of it is lost: the same command with +resume_from_cache=true continues.`
+    : `Batch ${batch_id} continues without this command: the same command with +resume_from_cache=true collects its results.`;
 }
 
 interface Ending {

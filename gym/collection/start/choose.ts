@@ -102,7 +102,7 @@ async function continueOwn(state: CollectionState, choosing: Choosing): Promise<
   }
   // A run that was given back is played again under its own id.
   await choosing.captures.clear(left.map((row) => ({ ...row, attempt_index: nextAttempt(row) })), max_attempts); // prettier-ignore
-  say(`Batch ${batch_id} of these rows goes on.`);
+  say(`Batch ${batch_id} of these rows continues.`);
   return { rows, running: { state, batch: await continueBatch(state, choosing) } };
 }
 

@@ -104,7 +104,7 @@ async function checkedRows(
   const { say } = context.screen;
   if (!(await exists(await resolveUnderRoots(config.input_jsonl_fpath, context)))) {
     const gone = `${config.input_jsonl_fpath} is not there any more`;
-    if (!cached.whole) throw new Error(cannotMend(cached.problems, { gone, file: context.shown.materialized })); // prettier-ignore
+    if (!cached.whole) throw new Error(cannotRestore(cached.problems, { gone, file: context.shown.materialized })); // prettier-ignore
     say(`${gone}: the materialized inputs are taken as they are.`);
     return cached.rows;
   }
@@ -121,12 +121,12 @@ async function checkedRows(
   );
 }
 
-const cannotMend = (
+const cannotRestore = (
   problems: readonly string[],
   { gone, file }: { gone: string; file: string },
 ): string =>
   [
     `A row of ${file} is lost with its line, and ${gone}:`,
     ...problems.map((problem) => `  ${problem}`),
-    'Bring the input file back, or remove the line to go on without its row.',
+    'Bring the input file back, or remove the line to continue without its row.',
   ].join('\n');

@@ -85,7 +85,7 @@ async function askPatiently(
   }, patience_ms);
   const signal = AbortSignal.any([attempt.signal, late.signal]);
   try {
-    return await tryAgainAndAgain(environment, { task, asking, signal });
+    return await retryWhileUnavailable(environment, { task, asking, signal });
   } catch (error) {
     if (!late.signal.aborted) throw error;
     throw new Error(`none within ${patience_ms} ms`, { cause: error });
@@ -94,7 +94,7 @@ async function askPatiently(
   }
 }
 
-async function tryAgainAndAgain(
+async function retryWhileUnavailable(
   environment: Environment,
   { task, asking, signal }: { task: string; asking: Asking; signal: AbortSignal },
 ): Promise<Metrics | null> {

@@ -275,7 +275,7 @@ export class StreamWorld {
           this.state = changes.withServed(this.state, why.publish);
         }
         if (why?.kind === 'starved') {
-          this.state = changes.withStarvationTold(this.state);
+          this.state = changes.withStarvationReported(this.state);
           assert.equal(roomForAdmission(this.state, settings), 0);
           this.askWith(version!);
         }
