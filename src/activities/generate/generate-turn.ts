@@ -40,9 +40,15 @@ export function createGenerateTurn(dependencies: Dependencies): Activities['gene
 }
 
 /**
- * One generation, from the log to the journal. Chunks are written as they stream (chunk-recorder.ts), and an
- * interrupted generation continues after its last chunk (resume-generation.ts). The `generation` line completes the
- * turn: a retried activity that finds it does not call the engine.
+ * One generation, from the log to the journal. The `generation` line completes the turn: a retried activity that finds
+ * it does not call the engine. Each function adds one thing:
+ *
+ * - `generate` waits for a replica that serves;
+ * - `generateThroughPauses` waits for the end of the engine's pauses, and records faults;
+ * - `generateFromJournal` starts from the journalled tokens and appends the `generation` line;
+ * - `resumeGeneration` (resume-generation.ts) continues an interrupted generation;
+ * - the sampler (sample-recorded.ts) makes one request and labels its tokens with versions;
+ * - `recordChunks` (chunk-recorder.ts) appends the `chunk` lines while the tokens stream in.
  */
 export async function generate(hold: Hold, dependencies: Dependencies): Promise<void> {
   const { journal, ref, signal } = hold;
