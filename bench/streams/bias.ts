@@ -22,7 +22,7 @@ import {
  * out, one value a group: its longest member, which is what a group is waited for. The law is what a batch of as many groups comes to.
  */
 const REPEATS = 2;
-/** Of a group of the batch. */
+/** How many values, groups of a stream, one group of the batch gives. */
 const VALUES = 10;
 const MAX_LAG = 2;
 const GROUPS_PER_STEP = 12;

@@ -15,7 +15,7 @@ from .requests import BATCH_DEFAULTS, STREAM_DEFAULTS, BatchRequest, Checkpoint,
 from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step, read_rows, to_groups
 
 LONGEST_WAIT = "10m"
-"""Of one long poll; each costs some events of a history."""
+"""Duration of one long poll; each poll costs some events of a history."""
 BREATH_S = 1.0
 """Pause between two polls if the first one was answered at once with nothing."""
 

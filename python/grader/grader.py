@@ -158,7 +158,7 @@ def limit(kind, amount):
 
 
 def peak_bytes():
-    """Of this program alone; `ru_maxrss` on Linux begins with what the parent had before exec."""
+    """This program's own usage; `ru_maxrss` on Linux begins with what the parent had before exec."""
     try:
         with open("/proc/self/status") as status:
             for line in status:

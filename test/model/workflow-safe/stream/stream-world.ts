@@ -17,7 +17,7 @@ export interface History {
   /** Versions advance by at most `versions_per_step` a step. */
   steady: boolean;
   hasPolicy: boolean;
-  /** Of 16 groups that end, this many give nothing to deliver. */
+  /** How many of 16 ended groups give nothing to deliver. */
   trouble: number;
   choices: readonly number[];
 }
