@@ -96,7 +96,7 @@ async def within(timeout: Optional[float], work: Awaitable[T], what: str) -> T:
     try:
         return await asyncio.wait_for(work, timeout)
     except asyncio.TimeoutError:
-        raise TimeoutError(f"{what}: not within {timeout} s; it goes on, and may be asked for again") from None
+        raise TimeoutError(f"{what}: not within {timeout} s; it continues, and the call may be repeated") from None
 
 
 async def start_once(
@@ -191,7 +191,7 @@ async def query(handle: Handle, name: str) -> Any:
             raise NotFound(f"Temporal does not know {handle.id}") from error
         raise TimeoutError(f"no worker answers for {handle.id} now: {error.message}") from error
     except asyncio.TimeoutError:
-        raise TimeoutError(f"no worker answers for {handle.id} within {QUERY_S} s; it goes on when one is back") from None
+        raise TimeoutError(f"no worker answers for {handle.id} within {QUERY_S} s; it continues when one is back") from None
     except (WorkflowQueryFailedError, WorkflowQueryRejectedError) as error:
         raise RolloutFault(str(error), "QueryFailed") from error
 

@@ -141,5 +141,5 @@ def fault_of(error: BaseException) -> RolloutFault:
     if isinstance(innermost, CancelledError):
         return Cancelled("it was cancelled")
     if isinstance(innermost, TerminatedError):
-        return Terminated("it was terminated; started again under its id it goes on")
+        return Terminated("it was terminated; starting its id again continues it")
     return fault_named(innermost.__class__.__name__, str(innermost))
