@@ -5,7 +5,7 @@ const TYPES = { batch: 'rolloutBatch', slice: 'rolloutSlice', rollout: 'rollout'
 export interface HistorySize {
   /** Workflows of this type. */
   count: number;
-  /** Of the one that has most. */
+  /** The length of the largest history. */
   events: number;
   kb: number;
 }

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 
-/** Linux counts in ticks of 10 ms, whatever the kernel's own clock. */
+/** Linux counts in ticks of 10 ms on any kernel. */
 const TICK_MS = 10;
 
 /** CPU milliseconds of all threads of a process so far, user and system, from /proc/<pid>/stat. */
@@ -23,7 +23,7 @@ export interface Usage {
   peak_mb: number;
 }
 
-/** Of the process so far; null: it has ended, and what was seen before holds. */
+/** Usage of the process so far; null: it has ended, and the last reading counts. */
 export async function usageOf(pid: number): Promise<Usage | null> {
   try {
     const [cpu_ms, peak_mb] = await Promise.all([cpuMs(pid), peakMb(pid)]);

@@ -6,7 +6,7 @@ import type { ContenderName, Scenario } from './scenario.js';
 /** The contenders' runs of one scenario, round by round. */
 export interface Measured {
   scenario: Scenario;
-  /** Of those that the scenario has. */
+  /** Contenders of the scenario. */
   rounds: Partial<Record<ContenderName, Run>>[];
 }
 
@@ -60,7 +60,7 @@ export function runsTable(measured: readonly Measured[]): string {
 
 const orDash = (text: string): string => (Number(text) === 0 ? '-' : text);
 
-/** Of the medians; contenders take turns in every round, so that load from elsewhere hits all three. */
+/** Compares medians. Contenders take turns in every round, so that other load affects all of them. */
 export function targetsOf({ scenario, rounds }: Measured): Target[] {
   if (scenario.turn_ms > 0) {
     const wall = (name: ContenderName): number =>

@@ -40,7 +40,7 @@ export const WARM_UP = { rollouts: 64, batches: 3 };
 /** Batches of this size, in slices of each of these sizes. */
 export const SLICED = { rollouts: 512, large: 2048, sizes: [64, 128, 256, 300, 512] };
 
-/** Options of the simulator. An answer has some 25 tokens of action and end behind its thinking. */
+/** Options of the simulator. An answer has some 25 tokens of action and end after its thinking. */
 export function simulatorOptions({ turn_ms }: Scenario): string[] {
   const common = ['--skill', '0', '--max-num-seqs', '1024', '--max-model-len', '8192'];
   return turn_ms === 0

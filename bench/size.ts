@@ -14,7 +14,7 @@ import { GENERATION, MAX_SEQ_LEN } from './scenario.js';
 import type { Stack } from './stack.js';
 import { startCommand, workerConfig } from './stack.js';
 
-/** One large batch on one machine: groups of eight and five turns each, whatever its size; watched in windows. */
+/** One large batch on one machine: groups of eight and five turns each, measured in windows. */
 export const SIZE = { rollouts: 10_000, repeats: 8, turns: 5, window: 1000, memory: '1GiB' };
 
 const MAX_IN_FLIGHT = 256;
@@ -49,7 +49,7 @@ export interface SizeRun extends SizeOptions {
   /** At the start, whenever another window has ended, at the last end, and a second after the result. */
   moments: Moment[];
   closing: ClosingTimes;
-  /** Of the whole life of each process. */
+  /** Peaks over the whole life of each process. */
   peak_mb: PerPart;
   histories: HistorySizes;
   files_mb: { database: number; journals: number; rollouts: number };

@@ -13,7 +13,7 @@ const Order = z.strictObject({
   base_url: z.string(),
   first_token_timeout_s: z.number(),
   idle_timeout_s: z.number(),
-  /** Its samples stand in it. */
+  /** Contains its samples. */
   request: BatchRequest,
   /** An error ends the process, or the rollout alone starts over. */
   on_error: z.enum(['exit', 'restart_rollout']),
@@ -62,7 +62,7 @@ async function playAll(order: z.output<typeof Order>): Promise<void> {
       }
     }
   };
-  // Whoever has played one takes the next.
+  // Each player takes the next one when it is done.
   const waiting = rollouts.values();
   const playOn = async (): Promise<void> => {
     for (const rollout of waiting) await play(rollout);

@@ -9,7 +9,7 @@ export type Interrupts =
   | 'nothing'
   /** The requests that it hit. */
   | 'hit_requests'
-  /** Every stream that is open when it strikes; the engine goes on until it notices. */
+  /** Every stream that is open at the strike; the engine continues until it notices. */
   | 'open_streams'
   /** Every stream that is open at some time while it lasts. */
   | 'streams_while_held'

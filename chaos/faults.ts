@@ -25,7 +25,7 @@ const nothing = (): void => undefined;
 
 /** An engine and a server are down this long: about what a supervisor and a start take. */
 const DOWN_MS = 1000;
-/** Twice the heartbeat timeout: whoever waits for a beat has noticed. */
+/** Twice the heartbeat timeout, so that a missing beat is noticed. */
 const FROZEN_MS = 4000;
 /** Longer than the idle timeout and the question whether the engine is paused, which a frozen one leaves open. */
 const FROZEN_ENGINE_MS = 9000;

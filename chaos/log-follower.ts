@@ -1,7 +1,7 @@
 import { open, stat } from 'node:fs/promises';
 import type { LogLine } from '../src/dev/simulator/request-log.js';
 
-/** The engine's log as it grows, from where it stood at first; read on, never again from the start. */
+/** Reads the engine's log as it grows, from its position at first. */
 export interface LogFollower {
   /** All lines so far. */
   read(): Promise<readonly LogLine[]>;

@@ -33,7 +33,7 @@ const say = (line: string): void => {
   console.error(line);
 };
 
-/** The durable run and, where they have the part that is struck, the loops; one after the other. */
+/** The durable run, then the loops if they have the affected part. */
 async function playFault(play: Play & { with_loops: boolean }): Promise<FaultReport> {
   const { fault, workload } = play;
   const { bed } = play.stage;
@@ -85,7 +85,9 @@ function momentsOf(fault: ChaosFault, { workload, options }: Plan): Moment[] {
   });
 }
 
-/** One after the other. What a fault leaves behind that could not be played is not known: the next has a new stage. */
+/**
+ * One after the other. A fault that could not be played may leave anything behind, so the next one gets a new stage.
+ */
 async function playAll(plan: Plan): Promise<Pick<ChaosReport, 'faults' | 'not_played'>> {
   const began = performance.now();
   const faults: FaultReport[] = [];

@@ -17,7 +17,7 @@ export interface RowPlace {
   repeat: number;
 }
 
-/** What a run leaves behind. */
+/** The result of a run. */
 export interface Evidence {
   requested: number;
   rollouts: readonly RowPlace[];

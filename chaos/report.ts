@@ -23,7 +23,7 @@ export interface FaultReport extends Measurement {
   /** Attempts beyond each rollout's first. */
   extra_attempts: number;
   durable: Cost;
-  /** The bare loops under the same schedule; null where they have no such part, or were not asked for. */
+  /** The bare loops under the same schedule; null if they lack the part, or were not requested. */
   restart_all: Cost | null;
   restart_unfinished: Cost | null;
   /** Why this fault's bounds do not hold; empty when they do. */

@@ -13,7 +13,7 @@ export interface Stream {
   /** Sent to its natural end. */
   whole: boolean;
   arrived_at: number;
-  /** Of one that has no end, as when its engine was killed: a second after its last sign of life. */
+  /** End of a stream without one, as when its engine was killed: a second after its last sign of life. */
   ended_at: number;
   sent: { at: number; tokens_sent: number }[];
 }

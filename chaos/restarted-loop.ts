@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Finished, Order } from './bare-process.js';
 import type { Target } from './target.js';
 
-/** How a loop without anything durable goes on after a fault: with all rollouts, or with those that had not ended. */
+/** How a loop without durability continues after a fault: with all rollouts, or with unfinished ones. */
 export type Restart = 'all' | 'unfinished';
 
 /** A supervisor's, of a process that ended by itself. */

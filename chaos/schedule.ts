@@ -12,15 +12,15 @@ export interface ScheduleOptions {
   fault: string;
   hits: number;
   rollouts: number;
-  /** Of each rollout; at least 3. */
+  /** Turns of each rollout; at least 3. */
   turns: number;
   /** How long one turn takes. */
   turn_ms: number;
 }
 
-/** Of all turns: something runs by then. */
+/** Share of all turns; by then something runs. */
 const FIRST = 0.1;
-/** At the latest in the last turn but one, and not at its end: some faults strike whoever asks next. */
+/** At the latest in the last turn but one, and not at its end: some faults strike the next request. */
 const TURNS_LEFT = 2;
 const LATEST_IN_TURN = 0.8;
 

@@ -60,7 +60,7 @@ async function limitFileSize(pid: number, bytes: string): Promise<void> {
   if (!ok) throw new Error(`prlimit ${args.join(' ')}: ${problem} ${output}`);
 }
 
-/** Of the journals: they soon pass it, one after the other. */
+/** Size of the largest journal; the others soon reach it, one after the other. */
 async function largestSize(journals: string): Promise<number> {
   const names = await readdir(journals);
   const sizes = names.map(async (name) => (await stat(path.join(journals, name))).size);

@@ -8,7 +8,7 @@ import type { SimulatorSettings } from '../src/dev/simulator/settings.js';
 export interface Workload {
   rollouts: number;
   turns: number;
-  /** Of each stream. */
+  /** Speed of each stream. */
   tokens_per_second: number;
   /** A turn has some 25 tokens more. */
   thinking_tokens: number;
@@ -22,12 +22,12 @@ export const LONG: Workload = {
 };
 export const SHORT: Workload = { ...LONG, rollouts: 4, turns: 3, thinking_tokens: 120 };
 
-/** Of the workers: shorter than by default, so that a dead one is noticed soon. */
+/** Heartbeat timeout of the workers: shorter than by default, so that a dead one is noticed soon. */
 export const HEARTBEAT_TIMEOUT_S = 2;
 export const FIRST_TOKEN_TIMEOUT_S = 4;
 export const IDLE_TIMEOUT_S = 2;
 
-/** The same boards and seeds for every contender: the same games, as long as nothing is sampled twice. */
+/** The same boards and seeds for every contender, and so the same games unless something is sampled twice. */
 export function requestOf({ rollouts, turns }: Workload): z.input<typeof BatchRequest> {
   return {
     samples: puzzleSamples(rollouts),

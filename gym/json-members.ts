@@ -1,6 +1,6 @@
 /**
- * A JSON object one level deep: each value is its JSON text, so that `1.0` stays `1.0` and what is not
- * read is never parsed. In the order of its keys; a key that is given twice has its first place and its last value.
+ * A JSON object one level deep: each value is its JSON text, so `1.0` stays `1.0` and unread values are never parsed.
+ * In the order of its keys; a repeated key has its first place and its last value.
  */
 export type Members = Map<string, string>;
 
@@ -8,7 +8,7 @@ const QUOTE = 0x22;
 const COMMA = 0x2c;
 const BACKSLASH = 0x5c;
 
-/** The members of an object, from a text that is known to be JSON; null where the text is another value. */
+/** The members of an object, from a text known to be JSON; null if the text is another value. */
 export function membersOf(text: string): Members | null {
   let at = afterSpace(text, 0);
   if (text[at] !== '{') return null;

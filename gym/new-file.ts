@@ -4,14 +4,14 @@ import { replaceFile } from '../src/platform/files.js';
 /** Characters that are gathered before they are written. */
 const PIECE = 1 << 20;
 
-/** A file that is not visible until it is whole. */
+/** A file that is not visible until it is complete. */
 export interface NewFile {
   write(text: string): Promise<void>;
 }
 
 /**
- * Puts what `fill` writes in place of `file`, whole or, on an error, not at all. Throws where `file` is a device or a
- * folder: `/dev/null` would be a file from then on.
+ * Replaces `file` by the output of `fill`, completely or, on an error, not at all. Throws if `file` is a device or a
+ * folder, because `/dev/null` would become a file.
  */
 export async function writeNewFile(
   file: string,

@@ -2,14 +2,14 @@ import type { JsonObject } from '../src/platform/json/lossless.js';
 import { numberOf } from '../src/platform/json/lossless.js';
 import { ROLLOUT_INDEX, TASK_INDEX } from './keys.js';
 
-/** A row of the materialised inputs: what an agent server's `/run` is sent. */
+/** A row of the materialised inputs: the body of an agent server's `/run`. */
 export interface GymRow {
   key: RowKey;
   /** `agent_ref.name`. */
   agent: string;
-  /** How often it failed before: `_ng_attempt_index`, 0 where there is none. */
+  /** How often it failed before: `_ng_attempt_index`, or 0. */
   attempt_index: number;
-  /** All of it, index keys included, in the order of its keys. */
+  /** The whole row, index keys included, in the order of its keys. */
   row: JsonObject;
 }
 
@@ -27,7 +27,7 @@ export function rowKeyOf(value: JsonObject): RowKey | null {
   return Number.isSafeInteger(task) && Number.isSafeInteger(rollout) ? { task, rollout } : null;
 }
 
-/** Upstream's correlation id without its attempt: how messages name a row. */
+/** Upstream's correlation id without its attempt, by which messages name a row. */
 export const rolloutName = ({ task, rollout }: RowKey): string => `${task}-${rollout}`;
 
 export const byKey = (a: { key: RowKey }, b: { key: RowKey }): number =>

@@ -1,6 +1,6 @@
 /**
- * Compiles the project and its tests into a folder that mirrors the project's: a test file then starts without a
- * compiler, in a fifth of the time. Types are not checked (`npm run typecheck` does). What is no code is a link.
+ * Compiles the project and its tests into a folder that mirrors the project's, so a test file starts without a
+ * compiler, in a fifth of the time. Types are not checked (`npm run typecheck` does). Other files are links.
  */
 import { mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
@@ -9,7 +9,7 @@ import { filesBelow } from './fingerprint.mjs';
 const COMPILED = ['src', 'gym', 'test', 'bench', 'chaos'];
 const LINKED = ['examples', 'python', 'tools'];
 
-/** Returns the folder, which is this process's; those of processes that are gone are removed. */
+/** Returns this process's folder; those of processes that are gone are removed. */
 export async function compileTests(root) {
   const { build } = await import('esbuild');
   const all = path.join(root, '.tests');

@@ -13,7 +13,7 @@ export function filesBelow(folder) {
     .sort();
 }
 
-/** A hash of names and contents: times change with every checkout, contents do not. */
+/** A hash of names and contents, not of times, which change with every checkout. */
 export function fingerprint(root, files) {
   const hash = createHash('sha256');
   for (const file of files) {
@@ -23,7 +23,7 @@ export function fingerprint(root, files) {
   return hash.digest('hex');
 }
 
-/** null when there is none. */
+/** null if there is none. */
 export function readStamp(file) {
   return existsSync(file) ? readFileSync(file, 'utf8').trim() : null;
 }

@@ -8,9 +8,9 @@ import { withLock } from './set-up-lock.mjs';
 const run = promisify(execFile);
 
 /**
- * Python packages in a virtual environment in the user's cache: made once for each requirements.txt. Built in place,
- * since it cannot be moved; it counts when its stamp is there. Nothing but `install.for_what` needs it: where it cannot
- * be made, this says so and goes on. `variable` may name another Python that has the packages.
+ * Python packages in a virtual environment in the user's cache, one for each requirements.txt. It is built in place,
+ * since it cannot be moved, and counts when its stamp exists. Only `install.for_what` needs it, so a failure is
+ * reported and ignored. `variable` may name another Python that has the packages.
  */
 export async function ensurePython({ install, variable, env, say }) {
   const given = variable === undefined ? undefined : env[variable];
@@ -38,7 +38,7 @@ async function make({ install, env, say }) {
   const startedAt = Date.now();
   const python = await findPython();
   const hasUv = await succeeds('uv', ['--version']);
-  // A folder without a stamp is what a set-up left that did not come to its end.
+  // A folder without a stamp comes from an interrupted set-up.
   rmSync(install.folder, { recursive: true, force: true });
   const steps = [...(hasUv ? [withUv] : []), withPip].map((way) => way(python, install));
   await anyOf(steps, { install, env, say });
@@ -67,14 +67,14 @@ const withPip = (python, { folder, python: own, requirements, for_what }) => ({
   ],
 });
 
-/** Where one package has a hash all have to have one, as pip holds it by itself and uv does not. */
+/** If one package has a hash, all must have one. pip checks this by itself, uv does not. */
 const required = (requirements) => [
   ...(readFileSync(requirements, 'utf8').includes('--hash=') ? ['--require-hashes'] : []),
   '-r',
   requirements,
 ];
 
-/** The first way that works; the error of the last. */
+/** The first way that works; throws the last error. */
 async function anyOf([way, ...others], { install, env, say }) {
   try {
     for (const [index, [command, args]] of way.commands.entries()) {

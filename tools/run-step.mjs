@@ -4,8 +4,8 @@ const KEPT = 64 * 1024;
 const PROGRESS_EVERY_MS = 30_000;
 
 /**
- * Runs a program quietly. When it fails the error says what was tried, the end of its output and what the user can do.
- * `what` is said at the beginning; a line every half minute says that it goes on.
+ * Runs a program quietly. If it fails, the error says what was tried, the end of its output and what the user can do.
+ * `what` is printed at the beginning, and a line every half minute.
  */
 export async function runStep({ what, command, args, cwd, env, advice, say }) {
   say(`${what} …`);

@@ -1,9 +1,9 @@
 /**
- * Runs the tests: `node tools/run-tests.mjs [--long] [--node MAJOR] [part of a file name …]`: all but the long ones, or
- * those alone. With `--node`, those that start no Temporal server, on that version of Node.js. Files under e2e and long
- * start servers and processes, so that fewer of them run beside each other; so do those under interop, where an engine
- * is named. In CI, on machines that others share, a file with a failure runs a second time, alone, and is named. Ends
- * with `N passed, N failed, N skipped`, whatever the reporter.
+ * Runs the tests: `node tools/run-tests.mjs [--long] [--node MAJOR] [part of a file name …]`. Without `--long` all but
+ * the long ones, with it only those. With `--node`, those that start no Temporal server, on that version of Node.js.
+ * Files under e2e and long start servers and processes, so fewer of them run at once; so do those under interop if an
+ * engine is named. In CI, on shared machines, a file with a failure runs a second time, alone, and is named. Ends with
+ * `N passed, N failed, N skipped` for any reporter.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -80,7 +80,7 @@ console.log(`\n${total.passed} passed, ${total.failed} failed, ${total.skipped} 
 rmSync(compiled, { recursive: true });
 process.exitCode = exitCode;
 
-/** The run as it is with the files that failed run alone; null where their number says that it is no accident. */
+/** The run with the failed files repeated alone; null if there are too many for an accident. */
 async function runAgain(first, { timeoutMs, hasServer }) {
   const failed = failedFiles(first.report);
   if (failed.length === 0 || failed.length > FAILED_AGAIN) return null;
@@ -98,7 +98,7 @@ async function runAgain(first, { timeoutMs, hasServer }) {
   return { code: 0, counts: { passed: passed + failures, failed: 0, skipped } };
 }
 
-/** The interpreter itself comes first: a version manager's `python3` takes longer to find it than it takes to start. */
+/** The interpreter itself comes first: a version manager's `python3` is slower to find it than it is to start. */
 function withPython({ PATH = '' }) {
   const asked = spawnSync('python3', ['-c', 'import sys; print(sys.executable)'], {
     encoding: 'utf8',
@@ -107,12 +107,12 @@ function withPython({ PATH = '' }) {
   return found === '' ? PATH : `${path.dirname(found)}${path.delimiter}${PATH}`;
 }
 
-/** By the places of the tests that failed. */
+/** By the positions of the failed tests. */
 function failedFiles(report) {
   const places = report.matchAll(
     /^ *not ok [^\n]*\n +---\n(?: +(?!\.\.\.)[^\n]*\n)*? +location: '([^']+):\d+:\d+'/gm,
   );
-  // Of the source or of what was made of it: not every version follows source maps here.
+  // In the source or in the compiled file: not every version follows source maps here.
   const names = [...places].map(([, file]) => {
     const folder = file.startsWith(compiled) ? compiled : root;
     return path.relative(folder, file).replace(/\.js$/, '.ts');
@@ -158,7 +158,7 @@ async function runTests({ files, concurrency, timeoutMs, hasServer = false, isAl
   }
 }
 
-/** A Temporal server for all files that do not kill theirs, a namespace each (test/harness/dev-server.ts). */
+/** A Temporal server for all files that do not kill theirs, with a namespace each (test/harness/dev-server.ts). */
 async function startServer({ files, scratch }) {
   const load = (name) => import(path.join(compiled, 'src/dev', name));
   const { chooseServerPorts, startDevServer } = await load('dev-server.js');

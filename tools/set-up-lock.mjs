@@ -3,15 +3,15 @@ import { mkdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } 
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** The owner touches its lock this often; one that was not touched for `STALE_MS` has no living owner. */
+/** The owner touches its lock this often. A lock that was not touched for `STALE_MS` has no living owner. */
 const TOUCH_MS = 2000;
 const STALE_MS = 30_000;
 const SAY_EVERY_MS = 15_000;
 const GIVE_UP_MS = 60 * 60_000;
 
 /**
- * Runs `work` while no other set-up of this folder does; waits for one aloud, at most an hour.
- * A lock of a process that is gone is taken over.
+ * Runs `work` while no other set-up of this folder does. Waits for one, and says so, at most an hour. The lock of a
+ * dead process is taken over.
  */
 export async function withLock({ file, say }, work) {
   mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
@@ -22,7 +22,7 @@ export async function withLock({ file, say }, work) {
     try {
       utimesSync(file, now, now);
     } catch {
-      // Somebody removed it by hand: that must not end the work.
+      // Someone removed it by hand, which must not end the work.
     }
   }, TOUCH_MS);
   try {
@@ -75,8 +75,8 @@ function isStale(file, held) {
 }
 
 /**
- * As `src/platform/claim.ts` does it, which does not exist yet when packages are installed: a new lock may come between
- * reading a stale one and removing it, so the removal is a lock itself, under a name of the stale text's own. False:
+ * As in `src/platform/claim.ts`, which does not exist yet when packages are installed: a new lock may come between
+ * reading a stale one and removing it, so the removal is itself a lock, under a name from the stale text. false:
  * another set-up removes it.
  */
 function removeStale(file, { held, content }) {

@@ -1,7 +1,8 @@
 /**
- * Makes a fresh clone ready, and does nothing quickly when it is: packages as package-lock.json says, `dist` as the
- * sources say, the maths grader, with `--test` the Temporal CLI and what the example trainer imports, and with either `--test` or
- * `--learning` what the example that learns imports. Plain JavaScript without dependencies: it runs before they exist.
+ * Prepares a fresh clone, and finishes quickly if nothing is missing: packages as in package-lock.json, `dist` from the
+ * sources, the maths grader. With `--test` also the Temporal CLI and the packages of the example trainer; with `--test`
+ * or `--learning` those of the example that learns. Plain JavaScript without dependencies, because it runs before they
+ * exist.
  */
 import {
   chmodSync,
@@ -32,7 +33,7 @@ async function main(options) {
   checkNode();
   if (!packagesAreThere() || !buildIsThere()) {
     await withLock({ file: path.join(SCRATCH, 'setup.lock'), say }, async () => {
-      // Again: whoever held the lock before may have done it.
+      // Again: the previous holder of the lock may have done it.
       if (!packagesAreThere()) await installPackages();
       if (!buildIsThere()) await build();
     });
@@ -62,7 +63,7 @@ function packagesAreThere() {
   return isInstalledByHand();
 }
 
-/** npm's own record of what is in node_modules names the same versions as the lock file: `npm ci` would change nothing. */
+/** npm's own record of node_modules names the same versions as the lock file, so `npm ci` would change nothing. */
 function isInstalledByHand() {
   const record = at('node_modules', '.package-lock.json');
   if (!existsSync(record)) return false;
@@ -90,7 +91,7 @@ async function installPackages() {
   writeFileSync(PACKAGES_STAMP, lockHash());
 }
 
-/** The npm that runs this script, where one does; else the one on PATH. */
+/** The npm that runs this script, if there is one; else the one on PATH. */
 function npm(args) {
   const cli = process.env.npm_execpath;
   return cli !== undefined && path.basename(cli) === 'npm-cli.js'
@@ -112,7 +113,10 @@ function sourceHash() {
 
 const buildIsThere = () => readStamp(BUILD_STAMP) === sourceHash();
 
-/** In a folder of its own, which becomes `dist` when it is whole: a crash leaves no half build and no stale files. */
+/**
+ * Built in a separate folder, which becomes `dist` when it is complete: a crash leaves no half build and no stale
+ * files.
+ */
 async function build() {
   const hash = sourceHash();
   const folder = path.join(SCRATCH, 'build');
@@ -152,7 +156,7 @@ async function build() {
   rmSync(old, { recursive: true, force: true });
 }
 
-/** Where and with what is decided where it is started. */
+/** Its starter decides where and with what. */
 async function ensureMathsGrader() {
   const file = at('dist', 'src', 'environments', 'math', 'grader-install.js');
   if (!existsSync(file)) return;
@@ -161,7 +165,7 @@ async function ensureMathsGrader() {
   await ensurePython({ install: graderInstall(env), variable: PYTHON_VARIABLE, env, say });
 }
 
-/** Some tests run a real Temporal server; better to wait for the CLI here than in the first of them. */
+/** Some tests run a real Temporal server; wait for the CLI here instead of in the first of them. */
 async function ensureTemporalCli() {
   const { findTemporalCli } = await import(
     pathToFileURL(at('dist', 'src', 'dev', 'temporal-cli.js')).href
@@ -174,7 +178,7 @@ async function ensureTemporalCli() {
   say(`Temporal CLI ${version} (${source}): ${file}`);
 }
 
-/** What the Python package and its tests need. */
+/** The requirements of the Python package and its tests. */
 async function ensureTrainerPackage() {
   const file = at('dist', 'src', 'dev', 'trainer-example.js');
   const { trainerInstall } = await import(pathToFileURL(file).href);
@@ -182,7 +186,7 @@ async function ensureTrainerPackage() {
   await ensurePython({ install: trainerInstall(env), env, say });
 }
 
-/** What examples/learning needs, which `npm run learning` runs. */
+/** The requirements of examples/learning, which `npm run learning` runs. */
 async function ensureLearningExample() {
   const file = at('dist', 'src', 'dev', 'learning', 'example.js');
   const { learningInstall } = await import(pathToFileURL(file).href);

@@ -1,12 +1,12 @@
 /**
- * Unit tests that share a process: most of what a small test file costs is Node.js and the packages that it loads. Tests
- * of a group run one after the other. Files that change their process, or measure it, have one of their own.
+ * Unit tests that share a process: a small test file spends most of its time on Node.js and the packages that it loads.
+ * Tests of a group run one after the other. Files that change or measure their process have their own.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 
 const ALONE = /^(test\/(dev|environments\/code|platform|chaos)|gym\/test\/serve)\//;
-/** More would keep one core busy at the end, while the other has nothing left to do. */
+/** More would keep one core busy at the end while the other is idle. */
 const MOST_FILES = 10;
 
 /** Paths of compiled test files, each a file of the given ones or a group of them. */

@@ -22,7 +22,7 @@ import {
  * out, one value a group: its longest member, which is what a group is waited for. The law is what a batch of as many groups comes to.
  */
 const REPEATS = 2;
-/** Of a group of the batch. */
+/** How many values, groups of a stream, one group of the batch gives. */
 const VALUES = 10;
 const MAX_LAG = 2;
 const GROUPS_PER_STEP = 12;
@@ -31,7 +31,7 @@ const LIMIT_MS = 60 * 60_000;
 
 interface Arm {
   name: string;
-  /** Of each group that was delivered. */
+  /** One value per delivered group. */
   lengths: number[];
   dropped: number;
   failed: number;

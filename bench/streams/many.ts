@@ -10,7 +10,7 @@ const GROUPS_PER_STEP = 50;
 
 interface Tenth {
   wall_s: number;
-  /** Of a group: worker and Temporal server. */
+  /** Per group: worker and Temporal server. */
   cpu_ms: number;
   worker_mb: number;
 }

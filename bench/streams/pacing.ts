@@ -72,7 +72,7 @@ async function engineBound(for_s: number): Promise<string> {
   return row(['engine-bound, tokens/s', paced.toFixed(0), 'unpaced', unpaced.toFixed(0), (paced / unpaced).toFixed(3)]); // prettier-ignore
 }
 
-/** An engine with room to spare, and a trainer that works on each step for so long. */
+/** An engine with room to spare, and a trainer with a fixed time per step. */
 async function trainerBound(for_s: number): Promise<string> {
   const train_ms = 4000;
   const bed = await startBed('trainer', { tokens_per_second: 400, thinking_tokens: [4, 200] });

@@ -15,7 +15,7 @@ export interface Trained {
   facts: StepFact[];
 }
 
-/** A trainer: asks for steps until it has had enough, works on each for so long, and then has the next version. */
+/** A trainer: requests a number of steps, works on each for a fixed time, and then has the next version. */
 export async function trainOn(
   bed: PolicyBed,
   given: {

@@ -22,7 +22,7 @@ const USAGE = `npm run unbiased -- [--seed N] [--json FILE]
 
 /** Everything ends by then: an arm that has not is the error. */
 const LIMIT_MS = 30 * 60_000;
-/** Of that, for starting and ending the processes. */
+/** The part of it for starting and ending the processes. */
 const RESERVE_MS = 60_000;
 
 const say = (line: string): void => {

@@ -12,7 +12,7 @@ export interface ArmResult {
   rewards: readonly number[];
   /** When worker and engine were killed, in milliseconds since the epoch. */
   kills: readonly number[];
-  /** Of each rollout: places where another request went on with a turn's tokens; null: there is no such thing. */
+  /** For each rollout: where another request continued a turn's tokens; null: not applicable. */
   seams: readonly number[] | null;
   /** Requests that did not come to their end. */
   cut_streams: number;
@@ -60,9 +60,9 @@ const SAME_ABOVE = 0.01;
 /** The test must be able to tell: a batch whose rollouts were started over comes out below it. */
 const DIFFERENT_BELOW = 0.001;
 const LEAST_ROLLOUTS = 400;
-/** Of the undisturbed batch: its longest rollout by its shortest. */
+/** For the undisturbed batch: its longest rollout divided by its shortest. */
 const LEAST_SPREAD = 50;
-/** Of the undisturbed rollouts: a machine with too much to do may be silent for a heartbeat timeout now and then. */
+/** Limit for undisturbed rollouts: an overloaded machine may sometimes be silent for a heartbeat timeout. */
 const MOST_SEAMS = 0.05;
 
 export function reportOf(

@@ -27,7 +27,7 @@ const THINKING_TOKENS: [min: number, max: number] = [8, 780];
 export const HEARTBEAT_TIMEOUT_S = 2;
 export const KILL_EVERY_S = 3 * HEARTBEAT_TIMEOUT_S;
 
-/** Of the first token and between two: a killed engine is noticed at once, and no other is to be given up. */
+/** Timeout of the first token and between two: a killed engine is noticed at once, and no other must be given up. */
 export const STREAM_TIMEOUT_S = 20;
 
 export const SIMULATOR: Omit<z.input<typeof SimulatorSettings>, 'log_file'> = {
@@ -37,7 +37,7 @@ export const SIMULATOR: Omit<z.input<typeof SimulatorSettings>, 'log_file'> = {
   skill: 0,
 };
 
-/** Each arm has its own seed: the same draws twice would look alike whatever happened to them. */
+/** Each arm has its own seed, because equal draws would look alike in any case. */
 export function requestOf(
   arm: number,
   seed: number,

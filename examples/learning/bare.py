@@ -71,13 +71,13 @@ class Bare:
             connection.close()
 
     def evaluate(self, step: int) -> None:
-        """By its own weights, in this process: it costs the loop nothing that it could lose."""
+        """With its own weights, in this process, so the loop can lose nothing by it."""
         tasks: List[Tuple[int, Sample]] = list(enumerate(self._held_out))
         rows = play(self._weights, step, tasks, self._random)
         self._run.note("held_out", step=step, reward=float(np.mean([row["total_reward"] for row in rows])))
 
     def end(self) -> None:
-        """Nothing goes on."""
+        """There is nothing left to wait for."""
 
 
 def main() -> None:

@@ -1,9 +1,9 @@
-"""Holds what a run has written against what its engine has sampled.
+"""Compares the rows of a run with the tokens that its engine sampled.
 
-    python check.py --folder FOLDER        prints a report as JSON; the exit code is 1 where something is wrong
+    python check.py --folder FOLDER        prints a report as JSON; the exit code is 1 if something is wrong
 
-FOLDER has the trainer's metrics.jsonl and the engine's engine.jsonl. A token of a row is held against the engine's log by
-its request and by the prompt that it was sampled behind: a stream that was cut goes on under the same request id.
+FOLDER has the trainer's metrics.jsonl and the engine's engine.jsonl. A row's token is compared with the engine's log by
+its request and by its prompt: an interrupted stream continues under the same request id.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def engine_log(path: Path) -> Dict[str, List[Sampled]]:
 
 
 class Tokens:
-    """Tokens of rows, held against the log one by one."""
+    """Tokens of rows, compared with the log one by one."""
 
     def __init__(self, log: Dict[str, List[Sampled]]) -> None:
         self._log = log
@@ -65,7 +65,7 @@ class Tokens:
             while at < segment["end"]:
                 asked = self._log.get(segment["request_id"], [])
                 behind = [one for one in asked if one.prompt == ids[: sampled[at][0]]]
-                # The last one that was asked for: nothing was kept of one that was asked for again at the same place.
+                # The last request for this position: tokens of earlier ones were not kept.
                 runs = (self._matching(one, sampled[at : segment["end"]]) for one in reversed(behind))
                 run = next((one for one in runs if one), [None])
                 for place, held in zip(range(at, segment["end"]), run):
@@ -73,7 +73,7 @@ class Tokens:
                 at += len(run)
 
     def _matching(self, one: Sampled, sampled: List[Tuple[int, int, float]]) -> List[Tuple[str, int, str]]:
-        """The beginning of the sequence, as far as it is what the row has."""
+        """The beginning of the sequence that equals the row's."""
         run = []
         for k, ((_, id, logprob), (logged_id, logged, version)) in enumerate(zip(sampled, one.tokens)):
             if id != logged_id or abs(logprob - logged) > LOGPROB_TOLERANCE:
@@ -94,7 +94,7 @@ class Tokens:
 
 
 def _sampled_of(row: Row) -> Iterator[Tuple[int, int, float]]:
-    """Place in the log, id and logprob of each sampled token."""
+    """Position in the log, id and logprob of each sampled token."""
     place = 0
     for message in row["message_log"]:
         for k, id in enumerate(message["token_ids"]):
@@ -109,7 +109,7 @@ def _version_of(row: Row, place: int) -> Optional[str]:
 
 
 def check(folder: Path) -> Dict[str, Any]:
-    """The report; ``wrong`` names what does not hold."""
+    """The report; ``wrong`` lists violations."""
     lines = list(lines_of(folder / "metrics.jsonl"))
     asked = [line for line in lines if line["kind"] == "step"]
     held_out = sorted((line for line in lines if line["kind"] == "held_out"), key=lambda line: line["step"])

@@ -1,12 +1,12 @@
-"""The engine: samples many sequences at once from the policy, a token of each per tick, and logs every token.
+"""The engine: samples many sequences at once from the policy, one token of each per tick, and logs every token.
 
-It knows nothing of HTTP (wire.py has that). Its log says which weights have sampled what, by the version that stands in
-the file of weights itself and not by the label that somebody gave it:
+It has no HTTP code (see wire.py). Its log names the weights that sampled each token by the version in the file of
+weights itself, not by a label that someone set:
 
-    {"sequence", "request", "prompt", "at"}                     a request has come
+    {"sequence", "request", "prompt", "at"}                     a request has arrived
     {"version", "tokens": [[sequence, id, logprob], …]}         a tick
 
-A line is written before its tokens are handed on, so that nobody can have a token that is not in the log.
+A line is written before its tokens are passed on, so every delivered token is in the log.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from policy import END, WINDOW, Weights, draw, logprobs_of, next_logprobs, windo
 from run import append, read
 
 GREEDY = 1e-6
-"""In place of temperature 0."""
+"""Used for temperature 0."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Token:
     id: int
     logprob: float
     likeliest: Dict[int, float]
-    """Logprobs of so many ids as the request asks for, at this place."""
+    """Logprobs of the requested number of ids at this position."""
 
 
 @dataclass
@@ -44,11 +44,11 @@ class Request:
     seed: Optional[int]
     stop: List[str]
     likeliest: int
-    """How many ids to name at each place."""
+    """How many ids to report per position."""
 
 
 Emit = Callable[[List[Token], Optional[str], Optional[str]], bool]
-"""Hands on tokens and, at the end, the reason and the stop string. False: nobody listens any more."""
+"""Passes on tokens and, at the end, the reason and the stop string. False: nobody listens any more."""
 
 
 @dataclass
@@ -66,7 +66,7 @@ class Sequence:
         return len(self.ids) - len(self.request.prompt)
 
     def end_with(self, token: int) -> tuple[Optional[str], Optional[str]]:
-        """Why the sequence ends behind this token, and by which stop string; it has been appended."""
+        """Why the sequence ends after this token, and with which stop string; the token has been appended."""
         if token == END:
             return "stop", None
         for stop in self.request.stop:
@@ -91,7 +91,7 @@ class Engine:
         self._changed = threading.Condition()
 
     def submit(self, request: Request, emit: Emit) -> Sequence:
-        """It runs from the next tick on; ``done`` of what is returned is set when nothing more comes."""
+        """It runs from the next tick on; ``done`` of the result is set when nothing more comes."""
         with self._changed:
             self._count += 1
             name = f"{self._life}-{self._count}"
@@ -144,7 +144,9 @@ class Engine:
         sequence.done.set()
 
     def pause(self, mode: str) -> None:
-        """``keep`` freezes what runs, ``abort`` cuts it, ``wait`` returns when it has ended. Nothing new runs meanwhile."""
+        """``keep`` freezes running sequences, ``abort`` cuts them, ``wait`` returns when they have ended. Nothing new
+        starts meanwhile.
+        """
         with self._changed:
             self._paused = True
             if mode == "abort":
@@ -166,7 +168,7 @@ class Engine:
         return self._paused
 
     def load(self, path: str) -> None:
-        """Whole, between two ticks. Raises ``OSError`` and ``ValueError``; then the weights are what they were."""
+        """Complete, between two ticks. Raises ``OSError`` and ``ValueError``; then the weights are unchanged."""
         arrays = read(Path(path))
         version = str(int(arrays.pop("version")))
         weights = {name: arrays[name] for name in self._weights}
@@ -175,7 +177,7 @@ class Engine:
 
     @property
     def label(self) -> str:
-        """What somebody has said that the weights are."""
+        """The version label that someone set."""
         return self._label
 
     @label.setter
@@ -183,7 +185,7 @@ class Engine:
         self._label = label
 
     def prompt_logprobs(self, ids: List[int]) -> List[float]:
-        """Of each id but the first."""
+        """For each id except the first."""
         return logprobs_of(self._weights, ids)
 
 

@@ -1,13 +1,13 @@
 import type { TurnEnvironment } from 'durable-rollouts/environment';
 
-/** What a sample brings, and the turn that is being played. */
+/** A sample's words and answers, and the current turn. */
 interface State extends Record<string, unknown> {
   turn: number;
   words: string[];
   answers: string[];
 }
 
-/** Rewards each letter in its right place, says how many they were, and shows the next word. */
+/** Rewards each letter in its right place, says how many were right, and shows the next word. */
 const environment: TurnEnvironment = {
   stepOne({ message_log, metadata }) {
     const state = metadata as State;

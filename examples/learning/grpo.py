@@ -1,7 +1,8 @@
 """GRPO: rows as a batch of tokens, each with its advantage, and one step of the policy on them.
 
-A turn's advantage is its reward beside those of the same turn in its group: no turn depends on another's answer. Tokens were sampled by older versions
-than the one that trains: their recorded logprobs give the importance ratio, which is clipped as in PPO.
+A turn's advantage compares its reward with the same turn of the other members of its group, so no turn depends on
+another one's answer. Older versions than the training one sampled the tokens. Their recorded logprobs give the
+importance ratio, which is clipped as in PPO.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ CLIP = 0.8
 LONGEST_GRADIENT = 1.0
 BETAS = (0.9, 0.99)
 LEAST_SPREAD = 0.01
-"""Added to the spread of a group's rewards: one that agrees teaches nothing."""
+"""Added to the spread of a group's rewards: a group without spread teaches nothing."""
 
 
 @dataclass(frozen=True)
@@ -37,18 +38,18 @@ class Batch:
     tokens: Ids
     """``(M,)``"""
     logprobs: Floats
-    """``(M,)``: as the engine sampled them."""
+    """``(M,)``: as the engine reported them."""
     advantages: Floats
     """``(M,)``"""
     versions: Ids
-    """``(M,)``: of the weights that sampled it; -1: not known."""
+    """``(M,)``: version of the weights that sampled it; -1: unknown."""
     turns: Ids
     """``(M,)``: tokens of one turn of one rollout have one number."""
 
 
 @dataclass
 class Optimizer:
-    """Adam's means of gradients and of their squares, after so many updates."""
+    """Adam's means of gradients and of their squares, and the number of updates."""
 
     first: Weights
     second: Weights
@@ -61,10 +62,10 @@ class Optimizer:
 
 
 def batch_of(rows: List[Row]) -> Batch:
-    """Raises ``ValueError`` where ``to_arrays`` refuses a row."""
+    """Raises ``ValueError`` if ``to_arrays`` refuses a row."""
     arrays = to_arrays(rows, pad_id=NOTHING)
     sampled = arrays.loss_mask > 0
-    # A turn begins where a sampled token stands behind one that is none.
+    # A turn begins at a sampled token that follows an unsampled one.
     begins = sampled & ~np.pad(sampled, ((0, 0), (1, 0)))[:, :-1]
     turn_in_row = begins.cumsum(axis=1) - 1
     advantages = advantages_of([row["turn_rewards"] for row in rows], arrays.group_ids)
@@ -82,7 +83,7 @@ def batch_of(rows: List[Row]) -> Batch:
 
 
 def advantages_of(turn_rewards: List[List[float]], group_ids: Ids) -> Floats:
-    """``(N, turns)``: of each turn against the members of the group that have it; 0 where a rollout has not."""
+    """``(N, turns)``: each turn compared with the group's members that have it; 0 if a rollout lacks it."""
     longest = max(map(len, turn_rewards))
     rewards = np.full((len(turn_rewards), longest), np.nan)
     for row, given in enumerate(turn_rewards):
@@ -98,18 +99,18 @@ def advantages_of(turn_rewards: List[List[float]], group_ids: Ids) -> Floats:
 
 
 def shuffled(batch: Batch, seed: Tuple[int, int]) -> Batch:
-    """The same tokens with each other's advantages: nothing is to be learned from them."""
+    """The same tokens with permuted advantages: there is nothing to learn from them."""
     advantages = np.random.default_rng(seed).permutation(batch.advantages)
     return Batch(**{**vars(batch), "advantages": advantages})
 
 
 def gradient(weights: Weights, batch: Batch) -> Tuple[Weights, Floats]:
-    """Of the clipped objective, to be descended, and the importance ratios ``(M,)``."""
+    """The gradient of the clipped objective, to be descended, and the importance ratios ``(M,)``."""
     logits, way = forward(weights, batch.windows)
     logprobs = log_softmax(logits)
     count = np.arange(len(batch.tokens))
     ratios = np.exp(logprobs[count, batch.tokens] - batch.logprobs)
-    # Where clipping has cut the objective off, it is level.
+    # Where clipping has cut the objective off, it is flat.
     counts = np.where(batch.advantages > 0, ratios < 1 + CLIP, ratios > 1 - CLIP)
     by_logprob = -1.0 * counts * ratios * batch.advantages / len(count)
     d_logits = -np.exp(logprobs) * by_logprob[:, None]
@@ -118,7 +119,7 @@ def gradient(weights: Weights, batch: Batch) -> Tuple[Weights, Floats]:
 
 
 def objective(weights: Weights, batch: Batch) -> float:
-    """What ``gradient`` is the gradient of."""
+    """The objective of ``gradient``."""
     logprobs = log_softmax(forward(weights, batch.windows)[0])
     ratios = np.exp(logprobs[np.arange(len(batch.tokens)), batch.tokens] - batch.logprobs)
     clipped = np.clip(ratios, 1 - CLIP, 1 + CLIP)
@@ -151,10 +152,10 @@ def _adam(weights: Weights, optimizer: Optimizer, by_weight: Weights, scale: flo
 
 
 def report(rows: List[Row], batch: Batch, ratios: Floats, version: int) -> Dict[str, float]:
-    """What a step was like, for the board, the plot and the checks.
+    """Statistics of a step for the board, the plot and the checks.
 
-    ``ratio_error``: the largest distance of a ratio from 1 among the tokens of turns that ``version`` alone sampled; -1
-    where there is no such turn. ``lag``: versions between the one that trains and those that sampled, of known ones.
+    ``ratio_error``: the largest distance of a ratio from 1 among the tokens of turns that only ``version`` sampled; -1
+    without such a turn. ``lag``: versions between the training one and the sampling ones, where known.
     """
     known = batch.versions >= 0
     lags = version - batch.versions[known]

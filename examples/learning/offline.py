@@ -1,6 +1,6 @@
-"""The same trainer with nothing around it: rollouts are played in this process, by weights of a fixed lag.
+"""The same trainer without any service: rollouts are played in this process, with weights of a fixed lag.
 
-It shows that task, policy and GRPO learn, in seconds. Nothing of it survives anything.
+It shows in seconds that task, policy and GRPO learn. It survives nothing.
 
     python offline.py --seed 1 [--shuffle-advantages]
 """
@@ -26,7 +26,7 @@ LONGEST = ROLLOUTS["generation"]["max_new_tokens"]
 
 
 def answers(weights: Weights, logs: List[List[int]], random: np.random.Generator) -> List[Tuple[List[int], List[float]]]:
-    """Ids and logprobs of what the policy says behind each log, up to an end or ``LONGEST`` tokens."""
+    """Ids and logprobs of the policy's answer to each log, up to an end or ``LONGEST`` tokens."""
     said: List[Tuple[List[int], List[float]]] = [([], []) for _ in logs]
     for _ in range(LONGEST):
         going = [i for i, (ids, _) in enumerate(said) if END not in ids]
@@ -50,7 +50,7 @@ def play(weights: Weights, version: int, tasks: List[Tuple[int, Sample]], random
 
 
 class Local:
-    """Steps that are played when they are asked for, by the weights of ``lag`` versions ago."""
+    """Steps that are played on request, with the weights of ``lag`` versions ago."""
 
     def __init__(self, run: Run, *, seed: int, lag: int) -> None:
         self._run, self._lag = run, lag
@@ -73,11 +73,11 @@ class Local:
         self._run.note("held_out", step=step, **of_held_out(play(self._published[-1], step, tasks, self._random)))
 
     def end(self) -> None:
-        """Nothing goes on."""
+        """There is nothing left to wait for."""
 
 
 def held_out_rewards(settings: Settings, lag: int = MAX_LAG) -> List[float]:
-    """Of a whole training, from before the first step to behind the last."""
+    """The metrics of a whole training, from before the first step to after the last."""
     with tempfile.TemporaryDirectory() as folder:
         run = Run(Path(folder))
         train(run, Local(run, seed=settings.seed, lag=lag), settings)

@@ -27,14 +27,14 @@ TARGET = 0.9
 
 
 class Told:
-    """What a folder says."""
+    """The content of a run's folder."""
 
     def __init__(self, folder: Path) -> None:
         lines = list(lines_of(folder / "metrics.jsonl"))
         self.begun = min(line["at"] for line in lines)
         self.lasted = max(line["at"] for line in lines) - self.begun
         self.held_out = sorted((line for line in lines if line["kind"] == "held_out"), key=lambda line: line["step"])
-        # Of a step that was asked for again, the first answer: the others are the same.
+        # If a step was requested again, the first answer counts; the others are equal.
         self.steps: List[Line] = list({line["step"]: line for line in reversed(lines) if line["kind"] == "step"}.values())[::-1]
         self.kills = list(lines_of(folder / "kills.jsonl"))
 

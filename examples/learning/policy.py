@@ -1,6 +1,6 @@
-"""The policy: a small neural language model over ASCII ids, its forward and backward pass, and how a token is drawn.
+"""The policy: a small neural language model over ASCII ids, with its forward and backward pass and sampling.
 
-Each place sees the ``WINDOW`` ids before it: their embeddings side by side, one hidden layer, logits over the
+Each position sees the ``WINDOW`` ids before it: their concatenated embeddings, one hidden layer, logits over the
 vocabulary (Bengio et al. 2003). Trainer and engine both use these functions, each in its own process.
 """
 
@@ -23,13 +23,13 @@ WINDOW = 10
 EMBEDDING = 32
 HIDDEN = 192
 NOTHING = 1
-"""What stands in a window before the first id of a sequence."""
+"""Fills a window before the first id of a sequence."""
 UNLIKELY = -6.0
-"""Logit that an untrained policy gives what is not of its alphabet, beside some 0 for what is."""
+"""Logit of an untrained policy for ids outside its alphabet, relative to about 0 for the others."""
 
 
 def untrained(seed: int, alphabet: str) -> Weights:
-    """Weights that say letters of an alphabet, and the end, at random. float32, by name."""
+    """Weights that say random letters of an alphabet, and the end. float32, by name."""
     random = np.random.default_rng(seed)
     weights = {
         "embedding": random.normal(0, EMBEDDING**-0.5, (VOCABULARY, EMBEDDING)),
@@ -43,20 +43,20 @@ def untrained(seed: int, alphabet: str) -> Weights:
 
 
 def window_before(ids: Sequence[int], place: int) -> Ids:
-    """``(WINDOW,)``: the ids that stand before a place of a sequence, the nearest one last."""
+    """``(WINDOW,)``: the ids before a position of a sequence, the nearest one last."""
     seen = ids[max(0, place - WINDOW) : place]
     return np.array([*[NOTHING] * (WINDOW - len(seen)), *seen], np.int64)
 
 
 def forward(weights: Weights, windows: Ids) -> Tuple[Array, Tuple[Array, Array]]:
-    """Of windows ``(N, WINDOW)`` the logits ``(N, VOCABULARY)``, and what ``backward`` needs of the way there."""
+    """The logits ``(N, VOCABULARY)`` of windows ``(N, WINDOW)``, and the values that ``backward`` needs."""
     seen = weights["embedding"][windows].reshape(len(windows), -1)
     hidden = np.tanh(seen @ weights["hidden"] + weights["hidden_bias"])
     return hidden @ weights["output"] + weights["output_bias"], (seen, hidden)
 
 
 def backward(weights: Weights, windows: Ids, way: Tuple[Array, Array], d_logits: Array) -> Weights:
-    """The gradient by every weight, from that by the logits ``(N, VOCABULARY)``."""
+    """The gradient of every weight, from that of the logits ``(N, VOCABULARY)``."""
     seen, hidden = way
     d_hidden = d_logits @ weights["output"].T * (1 - hidden**2)
     d_seen = (d_hidden @ weights["hidden"].T).reshape(*windows.shape, -1)
@@ -72,26 +72,26 @@ def backward(weights: Weights, windows: Ids, way: Tuple[Array, Array], d_logits:
 
 
 def log_softmax(logits: Array) -> NDArray[np.float64]:
-    """Logprobs ``(N, VOCABULARY)`` in nats, in float64, so that nothing is lost where a policy is certain."""
+    """Logprobs ``(N, VOCABULARY)`` in nats, in float64, so that nothing is lost if a policy is certain."""
     shifted = logits.astype(np.float64)
     shifted -= shifted.max(axis=1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
 
 
 def next_logprobs(weights: Weights, windows: Ids, temperatures: Array | float = 1.0) -> NDArray[np.float64]:
-    """Of the distribution that the next token is drawn from: ``(N, VOCABULARY)``. Temperature ``(N, 1)``, above 0."""
+    """The sampled distribution: ``(N, VOCABULARY)``. Temperature ``(N, 1)``, above 0."""
     return log_softmax(forward(weights, windows)[0] / temperatures)
 
 
 def draw(logprobs: NDArray[np.float64], uniform: NDArray[np.float64]) -> Ids:
-    """A token ``(N,)`` of each distribution ``(N, VOCABULARY)``, by a number ``(N,)`` from 0 to 1 (excluded) each."""
+    """Draws a token ``(N,)`` from each distribution ``(N, VOCABULARY)`` with a number ``(N,)`` in [0, 1) each."""
     cumulated = np.cumsum(np.exp(logprobs), axis=1)
-    # The last sum is 1 but for rounding; what it is not compared with cannot be passed.
+    # The last sum is 1 except for rounding; without a comparison it cannot be exceeded.
     return (cumulated[:, :-1] <= uniform[:, None] * cumulated[:, -1:]).sum(axis=1)
 
 
 def logprobs_of(weights: Weights, ids: Sequence[int]) -> list[float]:
-    """Of each id of a sequence but the first, given those before it."""
+    """The logprob of each id of a sequence except the first, given those before it."""
     windows = np.stack([window_before(ids, place) for place in range(1, len(ids))])
     logprobs = next_logprobs(weights, windows)
     return [float(logprobs[row, token]) for row, token in enumerate(ids[1:])]

@@ -1,4 +1,4 @@
-"""Rollouts that are played without the project, as the rows that it would give, as far as a trainer reads them."""
+"""Rollouts that are played without the project, as rows with the fields that the trainer reads."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def ids_of(row: Row) -> List[int]:
 
 
 def goes_on(row: Row) -> bool:
-    """As under the project's ``standard`` semantics, an answer that a limit has cut ends its rollout."""
+    """As under the project's ``standard`` semantics, a truncated answer ends its rollout."""
     return len(row["turn_rewards"]) < TURNS and not row["truncated"]
 
 
 def take(row: Row, ids: List[int], logprobs: List[float]) -> None:
-    """A turn: the policy's answer, and what environment.ts says to it."""
+    """A turn: the policy's answer, and environment.ts's reply."""
     info, turn = row["extra_env_info"], len(row["turn_rewards"])
     text = "".join(chr(id) for id in ids if id != END)
     right = sum(a == b for a, b in zip(text, info["answers"][turn]))

@@ -1,8 +1,8 @@
-"""What a run of the trainer leaves on disk, so that the next one goes on wherever it died.
+"""The files of a training run, from which the next process continues wherever the last one died.
 
-    weights/<version>.npz      what a version is, for ever: put once, and published by its path
-    checkpoints/<step>.npz     weights, optimizer and version behind so many steps
-    metrics.jsonl              a line for each step that was trained, and for each evaluation
+    weights/<version>.npz      the weights of a version: put once, and published by path
+    checkpoints/<step>.npz     weights, optimizer and version after that many steps
+    metrics.jsonl              a line for each trained step, and for each evaluation
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class State:
     weights: Weights
     optimizer: Optimizer
     step: int
-    """The next one."""
+    """The next step."""
     version: int
-    """Of the weights."""
+    """The version of the weights."""
 
 
 class Run:
@@ -43,11 +43,11 @@ class Run:
         return self.folder / "weights" / f"{version}.npz"
 
     def versions(self) -> Dict[int, int]:
-        """The step behind which each version was put, by version."""
+        """The step after which each version was put, by version."""
         return {version: int(read(self.weights_file(version))["step"]) for version in _numbers(self.folder / "weights")}
 
     def version_of(self, state: State) -> Optional[int]:
-        """The version that is these weights behind this step; None: they have none."""
+        """The version of these weights after this step; None: they have none."""
         for version, step in self.versions().items():
             there = read(self.weights_file(version)) if step == state.step else {}
             if there and all(np.array_equal(there[name], array) for name, array in state.weights.items()):
@@ -55,7 +55,7 @@ class Run:
         return None
 
     def put_weights(self, state: State) -> int:
-        """Their version, under which they are on disk then: a new one where they have none."""
+        """Their version on disk; a new one if they have none."""
         known = self.version_of(state)
         if known is not None:
             return known
@@ -64,7 +64,7 @@ class Run:
         return version
 
     def forget_unsaved(self) -> None:
-        """Versions behind the last checkpoint, by a trainer that starts over from there."""
+        """Versions after the last checkpoint, for a trainer that starts over from there."""
         steps = _numbers(self.folder / "checkpoints")
         for version, step in self.versions().items():
             if step > max(steps, default=0):
@@ -97,10 +97,10 @@ class Run:
 
 
 def end_with_parent() -> None:
-    """Where a parent holds the other end of stdin, this process ends when the parent does, however that goes."""
+    """If a parent holds the other end of stdin, this process ends when the parent does, in any way."""
 
     def follow() -> None:
-        # Not by sys.stdin: a thread that waits there holds up the interpreter's own end.
+        # Not through sys.stdin: a thread that waits there would block the interpreter's own end.
         while os.read(0, 4096):
             pass
         os._exit(1)
@@ -119,7 +119,7 @@ def read(path: Path) -> Dict[str, np.ndarray]:
 
 
 def put(path: Path, arrays: Dict[str, Any]) -> None:
-    """Whole or not at all, whenever the process is killed; raises ``FileExistsError`` over a file that is there."""
+    """Complete or not at all, even if the process is killed; raises ``FileExistsError`` if the file exists."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with temporary.open("wb") as file:
         np.savez(file, **arrays)
@@ -133,7 +133,7 @@ def put(path: Path, arrays: Dict[str, Any]) -> None:
 
 
 def append(path: Path, line: Dict[str, Any]) -> None:
-    """One write: a process that is killed leaves a line or none. What a full disk tears costs itself alone."""
+    """One write: a killed process leaves a line or none. A full disk may tear only that line."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(descriptor, f"{json.dumps(line)}\n".encode())
@@ -142,7 +142,7 @@ def append(path: Path, line: Dict[str, Any]) -> None:
 
 
 def lines_of(path: Path) -> Iterator[Dict[str, Any]]:
-    """Lines of a JSONL file, without what is torn; of a file that is not there none."""
+    """Lines of a JSONL file, without torn ones; none if the file does not exist."""
     if not path.exists():
         return
     with path.open(encoding="utf-8") as file:

@@ -1,9 +1,9 @@
-"""The trainer: asks a stream for steps, learns from each, publishes what it has learned, and goes on wherever it died.
+"""The trainer: requests steps from a stream, learns from each, publishes new weights, and continues wherever it died.
 
     python trainer.py --folder FOLDER --id ID --seed 1 [--address 127.0.0.1:7233]
 
-FOLDER keeps what ``run.py`` says; started again with the same FOLDER and ID it goes on from the last checkpoint: it asks
-for the steps behind it again, gets the same rows, publishes nothing meanwhile, and then goes on with new ones.
+FOLDER has the files of ``run.py``. Started again with the same FOLDER and ID, it continues from the last checkpoint: it
+requests the later steps again, gets the same rows, publishes nothing meanwhile, and then goes on with new ones.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ MAX_LAG = 2
 CHECKPOINT_EVERY = 5
 HELD_OUT_EVERY = 5
 PROBE = [ord(letter) for letter in shown(LETTERS[:LENGTH]) + answer_to(LETTERS[:LENGTH])]
-"""A prompt whose logprobs show which weights an engine has."""
+"""A prompt whose logprobs identify an engine's weights."""
 UNPUBLISHED = -1
-"""In place of a version: weights that no engine was ever given."""
+"""Used instead of a version for weights that no engine was given."""
 
 ROLLOUTS: Dict[str, Any] = {
     "max_rollout_turns": TURNS,
@@ -52,7 +52,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Delivered:
-    """A step's rows, and what tells whether they are ever others: their file, and its sum."""
+    """A step's rows, with their file and its checksum, which reveal any change."""
 
     rows: List[Row]
     sha256: str
@@ -60,21 +60,21 @@ class Delivered:
 
 
 class Source(Protocol):
-    """Where rows come from, and where weights go to."""
+    """The source of rows, and the destination of weights."""
 
     def publish(self, version: int, path: Path, weights: Weights) -> None: ...
 
     def next_step(self, step: int, version: int) -> Delivered: ...
 
     def evaluate(self, step: int) -> None:
-        """Begins to measure the held-out reward; notes it in the run when it is there."""
+        """Starts a measurement of the held-out reward, and records it in the run when it is there."""
 
     def end(self) -> None:
-        """Asks for no more, and waits for evaluations that were begun."""
+        """Starts no further one, and waits for running evaluations."""
 
 
 class Durable:
-    """Rows of a stream, weights by the policy, evaluations as batches: all of them survive this process."""
+    """Rows from a stream, weights by the policy, evaluations as batches: all of them survive this process."""
 
     def __init__(self, client: Client, run: Run, *, id: str, seed: int) -> None:
         self._client, self._run, self._id, self._seed = client, run, id, seed
@@ -88,12 +88,12 @@ class Durable:
             try:
                 self._policy.publish(version, str(path), probe=probe)
                 return
-            except PolicyUpdateFailed as error:  # No engine is there. Until one is, or somebody ends this.
+            except PolicyUpdateFailed as error:  # No engine is available. Wait for one, or for an interrupt.
                 print(error, flush=True)
                 time.sleep(1)
 
     def _joined(self) -> Stream:
-        """The stream, started or joined where it is."""
+        """The stream, started or joined."""
         request: StreamRequest = {
             **ROLLOUTS,
             "samples": {"path": f"{self._id}/train.jsonl"},
@@ -138,7 +138,7 @@ def of_held_out(rows: List[Row]) -> Dict[str, float]:
 
 
 def train(run: Run, source: Source, settings: Settings) -> State:
-    """Returns behind the last step."""
+    """Returns after the last step."""
     state = run.load() or begin(run, settings)
     furthest = max(run.versions().values())
     run.note("start", step=state.step, furthest=furthest)
@@ -148,7 +148,7 @@ def train(run: Run, source: Source, settings: Settings) -> State:
     evaluate(source, evaluated, furthest)
     while state.step < settings.steps:
         learn(run, source, (state, settings))
-        if state.step < furthest:  # It was here before: what the engines serve came of this step, or of a later one.
+        if state.step < furthest:  # It ran here before: the engines' weights come from this step, or from a later one.
             known = run.version_of(state)
             state.version = UNPUBLISHED if known is None else known
             continue

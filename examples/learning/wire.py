@@ -1,8 +1,9 @@
-"""vLLM's wire before the engine: completions with token ids, the tokenizer, and the control routes of its development mode.
+"""vLLM's wire for the engine: completions with token ids, the tokenizer, and the control routes of its development
+mode.
 
     python wire.py --port 8000 --seed 1 --log engine.jsonl [--tick 0.01]
 
-Threads of the standard library; on 127.0.0.1 only. What it does not do it refuses with 400, by name.
+It uses threads of the standard library, on 127.0.0.1 only. Unsupported fields are refused with 400, by name.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ MODEL = "cipher"
 LONGEST = 256
 """``max_model_len``."""
 SLOW_S = 5.0
-"""A client that takes nothing for so long has gone."""
+"""A client that takes nothing for this long has gone."""
 NOT_DONE = {
     "n": 1,
     "top_p": 1,
@@ -42,7 +43,7 @@ NOT_DONE = {
     "stop_token_ids": [],
     "include_stop_str_in_output": True,
 }
-"""The only value that each of these may have, beside its absence."""
+"""The only supported value of each of these fields, if present."""
 
 Body = Dict[str, Any]
 
@@ -153,7 +154,7 @@ class Handler(BaseHTTPRequestHandler):
         self._answer("POST")
 
     def log_message(self, *_: Any) -> None:
-        """The engine's log has what matters."""
+        """The engine's log has everything important."""
 
     def _answer(self, method: str) -> None:
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
@@ -209,7 +210,7 @@ class Handler(BaseHTTPRequestHandler):
         self.connection.settimeout(SLOW_S)
 
         def emit(tokens: List[Token], reason: Optional[str], stop: Optional[str]) -> bool:
-            """On the engine's thread: one write, which the socket's buffer takes."""
+            """Called on the engine's thread: one write, which the socket's buffer takes."""
             events = [json.dumps(choice.piece(tokens, reason, stop))]
             if reason is not None:
                 events += [json.dumps(choice.usage_piece()), "[DONE]"]
@@ -272,7 +273,7 @@ ROUTES: Dict[str, tuple[str, Answer]] = {
     "/collective_rpc": ("POST", Handler.load),
     "/update_weight_version": ("POST", Handler.label),
     "/weight_info": ("GET", lambda here, _: {"weight_version": here.engine.label}),
-    # There is none: each token is computed from its window.
+    # There is no cache: each token is computed from its window.
     "/reset_prefix_cache": ("POST", lambda *_: {"success": True}),
 }
 
@@ -283,7 +284,7 @@ class Server(ThreadingHTTPServer):
 
 
 def serve(engine: Engine, port: int) -> Server:
-    """Listens, and samples on a thread of its own."""
+    """Listens, and samples in a separate thread."""
     server = Server(("127.0.0.1", port), type("Bound", (Handler,), {"engine": engine}))
     threading.Thread(target=engine.run, daemon=True).start()
     threading.Thread(target=server.serve_forever, daemon=True).start()

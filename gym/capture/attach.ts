@@ -14,10 +14,10 @@ const CAPTURE = 'ng_model_call_capture';
 const OBSERVATIONS = 'ng_agent_observations';
 const TRAJECTORY = 'ng_trajectory';
 
-/** What an id may be: servers use it as a file's name and in a path. */
+/** Allowed ids: servers use them as file names and in paths. */
 const ID = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
 
-/** Under which id an attempt's calls are captured; null: the row's own id cannot be one. */
+/** The id under which an attempt's calls are captured; null: the row's own id is not usable. */
 export function captureId({ row, key }: GymRow, attempt: number): string | null {
   const own = row[ROLLOUT_ID] ?? null;
   const name = own === null ? rolloutName(key) : own;
@@ -28,7 +28,7 @@ export function captureId({ row, key }: GymRow, attempt: number): string | null 
 export interface Observing {
   row: GymRow;
   attempt: number;
-  /** Seconds since the epoch: what was called before was called by a run that was cut; null: there was none. */
+  /** Seconds since the epoch. Earlier calls belong to a run that was cut; null: there was none. */
   since: number | null;
   /** null: servers capture nothing. */
   store: CaptureStore | null;
@@ -56,7 +56,7 @@ export async function attachCapture(result: Members, observing: Observing): Prom
   const isRedacted = [TRAJECTORY, OBSERVATIONS].some((key) => hasGap(valueOf(result, key), 'multimodal_history_redacted')); // prettier-ignore
   const shown = capture === null || !isRedacted ? capture : withoutPayloads(capture);
   if (shown !== null && result.has(OBSERVATIONS)) addGap(shown, 'agent_observation_join_failed');
-  // What the agent captured by itself keeps its place.
+  // What the agent captured itself keeps its place.
   const own = valueOf(result, CAPTURE);
   const evidence = shown ?? (isObject(own) ? own : null);
   const isObserved = [CAPTURE, OBSERVATIONS, TRAJECTORY].some((key) => result.has(key));

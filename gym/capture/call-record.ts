@@ -6,7 +6,7 @@ import type { Captured } from './capture-store.js';
 import { saidIn } from './said.js';
 import { tokensOfUsage } from './usage.js';
 
-/** The bodies of a call, of which a result keeps one copy. */
+/** The bodies of a call; a result keeps one copy of each. */
 export const PAYLOADS = ['request', 'response', 'request_raw', 'response_raw'] as const;
 
 const textOf = (value: Json | undefined): string | null =>
@@ -72,7 +72,7 @@ function finishReason(response: JsonObject): string | null {
 
 const COUNTS = ['tokens_in', 'tokens_out', 'tokens_reasoning', 'tokens_total', 'cached_tokens'];
 
-/** Sums over calls; null where no call says a number. */
+/** Sums over calls; null if no call has a number. */
 export function callMetrics(calls: readonly JsonObject[]): JsonObject {
   const sumOf = (name: string): number | null => {
     const values = calls.flatMap((call) => numberOf(call[name]) ?? []);
@@ -85,7 +85,7 @@ export function callMetrics(calls: readonly JsonObject[]): JsonObject {
   };
 }
 
-/** Python's `sum()` of floats: what each addition loses is added at the end. */
+/** Python's `sum()` of floats, which adds the rounding errors at the end. */
 function sum(values: readonly number[]): number {
   let total = 0;
   let lost = 0;

@@ -6,16 +6,21 @@ import type { JsonObject } from '../../src/platform/json/lossless.js';
 import { isObject, numberOf, parseJson } from '../../src/platform/json/lossless.js';
 import { exists } from '../config/search-roots.js';
 
-/** What NeMo Gym's model servers wrote of their calls: a file for each attempt at a row. The folder is the servers'. */
+/**
+ * The calls that NeMo Gym's model servers wrote: one file for each attempt at a row. The folder belongs to the servers.
+ */
 export interface CaptureStore {
-  /** null: the attempt has no file. Lines that are no JSON object are counted and skipped, calls that began before `since` are left out. */
+  /**
+   * null: the attempt has no file. Lines that are not JSON objects are counted and skipped; calls that began before
+   * `since` are left out.
+   */
   read: (rolloutId: string, since: number | null) => Promise<Captured | null>;
-  /** Before the attempt is played: an earlier run under the same id wrote another play. */
+  /** Call this before the attempt is played: an earlier run under the same id wrote about another play. */
   clear: (rolloutId: string) => Promise<void>;
 }
 
 export interface Captured {
-  /** With the number of its line, in the order of writing. */
+  /** With its line number, in the order of writing. */
   exchanges: { call_index: number; exchange: JsonObject }[];
   unreadable: number;
   /** A server could not write one of its calls. */
@@ -23,8 +28,8 @@ export interface Captured {
 }
 
 /**
- * The folder where servers write their calls, as their configuration says; null: they write none. Throws upstream's
- * reasons where the folder cannot be used.
+ * The folder where servers write their calls, from their configuration; null: they write none. Throws upstream's errors
+ * if the folder is not usable.
  */
 export function captureDir(gym: JsonObject): string | null {
   if (gym['observability_enabled'] !== true) return null;

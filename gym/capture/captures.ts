@@ -7,7 +7,7 @@ import { createCaptureStore } from './capture-store.js';
 
 /** The captured model calls of one collection. */
 export interface Captures {
-  /** Before these rows are played, each up to `attempts` times: what earlier plays left under their ids goes. */
+  /** Before these rows are played, each up to `attempts` times: removes what earlier plays left under their ids. */
   clear: (rows: readonly GymRow[], attempts: number) => Promise<void>;
   /** Adds to an answer what was captured of its play; of a run that was sent again, `since` then. Never rejects: an answer that nothing can be added to stays as it is. */
   attach: (routed: Routed, since: number | null) => Promise<void>;

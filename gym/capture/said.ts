@@ -1,7 +1,7 @@
 import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
 import { isObject, parseJson } from '../../src/platform/json/lossless.js';
 
-/** What the model said in one call beside its text, in any of three dialects. */
+/** What the model said in one call besides its text, in any of three dialects. */
 export interface Said {
   tool_calls: JsonObject[];
   reasoning_content: string | null;
@@ -10,7 +10,7 @@ export interface Said {
 const listOf = (value: Json | undefined): JsonObject[] =>
   Array.isArray(value) ? value.filter(isObject) : [];
 
-/** Python's `or`: an empty text counts as none. */
+/** Python's `or`: an empty text counts as missing. */
 const textOr = (...values: (Json | undefined)[]): Json =>
   values.find((value) => value !== undefined && value !== null && value !== '') ?? null;
 

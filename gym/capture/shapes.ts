@@ -3,8 +3,8 @@ import { isObject } from '../../src/platform/json/lossless.js';
 import { floatOf } from './call-record.js';
 
 /**
- * Upstream's models of what agents observe (`nemo_gym/rollout_observability.py` at 07d6b0d): their fields in order, with
- * their defaults. Read and written again, a record has all of them.
+ * Upstream's models of what agents observe (`nemo_gym/rollout_observability.py` at 07d6b0d): their fields in order,
+ * with defaults. Parsing fills in all of them.
  */
 interface Field {
   name: string;
@@ -91,7 +91,7 @@ export const TRAJECTORY: Shape = [
   list('gaps', GAP),
 ];
 
-/** The value with all fields of its shape; null where it has others, or lacks one. */
+/** The value with all fields of its shape; null if it has others, or lacks one. */
 export function shaped(value: Json, shape: Shape): JsonObject | null {
   if (!isObject(value)) return null;
   const names = shape.map(({ name }) => name);

@@ -3,13 +3,13 @@ import { formatJson, isObject, jsonNumber, numberOf } from '../../src/platform/j
 import { GAP, INVOCATION, shaped, TOOL_CALL, TRAJECTORY } from './shapes.js';
 import { countOf } from './usage.js';
 
-/** Whose trajectory it is, as upstream names tasks and rollouts. */
+/** The owner of the trajectory, by upstream's names of tasks and rollouts. */
 export interface Identity {
   task_id: string;
   rollout_id: string;
 }
 
-/** What a result says of its own play. */
+/** The parts of a result about its own play. */
 export interface Evidence {
   /** `ng_trajectory` of the agent, `ng_agent_observations`, `ng_model_call_capture`. */
   trajectory: Json | undefined;
@@ -17,7 +17,10 @@ export interface Evidence {
   capture: JsonObject | null;
 }
 
-/** `ng_trajectory` of a result: what the agent observed and what its model servers captured, and a gap for what is missing. */
+/**
+ * `ng_trajectory` of a result: what the agent observed and what its model servers captured, with a gap for each missing
+ * part.
+ */
 export function trajectoryRecord(identity: Identity, evidence: Evidence): JsonObject {
   const parts = ofAgent(identity, evidence.trajectory);
   addObservations(parts, evidence.observations);
@@ -88,7 +91,7 @@ function ofAgent(identity: Identity, raw: Json | undefined): Parts {
   };
 }
 
-/** What a harness observed of its own calls. Its references to model calls are not joined with those that were captured. */
+/** What a harness observed of its own calls. Its references to model calls are not joined with captured ones. */
 function addObservations(parts: Parts, raw: Json | undefined): void {
   if (raw === undefined || raw === null) return;
   const records = isObject(raw) ? raw['records'] : undefined;
@@ -179,7 +182,7 @@ function completed(before: JsonObject, call: JsonObject): JsonObject {
   return { ...before, ...said(call), ...Object.fromEntries(nested) };
 }
 
-/** Of what the call itself says; what it does not say is null. */
+/** From the call itself; what it does not contain is null. */
 const METADATA = ['response_id', 'model_ref', 'model', 'dialect', 'status_code', 'response_status', 'finish_reason', 'error_category', 'latency_ttft_ms']; // prettier-ignore
 
 function projectedCall(call: JsonObject): JsonObject {

@@ -2,7 +2,7 @@ import { isLosslessNumber } from 'lossless-json';
 import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
 import { isObject, numberOf } from '../../src/platform/json/lossless.js';
 
-/** Token counts of one call, whatever the dialect of its usage; null: not said. */
+/** Token counts of one call, in any dialect; null: not reported. */
 export interface CallTokens {
   tokens_in: number | null;
   tokens_out: number | null;
@@ -21,7 +21,7 @@ const NONE: CallTokens = {
   cache_creation_tokens: null,
 };
 
-/** A count that is none: negative, a fraction, a float. */
+/** An invalid count: negative, a fraction, a float. */
 export function countOf(value: Json | undefined): number | null {
   const number = numberOf(value);
   const isCount = number !== null && Number.isSafeInteger(number) && number >= 0;
@@ -42,7 +42,7 @@ function detailOf(
   return found.find((count) => count !== null) ?? null;
 }
 
-/** Anthropic's `input_tokens` are without what its cache gave or took: the prompt is all of it. */
+/** Anthropic's `input_tokens` exclude tokens read from or written to the cache; the prompt is all of them. */
 export function tokensOfUsage(usage: Json | undefined): CallTokens {
   if (!isObject(usage)) return NONE;
   const tokens_out = firstOf(usage, ['output_tokens', 'completion_tokens']);

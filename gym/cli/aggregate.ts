@@ -5,7 +5,7 @@ import { shardsOf } from '../metrics/shards.js';
 import { listenForInterrupts } from '../../src/platform/process/interrupts.js';
 import { plain } from '../../src/platform/plain.js';
 
-/** Upstream's `ng_aggregate_rollouts`, said as it says it. */
+/** Upstream's `ng_aggregate_rollouts`, with its output. */
 export async function aggregateCommand(args: string[]): Promise<number> {
   const cwd = process.cwd();
   const own = ['answer-key', 'subset-key'];

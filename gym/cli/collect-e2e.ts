@@ -5,7 +5,9 @@ import { E2E_OPTIONS, prepareE2E } from '../e2e/prepare.js';
 import { COLLECT_OPTIONS, REPLACE, settingsOf } from './collect.js';
 import { runInterruptibly } from './interruptible.js';
 
-/** Prepares data and servers by upstream's configuration, collects, and stops what it started; returns the exit code. */
+/**
+ * Prepares data and servers from upstream's configuration, collects, and stops what it started; returns the exit code.
+ */
 export async function collectE2ECommand(args: string[]): Promise<number> {
   const cwd = process.cwd();
   const parsed = await parseE2E({

@@ -8,7 +8,7 @@ import { Duration } from '../../src/model/durations.js';
 import { BatchId } from '../../src/model/batch-request.js';
 import { runInterruptibly } from './interruptible.js';
 
-/** Options of ours, beside upstream's arguments. */
+/** Our own options, beside upstream's arguments. */
 export const COLLECT_OPTIONS = [
   'config',
   'gym-environment',
@@ -19,7 +19,7 @@ export const COLLECT_OPTIONS = [
 ];
 export const REPLACE = '--replace';
 
-/** Rows wait for agents that are away; nothing is gained by giving up on them within a week. */
+/** Rows wait for unavailable agents; giving up within a week would gain nothing. */
 const ROLLOUT_TIMEOUT = '7d';
 
 const Options = z.object({
@@ -31,7 +31,7 @@ const Options = z.object({
   folder: z.string().nullable().default(null),
 });
 
-/** Collects by upstream's arguments; returns the exit code. */
+/** Collects with upstream's arguments; returns the exit code. */
 export async function collectCommand(args: string[]): Promise<number> {
   const cwd = process.cwd();
   const { config, gym, head_server, notes, own, places } = await parseCollect({
@@ -53,7 +53,7 @@ export async function collectCommand(args: string[]): Promise<number> {
   });
 }
 
-/** Throws what is wrong with them. */
+/** Throws their problems. */
 export function settingsOf(
   own: Partial<Record<string, string>>,
   { cwd, replace }: { cwd: string; replace: boolean },

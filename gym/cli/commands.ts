@@ -91,7 +91,7 @@ ${fieldsUsage(RewardProfileConfig, PROFILE_FLAGS)}`,
   },
 };
 
-/** A line for each field of a configuration: its override, its flags, its default and what it means. */
+/** A line for each field of a configuration: its override, its flags, its default and its meaning. */
 function fieldsUsage(schema: z.ZodObject<Record<string, z.ZodType>>, flags: Flags): string {
   const fields = Object.entries(schema.shape);
   const names = fields.map(([field]) => [`+${field}`, ...flagsOf(field, flags)].join(', '));

@@ -2,23 +2,25 @@ import { listenForInterrupts } from '../../src/platform/process/interrupts.js';
 import type { Screen } from '../../src/client/screen.js';
 import { createScreen } from '../../src/client/screen.js';
 
-/** What work that Ctrl-C interrupts has at hand. */
+/** What interruptible work gets. */
 export interface Interruptible {
   screen: Screen;
-  /** Aborted by Ctrl-C and by `giveUp`: the work ends in order. */
+  /** Aborted by Ctrl-C and by `giveUp`; the work then ends in order. */
   signal: AbortSignal;
   /** Ends the work, which fails with the reason. */
   giveUp: (reason: Error) => void;
 }
 
-/** Runs the work; returns its exit code, 130 where it was interrupted before it had one. A second Ctrl-C ends the process at once. */
+/**
+ * Runs the work; returns its exit code, or 130 if it was interrupted before. A second Ctrl-C ends the process at once.
+ */
 export async function runInterruptibly(
   work: (context: Interruptible) => Promise<number>,
 ): Promise<number> {
   const screen = createScreen(process.stdout, process.env);
   const { signal, abort, forget } = listenForInterrupts(process.env, () => {
     screen.close();
-    // What was started goes with this process.
+    // Child processes end with this process.
     process.exit(130);
   });
   try {

@@ -4,7 +4,7 @@ import { rewardProfile } from '../metrics/reward-profile.js';
 import { listenForInterrupts } from '../../src/platform/process/interrupts.js';
 import { plain } from '../../src/platform/plain.js';
 
-/** Upstream's `ng_reward_profile`, said as it says it. */
+/** Upstream's `ng_reward_profile`, with its output. */
 export async function profileCommand(args: string[]): Promise<number> {
   const { config, notes } = await parseProfile({ args, cwd: process.cwd(), env: process.env });
   const { signal, forget } = listenForInterrupts(process.env, () => process.exit(1));

@@ -29,7 +29,7 @@ import { collectedResults } from './results/results.js';
 import { collectionFiles } from './files.js';
 import { reprOf } from '../../src/platform/python/repr.js';
 
-/** Collects the rollouts of a configuration: the whole of `temporal-rollout collect` but for its command line. */
+/** Collects the rollouts of a configuration: all of `temporal-rollout collect` except its command line. */
 export async function collectRollouts(
   request: CollectionRequest,
   context: CollectionContext,
@@ -110,10 +110,10 @@ async function connect({ server }: Deployment): Promise<BatchClient> {
   }
 }
 
-/** Here agents are only asked where they are, and for their metrics. */
+/** Used only for the agents' addresses and metrics. */
 const NEVER_RUN = { timeout_ms: toMs('1m'), max_answer_bytes: 1 };
 
-/** Stacks of collections, below the folder that `npm start` uses, too. */
+/** Stacks of collections, below the folder that `npm start` also uses. */
 const localFolders = (cwd: string): string => path.join(cwd, '.rollouts');
 
 async function startLocal(
@@ -181,7 +181,7 @@ async function collectOn(
   }
 }
 
-/** How many rows play at once, and what keeps more from it. */
+/** How many rows play at once, and what limits that. */
 function aboutParallel(
   parallel: number,
   { prepared: { rows }, deployment }: { prepared: Prepared; deployment: Deployment },
@@ -205,15 +205,18 @@ const DEFAULT_MAX_ATTEMPTS = 3;
 
 interface MaxAttempts {
   max_attempts: number;
-  /** What to say of a value that is no positive integer. */
+  /** The message for a value that is not a positive integer. */
   warning: string | null;
 }
 
-/** How many collections may fail a row, and how often each of them tries it: `NEMO_GYM_MAX_ROLLOUT_ATTEMPTS`, 3 where it is unset, empty or no positive integer. */
+/**
+ * How many collections may fail a row, and how often each of them tries it: `NEMO_GYM_MAX_ROLLOUT_ATTEMPTS`, or 3 if
+ * that is unset, empty or not a positive integer.
+ */
 export function maxAttempts(env: Partial<Record<string, string>>): MaxAttempts {
   const raw = env['NEMO_GYM_MAX_ROLLOUT_ATTEMPTS'] ?? '';
   if (raw === '') return { max_attempts: DEFAULT_MAX_ATTEMPTS, warning: null };
-  // Python's int(): blanks around, a sign, underscores between digits.
+  // Python's int(): surrounding blanks, a sign, underscores between digits.
   const digits = /^\s*[+-]?\d+(?:_\d+)*\s*$/.test(raw) ? raw.replaceAll('_', '') : null;
   const count = digits === null ? null : Number(digits);
   if (count !== null && count >= 1) return { max_attempts: count, warning: null };

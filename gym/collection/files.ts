@@ -1,19 +1,19 @@
 import path from 'node:path';
 
-/** The files of one collection, all beside the main one and named after it (reference: upstream's `_materialized_inputs` and friends). */
+/** The files of one collection, all beside the main one and named after it, as upstream does. */
 export interface CollectionFiles {
-  /** `output_jsonl_fpath`: one result a line, in completion order. */
+  /** `output_jsonl_fpath`: one result per line, in completion order. */
   main: string;
   materialized: string;
   failures: string;
   aggregate: string;
   reward_profiling: string;
   agent_metrics: string;
-  /** Ours: how far it is, for programs. */
+  /** Our own: progress, for programs. */
   progress: string;
-  /** Ours: which batch plays this collection. */
+  /** Our own: which batch plays this collection. */
   state: string;
-  /** Ours: which process writes it. */
+  /** Our own: which process writes it. */
   claim: string;
 }
 

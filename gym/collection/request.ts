@@ -3,13 +3,13 @@ import type { JsonObject } from '../../src/platform/json/lossless.js';
 import type { RolloutCollectionConfig } from '../config/schemas.js';
 import type { CollectionFiles } from './files.js';
 
-/** How a collection is played, beside what upstream's configuration says. */
+/** How a collection is played, beside upstream's configuration. */
 export interface CollectionSettings {
-  /** A deployment's temporal.yaml; null: a Temporal server and a worker for this collection alone. */
+  /** A deployment's temporal.yaml; null: a Temporal server and a worker only for this collection. */
   config: string | null;
   /** Name of the deployment's environment; null: its only one of kind `gym_agent`. */
   environment: string | null;
-  /** Where the local stack keeps its files; null: in a folder below `.rollouts`, named after the output file. */
+  /** Folder of the local stack's files; null: a folder below `.rollouts`, named after the output file. */
   folder: string | null;
   /** Id of a new batch; null: named after the output file and the time. */
   batch_id: string | null;
@@ -25,7 +25,7 @@ export interface CollectionRequest {
   config: RolloutCollectionConfig;
   /** URL of Gym's head server. */
   head_server: string;
-  /** Where model servers capture their calls; null or absent: they capture none. */
+  /** Where model servers capture their calls; null or absent: nowhere. */
   capture_dir?: string | null;
   settings: CollectionSettings;
 }
@@ -34,9 +34,9 @@ export interface CollectionContext {
   cwd: string;
   env: NodeJS.ProcessEnv;
   screen: Screen;
-  /** Aborted: the batch stays, and this command ends. */
+  /** If it aborts, this command ends and the batch stays. */
   signal: AbortSignal;
-  /** Called once when the local stack cannot go on. */
+  /** Called once when the local stack cannot continue. */
   giveUp: (reason: Error) => void;
 }
 
@@ -44,7 +44,7 @@ export interface CollectionOutcome {
   /** 0: each row has a result, or failures are allowed and there is a result; 130: interrupted. */
   exit_code: number;
   files: CollectionFiles;
-  /** What upstream returns: results of the main file, then what this collection added, sorted by task and rollout. */
+  /** As upstream returns: results of the main file, then what this collection added, sorted by task and rollout. */
   results: () => Promise<JsonObject[]>;
 }
 
@@ -52,7 +52,7 @@ export interface CollectionOutcome {
 export interface Collecting extends CollectionContext {
   request: CollectionRequest;
   files: CollectionFiles;
-  /** As upstream prints them: as they were given. */
+  /** As upstream prints them: in their original form. */
   shown: CollectionFiles;
   max_attempts: number;
 }

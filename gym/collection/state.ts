@@ -4,20 +4,20 @@ import { BatchId } from '../../src/model/batch-request.js';
 import { writeNewLines } from '../new-file.js';
 
 /**
- * `<stem>_collection.json`: which batch plays a collection, and what it was asked. It may come with files that others
- * wrote: no path in it is written to or removed.
+ * `<stem>_collection.json`: which batch plays a collection, and its request. The file may come from someone else, so no
+ * path in it is written to or removed.
  */
 export const CollectionState = z.object({
   schema_version: z.literal(1),
   batch_id: BatchId,
   task_queue: z.string(),
-  /** Root of the store that has the batch. */
+  /** Root of the batch's store. */
   store_root: z.string(),
   /** Folder of the local stack that plays it; null: a deployment does. */
   folder: z.string().nullable().default(null),
-  /** Hash of the collection's rows: this state is about no others. */
+  /** Hash of the collection's rows: this state applies to no others. */
   rows_sha256: z.string(),
-  /** As the batch was started with: it is started again with the same. */
+  /** The batch's original request, with which it is started again. */
   request: z.record(z.string(), z.unknown()),
   /** The batch's rows, in order: task, rollout, and how often it had failed before. */
   rows: z.array(z.tuple([z.int(), z.int(), z.int()])),
@@ -28,7 +28,7 @@ export const CollectionState = z.object({
 });
 export type CollectionState = z.infer<typeof CollectionState>;
 
-/** null: there is none, or none that can be read. */
+/** null: missing or unreadable. */
 export async function readState(file: string): Promise<CollectionState | null> {
   try {
     return CollectionState.parse(JSON.parse(await readFile(file, 'utf8')));

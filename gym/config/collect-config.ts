@@ -29,9 +29,9 @@ import { exists, resolveUnderRoots, searchRoots } from './search-roots.js';
 import { parseYaml } from './yaml-text.js';
 
 export interface CommandArguments extends Places {
-  /** What follows the command's name: overrides in Hydra's form, flags of `gym eval …`, and `own`. */
+  /** The arguments after the command's name: overrides in Hydra's form, flags of `gym eval …`, and `own`. */
   args: string[];
-  /** Options of the command itself, without dashes; each takes a value. `--config` may name temporal.yaml in any case. */
+  /** Options of the command itself, without dashes; each takes a value. `--config` may always name temporal.yaml. */
   own?: string[];
 }
 
@@ -39,17 +39,17 @@ export interface ParsedCommand<T> {
   config: T;
   /** Where the head server listens: `head_server`, else 127.0.0.1:11000. */
   head_server: { host: string; port: number };
-  /** Gym's global configuration, whole. */
+  /** Gym's global configuration as a whole. */
   gym: JsonObject;
   /** Where files are looked up, search directories included. */
   places: Places;
-  /** The command's own options, as they were given. */
+  /** The command's own options, as given. */
   own: Partial<Record<string, string>>;
-  /** What to say before the work starts. */
+  /** Messages to print before the work starts. */
   notes: string[];
 }
 
-/** Fields of all of these commands: each takes the others' without effect. */
+/** Fields of all of these commands: each accepts the others' without effect. */
 const FIELDS = [
   ...Object.keys(RolloutCollectionConfig.shape),
   ...Object.keys(E2ERolloutCollectionConfig.shape),
@@ -57,7 +57,10 @@ const FIELDS = [
   ...Object.keys(RewardProfileConfig.shape),
 ];
 
-/** `temporal-rollout collect`: the arguments of `ng_collect_rollouts` and of `gym eval run --no-serve`. Throws with everything that is wrong. */
+/**
+ * `temporal-rollout collect`: the arguments of `ng_collect_rollouts` and of `gym eval run --no-serve`. Throws all
+ * problems at once.
+ */
 export const parseCollect = (
   command: CommandArguments,
 ): Promise<ParsedCommand<RolloutCollectionConfig>> =>
@@ -119,7 +122,7 @@ async function understood<T extends z.ZodObject>(
   };
 }
 
-/** Files of `--config` and of named components come before those of `config_paths`, as upstream puts them. */
+/** Files of `--config` and of named components come before those of `config_paths`, as in upstream. */
 function withConfigs(overrides: string[], files: string[]): string[] {
   if (files.length === 0) return overrides;
   const isPaths = /^\+{0,2}config_paths=\[(.*)\]$/s;
@@ -131,7 +134,9 @@ function withConfigs(overrides: string[], files: string[]): string[] {
   ];
 }
 
-/** `--config` names a file of Gym's, as upstream has it, or temporal.yaml, as every command here: what is in it says which. */
+/**
+ * `--config` names a file of Gym's, as in upstream, or temporal.yaml, as for every command here. The content decides.
+ */
 async function sortConfigs(
   files: string[],
   places: Places,
@@ -181,7 +186,7 @@ function headServerOf(gym: JsonObject): { host: string; port: number } {
 interface AssetKind {
   folder: string;
   configs: string;
-  /** The file's name where none is given; null: the component's own. */
+  /** The file's name if none is given; null: the component's own. */
   flavor: string | null;
 }
 

@@ -8,12 +8,12 @@ import type { Places } from './search-roots.js';
 import { parseYaml } from './yaml-text.js';
 
 export interface ConfigFile {
-  /** As it was named. */
+  /** Its name as given. */
   entry: string;
   config: JsonObject;
 }
 
-/** `env.yaml`, where secrets and the names of configurations are kept; `{}` where there is none. */
+/** `env.yaml`, which holds secrets and names of configurations; `{}` if there is none. */
 export async function loadEnvFile(places: Places): Promise<JsonObject> {
   const file = await resolveUnderRoots('env.yaml', places);
   return (await exists(file)) ? await loadMapping(file) : {};
@@ -30,8 +30,8 @@ export function configPathsOf(config: JsonObject): string[] {
 }
 
 /**
- * The files and what they include by their own `config_paths`, in the order to merge them: each after what it pulled in, siblings as
- * listed, so that a later one wins. A file that is named twice is loaded once, where it was named first.
+ * The files and what they include by their own `config_paths`, in merge order: each after its includes, siblings as
+ * listed, so that a later one wins. A file that is named twice is loaded once, at its first place.
  */
 export async function loadConfigFiles(entries: string[], places: Places): Promise<ConfigFile[]> {
   const known = new Set(entries);
@@ -39,7 +39,7 @@ export async function loadConfigFiles(entries: string[], places: Places): Promis
     const config = await loadEntry(entry, places);
     return { entry, config, includes: configPathsOf(config).filter((path) => !known.has(path)) };
   };
-  // Breadth first decides which file pulled another in; depth first is the order of merging.
+  // Breadth first decides which file included another one; depth first is the merge order.
   const loaded = new Map<string, ConfigFile & { includes: string[] }>();
   let wave = [...known];
   while (wave.length > 0) {

@@ -3,7 +3,7 @@ import { didYouMean } from './nearest.js';
 
 /** The meaning of a flag of Gym's command line. */
 type Flag =
-  /** A field that takes the text as it is, or (`value`) as an override would be read. */
+  /** A field that takes the text as it is, or (`value`) like an override. */
   | { field: string; takes: 'text' | 'value' }
   /** A field that becomes true. */
   | { field: string; takes: 'nothing' }
@@ -75,11 +75,14 @@ export interface CommandLine {
   assets: [kind: string, name: string][];
   /** `--config`: files of Gym's, or this project's temporal.yaml. */
   configs: string[];
-  /** Options of our own, by name without dashes. */
+  /** Our own options, by name without dashes. */
   own: Partial<Record<string, string>>;
 }
 
-/** `own`: further options that take a value and are no part of Gym's configuration. Unknown flags are an error with a suggestion. */
+/**
+ * `own`: further options that take a value and are not part of Gym's configuration. Unknown flags are an error with a
+ * suggestion.
+ */
 export function readCommandLine(
   args: string[],
   { flags, own = [] }: { flags: Flags; own?: string[] },
@@ -128,11 +131,11 @@ function given(takes: 'text' | 'value' | 'nothing', take: () => string): string 
   return takes === 'value' ? take() : quoted(take());
 }
 
-/** As an override reads it back: backslashes count only before the quote. */
+/** Inverse of reading an override: backslashes count only before the quote. */
 export const quoted = (text: string): string =>
   `'${text.replace(/(\\*)(')/g, '$1$1\\$2').replace(/\\+$/, '$&$&')}'`;
 
-/** `NEMO_GYM_EXTRA_ROOTS` with the search directories before it. */
+/** `NEMO_GYM_EXTRA_ROOTS`, after the search directories. */
 export const withSearchDirs = (
   env: Partial<Record<string, string>>,
   search_dirs: string[],

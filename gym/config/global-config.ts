@@ -8,19 +8,19 @@ import { mergeConfigs, parseOverrides } from './overrides.js';
 import type { Places } from './search-roots.js';
 
 export interface GymConfig {
-  /** Everything merged, directives applied, interpolations resolved where they can be. */
+  /** Everything merged, directives applied, interpolations resolved if possible. */
   config: JsonObject;
   /** Top-level keys of the files. */
   written: Set<string>;
-  /** Top-level keys that an interpolation refers to: variables, wherever they are given. */
+  /** Top-level keys that an interpolation refers to: these are variables. */
   referenced: Set<string>;
-  /** What must not be read from `config`; most of it concerns servers that run elsewhere. */
+  /** Values that must not be read from `config`; most of them concern servers that run elsewhere. */
   unresolved: Unresolved[];
 }
 
 /**
- * Gym's global configuration from arguments in Hydra's form: the files of `config_paths` and what they include, over them `env.yaml`, over
- * that the arguments. All values that are still `???` are one error.
+ * Gym's global configuration from arguments in Hydra's form: the files of `config_paths` and their includes, then
+ * `env.yaml`, then the arguments. All values that are still `???` are reported in one error.
  */
 export async function loadGymConfig({
   args,
@@ -40,7 +40,7 @@ export async function loadGymConfig({
   return { config, written: new Set(Object.keys(written)), referenced, unresolved };
 }
 
-/** Rows are given these by upstream in a configuration of their own. */
+/** Upstream gives rows these from a configuration of their own. */
 const TAKEN_OUT = 'responses_create_params';
 
 function resolveAll(whole: JsonObject, env: Places['env']): Resolved {

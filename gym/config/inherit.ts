@@ -4,13 +4,13 @@ import { isObject } from '../../src/platform/json/lossless.js';
 import { mergeConfigs } from './overrides.js';
 import { reprOf } from '../../src/platform/python/repr.js';
 
-/** What a value that is not given yet says. */
+/** The value of a field that is not given yet. */
 export const MISSING = '???';
 
 /**
- * Gym's directives: `_inherit_from: a.b` (and `${inherit_from:a.b}`) moves the value at `a.b` here, with what is written beside it laid
- * over; `_copy` leaves the original; `_delete_key: x, y` drops keys. Upstream's order of passes, including that a value which was
- * moved is not looked through again (reference: `_recursively_swap_keys` at 07d6b0d).
+ * Gym's directives. `_inherit_from: a.b` (and `${inherit_from:a.b}`) moves the value at `a.b` here and merges the
+ * written fields over it. `_copy` leaves the original. `_delete_key: x, y` drops keys. The order of passes is
+ * upstream's (`_recursively_swap_keys` at 07d6b0d); a moved value is not searched again.
  */
 export function applyDirectives(config: JsonObject): JsonObject {
   const root = copyOf(config) as JsonObject;
@@ -20,7 +20,7 @@ export function applyDirectives(config: JsonObject): JsonObject {
 
 interface Roots {
   root: JsonObject;
-  /** As it was before any directive. */
+  /** The state before any directive. */
   frozen: JsonObject;
 }
 
@@ -48,7 +48,7 @@ function applyIn(dict: JsonObject, roots: Roots): void {
   }
 }
 
-/** Deletes what is there; returns the names that must come with what is inherited. */
+/** Deletes existing keys; returns the names that must come with what is inherited. */
 function takeDeletions(value: JsonObject): string[] {
   const names =
     takeText(value, '_delete_key')
@@ -82,11 +82,11 @@ function takeText(object: JsonObject, key: string): string | null {
   return value;
 }
 
-/** Null: the source is not given yet. */
+/** null: the source is not given yet. */
 function take({ path, move }: Directive, { root, frozen }: Roots): Json | null {
   const source = valueAt(frozen, path);
   if (source === null) return null;
-  // Several may inherit from one path: only the first finds it there.
+  // Several may inherit from one path; only the first finds it there.
   const parent = path
     .slice(0, -1)
     .reduce<Json | undefined>((at, key) => (isObject(at) ? at[key] : undefined), root);

@@ -4,7 +4,7 @@ import { MISSING } from './inherit.js';
 import { parseOverrideValue } from './override-value.js';
 import { strOf } from '../../src/platform/python/repr.js';
 
-/** An interpolation that cannot be resolved. The text in its place stays as it was written. */
+/** An interpolation that cannot be resolved; its text stays. */
 export interface Unresolved {
   /** Its place, such as `policy_model.responses_api_models.vllm_model.base_url`. */
   where: string;
@@ -21,11 +21,11 @@ type Env = Partial<Record<string, string>>;
 interface Scope {
   root: JsonObject;
   env: Env;
-  /** Keys being resolved: one that comes up again is a circle. */
+  /** Keys being resolved: a repeated one is a cycle. */
   open: string[];
   /** The keys that lead to the mapping or list that contains the text. */
   parents: string[];
-  /** What is referred to comes as it was written, the texts within it too. */
+  /** Referenced values come as written, including the texts in them. */
   isShallow?: boolean;
 }
 
@@ -53,8 +53,8 @@ export function resolveInterpolations(config: JsonObject, env: Env): Resolved {
 }
 
 /**
- * A mapping under a key of the configuration that upstream takes out before it resolves it whole: its own values are
- * resolved from the configuration's root, what they hold from the mapping's.
+ * A mapping that upstream takes out before it resolves the whole configuration: its own values are resolved from the
+ * configuration's root, nested ones from the mapping's.
  */
 export function resolveTakenOut(
   key: string,
@@ -78,7 +78,7 @@ export function resolveTakenOut(
   };
 }
 
-/** A text that cannot be resolved stays, and is noted. */
+/** A text that cannot be resolved stays, and is recorded. */
 function attempt(
   text: string,
   { scope, unresolved }: { scope: Scope; unresolved: Unresolved[] },
@@ -91,7 +91,7 @@ function attempt(
   }
 }
 
-/** The first parts of what a configuration's interpolations refer to: its variables. */
+/** The first parts of the references in a configuration's interpolations: its variables. */
 export function referencedKeys(config: Json): Set<string> {
   const keys = new Set<string>();
   const texts = JSON.stringify(config);
@@ -147,7 +147,7 @@ function resolveOne(inner: string, scope: Scope): Json {
   return value;
 }
 
-/** Undefined: nothing is there, or what is there is not given yet. */
+/** undefined: nothing is there, or it is not given yet. */
 function referenced(key: string, scope: Scope): Json | undefined {
   const path = absolutePath(key, scope);
   const name = path.join('.');
@@ -177,7 +177,7 @@ function absolutePath(key: string, { parents }: Scope): string[] {
   return [...parents.slice(0, parents.length - (dots.length - 1)), ...parts];
 }
 
-/** On the way down, values that are interpolations themselves are followed. */
+/** Values on the path that are interpolations themselves are followed. */
 function valueAt(path: string[], scope: Scope): Json | undefined {
   let value: Json | undefined = scope.root;
   for (const [index, key] of path.entries()) {
@@ -191,7 +191,7 @@ function valueAt(path: string[], scope: Scope): Json | undefined {
   return scope.isShallow === true ? value : resolveWithin(value, { ...scope, parents: path });
 }
 
-/** A mapping that is referred to comes with its own interpolations resolved. */
+/** A referenced mapping comes with its own interpolations resolved. */
 function resolveWithin(value: Json | undefined, scope: Scope): Json | undefined {
   if (Array.isArray(value)) {
     return value.map((item, index) => within(item, { scope, key: String(index) }));
@@ -232,7 +232,7 @@ function splitArguments(args: string): [first: string, second: string | undefine
   return comma < 0 ? [args, undefined] : [args.slice(0, comma), args.slice(comma + 1)];
 }
 
-/** Numbers, booleans, null and quoted text are read as such; what the grammar does not know is text. */
+/** Numbers, booleans, null and quoted text are read as such; anything else is text. */
 function argument(text: string, scope: Scope): Json {
   const trimmed = text.trim();
   if (trimmed.includes('${')) return resolveText(trimmed, scope);

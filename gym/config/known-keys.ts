@@ -1,14 +1,19 @@
 import type { Json } from '../../src/platform/json/lossless.js';
 import { isObject } from '../../src/platform/json/lossless.js';
 
-/** Keys that Gym's commands know beside a command's own fields (`nemo_gym/global_config.py` and others at 07d6b0d). */
+/**
+ * Keys that Gym's commands accept beside a command's own fields (`nemo_gym/global_config.py` and others at 07d6b0d).
+ */
 
-/** They matter here: where the servers are, which files are read, and where model calls are captured. */
+/** These matter here: where the servers are, which files are read, and where model calls are captured. */
 export const EFFECTIVE_KEYS = new Set([
   'config_paths', 'head_server', 'default_host', 'observability_enabled', 'model_call_capture_dir',
 ]); // prettier-ignore
 
-/** They concern servers, installation, exporters and other commands, or are of older releases: accepted, without effect on a collection. */
+/**
+ * These concern servers, installation, exporters and other commands, or older releases: accepted, without effect on a
+ * collection.
+ */
 const WITHOUT_EFFECT = new Set(
   `entrypoint disallowed_ports head_server_deps python_version pip_install_verbose use_absolute_ip uv_pip_set_python
   skip_venv_if_present hf_token ray_head_node_address port_range_low port_range_high dry_run

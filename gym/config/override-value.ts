@@ -4,9 +4,9 @@ import { floatText } from '../../src/platform/python/numbers.js';
 import { nameProblem } from '../../src/model/untrusted.js';
 
 /**
- * A value of Hydra's override grammar: `4`, `1e-3`, `true`, `null`, text with or without quotes, `[a, b]`, `{a: 2, _default: 1}`,
- * and interpolations (`${a.b}`), which stay text until the configuration is whole. Throws with what is wrong; characters that
- * Hydra's lexer refuses although they mean nothing (`é`, `~`) are text.
+ * A value of Hydra's override grammar: `4`, `1e-3`, `true`, `null`, text with or without quotes, `[a, b]`, `{a: 2,
+ * _default: 1}`, and interpolations (`${a.b}`), which stay text until the configuration is complete. Throws the
+ * problem. Characters that Hydra's lexer refuses without need (`é`, `~`) are text.
  */
 export function parseOverrideValue(text: string): Json {
   const reader: Reader = { text, at: 0 };
@@ -32,7 +32,7 @@ function skipBlanks(reader: Reader): void {
   while (BLANK.test(reader.text.charAt(reader.at))) reader.at += 1;
 }
 
-/** `ends`: what ends an unquoted text here, beside a comma. */
+/** `ends`: what ends an unquoted text here, besides a comma. */
 function readElement(reader: Reader, ends: string): Json {
   skipBlanks(reader);
   const first = reader.text.charAt(reader.at);
@@ -71,7 +71,7 @@ function readObject(reader: Reader): JsonObject {
   }
 }
 
-/** Keys that look like numbers or booleans are text in what is sent. */
+/** Keys that look like numbers or booleans are text in the request. */
 function keyText(key: Json): string {
   if (key instanceof LosslessNumber) return key.value;
   return typeof key === 'string' ? key : JSON.stringify(key);
@@ -128,7 +128,7 @@ function readUnquoted(reader: Reader, ends: string): Json {
     if (character === '' || character === ',' || (ends !== '' && ends.includes(character))) break;
     if (character === '\\' && isEscapable(reader.text.charAt(reader.at + 1))) {
       value += reader.text.charAt(reader.at + 1);
-      // Escaped characters are never blanks to trim, nor part of a number.
+      // Escaped characters are never trimmed, and never part of a number.
       raw += '\0';
       reader.at += 2;
       continue;
@@ -168,7 +168,7 @@ function refuseStructure(
   }
 }
 
-/** With its braces, nested ones and all. */
+/** With its braces, including nested ones. */
 function readInterpolation(reader: Reader): string {
   const start = reader.at;
   let depth = 0;
@@ -182,7 +182,7 @@ function readInterpolation(reader: Reader): string {
   return reader.text.slice(start, reader.at);
 }
 
-/** Undefined: it is text. */
+/** undefined: it is text. */
 function typed(raw: string): Json | undefined {
   if (/^null$/i.test(raw)) return null;
   if (/^true$/i.test(raw)) return true;

@@ -7,18 +7,18 @@ import { parseOverrideValue } from './override-value.js';
 
 /** One argument of the form `+key=value`. */
 interface Override {
-  /** As it was typed. */
+  /** The original text. */
   text: string;
   /** The parts of a dotted key. */
   path: string[];
   value: Json;
-  /** `++`: whatever is there gives way. */
+  /** `++`: replaces any existing value. */
   force: boolean;
 }
 
 /**
- * Arguments in Hydra's form, `+k=v`, `++k=v` or `k=v`, as one object: `+a.b=1` nests, a mapping is laid over the one that is there.
- * A second `+` for one key is an error, as it is in Hydra.
+ * Arguments in Hydra's form, `+k=v`, `++k=v` or `k=v`, as one object. `+a.b=1` nests; mappings are merged. A second `+`
+ * for one key is an error, as in Hydra.
  */
 export function parseOverrides(args: string[]): JsonObject {
   const config: JsonObject = {};

@@ -7,20 +7,20 @@ import { didYouMean, isTypingMistake } from './nearest.js';
 
 export interface Picked<T> {
   fields: T;
-  /** What to say once: keys that are accepted and do nothing here. */
+  /** Messages about keys that are accepted without effect. */
   notes: string[];
 }
 
 interface Picking<T extends z.ZodObject> {
   schema: T;
-  /** Fields of the sibling commands: no mistake, but without effect. */
+  /** Fields of the sibling commands: accepted, but without effect. */
   siblings?: string[];
 }
 
 /**
- * A command's own fields out of the global configuration. A key that nothing knows and that is near a field is an error that names
- * both; any other is a newer release's, and is noted. One that a configuration file has is taken for a variable, unless it is a
- * field with one letter wrong.
+ * A command's own fields from the global configuration. An unknown key close to a field is an error that names both;
+ * any other probably belongs to a newer release, and is reported. A key of a configuration file counts as a variable,
+ * unless it is a field with one wrong letter.
  */
 export function pickFields<T extends z.ZodObject>(
   gym: GymConfig,
@@ -59,7 +59,7 @@ export function pickFields<T extends z.ZodObject>(
   return { fields: parsed.data, notes };
 }
 
-/** An explicit `upload_rollouts` wins over its old name. */
+/** An explicit `upload_rollouts` takes precedence over its old name. */
 function withoutAliases({ upload_rollouts_to_wandb, ...config }: JsonObject): JsonObject {
   if (upload_rollouts_to_wandb === undefined || config['upload_rollouts'] !== undefined)
     return config;

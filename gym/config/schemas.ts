@@ -5,8 +5,9 @@ import { isObject, jsonNumber } from '../../src/platform/json/lossless.js';
 import { reprOf } from '../../src/platform/python/repr.js';
 
 /**
- * The configurations of NeMo Gym's collection commands, with its names, defaults and error texts. Their input is parsed JSON whose
- * numbers keep their text (`temperature: 1.0` is sent as `1.0`), so numbers and booleans are read here as pydantic reads them.
+ * The configurations of NeMo Gym's collection commands, with its names, defaults and error texts. The input is parsed
+ * JSON whose numbers keep their text (`temperature: 1.0` is sent as `1.0`), so numbers and booleans are read as
+ * pydantic reads them.
  */
 
 /** `4`, `4.0` and `"4"`. */
@@ -87,7 +88,7 @@ const Driver = orNull((value, context) => {
 const notNegative = (number: number): boolean => number >= 0;
 const NOT_NEGATIVE = 'expected 0 or more';
 
-/** Descriptions are what `--help` says of a field. */
+/** Descriptions are the texts of `--help`. */
 const SHARED = {
   output_jsonl_fpath: Text.describe('the results; the other files are named after it'),
   num_samples_in_parallel: optional(Whole.refine(notNegative, NOT_NEGATIVE)).describe(
@@ -116,7 +117,7 @@ export const RolloutCollectionConfig = z.strictObject({
     'repeat r is generated with seed r, by metadata.extra_body',
   ),
   resume_from_cache: defaulted(Flag, false).describe(
-    'goes on with a collection: what has a result is not played again',
+    'continues a collection: rows with a result are not played again',
   ),
   prompt_config: optional(Text).describe("a prompt's YAML file, for rows without an input"),
   skills: optional(z.strictObject({ path: Text })).describe(
@@ -125,7 +126,7 @@ export const RolloutCollectionConfig = z.strictObject({
 });
 export type RolloutCollectionConfig = z.infer<typeof RolloutCollectionConfig>;
 
-/** A collection of what the configuration's agents have as data sets of a split. */
+/** A collection of the configuration's data sets of a split, agent by agent. */
 export const E2ERolloutCollectionConfig = z.strictObject({
   ...RolloutCollectionConfig.omit({ input_jsonl_fpath: true }).shape,
   split: z

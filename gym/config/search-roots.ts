@@ -1,15 +1,15 @@
 import { access } from 'node:fs/promises';
 import path from 'node:path';
 
-/** Where upstream looks for a file that is named relatively, best first. */
+/** Where upstream looks for a relative file name, best first. */
 export interface Places {
   cwd: string;
   env: Partial<Record<string, string>>;
 }
 
 /**
- * `NEMO_GYM_EXTRA_ROOTS` (separated as PATH is), then the working directory. Upstream goes on with the directory that Gym is
- * installed in, which is the working directory of those who run from a checkout; others name it in `NEMO_GYM_EXTRA_ROOTS`.
+ * `NEMO_GYM_EXTRA_ROOTS` (separated like PATH), then the working directory. Upstream also searches Gym's installation,
+ * which is the working directory when it runs from a checkout; otherwise name it in `NEMO_GYM_EXTRA_ROOTS`.
  */
 export function searchRoots({ cwd, env }: Places): string[] {
   const extra = (env['NEMO_GYM_EXTRA_ROOTS'] ?? '')
@@ -18,7 +18,7 @@ export function searchRoots({ cwd, env }: Places): string[] {
   return [...new Set([...extra.map((root) => path.resolve(cwd, root)), cwd])];
 }
 
-/** The first root that has the file, or the first root's path, so that an error names the user's own place. */
+/** The file under the first root that has it, or under the first root, so that an error names the user's own place. */
 export async function resolveUnderRoots(file: string, places: Places): Promise<string> {
   if (path.isAbsolute(file)) return file;
   const candidates = searchRoots(places).map((root) => path.join(root, file));
@@ -26,7 +26,7 @@ export async function resolveUnderRoots(file: string, places: Places): Promise<s
   return candidates[0] ?? path.resolve(places.cwd, file);
 }
 
-/** What to say of a file that is under no root. Upstream also looks where it is installed. */
+/** The message for a file under no root. Upstream also searches its installation. */
 export const notFound = (file: string, places: Places): string =>
   path.isAbsolute(file)
     ? ''

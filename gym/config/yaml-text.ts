@@ -9,14 +9,14 @@ import { nameProblem } from '../../src/model/untrusted.js';
 import { parseYamlDocument } from '../../src/platform/yaml.js';
 
 /**
- * YAML as PyYAML with OmegaConf's loader reads it (YAML 1.1: `yes` is true, `1e-3` a float, dates are text), with numbers that keep
- * whether they were whole. An error names the file, the line and the column.
+ * YAML as PyYAML with OmegaConf's loader reads it (YAML 1.1: `yes` is true, `1e-3` a float, dates are text). Numbers
+ * remember whether they were whole. An error names the file, the line and the column.
  */
 export function parseYaml(text: string, file: string): Json {
   const parsed = parseYamlDocument(text, {
     schema: 'failsafe',
     version: '1.1',
-    // Done here: the library's way loses the key's text.
+    // By hand: the library loses the key's text.
     merge: false,
   });
   if ('problem' in parsed) {
@@ -64,7 +64,7 @@ function scalarOf({ value, type, tag }: Scalar): Json {
   return type !== 'PLAIN' || tag === 'tag:yaml.org,2002:str' ? text : plainValue(text);
 }
 
-/** A plain (unquoted) scalar. `.inf` and `.nan`, which JSON has not, stay text. */
+/** A plain (unquoted) scalar. `.inf` and `.nan`, which JSON lacks, stay text. */
 function plainValue(text: string): Json {
   if (/^(?:~|null|Null|NULL|)$/.test(text)) return null;
   if (/^(?:yes|Yes|YES|true|True|TRUE|on|On|ON)$/.test(text)) return true;

@@ -7,7 +7,7 @@ import { strOf } from '../../src/platform/python/repr.js';
 
 export type Split = 'train' | 'validation' | 'benchmark';
 
-/** An entry of an agent's `datasets`, as far as a collection needs it. */
+/** The needed fields of an entry of an agent's `datasets`. */
 const Settings = z.object({
   name: Text,
   type: Text,
@@ -16,7 +16,7 @@ const Settings = z.object({
     (value) => value ?? '1',
     Whole.refine((count) => count >= 1, 'expected 1 or more'),
   ),
-  /** A benchmark's template: its rows have no input, and the template makes it. */
+  /** A benchmark's template: its rows have no input, and the template creates it. */
   prompt_config: Text.nullish().transform((file) => file ?? null),
   prepare_script: Text.nullish().transform((file) => file ?? null),
 });
@@ -24,11 +24,14 @@ const Settings = z.object({
 export interface Dataset extends z.infer<typeof Settings> {
   /** The agent that plays its rows. */
   agent: string;
-  /** The command of Gym's that gets the file; null: it says of no place to get it from. */
+  /** Gym's command that downloads the file; null: no source is given. */
   how_to_get: string | null;
 }
 
-/** The data sets of a split, agent by agent, in the order of the configuration. An error says what there is where the split has none. */
+/**
+ * The data sets of a split, agent by agent, in the order of the configuration. If the split has none, the error lists
+ * what exists.
+ */
 export function datasetsOf(gym: JsonObject, split: Split): Dataset[] {
   const all = Object.entries(gym).flatMap(([agent, instance]) =>
     entriesOf(instance).map((entry, index) => readEntry(entry, { agent, index })),

@@ -16,16 +16,16 @@ import type { Dataset } from './datasets.js';
 
 export interface Preparation extends Places {
   datasets: Dataset[];
-  /** Where the rows go. */
+  /** The output file. */
   file: string;
   say: (text: string) => void;
   signal: AbortSignal;
 }
 
 /**
- * Writes the rows of the data sets as upstream collates them: the benchmark's prompt filled in, each row with its agent, repeated in
- * place (reference: `TrainDataProcessor` at 07d6b0d). The file is there whole or not at all. Files are not downloaded: those that are
- * missing are one error, with the command that gets each.
+ * Writes the rows of the data sets as upstream collates them (`TrainDataProcessor` at 07d6b0d): the benchmark's prompt
+ * filled in, each row with its agent, repeated in place. The file appears completely or not at all. Nothing is
+ * downloaded: missing files are one error, with the command that gets each.
  */
 export async function prepareData({
   datasets,
@@ -66,7 +66,7 @@ interface Writing {
   signal: AbortSignal;
 }
 
-/** How many rows. */
+/** The number of rows. */
 async function writeRows(out: NewFile, { dataset, places, signal }: Writing): Promise<number> {
   const { jsonl_fpath, num_repeats, type, prompt_config } = dataset;
   const source = await resolveUnderRoots(jsonl_fpath, places);

@@ -12,7 +12,7 @@ import { prepareData } from './prepare-data.js';
 import { startServers } from './serve.js';
 import { allAnswer, describeServers, lookAtServers } from './servers.js';
 
-/** Options of ours, beside upstream's arguments. */
+/** Our own options, beside upstream's arguments. */
 export const E2E_OPTIONS = ['serve-command', 'serve-timeout'];
 
 /** vLLM takes minutes to load a large model. */
@@ -21,11 +21,14 @@ const SERVE_TIMEOUT = '30m';
 export interface PreparedE2E {
   /** The configuration of the collection to run. */
   config: RolloutCollectionConfig;
-  /** Ends the servers that were started; nothing where none were. */
+  /** Ends the servers that were started, if any. */
   stop: () => Promise<void>;
 }
 
-/** Everything before the collection: the split's rows in one file, and servers that answer. What was started is stopped when it throws. */
+/**
+ * Everything before the collection: the split's rows in one file, and servers that answer. If it throws, it stops what
+ * it started.
+ */
 export async function prepareE2E(
   { config, head_server, places, gym, own }: ParsedCommand<E2ERolloutCollectionConfig>,
   context: { signal: AbortSignal; say: (text: string) => void },
@@ -35,7 +38,7 @@ export async function prepareE2E(
     throw new Error(`--serve-timeout: ${timeout.error.issues[0]?.message ?? ''}`);
   }
   const { split, reuse_existing_data_preparation: reuse, ...collection } = config;
-  // Beside the results, in a folder of their name, as upstream has it.
+  // Beside the results, in a folder of their name, as in upstream.
   const output = path.parse(path.resolve(places.cwd, config.output_jsonl_fpath));
   const folder = path.join(output.dir, output.name);
   const file = path.join(folder, 'preprocessed_datasets', `${split}.jsonl`);
@@ -82,7 +85,7 @@ async function dataOf(
 interface ServersWanted extends Places {
   head_server: string;
   agents: string[];
-  /** null: they must run already. */
+  /** null: they must already run. */
   command: string | null;
   log_file: string;
   timeout_ms: number;
@@ -91,7 +94,7 @@ interface ServersWanted extends Places {
   say: (text: string) => void;
 }
 
-/** Servers that answer already are used as they are. */
+/** Servers that already answer are used as they are. */
 async function serversFor({
   command,
   gym,

@@ -13,15 +13,18 @@ const INTERRUPT_GRACE_MS = 20_000;
 const LOG_LINES = 20;
 
 export interface Serving extends Places, ServersToCheck {
-  /** For bash, such as `gym env start …`. */
+  /** A command for bash, for example `gym env start …`. */
   command: string;
   log_file: string;
-  /** How long the servers may take to answer, all of them. */
+  /** Time limit until all servers answer. */
   timeout_ms: number;
   say: (text: string) => void;
 }
 
-/** Runs the command until every server answers; returns what stops it. Fails, with everything stopped, when it ends before or takes too long. */
+/**
+ * Runs the command until every server answers; returns what stops it. If the command ends before, or takes too long,
+ * everything is stopped and it fails.
+ */
 export async function startServers(serving: Serving): Promise<() => Promise<void>> {
   const { command, cwd, env, log_file, say } = serving;
   say(`Starting servers: ${command}\n  log: ${log_file}`);
@@ -85,12 +88,12 @@ async function untilAnswering(child: Child, serving: Serving): Promise<void> {
   }
 }
 
-/** As Ctrl-C does it, which Gym ends its servers by; then SIGTERM, and SIGKILL to what is left of the group. */
+/** Like Ctrl-C, on which Gym ends its servers; then SIGTERM, and SIGKILL for the rest of the group. */
 async function stopServers(child: Child): Promise<void> {
   try {
     process.kill(-child.pid, 'SIGINT');
   } catch {
-    // It is gone already.
+    // It is already gone.
   }
   await within(INTERRUPT_GRACE_MS, child.exited);
   await child.stop();

@@ -10,16 +10,16 @@ const PROBE_TIMEOUT_MS = 10_000;
 export interface ServersToCheck {
   /** URL. */
   head_server: string;
-  /** Agents that must be known to it. */
+  /** Agents that it must have. */
   agents: string[];
   signal: AbortSignal;
 }
 
-/** What a look at the servers found. */
+/** The result of a look at the servers. */
 export interface ServersSeen {
-  /** Nothing answers where the head server should be. */
+  /** Nothing answers at the head server's address. */
   headless: boolean;
-  /** Agents that the head server does not know, which waiting does not change. */
+  /** Agents that the head server lacks; waiting does not change that. */
   unknown: string[];
   /** Servers that do not answer yet, by name and URL. */
   silent: string[];
@@ -28,7 +28,7 @@ export interface ServersSeen {
 export const allAnswer = ({ headless, unknown, silent }: ServersSeen): boolean =>
   !headless && unknown.length === 0 && silent.length === 0;
 
-/** For messages: what is wrong, '' where nothing is. */
+/** For messages: what is wrong, or ''. */
 export function describeServers(seen: ServersSeen, head_server: string): string {
   if (seen.headless) return `the head server does not answer at ${head_server}`;
   const texts: string[] = [];
@@ -39,19 +39,19 @@ export function describeServers(seen: ServersSeen, head_server: string): string 
   return texts.join('; ');
 }
 
-/** One look: the head server, and every server it knows of by `GET /`, whose status does not count. */
+/** One look: the head server, and every server that it names by `GET /`, with any status. */
 export async function lookAtServers({
   head_server,
   agents,
   signal,
 }: ServersToCheck): Promise<ServersSeen> {
   const head = createHeadServer({ url: head_server });
-  // As many as there are servers listen at once, each until it was looked at.
+  // One listener per server, each until its server was asked.
   setMaxListeners(0, signal);
   try {
     const config = await head.globalConfig(signal).catch((error: unknown) => {
       signal.throwIfAborted();
-      // Something answers, and it is no head server: waiting will not help.
+      // Something answers, but it is not a head server: waiting will not help.
       if (error instanceof Fault && error.type === 'EnvironmentRejected') throw error;
       return null;
     });

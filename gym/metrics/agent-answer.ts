@@ -4,7 +4,7 @@ import { createHttpClient } from '../../src/platform/http/client.js';
 import { membersOf, objectText, type Members } from '../json-members.js';
 import { usageOf } from './table/rollout-cells.js';
 
-/** The metrics that an agent server computes of its results; each the JSON text of its part. */
+/** The metrics that an agent server computes from its results; each part as JSON text. */
 export interface AgentMetrics {
   agent_metrics: string;
   key_metrics: string;
@@ -15,7 +15,7 @@ export interface AgentMetrics {
 export interface AnswerLimits {
   /** For the whole call. */
   timeout_ms: number;
-  /** Bytes of the answer, which is held in memory. */
+  /** Size limit of the answer, which is held in memory. */
   max_bytes: number;
 }
 
@@ -26,13 +26,13 @@ const CONNECT_TIMEOUT_MS = 10_000;
 export interface AgentQuestion {
   /** The agent server's. */
   url: string;
-  /** The lines of its results, in the order of their keys; the request is made of them as it is sent. */
+  /** The lines of its results, in the order of their keys; the request is built from them while it is sent. */
   lines: Iterable<string>;
   limits: AnswerLimits;
   signal: AbortSignal;
 }
 
-/** `POST /aggregate_metrics`; throws an error that says why there is no answer that can be used. */
+/** `POST /aggregate_metrics`; throws an error that says why there is no usable answer. */
 export async function askAgent({
   url,
   lines,
@@ -72,7 +72,7 @@ function* requestText(lines: Iterable<string>): Generator<string> {
   yield `${piece}]}`;
 }
 
-/** Upstream sends no conversations: of these only the usage is left. */
+/** Upstream sends no conversations: only their usage is left. */
 const HEAVY = [
   'response',
   'responses_create_params',
@@ -90,7 +90,7 @@ export function strippedLine(line: string): string {
   return objectText(members);
 }
 
-/** Upstream's `AggregateMetrics`, whose parts are each optional; at least one is expected here. */
+/** Upstream's `AggregateMetrics`, whose parts are all optional; at least one is required here. */
 function answerOf(text: string): AgentMetrics {
   let members: Members | null;
   try {

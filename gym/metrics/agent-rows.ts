@@ -10,7 +10,10 @@ export interface AgentRows {
   rows: Rows;
 }
 
-/** Rows by agent, in the order of each agent's first row. Where an agent has a key twice, the first row counts, and the others are reported. */
+/**
+ * Rows by agent, in the order of each agent's first row. For a repeated key of an agent the first row counts, and the
+ * others are reported.
+ */
 export function agentRows(
   { table, index }: ReadRows,
   report: (line: string) => void,

@@ -3,12 +3,12 @@ import { Fault } from '../../src/model/faults.js';
 import { describeError } from '../../src/platform/errors.js';
 
 export interface AgentUrls {
-  /** null: no head server is there, which is said once. Throws where there is one that does not know the agent. */
+  /** null: there is no head server, which is reported once. Throws if there is one that lacks the agent. */
   urlOf: (agent: string) => Promise<string | null>;
   close: () => Promise<void>;
 }
 
-/** Where agent servers are, as the head server knows it. */
+/** The addresses of agent servers, from the head server. */
 export function createAgentUrls({
   head_server: { host, port },
   signal,

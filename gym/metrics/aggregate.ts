@@ -14,17 +14,17 @@ import { rewardPasses } from './statistics/reward-passes.js';
 export interface AggregateOptions {
   /** JSONL files of results, in any order. */
   inputs: readonly string[];
-  /** `output_jsonl_fpath`, after which the metrics file is named. */
+  /** `output_jsonl_fpath`, which names the metrics file. */
   output: string;
-  /** Names of the rows whose results count; without them all do. */
+  /** Names of the rows whose results count; absent: all. */
   only?: ReadonlySet<string>;
-  /** Writes the results there too, sorted by key. */
+  /** Also writes the results there, sorted by key. */
   merge?: boolean;
-  /** The field of the extracted answer, for majority@k of metrics that are computed here. */
+  /** The field of the extracted answer, for majority@k of metrics computed here. */
   answer_key?: string | null;
-  /** The field that tells tasks apart, for pass@k of each subset. */
+  /** The field that distinguishes tasks, for pass@k of each subset. */
   subset_key?: string | null;
-  /** Where the agent's server is; null: unknown. */
+  /** The agent's server; null: unknown. */
   urlOf: (agent: string) => Promise<string | null>;
   /** Limits of an agent server's answer. */
   limits?: AnswerLimits;
@@ -36,9 +36,10 @@ export interface AggregateOptions {
 }
 
 /**
- * Upstream's `<stem>_aggregate_metrics.json`: one entry per agent, by its server's `/aggregate_metrics` where it answers, else
- * computed here by the same rules, with pass@k of the reward. The numbers of a million results fit into a few hundred MB; lines
- * are read one at a time and the file is written as it is made. Returns its path; null: there are no results.
+ * Upstream's `<stem>_aggregate_metrics.json`: one entry per agent, from its server's `/aggregate_metrics` if it
+ * answers, otherwise computed here by the same rules, with pass@k of the reward. The numbers of a million results fit
+ * into a few hundred MB: lines are read one at a time, and the file is written as it is computed. Returns its path;
+ * null: there are no results.
  */
 export async function aggregate(options: AggregateOptions): Promise<string | null> {
   const { inputs, output, merge = false, only, signal, report } = options;

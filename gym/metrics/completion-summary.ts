@@ -2,7 +2,7 @@ import type { Alignment } from './statistics/alignment.js';
 import type { Rows } from './statistics/describe.js';
 import type { Keyed } from './statistics/key-order.js';
 
-/** How much of what was asked for is there; upstream's names. */
+/** How much of what was requested exists; upstream's names. */
 export interface CompletionSummary {
   expected_rollout_rows: number;
   completed_rollout_rows: number;

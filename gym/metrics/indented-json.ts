@@ -2,7 +2,10 @@ import { afterString, objectText } from '../json-members.js';
 
 const STRUCTURE = /["{}[\],:\s]/g;
 
-/** The same JSON as Python's `indent=2` lays it out, its lines after the first `depth` levels in; numbers keep their text. */
+/**
+ * The same JSON as Python's `indent=2` lays it out, with all lines after the first indented by `depth` levels; numbers
+ * keep their text.
+ */
 export function indentedJson(text: string, depth: number): string {
   const parts: string[] = [];
   const next = new RegExp(STRUCTURE);

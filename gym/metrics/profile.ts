@@ -12,13 +12,13 @@ export interface ProfileInput {
 }
 
 export interface Profiler {
-  /** One object per task, in the order of task indexes; each is made when it is asked for. */
+  /** One object per task, in the order of task indexes, each computed on demand. */
   groups(input: ProfileInput): Generator<Entries>;
   /** Statistics over some of the rows, as the metrics of one agent. */
   agent(own: Rows): Entries;
 }
 
-/** Upstream's statistics of rows that are profiled together; sorted by key, no key twice. */
+/** Upstream's statistics of rows that are profiled together; sorted by key, without repeated keys. */
 export function createProfiler(table: RolloutTable, rows: Rows): Profiler {
   const describe = createDescriber(table, columnsOf(table, rows));
   return {
@@ -78,7 +78,7 @@ function groupEntries(
   ];
 }
 
-/** An entry of `rollout_infos`: the key, the reward as it came, the usage, then the result's other numbers. */
+/** An entry of `rollout_infos`: the key, the original reward, the usage, then the result's other numbers. */
 function rolloutInfo(table: RolloutTable, row: number): string {
   const { task, rollout } = table.keyOf(row);
   const reward: [string, string][] = [];

@@ -30,7 +30,10 @@ interface Profile {
   profiler: Profiler;
 }
 
-/** Upstream's reward profile of a collection, in two files beside its results. Throws with upstream's texts where results and rows do not match. */
+/**
+ * Upstream's reward profile of a collection, in two files beside its results. Throws with upstream's texts if results
+ * and rows do not match.
+ */
 export async function rewardProfile(
   options: ProfileOptions,
 ): Promise<{ summary: CompletionSummary; files: ProfileFiles }> {

@@ -6,8 +6,8 @@ import { reprOf } from '../../src/platform/python/repr.js';
 const BESIDE = /_(?:materialized_inputs|failures|reward_profiling)\.jsonl$/;
 
 /**
- * The shard files that `input_glob` means. A wide pattern also matches the files beside the results, which are no results: these
- * are left out unless they are named in full. Throws with upstream's text where nothing matches.
+ * The shard files that match `input_glob`. A wide pattern also matches the files beside the results; these are left out
+ * unless they are named in full. Throws with upstream's text if nothing matches.
  */
 export function shardsOf(
   input_glob: string,
@@ -23,7 +23,10 @@ export function shardsOf(
   throw new Error(`No shards matched input_glob=${reprOf(input_glob)}`);
 }
 
-/** Glob patterns with commas between, as Python's `glob` reads them: the matches of each sorted, each file once. */
+/**
+ * Comma-separated glob patterns, as Python's `glob` reads them: the matches of each are sorted, and each file comes
+ * once.
+ */
 export function expandGlobs(patterns: string, cwd: string): string[] {
   const list = patterns
     .split(',')
@@ -59,12 +62,12 @@ function namesIn(folder: string, part: string): string[] {
       (name) => wanted.test(name) && (part.startsWith('.') || !name.startsWith('.')),
     );
   } catch {
-    // A file where the pattern has a folder, or a folder that may not be read: nothing is found there.
+    // A file where the pattern has a folder, or an unreadable folder: nothing is found there.
     return [];
   }
 }
 
-/** `*`, `?`, `[a-z]`, `[!a-z]`; a bracket that does not close means itself. */
+/** `*`, `?`, `[a-z]`, `[!a-z]`; an unclosed bracket stands for itself. */
 function expressionOf(part: string): RegExp {
   const tokens = part.match(/\[!?\]?[^\]]*\]|[^]/gu) ?? [];
   const source = tokens.map((token) => {

@@ -5,34 +5,37 @@ import { ATTEMPT_INDEX } from '../keys.js';
 import type { GymRow, RowKey } from '../row.js';
 import { rolloutName } from '../row.js';
 
-/** Fields that are named one by one. */
+/** How many changed fields are named. */
 const MOST_NAMED = 10;
-/** Characters of a value that are shown. */
+/** How much of a value is shown. */
 const MOST_SHOWN = 60;
 
 export interface Inputs {
-  /** Rows of the materialised inputs that a collection began with. */
+  /** Rows of the materialised inputs with which a collection began. */
   cached: GymRow[];
-  /** Rows as the configuration and the input file give them. */
+  /** Rows from the configuration and the input file. */
   now: GymRow[];
-  /** False: a line of the cached rows could not be read, so that a row they lack is no change. */
+  /** false: a line of the cached rows was unreadable, so a missing row is no change. */
   whole?: boolean;
 }
 
 const IS_NEW = 'is new';
 const IS_GONE = 'is gone';
 
-/** One change of some rows: the same field, or that they are new or gone. */
+/** One change of some rows: the same field, or new or missing rows. */
 interface Change {
-  /** What changed in the first row. */
+  /** The change in the first row. */
   text: string;
   first: RowKey;
   rows: number;
-  /** Do all of them have the first one's text? */
+  /** Whether all of them have the first one's text. */
   alike: boolean;
 }
 
-/** What differs, by field and the first row, at most ten fields; `[]`: nothing. The order of rows, and how numbers are written, do not count. */
+/**
+ * The differences, by field and first row, at most ten fields; `[]`: none. The order of rows and the notation of
+ * numbers do not count.
+ */
 export function changedInputs({ cached, now, whole = true }: Inputs): string[] {
   const before = new Map(cached.map((row) => [rolloutName(row.key), row]));
   const after = new Map(now.map((row) => [rolloutName(row.key), row]));
@@ -70,7 +73,7 @@ function textOf({ text, first, rows, alike }: Change, all: number): string {
   return alike ? `${which}: ${text}` : `${which}: ${text} in row ${name}`;
 }
 
-/** The first comes soonest: nothing beyond it is looked for. */
+/** Lazy: nothing beyond the first difference is computed if only that is needed. */
 function* differences(
   old: Json | undefined,
   { value, path }: { value: Json | undefined; path: string },
@@ -90,7 +93,7 @@ function* differences(
   }
 }
 
-/** Numbers by value: what wrote the file may write `1e-07` as `1e-7` and a very large integer as a float. */
+/** Numbers by value: the file's writer may turn `1e-07` into `1e-7` and a very large integer into a float. */
 function isSame(old: Json | undefined, value: Json | undefined): boolean {
   if (isLosslessNumber(old) && isLosslessNumber(value)) {
     const areInts = [old, value].every((number) => /^-?\d+$/.test(number.value));

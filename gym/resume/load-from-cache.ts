@@ -7,7 +7,7 @@ import { isTruthy } from '../rows/prompt.js';
 import type { GymRow, RowKey } from '../row.js';
 import { rolloutName, rowKeyOf } from '../row.js';
 
-/** A file's lines, as `textsOf` gives them; null: there is no such file. */
+/** A file's lines from `textsOf`; null: there is no such file. */
 export type Lines = AsyncIterable<string> | Iterable<string>;
 
 export interface Cache {
@@ -17,24 +17,27 @@ export interface Cache {
   failures: Lines | null;
   /** From `maxAttempts`. */
   max_attempts: number;
-  /** Called for each usable line of the main file, in order: results are not kept here. */
+  /** Called for each usable line of the main file, in order; results are not kept here. */
   onResult?: (result: { key: RowKey; text: string }) => void;
 }
 
 export interface Resumed {
-  /** Still to run, in dispatch order; `attempt_index` (and the row's `_ng_attempt_index`) is how often each was tried before. */
+  /**
+   * Rows left to run, in dispatch order. `attempt_index` (and the row's `_ng_attempt_index`) is how often each was
+   * tried before.
+   */
   rows: GymRow[];
   /** One for each result in the main file, in its order; a row may have two. */
   done: RowKey[];
   /** Upstream's summary. */
   summary: string;
-  /** Lines that were passed over, and why. */
+  /** Skipped lines, with the reason. */
   problems: string[];
 }
 
 /**
- * What of a collection is done, failed for good, or still to run, from files that upstream or this project wrote. A line that is torn,
- * blank or of another collection is passed over and reported, where upstream cannot resume at all (reference: `_load_from_cache`).
+ * Which rows of a collection are done, failed for good, or left to run, from files of upstream or of this project.
+ * Torn, blank and foreign lines are skipped and reported; upstream (`_load_from_cache`) cannot resume with them at all.
  */
 export async function loadFromCache(cache: Cache): Promise<Resumed> {
   const { rows, max_attempts } = cache;
@@ -63,7 +66,7 @@ export async function loadFromCache(cache: Cache): Promise<Resumed> {
 
 const BLANK = ': a blank line: passed over';
 
-/** The rows of a `<stem>_materialized_inputs.jsonl`; `whole` is false where a line of it could not be read. */
+/** The rows of a `<stem>_materialized_inputs.jsonl`; `whole` is false if a line of it was unreadable. */
 export async function readMaterialized(
   lines: Lines,
 ): Promise<{ rows: GymRow[]; whole: boolean; problems: string[] }> {
@@ -133,8 +136,8 @@ interface Failed {
 }
 
 /**
- * Each line is one collection that failed the row, as in upstream's files: that is what `max_attempts` counts here.
- * This project tries a row several times before it writes one, whose index counts those tries: no id is given twice.
+ * Each line is one collection that failed the row, as in upstream's files; `max_attempts` counts these. This project
+ * tries a row several times before it writes a line, whose index counts those tries, so no id is used twice.
  */
 const nextAttempt = ({ lines, last }: Failed = NEVER_FAILED): number =>
   lines === 0 ? 0 : Math.max(lines, last + 1);
@@ -168,7 +171,10 @@ async function readFailures(
 
 const NEVER_FAILED: Failed = { lines: 0, last: 0, terminal: false };
 
-/** Why a failure is of another collection, which upstream's sidecar keeps through fresh runs; null: it is of this one. */
+/**
+ * Why a failure belongs to another collection, which upstream's sidecar keeps through fresh runs; null: it belongs to
+ * this one.
+ */
 function otherCollection(
   failure: JsonObject,
   { key, row }: { key: RowKey | null; row: GymRow | undefined },
@@ -180,8 +186,9 @@ function otherCollection(
 }
 
 /**
- * Whether a failure with a row's key is this row's. An agent echoes parameters in its own form (a text becomes a message, defaults are filled in),
- * so only the agent's name and the first user message are compared, each where both have one.
+ * Whether a failure with a row's key is this row's. An agent echoes parameters in its own form (a text becomes a
+ * message, defaults are filled in). So only the agent's name and the first user message are compared, each if both have
+ * one.
  */
 function fitsRow(failure: JsonObject, { agent, row }: GymRow): boolean {
   const ref = failure[AGENT_REF];
@@ -192,7 +199,7 @@ function fitsRow(failure: JsonObject, { agent, row }: GymRow): boolean {
   return failed === null || ours === null || failed === ours;
 }
 
-/** Null: there is none, or not as text. */
+/** null: there is none, or it is not text. */
 function firstUserText(params: Json | undefined): string | null {
   const input = isObject(params) ? params['input'] : undefined;
   if (typeof input === 'string') return input;
@@ -230,7 +237,7 @@ const OF_FAILURES = [
   'responses_create_params',
 ];
 
-/** Yields the lines that are JSON objects, with the wanted fields alone; reports the others. */
+/** Yields the lines that are JSON objects, with only the wanted fields; reports the others. */
 async function* parsed(
   lines: Lines,
   { file, fields, problems }: { file: string; fields: string[] | null; problems: string[] },
@@ -249,7 +256,7 @@ async function* parsed(
   }
 }
 
-/** Returns a text where something is wrong. Unwanted fields are checked and never parsed: they may be large, and deep. */
+/** Returns a text for a problem. Unwanted fields are checked but never parsed: they may be large and deep. */
 function parseLine(text: string, fields: string[] | null): JsonObject | string {
   let value: Json;
   try {

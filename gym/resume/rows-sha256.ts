@@ -6,7 +6,10 @@ import { ATTEMPT_INDEX } from '../keys.js';
 import type { GymRow } from '../row.js';
 import { byKey } from '../row.js';
 
-/** Hash of the rows' content. The order of rows and keys, blanks, the writing of numbers and earlier attempts do not count. */
+/**
+ * Hash of the rows' content. The order of rows and keys, blanks, the notation of numbers and earlier attempts do not
+ * count.
+ */
 export function rowsSha256(rows: readonly GymRow[]): string {
   const hash = createHash('sha256');
   for (const { row } of rows.toSorted(byKey)) {
@@ -16,7 +19,7 @@ export function rowsSha256(rows: readonly GymRow[]): string {
   return hash.digest('hex');
 }
 
-/** One text for all ways to write a value. */
+/** One text for all notations of a value. */
 function plainText(value: Json): string {
   if (isLosslessNumber(value)) {
     const text = value.value;

@@ -3,7 +3,7 @@ import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
 import { isObject, parseJson } from '../../src/platform/json/lossless.js';
 import { preview } from '../../src/model/problems.js';
 
-/** A line of a data set; `where` names file and line in what is thrown. A blank line is no row, as upstream has it. */
+/** A line of a data set; `where` names file and line in errors. A blank line is not a row, as in upstream. */
 export function parseInputRow(text: string, where: string): JsonObject {
   let value: Json;
   try {

@@ -20,9 +20,9 @@ import type { Places } from '../config/search-roots.js';
 import { skillsRef, usingSkills } from './skills.js';
 
 export interface MaterializeDependencies extends Places {
-  /** What upstream prints. */
+  /** Upstream's output. */
   say: (text: string) => void;
-  /** What it warns of. */
+  /** Upstream's warnings. */
   warn: (text: string) => void;
 }
 
@@ -30,14 +30,15 @@ export interface MaterializeDependencies extends Places {
 interface InputRow {
   /** From 1. */
   line: number;
-  /** Its text: lines of one text are one task. */
+  /** Its text: lines with equal text are one task. */
   text: string;
   row: JsonObject;
 }
 
 /**
- * The rows of a collection in dispatch order (`aabbcc`): each line of the input with its prompt filled in, its agent, its
- * parameters, its task and rollout index. Throws upstream's error texts (reference: `_preprocess_rows_from_config` at 07d6b0d).
+ * The rows of a collection in dispatch order (`aabbcc`): each line of the input with its prompt filled in, its agent,
+ * its parameters, its task and rollout index. Throws upstream's error texts (`_preprocess_rows_from_config` at
+ * 07d6b0d).
  */
 export async function materialize(
   config: RolloutCollectionConfig,
@@ -137,7 +138,7 @@ function stampRows(inputs: InputRow[], { file, repeats, ...stamps }: Stamps): Gy
   return rows;
 }
 
-/** What all repeats of a row have in common. */
+/** What all repeats of a row share. */
 interface StampedRow {
   agent: string;
   task: number;
@@ -145,19 +146,19 @@ interface StampedRow {
 }
 
 interface RowStamps extends Pick<Stamps, 'config' | 'skills'> {
-  /** Task indices by line text; a new text adds its own. */
+  /** Task indices by line text; a new text gets its own. */
   tasks: Map<string, number>;
   where: string;
 }
 
-/** Null: the row has no agent. */
+/** null: the row has no agent. */
 function stampRow(
   { row: given, text }: InputRow,
   { config, skills, tasks, where }: RowStamps,
 ): StampedRow | null {
   const row = { ...given };
   const isNamed = config.agent_name !== null && config.agent_name !== '';
-  // A row that says `agent_ref: null` has no agent, as upstream has it.
+  // A row with `agent_ref: null` has no agent, as in upstream.
   if (isNamed && !Object.hasOwn(row, AGENT_REF)) row[AGENT_REF] = { name: config.agent_name };
   const agent = agentOf(row[AGENT_REF], where);
   if (agent === null) return null;
@@ -185,7 +186,7 @@ function repeatRow(
   };
 }
 
-/** Null: none, or null. */
+/** null: none, or null. */
 function agentOf(ref: Json | undefined, where: string): string | null {
   const name = isObject(ref) ? (ref['name'] ?? null) : (ref ?? null);
   if (name === null || (isObject(ref) && typeof name === 'string')) return name;
@@ -194,7 +195,7 @@ function agentOf(ref: Json | undefined, where: string): string | null {
   );
 }
 
-/** Upstream's text has indices only where there is a limit (they are all 0 otherwise), so the lines follow it. */
+/** Upstream's text has indices only with a limit (they are all 0 otherwise), so the lines follow it. */
 function withoutAgent(
   inputs: InputRow[],
   { config, file }: Pick<Stamps, 'config' | 'file'>,
@@ -228,15 +229,15 @@ function indexOf(row: JsonObject, { key, where }: { key: string; where: string }
   );
 }
 
-/** How often each agent's rows are played, and what is amiss once all rows were seen. */
+/** How often each agent's rows are played, and the problems once all rows were seen. */
 interface Repeats {
-  /** Null: the agent has no entry and there is no `_default`; `check` will say so. */
+  /** null: the agent has no entry and there is no `_default`; `check` reports it. */
   of(agent: string): number | null;
   /** Throws for agents without a number; returns a warning for numbers without rows. */
   check(): string | null;
 }
 
-/** `num_repeats`: one number, or one an agent with `_default` for the rest. */
+/** `num_repeats`: one number, or one per agent with `_default` for the rest. */
 function createRepeats(num_repeats: number | Record<string, number>): Repeats {
   if (typeof num_repeats === 'number') return { of: () => num_repeats, check: () => null };
   const { _default: fallback, ...named } = num_repeats;
@@ -265,7 +266,7 @@ function createRepeats(num_repeats: number | Record<string, number>): Repeats {
 
 const listOf = (names: Iterable<string>): string => reprOf([...names].sort());
 
-/** The row whose `metadata.extra_body`, a JSON text, has the seed; what else the text says stays. Nothing of `row` changes. */
+/** The row with the seed in its `metadata.extra_body`, a JSON text whose other content stays. `row` does not change. */
 function withSeed(row: JsonObject, { seed, where }: { seed: number; where: string }): JsonObject {
   const params = row['responses_create_params'];
   const base = isObject(params) ? params : {};

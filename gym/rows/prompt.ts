@@ -38,7 +38,7 @@ export async function loadPrompt(file: string, places: Places): Promise<Prompt> 
 const shown = (value: Json | undefined): string =>
   value === undefined ? 'nothing' : reprOf(value);
 
-/** A prompt and a row's own input exclude each other: all rows that have one, by index, in one error. */
+/** A prompt and a row's own input exclude each other: one error lists all rows that have both, by index. */
 export function checkPromptFits(rows: JsonObject[]): void {
   const violating = rows.flatMap((row, index) => {
     const params = row['responses_create_params'];
@@ -51,7 +51,7 @@ export function checkPromptFits(rows: JsonObject[]): void {
   );
 }
 
-/** Python's: empty texts, lists and objects, 0, false and null are not. */
+/** Python's truth: empty texts, lists and objects, 0, false and null are false. */
 export function isTruthy(value: Json | undefined): boolean {
   if (value === undefined || value === null || value === false || value === '') return false;
   if (Array.isArray(value)) return value.length > 0;
@@ -59,7 +59,7 @@ export function isTruthy(value: Json | undefined): boolean {
   return numberOf(value) !== 0;
 }
 
-/** The row with the filled templates as its `responses_create_params.input`; what else is there stays. */
+/** The row with the filled templates as its `responses_create_params.input`; other fields stay. */
 export function applyPrompt(row: JsonObject, prompt: Prompt): JsonObject {
   const messages: JsonObject[] = [];
   if (prompt.system !== null) messages.push({ role: 'system', content: fill(prompt.system, row) });

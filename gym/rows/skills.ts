@@ -9,10 +9,10 @@ import { exists, resolveUnderRoots } from '../config/search-roots.js';
 import type { Places } from '../config/search-roots.js';
 import { parseYaml } from '../config/yaml-text.js';
 
-/** Hexadecimal digits of the hash that are kept. */
+/** How many hexadecimal digits of the hash are kept. */
 const HASH_DIGITS = 12;
 
-/** The `skills_ref` that rows and results carry: `{path, hash, skills: [{name, description, version}]}`. */
+/** The `skills_ref` of rows and results: `{path, hash, skills: [{name, description, version}]}`. */
 export interface SkillsRef extends JsonObject {
   path: string;
   hash: string;
@@ -34,7 +34,7 @@ export async function skillsRef(directory: string, places: Places): Promise<Skil
     );
   }
   const skills: SkillsRef['skills'] = [];
-  // A link that leads nowhere is neither a directory nor a file.
+  // A dangling link is neither a directory nor a file.
   for (const name of (await readdir(root)).sort(byCodePoints)) {
     const skill = path.join(root, name);
     const info = await stat(skill).catch(() => null);

@@ -15,9 +15,9 @@ from .requests import BATCH_DEFAULTS, STREAM_DEFAULTS, BatchRequest, Checkpoint,
 from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step, read_rows, to_groups
 
 LONGEST_WAIT = "10m"
-"""Of one long poll; each costs some events of a history."""
+"""Duration of one long poll; each poll costs some events of a history."""
 BREATH_S = 1.0
-"""Between two polls where the first was answered at once, with nothing."""
+"""Pause between two polls if the first one was answered at once with nothing."""
 
 
 class Client:
@@ -39,17 +39,17 @@ class Client:
         """Connects to a Temporal server.
 
         address, namespace: None: from ``TEMPORAL_*`` variables and temporal.toml, as all Temporal tools read them, else
-        ``127.0.0.1:7233`` and ``default``. task_queue: ``temporal.task_queue`` of the worker's temporal.yaml.
-        profile: of temporal.toml. Raises ``ConnectionError``.
+        ``127.0.0.1:7233`` and ``default``. task_queue: ``temporal.task_queue`` of the worker's temporal.yaml. profile:
+        a profile of temporal.toml. Raises ``ConnectionError``.
         """
         return cls(await connection.connect(address, namespace, profile), task_queue)
 
     async def start_batch(self, request: BatchRequest, id: str) -> "Batch":
-        """Starts a batch; its id names this request for ever.
+        """Starts a batch; its id names this request permanently.
 
-        Where it runs already it is joined, and where it has ended it is continued: valid rows stay, the others go on from
-        their journals. So a trainer that crashed calls this again. Raises ``InvalidBatchRequest`` where it runs with
-        another request; what else is wrong with a request, ``Batch.wait`` raises.
+        A running batch is joined, and an ended one is continued: valid rows stay, and the others go on from their
+        journals. So a crashed trainer just calls this again. Raises ``InvalidBatchRequest`` if the batch runs with
+        another request. ``Batch.wait`` raises other errors of a request.
         """
         await connection.start_once(
             self._temporal,
@@ -62,13 +62,13 @@ class Client:
         return self.batch(id)
 
     def batch(self, id: str) -> "Batch":
-        """A batch that was started before, by whomever. Nothing is asked yet."""
+        """A batch that was started before. This makes no call."""
         return Batch(self._temporal, id)
 
     async def stream(self, id: str, request: Optional[StreamRequest] = None) -> "Stream":
-        """A stream: started with ``request``, joined where it runs, continued from its store where it has ended.
+        """A stream: started with ``request``, joined if it runs, continued from its store if it has ended.
 
-        request: None: it runs already. Raises ``InvalidBatchRequest`` where it runs with another request.
+        request: None: it runs already. Raises ``InvalidBatchRequest`` if it runs with another request.
         """
         if request is not None:
             await connection.start_once(
@@ -82,7 +82,7 @@ class Client:
         return Stream(self._temporal, id)
 
     def policy(self, service: str = "default") -> "Policy":
-        """What a generation service of temporal.yaml serves. Nothing is asked yet."""
+        """The policy of a generation service of temporal.yaml. This makes no call."""
         return Policy(self._temporal, service, self._task_queue)
 
     def __repr__(self) -> str:
@@ -91,7 +91,7 @@ class Client:
 
 
 class Batch:
-    """A batch on the server. It goes on without this object, and without this process."""
+    """A batch on the server. It continues without this object, and without this process."""
 
     def __init__(self, temporal: TemporalClient, id: str) -> None:
         self._temporal = temporal
@@ -101,9 +101,9 @@ class Batch:
     async def wait(self, timeout: Optional[float] = None, *, show: bool = False) -> BatchResult:
         """Its result, once it has ended.
 
-        timeout: seconds; then ``TimeoutError``, and the batch goes on. show: a progress bar (with ``tqdm``).
-        Raises the fault that failed it, ``Cancelled`` (its files are written), ``Terminated``, ``NotFound``. A server
-        that is away is waited for.
+        timeout: seconds; then ``TimeoutError``, and the batch continues. show: a progress bar (with ``tqdm``). Raises
+        the fault that failed the batch, ``Cancelled`` (its files are written), ``Terminated``, ``NotFound``. An
+        unavailable server is waited for.
         """
         showing = bar.shown(self.progress, self.id) if show else nullcontext()
         async with showing:
@@ -113,15 +113,15 @@ class Batch:
         return result
 
     async def progress(self) -> BatchProgress:
-        """Its counts now. Raises ``NotFound``, and ``TimeoutError`` where no worker answers."""
+        """Its counts now. Raises ``NotFound``, and ``TimeoutError`` if no worker answers."""
         progress: BatchProgress = await connection.query(self._handle, "progress")
         return progress
 
     async def groups(self) -> AsyncIterator[Group]:
-        """Groups as they end, each once, and at last those that its closing has; all of them, whenever it is called.
+        """All groups, each once: as they end, and at last those that end with the batch.
 
-        Where a batch runs as slices, each tells of its groups a few times only. Rows are read from the store, so that this
-        needs its disk. Raises what ``wait`` raises.
+        A batch that runs as slices reports groups only a few times per slice. Rows are read from the store, so this
+        needs access to its disk. Raises what ``wait`` raises.
         """
         seen: Set[int] = set()
         while (run := await connection.running_run(self._handle)) is not None:
@@ -149,15 +149,15 @@ class Batch:
                 return
 
     async def _has_ended_or_closes(self, run: str) -> bool:
-        """False where another run has begun in place of this one."""
+        """False if another run has replaced this one."""
         return await connection.running_run(self._handle) in (None, run)
 
     async def rows(self) -> List[Row]:
-        """Its valid rollouts in input order, once it has ended: of ``rollouts.jsonl``."""
+        """Its valid rollouts in input order, once it has ended: the rows of ``rollouts.jsonl``."""
         return await self._read("rollouts")
 
     async def failures(self) -> List[Row]:
-        """The others, each with ``failure``, and what it has so far."""
+        """The other rollouts, each with ``failure`` and what it has so far."""
         return await self._read("failures")
 
     async def _read(self, file: Literal["rollouts", "failures"]) -> List[Row]:
@@ -165,7 +165,7 @@ class Batch:
         return await asyncio.to_thread(lambda: list(read_rows(path)))
 
     async def stop(self) -> None:
-        """Ends what runs and keeps what is there; ``wait`` then has a result. Of a batch that has ended: nothing."""
+        """Ends what runs and keeps what is there; ``wait`` then has a result. Does nothing for an ended batch."""
         await connection.send(lambda: self._handle.signal("stop"), self.id)
 
     async def cancel(self) -> None:
@@ -177,7 +177,7 @@ class Batch:
 
 
 class Stream:
-    """A batch without end, whose steps are facts: whoever asks for a step again gets the same rows."""
+    """A batch without end, whose steps are facts: a step always has the same rows."""
 
     def __init__(self, temporal: TemporalClient, id: str) -> None:
         self._handle: Handle = temporal.get_workflow_handle(id)
@@ -193,10 +193,10 @@ class Stream:
     ) -> Step:
         """A step, once it can be delivered.
 
-        step: counts from 0: the next one, or one that is kept. version: of the weights that will train on it; None: what is
-        served now. timeout: seconds; then ``TimeoutError``, and the step may be asked for again. on_wait: is given what the
-        step waits for, each time that the stream says so. Raises ``StepOutOfOrder``, ``StreamEnded``, ``StreamStarved``,
-        ``NotFound``.
+        step: counts from 0: the next one, or one that is kept. version: that of the weights that will train on it;
+        None: the served one. timeout: seconds; then ``TimeoutError``, and the step may be requested again. on_wait:
+        called with what the step waits for, each time that the stream reports it. Raises ``StepOutOfOrder``,
+        ``StreamEnded``, ``StreamStarved``, ``NotFound``.
         """
         request: Dict[str, Any] = {"step": step, "wait": LONGEST_WAIT}
         if version is not None:
@@ -217,7 +217,7 @@ class Stream:
             await asyncio.sleep(max(0.0, asked_at + BREATH_S - loop.time()))
 
     async def _ask(self, update: str, request: Dict[str, Any]) -> Any:
-        """Of the run that is open, whichever it is by then."""
+        """Asks the run that is currently open."""
         while True:
             try:
                 return await connection.ask(self._handle, update, request)
@@ -227,21 +227,21 @@ class Stream:
                 await asyncio.sleep(BREATH_S)
 
     async def _end(self) -> Exception:
-        """Why it runs no more, as what is to be raised: its own fault, or that it has ended."""
+        """The error to raise for an ended stream: its own fault, or that it has ended."""
         await connection.result_of(self._handle)
         return StreamEnded(f"stream {self.id} runs no more; client.stream(id, request) continues it from its store")
 
     async def forget(self, through: int) -> None:
-        """Deletes delivered steps up to this one, which no trainer will go back to."""
+        """Deletes delivered steps up to this one. No trainer may go back to them."""
         await self._ask("forget", {"through": through})
 
     async def progress(self) -> Dict[str, Any]:
-        """Step, version, groups in flight and banked, lag. Raises as ``Batch.progress``."""
+        """Step, version, groups in flight and banked, lag. Raises like ``Batch.progress``."""
         progress: Dict[str, Any] = await connection.query(self._handle, "progress")
         return progress
 
     async def stop(self) -> None:
-        """Ends what runs, and returns when it has ended: ``client.stream`` then continues it. Delivered steps stay."""
+        """Ends what runs, and returns when it has ended; ``client.stream`` then continues it. Delivered steps stay."""
         await connection.send(lambda: self._handle.signal("stop"), self.id)
         with suppress(RolloutFault):
             await connection.result_of(self._handle)
@@ -278,14 +278,14 @@ class Policy:
     ) -> PublishResult:
         """Brings weights to every replica of the service, and returns when enough of them serve these.
 
-        version: above every one before; the same one with the same weights again does what is missing, or gives the result
-        again: a trainer that crashed asks again. weights: a path that each engine reads itself, or
-        ``{"kind": "checkpoint", "path"}``. mode: what becomes of generations that run: frozen, cut (they go on behind their
-        tokens), or drained for ``drain_limit``. cache: of prefixes. order: all replicas at once, or at most
-        ``max_unavailable`` at a time. quorum: how many must have it; None: all that are not away. probe: what the
-        trainer's own forward pass says of a prompt. pause_limit: no replica stays paused longer.
+        version: above all earlier ones. The same version with the same weights again completes what is missing, or
+        returns the result, so a crashed trainer just calls this again. weights: a path that each engine reads itself,
+        or ``{"kind": "checkpoint", "path"}``. mode: what happens to running generations: frozen, cut (they continue
+        after their tokens), or drained for ``drain_limit``. cache: the prefix cache. order: all replicas at once, or at
+        most ``max_unavailable`` at a time. quorum: how many must have it; None: all that are not away. probe: the
+        trainer's own logprobs of a prompt. pause_limit: no replica stays paused longer.
 
-        Raises ``PolicyUpdateFailed``, ``InvalidBatchRequest``. A server that is away is waited for.
+        Raises ``PolicyUpdateFailed``, ``InvalidBatchRequest``. An unavailable server is waited for.
         """
         request: PublishRequest = {
             "version": version,
@@ -319,7 +319,7 @@ class Policy:
 
 
 def _groups_in(files: List[str], seen: Set[int]) -> List[Group]:
-    """Those that were not seen yet; they are seen now."""
+    """The ones that are new; they count as seen afterwards."""
     rows = (row for file in files for row in read_rows(file) if row["row"] not in seen)
     groups = to_groups(rows)
     seen.update(group.row for group in groups)

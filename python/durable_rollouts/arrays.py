@@ -1,4 +1,4 @@
-"""Rows as a training step takes them: padded arrays, in which only what the policy sampled is to be trained on."""
+"""Rows as padded arrays for a training step, with a mask for what the policy sampled."""
 
 from __future__ import annotations
 
@@ -19,25 +19,28 @@ class Arrays:
     """``N`` rollouts of at most ``T`` tokens, padded on the right, in the order of the rows."""
 
     input_ids: NDArray[np.int64]
-    """``(N, T)``: all ids of the log, as they were sent and sampled; ``pad_id`` behind them."""
+    """``(N, T)``: all ids of the log, as they were sent and sampled, followed by ``pad_id``."""
     attention_mask: NDArray[np.int64]
     """``(N, T)``: 1 for ids of the log, 0 for padding."""
     loss_mask: NDArray[np.float32]
-    """``(N, T)``: ``loss_multiplier`` for ids that the policy sampled and that are to be trained on; else 0."""
+    """``(N, T)``: ``loss_multiplier`` for sampled ids to train on; else 0."""
     logprobs: NDArray[np.float32]
-    """``(N, T)``: of each sampled id, in nats, as the engine said; NaN where it said none; 0 where nothing was sampled."""
+    """``(N, T)``: logprob of each sampled id, in nats, from the engine; NaN if it reported none; 0 for other ids."""
     rewards: NDArray[np.float32]
     """``(N,)``: ``total_reward``."""
     versions: NDArray[np.int64]
-    """``(N, T)``: which weights sampled the id; -1 where none did, or where their label is no whole number or not known."""
+    """``(N, T)``: the version of the weights that sampled the id; -1 if it was not sampled, or its label is unknown or
+    not
+    a whole number.
+    """
     group_ids: NDArray[np.int64]
-    """``(N,)``: rollouts of one sample have one number; from 0 on, in the order of the rows."""
+    """``(N,)``: rollouts of one sample have the same number; from 0 on, in the order of the rows."""
 
     def __len__(self) -> int:
         return int(self.input_ids.shape[0])
 
     def torch(self) -> Dict[str, Any]:
-        """The same by name, as torch tensors that share the arrays' memory. Raises ``ImportError`` without torch."""
+        """The arrays by name, as torch tensors that share their memory. Raises ``ImportError`` without torch."""
         torch = importlib.import_module("torch")
         return {one.name: torch.from_numpy(getattr(self, one.name)) for one in fields(self)}
 
@@ -58,16 +61,16 @@ def to_arrays(
     length: Optional[int] = None,
     require_logprobs: bool = True,
 ) -> Arrays:
-    """Pads rollouts to one length, and masks what is not to be trained on (docs/training-data.md).
+    """Pads rollouts to one length, and masks what must not be trained on (docs/training-data.md).
 
     rows: valid rollouts, of one batch or of several.
-    pad_id: what stands in ``input_ids`` behind a log.
+    pad_id: follows each log in ``input_ids``.
     length: ``T``; None: that of the longest log.
-    require_logprobs: False takes rows that were sampled without logprobs, whose ``logprobs`` are NaN.
+    require_logprobs: False accepts rows that were sampled without logprobs; their ``logprobs`` are NaN.
 
-    Raises ``ValueError``, naming the rollout: for a failure, for a log that is longer than ``length``, for a row without
-    logprobs unless asked, for a row that contradicts itself. Warns where an engine did not show of which distribution
-    its logprobs are (``logprobs_mode`` unknown): do not compute importance ratios from these.
+    Raises ``ValueError``, naming the rollout: for a failure, a log longer than ``length``, an inconsistent row, and, if
+    required, a row without logprobs. Warns if an engine did not show the mode of its logprobs (``logprobs_mode``
+    unknown): do not compute importance ratios from these.
     """
     all_rows = list(rows)
     played = [_Played(row, require_logprobs) for row in all_rows]
@@ -103,7 +106,7 @@ def to_arrays(
 
 
 class _Played:
-    """A row's ids, and the places of those that the policy sampled."""
+    """A row's ids, and the positions of the sampled ones."""
 
     def __init__(self, row: Row, require_logprobs: bool) -> None:
         if not isinstance(row, Mapping):

@@ -1,4 +1,4 @@
-"""A progress bar where ``tqdm`` is installed; without it nothing is shown."""
+"""A progress bar if ``tqdm`` is installed; without it nothing is shown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EVERY_S = 1.0
 
 @asynccontextmanager
 async def shown(look: Callable[[], Awaitable[BatchProgress]], title: str) -> AsyncIterator[None]:
-    """Shows a batch as long as the block runs, and its last state."""
+    """Shows a batch while the block runs, and its last state."""
     bar = _open_bar(title)
     if bar is None:
         yield
@@ -45,7 +45,7 @@ async def _follow(look: Callable[[], Awaitable[BatchProgress]], bar: Any) -> Non
 async def _draw(look: Callable[[], Awaitable[BatchProgress]], bar: Any) -> None:
     try:
         progress = await look()
-    except Exception:  # No worker, no server: the bar stands where it is.
+    except Exception:  # No worker or no server: the bar stays as it is.
         return
     bar.total = progress["requested"] or None
     bar.n = progress["done"]

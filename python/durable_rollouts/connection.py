@@ -1,4 +1,4 @@
-"""Calls on a Temporal server that may be away for a while: what a trainer waits for goes on without it."""
+"""Calls to a Temporal server that may be unavailable for a while; batches and streams continue meanwhile."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ AWAY = {
 
 
 def is_away(error: RPCError) -> bool:
-    """May the server answer the same call later? A connection that it drops as it is killed has no status of its own."""
+    """Whether the server may answer the same call later. A connection that breaks when the server is killed has no
+    status
+    of its own.
+    """
     return error.status in AWAY or (error.status == RPCStatusCode.UNKNOWN and "transport error" in error.message)
 
 
@@ -52,7 +55,7 @@ QUERY_S = 10.0
 
 
 class Gone(Exception):
-    """The run that was asked has ended, or knows of nothing: what follows is the caller's to find out."""
+    """The requested run has ended, or does not have it; the caller decides what follows."""
 
 
 async def connect(address: Optional[str], namespace: Optional[str], profile: Optional[str]) -> TemporalClient:
@@ -69,13 +72,13 @@ async def connect(address: Optional[str], namespace: Optional[str], profile: Opt
 
 
 async def patiently(call: Callable[[], Awaitable[T]]) -> T:
-    """The call's answer, asked for again and again while the server is away. Only for calls that may be made twice."""
+    """The call's answer, requested again while the server is unavailable. Only for calls that may be repeated."""
     pause_s = FIRST_PAUSE_S
     while True:
         try:
             return await call()
         except RPCTimeoutOrCancelledError as error:
-            # Also what the SDK makes of the cancellation of this very task.
+            # The SDK also turns the cancellation of this very task into this.
             if isinstance(error.__cause__, asyncio.CancelledError):
                 raise asyncio.CancelledError from error
             problem: Exception = error
@@ -89,11 +92,11 @@ async def patiently(call: Callable[[], Awaitable[T]]) -> T:
 
 
 async def within(timeout: Optional[float], work: Awaitable[T], what: str) -> T:
-    """Raises ``TimeoutError`` after so many seconds; None: never."""
+    """Raises ``TimeoutError`` after that many seconds; None: never."""
     try:
         return await asyncio.wait_for(work, timeout)
     except asyncio.TimeoutError:
-        raise TimeoutError(f"{what}: not within {timeout} s; it goes on, and may be asked for again") from None
+        raise TimeoutError(f"{what}: not within {timeout} s; it continues, and the call may be repeated") from None
 
 
 async def start_once(
@@ -105,7 +108,7 @@ async def start_once(
     task_queue: str,
     defaults: Mapping[str, Any],
 ) -> None:
-    """Starts a workflow, or finds it running with the same request. Another request is ``InvalidBatchRequest``."""
+    """Starts a workflow, or joins it if it runs with the same request. Another request is ``InvalidBatchRequest``."""
 
     async def start() -> None:
         try:
@@ -124,7 +127,7 @@ async def _check_same(
     handle = client.get_workflow_handle(id)
     async for event in handle.fetch_history_events(page_size=1):
         started = event.workflow_execution_started_event_attributes
-        # What stands behind it is what an earlier run has handed on.
+        # Further arguments come from an earlier run.
         [running, *_] = await client.data_converter.decode(started.input.payloads)
         difference = first_difference(with_defaults(running, defaults), with_defaults(request, defaults))
         if difference is not None:
@@ -133,7 +136,7 @@ async def _check_same(
 
 
 async def ask(handle: Handle, update: str, request: Mapping[str, Any]) -> Any:
-    """An update's answer, of one that may be asked for twice. Raises its fault, and ``Gone`` where nobody is left to answer."""
+    """The answer of an update that may be repeated. Raises its fault, and ``Gone`` if no run is left to answer."""
     try:
         return await patiently(lambda: handle.execute_update(update, request))
     except WorkflowUpdateFailedError as error:
@@ -155,7 +158,7 @@ async def ask_or_start(
     update: str,
     request: Mapping[str, Any],
 ) -> Any:
-    """The same of a workflow that the first update starts."""
+    """The same for a workflow that the first update starts."""
     name, given = workflow
 
     async def attempt() -> Any:
@@ -174,13 +177,13 @@ async def ask_or_start(
 
 
 def _is_cut_off(error: WorkflowUpdateFailedError) -> bool:
-    """The run ended, or went on in a new one, before it had answered."""
+    """The run ended, or continued in a new one, before it had answered."""
     cause = error.cause
     return isinstance(cause, ApplicationError) and cause.type == "AcceptedUpdateCompletedWorkflow"
 
 
 async def query(handle: Handle, name: str) -> Any:
-    """A query's answer. Raises ``NotFound``, and ``TimeoutError`` where no worker answers."""
+    """A query's answer. Raises ``NotFound``, and ``TimeoutError`` if no worker answers."""
     try:
         return await asyncio.wait_for(handle.query(name), QUERY_S)
     except RPCError as error:
@@ -188,13 +191,13 @@ async def query(handle: Handle, name: str) -> Any:
             raise NotFound(f"Temporal does not know {handle.id}") from error
         raise TimeoutError(f"no worker answers for {handle.id} now: {error.message}") from error
     except asyncio.TimeoutError:
-        raise TimeoutError(f"no worker answers for {handle.id} within {QUERY_S} s; it goes on when one is back") from None
+        raise TimeoutError(f"no worker answers for {handle.id} within {QUERY_S} s; it continues when one is back") from None
     except (WorkflowQueryFailedError, WorkflowQueryRejectedError) as error:
         raise RolloutFault(str(error), "QueryFailed") from error
 
 
 async def result_of(handle: Handle) -> Any:
-    """Of the latest run, once it has ended; its fault where it failed."""
+    """The result of the latest run, once it has ended; raises its fault."""
     try:
         return await patiently(handle.result)
     except WorkflowFailureError as error:
@@ -206,7 +209,7 @@ async def result_of(handle: Handle) -> Any:
 
 
 async def send(call: Callable[[], Awaitable[None]], id: str) -> None:
-    """A signal or a cancellation; of one that has ended: nothing."""
+    """A signal or a cancellation; does nothing for an ended workflow."""
     try:
         await patiently(call)
     except RPCError as error:
@@ -217,7 +220,7 @@ async def send(call: Callable[[], Awaitable[None]], id: str) -> None:
 
 
 async def running_run(handle: Handle) -> Optional[str]:
-    """The id of the run that is open; None: it has ended."""
+    """The id of the open run; None: it has ended."""
     try:
         description = await patiently(handle.describe)
     except RPCError as error:

@@ -1,8 +1,8 @@
-"""What can go wrong, by name: the faults that rows, batches, streams and policies report (design of each: README).
+"""The faults that rows, batches, streams and policies report, by name (ARCHITECTURE.md explains them).
 
 Every class is a ``RolloutFault``; ``fault.type`` is its name and ``str(fault)`` its message. A fault whose name this
-package does not know is a plain ``RolloutFault`` with that ``type``. Beside them, calls raise ``ConnectionError`` where
-no Temporal server answers, and ``TimeoutError`` where the caller's own ``timeout`` has passed.
+package does not know is a plain ``RolloutFault`` with that ``type``. Calls also raise ``ConnectionError`` if no
+Temporal server answers, and ``TimeoutError`` after the caller's own ``timeout``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 
 
 class RolloutFault(Exception):
-    """A fault of the project's vocabulary. ``type``: its name."""
+    """A fault of the project. ``type``: its name."""
 
     type: str
 
@@ -23,7 +23,7 @@ class RolloutFault(Exception):
 
 
 class GenerationUnavailable(RolloutFault):
-    """The generation service refused, was cut off, or was too late; it is asked again until ``rollout_timeout``."""
+    """The generation service refused, was cut off, or was too late; retried until ``rollout_timeout``."""
 
 
 class GenerationRejected(RolloutFault):
@@ -35,7 +35,7 @@ class ProtocolError(RolloutFault):
 
 
 class EnvironmentUnavailable(RolloutFault):
-    """The environment refused, or was too late; it is asked again until ``rollout_timeout``."""
+    """The environment refused, or was too late; retried until ``rollout_timeout``."""
 
 
 class EnvironmentRejected(RolloutFault):
@@ -43,27 +43,27 @@ class EnvironmentRejected(RolloutFault):
 
 
 class EnvironmentFailed(RolloutFault):
-    """The environment raised an exception for one turn, as often as ``attempts.environment`` says."""
+    """The environment raised an exception for one turn, as often as ``attempts.environment`` allows."""
 
 
 class EnvironmentStateLost(RolloutFault):
-    """An environment behind a service lost its session, again and again."""
+    """A service lost the rollout's session again and again."""
 
 
 class AgentFailed(RolloutFault):
-    """An agent gave a result that says that it failed, or that its reward means nothing."""
+    """An agent's result says that it failed, or that its reward is invalid."""
 
 
 class StateLost(RolloutFault):
-    """An environment's state could not be made again as the journal has it."""
+    """An environment's state could not be rebuilt as the journal has it."""
 
 
 class StoreFault(RolloutFault):
-    """The trajectory store."""
+    """The trajectory store failed."""
 
 
 class PolicyVersionMismatch(RolloutFault):
-    """An engine's label is not the one on record."""
+    """An engine reports other weights than the record."""
 
 
 class PolicyUpdateFailed(RolloutFault):
@@ -71,15 +71,15 @@ class PolicyUpdateFailed(RolloutFault):
 
 
 class StepOutOfOrder(RolloutFault):
-    """A step was asked for that is neither the next one nor one that is kept."""
+    """The requested step is neither the next one nor a kept one."""
 
 
 class StreamEnded(RolloutFault):
-    """The stream's epochs are used up, or it was stopped: no step comes any more."""
+    """The stream's epochs are used up, or it was stopped: it has no further steps."""
 
 
 class StreamStarved(RolloutFault):
-    """Too many groups in a row gave no rows; the message names the reasons. Asking again tries as many more."""
+    """Too many groups in a row gave no rows; the message says why. The next request tries as many more."""
 
 
 class PromptTooLong(RolloutFault):
@@ -87,7 +87,7 @@ class PromptTooLong(RolloutFault):
 
 
 class InvalidBatchRequest(RolloutFault):
-    """The request does not parse, names what is not there, or its id belongs to another request."""
+    """The request does not parse, names something that does not exist, or its id belongs to another request."""
 
 
 class TooFewValid(RolloutFault):
@@ -95,7 +95,7 @@ class TooFewValid(RolloutFault):
 
 
 class UpdateRefused(RolloutFault):
-    """The workflow refused to be steered so; the message says why."""
+    """The workflow refused the update; the message says why."""
 
 
 class TimedOut(RolloutFault):
@@ -103,19 +103,19 @@ class TimedOut(RolloutFault):
 
 
 class Stopped(RolloutFault):
-    """It was stopped before there was anything to give."""
+    """It was stopped before there was a result."""
 
 
 class Cancelled(RolloutFault):
-    """It was cancelled. A cancelled batch has its files all the same."""
+    """It was cancelled. A cancelled batch still has its files."""
 
 
 class Terminated(RolloutFault):
-    """It was terminated, which writes nothing; started again under its id it goes on."""
+    """It was terminated, which writes nothing; started again under its id, it continues."""
 
 
 class NotFound(RolloutFault):
-    """Temporal knows nothing under this id (any more)."""
+    """Temporal does not know this id (any more)."""
 
 
 def _subclasses() -> Dict[str, Type[RolloutFault]]:
@@ -123,7 +123,7 @@ def _subclasses() -> Dict[str, Type[RolloutFault]]:
 
 
 def fault_named(type: str, message: str) -> RolloutFault:
-    """The fault of that name; a plain ``RolloutFault`` for a name that is not known here."""
+    """The fault of that name; a plain ``RolloutFault`` for an unknown name."""
     cls = _subclasses().get(type)
     return RolloutFault(message, type) if cls is None else cls(message)
 
@@ -141,5 +141,5 @@ def fault_of(error: BaseException) -> RolloutFault:
     if isinstance(innermost, CancelledError):
         return Cancelled("it was cancelled")
     if isinstance(innermost, TerminatedError):
-        return Terminated("it was terminated; started again under its id it goes on")
+        return Terminated("it was terminated; starting its id again continues it")
     return fault_named(innermost.__class__.__name__, str(innermost))

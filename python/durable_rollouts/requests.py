@@ -1,6 +1,6 @@
-"""What goes in: requests of batches and streams and orders to a policy, typed.
+"""Typed requests: batches, streams, and orders to a policy.
 
-Dictionaries, spelled as in the JSON that the Temporal CLI takes. A test holds their fields, types and defaults against
+They are dictionaries, spelled as in the JSON of the Temporal CLI. A test compares their fields, types and defaults with
 the project's schemas. Durations are strings such as ``"30s"`` or ``"1h"``.
 """
 
@@ -18,7 +18,7 @@ class SamplesFile(TypedDict):
 
 
 class StructuredOutputs(TypedDict, total=False):
-    """A structure that replies follow, in vLLM's words; exactly one of the first six."""
+    """A structure that replies follow, in vLLM's terms; exactly one of the first six."""
 
     json: Union[str, Dict[str, Any]]
     regex: str
@@ -32,7 +32,7 @@ class StructuredOutputs(TypedDict, total=False):
 
 
 class GenerationSettings(TypedDict, total=False):
-    """How replies are sampled. All are sent explicitly, so that no server default changes a distribution."""
+    """How replies are sampled. All of it is sent explicitly, so that no server default changes a distribution."""
 
     service: str
     model: Optional[str]
@@ -60,7 +60,7 @@ class GenerationSettings(TypedDict, total=False):
 
 
 class Attempts(TypedDict, total=False):
-    """How often a turn may fail in one way before its rollout does."""
+    """How often a turn may fail in one way before its rollout fails."""
 
     environment: int
 
@@ -72,7 +72,7 @@ class Complete(TypedDict):
 
 
 class MinK(TypedDict):
-    """A group with ``k`` valid rollouts stops the rest of its own; after ``deadline`` all stop."""
+    """A group with ``k`` valid rollouts stops its other members; after ``deadline`` all stop."""
 
     policy: Literal["min_k"]
     k: int
@@ -80,7 +80,7 @@ class MinK(TypedDict):
 
 
 class Refill(TypedDict):
-    """Failed rollouts are replaced by new repeats of their samples, so many in the whole batch."""
+    """Failed rollouts are replaced by new repeats of their samples, up to this many in the whole batch."""
 
     policy: Literal["refill"]
     max_replacements: int
@@ -131,14 +131,14 @@ class StreamRequest(_Requested, total=False):
 
 
 class Checkpoint(TypedDict):
-    """Weights that each engine reads from a path of its own file system."""
+    """Weights that each engine reads from its own file system."""
 
     kind: Literal["checkpoint"]
     path: str
 
 
 class Probe(TypedDict):
-    """What the trainer's own forward pass says of each of ``prompt_ids`` but the first."""
+    """The trainer's own logprobs of each of ``prompt_ids`` except the first."""
 
     prompt_ids: List[int]
     logprobs: List[float]
@@ -203,7 +203,7 @@ _DEFAULTS: Dict[str, Any] = {
 }
 
 BATCH_DEFAULTS: Dict[str, Any] = {**_DEFAULTS, "completion": {"policy": "complete"}, "min_valid": 0}
-"""What a batch request leaves open."""
+"""The defaults of a batch request."""
 
 STREAM_DEFAULTS: Dict[str, Any] = {
     **_DEFAULTS,
@@ -216,7 +216,7 @@ STREAM_DEFAULTS: Dict[str, Any] = {
     "seed": 0,
     "keep_steps": None,
 }
-"""What a stream request leaves open; ``max_replacements`` is ``num_repeats`` then."""
+"""The defaults of a stream request; ``max_replacements`` is ``num_repeats`` then."""
 
 PUBLISH_DEFAULTS: Dict[str, Any] = {
     "cache": "reset",
@@ -228,11 +228,11 @@ PUBLISH_DEFAULTS: Dict[str, Any] = {
     "max_unavailable": 1,
     "quorum": None,
 }
-"""What a publish order leaves open."""
+"""The defaults of a publish order."""
 
 
 def with_defaults(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Dict[str, Any]:
-    """The request with what it leaves open filled in; a field without a default stays as it is."""
+    """The request with its defaults filled in; a field without a default stays as it is."""
     filled: Dict[str, Any] = {**defaults, **given}
     for name in ("generation", "attempts"):
         if name in defaults and isinstance(given.get(name), Mapping):
@@ -243,7 +243,7 @@ def with_defaults(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Dict
 def first_difference(
     before: Mapping[str, Any], now: Mapping[str, Any], where: str = ""
 ) -> Optional[str]:
-    """The first field in which two requests differ, with both values; ``None``: they say the same."""
+    """The first field in which two requests differ, with both values; ``None``: they are equal."""
     for name in {**before, **now}:
         old, new = before.get(name), now.get(name)
         if old == new:

@@ -1,4 +1,4 @@
-"""What comes out: results, progress, groups and steps."""
+"""Results, progress, groups and steps."""
 
 import json
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 from typing_extensions import NotRequired, TypedDict
 
 Row = Dict[str, Any]
-"""One rollout: a line of ``rollouts.jsonl`` (docs/training-data.md says what it holds)."""
+"""One rollout: a line of ``rollouts.jsonl`` (see docs/training-data.md)."""
 
 
 class Counts(TypedDict):
@@ -51,7 +51,7 @@ class Waiting(TypedDict):
 
 
 class BatchProgress(TypedDict):
-    """What a batch knows of its rollouts. ``elapsed_s``: seconds since its start, as of its last event."""
+    """The state of a batch's rollouts. ``elapsed_s``: seconds since its start, up to its last event."""
 
     phase: Literal["planning", "running", "closing", "done"]
     requested: int
@@ -70,7 +70,7 @@ class BatchProgress(TypedDict):
 
 
 class Replica(TypedDict):
-    """What an update has made of a replica."""
+    """The result of an update for one replica."""
 
     state: Literal["current", "updating", "unknown", "away"]
     fault: NotRequired[str]
@@ -95,7 +95,7 @@ class Group:
     rows: List[Row] = field(repr=False)
     """Valid rollouts, by repeat."""
     failures: List[Row] = field(repr=False)
-    """The others; each has ``failure``."""
+    """The others, each with ``failure``."""
 
     @property
     def rewards(self) -> List[float]:
@@ -109,16 +109,16 @@ class Group:
 
 
 class Step:
-    """What a trainer consumes at once: the same rows whenever it is asked for."""
+    """What a trainer consumes at once; it always has the same rows."""
 
     def __init__(self, step: int, result: Dict[str, Any]) -> None:
         self.step = step
         self.result = result
-        """As the stream answered: counts, files, and metrics, among them ``lag/*`` and ``stream/*``."""
+        """The stream's answer: counts, files, and metrics, among them ``lag/*`` and ``stream/*``."""
 
     @property
     def metrics(self) -> Dict[str, float]:
-        """Of this step."""
+        """Metrics of this step."""
         metrics: Dict[str, float] = self.result["metrics"]
         return metrics
 
@@ -149,7 +149,7 @@ def read_rows(file: str) -> Iterator[Row]:
 
 
 def to_groups(rows: Iterable[Row]) -> List[Group]:
-    """By their ``row``, in the order in which groups first appear; failures are rows with ``failure``."""
+    """By ``row``, in the order in which groups first appear; failures are rows with ``failure``."""
     groups: Dict[int, Group] = {}
     for row in rows:
         group = groups.setdefault(row["row"], Group(row["row"], [], []))

@@ -1,4 +1,4 @@
-"""The synchronous face of ``durable_rollouts.aio``: the same objects, on an event loop in a thread of its own."""
+"""The synchronous form of ``durable_rollouts.aio``: the same objects, on an event loop in a separate thread."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ C = TypeVar("C", bound=type)
 
 
 class _Loop:
-    """One for all clients of a process. It works beside a notebook's own loop, too."""
+    """One for all clients of a process. It also works beside a notebook's own loop."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -27,7 +27,7 @@ class _Loop:
         future = asyncio.run_coroutine_threadsafe(work, self._running())
         try:
             return future.result()
-        except BaseException:  # Ctrl-C ends the waiting; the work behind it must not go on unseen.
+        except BaseException:  # Ctrl-C ends the waiting; the work behind it must not continue unnoticed.
             future.cancel()
             raise
 
@@ -45,7 +45,7 @@ _run = _Loop().run
 
 
 def _mirrors(original: Type[Any]) -> Callable[[C], C]:
-    """The docstrings are written once, where the work is done."""
+    """Copies docstrings from the asynchronous class."""
 
     def document(mirror: C) -> C:
         mirror.__doc__ = mirror.__doc__ or original.__doc__

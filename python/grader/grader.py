@@ -3,12 +3,12 @@
     {"id": 7, "gold": "\\boxed{4}", "answer": "so it is \\boxed{2+2}"}
     {"id": 7, "score": 1.0, "extracted_answer": "2 + 2", "last": false}
 
-The same configuration as NeMo RL's `HFVerifyWorker`: LaTeX from the gold text, expressions and LaTeX from the answer,
-six decimals. What differs: running out of time or memory is `{"id": 7, "fault": "timeout" | "memory", "message": ..}`
-and never a score; math-verify itself returns False for a timeout, and swallows `MemoryError`.
+The configuration is that of NeMo RL's `HFVerifyWorker`: LaTeX from the gold text, expressions and LaTeX from the
+answer, six decimals. One difference: running out of time or memory is `{"id": 7, "fault": "timeout" | "memory",
+"message": ..}` and never a score. math-verify itself returns False for a timeout, and swallows `MemoryError`.
 
-After a `last` reply the process ends: an interrupted sympy may be left with half-filled caches.
-The first line is `{"ready": true, ..}` with the versions in use. Python 3.10 or later.
+After a `last` reply the process ends, because an interrupted sympy may be left with half-filled caches. The first line
+is `{"ready": true, ..}` with the versions in use. Python 3.10 or later.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def main():
     limit(resource.RLIMIT_AS, BYTES_AT_MOST)
     limit(resource.RLIMIT_CORE, 0)
 
-    # Whatever a library prints must not get between the replies.
+    # Output of libraries must not get between the replies.
     replies = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
@@ -67,7 +67,7 @@ def check(compare, job, suspect):
         score, extracted = compare(job["gold"], job["answer"])
     except OutOfTime as late:
         return {"fault": "timeout", "message": str(late)}
-    # A comparison that could not get its memory was counted as "not equal" by math-verify.
+    # math-verify counts a comparison that ran out of memory as "not equal".
     if score == 0 and peak_bytes() > suspect:
         return {"fault": "memory", "message": f"more than {suspect // 2**20} MiB"}
     return {"score": score, "extracted_answer": extracted}
@@ -84,7 +84,7 @@ def load():
     answer_targets = (ExprExtractionConfig(), LatexExtractionConfig())
 
     def within(seconds, what, work):
-        """An alarm that a library swallowed still counts: by the clock."""
+        """Detects by the clock an alarm that a library swallowed."""
         started = time.monotonic()
         try:
             result = work()
@@ -113,7 +113,7 @@ def load():
         return within(COMPARE_SECONDS, "comparing", work)
 
     def any_equal(golds, answers):
-        """One pair that is equal decides; a pair that took too long leaves "not equal" unknown."""
+        """One equal pair decides; a pair that took too long leaves "not equal" unknown."""
         late = None
         for gold in golds:
             for answer in answers:
@@ -134,7 +134,7 @@ def load():
         try:
             texts = timeout(TEXT_SECONDS)(lambda: ([str(g) for g in golds], [str(a) for a in answers]))()
         except TimeoutException:
-            texts = None  # the texts are for people; the comparison goes on, as upstream's
+            texts = None  # the texts are for people; the comparison continues, as upstream's
         except Exception:
             return 0.0, None  # such as an integer of more than 4,300 digits: 0 upstream
         score = 1.0 if any_equal(golds, answers) else 0.0
@@ -144,7 +144,7 @@ def load():
 
 
 def extracted_answer(golds, answers):
-    """The first text that is the gold's, else the first; None where there is none, or only a huge one."""
+    """The first text that equals the gold's, else the first; None if there is none, or only a huge one."""
     same = {text.strip() for text in golds} - {""}
     found = next((text for text in answers if text.strip() in same), answers[0] if answers else None)
     return None if found is None or len(found) > TEXT_AT_MOST else found
@@ -158,7 +158,7 @@ def limit(kind, amount):
 
 
 def peak_bytes():
-    """Of this program alone; `ru_maxrss` on Linux begins with what the parent had before exec."""
+    """This program's own usage; `ru_maxrss` on Linux begins with what the parent had before exec."""
     try:
         with open("/proc/self/status") as status:
             for line in status:
@@ -170,7 +170,7 @@ def peak_bytes():
 
 
 def end_with_parent(parent):
-    """Also in the middle of a check, when nobody reads stdin."""
+    """Works also in the middle of a check, when nobody reads stdin."""
     if sys.platform == "linux":
         import ctypes
 

@@ -8,7 +8,7 @@ FIELDS = ("observations", "metadata", "next_stop_strings", "rewards", "terminate
 
 
 class Unavailable(Exception):
-    """Raised by an environment that cannot answer now: the step is tried again later."""
+    """Raise this if an environment cannot answer now: the step is tried again later."""
 
 
 def to_json(value, where=""):

@@ -1,4 +1,4 @@
-"""Calls of an environment's methods, each with an answer that is plain data, or a failure that says where."""
+"""Calls of an environment's methods. Each gives plain data, or a failure that says where."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,9 @@ OPTIONAL = ("begin", "end", "global_post_process_and_metrics")
 
 
 class CallFailed(Exception):
-    """As it is answered. `status`: 500 it raised, 503 it cannot answer now, 422 it returned what is no answer."""
+    """The failure as it is answered. `status`: 500 it raised, 503 it cannot answer now, 422 it returned a malformed
+    answer.
+    """
 
     def __init__(self, status, kind, message, trace=None):
         super().__init__(status, kind, message, trace)
@@ -56,7 +58,9 @@ class Direct:
         """Holds nothing."""
 
     def _awaited(self, awaitable):
-        """In one loop for all calls: what an environment keeps (a session, a pool) belongs to the loop that it began in."""
+        """One loop for all calls: what an environment keeps (a session, a pool) belongs to the loop in which it was
+        created.
+        """
         with self.lock:
             if self.loop is None:
                 self.loop = asyncio.new_event_loop()
@@ -84,7 +88,7 @@ _PLAIN = {
     "step": to_answer,
     "begin": _first_state,
     "end": lambda _: {},
-    # Upstream's returns (batch, metrics); the metrics alone are taken, too.
+    # Upstream returns (batch, metrics); the metrics alone are accepted, too.
     "global_post_process_and_metrics": lambda result: to_json(result[1] if isinstance(result, tuple) else result),
 }
 

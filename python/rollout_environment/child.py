@@ -22,7 +22,7 @@ def load(name):
 
 
 def run(name, connection, dump_path):
-    """Answers calls until the server ends, however it does. What the environment prints goes to the server's log."""
+    """Answers calls until the server ends, in any way. What the environment prints goes to the server's log."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.dup2(2, 1)
     with open(dump_path, "w") as dump:

@@ -1,4 +1,4 @@
-"""An environment in processes of its own: a call that hangs, or ends its process, takes no other call with it."""
+"""Runs an environment in separate processes: a call that hangs, or ends its process, affects no other call."""
 
 import contextlib
 import hashlib
@@ -33,7 +33,7 @@ class _Process:
         handle, self.dump_path = tempfile.mkstemp(prefix="rollout-environment-")
         os.close(handle)
         self.connection, theirs = _SPAWN.Pipe()
-        # No daemon: those may have no processes of their own. It ends when the pipe does.
+        # Not a daemon: those may have no child processes. It ends when the pipe does.
         self.process = _SPAWN.Process(target=child.run, args=(name, theirs, self.dump_path))
         self.process.start()
         theirs.close()
@@ -66,7 +66,7 @@ class _Process:
             with self.sending:
                 self.connection.send((number, name, arguments))
         except OSError:
-            pass  # Whoever reads from it finds that it has ended, and says so.
+            pass  # The reader finds that it has ended, and reports it.
         return future
 
     def _read(self):
@@ -103,7 +103,7 @@ class _Process:
         return signal.Signals(-code).name if code is not None and code < 0 else f"code {code}"
 
     def where(self):
-        """Where it stood, once it was asked to say so or died of a fault."""
+        """Where it was, after it was asked or died of a fault."""
         try:
             with open(self.dump_path) as dump:
                 return place_in_dump(dump.read())
@@ -111,7 +111,7 @@ class _Process:
             return None
 
     def stop_late(self, why):
-        """Returns where it stood."""
+        """Returns where it was."""
         self.why = why
         if hasattr(signal, "SIGUSR1") and self.process.is_alive():
             os.kill(self.process.pid, signal.SIGUSR1)
@@ -121,7 +121,7 @@ class _Process:
         return where
 
     def close(self):
-        """It has done its work: that is no death."""
+        """It has done its work, so this is not a death."""
         self.died = None
         self.end()
 
@@ -143,11 +143,12 @@ class _Died(Exception):
 
 
 class Isolated:
-    """`module:Class` in `processes` processes: one call at a time in each, or many where it says `thread_safe = True`.
+    """Runs `module:Class` in `processes` processes: one call at a time in each, or many if it says `thread_safe =
+    True`.
 
-    A call that takes more than `timeout` seconds, or ends its process, has failed (500). Calls that shared its process are
-    tried again (503); of several that shared one which died each is asked again in a process of its own, so that only
-    who is to blame fails. One whose process ends again and again is set aside for a while.
+    A call that takes more than `timeout` seconds, or ends its process, has failed (500). Calls that shared its process
+    are tried again (503). If several calls shared a process that died, each is tried again in its own process, so that
+    only the faulty one fails. An environment whose process dies again and again is set aside for a while.
     """
 
     def __init__(self, name, *, timeout=None, processes=None):
@@ -179,7 +180,7 @@ class Isolated:
             process = process if process is not None and not process.dead else self._opened()
             kept = process
             if self.parallel:
-                # Whoever comes next shares it.
+                # The next caller shares it.
                 self.free.put(process)
             return self._asked(process, digest, name, arguments)
         finally:

@@ -17,7 +17,7 @@ class BadRequest(Exception):
 
 
 class _Service:
-    """Answers are kept by idempotency key."""
+    """Caches answers by idempotency key."""
 
     def __init__(self, calls, max_answers):
         self.calls = calls
@@ -36,7 +36,7 @@ class _Service:
             good = isinstance(log, list) and all(isinstance(m, dict) and "role" in m and "content" in m for m in log)
             if not good:
                 raise BadRequest(f"message_log_batch.{i}: expected messages with role and content")
-        # A key that comes with another body is another request: of another store, or of a batch that was deleted.
+        # A key with another body is another request: from another store, or after a batch was deleted.
         known = (key, hashlib.sha256(json.dumps([logs, metadata]).encode()).digest()) if key else None
         return self._once(known, lambda: self.calls.call("step", logs, metadata))
 
@@ -51,9 +51,9 @@ class _Service:
         return answer
 
     def end(self, body, key):
-        """Gets the last state over what `begin` returned; a session that this process has ended is not ended again.
+        """Merges the last state over what `begin` returned. A session that this process has ended is not ended again.
 
-        One that is still being begun, for a caller that waits no longer, is ended once it has begun.
+        A session that is still being begun, for a caller that no longer waits, is ended once it has begun.
         """
         session, metadata = body.get("session"), body.get("metadata")
         if not isinstance(session, str) or not isinstance(metadata, dict):
@@ -62,7 +62,7 @@ class _Service:
         begun = self._known(begin_key)
         state = {**(begun or {}).get("metadata", {}), **metadata}
         answer = self._once(key, lambda: self._ended(state, session))
-        # One of this name that begins later is another: of another store, or of a batch that was deleted.
+        # A later session of this name is another one: from another store, or after a batch was deleted.
         self._forget(begin_key)
         return answer
 
@@ -86,7 +86,7 @@ class _Service:
         return self.calls.call("global_post_process_and_metrics", rollouts)
 
     def _once(self, key, make):
-        """The first request of a key computes, others wait for it; a failure is not kept."""
+        """The first request of a key computes, others wait for it; a failure is not cached."""
         if not key:
             return make()
         with self.lock:
@@ -152,7 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
         print(*(line for line in lines if line), sep="\n", file=sys.stderr, flush=True)
 
     def _raw(self):
-        """The body as it comes: whole, or in chunks (metrics are sent so)."""
+        """The body, whole or in chunks (metrics are sent in chunks)."""
         if "chunked" not in self.headers.get("Transfer-Encoding", "").lower():
             yield self.rfile.read(int(self.headers.get("Content-Length") or 0))
             return

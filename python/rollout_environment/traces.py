@@ -1,4 +1,4 @@
-"""Where an environment's own code failed: for the log, for whoever wrote it, and shortened for a failure's message."""
+"""Where an environment's own code failed: for the log, for its author, and shortened for a failure's message."""
 
 import linecache
 import os
@@ -18,14 +18,14 @@ def trace_of(error):
 
 
 def place_of(error):
-    """`puzzle.py:41 in step: truth = metadata["ground_truth"]`, of the innermost frame that is no library's; or None."""
+    """`puzzle.py:41 in step: truth = metadata["ground_truth"]`, for the innermost frame outside libraries; or None."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not _is_ours(f.filename)]
     own = [f for f in frames if not _is_library(f.filename)] or frames
     return _place(own[-1].filename, own[-1].lineno, own[-1].name) if own else None
 
 
 def place_in_dump(text):
-    """The same from what faulthandler writes: innermost frames first."""
+    """The same from the output of faulthandler: innermost frames first."""
     for line in text.splitlines():
         head, separator, name = line.strip().rpartition(" in ")
         if not separator or not head.startswith('File "'):

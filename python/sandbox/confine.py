@@ -1,6 +1,7 @@
-"""Takes rights away from this process and all that it starts, for good: files (Landlock), system calls (seccomp).
+"""Permanently removes rights of this process and its children: files (Landlock), system calls (seccomp).
 
-Linux only, no privileges needed. Every step raises OSError when the kernel refuses it: a sandbox is whole or does not start.
+Linux only, no privileges needed. Every step raises OSError if the kernel refuses it: a sandbox is complete or does not
+start.
 """
 
 import ctypes
@@ -45,13 +46,15 @@ WORK = (
 
 
 def landlock_abi():
-    """0: this kernel has none, or it is switched off."""
+    """0: this kernel has no Landlock, or it is switched off."""
     return max(0, libc.syscall(CREATE_RULESET, None, 0, 1))
 
 
 def landlock(rules):
-    """Only these folders and files can be opened: (path, rights). TCP, abstract sockets and signals to others go where the
-    kernel can."""
+    """Only these folders and files can be opened: (path, rights). TCP, abstract sockets and signals to others are
+    refused
+    if the kernel supports that.
+    """
     abi = landlock_abi()
     if abi < 1:
         raise OSError(errno.ENOSYS, "this kernel has no Landlock, or it is switched off")
@@ -205,7 +208,7 @@ CLONE = [
 
 
 def signals(rules):
-    """SIGCONT, sent at the right moment, takes back a SIGSTOP that is on its way: between two turns nothing runs."""
+    """SIGCONT, sent at the right moment, cancels a pending SIGSTOP; between two turns nothing may run."""
     own = []
     if landlock_abi() < 6:
         rules.refuse(SIGNALS)
@@ -215,7 +218,7 @@ def signals(rules):
 
 
 def core_limit(rules):
-    """It may be asked for, and not be changed."""
+    """It may be queried, but not changed."""
     core = instruction(JUMP_EQUAL, resource.RLIMIT_CORE, 0, 1)
     rules.judge("setrlimit", 0, [core, answer(errno.EPERM)])
     new = [FIRST_ARGUMENT + 8 * 2, FIRST_ARGUMENT + 8 * 2 + 4]

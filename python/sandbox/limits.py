@@ -1,4 +1,4 @@
-"""What the kernel itself keeps one process, and one user, from taking. The parent watches the sums of a whole tree."""
+"""Limits that the kernel enforces for one process and one user. The parent watches the sums of a whole tree."""
 
 import os
 import resource
@@ -8,8 +8,10 @@ FEW = 256
 
 
 def fork_within(limits):
-    """A fork whose user may have `others` more processes than now, roughly. Where code has the worker's user id the kernel
-    counts all processes of that id on this machine together, those that are not seen from here included."""
+    """A limit of forks: the user may have roughly `others` more processes than now. If code has the worker's user id,
+    the
+    kernel counts all processes of that id on this machine, including invisible ones.
+    """
     if limits["processes"] is not None:
         return os.fork()
     hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
@@ -36,7 +38,7 @@ def set_limits(limits):
         resource.RLIMIT_AS: limits["memory"],
         resource.RLIMIT_FSIZE: limits["disk"],
         resource.RLIMIT_NOFILE: 64,
-        # 0 would still start a program that the machine pipes cores to, outside and at each crash.
+        # 0 would still start the machine's core-dump program, outside and at each crash.
         resource.RLIMIT_CORE: 1,
     }
     if limits["processes"] is not None:

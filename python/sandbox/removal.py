@@ -1,6 +1,6 @@
-"""Removes a folder that hostile code has filled: any names, any modes, any depth, links that lead elsewhere.
+"""Removes a folder that hostile code has filled: any names, any modes, any depth, links to other places.
 
-Nothing is followed, and nothing that is in the folder is read but the names.
+It follows no link, and reads only names in the folder.
 """
 
 import errno
@@ -15,7 +15,7 @@ import confine
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 PASSES = 3
-"""What is still being written to may not be gone at the first."""
+"""Something that is still being written may need a second try."""
 
 
 def opened(name, within=None):
@@ -34,7 +34,7 @@ def opened(name, within=None):
 
 
 def hold(folder):
-    """Open and locked for as long as this process lives: no other process takes it for one that was left behind."""
+    """Open and locked while this process lives, so no other process takes it for an abandoned one."""
     file = opened(folder)
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return file
@@ -51,7 +51,7 @@ def remove(folder, file):
 
 
 def empty(file):
-    """With two descriptors at any depth. None, or the first error; what can be removed is, all the same."""
+    """Needs two descriptors at any depth. Returns None, or the first error; everything removable is removed."""
     here, above, errors = os.dup(file), [], []
     try:
         names = iter(os.listdir(here))
@@ -97,7 +97,7 @@ def first_full(names, here, errors):
 
 
 def attempt(remover, name, within=None):
-    """What it raised; what is gone already is removed."""
+    """Returns the exception; a missing file counts as removed."""
     try:
         remover(name, dir_fd=within)
     except FileNotFoundError:
@@ -131,5 +131,5 @@ def main(hello):
         error = "in use"
     except OSError as problem:
         error = problem
-    # Without the name, which is the code's.
+    # Without the name, which comes from the code.
     json.dump({"left": error.strerror if isinstance(error, OSError) else error}, sys.stdout)

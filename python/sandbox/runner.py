@@ -24,12 +24,14 @@ LIFELINE = 3
 
 
 def guard(hello):
-    """Returns in a child, in a group of its own. The parent stays outside: it ends the whole group when the child ends or the
-    lifeline does (the worker holds its other end), takes over orphans so that they stay in sight, and removes the
-    folder. It has all that it needs before the child runs; nothing that is written into the folder is ever code for it."""
+    """Returns in a child with its own process group. The parent stays outside. It ends the whole group when the child
+    or
+    the lifeline ends (the worker holds its other end), takes over orphans so that they stay visible, and removes the
+    folder. It loads everything before the child runs, so nothing that is written into the folder is ever code for it.
+    """
     folder = removal.hold(hello["folder"])
     if hello["level"] != "unsafe":
-        # The child is in a domain within this one, so that it can be ended from here.
+        # The child is in a domain within this one, so it can be ended from here.
         above = os.path.dirname(hello["folder"])
         confine.landlock([*rules_of(hello), (above, confine.REMOVE_DIR)])
     if sys.platform == "linux":
@@ -50,7 +52,7 @@ def guard(hello):
     os.setpgid(child, child)
     status = watch(child, (waking, wake))
     removal.remove(hello["folder"], folder)
-    # As its child ended: the worker reads how from here.
+    # Ends like its child: the worker reads the reason from here.
     if os.WIFSIGNALED(status):
         os._exit(128 + os.WTERMSIG(status))
     os._exit(os.WEXITSTATUS(status))
@@ -80,7 +82,7 @@ def watch(child, pipe):
 
 
 def reap(child, options):
-    """Every child that has ended; the status of this one, if it is among them."""
+    """Reaps every child that has ended; returns the status of this one, if it is among them."""
     status = None
     while True:
         try:
@@ -94,8 +96,10 @@ def reap(child, options):
 
 
 class Bounded(io.RawIOBase):
-    """What `print` writes to: beyond the bound it is counted, not kept. Programs that write to fd 1 themselves meet the
-    limit on a file's size instead."""
+    """The target of `print`: beyond the limit it is counted, but not kept. Programs that write to fd 1 themselves meet
+    the
+    limit on a file's size instead.
+    """
 
     def __init__(self, bound):
         self.bound = bound
@@ -170,7 +174,7 @@ def run(blocks, session, output):
 
 
 def close_inherited():
-    """Whatever the worker was started with: a descriptor that is open needs no permission."""
+    """Closes inherited descriptors: an open descriptor needs no permission."""
     own = "/proc/self/fd"
     for name in os.listdir(own if os.path.isdir(own) else "/dev/fd"):
         if int(name) > LIFELINE:
@@ -181,7 +185,7 @@ def close_inherited():
 
 
 def offer():
-    """Where the machine runs out of memory, the largest of what runs here is taken, before any other process."""
+    """If the machine runs out of memory, the largest process here is ended before any other."""
     try:
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write("1000")
@@ -210,7 +214,7 @@ def main(hello):
     limits.set_limits(hello["limits"])
     if hello["level"] != "unsafe":
         confine.confine(rules_of(hello), hello["owns_other_files"])
-    # As a script has it, from here on: modules that the code wrote are its own.
+    # Like a script from here on: it may import modules that the code wrote.
     sys.path.insert(0, "")
     random.seed(hello["seed"])
     session = snippets.KINDS[hello["semantics"]]()

@@ -34,7 +34,7 @@ def run(tree, name, scopes):
 
 def text_of_error(error):
     if isinstance(error, SyntaxError):
-        # Its repr holds the whole line, its own text only what is wrong where.
+        # Its repr has the whole line; its own text only says what is wrong where.
         return f"{type(error).__name__}({str(error)!r})"
     try:
         return pformat(error)

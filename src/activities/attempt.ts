@@ -24,7 +24,7 @@ export interface Attempt {
   /** The position of a predecessor. Set it to the position of this attempt. */
   checkpoint: unknown;
   /** Signals the workflow that this attempt waits for a service, or, with null, that the wait is over. */
-  sayWaiting: (waiting: Waiting | null) => Promise<void>;
+  reportWaiting: (waiting: Waiting | null) => Promise<void>;
   /** Makes a call, and signals the workflow while the call brings no answer and no part of one. */
   asks: <T>(asked: Asked, answer: () => Promise<T>) => Promise<T>;
   /** Writes to the worker's log. */
@@ -89,7 +89,9 @@ export function createRunAttempt({
       workflow_id: info.workflowExecution?.workflowId ?? '',
       run_id: info.workflowExecution?.runId ?? '',
     };
-    const sayWaiting = sayer(details, (waiting) => signalWaiting(workflow, waiting));
+    const reportWaiting = createWaitReporter(details, (waiting) =>
+      signalWaiting(workflow, waiting),
+    );
     const attempt: Attempt = {
       workflow_id: workflow.workflow_id,
       number: info.attempt,
@@ -101,8 +103,8 @@ export function createRunAttempt({
       set checkpoint(value) {
         details.checkpoint = value;
       },
-      sayWaiting,
-      asks: (asked, answer) => askAloud(asked, { answer, sayWaiting, silent_ms }),
+      reportWaiting,
+      asks: (asked, answer) => askVisibly(asked, { answer, reportWaiting, silent_ms }),
       warn: (message) => {
         context.log.warn(message);
       },
@@ -115,13 +117,13 @@ export function createRunAttempt({
     );
     try {
       const result = await body(attempt);
-      await sayWaiting(null);
+      await reportWaiting(null);
       return result;
     } catch (error) {
       if (error instanceof Fault && error.trace !== null) context.log.warn(error.trace);
       const waiting = waitingFor(error);
       if (waiting !== null)
-        await sayWaiting({ tries: info.attempt, since: sinceOf(details), ...waiting });
+        await reportWaiting({ tries: info.attempt, since: sinceOf(details), ...waiting });
       context.heartbeat(details);
       throw toFailure(error);
     } finally {
@@ -137,10 +139,10 @@ function sinceOf(details: HeartbeatDetails): string {
 }
 
 /** Signals only news: the wait begins, was tried twice as often, or is over. */
-function sayer(
+function createWaitReporter(
   details: HeartbeatDetails,
   signal: (waiting: Waiting | null) => Promise<void>,
-): Attempt['sayWaiting'] {
+): Attempt['reportWaiting'] {
   return async (waiting) => {
     const tries = waiting === null ? 0 : (waiting.tries ?? NO_TRY);
     const isNews = waiting === null ? details.waiting > 0 : tries >= 2 * details.waiting;
@@ -171,13 +173,13 @@ function waitingFor(error: unknown): Waiting | null {
   };
 }
 
-async function askAloud<T>(
+async function askVisibly<T>(
   { call, moved_at }: Asked,
   {
     answer,
-    sayWaiting,
+    reportWaiting,
     silent_ms,
-  }: Pick<Attempt, 'sayWaiting'> & { answer: () => Promise<T>; silent_ms: number },
+  }: Pick<Attempt, 'reportWaiting'> & { answer: () => Promise<T>; silent_ms: number },
 ): Promise<T> {
   const asked_at = Date.now();
   const told = { silent: false };
@@ -187,12 +189,12 @@ async function askAloud<T>(
     if (isSilent === told.silent) return;
     told.silent = isSilent;
     const since = timeText(moved_ms / 1000);
-    void sayWaiting(isSilent ? { service: call, call, message: 'no answer yet', since } : null);
+    void reportWaiting(isSilent ? { service: call, call, message: 'no answer yet', since } : null);
   };
   const looking = setInterval(look, silent_ms / 4).unref();
   try {
     const answered = await answer();
-    if (told.silent) await sayWaiting(null);
+    if (told.silent) await reportWaiting(null);
     return answered;
   } finally {
     clearInterval(looking);

@@ -11,7 +11,7 @@ import type { Attempt } from './attempt.js';
 import type { Dependencies, GenerationPool } from './dependencies.js';
 
 /** What an attempt holds while it plays a rollout. */
-export interface Hold extends Pick<Attempt, 'signal' | 'sayWaiting' | 'asks' | 'warn'> {
+export interface Hold extends Pick<Attempt, 'signal' | 'reportWaiting' | 'asks' | 'warn'> {
   journal: Journal;
   ref: RolloutRef;
 }

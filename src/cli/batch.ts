@@ -87,7 +87,7 @@ async function watched(batchId: string, batch: BatchHandle): Promise<number> {
     const { signal } = interrupts;
     const outcome = await watchBatch({ batchId, batch, screen, signal });
     if (outcome === null) {
-      screen.say(`Batch ${batchId} goes on: temporal-rollout watch ${batchId}`);
+      screen.say(`Batch ${batchId} continues: temporal-rollout watch ${batchId}`);
       return INTERRUPTED;
     }
     return 'result' in outcome ? 0 : 1;

@@ -6,30 +6,30 @@ export const COMMANDS: Partial<Record<string, Command>> = {
   start: {
     usage: `temporal-rollout start --input-file FILE [--id ID] [--watch] [--config FILE]
 
-Starts the batch that FILE, a batch request as JSON, asks for. ID names it for ever: starting it again continues it.
-Without --id it gets a new one, which is printed. --watch shows its board until it has ended, then its result.
-The Temporal server and the task queue are those of temporal.yaml, where there is one here, else of TEMPORAL_*
-variables and temporal.toml, else 127.0.0.1:7233 and "rollouts"; so it is for watch, stop and result.`,
+Starts a batch with the request in FILE (JSON). ID names it permanently: starting it again continues it. Without --id
+it gets a new id, which is printed. --watch shows its board until it has ended, then its result.
+The Temporal server and the task queue come from ./temporal.yaml if it exists, else from TEMPORAL_* variables and
+temporal.toml, else they are 127.0.0.1:7233 and "rollouts". This also holds for watch, stop and result.`,
     load: async () => (await import('./batch.js')).startCommand,
   },
   watch: {
     usage: `temporal-rollout watch BATCH [--config FILE]
 
-The live board of a batch, whoever started it, until it has ended; then its result. Ctrl-C leaves the batch as it is.
-The exit code is 0 when the batch has ended with a result, 1 when it failed, 130 after Ctrl-C.`,
+Shows the live board of any batch until it has ended, then its result. Ctrl-C leaves the batch as it is.
+The exit code is 0 if the batch has a result, 1 if it failed, 130 after Ctrl-C.`,
     load: async () => (await import('./batch.js')).watchCommand,
   },
   stop: {
     usage: `temporal-rollout stop BATCH [--config FILE]
 
-Ends a batch that runs and keeps what is there: its rollouts end as stopped, its files are written.`,
+Ends a running batch and keeps what is there: its rollouts end as stopped, and its files are written.`,
     load: async () => (await import('./batch.js')).stopCommand,
   },
   result: {
     usage: `temporal-rollout result BATCH [--json] [--config FILE]
 
-Waits until a batch has ended and prints its metrics, counts and files, or the whole of it as JSON. The exit code is 1
-when the batch failed.`,
+Waits until a batch has ended and prints its metrics, counts and files, or the whole result as JSON. The exit code is 1
+if the batch failed.`,
     load: async () => (await import('./batch.js')).resultCommand,
   },
   show: {
@@ -38,14 +38,14 @@ when the batch failed.`,
 temporal-rollout show BATCH/ROW [--json] [--tokens] [--config FILE]
 temporal-rollout show BATCH/ROW-REPEAT [--turns FIRST-LAST] [--tokens] [--follow] [--json] [--config FILE]
 
-A batch's rollouts, from the store that temporal.yaml names: while it runs, afterwards, and with server and worker dead.
-BATCH lists them, BATCH/ROW puts those of one sample side by side, BATCH/ROW-REPEAT is one to read: its messages, the
-reward, mean logprob and end of each turn, where a generation was cut and went on, attempts and faults with their times.
+Shows a batch's rollouts from the store that temporal.yaml names: while it runs, afterwards, and without server and
+worker. BATCH lists them. BATCH/ROW shows those of one sample side by side. BATCH/ROW-REPEAT shows one: its messages, the
+reward, mean logprob and end of each turn, where a generation was interrupted, attempts and faults with their times.
 
---worst N is the N lowest rewards; --sort has the largest first, --reverse the smallest. CONDITION is such as
-'reward<0.5 and turns>=3', of reward, length (tokens), turns, wall (seconds), attempts, faults, row, repeat, ended, task
-and failure. Only a rollout that ended validly has a reward. --tokens adds ids and logprobs. --follow shows what comes.
---json prints a line for each rollout. What is longer than the terminal goes through PAGER (less).`,
+--worst N shows the N lowest rewards. --sort has the largest first, --reverse the smallest. A CONDITION such as
+'reward<0.5 and turns>=3' uses reward, length (tokens), turns, wall (seconds), attempts, faults, row, repeat, ended, task
+and failure. Only a rollout with a valid end has a reward. --tokens adds ids and logprobs. --follow shows new output.
+--json prints a line for each rollout. Output longer than the terminal goes through PAGER (less).`,
     load: async () => (await import('./show.js')).showCommand,
   },
   worker: {
@@ -58,8 +58,8 @@ Runs the roles that FILE (default ./temporal.yaml) names, until SIGINT or SIGTER
     usage: `temporal-rollout simulator [--port N] [--settings FILE] [--KEY VALUE …]
 
 Speaks vLLM's wire on 127.0.0.1:N (default 8000) and plays sliding puzzles. It answers other prompts with random
-words, or, where a prompt's last message has lines \`Say: <text>\`, with these: one an answer, the last one from then
-on. KEY is a setting such as --tokens-per-second 200, --thinking-tokens 20 or [10,40], --skill 2, --seed 7; FILE holds
+words. If a prompt's last message has lines \`Say: <text>\`, it says these: one per answer, and the last one from then
+on. KEY is a setting such as --tokens-per-second 200, --thinking-tokens 20 or [10,40], --skill 2, --seed 7; FILE has
 them as YAML.`,
     load: async () => (await import('./simulator.js')).simulatorCommand,
   },
@@ -68,9 +68,9 @@ them as YAML.`,
 temporal-rollout policy publish --version N --path CHECKPOINT [--mode keep|abort|wait] [--cache reset|keep]
                                 [--order all|rolling] [--quorum K] [--pause-limit 10m] [--input FILE] …
 
-The weights of a generation service (default "default"): where each replica is, or new weights for all of them. FILE
-holds the fields of update publish as JSON, a probe among them; options stand in their place. On a terminal publish
-shows each replica while it lasts. The exit code is 1 when the update fails.`,
+The weights of a generation service (default "default"): the state of each replica, or new weights for all. FILE has
+the fields of update publish as JSON, for example a probe; options override them. On a terminal publish shows each
+replica's progress. The exit code is 1 if the update fails.`,
     load: async () => (await import('./policy.js')).policyCommand,
   },
   stream: {
@@ -78,68 +78,68 @@ shows each replica while it lasts. The exit code is 1 when the update fails.`,
 temporal-rollout stream stop --id STREAM [--config FILE]
 temporal-rollout stream forget --id STREAM --through STEP [--config FILE]
 
-What a stream is at, its end, or the deletion of delivered steps up to STEP. --watch shows the table on a terminal until
-the stream has ended.`,
+Shows a stream's state, ends it, or deletes delivered steps up to STEP. --watch shows the table on a terminal until the
+stream has ended.`,
     load: async () => (await import('./stream.js')).streamCommand,
   },
   cluster: {
     usage: `temporal-rollout cluster [--exit] [--repeats 32] [--folder FOLDER]
 
-The processes of a cluster on this machine: PostgreSQL for journals, Temporal server, two simulators and two workers of
-each role that share no folder but that of results; and a batch on them, with its board. Any of them may be killed: it
-starts again. --exit ends after the batch. FOLDER (default .rollouts/cluster-TIME) holds settings, logs and results.`,
+Runs the processes of a cluster on this machine, and a batch on them with its board: PostgreSQL for journals, a Temporal
+server, two simulators and two workers of each role, which share only the results folder. Any killed process is started
+again. --exit ends after the batch. FOLDER (default .rollouts/cluster-TIME) has settings, logs and results.`,
     load: async () => (await import('./cluster.js')).clusterCommand,
   },
   store: {
     usage: `temporal-rollout store migrate [--config FILE]
 
-Makes the tables of a store in PostgreSQL, or brings them to this release's version. Workers refuse a schema that is
-older or newer than theirs.`,
+Creates the tables of a store in PostgreSQL, or brings them to this release's version. Workers refuse an older or newer
+schema.`,
     load: async () => (await import('./store.js')).storeCommand,
   },
   step: {
     usage: `temporal-rollout step --environment NAME --input FILE [--config FILE]
 
-One step of environment NAME per line of FILE, {"message_log": [..], "metadata": {..}}; prints one line for each:
-{observation, reward, terminated, metadata, next_stop_strings, answer} or {"error": {type, message}}. No Temporal server
-and no generation service is needed. The exit code is 1 when any line failed.`,
+Plays one step of environment NAME per line of FILE, {"message_log": [..], "metadata": {..}}, and prints a line for each:
+{observation, reward, terminated, metadata, next_stop_strings, answer} or {"error": {type, message}}. It needs no
+Temporal server and no generation service. The exit code is 1 if any line failed.`,
     load: async () => (await import('./step.js')).stepCommand,
   },
   check: {
     usage: `temporal-rollout check [--json] [--config FILE]
 
-Asks all that FILE (default ./temporal.yaml) names, and changes nothing: the Temporal server, whether workers wait there,
-the store, each engine (model, token ids, logprobs, control of its weights), each environment; a line for each, and what
-to do about those that are not well. --json prints a line of JSON for each. The exit code is 1 when something is broken.`,
+Checks every part that FILE (default ./temporal.yaml) names, without changing anything: the Temporal server and its
+workers, the store, each engine (model, token ids, logprobs, control of its weights), each environment. It prints a line
+for each, with a remedy for each problem; --json prints lines of JSON. The exit code is 1 if something is broken.`,
     load: async () => (await import('./check.js')).checkCommand,
   },
   'check-template': {
     usage: `temporal-rollout check-template [--service NAME] [--model NAME] [--template-kwargs JSON] [--config FILE]
 
-Says whether the chat template of NAME (default "default") can be continued behind the policy's turns by an observation
-of role user, tool or environment, with and without a system prompt, and with answers that begin with thinking: which
-token it rewrites, in which message, and what helps. The exit code is 1 when no role can be continued.`,
+Says whether observations with role user, tool or environment can continue the chat template of NAME (default "default")
+after the policy's turns, with and without a system prompt, and with answers that begin with thinking. If not, it names
+the token that the template rewrites, its message, and a remedy. The exit code is 1 if no role can be continued.`,
     load: async () => (await import('./check-template.js')).checkTemplateCommand,
   },
   up: {
     usage: `temporal-rollout up [--exit | --no-batch] [--config FILE]
 
 Starts a Temporal dev server with its Web UI, the simulator and a worker, and runs the sliding-puzzle batch.
---exit ends after the batch; the exit code is 0 only if every rollout completed. With --no-batch, and with another FILE
-than the project's own temporal.yaml (default ./temporal.yaml), no batch is started. The worker has FILE's settings,
-with the simulator as generation service "default"; the stack's files go to .rollouts beside FILE.`,
+--exit ends after the batch; the exit code is 0 only if every rollout completed. No batch is started with --no-batch, or
+with a FILE other than the project's own temporal.yaml (default ./temporal.yaml). The worker has FILE's settings, with
+the simulator as generation service "default". The stack's files go to .rollouts beside FILE.`,
     load: async () => (await import('./up.js')).upCommand,
   },
   learning: {
     usage: `temporal-rollout learning [--chaos] [--seed N] [--steps N] [--folder DIR] …
 
-A policy that learns through all of this on one machine (examples/learning): starts an engine, a Temporal server, a worker
-and a trainer, shows a live board, checks each sampled token against the engine's log and draws a plot. The exit code is 0
-only if nothing is wrong and the held-out reward has reached --target (0.9).
+A policy that learns on one machine (examples/learning): starts an engine, a Temporal server, a worker and a trainer,
+shows a live board, checks each sampled token against the engine's log and draws a plot. The exit code is 0 only if
+nothing is wrong and the held-out reward has reached --target (0.9).
 
---chaos kills one of the four every --kill-every seconds (5), --kills N of them at most (default: until the end), and
-then lets a loop that starts over learn the same under the same kills (--no-comparison: not that). --folder DIR goes on
-with a run that was interrupted. --tick S: seconds that a token takes. --shuffle-advantages: the control.`,
+--chaos kills one of the four every --kill-every seconds (5), at most --kills N times (default: until the end). Then a
+loop that starts over learns the same under the same kills, unless --no-comparison is given. --folder DIR continues an
+interrupted run. --tick S: seconds per token. --shuffle-advantages: the control, which must not learn.`,
     load: async () => (await import('./learning.js')).learningCommand,
   },
 };

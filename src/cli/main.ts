@@ -9,24 +9,24 @@ const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
 
   temporal-rollout up [--exit]              the whole stack on this machine, and the sliding-puzzle batch
   temporal-rollout start --input-file FILE [--id ID] [--watch]
-                                            a batch
-  temporal-rollout watch|stop|result BATCH  its board, whoever started it; its end; what came of it
+                                            start or continue a batch
+  temporal-rollout watch|stop|result BATCH  its board; end it; its result
   temporal-rollout show BATCH[/ROW-REPEAT]  its rollouts, from their journals: a list, or one to read
-  temporal-rollout learning [--chaos]       a policy that learns through all of this, and while everything is killed
+  temporal-rollout learning [--chaos]       a policy that learns, also while everything is killed
   temporal-rollout cluster [--exit]         a cluster's processes on this machine, journals in PostgreSQL, and a batch
   temporal-rollout worker [--config FILE]   a worker, until SIGINT or SIGTERM
   temporal-rollout collect [--config FILE] +key=value …
-                                            rollouts of NeMo Gym's agent servers, durably
+                                            durable rollouts of NeMo Gym's agent servers
   temporal-rollout collect-e2e [--config FILE] +split=S +key=value …
-                                            the same, with data and servers prepared before
-  temporal-rollout simulator [--port N] …   a stand-in for a GPU generation service
+                                            the same, after preparing data and servers
+  temporal-rollout simulator [--port N] …   replaces a GPU generation service
   temporal-rollout step --environment NAME --input FILE
-                                            one environment step per line of FILE: a reward function, tried
-  temporal-rollout policy status|publish …  the weights of a generation service: where they are, new ones
-  temporal-rollout stream status|stop|forget …  what a stream is at, its end, steps that are no longer needed
-  temporal-rollout check                    whether all that temporal.yaml names is there, and what to do where not
+                                            try a reward function: one environment step per line of FILE
+  temporal-rollout policy status|publish …  the weights of a generation service: their state, or new ones
+  temporal-rollout stream status|stop|forget …  a stream: its state, its end, deletion of old steps
+  temporal-rollout check                    check every part that temporal.yaml names, with remedies
   temporal-rollout store migrate [--config FILE]
-                                            the tables of a store in PostgreSQL
+                                            create or update the tables in PostgreSQL
   temporal-rollout check-template --service NAME
                                             whether a model's chat template can be continued turn by turn
   temporal-rollout aggregate +input_glob=… +output_jsonl_fpath=…
@@ -34,9 +34,8 @@ const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
   temporal-rollout profile +materialized_inputs_jsonl_fpath=… +rollouts_jsonl_fpath=…
                                             their reward profile, task by task
 
-Every command takes --help. All but simulator, cluster, aggregate and profile take --config FILE (default
-./temporal.yaml); collect and collect-e2e play on the deployment that it names, and without it on a server and a worker
-of their own.`;
+Every command takes --help. All except simulator, cluster, aggregate and profile take --config FILE (default
+./temporal.yaml). collect and collect-e2e use the deployment that it names, or without it their own server and worker.`;
 
 /** How long a finished command may keep the process alive; its output is written by then. */
 const ENDED_WITHIN_MS = 2000;

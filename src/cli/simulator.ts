@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { untilAborted } from '../platform/process/interrupts.js';
-import { untilToldToEnd } from '../platform/process/lifeline.js';
+import { untilShutdown } from '../platform/process/lifeline.js';
 import { problemsOf } from '../model/problems.js';
 import { parseYaml } from '../platform/yaml.js';
 import { startSimulator } from '../dev/simulator/server.js';
@@ -11,7 +11,7 @@ export async function simulatorCommand(args: string[]): Promise<number> {
   const { port, settings } = await readOptions(args);
   const simulator = await startSimulator({ settings, port });
   console.log(`simulator of a vLLM server on ${simulator.url}/v1, model ${settings.model}`);
-  await untilAborted(untilToldToEnd(process.env));
+  await untilAborted(untilShutdown(process.env));
   await simulator.close();
   return 0;
 }

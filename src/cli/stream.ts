@@ -52,7 +52,7 @@ export async function streamCommand([verb = '', ...args]: string[]): Promise<num
 
 async function stopStream(stream: StreamClient): Promise<void> {
   await stream.stop();
-  console.log('stopped; its steps stay, and started again under its id it goes on');
+  console.log('stopped; its steps stay, and starting its id again continues it');
 }
 
 /** Once, or with `watch` on a terminal until it has ended or Ctrl-C. */

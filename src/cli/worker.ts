@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { untilToldToEnd } from '../platform/process/lifeline.js';
+import { untilShutdown } from '../platform/process/lifeline.js';
 import { loadConfig } from '../workers/config.js';
 import { runWorker } from '../workers/run-worker.js';
 
@@ -9,6 +9,6 @@ export async function workerCommand(args: string[]): Promise<number> {
     options: { config: { type: 'string', default: './temporal.yaml' } },
   });
   const config = await loadConfig(values.config);
-  await runWorker(config, () => untilToldToEnd(process.env));
+  await runWorker(config, () => untilShutdown(process.env));
   return 0;
 }

@@ -203,7 +203,7 @@ async function whyNotHealthy(
     ...(dbFile === null
       ? []
       : [
-          `If the database is from another version of the CLI, move ${dbFile}* away: batches go on from their journals when they are started again.`,
+          `If the database is from another version of the CLI, move ${dbFile}* away: batches continue from their journals when they are started again.`,
         ]),
   ].join('\n');
 }

@@ -60,7 +60,9 @@ async function readNote(file: string): Promise<ProcessIdentity | null> {
 }
 
 async function endServer(server: ProcessIdentity, say: (line: string) => void): Promise<void> {
-  say(`Ending the Temporal server that an earlier local stack left behind (process ${server.pid})`);
+  say(
+    `Ending the Temporal server that an earlier local stack left running (process ${server.pid})`,
+  );
   for (const [name, waitMs] of [
     ['SIGTERM', 5000],
     ['SIGKILL', 2000],

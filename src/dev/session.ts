@@ -49,6 +49,6 @@ export async function inSession<T>(
 }
 
 /** If a part died again and again. */
-export function throwIfGivenUp({ signal }: Interrupts): void {
+export function throwIfPartFailed({ signal }: Interrupts): void {
   if (signal.reason instanceof Error && signal.reason.name !== 'AbortError') throw signal.reason;
 }

@@ -94,7 +94,7 @@ async function save(
     });
     if (!response.ok || response.body === null) throw new Error(`HTTP status ${response.status}`);
     say(`Downloading the Temporal CLI ${TEMPORAL_CLI_VERSION} from ${url}`);
-    await aloud(say, {
+    await withProgress(say, {
       still: 'still downloading the Temporal CLI',
       work: pipeline(Readable.fromWeb(response.body), measure, createWriteStream(file)),
     });
@@ -138,7 +138,7 @@ export async function buildTemporalCli(target: InstallTarget): Promise<Installed
     target.say(
       `downloaded. That takes 6 to 12 minutes on 2 cores, once: it is kept as ${target.path}`,
     );
-    const { ok, problem, output } = await aloud(target.say, {
+    const { ok, problem, output } = await withProgress(target.say, {
       still: 'still building the Temporal CLI',
       work: runCommand({
         command: 'go',
@@ -196,7 +196,7 @@ async function install(
 }
 
 /** Reports every half minute that a long task continues. */
-async function aloud<T>(
+async function withProgress<T>(
   say: (line: string) => void,
   { still, work }: { still: string; work: Promise<T> },
 ): Promise<T> {

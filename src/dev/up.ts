@@ -8,7 +8,7 @@ import { allCompleted } from '../client/result-table.js';
 import type { Screen } from '../client/screen.js';
 import { watchBatch } from '../client/watch.js';
 import { linesToCopy } from './lines-to-copy.js';
-import { inSession, throwIfGivenUp } from './session.js';
+import { inSession, throwIfPartFailed } from './session.js';
 import type { Stack } from './stack.js';
 import { startStack } from './stack.js';
 import type { TemporalCli } from './temporal-cli.js';
@@ -52,7 +52,7 @@ export async function up({ exit, batch, config }: UpOptions): Promise<number> {
     const played = batch && own ? runBatch(session) : Promise.resolve(0);
     const code = await played.finally(() => client.close());
     if (!exit && !interrupts.signal.aborted) await stayUp(session, own ? null : folder);
-    throwIfGivenUp(interrupts);
+    throwIfPartFailed(interrupts);
     return code;
   });
 }
@@ -60,7 +60,7 @@ export async function up({ exit, batch, config }: UpOptions): Promise<number> {
 async function runBatch(session: Session): Promise<number> {
   const { screen, stack, client, batchId, signal } = session;
   for (const id of await client.unfinished()) {
-    screen.say(`Batch ${id} of an earlier start is not finished; it goes on beside the new one.`);
+    screen.say(`Batch ${id} of an earlier start is not finished; it continues beside the new one.`);
   }
   const request = JSON.parse(await readFile(path.join(PROJECT_ROOT, EXAMPLE), 'utf8')) as unknown;
   const batch = await client.start({ batchId, taskQueue: stack.taskQueue, request });
@@ -117,7 +117,7 @@ async function stayUp(session: Session, folder: string | null): Promise<void> {
       : `--config ${path.relative('', path.join(folder, 'temporal.yaml'))} --input-file FILE`;
   session.screen.say(
     [
-      '\nThe stack stays up until Ctrl-C. With these lines in another terminal the commands of the README reach it:',
+      '\nThe stack stays up until Ctrl-C. With these lines in another terminal, the commands of README.md and docs/batches.md reach it:',
       ...lines.map((line) => `  ${line}`),
       `${folder === null ? 'Another' : 'A'} batch:`,
       `  temporal-rollout start ${batch} --watch`,

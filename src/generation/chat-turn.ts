@@ -1,6 +1,6 @@
 import { Fault } from '../model/faults.js';
 import type { Render, TurnSeam } from '../model/turn/chat-turn.js';
-import { droppedRole, findSeam, renderBehind, ROLE_MAP } from '../model/turn/chat-turn.js';
+import { droppedRole, findSeam, renderAfterAnswer, ROLE_MAP } from '../model/turn/chat-turn.js';
 import type { GenerationService } from './generation-service.js';
 
 /** One rendering for each message. What precedes it is cached by model, template settings and role. */
@@ -21,14 +21,16 @@ export function createTurnRenderer({
     const known = seams.get(key);
     const seam = known ?? (await fresh());
     if (seam.is_dropped) throw rejected(`${droppedRole(message.role)}: ${ROLE_MAP}`, replica);
-    const ids = await renderBehind(render, { seam, message });
+    const ids = await renderAfterAnswer(render, { seam, message });
     if (ids !== null) return ids;
     // A restarted replica may have another template.
     const again =
-      known === undefined ? null : await renderBehind(render, { seam: await fresh(), message });
+      known === undefined
+        ? null
+        : await renderAfterAnswer(render, { seam: await fresh(), message });
     if (again !== null) return again;
     throw rejected(
-      `the chat template renders what stands before a message of role ${message.role} otherwise for this one`,
+      `the chat template renders earlier messages differently before a message of role ${message.role}`,
       replica,
     );
   };

@@ -157,7 +157,10 @@ export interface Past {
   is_planned?: boolean;
 }
 
-/** The fault to throw: final if its type is, or if earlier faults make it so. */
+/**
+ * The fault to throw: final if its type is, or if earlier faults make it so. Turns call it through `recordFault`
+ * (activities/hold.ts), which counts the fault in the journal first.
+ */
 export function judged(
   fault: Fault,
   { of_turn = {}, attempts, attempts_left = Infinity, is_planned = true }: Past,

@@ -203,13 +203,16 @@ const FaultLine = z.object({
   failure_class: z.enum(FAILURE_CLASSES).exactOptional(),
   /** Status of its HTTP answer, if there was one. */
   status: z.int().exactOptional(),
-  /** Takes the run in progress back: it was not played, or was cut by its own attempt's end, and is none of the row's attempts. */
+  /** Gives the attempt of the run in progress back: the agent did not play it, or its own attempt's end cut it. */
   uncounted: z.literal(true).exactOptional(),
-  /** The call that failed, how often it has since the rollout last came further, and since when (seconds since 1970). */
+  /** The call that failed, how often since the rollout last progressed, and since when (seconds since 1970). */
   waited: z.object({ call: z.string(), tries: z.int(), since: z.number() }).exactOptional(),
 });
 
-/** An agent is asked to play the rollout: written before the request is sent, since nobody knows what becomes of it. */
+/**
+ * An agent is asked to play the rollout. Written before the request is sent, because the request may be executed from
+ * then on.
+ */
 const RunLine = z.object({
   kind: z.literal('run'),
   ...written,
@@ -219,27 +222,27 @@ const RunLine = z.object({
   url: z.string(),
 });
 
-/** What the agent answered, as it came. */
+/** The agent's answer, as it came. */
 const ResultLine = z.object({
   kind: z.literal('result'),
   ...written,
   attempt: z.int(),
   text: z.string(),
-  /** null: none that counts, which only an answer that says that it failed, or that is masked, may have. */
+  /** null: no valid reward, allowed only in an answer that reports a failure or is masked. */
   reward: Reward.nullable(),
   /** `_ng_failure_class` */
   failure_class: z.string().nullable(),
-  /** The field by which the answer says that its reward means nothing. */
+  /** The field by which the answer says that its reward is invalid. */
   masked: z.string().exactOptional(),
-  /** `_ng_failure_terminal`: the row is not to be played again. */
+  /** `_ng_failure_terminal`: the row must not be played again. */
   terminal: z.boolean(),
   /** Not `_ng_no_persist`. */
   persist: z.boolean(),
-  /** What the answer holds to train on is wrong: it is no row, whatever its reward. */
+  /** What is wrong with the trainable content; the answer is then not a row, whatever its reward. */
   refused: z.object({ type: z.enum(FAULT_TYPES), message: z.string() }).exactOptional(),
-  /** Of a reward that is a sum. */
+  /** Components, for a reward that is a sum. */
   rewards: z.record(z.string(), Reward).exactOptional(),
-  /** How many the answer has to train on (`agent/tokens.ts`); absent: none. */
+  /** Counts of the answer's trainable tokens (`agent/tokens.ts`); absent: none. */
   tokens: z.object({ prompt: z.int(), env: z.int(), calls: z.array(z.int()) }).exactOptional(),
   /** From `response.usage`. */
   usage: z.object({ output_tokens: z.int(), total_tokens: z.int() }).nullable(),

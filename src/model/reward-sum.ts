@@ -1,9 +1,9 @@
 import type { LineOf, RolloutSettings } from './journal.js';
 
 /**
- * Adds one turn's reward, from its `observation` line, to the rollout's sums. A turn with components is worth their
- * sum. Upstream's rewards are float32 per step, components too. Its sync loop also sums in float32, its async loop in
- * double.
+ * Adds one turn's reward to the rollout's sums. The fold (trajectory.ts) calls it for each `observation` line, and
+ * row.ts copies the sums. A turn with components is worth their sum. Upstream's rewards are float32 per step,
+ * components too. Its sync loop also sums in float32, its async loop in double.
  */
 export function addReward(
   sums: { total_reward: number; rewards: Record<string, number> },

@@ -56,14 +56,14 @@ const CHUNK = '{"kind":"chunk"';
 
 /** As in `TrajectoryStore`. */
 export async function readLastLines(tailOf: TailOf): Promise<JournalLine[]> {
-  const texts = await textsBehindTotals(tailOf);
+  const texts = await linesAfterTotals(tailOf);
   const chunk = texts.findLastIndex((text) => text.startsWith(CHUNK));
   return texts
     .filter((text, i) => i === chunk || !text.startsWith(CHUNK))
     .flatMap((text) => parseLine(text) ?? []);
 }
 
-async function textsBehindTotals(tailOf: TailOf): Promise<string[]> {
+async function linesAfterTotals(tailOf: TailOf): Promise<string[]> {
   for (let length = TAIL_BYTES; ; length *= 4) {
     const { bytes: tail, is_whole } = await tailOf(length);
     const at = Math.max(...TOTALS.map((kind) => tail.lastIndexOf(kind)));

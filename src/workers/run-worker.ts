@@ -133,7 +133,7 @@ async function probeEnvironments(
       // A rejection counts as available.
       const isThere = error instanceof Fault && error.type === 'EnvironmentRejected';
       if (signal.aborted || isThere) return;
-      log.warn({ environment: name }, `the environment is away: ${describeError(error)}`);
+      log.warn({ environment: name }, `the environment is unavailable: ${describeError(error)}`);
     }
   };
   await Promise.all([...environments].map(probe));

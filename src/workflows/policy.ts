@@ -11,7 +11,7 @@ import { inLanes } from './children/in-lanes.js';
 import { restore } from './children/restore.js';
 import { failWith, failureOf } from './ending.js';
 import { watchHistory } from './long-history.js';
-import { hearPublishes } from './steering/publishes.js';
+import { handlePublishUpdates } from './steering/publishes.js';
 import type { ShownPolicy } from './views/policy-view.js';
 import { showPolicy } from './views/policy-view.js';
 
@@ -21,7 +21,7 @@ import { showPolicy } from './views/policy-view.js';
  */
 export async function policy({ service, updates = [] }: PolicyInput): Promise<never> {
   const shown = showPolicy(service, updates);
-  const desk = hearPublishes();
+  const desk = handlePublishUpdates();
   const history = watchHistory();
   for (;;) {
     // 1. Replicas that do not serve get `version` again, until the next publish.

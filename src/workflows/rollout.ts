@@ -19,7 +19,7 @@ import { checkReached } from './children/started-by-hand.js';
 import { failWith, failureOf, untilEnd } from './ending.js';
 import { watchHistory } from './long-history.js';
 import type { RolloutLimits } from './steering/rollout-limits.js';
-import { hearLimits } from './steering/rollout-limits.js';
+import { handleLimitUpdates } from './steering/rollout-limits.js';
 import type { RolloutView } from './views/rollout-view.js';
 import { showRollout } from './views/rollout-view.js';
 
@@ -34,7 +34,7 @@ export async function rollout(
 ): Promise<RolloutResult | BatchResult> {
   checkReached(reached);
   const view = showRollout();
-  const limits = hearLimits(reached?.limits ?? null);
+  const limits = handleLimitUpdates(reached?.limits ?? null);
   const history = watchHistory();
   let started_at = reached?.started_at ?? workflowInfo().startTime.getTime();
 

@@ -10,20 +10,20 @@ import type { StreamPlan, StreamResult } from '../activities/contract/stream.js'
 import type { LimitsChange } from '../model/workflow-safe/limits.js';
 import { whyText } from '../model/workflow-safe/stream/next-step.js';
 import { roomForAdmission } from '../model/workflow-safe/stream/pacing.js';
-import { withStarvationTold } from '../model/workflow-safe/stream/state.js';
+import { withStarvationReported } from '../model/workflow-safe/stream/state.js';
 import { admitGroups, dropGroups, planStream, putStep, watchServed } from './activity-options.js';
 import type { Deliveries } from './children/deliveries.js';
 import { deliver } from './children/deliveries.js';
 import { checkReached } from './children/started-by-hand.js';
 import type { StreamGroups } from './children/stream-groups.js';
-import { hearGroups } from './children/stream-groups.js';
+import { handleGroupSignals } from './children/stream-groups.js';
 import type { Stream } from './children/stream-state.js';
 import { openStream } from './children/stream-state.js';
 import { failWith, failureOf } from './ending.js';
 import { watchHistory } from './long-history.js';
 import { runningOf, steerStream } from './steering/steer-stream.js';
 import type { TrainerDesk } from './steering/trainer-desk.js';
-import { hearTrainers } from './steering/trainer-desk.js';
+import { handleTrainerUpdates } from './steering/trainer-desk.js';
 import type { StreamView } from './views/stream-view.js';
 import { showStream, whyOf } from './views/stream-view.js';
 
@@ -43,8 +43,8 @@ export async function rolloutStream(
 ): Promise<StreamResult> {
   checkReached(reached);
   const view = showStream();
-  const hear = hearGroups();
-  const desk = hearTrainers(whyOf);
+  const hear = handleGroupSignals();
+  const desk = handleTrainerUpdates(whyOf);
   const steering = steerStream(reached?.limits ?? {});
   const history = watchHistory();
 
@@ -77,7 +77,7 @@ export async function rolloutStream(
 
   // 3. End what runs. Groups that have not ended continue when the stream is started again.
   watching.cancel();
-  desk.close('the stream is stopped; started again under its id it goes on');
+  desk.close('the stream is stopped; starting its id again continues it');
   steering.close();
   view.stopping();
   const { consideredCancelled } = CancellationScope.current();
@@ -106,7 +106,7 @@ async function moveOn(running: Running, isLast: boolean): Promise<boolean> {
   const { stream, groups, desk } = running;
   const { stream_id } = stream.plan;
   if (groups.hasNews()) {
-    hearNews(running);
+    applyOutcomes(running);
     return true;
   }
   const next = stream.next();
@@ -125,7 +125,7 @@ async function moveOn(running: Running, isLast: boolean): Promise<boolean> {
     }
     if (next.why.kind === 'starved') {
       desk.fail({ type: 'StreamStarved', message: whyText(next.why) });
-      stream.change(withStarvationTold);
+      stream.change(withStarvationReported);
       return true;
     }
     if (next.why.kind === 'ended') desk.fail({ type: 'StreamEnded', message: whyText(next.why) });
@@ -145,7 +145,7 @@ async function admit(count: number, { stream, groups }: Running): Promise<void> 
 }
 
 /** Takes the outcomes of groups. A group that something else stopped or terminated is started again. */
-function hearNews({ stream, groups }: Running): void {
+function applyOutcomes({ stream, groups }: Running): void {
   const again = new Set<number>();
   for (const { group, outcome } of groups.news()) {
     if (outcome === 'complete') stream.completed(group);
@@ -190,7 +190,7 @@ async function goOnInNewRun(
     isStopped,
   }: { input: unknown; limits: () => LimitsChange; isStopped: () => boolean },
 ): Promise<void> {
-  desk.close('the stream goes on in a new run: ask again');
+  desk.close('the stream continues in a new run: ask again');
   // News that comes just then is handled first, because the new run would not know of it.
   const isNews = (): boolean => groups.hasNews() || isStopped();
   await condition(() => isNews() || (allHandlersFinished() && !deliveries.areBusy()));

@@ -53,7 +53,7 @@ function recording(
   };
 }
 
-/** Lets promises settle; timers stand still. */
+/** Lets promises settle without moving timers. */
 const settle = async (): Promise<void> => {
   for (let i = 0; i < 10; i++) await Promise.resolve();
 };

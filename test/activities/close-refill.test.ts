@@ -21,7 +21,7 @@ interface Played {
   replaces?: number;
   /** null: it has no end. */
   end: StopReason | null;
-  /** Of its one turn; 0: it never came so far as to have a prompt. */
+  /** Sampled tokens of its one turn; 0: it never had a prompt. */
   tokens?: number;
 }
 
@@ -55,7 +55,7 @@ async function batchOf(
     request: requestOf({ num_repeats, completion }),
     samples: Array.from({ length: samples }, (_, row) => sampleOf(`prompt ${row}`)),
   });
-  // In whatever order their files are listed, rows come in input order.
+  // Rows come in input order, whatever the order of the files.
   for (const rollout of played.toReversed()) await write(bench, rollout);
   return bench;
 }
@@ -105,7 +105,7 @@ describe('closing a batch whose failed members were replaced', () => {
     assert.deepEqual(Object.fromEntries(lengths), {
       'completed/mean_tokens': 12,
       'replaced/count': 3,
-      // Of 2-2, which was replaced too, nothing was played.
+      // Nothing was played of 2-2, which was replaced, too.
       'replaced/mean_tokens': 5,
     });
   });

@@ -81,7 +81,7 @@ describe('the end that is written', () => {
     const failure = { type: 'EnvironmentRejected', message: 'no such board' };
     await bench.result('finishRollout', ending('failed', failure));
     assert.deepEqual((await endOf(bench))?.failure, { ...failure, turn: 0 });
-    // Whoever asks later is told what the journal has.
+    // Later calls get what the journal has.
     assert.deepEqual((await bench.result('finishRollout', ending('timeout'))).failure, failure);
   });
 

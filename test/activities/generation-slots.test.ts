@@ -33,7 +33,7 @@ describe('a turn whose replica is full', () => {
     const giveBack = await takeSlot(bench);
     const running = bench.result('generateTurn', AT);
     while (bench.service.asked.generate === 0 && clock.now() < 3000) {
-      // Until it stands in line: its journal is read first.
+      // Until it is in line: its journal is read first.
       await new Promise((resolve) => setTimeout(resolve, 50));
       await clock.pass(100);
     }

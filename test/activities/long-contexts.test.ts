@@ -10,7 +10,7 @@ import { activityBench, AT } from '../fakes/activity-bench.js';
 import { longTurn } from '../fakes/long-rollout.js';
 import { REF } from '../fakes/temporary-store.js';
 
-/** Of a rollout of 4,000 tokens' fold there is room for one. */
+/** Room for one fold of a rollout of 4,000 tokens. */
 const ROOM = 200_000;
 const never = new AbortController().signal;
 
@@ -27,7 +27,7 @@ async function playing(t: TestContext) {
         by: { activity: 'playTurns' },
         number: 1,
         signal,
-        sayWaiting: () => Promise.resolve(),
+        reportWaiting: () => Promise.resolve(),
         asks: (_, answer) => answer(),
         warn: () => assert.fail('nothing to warn of'),
         play: async ({ journal }: Hold) => {

@@ -18,7 +18,7 @@ async function plan(bench: Bench, input: unknown) {
   return result;
 }
 
-/** What a refused request is told. */
+/** The message of a refused request. */
 async function refusal(
   bench: Bench,
   { workflow_id = BATCH, ...request }: { input: unknown; workflow_id?: string },

@@ -125,7 +125,7 @@ describe('a generation that was cut', () => {
 
 describe('a decoder that breaks the protocol costs no token', () => {
   const finish = { finish_reason: 'stop', stop_reason: null } as const;
-  /** Of the attempts that follow, the first is answered with nonsense by /detokenize at its nth question. */
+  /** /detokenize answers the nth question of the first attempt with nonsense. */
   const played = async (
     t: TestContext,
     { script, nonsense_at, stop_strings = null }: { script: readonly ScriptedReply[]; nonsense_at: number; stop_strings?: string[] | null }, // prettier-ignore

@@ -4,7 +4,7 @@ import type { JournalLine } from '../../src/model/journal.js';
 
 /** Small pieces of evidence for the tests of what is measured from it. */
 
-/** Of turn 0 of b/0-0; tokens go out one by one, 10 ms apart, the first when it arrives. */
+/** Turn 0 of b/0-0; tokens are sent one by one, 10 ms apart, the first on arrival. */
 export function stream(change: Partial<Stream> = {}): Stream {
   const { arrived_at = 0, tokens_sent = 10 } = change;
   return {

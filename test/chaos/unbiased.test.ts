@@ -36,7 +36,7 @@ describe('the workload', () => {
   });
 });
 
-/** Of one turn's answer that is cut, and goes on with new draws, whenever it has so many tokens more. */
+/** One turn's answer that is cut after each such number of further tokens, and continues with new draws. */
 function turnLength(seed: number, every: number): number {
   const policy = createPolicy();
   const [sample] = requestOf(1, 0).samples;

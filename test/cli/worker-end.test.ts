@@ -1,4 +1,4 @@
-/** Whatever a worker is at when it is told to end, or fails: its process ends, and says why where it failed. */
+/** A worker that is told to end, or fails, ends its process in any state, and reports a failure. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
@@ -11,7 +11,7 @@ import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import type { WorkerConfig } from '../harness/worker-process.js';
 import { temporaryFolder, until } from '../dev/fakes.js';
 
-/** Of a loaded machine too; without a bound a process would run for ever. */
+/** For a loaded machine, too; without a limit a process would run forever. */
 const ENDED_WITHIN_MS = 15_000;
 
 const NO_SERVER = '127.0.0.1:2';

@@ -10,7 +10,7 @@ export async function temporaryFolder(t: TestContext): Promise<string> {
   return folder;
 }
 
-/** An executable whose content is JavaScript (CommonJS), whatever is on PATH. */
+/** An executable whose content is JavaScript (CommonJS), independent of PATH. */
 export async function writeProgram(file: string, source: string): Promise<string> {
   await mkdir(path.dirname(file), { recursive: true });
   await writeFile(file, `#!${process.execPath}\n${source}\n`);

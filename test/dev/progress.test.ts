@@ -6,7 +6,7 @@ import type { Look } from '../../src/client/progress.js';
 import { followBatch } from '../../src/client/progress.js';
 import { createScreen } from '../../src/client/screen.js';
 
-/** A terminal that remembers what was written, and what stands on its screen: enough of one for a board. */
+/** A terminal that records what was written and what is on its screen: enough for a board. */
 class FakeTerminal extends EventEmitter {
   readonly isTTY: boolean;
   columns = 80;

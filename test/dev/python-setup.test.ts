@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { graderInstall } from '../../src/environments/math/grader-install.js';
 import { temporaryFolder } from './fakes.js';
 
-/** A wheel of this name and version whose module runs what stands in it when it is imported. */
+/** A wheel of this name and version, whose module runs its text when it is imported. */
 const MAKE_WHEEL = `
 import sys, zipfile
 folder, name, version, module, source = sys.argv[1:]

@@ -183,9 +183,9 @@ describe('a part ends with its parent', () => {
     const lifeline = JSON.stringify(
       pathToFileURL(path.resolve('src/platform/process/lifeline.ts')).href,
     );
-    const source = `import { untilToldToEnd } from ${lifeline};
+    const source = `import { untilShutdown } from ${lifeline};
       const alive = setInterval(() => undefined, 1000);
-      untilToldToEnd(process.env).addEventListener('abort', () => clearInterval(alive)); ${writePid}`;
+      untilShutdown(process.env).addEventListener('abort', () => clearInterval(alive)); ${writePid}`;
     const pid = await orphan(t, { ends: 'pipe', source });
     await until('the child is gone', () => !isRunning(pid));
   });

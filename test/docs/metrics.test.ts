@@ -7,7 +7,7 @@ import { computeLengths, computeMetrics } from '../../src/model/metrics.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { summaryOf } from '../fakes/summaries.js';
 
-/** As the page has them: what is a number or a name of others stands for all. */
+/** Metrics as the page writes them, with placeholders for numbers and foreign names. */
 const explained = (name: string): string =>
   name
     .replace(/@\d+$/, '@k')
@@ -45,7 +45,7 @@ test('every metric of a batch is explained in docs/metrics.md', async () => {
     const whole = explained(name);
     const at = whole.lastIndexOf('/');
     const isWhole = page.includes(`\`${whole}\``);
-    // `a/b`, `/c` stands for `a/b` and `a/c`.
+    // `a/b`, `/c` means `a/b` and `a/c`.
     return !isWhole && !(page.includes(`\`${whole.slice(0, at)}/`) && page.includes(`\`${whole.slice(at)}\``)); // prettier-ignore
   });
   assert.deepEqual(missing, []);

@@ -1,4 +1,4 @@
-/** The table of what keeps poison out names tests: each of them is there. */
+/** Checks that every test named in the table of defects exists. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -8,7 +8,7 @@ import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 const DOCUMENT = path.join(PROJECT_ROOT, 'docs', 'training-data.md');
 const CITED = /`([^`]+)` › "([^"]+)"/g;
 
-/** The first and the last cell of each row behind the headings of a table's columns. */
+/** The first and the last cell of each row after the column headings. */
 function rowsOf(section: string): { number: string; poison: string; tests: string }[] {
   const lines = section.split('\n').filter((line) => line.startsWith('|'));
   return lines.slice(2).map((line) => {

@@ -104,7 +104,10 @@ describe('a batch of several environments', { timeout: 300_000, skip }, () => {
         : [],
     );
 
-  /** The batch's rollouts of a task that are between their first generation and observation, or behind that and before the second generation. */
+  /**
+   * The batch's rollouts of a task between their first generation and observation, or after that and before the second
+   * generation.
+   */
   const rolloutsIn = async (task: string, place: 'first step' | 'second turn'): Promise<string[]> =>
     [...(await copyJournals(bed.storeRoot('mixed'), 'mixed')).rollouts]
       .filter(([id]) => ofTask(task).includes(id))
@@ -125,7 +128,7 @@ describe('a batch of several environments', { timeout: 300_000, skip }, () => {
     assert.ok(ok, action);
   };
 
-  /** It stands still before the first answer is whole, and so is in the midst of a check when it is killed. */
+  /** It is stopped before the first answer is complete, so it is killed in the middle of a check. */
   const killGraderInCheck = async (worker: number): Promise<void> => {
     await eventually({ what: 'rollouts', timeout_ms: 30_000 }, async () => {
       return (await copyJournals(bed.storeRoot('mixed'), 'mixed')).rollouts.size > 0;

@@ -5,7 +5,7 @@ import { startBatch } from '../harness/batch.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
 
-/** Of each shape of a run one, under both semantics; the others are played through the same activities. */
+/** One run of each shape, under both semantics. test/activities/recorded-runs plays all of them. */
 const SHAPES = [
   'empty_batch',
   'env_error_first_turn',

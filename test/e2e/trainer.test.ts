@@ -24,10 +24,10 @@ const skip = existsSync(install.stamp)
 
 const PUZZLE = path.join('examples', 'sliding-puzzle');
 const [SAMPLES, REQUEST] = ['samples.jsonl', 'batch.json'];
-/** Of the example's 16 samples with four rollouts each. */
+/** For the example's 16 samples with four rollouts each. */
 const GROUPS = 4;
 const ROLLOUTS = 4 * GROUPS;
-/** Of the README, and so of everyone who follows it. */
+/** As in the README. */
 const COMMAND = /^python (start_batch\.py --batch-id (\S+))$/m;
 const DUMP = `
 import json, sys
@@ -123,7 +123,7 @@ describe('the example trainer', { skip, timeout: 300_000 }, () => {
     return output;
   };
   const rowsFile = (): string => path.join(bed.store_root, batch_id, 'rollouts.jsonl');
-  /** Of the start behind the killed one. */
+  /** Output of the start after the kill. */
   let output: string;
 
   test('is run as its README says, is killed, and started again has all rollouts', async () => {

@@ -54,7 +54,7 @@ async function faultOf(promise: Promise<unknown>): Promise<Fault> {
   return error;
 }
 
-/** `loop`: for ever. `wait`: never answers, and holds nobody up. Anything else is answered. */
+/** `loop`: forever. `wait`: never answers, and blocks nothing. Anything else is answered. */
 const SOURCE = `
 const id = String(Math.random());
 export default () => {
@@ -98,7 +98,7 @@ describe('a module whose code does not come back', () => {
   test('costs a call that had begun, and is neither late nor the last that began, no attempt', async (t) => {
     const mine = await make(t, { timeout: '2s' });
     const late = faultOf(say(mine, 'wait'));
-    // The thread is given a second to answer a ping: the next deadline comes behind it.
+    // The thread has a second to answer a ping; the next deadline comes after it.
     await sleep(1500);
     const innocent = faultOf(say(mine, 'wait'));
     await sleep(200);
@@ -120,7 +120,7 @@ describe('a module whose code does not come back', () => {
     const before = await idOf();
     const waiting = await Promise.all(['wait', 'wait', 'wait'].map((said) => faultOf(say(mine, said)))); // prettier-ignore
     assert.deepEqual(waiting.map(({ type }) => type), Array(3).fill('EnvironmentFailed')); // prettier-ignore
-    // Whoever was taken for held by a loop is ended a second later.
+    // A thread that seems to be blocked by a loop is ended a second later.
     await sleep(1500);
     assert.equal(await idOf(), before, 'its thread was ended');
   });

@@ -36,28 +36,28 @@ export interface Parts {
   replicas?: GenerationService[];
   /** What probes of the replicas show; others are processed. */
   logprobs_modes?: Record<string, LogprobsMode>;
-  /** Of the replicas. */
+  /** Clock of the replicas. */
   clock?: Clock;
   max_concurrent?: number;
   model?: string | null;
   images?: boolean;
   is_asked?: boolean;
   folds?: Allowance;
-  /** Of the environments' observations; null: any. */
+  /** Roles of the environments' observations; null: any. */
   roles?: string[] | null;
   /** Does `openRollout` play on? */
   plays_on?: boolean;
   special_tokens?: string[];
   deployment?: Partial<Deployment>;
   countOpenRollouts?: Dependencies['countOpenRollouts'];
-  /** Without an answer, before that is told. */
+  /** How long a call may be silent before the workflow is signalled. */
   silent_ms?: number;
-  /** Of the replicas whose weights are changed; none: the service has no policy. */
+  /** Controls of the replicas' weights; none: the service has no policy. */
   controls?: WeightControl[];
 }
 
 export interface AttemptOptions {
-  /** Of the activity; the heartbeat comes at a third of it. */
+  /** Heartbeat timeout of the activity; the heartbeat comes at a third of it. */
   heartbeat_timeout_ms?: number;
   workflow_id?: string;
   number?: number;

@@ -29,7 +29,7 @@ const start = fc
     return by.start({ settings: { ...SETTINGS, semantics }, prompt });
   });
 
-/** Behind what stands, at the turn's beginning, or somewhere between. */
+/** After the existing tokens, at the turn's beginning, or in between. */
 const chunk = fc
   .tuple(rarely, fc.constantFrom('end', 'end', 'end', 'start', 'between'), ids, text)
   .map<Write>(([slip, where, token_ids, content]) => (by, { turns, open }) => {

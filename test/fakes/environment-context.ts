@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createAllowance } from '../../src/platform/allowance.js';
 import type { EnvironmentContext } from '../../src/environments/environment-context.js';
 
-/** What making an environment is given where it should need nothing: whatever it asks for fails. */
+/** The context of an environment that should need nothing: any use of it fails. */
 export function bareContext(given: Partial<EnvironmentContext> = {}): EnvironmentContext {
   return {
     name: 'test',

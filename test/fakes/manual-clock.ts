@@ -1,8 +1,8 @@
 import type { Clock } from '../../src/platform/clock.js';
 
-/** Time that passes when it is told to. */
+/** Time that passes only on request. */
 export interface ManualClock extends Clock {
-  /** Moves on, timer by timer; between two, whatever a timer began may go on. */
+  /** Moves on, timer by timer; between two, pending work may continue. */
   pass: (ms: number) => Promise<void>;
   /** How many timers run. */
   timers: () => number;

@@ -15,7 +15,7 @@ export interface Running {
   succeed: () => Promise<void>;
   /** The request fails with this; resolves with what the caller was thrown. */
   fail: (error: Error) => Promise<unknown>;
-  /** Of the caller's own signal; resolves with what the caller was thrown. */
+  /** Aborts the caller's own signal; resolves with the error that the caller got. */
   abort: () => Promise<unknown>;
 }
 

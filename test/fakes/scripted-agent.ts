@@ -8,7 +8,7 @@ export interface ScriptedAgent {
   environment: Environment;
   /** As they came, without the signal. */
   requests: Omit<AgentRequest, 'signal' | 'keep'>[];
-  /** Times that it was asked where its server is. */
+  /** How often its address was requested. */
   asked: string[];
   /** While it is set, the server is not there. */
   isAway: boolean;

@@ -92,7 +92,7 @@ export function scriptedService(
     describe?: () => Promise<ServiceDescription>;
     weightVersion?: () => string | null;
     isPaused?: () => boolean;
-    /** What chats are rendered to; a fault of it is the service's. */
+    /** The rendering of chats; a fault is thrown. */
     template?: Template;
   } = {},
 ): ScriptedService {

@@ -23,7 +23,7 @@ export interface Given {
   says?: ScriptedReply[];
   /** What sessions begin with beside the sample's state. */
   first?: { content?: string; state?: Metadata };
-  /** Of each `begin` and `end`, in order; then they succeed. */
+  /** Errors of each `begin` and `end`, in order; then they succeed. */
   begin?: Error[];
   end?: Error[];
   /** `begin` says that there are no sessions, and `end` that there is nothing to end. */

@@ -21,9 +21,9 @@ export interface AnyStore {
   outputs: string;
   /** What the journal of row 0, repeat 0 holds. */
   journalLines: () => Promise<JournalLine[]>;
-  /** Makes these its lines, one behind the other; texts as they are. */
+  /** Writes these lines in order; texts as they are. */
   putLines: (lines: readonly (JournalLine | string)[]) => Promise<void>;
-  /** Of a property: so many take a second or two. */
+  /** Runs of a property: this many take a second or two. */
   most_runs: number;
 }
 

@@ -57,7 +57,7 @@ export function capture(number: string): Capture {
   return load(file);
 }
 
-/** Of `/v1/completions`; `/inference/v1/generate` names its output's mode. */
+/** Captured streams of `/v1/completions`. (`/inference/v1/generate` names its output's mode.) */
 export function streamCaptures(): Capture[] {
   return readdirSync(FOLDER)
     .sort()

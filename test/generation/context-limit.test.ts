@@ -30,7 +30,7 @@ type Outcome = 'full' | 'fault' | { sent_again: number };
 interface Refused {
   by: string;
   body: string;
-  /** Of the request. */
+  /** Counts of the request. */
   prompt?: number;
   max_tokens?: number;
   /** In the server's list of models; default none. */

@@ -19,7 +19,7 @@ export interface Exchange {
 type Route = (exchange: Exchange) => void | Promise<void>;
 interface Script {
   [route: `${'GET' | 'POST'} /${string}`]: Route;
-  /** Of the service, where they are not the usual ones. */
+  /** Options of the service, if they differ from the usual ones. */
   options?: Partial<Parameters<typeof createVllmService>[0]>;
 }
 

@@ -130,7 +130,7 @@ describe('/inference/v1/generate', () => {
       options: wire,
     });
     const asking = service.generate(REQUEST, { signal: untilAborted(), ...collector() });
-    // What an unknown model is told is a 404, too.
+    // An unknown model is a 404, too.
     await assertFault(asking, { type: 'GenerationRejected', message: /does not exist/, at: base_url }); // prettier-ignore
     assert.equal(service.tells_text?.(), false);
   });

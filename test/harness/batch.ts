@@ -17,7 +17,7 @@ export interface WorkflowFailure {
   message: string;
 }
 
-/** How a workflow that returns a batch's result has ended, and the rows that stand in the store then. */
+/** How a workflow that returns a batch's result has ended, and the rows in the store at that time. */
 export interface BatchOutcome {
   batch_id: string;
   result: BatchResult | null;
@@ -104,7 +104,7 @@ function failureOf(error: WorkflowFailedError): WorkflowFailure {
   return { type: innermost instanceof CancelledFailure ? 'Cancelled' : innermost.name, message };
 }
 
-/** A JSONL file; empty where there is none. */
+/** A JSONL file; empty if there is none. */
 export async function readRows(file: string): Promise<Row[]> {
   const text = await readFile(file, 'utf8').catch((error: unknown) => {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
@@ -116,7 +116,7 @@ export async function readRows(file: string): Promise<Row[]> {
     .map((line) => JSON.parse(line) as Row);
 }
 
-/** The lines of a rollout's journal that parse, those of every writer; empty where there is none. */
+/** The valid lines of a rollout's journal, of all writers; empty if there is none. */
 export async function readJournal(
   store_root: string,
   { batch_id, row, repeat }: { batch_id: string; row: number; repeat: number },

@@ -2,10 +2,10 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { connect, createServer } from 'node:net';
 
-/** Between a client and a server that speaks over TCP: it goes on, drops answers or drops all, as a test says. */
+/** Between a client and a TCP server: passes everything on, drops answers or drops everything. */
 export interface CutProxy {
   port: number;
-  /** Cuts each connection at the next bytes that come from the server behind something sent: it was done, unheard. */
+  /** Cuts each connection at the server's next bytes: the request was executed, but the answer is lost. */
   cutAnswers: (count: number) => void;
   /** Cuts all connections, and refuses new ones until `open`. */
   close: () => void;

@@ -13,7 +13,7 @@ export interface TestServer {
   address: string;
   namespace: string;
   client: Client;
-  /** Closes the connection, and ends the process where it is this file's own. */
+  /** Closes the connection, and ends the process if it is this file's own. */
   stop: () => Promise<void>;
 }
 

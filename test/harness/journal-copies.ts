@@ -11,7 +11,9 @@ export interface JournalsCopy {
   rollouts: Map<string, StandingTurns>;
 }
 
-/** The turns of one rollout that count: written by whoever held the journal then, and so inherited by all who claim it later. */
+/**
+ * The turns of one rollout that count: written by the journal's owner at that time, and inherited by all later ones.
+ */
 export interface StandingTurns {
   generations: Set<number>;
   observations: Set<number>;
@@ -34,7 +36,7 @@ export async function copyJournals(store_root: string, batch_id: string): Promis
   return copyOf(texts);
 }
 
-/** Of journals that were read, by rollout id. */
+/** Journals that were read, by rollout id. */
 export function copyOf(journals: readonly (readonly [string, string])[]): JournalsCopy {
   const rollouts = new Map(
     journals.map(([id, text]): [string, StandingTurns] => {
@@ -81,7 +83,7 @@ export interface Asked {
   turn: number | null;
   /** Milliseconds since the epoch. */
   at: number;
-  /** null where it is not known. */
+  /** null if unknown. */
   writer: string | null;
 }
 

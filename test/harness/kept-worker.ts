@@ -10,7 +10,7 @@ export interface KeptWorker {
   /** Freezes the one that runs, until `resume`. */
   pause: () => void;
   resume: () => void;
-  /** Of the one that runs. */
+  /** Process id of the running one. */
   pid: () => number;
   /** SIGTERM; then another is started. Seconds that the first took to end. */
   replace: () => Promise<number>;

@@ -39,7 +39,7 @@ export interface PolicyBed {
   worker: KeptWorker;
   batch: (batch_id: string) => RecoveryBatch;
   stream: (id: string) => StreamToTest;
-  /** Of a batch or a stream. */
+  /** Journals folder of a batch or a stream. */
   journals: (id: string) => string;
   /** The Temporal server's database is gone; it must not run. */
   loseDatabase: () => Promise<void>;
@@ -76,7 +76,7 @@ export interface PolicyBedOptions {
   simulator?: SimulatorProcessOptions['settings'];
   generation?: Partial<WorkerConfig['generation'][string]>;
   worker?: WorkerConfig['worker'];
-  /** Of all weights; without it they differ in it. */
+  /** Skill of all weights; without it they differ in skill. */
   skill?: number;
 }
 
@@ -257,7 +257,7 @@ function watchPauses(engines: readonly Engine[]): { stop: () => Promise<number> 
   };
 }
 
-/** An engine that is not there pauses nobody. */
+/** A missing engine pauses nothing. */
 export async function isPaused(engine: Engine): Promise<boolean> {
   try {
     const response = await fetch(`${engine.process().url}/is_paused`);

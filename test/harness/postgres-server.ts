@@ -12,7 +12,7 @@ import { firstFreePort } from '../../src/platform/process/free-port.js';
  * user. Not synced: what it loses, a power cut would have to take.
  */
 export interface PostgresServer {
-  /** Of its administrator, with a password, and database `postgres`. */
+  /** URL of its administrator, with a password, and database `postgres`. */
   url: string;
   port: number;
   /** Its first process: the others end with it. */
@@ -27,7 +27,7 @@ const PASSWORD = 'postgres-test-password';
 const START_MS = 30_000;
 const STILL_IN_USE = 'shared memory block';
 
-/** Why tests that need one are skipped here; false where there is one. */
+/** Why tests that need PostgreSQL are skipped here; false if there is one. */
 export const noPostgres: string | false = findPostgres(process.env) === null ? NO_POSTGRES : false;
 
 export async function startPostgres(
@@ -81,7 +81,7 @@ export async function startPostgres(
   };
 }
 
-/** Its log says so; after a crash it says so again, behind what it said before. */
+/** Its log says so; after a crash it says so again. */
 async function untilReady(
   child: Child,
   { logFile, before }: { logFile: string; before: number },

@@ -26,12 +26,12 @@ import type { WorkerConfig, WorkerOptions } from './worker-process.js';
 export interface RecoveryBed {
   directory: string;
   server: () => TestServer;
-  /** An error where it is shared. */
+  /** Throws if it is shared. */
   ownServer: () => OwnServer;
   simulator: () => SimulatorProcess;
   /** kill -9. */
   killServer: () => Promise<void>;
-  /** Of a server that has been killed. */
+  /** Deletes the database of a killed server. */
   deleteDatabase: () => Promise<void>;
   /** On the same ports, with the same database file. */
   startServer: () => Promise<void>;
@@ -67,11 +67,11 @@ export interface RecoveryBedOptions {
   environments?: WorkerConfig['environments'];
   worker?: WorkerConfig['worker'];
   pipe_log?: WorkerOptions['pipe_log'];
-  /** Of a store that has its journals elsewhere than in files, by name; its results are below `root`. */
+  /** A store whose journals are not files, by name; its results are below `root`. */
   store?: (store: string, root: string) => WorkerConfig['store'];
-  /** Of the workers, beside this process's. */
+  /** Environment variables of the workers, beside this process's. */
   env?: Record<string, string>;
-  /** Of the worker's service; the simulator's URL where none is given. */
+  /** Settings of the worker's service; its default URL is the simulator's. */
   generation?: Partial<WorkerConfig['generation'][string]>;
 }
 

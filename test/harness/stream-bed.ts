@@ -31,7 +31,7 @@ export interface StreamToTest {
   rows: (step: number) => Promise<Row[]>;
   failures: (step: number) => Promise<Row[]>;
   fact: (step: number) => Promise<StepFact>;
-  /** Of the step's rows, failures and metrics, byte for byte. */
+  /** Hash of the step's rows, failures and metrics, byte for byte. */
   hash: (step: number) => Promise<string>;
 }
 
@@ -72,7 +72,7 @@ export function openStreamToTest({
     step: async (step, version) => {
       for (const end = Date.now() + CALL_MS; ;) {
         const asked = { step, wait: '20s', ...(version !== undefined && { version }) };
-        // A run that goes on in a new one may not have heard it.
+        // A run that continues in a new one may not have received it.
         const answer = await ask(asked).catch(async (error: unknown) => {
           if (error instanceof WorkflowUpdateFailedError) throw error;
           await sleep(500);

@@ -11,12 +11,12 @@ import { makeTemporaryDirectory } from './temporary-directory.js';
 import type { WorkerConfig, WorkerProcess } from './worker-process.js';
 import { startWorkerProcess } from './worker-process.js';
 
-/** What a file of end-to-end tests stands on: one Temporal server, one scripted engine and environment, workers as it needs them. */
+/** What a file of end-to-end tests uses: one Temporal server, one scripted engine and environment, and workers. */
 export interface Testbed {
   /** Temporary; logs, settings, the store. */
   directory: string;
   store_root: string;
-  /** Of the workers; empty. */
+  /** Inputs folder of the workers; empty. */
   inputs_dir: string;
   server: TestServer;
   engine: ScriptedEngine;
@@ -35,7 +35,7 @@ export interface TestbedWorker {
   generation: WorkerConfig['generation'];
   environments: WorkerConfig['environments'];
   worker?: WorkerConfig['worker'];
-  /** Of several that share a task queue. */
+  /** Name, for several workers that share a task queue. */
   name?: string;
   /** Variables beside those of this process. */
   env?: Record<string, string>;
@@ -44,7 +44,7 @@ export interface TestbedWorker {
 /** Everything that was started ends again when a part does not start. */
 export async function startTestbed(
   name: string,
-  /** Of a store that has its journals elsewhere than in files; its results are below `root`. */
+  /** A store whose journals are not files; its results are below `root`. */
   storeOf: (root: string) => WorkerConfig['store'] = (root) => ({ kind: 'file', root }),
 ): Promise<Testbed> {
   const endings: (() => Promise<void>)[] = [];

@@ -8,7 +8,7 @@ import type { Config } from '../../src/workers/config.js';
 import { PROJECT_ROOT } from './dev-server.js';
 import { eventually, within } from './waiting.js';
 
-/** What stands in temporal.yaml. */
+/** Content of temporal.yaml. */
 export type WorkerConfig = z.input<typeof Config>;
 
 export interface WorkerProcess {
@@ -29,7 +29,7 @@ export interface WorkerOptions {
   /** For its settings and its log, `<name>.yaml` and `<name>.log`. */
   directory: string;
   config: WorkerConfig;
-  /** Of several in one directory. */
+  /** Name, for several in one directory. */
   name?: string;
   /** Variables beside those of this process. */
   env?: Record<string, string>;

@@ -22,7 +22,7 @@ export interface WrittenHistory {
    */
   task: (suggests?: { suggestContinueAsNew: boolean }) => void;
   signal: (name: string, ...args: unknown[]) => void;
-  /** The commands of an update that is taken; it stands behind the task that takes it. */
+  /** The commands of an accepted update; they follow the task that accepts it. */
   update: (name: string, input: unknown) => void;
   /** The last update is answered. */
   updateEnds: () => void;

@@ -56,7 +56,7 @@ export async function startInteropBed({
     const bed = await startRecoveryBed({
       name,
       generation: { base_urls: [base_url], special_tokens: SPECIAL_TOKENS, ...generation },
-      // The engine takes all the machine's time, where it runs on the same one.
+      // The engine takes all of the machine's time if both run on the same one.
       worker: { heartbeat_timeout: '10s' },
       environments: { countdown: { kind: 'http', url: environment.url } },
     });
@@ -83,7 +83,7 @@ export function turnClock({ environment }: InteropBed): (turns: number) => Promi
   };
 }
 
-/** Waits until several generations are half journalled: whatever is killed then leaves them to be resumed. */
+/** Waits until several generations are half journalled, so that a kill leaves them to be resumed. */
 export async function midGeneration({ bed }: InteropBed, store: string): Promise<void> {
   const folder = path.join(bed.storeRoot(store), BATCH, 'journals');
   const isOpen = async (name: string): Promise<boolean> => {

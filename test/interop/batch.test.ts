@@ -19,7 +19,7 @@ import {
 } from './batch-bed.js';
 import { baseUrl, control, runningRequests, suite, WITHOUT_ENGINE } from './engine.js';
 
-/** A pause is told to the rollouts that it cuts off within this time. */
+/** A pause reaches the rollouts that it cuts off within this time. */
 const VISIBLE_MS = 30_000;
 const PAUSE_MS = 4000;
 

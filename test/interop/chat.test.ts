@@ -73,7 +73,7 @@ suite('a chat of three turns on a real engine', {
       return { sent, answers };
     }
 
-    /** The engine's own rendering of the whole conversation; the policy's ids stand where it has a placeholder. */
+    /** The engine's own rendering of the whole conversation, with the policy's ids in the place of a placeholder. */
     async function rendered(question: string, answers: readonly (readonly number[])[]) {
       const placeholder = await service.tokenize({ model, text: 'one', add_special_tokens: false }, signal); // prettier-ignore
       const [end = -1] = await service.tokenize({ model, text: '<|im_end|>', add_special_tokens: false }, signal); // prettier-ignore
@@ -139,7 +139,7 @@ suite('a chat of three turns on a real engine', {
   },
 });
 
-/** Up to two cuts of a turn, none behind its last token: how many tokens each request lets through. */
+/** Up to two cuts of a turn, none after its last token: how many tokens each request passes. */
 function cutsIn(length: number, random: () => number): number[] {
   const points = Array.from({ length: Math.floor(random() * 3) }, () =>
     Math.floor(random() * length),

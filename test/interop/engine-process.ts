@@ -24,7 +24,7 @@ export interface KeptEngine {
   directory: string;
   /** kill -9. */
   kill: () => Promise<void>;
-  /** Of one that has been killed; resolves when it answers. */
+  /** Restarts a killed engine; resolves when it answers. */
   start: () => Promise<void>;
   /** Kills it and removes its directory. */
   end: () => Promise<void>;

@@ -14,7 +14,7 @@ export const WITHOUT_ENGINE: string | false =
 
 const START = process.env['ROLLOUT_INTEROP_START'];
 
-/** An engine that is killed has to be this project's own: whoever wants that says how one is started. */
+/** An engine that is killed must belong to the test, so the variable says how one is started. */
 export const WITHOUT_START: string | false =
   START === undefined || START === ''
     ? 'no engine to kill: set ROLLOUT_INTEROP_START to a command that serves one on 127.0.0.1:$PORT (test/interop/README.md)'

@@ -15,7 +15,7 @@ const dir = process.env['ROLLOUT_INTEROP_NEMO_GYM'];
 const REPEATS = 4;
 const SPEED_ROWS = 600;
 const ROWS_WITHIN_MS = 180_000;
-/** How long a collector may go on behind the move. */
+/** How long a collector may continue after the move. */
 const HANGS_MS = 60_000;
 
 /** What differs from one play to the next: when, how long, and ids that servers draw. */
@@ -50,7 +50,7 @@ const playsIn = (file: string): Play[] =>
     })
     .toSorted((a, b) => (a.name < b.name ? -1 : 1));
 
-/** A model server writes a call down behind its answer: upstream's collector, which looks at once, misses some. */
+/** A model server writes a call down after its answer, so upstream's collector, which looks at once, misses some. */
 const isLate = ({ made, captured }: Play): boolean => captured < made;
 
 function textOf({ row }: Play, { captures }: { captures: boolean }): string {
@@ -58,13 +58,13 @@ function textOf({ row }: Play, { captures }: { captures: boolean }): string {
   return JSON.stringify(masked(captures ? { ...others, ng_trajectory, ng_model_call_capture } : others)); // prettier-ignore
 }
 
-/** With their numbers' text. Agents stand in the order in which their servers answered upstream. */
+/** With the text of their numbers. Agents are in the order in which their servers answered upstream. */
 function metricsByAgent(text: string): string[] {
   const agents = parseJson(text) as Json[];
   return agents.map(formatJson).toSorted();
 }
 
-/** Rows are long: what two of them have where they differ first. */
+/** The first difference of two rows, which are long. */
 function around(one: string, other: string): [string, string] {
   let at = 0;
   while (at < one.length && one[at] === other[at]) at += 1;

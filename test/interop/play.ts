@@ -90,7 +90,7 @@ export function promptOf(seed: number): number[] {
   return [...Array.from({ length: between(4, 20) }, () => between(10, 500)), LETTER];
 }
 
-/** Of the tiny model; any id of printable ASCII would do. */
+/** The id of a letter in the tiny model; any id of printable ASCII would do. */
 const LETTER = 70;
 
 /** Runs them all, so many at a time. */

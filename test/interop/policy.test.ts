@@ -19,7 +19,7 @@ const EVERY_MS = 20_000;
 const UPDATES = 2;
 const WIRES = ['completions', 'generate'] as const;
 const MODES: readonly PauseMode[] = ['keep', 'abort'];
-/** Of a token's logprob, engine against torch: float32, other kernels. */
+/** Tolerance of a token's logprob, engine against torch: float32, other kernels. */
 const TOLERANCE = 1e-3;
 const PROBE_IDS = Array.from({ length: 24 }, (_, i) => 10 + ((i * 37) % 480));
 const ENDED_WITHIN_MS = 900_000;
@@ -158,7 +158,7 @@ suite('a real engine whose weights change under rollouts', {
   },
 });
 
-/** Of a run of generated tokens; a token without a version fails. */
+/** Version of a run of generated tokens; a token without a version fails. */
 function versionsOf(
   { rollout_id, policy_versions }: Row,
   { start, end }: { start: number; end: number },

@@ -164,7 +164,7 @@ suite('a greedy turn of a real engine that is cut and resumed', {
       return null;
     }
 
-    /** The turn with a stop string of two characters, with more of the same token behind it. */
+    /** The turn with a stop string of two characters, followed by more of the same token. */
     async function insideToken(t: TestContext, { seed, outcome }: Whole): Promise<Whole | null> {
       const { token_ids, content } = outcome;
       for (let at = 15; at < token_ids.length; at++) {

@@ -1,4 +1,4 @@
-/** Whoever reaches the Temporal server may start, signal and update whatever there is, with whatever they like. */
+/** Any client of the Temporal server may start, signal and update anything, with any input. */
 import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { createServer } from 'node:http';

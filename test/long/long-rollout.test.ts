@@ -1,4 +1,4 @@
-/** A rollout of many turns goes on in new runs, and nobody who waits for it notices. */
+/** A rollout of many turns continues in new runs, and its callers do not notice. */
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';

@@ -48,7 +48,7 @@ describe('a batch whose worker is killed while it closes', { timeout: 400_000 },
     return (await readFile(path.join(parts, part, file), 'utf8')).split('\n').length - 1;
   }
 
-  /** As the server knows it: where the next attempt goes on. */
+  /** The heartbeat on the server: where the next attempt continues. */
   async function reportedRows(batch: RecoveryBatch): Promise<number> {
     const { raw } = await batch.handle().describe();
     const data = raw.pendingActivities?.[0]?.heartbeatDetails?.payloads?.[0]?.data;

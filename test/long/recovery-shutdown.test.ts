@@ -25,7 +25,7 @@ describe(
       bed = await startRecoveryBed({ name: 'shutdowns' });
       await bed.observed(async () => {
         undisturbed = await playUndisturbed(bed, { batch_id: BATCH, request: REQUEST });
-        // A turn takes seconds: whoever waited for its end would not end in time.
+        // A turn takes seconds: a worker that waited for its end would not end in time.
         await bed.simulator().change({ tokens_per_second: 15 });
         const worker = await bed.startWorker('disturbed');
         const batch = bed.batch('disturbed', BATCH);
@@ -62,7 +62,7 @@ describe(
           const { turn, offset, token_ids } = line;
           if (turn !== reached.turn) reached = { turn, count: 0 };
           if (token_ids.length > 0) assert.equal(offset, reached.count, `${row}-${repeat}/${turn}`);
-          // A chunk without tokens drops those that came behind a stop string.
+          // A chunk without tokens drops those that came after a stop string.
           reached.count = offset + token_ids.length;
         }
       }

@@ -1,4 +1,4 @@
-/** Batches whose failed rollouts are replaced. The environment refuses whom a test names. */
+/** Batches whose failed rollouts are replaced. The environment refuses the rollouts that a test names. */
 import assert from 'node:assert/strict';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -110,7 +110,7 @@ describe('a batch of completion policy refill', { timeout: 300_000 }, () => {
     return now;
   }
 
-  /** Resolves when it is told to. */
+  /** Resolves on request. */
   function gate(): { opened: Promise<unknown>; open: () => void } {
     let open = (): void => undefined;
     const opened = new Promise((resolve) => {

@@ -105,7 +105,7 @@ describe(
       return await readJournal(bed.storeRoot(STORE), { batch_id, row, repeat });
     }
 
-    /** Each session that the environment began has been ended behind its last beginning. */
+    /** Each session that the environment began was ended after its last beginning. */
     async function assertAllEnded(names: readonly Name[]): Promise<void> {
       const events = (await environment.events()).filter((one) => names.includes(batchOf(one) as Name)); // prettier-ignore
       const last = new Map<string, HoldingEvent['event']>();
@@ -178,14 +178,14 @@ describe(
         const life = Number(session.split('/')[2]);
         assert.ok(asked.length > life, `${session}: ${asked.length} lives were begun`);
         const [first] = events.filter((one) => one.session === session);
-        // A beginning that never arrived is ended all the same: nobody knows that it did not.
+        // A beginning that never arrived is ended, too, because nobody knows that it did not.
         assert.ok(first?.event === 'begin' || first?.event === 'end', session);
         if (first.event === 'end') assert.equal(first.held, false, session);
       }
       const ended = new Set<string>();
       for (const { event, session, held } of events) {
         if (event === 'end') ended.add(session);
-        // One that nobody waits for any more may arrive behind the end.
+        // An abandoned beginning may arrive after the end.
         if (event === 'step' && !held) assert.ok(ended.has(session), session);
       }
       const repeats = (event: HoldingEvent['event']): number =>

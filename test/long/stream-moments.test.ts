@@ -1,4 +1,4 @@
-/** The worker of a stream, killed with SIGKILL at moments that files show: before and after whatever is put once. */
+/** Kills the worker of a stream with SIGKILL at moments that files show: before and after each fact is put. */
 import assert from 'node:assert/strict';
 import { watch } from 'node:fs';
 import { mkdir } from 'node:fs/promises';

@@ -1,4 +1,4 @@
-/** A stream of many groups goes on in new runs, each of a bounded history, and loses and repeats none. */
+/** A stream of many groups continues in new runs, each with a bounded history, and loses and repeats none. */
 import assert from 'node:assert/strict';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';

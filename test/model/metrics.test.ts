@@ -256,7 +256,7 @@ describe('lengths of a batch that stops rollouts', () => {
     const others = [
       summaryOf({ row: 1, repeat: 3, replaces: 1 }),
       summaryOf({ row: 1, repeat: 4, replaces: 2 }),
-      // Of another row; and one whose member a continued batch has mended.
+      // One of another row; and one whose member a continued batch has completed.
       summaryOf({ row: 3, repeat: 2, replaces: 0 }),
       summaryOf({ row: 3, repeat: 0 }),
     ];

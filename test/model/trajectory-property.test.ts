@@ -28,7 +28,7 @@ function checkGenerated(
 
 const total = (numbers: number[]): number => numbers.reduce((sum, number) => sum + number, 0);
 
-/** What readers rely on, whatever was written by whomever. */
+/** What readers rely on, for any lines of any writers. */
 function checkConsistent(trajectory: Trajectory): void {
   const { turns, open, start, context_ids } = trajectory;
   for (const [i, turn] of turns.entries()) {

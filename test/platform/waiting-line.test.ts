@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { createWaitingLine } from '../../src/platform/waiting-line.js';
 
-/** A line for `size` units of room, and what of it is taken. */
+/** A line for `size` units of room, and how much of it is taken. */
 function roomOf(size: number) {
   const room = { taken: 0, line: createWaitingLine(admit) };
   function admit(units: number): number | null {

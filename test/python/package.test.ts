@@ -19,7 +19,7 @@ const skip = existsSync(install.stamp)
   ? false
   : 'what the Python package needs is not installed: `node tools/setup.mjs --test` says why';
 
-/** Of rows and of calls, beside those that services throw. */
+/** Faults of rows and of calls, beside those that services throw. */
 const OTHER_FAULTS = ['TimedOut', 'Stopped', 'Cancelled', 'TooFewValid', 'UpdateRefused'];
 
 function python(

@@ -74,7 +74,7 @@ async function answer(
       observations: [{ role: 'environment', content: `${left} left\n` }],
       metadata: [{ left }],
       next_stop_strings: null,
-      // Malformed bytes count for nothing: how many U+FFFD stand for them is a matter of who decodes.
+      // Malformed bytes do not count, because decoders differ in the number of U+FFFD.
       rewards: [(log.at(-1)?.content.replaceAll('\uFFFD', '').length ?? 0) / 16],
       terminateds: [left === 0],
     },

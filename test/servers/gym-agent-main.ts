@@ -8,5 +8,5 @@ const [, , port = '0', scriptFile = '', log_file = ''] = process.argv;
 const script = JSON.parse(readFileSync(scriptFile, 'utf8')) as z.input<typeof AgentScript>;
 const server = await startGymAgentServer({ script, port: Number(port), log_file });
 console.log(server.url);
-// It ends with whoever started it, however that ends.
+// It ends with its parent, in any way.
 process.stdin.on('end', () => process.exit(0)).resume();

@@ -17,7 +17,7 @@ export const AgentAct = z.discriminatedUnion('kind', [
     body: z.string().default('{"detail":"scripted"}'),
     retry_after_s: z.number().optional(),
   }),
-  /** 200 with this text, whatever it is. */
+  /** 200 with this text, valid or not. */
   z.strictObject({ kind: z.literal('text'), text: z.string() }),
   /** A usable answer of at least so many bytes. */
   z.strictObject({ kind: z.literal('large'), bytes: z.int() }),
@@ -43,7 +43,7 @@ export const AgentScript = z.strictObject({
       reset: z.number().default(0),
     })
     .default({ seed: 0, status_500: 0, hang: 0, reset: 0 }),
-  /** Of every answer that has none of its own. */
+  /** Applies to every answer without its own. */
   delay_ms: z.int().default(0),
   /** The body of `POST /aggregate_metrics`; null: 404. */
   aggregate_metrics: z.record(z.string(), z.unknown()).nullable().default(null),
@@ -74,7 +74,7 @@ type Row = Record<string, unknown>;
 export const rowName = (row: Row): string =>
   `${String(row['_ng_task_index'])}-${String(row['_ng_rollout_index'])}`;
 
-/** A function of the row, not of the call: whatever was disturbed, a row has the same answer. */
+/** A function of the row, not of the call, so a row always has the same answer. */
 export function answerFor(row: Row): Row {
   const name = rowName(row);
   const score = Math.floor(drawnFor(`score/${name}`) * 4);

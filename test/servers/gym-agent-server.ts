@@ -15,13 +15,13 @@ export interface AgentEvent {
   event: 'arrived' | 'answered' | 'failed' | 'closed';
   /** `<task>-<rollout>`. */
   row: string;
-  /** From 0, for each row; goes on where the server starts again with the same log. */
+  /** From 0, for each row; continues if the server restarts with the same log. */
   call: number;
   /** `_ng_attempt_index` as it came; null: there was none. */
   attempt_index: number | null;
   /** Milliseconds since the epoch. */
   at: number;
-  /** Of `arrived`: the body as it came. */
+  /** For `arrived`: the body as it came. */
   body?: string;
 }
 
@@ -43,7 +43,7 @@ export interface GymAgentServerOptions {
   log_file?: string;
 }
 
-/** A stand-in for an agent server of NeMo Gym, and for the head server that knows it. */
+/** A replacement for an agent server of NeMo Gym, and for the head server that has it. */
 export async function startGymAgentServer({
   script: given = {},
   port = 0,
@@ -111,7 +111,7 @@ async function run({ request, response, script, events, say }: Run): Promise<voi
     response.destroy();
     return;
   }
-  // Before it is: what a client has seen stands in the log, however soon the server is killed.
+  // Before the answer: everything that a client has seen is in the log, however soon the server is killed.
   say({ event: act.kind === 'status' ? 'failed' : 'answered', ...facts });
   send(response, replyOf(act, row));
 }
@@ -193,7 +193,7 @@ const globalConfigYaml = (agents: readonly string[], port: number): string =>
     )
     .join('');
 
-/** What stands in a server's log; of a last line that a kill tore, nothing. */
+/** The lines of a server's log, without a torn last one. */
 export function readAgentEvents(logFile: string): AgentEvent[] {
   if (!existsSync(logFile)) return [];
   return readFileSync(logFile, 'utf8')

@@ -28,7 +28,7 @@ export interface GymSession {
   id: string;
   /** Texts that were played, in order. */
   played: string[];
-  /** Of the steps that were answered again from the cache. */
+  /** Keys of the steps that were answered again from the cache. */
   repeated: string[];
   /** Calls of `/close`. */
   closes: number;

@@ -46,9 +46,9 @@ export interface ScriptedEngine {
   listen: (maxModelLen?: number) => Promise<string>;
   /** What the policy does in a batch. */
   script: (batchId: string, script: EngineScript) => void;
-  /** Of a batch, in the order of arrival. */
+  /** Requests of a batch, in the order of arrival. */
   requests: (batchId: string) => EngineRequest[];
-  /** What nobody provided for: requests of no script, turns beyond one, turns asked for twice, malformed requests. */
+  /** Unexpected requests: without a script, beyond its turns, repeated, or malformed. */
   problems: readonly string[];
   close: () => Promise<void>;
 }
@@ -235,7 +235,7 @@ function refusalOf(
   return { status: 400, type: 'BadRequestError', message };
 }
 
-/** A resumed turn goes on behind what it inherited; it has no stop strings, so it goes on behind those too. */
+/** A resumed turn continues after what it inherited; it has no stop strings, so it continues after those, too. */
 function replyTo(
   request: EngineRequest,
   {

@@ -27,9 +27,9 @@ export interface ScriptedEnvironment {
   url: string;
   /** What the environment says in a batch. */
   script: (batchId: string, script: EnvironmentScript) => void;
-  /** Of a batch, in the order of arrival. */
+  /** Calls of a batch, in the order of arrival. */
   steps: (batchId: string) => EnvironmentStep[];
-  /** What nobody provided for: calls of no script, turns beyond one, turns answered twice, malformed calls. */
+  /** Unexpected calls: without a script, beyond its turns, repeated, or malformed. */
   problems: readonly string[];
   close: () => Promise<void>;
 }
@@ -46,7 +46,7 @@ interface State {
   problems: string[];
 }
 
-/** An environment behind HTTP that answers what scripts say. */
+/** An environment behind HTTP that answers from scripts. */
 export async function startScriptedEnvironment(): Promise<ScriptedEnvironment> {
   const state: State = { scripts: new Map(), steps: [], problems: [] };
   const server = await startJsonServer(

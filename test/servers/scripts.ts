@@ -14,7 +14,7 @@ const Text = z.strictObject({
   parts: z.array(z.union([z.string(), z.int()])).optional(),
   /** Append the end of sequence, unless a stop string ended the text. */
   eos: z.boolean().default(false),
-  /** Of the first tokens; the others, or all, have -(i+1)/16. */
+  /** Logprobs of the first tokens; the others, or all, have -(i+1)/16. */
   logprobs: z.array(z.number()).optional(),
 });
 
@@ -63,7 +63,7 @@ export interface PlannedTurn {
   stop_reason: string | null;
 }
 
-/** A turn as an engine samples it that is told these stop strings, before any limit of length. */
+/** A turn as an engine with these stop strings samples it, before any limit of length. */
 export function planTurn(generation: Generation, stopStrings: readonly string[]): PlannedTurn {
   const entry = Generation.parse(generation);
   if ('raise' in entry) throw new ScriptError('this entry raises');

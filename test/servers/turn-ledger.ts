@@ -4,12 +4,12 @@ import { ScriptError } from './scripts.js';
 
 interface KnownTurn {
   prompt_ids: readonly number[];
-  /** What the policy was streamed; null where it was resumed, since a resumed turn is cut by the client. */
+  /** The streamed text of the policy; null if it was resumed, since the client cuts a resumed turn. */
   token_ids: readonly number[] | null;
   complete: boolean;
 }
 
-/** `first`, `repeat` of the same prompt, or a `resume` behind tokens of the turn that the prompt already carries. */
+/** `first`, `repeat` of the same prompt, or a `resume` after tokens of the turn that the prompt already has. */
 export interface TurnRequest {
   kind: 'first' | 'repeat' | 'resume';
   inherited: readonly number[];

@@ -5,7 +5,7 @@ import { Fault } from '../../src/model/faults.js';
 /** Renderings of the field's chat templates, as serve.py made them: what is not among them fails loudly. */
 
 export interface Case {
-  /** Of the template's file. */
+  /** Name of the template's file. */
   name: string;
   kwargs: Record<string, unknown>;
 }

@@ -29,7 +29,7 @@ describe('a journal that this process has written', () => {
     const { store, elsewhere, journalFile } = await temporaryStore(t);
     await playTurns(store, 3);
     const bytes = await readFile(journalFile());
-    // Spoilt behind the first claim, by which a file is recognised: whoever reads that finds nothing.
+    // Damaged after the first claim, by which a file is recognised, so a reader of that part finds nothing.
     await writeFile(journalFile(), bytes.fill(' ', bytes.indexOf('\n', 1) + 1), { flag: 'r+' });
     assert.equal(await turnsOf(elsewhere()), 0);
     await playTurns(store, 1);

@@ -54,13 +54,13 @@ function nextEntry({ trajectory }: Journal, token: number): Entry {
 /** Where attempts play. */
 interface Place {
   ref: RolloutRef;
-  /** Of three processes. */
+  /** Stores of three processes. */
   stores: readonly TrajectoryStore[];
   /** As a process sees it that knows nothing. */
   fresh: () => TrajectoryStore;
   /** An attempt dies: of what it was writing so much has arrived. */
   kill: (journal: Journal, line: string) => Promise<void>;
-  /** Of the next commits no answer arrives. */
+  /** The answers of the next commits are lost. */
   loseAnswers: (count: number) => void;
   /** Resolves when nothing of those that were killed is on its way. */
   settle: () => Promise<void>;
@@ -118,7 +118,7 @@ class Play {
     }
   }
 
-  /** Nothing that was reported is lost, whoever reads, with a cache or without. */
+  /** Nothing that was reported is lost, for any reader, with or without a cache. */
   async check(): Promise<void> {
     const { turns, context_ids } = await this.place.fresh().readTrajectory(this.place.ref);
     assert.deepEqual(turns.slice(0, this.reported.length), this.reported);

@@ -101,7 +101,7 @@ describe('what a fold is counted as', () => {
       const rows = Array.from({ length: 32 }, (_, row) => row);
       for (const row of rows) await write(root, { row, turns, tokens, chunk: 64 });
       const store = elsewhere();
-      // What reading leaves behind once is no fold's.
+      // One-time costs of reading do not belong to a fold.
       for (const row of rows) await store.readTrajectory(refOf(row));
       const held: Journal[] = [await store.claim(refOf(0), by)];
       const before = heap();

@@ -14,7 +14,7 @@ const ALL = expectedFiles(rowsOf(PART));
 interface Scene {
   outputs: BatchOutputs;
   directory: string;
-  /** Of the attempt, or under the final name. */
+  /** The attempt's own file, or under the final name. */
   file: (kind: (typeof KINDS)[number], attempt?: string) => string;
 }
 

@@ -21,7 +21,7 @@ async function modesOf(
   await journal.commit();
   const outputs = store.outputs('b');
   const part = { first: 0, last: 0 };
-  // An attempt that goes on where another was, and one that closes.
+  // An attempt that continues another one's work, and one that closes.
   for (const closes of [false, true]) {
     const writer = await outputs.openPart(part, null);
     await writer.write({ row: '{}', summary: '{}', valid: true });

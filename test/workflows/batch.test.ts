@@ -1,4 +1,4 @@
-/** A batch as a workflow: how it starts its children, and that it closes whatever became of them. */
+/** A batch as a workflow: how it starts its children, and that it always closes. */
 import { describe, test } from 'node:test';
 import type { WrittenHistory } from '../harness/written-history.js';
 import { writeHistory } from '../harness/written-history.js';

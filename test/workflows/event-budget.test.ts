@@ -34,7 +34,7 @@ describe('the histories of slices', () => {
 
   test('have room for twelve changes, each of which every rollout that runs hears of', () => {
     const open = slicesOfBatch(10_000);
-    // Of 128 rollouts: 30 + 14 × 128 events alone, and 4 + 5 × 128 for each change.
+    // 128 rollouts: 30 + 14 × 128 events alone, and 4 + 5 × 128 for each change.
     for (let taken = 0; taken < 12; taken++) {
       assert.equal(slicesProblem(open, { batch, limits: CHANGE }), null);
       for (const slice of open.values()) void sendLimits(slice, CHANGE);

@@ -48,7 +48,7 @@ describe('a group has ended', () => {
           startAll();
         }
         assert.equal(new Set(ended).size, ended.length);
-        // Where nobody is replaced all of them end, but those that began with nobody.
+        // Without replacements all of them end, except those that began with none.
         if (max_replacements === null && running.length === 0)
           for (let row = 0; row < samples; row++) assert.ok(ended.includes(row) || isOver.has(row), `${row} has not ended`);
       }),

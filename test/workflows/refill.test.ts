@@ -95,7 +95,7 @@ describe('whoever fails, and in whatever order', () => {
     max_replacements: fc.integer({ min: 0, max: 8 }),
     more: fc.integer({ min: 0, max: 4 }),
     max_in_flight: fc.integer({ min: 1, max: 6 }),
-    /** Of each step: which of those that run ends, and how. */
+    /** For each step: which of the running ones ends, and how. */
     steps: fc.array(fc.record({ which: fc.nat(), fails: fc.boolean() }), { maxLength: 60 }),
   });
 

@@ -3,8 +3,8 @@ import { VALID_STOP_REASONS } from '../../../src/model/workflow-safe/stop-reason
 import type { Trajectory } from '../../../src/model/trajectory.js';
 
 /**
- * How a rollout that an agent played ended, as far as the collection's files need it. `since`: of a run that was sent
- * again under its own index, when; null: it was sent once.
+ * The end of an agent's rollout, as far as the collection's files need it. `since`: the time of a run that was sent
+ * again under its own index; null: it was sent once.
  */
 export type AgentOutcome =
   | { kind: 'result'; at: number; attempt: number; text: string; since: number | null }
@@ -16,20 +16,20 @@ export type AgentOutcome =
       attempt: number;
       /** null only where `persist` is false. */
       failure_class: string | null;
-      /** The row is not to be played again. */
+      /** The row must not be played again. */
       terminal: boolean;
-      /** false: nothing is to be written of it. */
+      /** false: nothing of it may be written. */
       persist: boolean;
-      /** The agent's answer, if it named the failure itself. */
+      /** The agent's answer, if it reported the failure itself. */
       text: string | null;
       /** The fault's type. */
       type: string;
       message: string;
-      /** HTTP status, where the agent answered with an error. */
+      /** HTTP status, if the agent answered with an error. */
       status: number | null;
       since: number | null;
     }
-  /** Stopped or cancelled: no failure of the row's, nothing is written, and it is played again. */
+  /** Stopped or cancelled: not a failure of the row. Nothing is written, and it is played again. */
   | { kind: 'unfinished'; at: number };
 
 /** null: the rollout has not ended. */
@@ -58,7 +58,7 @@ export function agentOutcomeOf(trajectory: Trajectory): AgentOutcome | null {
   if (end.stop_reason === 'timeout') return { ...failure, failure_class: 'timeout' };
   if (agent.failure !== null) {
     const { failure_class, terminal, persist, text, attempt, masked, refused } = agent.failure;
-    // No row to train on, and a result of the collection: upstream's files have it with its marks.
+    // Not a row to train on, but a result of the collection: upstream's files have it with its marks.
     const isNoRow = masked !== undefined || refused !== undefined;
     if (isNoRow && failure_class === null && persist)
       return { kind: 'result', at, attempt, text, since };

@@ -12,30 +12,33 @@ import { routeAnswer, routeFailure, routedLine } from './routing.js';
 export interface FollowerOptions {
   store: Pick<TrajectoryStore, 'listJournals' | 'journalSize' | 'readTrajectory'>;
   batch_id: string;
-  /** Row k of the batch, with how often it had failed before. */
+  /** Row k of the batch, and how often it had failed before. */
   rows: readonly GymRow[];
   main: ResultFile;
   failures: ResultFile;
-  /** Adds to an answer what others know of its play, before it is written; absent: nothing. `since`: what they knew before that time (seconds since the epoch) was of a run that was cut. */
+  /**
+   * Adds captured data to an answer before it is written; absent: nothing. Data from before `since` (seconds since the
+   * epoch) belongs to a run that was cut.
+   */
   attach?: (routed: Routed, since: number | null) => Promise<void>;
   /** Called with each result, in completion order, after it is written. */
   onRouted: (routed: Routed) => void;
 }
 
-/** Reads a batch's journals and appends each row that ended to the collection's files, once. */
+/** Reads a batch's journals and appends each ended row to the collection's files, once. */
 export interface Follower {
   /**
-   * Reads the journals that grew since the last sweep; returns how many results it wrote. An aborted sweep leaves the rest
-   * to the next one. Throws why some journals cannot be read, after it has written the others.
+   * Reads the journals that grew since the last sweep; returns how many results it wrote. An aborted sweep leaves the
+   * rest to the next one. If some journals cannot be read, it writes the others and then throws.
    */
   sweep: (signal?: AbortSignal) => Promise<number>;
-  /** Rows that play, the longest first. */
+  /** Running rows, the longest first. */
   running: () => RunningRow[];
   /** Rows without a line in either file. */
   missing: () => GymRow[];
   /** Index of a row's next attempt. */
   nextAttempt: (row: GymRow) => number;
-  /** Has every row ended, with a result or a failure? */
+  /** Whether every row has ended, with a result or a failure. */
   isWhole: () => boolean;
 }
 
@@ -44,7 +47,7 @@ export interface RunningRow {
   /** Seconds since the epoch. */
   since: number;
   attempt: number;
-  /** Why it is not sent to its agent yet; null: it is. */
+  /** Why it was not sent to its agent yet; null: it was. */
   waiting: string | null;
 }
 
@@ -53,7 +56,7 @@ const HELD_CHARACTERS = 32 * 1024 * 1024;
 
 type Ended = Exclude<AgentOutcome, { kind: 'unfinished' }>;
 
-/** A row's outcome, as a journal of this size has it. */
+/** A row's outcome, from a journal of this size. */
 interface News {
   index: number;
   row: GymRow;
@@ -88,7 +91,7 @@ export function createFollower(options: FollowerOptions): Follower {
       const routed = routeOutcome(row, known);
       if (known.text !== null) await attach?.(routed, known.since);
       if (await written.write(routed)) count += 1;
-      // Only what is written need not be looked at again.
+      // Only rows that are written need no further look.
       sizes.set(index, size);
     }
     const [first] = unread;
@@ -107,9 +110,9 @@ export function createFollower(options: FollowerOptions): Follower {
   };
 }
 
-/** Reads journals that grew, and remembers what they say. */
+/** Reads journals that grew, and remembers their content. */
 function createLooks({ store, batch_id }: Pick<FollowerOptions, 'store' | 'batch_id'>) {
-  /** Sizes of the journals of which all is written, by row. */
+  /** Sizes of the journals that are completely written, by row. */
   const sizes = new Map<number, number>();
   const running = new Map<number, RunningRow>();
   const ended = new Set<number>();
@@ -133,7 +136,7 @@ function createLooks({ store, batch_id }: Pick<FollowerOptions, 'store' | 'batch
       running.set(index, { row, since, attempt, waiting: agent.absent?.message ?? null });
     return null;
   };
-  /** null: its journal did not grow since the last look, or there is nothing to write of it. */
+  /** null: its journal did not grow since the last look, or has nothing to write. */
   const look = async (index: number, row: GymRow): Promise<News | null> => {
     const size = await store.journalSize({ batch_id, row: index, repeat: 0 });
     if (size === 0 || sizes.get(index) === size) return null;
@@ -145,7 +148,7 @@ function createLooks({ store, batch_id }: Pick<FollowerOptions, 'store' | 'batch
   return { look, outcomeOf, running, ended, sizes, tried };
 }
 
-/** Appends what the files do not hold yet. */
+/** Appends what the files lack. */
 function createWriter({ main, failures, onRouted }: FollowerOptions) {
   const results = new Set(main.held.map(({ key }) => rolloutName(key)));
   const failed = new Set(failures.held.map(attemptName));
@@ -154,7 +157,7 @@ function createWriter({ main, failures, onRouted }: FollowerOptions) {
   return {
     hasResult: ({ key }: GymRow): boolean => results.has(rolloutName(key)),
     hasFailure: ({ key }: GymRow): boolean => failedRows.has(rolloutName(key)),
-    /** Returns whether it was news. */
+    /** Returns whether it was new. */
     write: async (routed: Routed): Promise<boolean> => {
       const { to, attempt, row } = routed;
       const name = rolloutName(row.key);
@@ -177,14 +180,14 @@ function createWriter({ main, failures, onRouted }: FollowerOptions) {
   };
 }
 
-/** What a rollout's end is in upstream's files. An answer that cannot be stamped costs its own row alone. */
+/** The entry for a rollout's end in upstream's files. An answer that cannot be stamped affects only its own row. */
 function routeOutcome(row: GymRow, outcome: Ended): Routed {
   const { attempt, text } = outcome;
   const failure = failureOf(outcome);
   if (text === null) return routeFailure({ row, attempt, failure });
   try {
     const answered = routeAnswer({ row, attempt, text });
-    // An answer that is no failure by itself, and is one all the same: it has no usable reward.
+    // An answer that reports no failure, but has no usable reward.
     const isUnsaid = outcome.kind === 'failure' && answered.to === 'main';
     return isUnsaid ? routeFailure({ row, attempt, failure }) : answered;
   } catch (error) {
@@ -199,7 +202,7 @@ function failureOf(outcome: Ended): RunFailure {
     return { failure_class: UNNAMED, terminal: false, type: null, message, status: null };
   }
   const { failure_class, terminal, type, message, status } = outcome;
-  // It has a class unless it is to be written nowhere.
+  // It has a class unless it must not be written.
   return { failure_class: failure_class ?? UNNAMED, terminal, type, message, status };
 }
 

@@ -17,7 +17,7 @@ import type { Tally } from './tally.js';
 import { createTally } from './tally.js';
 import { watchBatch } from './watch.js';
 
-/** How a batch that was followed ended. */
+/** How a followed batch ended. */
 export interface Played {
   ended: 'closed' | 'aborted';
   /** Why the batch has no result; null: it has one, or was not awaited. */
@@ -25,7 +25,7 @@ export interface Played {
   tally: Tally;
   /** Rows with neither a result nor a failure. */
   missing: string[];
-  /** Answers that asked to be written nowhere. */
+  /** Answers that asked not to be written. */
   unwritten: Routed[];
 }
 
@@ -38,13 +38,13 @@ interface Playing extends Pick<CollectionContext, 'screen' | 'signal'> {
   agents: ReadonlyMap<string, string>;
 }
 
-/** A batch that runs, and its rows. */
+/** A running batch, and its rows. */
 interface RunningBatch {
   rows: Chosen['rows'];
   running: NonNullable<Chosen['running']>;
 }
 
-/** Follows a batch to its end and writes what ends, as it ends. */
+/** Follows a batch to its end and writes rows as they end. */
 export async function playBatch(played: RunningBatch, playing: Playing): Promise<Played> {
   const { files, screen } = playing;
   const { failures_from } = played.running.state;
@@ -114,7 +114,7 @@ async function follow(
   return { ended, failure, tally, missing, unwritten };
 }
 
-/** The view of now, with what the collection waits for. */
+/** The current view, with what the collection waits for. */
 function createView({
   title,
   tally,
@@ -138,7 +138,7 @@ function createView({
   };
 }
 
-/** A board on a terminal; elsewhere a status at whole percents, and what is waited for when that changes. */
+/** A board on a terminal; elsewhere a status at whole percents, and whenever what it waits for changes. */
 function createDisplay(screen: CollectionContext['screen']): (view: CollectionView) => void {
   const isDue = createPercents();
   let noted = '';

@@ -8,10 +8,10 @@ import { meansOf } from './tally.js';
 const EVERY_MS = 1000;
 const LONGEST = 3;
 
-/** How far a collection is, for programs (`<stem>_progress.json`): replaced whole, about once a second. */
+/** Progress of a collection for programs (`<stem>_progress.json`), replaced as a whole about once a second. */
 export interface ProgressFile {
   write: (view: CollectionView) => void;
-  /** Writes the last state; `ended` says how. */
+  /** Writes the last state, with how it ended. */
   close: (view: CollectionView, ended: 'closed' | 'aborted') => Promise<void>;
 }
 
@@ -51,7 +51,7 @@ export function createProgressFile({
   };
 }
 
-/** Counts of rows of this run; `cached` had a result before it. */
+/** Counts of rows of this run; `cached` rows had a result before it. */
 function progressOf(view: CollectionView): object {
   const { tally, running, elapsedS, nowS, notes } = view;
   const { total, done, failed, unpersisted, cached, agents } = tally;

@@ -16,9 +16,9 @@ import {
 import type { GymRow } from '../../row.js';
 import { isTruthy } from '../../rows/prompt.js';
 
-/** Where a row's result goes, as upstream routes it. */
+/** Which file a row's result goes to, as in upstream. */
 export interface Routed {
-  /** `nowhere`: the agent asked for it (`_ng_no_persist`); its row is played again by a resume. */
+  /** `nowhere`: the agent asked for it (`_ng_no_persist`); a resume plays the row again. */
   to: 'main' | 'failures' | 'nowhere';
   row: GymRow;
   /** How often the row had failed before. */
@@ -27,7 +27,7 @@ export interface Routed {
   result: Members;
 }
 
-/** A `/run` that gave no result. */
+/** A `/run` without a result. */
 export interface RunFailure {
   failure_class: string;
   /** Not played again, whatever attempts are left. */
@@ -35,7 +35,7 @@ export interface RunFailure {
   /** Type of the fault. */
   type: string | null;
   message: string;
-  /** HTTP status of the answer, where there was one. */
+  /** HTTP status of the answer, if there was one. */
   status: number | null;
 }
 
@@ -44,7 +44,7 @@ interface RowAttempt {
   attempt: number;
 }
 
-/** An agent's answer, which is known to be JSON, stamped with what its row says. Throws where it is no object. */
+/** An agent's answer, known to be JSON, stamped with its row's data. Throws if it is not an object. */
 export function routeAnswer({ row, attempt, text }: RowAttempt & { text: string }): Routed {
   const result = membersOf(text);
   if (result === null) throw new Error('expected a JSON object');
@@ -57,8 +57,8 @@ export function routeAnswer({ row, attempt, text }: RowAttempt & { text: string 
 }
 
 /**
- * A failed `/run` is a row of the failures file: its class and what is needed to look into it, no reward and no
- * response (Gym PR #2017). A reader that only counts rows by their keys, as upstream's resume does, finds what it needs.
+ * A failed `/run` becomes a row of the failures file: its class and data for an investigation, without reward and
+ * response. Readers that only count rows by their keys, such as upstream's resume, find what they need.
  */
 export function routeFailure({
   row,
@@ -75,7 +75,7 @@ export function routeFailure({
   return { to: 'failures', row, attempt, result: stamped(result, { row, attempt }) };
 }
 
-/** One line: between values an agent may break lines, inside them JSON cannot. */
+/** One line: JSON may have line breaks between values, but not inside them. */
 export const routedLine = ({ result }: Routed): string =>
   objectText(result).replaceAll(/[\r\n]+/g, '');
 

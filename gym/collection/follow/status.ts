@@ -8,13 +8,13 @@ import type { RunningRow } from './follower.js';
 import type { Tally } from './tally.js';
 import { meansOf } from './tally.js';
 
-/** What is shown of a collection that runs. */
+/** What a running collection shows. */
 export interface CollectionView {
   title: string;
   tally: Tally;
   running: readonly RunningRow[];
   elapsedS: number;
-  /** Seconds since the epoch: stragglers are counted from their start. */
+  /** Seconds since the epoch, for the ages of stragglers. */
   nowS: number;
   /** What it waits for, for people. */
   notes: readonly string[];
@@ -58,11 +58,11 @@ function meansLines({ agents }: Tally): Line[] {
     });
 }
 
-/** About four digits: a mean of bytes or times does not push the others off the line. */
+/** About four digits, so that a mean of bytes or times does not push others off the line. */
 const meanText = (mean: number): string =>
   Math.abs(mean) < 1e6 ? formatNumber(mean) : mean.toPrecision(4).replace('e+', 'e');
 
-/** The rows that play longest. */
+/** The rows that have been playing longest. */
 function stragglers({ running, nowS }: CollectionView): string[] {
   return running.slice(0, STRAGGLERS).map(({ row, since, attempt }) => {
     const age = ageText(nowS - since);
@@ -70,7 +70,7 @@ function stragglers({ running, nowS }: CollectionView): string[] {
   });
 }
 
-/** A line for each agent whose rows wait for its server: as the first of them has it. */
+/** A line for each agent whose rows wait for its server, with the text of the first row. */
 export function absentAgents(running: readonly RunningRow[]): string[] {
   const absent = new Map<string, string>();
   for (const { row, waiting } of running) {
@@ -96,7 +96,7 @@ export function etaSeconds({ tally: { done, total }, elapsedS }: CollectionView)
   return ((total - done) * elapsedS) / done;
 }
 
-/** The status of a log: upstream's text, with what plays longest. */
+/** The status of a log: upstream's text, with the longest rows. */
 export function renderStatus(view: CollectionView): string {
   const { tally, elapsedS } = view;
   const { done, total } = tally;
@@ -139,7 +139,7 @@ const agentStatus = ({ agents }: Tally): string[] =>
       return `Found ${agent.done} / ${agent.total} (${percent}%) rollouts for \`${name}\`.\n${means}`;
     });
 
-/** Is a status due? At each whole percent that was reached since the last, and at 99.5. */
+/** Whether a status is due: at each whole percent reached since the last one, and at 99.5. */
 export function createPercents(): (tally: Pick<Tally, 'done' | 'total'>) => boolean {
   let reached = 0;
   return ({ done, total }) => {

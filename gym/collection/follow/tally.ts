@@ -3,11 +3,11 @@ import type { GymRow } from '../../row.js';
 import { rolloutName } from '../../row.js';
 import type { Routed } from './routing.js';
 
-/** What is known of a collection while it runs. */
+/** The state of a running collection. */
 export interface Tally {
   /** Rows that this run plays. */
   total: number;
-  /** How many of them have a result, a failure, or an answer that is written nowhere. */
+  /** How many of them have a result, a failure, or an answer that must not be written. */
   done: number;
   /** How many of them failed last. */
   failed: number;
@@ -20,7 +20,7 @@ export interface Tally {
 export interface AgentTally {
   total: number;
   done: number;
-  /** Sums over `results` of the numbers at the top of each, but for `_…`: upstream's running means. */
+  /** Sums over `results` of their top-level numbers, except `_…`: upstream's running means. */
   results: number;
   sums: Map<string, number>;
 }
@@ -71,7 +71,7 @@ export function createTally({
     }
     tally.failed += Number(to === 'failures') - Number(before === 'failures');
     tally.unpersisted += Number(to === 'nowhere') - Number(before === 'nowhere');
-    // A failure's reward is none: it does not count here either.
+    // A failure has no reward, so it does not count here either.
     if (to === 'main') addNumbers(own, result);
   };
   return { tally, count };
@@ -100,6 +100,6 @@ function numberIn(text: string): number | null {
   return /^-?\d/.test(text) ? Number(text) : null;
 }
 
-/** Divided by the results of the agent, whether each has the key or not, as upstream does. */
+/** Divided by the number of the agent's results, with or without the key, as upstream does. */
 export const meansOf = ({ sums, results }: AgentTally): [string, number][] =>
   [...sums].map(([key, sum]) => [key, sum / results]);

@@ -15,22 +15,22 @@ export interface WatchOptions {
   lookEveryMs?: number;
 }
 
-/** At most a tenth of the time goes into sweeps: a large collection is looked at less often. */
+/** At most a tenth of the time goes into sweeps, so a large collection is swept less often. */
 const SWEEP_EVERY_MS = 250;
 const SWEEP_SHARE = 10;
 const LOOK_EVERY_MS = 1000;
-/** Pause after a sweep that failed. */
+/** Pause after a failed sweep. */
 const SWEEP_AGAIN_MS = 1000;
 /** Limit of the last sweep after an interrupt. */
 const LAST_SWEEP_MS = 2000;
 const DRAW_EVERY_MS = 500;
-/** A hiccup shorter than this is not shown. */
+/** Shorter interruptions are not shown. */
 const TROUBLE_AFTER_MS = 3000;
 
 /**
- * Resolves when the batch's workflow has ended, in whatever way, or when the signal aborts. All rows that ended by then
- * are written: sweeps read journals and need no Temporal server. A sweep that fails is tried again, visibly. After an
- * interrupt the last sweep has two seconds.
+ * Resolves when the batch's workflow has ended, in any way, or when the signal aborts. All rows that ended by then are
+ * written: sweeps read journals and need no Temporal server. A failed sweep is tried again, visibly. After an interrupt
+ * the last sweep has two seconds.
  */
 export async function watchBatch(options: WatchOptions): Promise<'closed' | 'aborted'> {
   const { sweep, draw, signal, nameOf = (service: string) => service } = options;
@@ -52,7 +52,7 @@ export async function watchBatch(options: WatchOptions): Promise<'closed' | 'abo
         if (count > 0) show();
         return true;
       } catch (error) {
-        // The disk may be full or away: rows that play meanwhile must not be lost for it.
+        // The disk may be full or unavailable, but rows that play meanwhile must not be lost.
         notes.takeFault(error);
         show();
         return false;
@@ -70,7 +70,7 @@ export async function watchBatch(options: WatchOptions): Promise<'closed' | 'abo
       await sleep(SWEEP_AGAIN_MS, undefined, { signal }).catch(() => undefined);
     }
     show();
-    // What an interrupted sweep left is written by the next command.
+    // The next command writes what an interrupted sweep left.
     return signal.aborted ? 'aborted' : 'closed';
   } finally {
     closed.abort();

@@ -36,8 +36,8 @@ export function howToContinue(
   { deployment: { folder } }: { deployment: Pick<Deployment, 'folder'> },
 ): string {
   return folder !== null
-    ? `Batch ${batch_id} is not finished, and nothing of it is lost: the same command with +resume_from_cache=true goes on.`
-    : `Batch ${batch_id} goes on without this command: the same command with +resume_from_cache=true collects its results.`;
+    ? `Batch ${batch_id} is not finished, and nothing of it is lost: the same command with +resume_from_cache=true continues.`
+    : `Batch ${batch_id} continues without this command: the same command with +resume_from_cache=true collects its results.`;
 }
 
 interface Ending {
@@ -50,7 +50,7 @@ interface Ending {
   agents: Pick<Agents, 'urlOf'>;
 }
 
-/** Aggregates the results of the collection's rows and says what came of it. Returns the exit code. */
+/** Aggregates the results of the collection's rows and prints the outcome. Returns the exit code. */
 export async function finish(played: Played | null, ending: Ending): Promise<number> {
   const { rows, collecting } = ending;
   const { files, shown, screen, max_attempts } = collecting;
@@ -92,7 +92,7 @@ export async function finish(played: Played | null, ending: Ending): Promise<num
   return problems.length === 0 && !isShort ? 0 : 1;
 }
 
-/** Writes the metrics of these rows' results, and returns the file; null: there are none. */
+/** Writes the metrics of these rows' results and returns the file; null: there are none. */
 async function metricsOf(
   names: ReadonlySet<string>,
   { collecting, agents, results }: Ending & { results: number },
@@ -116,7 +116,7 @@ async function metricsOf(
   });
 }
 
-/** A score over a quietly smaller sample misleads (Gym PR #2883). */
+/** A score over a silently smaller sample would mislead. */
 function warningOf({
   rows,
   results,
@@ -137,7 +137,7 @@ function warningOf({
   return `WARNING: ${formatNumber(without)} of ${rowsText(rows)} ${without === 1 ? 'has' : 'have'} no result${covered}. ${then}`;
 }
 
-/** Why the collection is not whole. */
+/** Why the collection is incomplete. */
 function problemsOf(played: Played | null, { results }: { results: number }): string[] {
   const missing = played?.missing ?? [];
   const named = missing.slice(0, NAMED).join(', ') + (missing.length > NAMED ? ', …' : '');

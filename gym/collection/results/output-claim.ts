@@ -4,8 +4,8 @@ import type { Holder } from '../../../src/platform/claim.js';
 import { claimFile, describeHolder } from '../../../src/platform/claim.js';
 
 /**
- * One process at a time writes a collection's files. Claims them by a file beside the output; returns what gives them
- * back. Throws where another process has them.
+ * One process at a time writes a collection's files. Claims them by a file beside the output; returns a function that
+ * releases them. Throws if another process has them.
  */
 export async function claimOutput(files: {
   output: string;

@@ -9,9 +9,12 @@ import type { CollectionState } from '../state.js';
 
 /** A JSONL file of results that only this process writes. */
 export interface ResultFile {
-  /** Keys of the lines that it held when it was opened, from byte `from` on. */
+  /** Keys of the lines that it had when it was opened, from byte `from` on. */
   held: HeldKey[];
-  /** One line, one write: a reader never sees half of it unless this process dies in the middle, or the disk is full. The next line is whole then. */
+  /**
+   * One line, one write: a reader sees half a line only if this process dies in the middle or the disk is full. The
+   * next line is whole even then.
+   */
   append: (line: string) => Promise<void>;
   close: () => Promise<void>;
 }
@@ -22,8 +25,8 @@ export interface HeldKey {
 }
 
 /**
- * Opens a file to append to, and reads which rows it holds beyond byte `from`. A torn last line (its writer was killed
- * in the middle) gets a line of its own: what follows is whole. Lines without keys are passed over.
+ * Opens a file for appending, and reads which rows it has from byte `from` on. A torn last line (its writer was killed)
+ * gets a line of its own, so later lines are whole. Lines without keys are ignored.
  */
 export async function openResultFile(file: string, from = 0): Promise<ResultFile> {
   const handle = await open(file, 'a+');
@@ -56,7 +59,9 @@ export interface ResultFiles {
   failures: ResultFile;
 }
 
-/** Opens both for as long as they are used; of the failures' only what the batch may have written counts as held. */
+/**
+ * Opens both for as long as they are used. Of the failures, only those that the batch may have written count as held.
+ */
 export async function withResultFiles<T>(
   {
     files,
@@ -97,7 +102,7 @@ async function readHeld(file: string, from: number): Promise<HeldKey[]> {
 export function heldKeyOf(line: string): HeldKey | null {
   let value: unknown;
   try {
-    // Keys are small integers: no digit of them is lost.
+    // Keys are small integers, so none loses a digit.
     value = JSON.parse(line);
   } catch {
     return null;
@@ -112,5 +117,5 @@ export function heldKeyOf(line: string): HeldKey | null {
   return { key: { task, rollout }, attempt: typeof attempt === 'number' ? attempt : 0 };
 }
 
-/** One name for a row's attempt: a failure is written once. */
+/** A name for a row's attempt: each failure is written once. */
 export const attemptName = ({ key, attempt }: HeldKey): string => `${rolloutName(key)}-a${attempt}`;

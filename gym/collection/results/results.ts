@@ -9,7 +9,10 @@ import type { Routed } from '../follow/routing.js';
 import { routedLine } from '../follow/routing.js';
 import type { CollectionState } from '../state.js';
 
-/** What upstream returns: every result of the main file, and what this collection added elsewhere, sorted by task and rollout. */
+/**
+ * What upstream returns: every result of the main file, and what this collection added elsewhere, sorted by task and
+ * rollout.
+ */
 export async function collectedResults({
   files,
   played,
@@ -43,7 +46,7 @@ async function readResults(
   return found;
 }
 
-/** null: torn, blank, or no object. */
+/** null: torn, blank, or not an object. */
 function objectIn(line: string): JsonObject | null {
   try {
     const value = parseJson(line);

@@ -4,9 +4,9 @@ import type { GymRow } from '../../row.js';
 import { rolloutName } from '../../row.js';
 
 /**
- * Before anything is started or removed: does the head server answer, and does it know every agent that rows name? A
- * server of an agent that is not up yet is waited for later; so is the head server of a collection that is resumed,
- * whose rows may all be played. Returns the agents by the URLs of their servers.
+ * Before anything is started or removed: checks that the head server answers and has every agent of the rows. An
+ * agent's server that is not up yet is waited for later. So is the head server of a resumed collection, whose rows may
+ * all be played. Returns the agents by the URLs of their servers.
  */
 export async function checkAgents({
   agents,

@@ -9,8 +9,8 @@ import type { Prepared } from './prepare.js';
 import { writeNewLines } from '../../new-file.js';
 
 /**
- * Rows at once where `num_samples_in_parallel` says unlimited: as many as a worker keeps the workflows of in its memory. Each
- * worker plays `MOST_AT_ONCE.steps` of them; a larger number may be asked for.
+ * Rows at once if `num_samples_in_parallel` is unlimited: as many workflows as a worker keeps in memory. Each worker
+ * plays `MOST_AT_ONCE.steps` of them; a larger number may be requested.
  */
 const UNLIMITED = 1024;
 
@@ -23,7 +23,10 @@ export interface SampleSettings {
   run_timeout: string | null;
 }
 
-/** Row k of the samples file is row k of the batch: the whole row as text, so that its numbers reach the agent as they were written. */
+/**
+ * Row k of the samples file is row k of the batch: the whole row as text, so that numbers reach the agent as they were
+ * written.
+ */
 export function sampleOf(row: GymRow, settings: SampleSettings): string {
   const { environment, max_attempts, run_timeout } = settings;
   const bare = Object.fromEntries(Object.entries(row.row).filter(([key]) => key !== ATTEMPT_INDEX));
@@ -83,11 +86,11 @@ export function requestOf({
   };
 }
 
-/** As upstream reads it: null and 0 are no limit. Here a number is needed, so "no limit" is a large one. */
+/** As in upstream, null and 0 mean no limit. The batch needs a number, so "no limit" is a large one. */
 export const inFlight = (parallel: number | null): number =>
   parallel === null || parallel === 0 ? UNLIMITED : parallel;
 
-/** Throws for more rows than one batch can have, and says what to do instead. */
+/** Throws for more rows than one batch can have, and names the alternative. */
 export function checkSize(rows: number): void {
   const most = mostSamples({ num_repeats: 1 });
   if (rows <= most) return;
@@ -96,7 +99,7 @@ export function checkSize(rows: number): void {
   );
 }
 
-/** A new one: named after the output file (or another batch), so that the Web UI says whose batch it is. */
+/** A new id, named after the output file (or another batch), so that it is recognisable in the Web UI. */
 export function newBatchId(named: string): string {
   const stem = path.parse(named).name.replace(/[^A-Za-z0-9._-]+/g, '-');
   const name = stem.replace(/^[^A-Za-z0-9]+/, '').slice(0, 80);
@@ -105,8 +108,8 @@ export function newBatchId(named: string): string {
 }
 
 /**
- * The local stack's folder: `before`, its earlier one, even if the output file has moved; else one for each output file,
- * so that collections run beside each other.
+ * The local stack's folder: `before`, its earlier one, even if the output file has moved; otherwise one for each output
+ * file, so that collections run side by side.
  */
 export function folderFor(
   before: string | null,
@@ -115,7 +118,7 @@ export function folderFor(
   return before ?? path.join(below, `${path.parse(output).name}-${hashOf(output).slice(0, 8)}`);
 }
 
-/** A batch that runs in this folder's stack keeps its queue, wherever its output has gone. */
+/** A batch that runs in this folder's stack keeps its queue, even if its output has moved. */
 export function queueFor(
   { earlier, is_ours }: Pick<Prepared, 'earlier' | 'is_ours'>,
   { output, store_root }: { output: string; store_root: string },
@@ -124,7 +127,7 @@ export function queueFor(
   return isHere ? earlier.task_queue : localQueue(output);
 }
 
-/** One queue for each output file: a worker of this command plays no other collection's rows against this one's servers. */
+/** One queue for each output file: this command's worker plays no other collection's rows against its servers. */
 const localQueue = (output: string): string => `collect-${hashOf(output).slice(0, 12)}`;
 
 const hashOf = (output: string): string =>

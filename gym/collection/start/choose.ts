@@ -17,7 +17,7 @@ import { samplesFile } from './batch-request.js';
 import { clearFiles, continueBatch, startNewBatch, writeMaterialized } from './start-batch.js';
 import type { CollectionState } from '../state.js';
 
-/** The batch to follow; `running` is null where the files already hold all that there is. */
+/** The batch to follow; `running` is null if the files already have everything. */
 export interface Chosen {
   /** Rows of the batch, in its order. */
   rows: GymRow[];
@@ -31,9 +31,9 @@ export interface Choosing extends Omit<Starting, 'rows_sha256'> {
 }
 
 /**
- * Continues the batch that plays these rows, if this deployment has it and it was cut; else starts a batch of the rows
- * that remain by upstream's rules; else a fresh one. A batch that still plays for these files is continued, cancelled or
- * an error, never ignored.
+ * Continues the batch that plays these rows, if this deployment has it and it was interrupted; otherwise starts a batch
+ * with the rows that remain by upstream's rules; otherwise a fresh one. A batch that still plays for these files is
+ * continued, cancelled or an error, never ignored.
  */
 export async function chooseBatch(choosing: Choosing): Promise<Chosen> {
   const { prepared, files } = choosing;
@@ -58,8 +58,8 @@ async function startNew(rows: readonly GymRow[], choosing: Choosing) {
 }
 
 /**
- * The state of a batch of exactly these rows that this deployment's store has, or that runs and is still being planned.
- * Null where the store was lost: the files then know more than the samples, which would all be played again.
+ * The state of a batch of exactly these rows that is in this deployment's store, or that runs and is still being
+ * planned. null if the store was lost: then the files have more than the samples, which would all be played again.
  */
 async function continuable({
   prepared: { kind, is_ours, earlier },
@@ -94,16 +94,15 @@ async function continueOwn(state: CollectionState, choosing: Choosing): Promise<
   const left = await remaining(choosing);
   if (left.length === 0) return { rows, running: null };
   if (isWhole || isOther) {
-    // A batch of the failed and unwritten rows alone is shorter than one that finds all others done.
-    // If the batch was cut and the number of attempts changed, rows in flight have used one.
+    // A batch of only the failed and unwritten rows is shorter than one that finds all others done.
     const again = isWhole ? left : left.map((row) => ({ ...row, attempt_index: nextAttempt(row) }));
     const next = { rows: again, running: await startNew(again, choosing) };
     await rm(samplesFile(choosing.deployment, batch_id), { force: true });
     return next;
   }
-  // A run that was taken back is played again under its own id.
+  // A run that was given back is played again under its own id.
   await choosing.captures.clear(left.map((row) => ({ ...row, attempt_index: nextAttempt(row) })), max_attempts); // prettier-ignore
-  say(`Batch ${batch_id} of these rows goes on.`);
+  say(`Batch ${batch_id} of these rows continues.`);
   return { rows, running: { state, batch: await continueBatch(state, choosing) } };
 }
 
@@ -119,7 +118,7 @@ function rowsOf(state: CollectionState, materialized: readonly GymRow[]): GymRow
   });
 }
 
-/** Returns whether every row of the batch has ended, and which attempt is each row's next. */
+/** Returns whether every row of the batch has ended, and each row's next attempt. */
 async function writeEnded(
   { state, rows }: { state: CollectionState; rows: readonly GymRow[] },
   { files, deployment: { store }, captures: { attach }, say }: Choosing,
@@ -139,7 +138,7 @@ async function writeEnded(
   });
 }
 
-/** By upstream's rules, from its files; a torn line costs itself alone. */
+/** By upstream's rules, from its files; a torn line affects only itself. */
 async function remaining({ prepared, files, max_attempts, say }: Choosing): Promise<GymRow[]> {
   const { rows, summary, problems } = await loadFromCache({
     rows: prepared.rows,
@@ -162,7 +161,7 @@ async function refuseWhileRunning({
   if (earlier === null) return;
   const { batch_id } = earlier;
   if ((await client.status(batch_id)) !== 'running') return;
-  // In a local stack only this command's worker plays it: its results are removed, as upstream does.
+  // In a local stack only this command's worker plays it. Its results are removed, as in upstream.
   if (settings.replace || deployment.folder !== null) {
     say(`Cancelling batch ${batch_id}, which was played for ${config.output_jsonl_fpath}`);
     await client.cancel(batch_id);
@@ -176,7 +175,7 @@ async function refuseWhileRunning({
   );
 }
 
-/** Upstream removes the results then; here the batch still has them, and could be continued. */
+/** Upstream removes the results then. Here the batch still has them, and could be continued. */
 async function refuseToForget({
   prepared: { kind, earlier },
   request: { config },

@@ -23,7 +23,7 @@ export interface Deployment {
   server: ServerAddress;
   task_queue: string;
   store: TrajectoryStore;
-  /** What tells the store from another: a folder, or a database's place. */
+  /** Identifies the store: a folder, or a database's address. */
   store_root: string;
   inputs_dir: string;
   /** Name of the environment. */
@@ -31,7 +31,7 @@ export interface Deployment {
   agents: AgentSettings;
   /** null: unknown. */
   ui_url: string | null;
-  /** Folder of a stack that serves this command alone; null: others use the deployment, too. */
+  /** Folder of a stack that serves only this command; null: a shared deployment. */
   folder: string | null;
   /** Ends what was started for it. */
   close: () => Promise<void>;
@@ -42,7 +42,7 @@ type AgentSettings = Extract<Config['environments'][string], { kind: 'gym_agent'
 /** Name of a local stack's environment. */
 const ENVIRONMENT = 'nemo_gym';
 
-/** A deployment whose workers run somewhere. Throws what is wrong with its settings. */
+/** A deployment whose workers run somewhere. Throws the problems of its settings. */
 export async function openDeployment({
   file,
   environment,
@@ -99,7 +99,7 @@ function gymAgentOf(
   );
 }
 
-/** Read once, journal by journal: nothing to keep. */
+/** Read once, journal by journal, so nothing is cached. */
 const storeOf = (config: Config): OpenStore =>
   openStore(config, { env: process.env, max_cached_bytes: 0, max_request_bytes: 0 });
 
@@ -121,7 +121,7 @@ function partsOf(
 }
 
 export interface LocalOptions {
-  /** Holds its database, its trajectories and its logs. */
+  /** It contains its database, trajectories and logs. */
   folder: string;
   /** URL of Gym's head server. */
   head_server: string;
@@ -138,8 +138,8 @@ const FIRST_PORT = 20_000;
 const PAIRS = 5000;
 
 /**
- * The folder's own, below those that systems give away by chance: collections that start in the same moment would else
- * both find the first one free, and one would talk to the other's server. The Web UI stays where it was, too.
+ * Ports of the folder, below the ephemeral range: collections that start at the same moment would otherwise both find
+ * the first port free, and one would talk to the other's server. The Web UI also keeps its address.
  */
 export function portsFor(folder: string): { server: number; ui: number } {
   const hash = createHash('sha256').update(folder).digest().readUInt32BE();
@@ -147,13 +147,16 @@ export function portsFor(folder: string): { server: number; ui: number } {
   return { server, ui: server + 1 };
 }
 
-/** A local stack's settings: a folder without this file never held one. */
+/** A local stack's settings: a folder without this file never had one. */
 const settingsIn = (folder: string): string => path.join(folder, 'collect.yaml');
 
-/** Has this folder held a local stack? The state file's word for it is not enough: the folder will be written to. */
+/**
+ * Whether this folder has had a local stack. The state file alone is not trusted, because the folder will be written
+ * to.
+ */
 export const hasStack = (folder: string): Promise<boolean> => exists(settingsIn(folder));
 
-/** A Temporal server with its Web UI and a worker, for this command alone: they end with it, however it ends. */
+/** A Temporal server with its Web UI and a worker for this command. They end with it, in any case. */
 export async function startLocalDeployment(options: LocalOptions): Promise<Deployment> {
   const { folder, say, giveUp } = options;
   const cli = await findTemporalCli({ env: process.env, projectRoot: PROJECT_ROOT, say });

@@ -12,8 +12,8 @@ type PathFields = Pick<
 >;
 
 /**
- * Before anything is touched: could the files of a collection be written, and would none of them take the place of what it
- * reads? Throws what is wrong, by field.
+ * Before anything is touched: checks that the files of a collection are writable, and that none of them would replace
+ * an input. Throws the problems by field.
  */
 export async function checkPaths({
   config,
@@ -38,7 +38,7 @@ export async function checkPaths({
     if (given.trim() === '') throw new Error(`${field}: expected the path of a file, got ''`);
     const file = await resolveUnderRoots(given, places);
     const kind = await kindOf(file);
-    // A pipe (`<(…)` of a shell) is read once, as a file is.
+    // A pipe (`<(…)` of a shell) is read once, like a file.
     if (kind !== null && kind !== 'a file' && kind !== 'a pipe') {
       throw new Error(`${field}: expected the path of a file, got '${given}', ${kind}`);
     }
@@ -68,7 +68,7 @@ async function kindOf(file: string): Promise<string | null> {
   return found.isFIFO() ? 'a pipe' : 'a device';
 }
 
-/** Also by another name of the same file: a link to it, or with other capitals where these do not count. */
+/** Also under another name of the same file: a link to it, or other capitals if case does not count. */
 async function refuseOverwriting(
   { field, given, file }: { field: string; given: string; file: string },
   files: CollectionFiles,
@@ -97,7 +97,7 @@ const isFolder = (file: string): Promise<boolean> =>
     () => false,
   );
 
-/** A folder that is not there yet is made later, below the nearest one that is. */
+/** A missing folder is created later, below the nearest existing one. */
 export async function mustBeWritable(
   folder: string,
   { field, got, hint = '' }: { field: string; got: string; hint?: string },
@@ -115,7 +115,7 @@ export async function mustBeWritable(
   }
 }
 
-/** Something that cannot be looked at is an error of its own. */
+/** Something that cannot be inspected is an error of its own. */
 async function isThere(file: string): Promise<boolean> {
   try {
     await stat(file);

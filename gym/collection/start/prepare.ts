@@ -10,21 +10,21 @@ import { exists, resolveUnderRoots } from '../../config/search-roots.js';
 import type { CollectionState } from '../state.js';
 import { readState } from '../state.js';
 
-/** What a collection starts from, as far as its files say. */
+/** What a collection starts from, according to its files. */
 export interface Prepared {
-  /** `resumed`: rows are those of the materialised inputs that are there. */
+  /** `resumed`: rows are those of the existing materialised inputs. */
   kind: 'fresh' | 'resumed';
   rows: GymRow[];
-  /** The state that an earlier collection into these files left. */
+  /** The state of an earlier collection into these files. */
   earlier: CollectionState | null;
   rows_sha256: string;
-  /** Is `earlier` about exactly these rows? */
+  /** Whether `earlier` is about exactly these rows. */
   is_ours: boolean;
-  /** A line of the materialised inputs could not be read: `rows` has its row, and is to be written. */
+  /** A line of the materialised inputs could not be read: `rows` has its row, and must be written. */
   is_mended: boolean;
 }
 
-/** Reads what is there; nothing is changed yet. Prints what upstream prints. */
+/** Reads the files without changing them. Prints what upstream prints. */
 export async function prepare(
   request: CollectionRequest,
   context: CollectionContext & { files: CollectionFiles; shown: CollectionFiles },
@@ -32,7 +32,7 @@ export async function prepare(
   const { config } = request;
   const { files, shown, screen } = context;
   const earlier = await readState(files.state);
-  // Upstream resumes only where there is a main file.
+  // Upstream resumes only if there is a main file.
   const has_main = await exists(files.main);
   const has_rows = await exists(files.materialized);
   if (config.resume_from_cache && has_rows && (has_main || earlier !== null)) {
@@ -71,7 +71,7 @@ export async function prepare(
   return { kind: 'fresh', rows, rows_sha256, earlier, is_ours: false, is_mended: false };
 }
 
-/** Nothing would come out, and what came out before would be gone. */
+/** Nothing would come out, and the earlier output would be gone. */
 function refuseNoRows(rows: readonly GymRow[], file: string): void {
   if (rows.length === 0) {
     throw new Error(`'${file}' has no rows: expected at least one JSON object, each on a line`);
@@ -88,8 +88,8 @@ const materializing = ({ cwd, env, screen: { say } }: CollectionContext) => ({
 });
 
 /**
- * Upstream takes the materialised rows whatever the configuration says by now; two halves of different inputs are no
- * collection. A row that was lost with its line is taken from the inputs.
+ * Upstream takes the materialised rows whatever the configuration says. But two halves of different inputs are no
+ * collection. A row whose line was lost is taken from the inputs.
  */
 async function checkedRows(
   cached: Awaited<ReturnType<typeof readMaterialized>>,
@@ -104,7 +104,7 @@ async function checkedRows(
   const { say } = context.screen;
   if (!(await exists(await resolveUnderRoots(config.input_jsonl_fpath, context)))) {
     const gone = `${config.input_jsonl_fpath} is not there any more`;
-    if (!cached.whole) throw new Error(cannotMend(cached.problems, { gone, file: context.shown.materialized })); // prettier-ignore
+    if (!cached.whole) throw new Error(cannotRestore(cached.problems, { gone, file: context.shown.materialized })); // prettier-ignore
     say(`${gone}: the materialized inputs are taken as they are.`);
     return cached.rows;
   }
@@ -121,12 +121,12 @@ async function checkedRows(
   );
 }
 
-const cannotMend = (
+const cannotRestore = (
   problems: readonly string[],
   { gone, file }: { gone: string; file: string },
 ): string =>
   [
     `A row of ${file} is lost with its line, and ${gone}:`,
     ...problems.map((problem) => `  ${problem}`),
-    'Bring the input file back, or remove the line to go on without its row.',
+    'Bring the input file back, or remove the line to continue without its row.',
   ].join('\n');

@@ -31,7 +31,7 @@ export interface Starting {
   rows_sha256: string;
 }
 
-/** Before a fresh collection: removes what an earlier one left under these names. */
+/** Before a fresh collection: removes the files of an earlier one with these names. */
 export async function clearFiles(
   rows: readonly GymRow[],
   {
@@ -61,7 +61,7 @@ function* materializedLines(rows: readonly GymRow[]): Generator<string> {
   for (const row of rows) yield materializedLine(row);
 }
 
-/** A new batch of these rows. Its state is written before it starts: from then on it can be continued. */
+/** A new batch of these rows. Its state is written before it starts, so it can be continued from then on. */
 export async function startNewBatch(
   rows: readonly GymRow[],
   { request, files, deployment, client, max_attempts, rows_sha256 }: Starting,
@@ -104,7 +104,7 @@ export async function startNewBatch(
   return { state, batch };
 }
 
-/** The id that was asked for; where a resumed collection's first batch has it, an id named after it. */
+/** The requested id; if a resumed collection's first batch has it, an id named after it. */
 async function batchIdFor({
   request: { settings, config },
   files,
@@ -125,7 +125,7 @@ const sizeOf = (file: string): Promise<number> =>
 
 /**
  * Attaches to a state's batch, or starts it again under its id: with its first request except for the rows at once, and
- * on the task queue that this deployment's workers serve.
+ * on this deployment's task queue.
  */
 export async function continueBatch(
   state: CollectionState,
@@ -154,7 +154,7 @@ export async function continueBatch(
     : await client.start({ batchId: batch_id, taskQueue: task_queue, request: state.request });
   const wanted = inFlight(request.config.num_samples_in_parallel);
   if (wanted !== state.request['max_in_flight']) {
-    // Needs a worker, and a batch that has not just ended; results do not wait for either.
+    // Needs a worker, and a batch that has not just ended; results wait for neither.
     client.setMaxInFlight(batch_id, wanted).catch((error: unknown) => {
       const why = describeError(error);
       say(`Batch ${batch_id} goes on as wide as it was, not ${wanted} rows at once: ${why}`);
@@ -163,7 +163,7 @@ export async function continueBatch(
   return batch;
 }
 
-/** The batch reads its samples at each start; where they are gone, the store knows them. */
+/** The batch reads its samples at each start. If they are gone, the store has them. */
 async function putSamples(
   { batch_id }: CollectionState,
   { store, inputs_dir }: Pick<Deployment, 'store' | 'inputs_dir'>,

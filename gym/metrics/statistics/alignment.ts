@@ -2,10 +2,10 @@ import type { RowKey } from '../../row.js';
 import type { Rows } from './describe.js';
 import { compareKeys, duplicatesIn, sortedRows, type Keyed } from './key-order.js';
 
-/** Keys that an error text shows. */
+/** How many keys an error text shows. */
 const SHOWN = 10;
 
-/** Materialised rows and results by key. */
+/** Materialised rows and results, matched by key. */
 export interface Alignment {
   /** Pairs, sorted by key: `inputs[i]` belongs to `results[i]`. */
   inputs: Rows;
@@ -23,14 +23,17 @@ interface Both {
   results: Keyed;
 }
 
-/** Throws, with upstream's text, where either side has a key twice. */
+/** Throws, with upstream's text, if either side has a key twice. */
 export function align({ inputs, results }: Both): Alignment {
   const all = uniqueRows(inputs, 'materialized input');
   const found = uniqueRows(results, 'result');
   return { ...walk({ keyed: inputs, rows: all }, { keyed: results, rows: found }), all };
 }
 
-/** Why upstream profiles nothing, in its words: results without a row, and, unless partial rollouts are allowed, rows without a result. */
+/**
+ * Why upstream profiles nothing, in its words: results without a row, and, unless partial rollouts are allowed, rows
+ * without a result.
+ */
 export function mismatchOf(
   { inputs, results }: Both,
   { missing, extra }: Pick<Alignment, 'missing' | 'extra'>,
@@ -64,7 +67,7 @@ interface Side {
   rows: Rows;
 }
 
-/** Both sides once, in the order of their keys. */
+/** Each side once, in the order of keys. */
 function walk(left: Side, right: Side): Omit<Alignment, 'all'> {
   const inputs = new Uint32Array(left.rows.length);
   const results = new Uint32Array(left.rows.length);
@@ -92,7 +95,7 @@ function walk(left: Side, right: Side): Omit<Alignment, 'all'> {
   };
 }
 
-/** A side that is at its end comes last. */
+/** An exhausted side comes last. */
 const compareHeads =
   (left: Keyed, right: Keyed) =>
   (input: number | undefined, result: number | undefined): number => {

@@ -4,15 +4,15 @@ import { COUNTS, WHOLE, type RolloutTable } from '../table/rollout-table.js';
 /** Some rows of a table, in this order. */
 export type Rows = Uint32Array;
 
-/** The columns of a data frame: a result's numbers, a usage field in place of a result's of its name. */
+/** The columns of a data frame: a result's numbers, with a usage field replacing a result's field of the same name. */
 export interface Columns {
   /** As first seen. */
   order: number[];
-  /** Every row has an int in every column: only then pandas keeps max and min as ints. */
+  /** Every row has an int in every column; only then pandas keeps max and min as ints. */
   whole: boolean;
 }
 
-/** The columns of rows that are profiled together: each group has those of all. */
+/** The columns of rows that are profiled together: each group has all of them. */
 export function columnsOf(table: RolloutTable, rows: Rows): Columns {
   const counts = new Map<number, number>();
   const floats = new Set<number>();
@@ -35,7 +35,7 @@ export type Entries = [name: string, text: string][];
 
 const STATISTICS = ['mean', 'max', 'min', 'median', 'std'] as const;
 
-/** For `mean/x`, `max/x`, … of some rows; what pandas would call NaN is left out. */
+/** `mean/x`, `max/x`, … of some rows; values that pandas would call NaN are left out. */
 export function createDescriber(
   table: RolloutTable,
   { order, whole }: Columns,
@@ -47,7 +47,7 @@ export function createDescriber(
   return (rows) => {
     const columns = gather(rows);
     const found = order.map((column) => columns(column));
-    // A spread of single values is more readable as 0: only where no column has one, and only where every row has the column.
+    // A spread of single values is shown as 0 only if no column has one, and only if every row has the column.
     const isSingle = found.every((own) => (own?.std ?? null) === null);
     const described: Entries = [];
     for (const [index, statistic] of STATISTICS.entries()) {
@@ -67,7 +67,7 @@ export function createDescriber(
 /** Statistics of a column of the gathered rows; null: none of them has it. */
 type Gathered = (column: number) => Statistics | null;
 
-/** Gathers rows by columns, in arrays that the next rows reuse. */
+/** Gathers rows by columns, in arrays that are reused. */
 function createGatherer(table: RolloutTable): (rows: Rows) => Gathered {
   let counts = new Uint32Array(0);
   let ends = new Uint32Array(0);
@@ -119,7 +119,7 @@ function createGatherer(table: RolloutTable): (rows: Rows) => Gathered {
   };
 }
 
-/** What pandas' `describe`-like reductions make of a column, missing values left out. */
+/** What pandas' `describe`-like reductions make of a column, without missing values. */
 interface Statistics {
   count: number;
   mean: number;
@@ -147,7 +147,7 @@ function statisticsOf(values: Float64Array): Statistics {
   };
 }
 
-/** Neumaier's sum: a million values lose nothing by their number. */
+/** Neumaier's sum: a million values lose no precision. */
 function sumOf(values: Float64Array, term: (value: number) => number): number {
   let sum = 0;
   let lost = 0;

@@ -1,13 +1,13 @@
 import type { RowKey } from '../../row.js';
 import type { Rows } from './describe.js';
 
-/** What has keys by number: a table, an index of lines. */
+/** Keys by number: a table, or an index of lines. */
 export interface Keyed {
   readonly size: number;
   keyOf(row: number): RowKey;
 }
 
-/** Rows in the order of their keys, those with the same key as they came. */
+/** Rows in the order of their keys; rows with equal keys keep their order. */
 export function sortedRows(keyed: Keyed): Rows {
   const rows = new Uint32Array(keyed.size).map((_, row) => row);
   if (isSorted(keyed)) return rows;
@@ -24,7 +24,7 @@ function isSorted(keyed: Keyed): boolean {
 export const compareKeys = (a: RowKey, b: RowKey): number =>
   a.task - b.task || a.rollout - b.rollout;
 
-/** Rows whose key another before them has, and that one; `rows` are sorted. */
+/** Rows whose key an earlier row has, with that row; `rows` are sorted. */
 export function duplicatesIn(keyed: Keyed, rows: Rows): { first: number; again: number }[] {
   const duplicates: { first: number; again: number }[] = [];
   let first = rows[0] ?? 0;

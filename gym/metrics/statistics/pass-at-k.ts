@@ -1,4 +1,4 @@
-/** One score in one task: a value per rollout, in order; null where the rollout has no such score. */
+/** One score in one task: a value per rollout, in order; null if the rollout has no such score. */
 export type Scores = readonly (number | null)[];
 
 /** An extracted answer; null: none. */
@@ -6,26 +6,31 @@ export type ExtractedAnswer = string | number | boolean | null;
 
 /** Running sums of one score over tasks; k counts from 1. */
 export interface PassCounts {
-  /** One task; with its answers there is a majority too. */
+  /** Adds one task; with its answers there is also a majority. */
   add(scores: Scores, answers?: readonly ExtractedAnswer[]): void;
   /** Means over tasks, times 100, at index k - 1; null: no task has a value there. */
   percentages(max_k: number): PassPercentages;
 }
 
 export interface PassPercentages {
-  /** Binary scores: 1 - C(wrong, k) / C(all, k); others: the best of the first k. Tasks of fewer rollouts do not count. */
+  /**
+   * Binary scores: 1 - C(wrong, k) / C(all, k); others: the best of the first k. Tasks with fewer rollouts do not
+   * count.
+   */
   pass: (number | null)[];
   /** The mean of the first k. */
   average: (number | null)[];
-  /** The score of the most frequent (answer, score) among the first k with an answer: ties averaged, 0 without answers. */
+  /**
+   * The score of the most frequent (answer, score) among the first k with an answer: ties averaged, 0 without answers.
+   */
   majority: (number | null)[];
-  /** The mean of rollout i over tasks, at index i: those that have a value, so that gaps close up. */
+  /** The mean of rollout i over tasks, at index i. Only tasks with a value count, so gaps close up. */
   runs: number[];
   /** The mean over tasks of the spread (n - 1) of the first k; not times 100. */
   sample_std_dev: (number | null)[];
 }
 
-/** What upstream's `compute_pass_majority_metrics` returns, all but spreads in percent. */
+/** What upstream's `compute_pass_majority_metrics` returns, everything except spreads in percent. */
 export interface PassMetrics {
   /** Flat, in upstream's order; `per_sample_aggregate` has a list per score. */
   metrics: Record<string, number | Record<string, number[]>>;
@@ -71,7 +76,7 @@ export function createPassCounts(): PassCounts {
 
 const percent = (mean: number | null): number | null => (mean === null ? null : 100 * mean);
 
-/** Means at index 0, 1, …: a value counts from one index to another, or (null) to all that follow. */
+/** Means at index 0, 1, …: a value counts from one index to another, or (null) for all following ones. */
 function createMeans() {
   const steps: { sum: number; count: number }[] = [];
   const own: { sum: number; count: number }[] = [];
@@ -105,7 +110,7 @@ function passes(scores: readonly number[]): number[] {
     return scores.map((score) => (best = Math.max(best, score)));
   }
   const wrong = scores.filter((score) => score === 0).length;
-  // C(wrong, k) / C(all, k), from that of k - 1: 0 as soon as k is above `wrong`.
+  // C(wrong, k) / C(all, k), from that of k - 1: 0 as soon as k exceeds `wrong`.
   let allWrong = 1;
   return scores.map((_, k) => {
     allWrong *= (wrong - k) / (scores.length - k);
@@ -113,9 +118,9 @@ function passes(scores: readonly number[]): number[] {
   });
 }
 
-/** Mean and spread of the first k, for each k; null where too few have a value. */
+/** Mean and spread of the first k, for each k; null if too few have a value. */
 function prefixes(scores: Scores): { mean: number | null; std: number | null }[] {
-  // Welford's sums: exact enough where scores hardly differ.
+  // Welford's sums, which are exact enough even if scores hardly differ.
   let [count, mean, squares] = [0, 0, 0];
   return scores.map((score) => {
     if (score !== null) {
@@ -151,7 +156,7 @@ function majorities(scores: Scores, answers: readonly ExtractedAnswer[]): number
 const voteOf = (answer: string | number | boolean): string =>
   typeof answer === 'string' ? JSON.stringify(answer) : String(Number(answer));
 
-/** The metrics of scores, by name, whose tasks have been counted. */
+/** The metrics of scores, by name, whose tasks have been added. */
 export function passMetrics(counts: ReadonlyMap<string, PassCounts>, max_k: number): PassMetrics {
   const scores = [...counts].map(([name, count]) => ({ name, ...count.percentages(max_k) }));
   const metrics: PassMetrics['metrics'] = {};

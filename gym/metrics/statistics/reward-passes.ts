@@ -5,18 +5,20 @@ import { groupsOf } from '../profile.js';
 import { floatJson } from '../../../src/platform/python/numbers.js';
 import { COUNTS, type RolloutTable } from '../table/rollout-table.js';
 
-/** The largest k that is reported. */
+/** The largest reported k. */
 const MAX_K = 1024;
 
 export interface PassInput {
   table: RolloutTable;
   /** Extracted answers: with them there are `majority@k` and the score `no_answer`. */
   answers: Labels | null;
-  /** What a task belongs to, as its first rollout says: with it there are `<subset>/pass@k/…`. */
+  /** The subset of a task, from its first rollout: with it there are `<subset>/pass@k/…`. */
   subsets: Labels | null;
 }
 
-/** pass@k of `reward` and its relatives: where a task has more than one rollout, or where answers or subsets are asked for. */
+/**
+ * pass@k of `reward` and related metrics: if a task has more than one rollout, or if answers or subsets are requested.
+ */
 export function rewardPasses(input: PassInput, rows: Rows): { all: Entries; key: Entries } {
   const { table, answers, subsets } = input;
   const whole = createTaskTally(input);
@@ -114,7 +116,7 @@ const runsText = (lists: Record<string, number[]>): string => {
 
 const SPREADS = ['std_dev_across_runs', 'std_err_across_runs', 'avg_sample_std_dev'];
 
-/** The metrics named `<pattern>/<score>`, where `{k}` is a number: those of the largest k, without spreads. */
+/** The metrics named `<pattern>/<score>` with a number for `{k}`: those of the largest k, without spreads. */
 export function highestK(metrics: Metrics, pattern: string): Metrics {
   const [before = '', after = ''] = pattern.split('{k}').map(escaped);
   const named = new RegExp(`^${before}(\\d+)${after}/(.+)$`);

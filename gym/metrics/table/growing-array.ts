@@ -11,7 +11,7 @@ export interface GrowingArray {
   at(index: number): number;
 }
 
-/** `create` makes a chunk of so many numbers. */
+/** `create` makes a chunk with this many numbers. */
 function createGrowingArray(create: (length: number) => Numbers): GrowingArray {
   const chunks: Numbers[] = [];
   let length = 0;

@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
 import { growingIntegers } from './growing-array.js';
 
-/** Characters up to which a label is kept as it is; of a longer one it only matters whether it is the same. */
+/** Length up to which a label is kept; of longer ones only equality matters. */
 const KEPT = 200;
 
-/** A field of each row that is compared, never computed with: an answer, a difficulty. */
+/** A field of each row that is compared, but never computed with: an answer, a difficulty. */
 export interface Labels {
-  /** Adds the next row's label: the JSON text of the field; undefined: it has none. */
+  /** Adds the next row's label: the JSON text of the field, or undefined. */
   add(text: string | undefined): void;
   /** The label's number; null: the row has none. */
   of(row: number): number | null;

@@ -2,16 +2,16 @@ import { closeSync, openSync, readSync } from 'node:fs';
 import type { FileLine } from '../../../src/platform/lines.js';
 import { growingDoubles, growingIntegers } from './growing-array.js';
 
-/** Places of lines, about 24 bytes each, so that they can be read again in any order. */
+/** Positions of lines, about 24 bytes each, so that they can be read again in any order. */
 export interface LineIndex {
   readonly size: number;
   add(line: Omit<FileLine, 'text'> & { file: number; agent: string | null }): void;
   agentOf(row: number): string | null;
-  /** `FILE, line N`: how messages name it. */
+  /** `FILE, line N`, for messages. */
   placeOf(row: number): string;
-  /** Its text again. */
+  /** Reads its text again. */
   read(row: number): string;
-  /** The files that were opened for reading. */
+  /** Closes the files that were opened for reading. */
   close(): void;
 }
 

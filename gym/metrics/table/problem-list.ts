@@ -1,4 +1,4 @@
-/** Problems that are reported in full; the rest are counted. */
+/** How many problems are reported in full; the rest are counted. */
 const SAID = 10;
 
 export interface ProblemList {
@@ -7,7 +7,7 @@ export interface ProblemList {
   end(): void;
 }
 
-/** A broken file has as many problems as lines: the first are reported one by one, then their number. */
+/** A broken file has as many problems as lines: the first ones are reported one by one, then their number. */
 export function createProblemList(kind: string, report: (line: string) => void): ProblemList {
   let count = 0;
   return {

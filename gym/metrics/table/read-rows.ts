@@ -14,26 +14,26 @@ import { createRolloutTable, type RolloutTable } from './rollout-table.js';
 export interface ReadRows {
   table: RolloutTable;
   index: LineIndex;
-  /** The fields that were asked for. */
+  /** The requested fields. */
   labels: Labels[];
 }
 
 export interface ReadRowsOptions {
   files: readonly string[];
   signal: AbortSignal;
-  /** Lines that are skipped, and why. */
+  /** Receives skipped lines, with the reason. */
   report: (line: string) => void;
-  /** True where the lines are results: their numbers are kept, and failures are skipped. */
+  /** True if the lines are results: their numbers are kept, and failures are skipped. */
   results: boolean;
-  /** Names of the rows that are kept; others are skipped. */
+  /** Names of the rows to keep; others are skipped. */
   only?: ReadonlySet<string>;
-  /** A line that cannot be used is an error, as it is for upstream. */
+  /** An unusable line is an error, as in upstream. */
   strict?: boolean;
-  /** Top-level fields whose values are kept to be compared. */
+  /** Top-level fields whose values are kept for comparison. */
   label_keys?: readonly string[];
 }
 
-/** One line at a time; what is kept of it are its numbers and its place. */
+/** One line at a time; only its numbers and its position are kept. */
 export async function readRows(options: ReadRowsOptions): Promise<ReadRows> {
   const { files, signal, report, strict = false, label_keys = [] } = options;
   const table = createRolloutTable();

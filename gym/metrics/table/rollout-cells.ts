@@ -9,16 +9,18 @@ export interface RolloutCells {
   cells: Cell[];
 }
 
-/** A number of a result. Most are in both places: the column of their name and the row's `rollout_infos`. */
+/** A number of a result. Most count in both: the column of their name and the row's `rollout_infos`. */
 export interface Cell {
   name: string;
   /** It comes from `response.usage`. */
   usage: boolean;
-  /** NaN: no number, which only `info` shows. */
+  /** NaN: not a number; only `info` shows it. */
   value: number;
-  /** Python reads it as an int (booleans are). */
+  /** Python reads it as an int (booleans, too). */
   whole: boolean;
-  /** Its JSON text where `value` does not give it: of a boolean reward, an integer beyond 2^53, a reward that is no number. */
+  /**
+   * Its JSON text if `value` does not give it: a boolean reward, an integer beyond 2^53, a reward that is not a number.
+   */
   text: string | null;
   /** It counts in its column's statistics. */
   counts: boolean;
@@ -27,8 +29,9 @@ export interface Cell {
 }
 
 /**
- * What upstream's profiler takes of a result: its numbers and booleans, and those of `response.usage`. Where both have a name, the
- * column has the usage's value (none, if that is no number), in the result's place; `rollout_infos` show the result's, in the usage's place.
+ * What upstream's profiler takes from a result: its numbers and booleans, and those of `response.usage`. If both have a
+ * name, the column has the usage's value (none, if that is not a number) in the result's place; `rollout_infos` show
+ * the result's, in the usage's place.
  */
 export function cellsOf(members: Members, key: RowKey): RolloutCells {
   const usage = usageOf(members);
@@ -76,7 +79,7 @@ function cellOf(text: string, { name, usage }: Pick<Cell, 'name' | 'usage'>): Ce
   const isReward = name === 'reward' && !usage;
   const isLarge = whole && !Number.isSafeInteger(value);
   const isOdd = isReward && (isBoolean || Number.isNaN(value));
-  // One literal for all: a million results have ten million of these.
+  // A single object literal shape, because a million results have ten million of these.
   return {
     name,
     usage,
@@ -93,7 +96,7 @@ const isNumber = (text: string): boolean => {
   return first === 0x2d || (first >= 0x30 && first <= 0x39);
 };
 
-/** Its two index keys; null where it lacks one, or has another thing there than an integer that a double holds. */
+/** Its two index keys; null if one is missing, or is not an integer that a double holds. */
 export function rowKeyOf(members: Members): RowKey | null {
   const task = indexOf(members.get(TASK_INDEX));
   const rollout = indexOf(members.get(ROLLOUT_INDEX));
@@ -106,7 +109,7 @@ function indexOf(text: string | undefined): number | null {
   return Number.isSafeInteger(value) ? value : null;
 }
 
-/** `agent_ref.name`; null where it has none. */
+/** `agent_ref.name`; null if it has none. */
 export function agentOf(members: Members): string | null {
   const name: unknown = JSON.parse(membersOf(members.get(AGENT_REF) ?? '')?.get('name') ?? 'null');
   return typeof name === 'string' && name !== '' ? name : null;

@@ -3,8 +3,8 @@ import { growingBytes, growingDoubles, growingIntegers } from './growing-array.j
 import type { Cell, RolloutCells } from './rollout-cells.js';
 
 /**
- * The numbers of many results, about 13 bytes each: a row is a run of cells, so that rows with other keys than their
- * neighbours' cost nothing, and each keeps the order of its own keys.
+ * The numbers of many results, about 13 bytes each. A row is a run of cells, so rows with different keys cost nothing
+ * extra, and each keeps the order of its own keys.
  */
 export interface RolloutTable {
   readonly size: number;
@@ -17,11 +17,11 @@ export interface RolloutTable {
   /** A row's cells end where the next row's begin; `size` as row gives the last row's end. */
   firstCell(row: number): number;
   columnOf(cell: number): number;
-  /** NaN: no number. */
+  /** NaN: not a number. */
   valueOf(cell: number): number;
   /** Some of the flags COUNTS, SHOWN, WHOLE and USAGE. */
   flagsOf(cell: number): number;
-  /** Its JSON text where value and flags do not give it. */
+  /** Its JSON text if value and flags do not give it. */
   textOf(cell: number): string | undefined;
 }
 
@@ -61,7 +61,7 @@ export function createRolloutTable(): RolloutTable {
       rollouts.push(key.rollout);
       firstCells.push(columns.length);
       for (const cell of cells) {
-        // A copy: a piece of a line would keep all of it.
+        // A copy: a substring would keep the whole line.
         if (cell.text !== null) texts.set(columns.length, Buffer.from(cell.text).toString());
         columns.push(column(cell.name));
         values.push(cell.value);

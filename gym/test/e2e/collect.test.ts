@@ -94,7 +94,7 @@ test('a command that is killed, and one that is interrupted, lose and double not
   const resuming = startCollect(options({ args: [...args, '+resume_from_cache=true'] }));
   await reach(resuming, reached(8));
   assert.equal(await resuming.kill('SIGINT'), 130, resuming.output());
-  assert.match(resuming.output(), /nothing of it is lost: the same command with \+resume_from_cache=true goes on/); // prettier-ignore
+  assert.match(resuming.output(), /nothing of it is lost: the same command with \+resume_from_cache=true continues/); // prettier-ignore
 
   const { code, output } = await collect(options({ args: [...args, '+resume_from_cache=true'] }));
   assert.equal(code, 0, output);

@@ -72,7 +72,7 @@ def as_far_as(hint, schema):
 
 
 def defaults_of(schema):
-    """Of each field that has one; those of an object's fields within it."""
+    """The default of each field that has one, including fields of objects."""
     found = {}
     for name, one in schema["properties"].items():
         inner = defaults_of(one) if "properties" in one else {}

@@ -69,11 +69,11 @@ interface Asked {
 
 /** The journal records the request before it is sent, so that later attempts count it. */
 async function ask(servers: AgentServers, { hold, sample, attempt }: Asked): Promise<void> {
-  const { journal, signal, sayWaiting } = hold;
+  const { journal, signal, reportWaiting } = hold;
   const { agent } = sample;
   // An absent server costs no attempt.
   const url = await servers.health(agent, signal);
-  await sayWaiting(null);
+  await reportWaiting(null);
   await journal.append({ kind: 'run', attempt, agent, url });
   try {
     await journal.sync();

@@ -92,7 +92,7 @@ async function askPatiently(
   });
 }
 
-async function tryAgainAndAgain(
+async function retryWhileUnavailable(
   environment: Environment,
   { task, asking, signal }: { task: string; asking: Asking; signal: AbortSignal },
 ): Promise<Metrics | null> {

@@ -62,8 +62,7 @@ function endAs(
       throw new Fault({ type: 'StoreFault', message });
     }
     const { type, message } = failure ?? REASONS[stop_reason];
-    const waited =
-      stop_reason === 'timeout' ? `${message}; ${whatItWaitedFor(trajectory)}` : message;
+    const waited = stop_reason === 'timeout' ? `${message}; ${lastWait(trajectory)}` : message;
     return { stop_reason, failure: { type, message: waited, turn: turns.length } };
   };
 }
@@ -72,7 +71,7 @@ function endAs(
 const FLOWS_S = 5;
 
 /** The call, how often and since when it was tried, and the last answer, all from the journal. */
-function whatItWaitedFor(trajectory: Trajectory): string {
+function lastWait(trajectory: Trajectory): string {
   const { standing } = trajectory;
   const { asks, open_tokens, moved_at } = standing;
   const now_s = Date.now() / 1000;

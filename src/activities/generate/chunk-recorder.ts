@@ -26,7 +26,7 @@ export interface ChunkRecorder {
 export function recordChunks(
   journal: Journal,
   {
-    facts: told,
+    facts: initial,
     offset: first,
     onFailure,
     labelled,
@@ -39,7 +39,7 @@ export function recordChunks(
     onFailure: (error: unknown) => void;
   },
 ): ChunkRecorder {
-  let facts = told;
+  let facts = initial;
   let offset = first;
   let waiting: Delta = { token_ids: [], logprobs: [], text: '' };
   let timer: NodeJS.Timeout | null = null;

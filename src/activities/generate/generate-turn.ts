@@ -11,8 +11,8 @@ import { Fault } from '../../model/faults.js';
 import type { RolloutSettings } from '../../model/journal.js';
 import type { LogprobsMode } from '../../model/logprobs-mode.js';
 import { refusalOfMode } from '../../model/logprobs-mode.js';
-import { standsAt, withReplica } from '../../model/policy/record.js';
-import { goesOn, knownEos, spansTooManyVersions } from '../../model/turn/seam.js';
+import { isUnchanged, withReplica } from '../../model/policy/record.js';
+import { canContinue, knownEos, spansTooManyVersions } from '../../model/turn/seam.js';
 import { generationCall } from '../../model/standing.js';
 import { seedOf } from '../../model/turn/seeds.js';
 import { checkPromptStillFits, nextStep, roomFor } from '../../model/turn/stop-rules.js';
@@ -40,9 +40,15 @@ export function createGenerateTurn(dependencies: Dependencies): Activities['gene
 }
 
 /**
- * One generation, from the log to the journal. Chunks are written as they stream (chunk-recorder.ts), and an
- * interrupted generation continues after its last chunk (resume-generation.ts). The `generation` line completes the
- * turn: a retried activity that finds it does not call the engine.
+ * One generation, from the log to the journal. The `generation` line completes the turn: a retried activity that finds
+ * it does not call the engine. Each function adds one thing:
+ *
+ * - `generate` waits for a replica that serves;
+ * - `generateThroughPauses` waits for the end of the engine's pauses, and records faults;
+ * - `generateFromJournal` starts from the journalled tokens and appends the `generation` line;
+ * - `resumeGeneration` (resume-generation.ts) continues an interrupted generation;
+ * - the sampler (sample-recorded.ts) makes one request and labels its tokens with versions;
+ * - `recordChunks` (chunk-recorder.ts) appends the `chunk` lines while the tokens stream in.
  */
 export async function generate(hold: Hold, dependencies: Dependencies): Promise<void> {
   const { journal, ref, signal } = hold;
@@ -53,10 +59,10 @@ export async function generate(hold: Hold, dependencies: Dependencies): Promise<
   // Without room for tokens, no slot is needed.
   const is_generation = roomFor(journal.trajectory) > 0;
   const { special_tokens } = pool;
-  const { sayWaiting } = hold;
+  const { reportWaiting } = hold;
   const held = (why: string | null): void => {
     const { service } = settings.generation;
-    void sayWaiting(why === null ? null : { service, message: why, holds: true });
+    void reportWaiting(why === null ? null : { service, message: why, holds: true });
   };
   const request = { session_id: rolloutId(ref), signal, is_generation, held };
   for (;;) {
@@ -83,7 +89,7 @@ const distrustOf =
   async (replica: string, { fence, why }: { fence: Fence; why: string }): Promise<void> => {
     const { records, wake } = policy(service) ?? {};
     await records?.change((now) =>
-      now !== null && standsAt(now, { replica, epoch: fence.epoch })
+      now !== null && isUnchanged(now, { replica, epoch: fence.epoch })
         ? withReplica(now, { replica, state: 'unknown', fault: why })
         : null,
     );
@@ -139,7 +145,7 @@ async function hasMoved(
   { replica }: GenerationService,
   { fence, policy }: Lease,
 ): Promise<boolean> {
-  return fence !== null && !standsAt(await policy.latest(), { replica, epoch: fence.epoch });
+  return fence !== null && !isUnchanged(await policy.latest(), { replica, epoch: fence.epoch });
 }
 
 /** The mode of the logprobs to come; null without logprobs. Refuses a replica whose mode does not fit the request. */
@@ -160,12 +166,12 @@ async function modeFor(
 /** Waits visibly for the end of the engine's pause; returns the seconds that it took. */
 async function sitOut(
   { replica }: GenerationService,
-  { hold: { signal, sayWaiting }, lease }: Placed,
+  { hold: { signal, reportWaiting }, lease }: Placed,
 ): Promise<number> {
   const began = performance.now();
-  await sayWaiting({ service: replica, message: 'the engine is paused' });
+  await reportWaiting({ service: replica, message: 'the engine is paused' });
   await lease.pauseOver(signal);
-  await sayWaiting(null);
+  await reportWaiting(null);
   return (performance.now() - began) / 1000;
 }
 
@@ -192,7 +198,10 @@ async function generateFromJournal(
   const pending = open.segments.find(({ version_source }) => version_source === 'pending');
   if (pending !== undefined) await dropTokens(journal, { facts, from: pending.start });
   const isCut = open.token_ids.length > 0 && open.finish === null;
-  if (spansTooManyVersions(open, { settings, next: [] }) || (isCut && !goesOn(settings.generation)))
+  if (
+    spansTooManyVersions(open, { settings, next: [] }) ||
+    (isCut && !canContinue(settings.generation))
+  )
     await dropTokens(journal, { facts, from: 0 });
   const inherited = [...open.token_ids];
   const { fence, policy } = lease;

@@ -28,7 +28,7 @@ export function createLookAtRollouts({
         if (waiting !== null) waits.push(waiting);
       }
       const took_ms = Math.ceil(performance.now() - began);
-      return { ...totals, waiting: whatMostWaitFor(waits), took_ms };
+      return { ...totals, waiting: mostCommonWait(waits), took_ms };
     });
 }
 
@@ -47,7 +47,7 @@ async function waitingAt(
 }
 
 /** Failing services come before silent ones; the text is that of the rollout with the most tries. */
-function whatMostWaitFor(waits: readonly Waiting[]): Waiting | null {
+function mostCommonWait(waits: readonly Waiting[]): Waiting | null {
   const alike = new Map<string, Waiting & { rollouts: number }>();
   for (const waiting of waits) {
     const { call, service, tries = 0 } = waiting;

@@ -93,7 +93,7 @@ async function examine(
     throw refused(`no replica answers: ${[...away.values()].join('; ')}`);
   const notes = silent.map(
     (replica) =>
-      `${replica} does not say which weights it serves (/weight_info): a process that replaces it behind this URL cannot be told from it`,
+      `${replica} does not report which weights it serves (/weight_info): a process that replaces it at this URL cannot be detected`,
   );
   return { away, notes };
 }

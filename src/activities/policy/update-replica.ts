@@ -2,7 +2,7 @@ import type { Bound, WeightControl } from '../../generation/weight-control.js';
 import { Fault, faultWith } from '../../model/faults.js';
 import type { Manner } from '../../model/policy/publish.js';
 import type { PolicyRecord } from '../../model/policy/record.js';
-import { standsAt, withReplica } from '../../model/policy/record.js';
+import { isUnchanged, withReplica } from '../../model/policy/record.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import type { Phase } from '../../model/workflow-safe/policy.js';
 import type { Attempt } from '../attempt.js';
@@ -83,11 +83,11 @@ async function begin(
   const own = attempt.checkpoint as Checkpoint | null;
   const left = entry?.state === 'updating' ? entry.paused_until : null;
   // An abandoned pause is ended before this one begins.
-  const isLeftBehind = own === null && left !== null && left < Date.now();
-  if (isLeftBehind) await release(control, { signal: attempt.signal });
+  const isAbandoned = own === null && left !== null && left < Date.now();
+  if (isAbandoned) await release(control, { signal: attempt.signal });
   const manner = mannerOf(before, version);
   const fresh = Date.now() + toMs(manner.pause_limit);
-  const paused_until = own?.paused_until ?? (isLeftBehind ? fresh : (left ?? fresh));
+  const paused_until = own?.paused_until ?? (isAbandoned ? fresh : (left ?? fresh));
   attempt.checkpoint = { paused_until, failures: own?.failures ?? 0 } satisfies Checkpoint;
   const record = await policy.records.change((now) => {
     mannerOf(now, version);
@@ -151,7 +151,7 @@ function phases(work: Work) {
 }
 
 function checkOurs(record: PolicyRecord | null, { order: { replica }, epoch }: Work): void {
-  if (standsAt(record, { replica, epoch })) return;
+  if (isUnchanged(record, { replica, epoch })) return;
   const message = `another attempt has taken ${replica} over`;
   throw new Fault({ type: 'StoreFault', message });
 }
@@ -207,7 +207,7 @@ async function afterFailure(
   const message = error instanceof Error ? error.message : String(error);
   const isThere = await release(control, { signal: AbortSignal.timeout(RELEASE_MS) });
   await policy.records.change((now) =>
-    now !== null && standsAt(now, { replica: order.replica, epoch: work.epoch })
+    now !== null && isUnchanged(now, { replica: order.replica, epoch: work.epoch })
       ? withReplica(now, {
           replica: order.replica,
           state: isThere ? 'unknown' : 'away',

@@ -99,12 +99,12 @@ async function beginSession(
       begun && cleaned(boundedBeginning(begun, { task: task_name, brought: metadata }));
     await journal.append({ kind: 'begin', task_name, ...(bounded ?? none) });
   } catch (error) {
-    throw thrownBy(task_name, { error, signal });
+    throw environmentFault(task_name, { error, signal });
   }
 }
 
 /** The error of a call to an environment: an exception of its own code is a counted fault. */
-export function thrownBy(
+export function environmentFault(
   task: string,
   { error, signal }: { error: unknown; signal: AbortSignal },
 ): unknown {

@@ -1,7 +1,7 @@
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { textLog } from '../../model/content.js';
 import { Fault } from '../../model/faults.js';
-import { behindGeneration } from '../../model/turn/turn-end.js';
+import { idsAfterGeneration } from '../../model/turn/turn-end.js';
 import { lengthLimit, limitObservation, nextStep } from '../../model/turn/stop-rules.js';
 import { messageLog } from '../../model/message-log.js';
 import { environmentCall } from '../../model/standing.js';
@@ -15,7 +15,7 @@ import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';
 import { notStarted, poolOf, recordFault } from '../hold.js';
 import { playOpened } from '../play-from-journal.js';
-import { stepInSession, thrownBy } from './session.js';
+import { stepInSession, environmentFault } from './session.js';
 
 /** Answers the generated turn, unless the journal already has the answer. */
 export function createStepEnvironment(dependencies: Dependencies): Activities['stepEnvironment'] {
@@ -111,7 +111,7 @@ async function askEnvironment(
       throw new Fault({ type: 'EnvironmentStateLost', message: trajectory.session.gone });
     return deployed.environment.steps_once === true ? await stepInSession(hold, ask) : await ask();
   } catch (error) {
-    throw thrownBy(task, { error, signal });
+    throw environmentFault(task, { error, signal });
   }
 }
 
@@ -140,5 +140,5 @@ async function encode(
         ? service.renderTurn({ model, message, chat_template_kwargs }, signal)
         : service.tokenize({ model, text, add_special_tokens: false }, signal),
   );
-  return isChat ? behindGeneration(open.token_ids, ids) : ids;
+  return isChat ? idsAfterGeneration(open.token_ids, ids) : ids;
 }

@@ -7,7 +7,7 @@ import { untilAborted } from '../../platform/process/interrupts.js';
 import { PROJECT_ROOT } from '../../platform/project-root.js';
 import { linesToCopy } from '../lines-to-copy.js';
 import type { StackSession } from '../session.js';
-import { inSession, throwIfGivenUp } from '../session.js';
+import { inSession, throwIfPartFailed } from '../session.js';
 import type { Cluster } from './stack.js';
 import { TASK_QUEUE, makeScratch, startCluster } from './stack.js';
 
@@ -35,7 +35,7 @@ export async function runCluster(options: ClusterOptions): Promise<number> {
         session.screen.say(linesOf(session, cluster));
         await untilAborted(signal);
       }
-      throwIfGivenUp(session.interrupts);
+      throwIfPartFailed(session.interrupts);
       return code;
     });
   } finally {

@@ -8,7 +8,7 @@ import type { KillPlan, Victim } from './kills.js';
 import { killInTurn } from './kills.js';
 import type { Lesson } from './stack.js';
 import type { Kill } from './told.js';
-import { plainLearning, readTold, renderLearning } from './told.js';
+import { plainLearning, readRunOutput, renderLearning } from './told.js';
 
 export interface LearningOptions extends Lesson {
   /** Folder of a run; an interrupted run continues. */
@@ -69,7 +69,7 @@ async function followUntil(
       : killInTurn({ ...followed, ...options.kills, seed: options.seed, signal, noted });
   let printed_at = -Infinity;
   for (;;) {
-    const told = await readTold(folder);
+    const told = await readRunOutput(folder);
     const elapsed_s = (performance.now() - began) / 1000;
     const { phase } = followed;
     const state = {

@@ -1,12 +1,12 @@
 import path from 'node:path';
 import { describeError } from '../../platform/errors.js';
-import { inSession, throwIfGivenUp } from '../session.js';
+import { inSession, throwIfPartFailed } from '../session.js';
 import type { StackPlace } from '../stack.js';
 import type { LearningOptions, Session } from './follow.js';
 import { follow } from './follow.js';
 import { idOf, runExample, startLearningStack, trainerPart } from './stack.js';
 import { startsOver, startsOverFolder } from './starts-over.js';
-import { lastHeldOut, lastedFor, readTold } from './told.js';
+import { lastHeldOut, lastedFor, readRunOutput } from './told.js';
 
 const LONGEST_MS = 45 * 60_000;
 /** Time limit of the loop that starts over, relative to this run: it may never end by itself. */
@@ -30,7 +30,7 @@ export async function learn(options: LearningOptions): Promise<number> {
     await place.supervisor.stop();
     const isCompared = options.compare && options.kills !== null && !interrupts.signal.aborted;
     if (isCompared) {
-      const took_ms = 1000 * lastedFor(await readTold(options.folder));
+      const took_ms = 1000 * lastedFor(await readRunOutput(options.folder));
       await startsOver(session, Math.min(PATIENCE * took_ms, LONGEST_MS));
     }
     return interrupts.signal.aborted ? interrupted(session) : await conclude(session);
@@ -63,9 +63,9 @@ async function play(session: Session, place: StackPlace): Promise<void> {
 
 /** Throws if a part died again and again. */
 function interrupted({ options, screen, interrupts }: Session): number {
-  throwIfGivenUp(interrupts);
+  throwIfPartFailed(interrupts);
   const folder = path.relative('', options.folder);
-  screen.say(`Nothing of it is lost: npm run learning -- --folder ${folder} goes on.`);
+  screen.say(`Nothing of it is lost: npm run learning -- --folder ${folder} continues it.`);
   return 130;
 }
 
@@ -75,7 +75,7 @@ async function conclude({ options, screen }: Session): Promise<number> {
   const plot = path.join(folder, 'plot.png');
   const over = compare && kills !== null ? ['--starts-over', startsOverFolder(folder)] : [];
   await runExample(['plot.py', '--run', folder, ...over, '--out', plot]);
-  const reward = lastHeldOut(await readTold(folder)) ?? 0;
+  const reward = lastHeldOut(await readRunOutput(folder)) ?? 0;
   const learned = shuffle_advantages || reward >= target;
   const report = await runExample(['check.py', '--folder', folder]).catch((error: unknown) => {
     screen.say(describeError(error));

@@ -6,7 +6,7 @@ import type { Line, TextStyle } from '../../client/text-line.js';
 import { renderLine, spread } from '../../client/text-line.js';
 
 /** The displayed fields of a line of the trainer's metrics.jsonl. */
-type Told =
+type RunLine =
   | { kind: 'step'; at: number; step: number; reward: number; length: number; tokens: number; lag: number; ratio: number }
   | { kind: 'held_out'; at: number; step: number; reward: number }
   | { kind: 'start' | 'end'; at: number }; // prettier-ignore
@@ -23,26 +23,26 @@ export interface LearningState {
   id: string;
   steps: number;
   elapsed_s: number;
-  told: readonly Told[];
+  told: readonly RunLine[];
   kills: readonly Kill[];
   /** The current phase. */
   phase: string;
 }
 
 /** The lines of a file; none if it does not exist. An incomplete last line is left out. */
-export async function readTold(folder: string): Promise<Told[]> {
+export async function readRunOutput(folder: string): Promise<RunLine[]> {
   const text = await readFile(path.join(folder, 'metrics.jsonl'), 'utf8').catch(() => '');
   const whole = text.slice(0, text.lastIndexOf('\n') + 1);
-  return whole.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line) as Told]));
+  return whole.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line) as RunLine]));
 }
 
-const stepsOf = (told: readonly Told[]) => told.filter((line) => line.kind === 'step');
-const heldOutOf = (told: readonly Told[]) => told.filter((line) => line.kind === 'held_out');
+const stepsOf = (told: readonly RunLine[]) => told.filter((line) => line.kind === 'step');
+const heldOutOf = (told: readonly RunLine[]) => told.filter((line) => line.kind === 'held_out');
 
 /** Tokens of the last steps, divided by the time between them. */
 const RATE_OF_STEPS = 5;
 
-export function tokensPerSecond(told: readonly Told[]): number | null {
+export function tokensPerSecond(told: readonly RunLine[]): number | null {
   const last = stepsOf(told).slice(-RATE_OF_STEPS);
   const [first] = last;
   const end = last.at(-1);
@@ -77,7 +77,7 @@ export function plainLearning({ told, kills }: LearningState): string {
   return parts.join(', ');
 }
 
-const heldOutText = (told: readonly Told[]): string => {
+const heldOutText = (told: readonly RunLine[]): string => {
   const rewards = heldOutOf(told)
     .toSorted((a, b) => a.step - b.step)
     .map(({ reward }) => reward.toFixed(2));
@@ -85,8 +85,8 @@ const heldOutText = (told: readonly Told[]): string => {
 };
 
 function numbersOf(
-  { reward, lag, ratio, length, tokens }: Extract<Told, { kind: 'step' }>,
-  told: readonly Told[],
+  { reward, lag, ratio, length, tokens }: Extract<RunLine, { kind: 'step' }>,
+  told: readonly RunLine[],
 ): string {
   const rate = tokensPerSecond(told);
   return [
@@ -102,9 +102,9 @@ const killsText = (kills: readonly Kill[]): string =>
   `kill -9: ${kills.length}, the last one of the ${kills.at(-1)?.what ?? ''}`;
 
 /** Seconds from its first line to its last, over all runs of the trainer. */
-export const lastedFor = (told: readonly Told[]): number =>
+export const lastedFor = (told: readonly RunLine[]): number =>
   (told.at(-1)?.at ?? 0) - (told[0]?.at ?? 0);
 
 /** The reward of the last evaluation; null before the first. */
-export const lastHeldOut = (told: readonly Told[]): number | null =>
+export const lastHeldOut = (told: readonly RunLine[]): number | null =>
   heldOutOf(told).toSorted((a, b) => a.step - b.step).at(-1)?.reward ?? null; // prettier-ignore

@@ -41,7 +41,7 @@ export function executedTurns(
     const observation = log[message + 1];
     const isInOrder = i === 0 || (all[i - 1] ?? 0) < message;
     if (code === null || observation === undefined || !isInOrder) {
-      const what = `expected messages with code and an observation behind them, in order, got ${message} of ${log.length}`;
+      const what = `expected messages with code, each followed by an observation, in order, got ${message} of ${log.length}`;
       throw rejected({ subject, problems: [{ where: `executed_messages.${i}`, what }] });
     }
     return { message, code, observation: observation.content };

@@ -64,7 +64,7 @@ export function createAgents(settings: AgentsSettings): Agents {
       throw isRejection(error) ? classed(error) : error;
     });
     try {
-      await serverAt(url).knock.latest(signal);
+      await serverAt(url).checkAgent.latest(signal);
     } catch (error) {
       if (!isOfNetwork(error) || head === null || given.has(agent)) throw error;
       head.forget();
@@ -77,7 +77,7 @@ export function createAgents(settings: AgentsSettings): Agents {
     timeout_ms,
     answers,
     broken: (url) => {
-      serverAt(url).knock.forget();
+      serverAt(url).checkAgent.forget();
       head?.forget();
     },
   });
@@ -98,7 +98,7 @@ function unknownAgent(agent: string, known: Iterable<string>): Fault {
 
 interface Server extends HttpCalls {
   /** Resolves if the server answers; the answer is remembered for `KNOCK_KEPT_MS`. */
-  knock: KeptAnswer<void>;
+  checkAgent: KeptAnswer<void>;
 }
 
 function createServer(
@@ -108,12 +108,12 @@ function createServer(
   const calls = createHttpCall({ url, keep_alive_ms: KEEP_ALIVE_MS, ...settings });
   return {
     ...calls,
-    knock: createKeptAnswer({ ask: () => knock(calls), kept_ms: KNOCK_KEPT_MS, now }),
+    checkAgent: createKeptAnswer({ ask: () => checkAgent(calls), kept_ms: KNOCK_KEPT_MS, now }),
   };
 }
 
 /** A refusal counts as an answer, unless it says that the agent is away. */
-async function knock({ send }: HttpCalls): Promise<void> {
+async function checkAgent({ send }: HttpCalls): Promise<void> {
   const timeout_ms = HEALTH_TIMEOUT_MS;
   // The request is shared: no caller's signal ends it.
   const { signal } = new AbortController();

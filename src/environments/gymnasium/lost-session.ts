@@ -31,7 +31,7 @@ const SESSION_NOT =
 export function saysLost({ status, text }: RefusalFacts): boolean {
   if (status === 410) return true;
   if (status !== 500 && (status < 400 || status > 499)) return false;
-  const said = saidBy(text);
+  const said = serverText(text);
   return KEY_ERROR.test(said) || NO_SESSION.test(said) || SESSION_NOT.test(said);
 }
 
@@ -42,7 +42,7 @@ export const saysNoEpisode = ({ info }: Pick<StepAnswer, 'info'>): boolean =>
  * A framework's `detail`, or Gym's `repr(e)` as a JSON string. Only its beginning counts, because it may quote the
  * policy.
  */
-function saidBy(text: string): string {
+function serverText(text: string): string {
   try {
     const value = JSON.parse(text) as { detail?: unknown } | string | null;
     if (typeof value === 'string') return value;

@@ -2,7 +2,9 @@ import type { FinishedRollout, FinishedRollouts } from '../environment.js';
 import type { CallBody } from './wire.js';
 import { errorOf, type Outcome } from './wire.js';
 
-/** Of `signal`, only whether anyone still waits for the call; `rollouts` are what a call for metrics reads. */
+/**
+ * What a call needs: `signal` only shows whether anyone still waits for it; `rollouts` are read by a call for metrics.
+ */
 export interface CallOptions {
   signal?: AbortSignal;
   rollouts?: FinishedRollouts;

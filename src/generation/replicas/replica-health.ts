@@ -69,7 +69,7 @@ export function nextHealth(health: Health, news: HealthNews): Health {
   }
 }
 
-/** Of many requests that fail together, the first one sets the replica aside. The others were sent before. */
+/** If many requests fail together, the first one sets the replica aside. The others were sent before. */
 function afterFault(health: Health, news: HealthNews & { kind: 'fault' }): Health {
   const { aside, since } = health;
   const { at, sent_at, retry_after_ms } = news;

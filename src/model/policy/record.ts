@@ -128,7 +128,7 @@ export function withReplicas(record: PolicyRecord, urls: readonly string[]): Pol
 }
 
 /** Whether a replica is unchanged since a request or an attempt found it. */
-export const standsAt = (
+export const isUnchanged = (
   record: PolicyRecord | null,
   { replica, epoch }: { replica: string; epoch: number },
 ): boolean => record?.replicas[replica]?.epoch === epoch;

@@ -76,7 +76,7 @@ export async function findSeam(
 }
 
 /** The ids after the answer; null: the template renders something other than `seam` before them. */
-export async function renderBehind(
+export async function renderAfterAnswer(
   render: Render,
   { seam, message }: { seam: TurnSeam; message: ChatMessage },
 ): Promise<number[] | null> {

@@ -11,7 +11,7 @@ import type { OpenTurn, Trajectory } from '../trajectory.js';
  * Whether an interrupted turn can continue in another request. What an engine counts or follows within one answer
  * starts anew there: penalties on generated tokens, and structures. (A repetition penalty counts the prompt, too.)
  */
-export const goesOn = ({
+export const canContinue = ({
   presence_penalty,
   frequency_penalty,
   structured_outputs,

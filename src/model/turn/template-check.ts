@@ -7,7 +7,7 @@ import {
   commonPrefix,
   droppedRole,
   findSeam,
-  renderBehind,
+  renderAfterAnswer,
   ROLE_MAP,
 } from './chat-turn.js';
 
@@ -112,8 +112,8 @@ async function turnsProblem(
   const [shown, opened, behindFirst, behindSecond, afterOne, afterTwo] = await Promise.all([
     render(messages, { add_generation_prompt: false }),
     render(messages, { add_generation_prompt: true }),
-    renderBehind(render, { seam, message: first }),
-    renderBehind(render, { seam, message: second }),
+    renderAfterAnswer(render, { seam, message: first }),
+    renderAfterAnswer(render, { seam, message: second }),
     render(one, { add_generation_prompt: true }),
     render([...one, answer, second], { add_generation_prompt: true }),
   ]);

@@ -3,7 +3,7 @@
  * turn. A generation that contains it (an end of sequence, a stop token or a stop string) does not get it twice. A
  * generation that was cut before it (by length or a stop string) gets it here.
  */
-export function behindGeneration(
+export function idsAfterGeneration(
   generated: readonly number[],
   rendered: readonly number[],
 ): number[] {

@@ -9,7 +9,7 @@ const ENDS_WITHIN_MS = 10_000;
  * The lifeline is stdin: a process started with `ROLLOUT_LIFELINE=1` ends when its stdin ends. The kernel closes it
  * however the parent dies.
  */
-export function untilToldToEnd(env: NodeJS.ProcessEnv): AbortSignal {
+export function untilShutdown(env: NodeJS.ProcessEnv): AbortSignal {
   const told = new AbortController();
   const end = (): void => {
     if (told.signal.aborted) return;

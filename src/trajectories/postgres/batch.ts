@@ -72,7 +72,7 @@ interface NewBatch {
   samples: readonly string[];
 }
 
-/** Of two that race for the id, the second waits at its first statement until the first has put everything. */
+/** If two race for the id, the second waits at its first statement until the first has put everything. */
 async function createBatch(batch: NewBatch, within: Within): Promise<{ existed: boolean }> {
   const { ask, tables } = within;
   const { batch_id, request, samples } = batch;

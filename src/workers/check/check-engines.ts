@@ -13,7 +13,7 @@ export interface EngineToCheck {
   name: string;
   url: string;
   settings: GenerationServiceSettings;
-  /** Of this replica only. */
+  /** Sends requests only to this replica. */
   pool: Pick<GenerationPool, 'describe' | 'askEach'>;
   control: WeightControl;
 }

@@ -56,8 +56,8 @@ export function passOn(
   { in_flight, replacements }: { in_flight: number; replacements: number },
 ): void {
   const slices = [...open.values()];
-  const wanting = slices.filter((slice) => rolloutsToStart(slice) > 0);
-  const to = leastOf(wanting) ?? leastOf(slices);
+  const startable = slices.filter((slice) => rolloutsToStart(slice) > 0);
+  const to = leastOf(startable) ?? leastOf(slices);
   if (to === null) return;
   const { share } = to;
   setShare(to, {
@@ -80,11 +80,11 @@ export function setShare(slice: OpenSlice, share: Share): void {
   if (share.in_flight === in_flight && share.replacements === replacements) return;
   slice.share = share;
   slice.events += EVENTS_OF_NEWS;
-  tellShare(slice);
+  signalShare(slice);
 }
 
 /** A slice that is still being started receives it afterwards. */
-export function tellShare({ handle, share }: OpenSlice): void {
+export function signalShare({ handle, share }: OpenSlice): void {
   tell(handle?.signal(shareSignal, ...valuesOf(share)));
 }
 

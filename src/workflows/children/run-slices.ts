@@ -19,7 +19,7 @@ import {
   setShare,
   sharesOf,
   slicesProblem,
-  tellShare,
+  signalShare,
 } from './open-slices.js';
 import type { RolloutRunner } from './run-rollouts.js';
 import type { rolloutSlice } from '../slice.js';
@@ -44,7 +44,7 @@ export function runSlices({ plan, onResult, onEnded }: RunSlices): RolloutRunner
   const announce = inRounds(limitsTo(open));
   let stopped = false;
   const startInTurn = createStartInTurn();
-  const counted = hearTallies({ slices, open, onResult, onEnded });
+  const counted = handleTallies({ slices, open, onResult, onEnded });
 
   const play = async (part: RowRange): Promise<void> => {
     const slice = open.get(part.first);
@@ -63,7 +63,7 @@ export function runSlices({ plan, onResult, onEnded }: RunSlices): RolloutRunner
       slice.handle = handle;
       if (stopped) tell(handle.signal(stopSignal));
       else {
-        if (slice.share !== share) tellShare(slice);
+        if (slice.share !== share) signalShare(slice);
         if (limits !== null && limits !== told) tell(sendLimits(slice, limits));
       }
       const tally = await handle.result();
@@ -96,7 +96,7 @@ export function runSlices({ plan, onResult, onEnded }: RunSlices): RolloutRunner
 }
 
 /** The latest counts of each slice, by its first row. Each change is reported as the sum of all. */
-function hearTallies({
+function handleTallies({
   open,
   slices,
   onResult,

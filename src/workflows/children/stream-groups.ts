@@ -43,7 +43,7 @@ interface Heard {
 }
 
 /** Call this at the top of a workflow: signals of groups may come before anything else. */
-export function hearGroups(): (
+export function handleGroupSignals(): (
   plan: StreamPlan,
   { limits, onNews }: { limits: () => LimitsChange; onNews: () => void },
 ) => StreamGroups {

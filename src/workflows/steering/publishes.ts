@@ -17,7 +17,7 @@ export interface Publishing {
   answer(run: () => Promise<PublishResult>): Promise<void>;
 }
 
-export function hearPublishes(): Publishes {
+export function handlePublishUpdates(): Publishes {
   const waiting: Publishing[] = [];
   let isAskedToRecover = false;
   setHandler(

@@ -28,7 +28,7 @@ export interface RolloutLimits {
 }
 
 /** `before`: what an earlier run of this rollout received. */
-export function hearLimits(before: LimitsChange | null): RolloutLimits {
+export function handleLimitUpdates(before: LimitsChange | null): RolloutLimits {
   let changed = before ?? limitsOfBatch();
   let plan: RolloutPlan | null = null;
   let limitTo: (timeout_ms: number) => void = () => undefined;

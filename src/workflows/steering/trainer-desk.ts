@@ -37,7 +37,7 @@ interface Desk {
   whyNot: (stream: Stream) => string;
 }
 
-export function hearTrainers(whyNot: Desk['whyNot']): TrainerDesk {
+export function handleTrainerUpdates(whyNot: Desk['whyNot']): TrainerDesk {
   const desk: Desk = { asking: new Set(), opened: null, closed: null, whyNot };
   setHandler(
     nextStepUpdate,

@@ -76,7 +76,7 @@ export function showBatch(): BatchView {
   };
 }
 
-/** Of two counts that may both be too low, the larger. */
+/** The larger of two counts that may both be too low. */
 const furthest = (
   a: Pick<Tally, 'turns' | 'tokens'>,
   b: Pick<Tally, 'turns' | 'tokens'>,

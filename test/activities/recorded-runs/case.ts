@@ -88,7 +88,7 @@ export const GoldenCase = z.object({
     error: ErrorText.extend({ cause: ErrorText.optional() }).optional(),
     generation_calls: z.array(GenerationCall).optional(),
     env_calls: z.array(EnvironmentCall).optional(),
-    /** Names the samples whose generation failed: the async loop goes on without them. */
+    /** Names the samples whose generation failed: the async loop continues without them. */
     printed: z.array(z.string()).default([]),
   }),
 });

@@ -53,7 +53,7 @@ export function checkRows(golden: GoldenCase, played: Played): void {
   if (refused.size === 0) checkMetrics(golden, result.metrics);
 }
 
-/** Of a row, what upstream has too: its columns, and counts that its log implies. */
+/** The part of a row that upstream has, too: its columns, and counts that its log implies. */
 function seenRow(row: Row) {
   const own: readonly string[] = ROW_COLUMNS;
   const upstream = Object.entries(row).filter(([column]) => !own.includes(column));

@@ -15,7 +15,7 @@ export function checkTraffic(golden: GoldenCase, { requests, steps }: Played): v
   }
 }
 
-/** Of a run that upstream broke off: what it asked for until then was asked for here too. The others went on. */
+/** For a run that upstream broke off: its requests until then were also made here. The other rollouts continued. */
 export function checkTrafficUntilFailure(golden: GoldenCase, { requests, steps }: Played): void {
   const { generation_calls, env_calls } = golden.expected;
   const placeOf = ({ row, turn }: { row: number; turn: number }): string => `${row}/${turn}`;

@@ -30,7 +30,7 @@ function rolloutOf(lines: readonly JournalLine[], repeat = 0): Rollout {
 }
 
 const ESCAPES = 'left \u001b[2J\u001b]52;c;b3duZWQ=\u0007right';
-/** Cut behind its first token, and taken on by another attempt at another replica. */
+/** Cut after its first token, and continued by another attempt at another replica. */
 const CUT = [
   a.claim({ at: 100 }),
   a.start({ at: 100 }),

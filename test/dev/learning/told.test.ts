@@ -6,7 +6,7 @@ import {
   lastHeldOut,
   lastedFor,
   plainLearning,
-  readTold,
+  readRunOutput,
   renderLearning,
   tokensPerSecond,
 } from '../../../src/dev/learning/told.js';
@@ -39,11 +39,11 @@ const STYLE = { columns: 100, colour: false };
 describe('what a trainer has told', () => {
   test('is read up to the last whole line, and is nothing where it has told nothing', async (t) => {
     const folder = await temporaryFolder(t);
-    assert.deepEqual(await readTold(folder), []);
+    assert.deepEqual(await readRunOutput(folder), []);
     const file = path.join(folder, 'metrics.jsonl');
     await writeFile(file, `${JSON.stringify(step(1, 2))}\n`);
     await appendFile(file, '{"kind": "st');
-    assert.deepEqual(await readTold(folder), [step(1, 2)]);
+    assert.deepEqual(await readRunOutput(folder), [step(1, 2)]);
   });
 
   test('is on the board: steps, rewards in the order of their steps, lag, ratio, length, tokens a second, kills', () => {

@@ -13,7 +13,7 @@ const FILES = ['escapes.test.js', 'sandbox/folders.test.js', 'watch/watch.test.j
   fileURLToPath(new URL(name, import.meta.url)),
 );
 
-/** Of no account, and of no other run: the kernel counts a user's processes together. */
+/** An id without an account, different in each run, because the kernel counts a user's processes together. */
 const userOf = (file: number): { uid: number; gid: number } => {
   const uid = 62_000 + FILES.length * (process.pid % 1000) + file;
   return { uid, gid: uid };

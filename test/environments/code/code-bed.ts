@@ -148,7 +148,7 @@ print(repr(value))
   });
 }
 
-/** Processes with this name (`comm`), whatever their parents and namespaces. */
+/** Processes with this name (`comm`), with any parents and namespaces. */
 export function processesNamed(name: string): number[] {
   return readdirSync('/proc')
     .filter((entry) => /^\d+$/.test(entry))

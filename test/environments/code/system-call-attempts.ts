@@ -22,7 +22,7 @@ const call = (name: string, { args, before = '', ...numbers }: Call): Attempt =>
   through: `'through'`,
 });
 
-/** With arguments that no kernel takes: it says so itself (EINVAL), where it is asked. */
+/** With invalid arguments, so that a kernel that executes the call answers EINVAL. */
 const judged = (name: string, it: Call): Attempt => ({ ...call(name, it), through: '22' });
 
 function otherProcesses(at: Canaries): Attempt[] {

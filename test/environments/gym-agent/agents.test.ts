@@ -156,7 +156,7 @@ describe('the run of an agent', () => {
         { type: fault.type, failureClass: fault.failureClass, status: fault.status },
         { type, failureClass, status },
       );
-      // The server says that it did not play; of all others nobody knows.
+      // The server says that it did not play; in all other cases this is unknown.
       assert.equal(fault.uncounted, status === 429 || status === 503);
       assert.match(fault.message, message);
       assert.ok(fault.message.length < 2500, `${fault.message.length} characters`);

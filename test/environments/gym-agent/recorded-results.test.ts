@@ -49,7 +49,7 @@ const UNTOKENIZED = 'no_generation_data';
 
 const goldens = recordedResults();
 
-/** Of a reply that is a row. */
+/** The row of a reply that is one. */
 function validRow(answer: unknown, max_seq_len: number): Row {
   const row = rowOf(answer, { max_seq_len });
   if (Array.isArray(row)) throw new Error(JSON.stringify(row));

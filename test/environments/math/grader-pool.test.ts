@@ -21,7 +21,7 @@ interface Stand {
   pool: GraderPool;
   folder: string;
   check: (answer: string, signal?: AbortSignal) => Promise<Comparison>;
-  /** Of all processes that were started. */
+  /** All processes that were started. */
   pids: () => number[];
 }
 

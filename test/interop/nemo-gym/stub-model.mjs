@@ -14,7 +14,7 @@ const textOf = (content) =>
 const bodyOf = ({ content, tool_calls = [] }) =>
   textOf(content ?? '') + (tool_calls ?? []).map((call) => JSON.stringify(call.function)).join('');
 const idsOf = (text) => Array.from(text, (character) => character.codePointAt(0) % 50000);
-/** Each message stands between marks; a prompt ends where the answer begins. */
+/** Each message is between marks; a prompt ends where the answer begins. */
 const promptOf = (messages) =>
   messages.map((message) => `\u0002${message.role}\n${bodyOf(message)}\u0003`).join('') +
   '\u0002assistant\n';

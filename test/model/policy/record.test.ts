@@ -8,7 +8,7 @@ import {
   firstRecord,
   isOverdue,
   refusalOfTarget,
-  standsAt,
+  isUnchanged,
   withReplica,
   withReplicas,
   withTarget,
@@ -48,8 +48,8 @@ test('a replica’s epoch grows with each change of its own, and with no other',
         );
         for (const url of URLS) {
           const epoch = changes.filter(([changed]) => changed === url).length;
-          assert.ok(standsAt(record, { replica: url, epoch }));
-          assert.ok(!standsAt(record, { replica: url, epoch: epoch + 1 }));
+          assert.ok(isUnchanged(record, { replica: url, epoch }));
+          assert.ok(!isUnchanged(record, { replica: url, epoch: epoch + 1 }));
         }
       },
     ),

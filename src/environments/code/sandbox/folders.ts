@@ -88,7 +88,7 @@ export function createFolders(options: FoldersOptions): Folders {
     },
     release: (folder) => removeAll([folder]),
     async sweep() {
-      const found = await leftBehind(sweep_after_ms).catch(() => []);
+      const found = await abandonedFolders(sweep_after_ms).catch(() => []);
       await removeAll(found);
     },
   };
@@ -112,7 +112,7 @@ async function claimFolder(has_own_uid: boolean): Promise<Claim> {
 }
 
 /** Folders of sandboxes that this user may have made, of a certain age. */
-async function leftBehind(age_ms: number): Promise<string[]> {
+async function abandonedFolders(age_ms: number): Promise<string[]> {
   const names = (await readdir(tmpdir())).map((name) => path.join(tmpdir(), name));
   const found: string[] = [];
   for (const name of names.filter((name) => name.startsWith(prefix()))) {

@@ -23,7 +23,7 @@ export type Why =
   | { kind: 'running'; step: number; groups_per_step: number; complete: number; running: number }
   /** No group that is admitted now can be fresh enough. */
   | { kind: 'publish'; version: number; served: number; max_lag: number; publish: number }
-  /** The caller throws this as `StreamStarved` and then applies `withStarvationTold`. */
+  /** The caller throws this as `StreamStarved` and then applies `withStarvationReported`. */
   | { kind: 'starved'; out: Record<Out, number>; more: number }
   /** The caller throws this as `StreamEnded`. */
   | { kind: 'ended'; step: number; samples: number; epochs: number };

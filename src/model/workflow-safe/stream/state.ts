@@ -108,7 +108,7 @@ export const withAsk = (state: PacingState, { version }: { version?: number }): 
 });
 
 /** `StreamStarved` has been answered: the next request tries as many more. */
-export const withStarvationTold = (state: PacingState): PacingState => ({
+export const withStarvationReported = (state: PacingState): PacingState => ({
   ...state,
   out_in_row: { ...state.out_in_row, told: true },
 });

@@ -21,7 +21,7 @@ import { eventually } from '../../../harness/waiting.js';
 import { codeBed, LEVELS_HERE, processesNamed } from '../code-bed.js';
 import { startWorkerProcess } from '../worker-process.js';
 
-/** Hostile code against what starts it and cleans up behind it: the worker, the guard, whatever removes folders. */
+/** Hostile code against what starts it and cleans up after it: the worker, the guard, the removal of folders. */
 
 const scratch = mkdtempSync(path.join(tmpdir(), 'code-attacks-'));
 // Any user that code may run as could write there.
@@ -104,7 +104,7 @@ for (const { level, missing } of LEVELS_HERE) {
   });
 }
 
-/** Modules, packages, start-up files and caches of every name that a Python might look for where it is or at home. */
+/** Modules, packages, start-up files and caches of every name that a Python might look for in its folder or at home. */
 const poisoned = (marker: string): string => `import os, py_compile, sys
 payload = 'import os\\nopen(${JSON.stringify(marker)}, "w").write(__name__ if "__name__" in dir() else "pth")\\n'
 home = os.getcwd()

@@ -9,7 +9,7 @@ import {
   withAsk,
   withComplete,
   withOut,
-  withStarvationTold,
+  withStarvationReported,
 } from '../../../../src/model/workflow-safe/stream/state.js';
 import { groupsOf, SETTINGS } from './settings.js';
 
@@ -150,7 +150,7 @@ describe('a stream that starves', () => {
   });
 
   test('tries as many more when it is asked again', () => {
-    const told = withStarvationTold(starving());
+    const told = withStarvationReported(starving());
     assert.equal(roomForAdmission(told, SETTINGS), 0);
     const again = withAsk(told, {});
     assert.equal(roomForAdmission(again, SETTINGS), 4);

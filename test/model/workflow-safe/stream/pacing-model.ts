@@ -6,7 +6,7 @@ import type {
 
 /** What design says of streams, said again without its formulas: steps are played ahead, one by one. */
 
-/** V of step k + `later`, if the policy goes on as the request says. */
+/** V of step k + `later`, if the policy moves as the request says. */
 function versionAhead(
   state: PacingState,
   later: { settings: PacingSettings; later: number },

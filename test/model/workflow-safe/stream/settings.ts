@@ -14,7 +14,7 @@ export const SETTINGS: PacingSettings = {
   epochs: null,
 };
 
-/** Groups from 0 on, by where they are and what they were born at: `'complete 7'`. */
+/** Groups from 0 on, by state and birth version: `'complete 7'`. */
 export const groupsOf = (...groups: readonly string[]): OpenGroup[] =>
   groups.map((text, group) => {
     const [state, born] = text.split(' ');

@@ -17,7 +17,7 @@ export interface History {
   /** Versions advance by at most `versions_per_step` a step. */
   steady: boolean;
   hasPolicy: boolean;
-  /** Of 16 groups that end, so many give nothing to deliver. */
+  /** How many of 16 ended groups give nothing to deliver. */
   trouble: number;
   choices: readonly number[];
 }
@@ -51,7 +51,7 @@ const FIRST = 3;
 export class StreamWorld {
   private state: PacingState = changes.pacingFrom({ served: FIRST });
   private readonly outcomes = new Map<number, Out | 'delivered'>();
-  /** What the trainer has asked the next step with: a steady one asks with it again, whatever was lost. */
+  /** The version of the last request for the next step: a steady trainer repeats it, whatever was lost. */
   private asked: number | null = null;
   private ended = false;
   private readonly history: History;
@@ -66,7 +66,7 @@ export class StreamWorld {
     this.admit();
     for (const choice of this.history.choices) {
       this.act(choice % 16, choice >> 4);
-      // Whoever decides may come late: not after each event.
+      // Decisions may come late, not after each event.
       if ((choice >> 8) % 4 > 0) this.tryStep({ diesBeforeDrops: choice >> 12 === 1 });
       if ((choice >> 10) % 4 > 0) this.admit();
       if (this.ended) break;
@@ -262,7 +262,7 @@ export class StreamWorld {
         this.askWith(
           this.history.steady ? this.steadyVersion() : versionOfNextStep(this.state, settings),
         );
-      // A group at a time where no more fit; and those that were left behind before.
+      // One group at a time if no more fit, and those that were left before.
       const tries = 4 + this.state.groups.length + settings.groups_per_step;
       let tried = 0;
       while (!this.tryStep() && !this.isOver()) {
@@ -275,7 +275,7 @@ export class StreamWorld {
           this.state = changes.withServed(this.state, why.publish);
         }
         if (why?.kind === 'starved') {
-          this.state = changes.withStarvationTold(this.state);
+          this.state = changes.withStarvationReported(this.state);
           assert.equal(roomForAdmission(this.state, settings), 0);
           this.askWith(version!);
         }
