@@ -28,6 +28,7 @@ from task import LETTERS
 MODEL = "cipher"
 LONGEST = 256
 """``max_model_len``."""
+HOTTEST = 100
 SLOW_S = 5.0
 """A client that takes nothing for this long has gone."""
 NOT_DONE = {
@@ -80,16 +81,31 @@ def request_of(body: Body, id: str) -> Request:
         counts = f"maximum context length is {LONGEST} tokens. However, your request has {len(prompt)} input tokens."
         raise Refused(f"This model's {counts}")
     stop = body.get("stop") or []
-    most = body.get("max_tokens")
+    if isinstance(stop, str):
+        stop = [stop]
+    if not isinstance(stop, list) or not all(isinstance(text, str) for text in stop):
+        raise Refused("stop: expected texts")
+    # What the engine's own thread would stumble over ends the engine.
+    most, seed, likeliest = (whole_number(body, name) for name in ("max_tokens", "seed", "logprobs"))
+    temperature = body.get("temperature")
+    if temperature is not None and not (type(temperature) in (int, float) and 0 <= temperature < HOTTEST):
+        raise Refused(f"temperature: expected a number from 0 to {HOTTEST}, got {temperature!r}")
     return Request(
         id=id,
         prompt=prompt,
         max_tokens=min(16 if most is None else most, LONGEST - len(prompt)),
-        temperature=float(1 if body.get("temperature") is None else body["temperature"]),
-        seed=body.get("seed"),
-        stop=[stop] if isinstance(stop, str) else stop,
-        likeliest=body.get("logprobs") or 0,
+        temperature=float(1 if temperature is None else temperature),
+        seed=seed,
+        stop=stop,
+        likeliest=likeliest or 0,
     )
+
+
+def whole_number(body: Body, name: str) -> Optional[int]:
+    value = body.get(name)
+    if value is None or (type(value) is int and value >= 0):
+        return value
+    raise Refused(f"{name}: expected a whole number from 0 on, got {value!r}")
 
 
 class Choice:
@@ -243,7 +259,7 @@ class Handler(BaseHTTPRequestHandler):
             raise Refused(f"method: expected reload_weights, got {body.get('method')}")
         try:
             self.engine.load(body["kwargs"]["weights_path"])
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise Refused(f"Call to collective_rpc method failed: {error!r}", 500) from error
         return {"results": [None]}
 

@@ -1,5 +1,5 @@
 import { continueAsNew } from '@temporalio/workflow';
-import type { PolicyInput, PublishPlan, PublishResult } from '../activities/contract.js';
+import type { PublishPlan, PublishResult } from '../activities/contract.js';
 import { lacking, mayReach } from '../model/workflow-safe/policy.js';
 import {
   concludePublish,
@@ -8,6 +8,7 @@ import {
   updateReplica,
 } from './activity-options.js';
 import { inLanes } from './children/in-lanes.js';
+import { checkPolicyInput } from './children/started-by-hand.js';
 import { restore } from './children/restore.js';
 import { failWith, failureOf } from './ending.js';
 import { watchHistory } from './long-history.js';
@@ -19,7 +20,8 @@ import { showPolicy } from './views/policy-view.js';
  * What a generation service serves: weights under a version that only grows. The workflow lives as long as the service.
  * The record in the store is the truth, so a lost database or a terminated workflow costs no replica.
  */
-export async function policy({ service, updates = [] }: PolicyInput): Promise<never> {
+export async function policy(input: unknown): Promise<never> {
+  const { service, updates = [] } = checkPolicyInput(input);
   const shown = showPolicy(service, updates);
   const desk = handlePublishUpdates();
   const history = watchHistory();

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import test, { after, before, describe } from 'node:test';
-import { WorkflowUpdateFailedError } from '@temporalio/client';
+import { Client, Connection, WorkflowUpdateFailedError } from '@temporalio/client';
+import { onLoopback } from '../../src/client/batch-client.js';
 import type { PublishResult } from '../../src/activities/contract.js';
 import type { PolicyBed } from '../harness/policy-bed.js';
-import { startPolicyBed } from '../harness/policy-bed.js';
+import { startPolicyBed, TASK_QUEUE } from '../harness/policy-bed.js';
 import { puzzleBatch } from '../harness/recovery-bed.js';
 import { eventually } from '../harness/waiting.js';
 
@@ -97,6 +98,22 @@ for (const wire of ['completions', 'generate'] as const) {
       assert.equal((await bed.record())?.epoch, before?.epoch);
       // The target with the same weights has nothing left to do.
       assert.equal((await bed.publish(good)).paused_s, 0);
+    });
+
+    test('an input that is none ends its workflow at once', async () => {
+      const { options, namespace } = onLoopback(bed.server());
+      const connection = await Connection.connect(options);
+      try {
+        const { workflow } = new Client({ connection, namespace });
+        for (const input of [null, { service: 5 }, { service: 'default', updates: 5 }]) {
+          const start = { workflowId: `no-policy-${wire}`, taskQueue: TASK_QUEUE, args: [input] };
+          await assert.rejects(workflow.execute('policy', start), ({ cause }: Error) =>
+            /expected \{"service": the name of a generation service\}/.test(String(cause)),
+          );
+        }
+      } finally {
+        await connection.close();
+      }
     });
 
     test('weights that are not there leave replicas unknown, which get the version back by themselves', async () => {

@@ -60,11 +60,14 @@ export function writeHistory(
     type,
     workflowId,
     parent,
+    before,
     memo = {},
   }: {
     type: string;
     workflowId: string;
     parent?: string;
+    /** The run that this one goes on from. */
+    before?: string;
     memo?: Record<string, unknown>;
   },
   ...args: unknown[]
@@ -111,6 +114,7 @@ export function writeHistory(
     });
   };
   add('WORKFLOW_EXECUTION_STARTED', {
+    ...(before !== undefined && { continuedExecutionRunId: before }),
     workflowType: { name: type },
     taskQueue: QUEUE,
     input: payloads(args),

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { z } from 'zod';
+import { componentsOf } from '../../src/model/agent/rewards.js';
 import { tokensOf } from '../../src/model/agent/tokens.js';
 import { problemsOf } from '../../src/model/problems.js';
 import { Sample } from '../../src/model/sample.js';
@@ -46,6 +47,18 @@ test("half a million wrong ids of an agent's call cost one report", () => {
   const call = { prompt_token_ids: Array(MANY).fill('1'), generation_token_ids: [1], generation_log_probs: [-1] }; // prettier-ignore
   const tokens = within2s(() => tokensOf({ response: { output: [call] } }));
   assert.match(JSON.stringify(tokens), /prompt_token_ids\.0: expected a token id/);
+});
+
+test("half a million components of an agent's reward cost one report", () => {
+  for (const value of [0, 'x']) {
+    const reward_components = Object.fromEntries(
+      Array.from({ length: MANY }, (_, i) => [i, value]),
+    );
+    assert.deepEqual(
+      within2s(() => componentsOf({ reward_components }, { reward: 0 })),
+      { fault: { type: 'EnvironmentRejected', message: 'expected at most 256 reward_components, got 500000' } }, // prettier-ignore
+    );
+  }
 });
 
 test('half a million wrong messages of a sample cost one report', () => {

@@ -190,7 +190,8 @@ describe('a replica that does not serve', () => {
 test('a long history goes on in a new run, with the last updates', async () => {
   const updates = [{ version: 1, at: 0, paused_s: 1, total_s: 2, fault: null }];
   const input = { ...INPUT, updates };
-  const history = writeHistory({ type: 'policy', workflowId: 'policy/default' }, input);
+  const given = { type: 'policy', workflowId: 'policy/default', before: 'run-before' };
+  const history = writeHistory(given, input);
   history.task();
   history.activity('surveyReplicas', survey(null));
   history.task({ suggestContinueAsNew: true });

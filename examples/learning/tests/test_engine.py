@@ -141,6 +141,13 @@ class Completions(Wire):
             error = self.ask("POST", "/v1/completions", {**SENT, field: value}, status=400)["error"]
             self.assertTrue(error["message"].startswith(f"{field}: "), error)
 
+    def test_that_make_no_sense_are_refused_and_end_no_engine(self):
+        nonsense = {"stop": [5], "max_tokens": "many", "seed": -1, "logprobs": 0.5, "temperature": -1}
+        for field, value in nonsense.items():
+            error = self.ask("POST", "/v1/completions", {**SENT, field: value}, status=400)["error"]
+            self.assertIn(f"{field}: expected", error["message"])
+        self.assertEqual(self.ask("POST", "/v1/completions", {**SENT, "stream": False})["object"], "text_completion")
+
     def test_text_and_ids_are_each_others(self):
         self.assertEqual(self.ask("POST", "/tokenize", {"prompt": "ab="})["tokens"], [97, 98, 61])
         self.assertEqual(self.ask("POST", "/detokenize", {"tokens": [97, 98, END]}), {"prompt": "ab"})

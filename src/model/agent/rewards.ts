@@ -2,8 +2,10 @@ import { z } from 'zod';
 import { textOf } from '../problems.js';
 import type { Refusal } from './tokens.js';
 
-const Components = z.object({ reward_components: z.record(z.string(), z.number()) });
-/** How far a reward may differ from the sum of its components, as upstream's `math.isclose`. */
+const Few = z.object({ reward_components: z.record(z.string(), z.number()) });
+/** As of environments: each has a place in every row. */
+const MOST_COMPONENTS = 256;
+/** How far a reward may be from the sum of its components: upstream's `math.isclose`. */
 const RELATIVE = 1e-5;
 const ABSOLUTE = 1e-6;
 
@@ -12,7 +14,14 @@ export function componentsOf(
   answer: unknown,
   { reward }: { reward: number },
 ): { rewards: Record<string, number> } | { fault: Refusal } {
-  const rewards = Components.safeParse(answer).data?.reward_components ?? {};
+  const { reward_components } = Object(answer) as { reward_components?: unknown };
+  const names = Object.keys(Object(reward_components) as object);
+  // First: of a million wrong ones zod makes a million reports.
+  if (names.length > MOST_COMPONENTS) {
+    const message = `expected at most ${MOST_COMPONENTS} reward_components, got ${names.length}`;
+    return { fault: { type: 'EnvironmentRejected', message } };
+  }
+  const rewards = Few.safeParse(answer).data?.reward_components ?? {};
   const values = Object.values(rewards);
   if (values.length === 0) return { rewards };
   const sum = values.reduce((total, value) => total + value, 0);

@@ -1,4 +1,5 @@
 import ms from 'ms';
+import { quote } from './fields.js';
 
 /** Timers refuse more than they can count, some only when they are set. */
 const LONGEST_MS = ms('10y');
@@ -12,10 +13,12 @@ export function durationMs(value: unknown): number | null {
   return Number.isFinite(milliseconds) ? milliseconds : null;
 }
 
-/** Why a value is not a positive duration; null: it is one. */
+const MOST_QUOTED = 400;
+
+/** What keeps a value from being a positive duration; null: nothing. */
 export function durationProblem(value: unknown): string | null {
   const milliseconds = durationMs(value) ?? 0;
-  const got = `got ${JSON.stringify(value)}`;
+  const got = `got ${quote(value, MOST_QUOTED)}`;
   if (milliseconds <= 0) return `expected a duration such as "30s" or "1h", ${got}`;
   return milliseconds > LONGEST_MS ? `expected a duration of at most 10 years, ${got}` : null;
 }
@@ -33,5 +36,5 @@ const LONGEST_WAIT = '10m';
 export function waitProblem(value: unknown): string | null {
   const problem = durationProblem(value);
   if (problem !== null || toMs(value as string) <= toMs(LONGEST_WAIT)) return problem;
-  return `expected at most ${LONGEST_WAIT}, got ${JSON.stringify(value)}; ask again instead`;
+  return `expected at most ${LONGEST_WAIT}, got ${quote(value, MOST_QUOTED)}; ask again instead`;
 }

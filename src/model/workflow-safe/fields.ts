@@ -12,7 +12,7 @@ export function fieldsProblem(
   if (given.length === 0) return `${expected} (at least one), got {}`;
   for (const [name, value] of given) {
     const check = Object.hasOwn(fields, name) ? fields[name] : undefined;
-    if (check === undefined) return `${name}: unknown field; ${expected}`;
+    if (check === undefined) return `${name.slice(0, QUOTED)}: unknown field; ${expected}`;
     const problem = check(value);
     if (problem !== null) return `${name}: ${problem}`;
   }
@@ -27,8 +27,8 @@ export function integerProblem(value: unknown, least: number): string | null {
 
 const QUOTED = 80;
 
-function quote(value: unknown): string {
+export function quote(value: unknown, most = QUOTED): string {
   if (value === undefined) return 'nothing';
   const text = JSON.stringify(value);
-  return text.length > QUOTED ? `${text.slice(0, QUOTED)}…` : text;
+  return text.length > most ? `${text.slice(0, most)}…` : text;
 }

@@ -1,5 +1,5 @@
 import { workflowInfo } from '@temporalio/workflow';
-import type { SliceInput } from '../../activities/contract.js';
+import type { PolicyInput, SliceInput } from '../../activities/contract.js';
 import { failWith } from '../ending.js';
 import { limitsProblem } from '../../model/workflow-safe/limits.js';
 import type { GroupInput } from '../../activities/contract/stream.js';
@@ -39,7 +39,16 @@ function isGroup(input: unknown): input is GroupInput {
   );
 }
 
-/** Only a rollout's own earlier run may pass this on. */
+/** Likewise of a policy; what it has done before, a run hands to the next one. */
+export function checkPolicyInput(input: unknown): PolicyInput {
+  const { service, updates } = Object(input) as Partial<Record<keyof PolicyInput, unknown>>;
+  const isNextRun = workflowInfo().continuedFromExecutionRunId !== undefined;
+  if (typeof service === 'string' && (updates === undefined || isNextRun))
+    return input as PolicyInput;
+  throw refused('expected {"service": the name of a generation service}');
+}
+
+/** What a run of a rollout hands to the next one is no one else's to give. */
 export function checkReached(reached: unknown): void {
   if (reached === null || workflowInfo().continuedFromExecutionRunId !== undefined) return;
   throw refused('expected one input, got a second one');
