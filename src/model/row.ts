@@ -237,6 +237,8 @@ export const Summary = z.object({
   replaces: z.number().nullable().default(null),
   task_name: z.string(),
   stop_reason: z.string(),
+  /** Its type; null: it is valid. */
+  failure: z.string().nullable().default(null),
   reward: z.number(),
   rewards: z.record(z.string(), z.number()),
   terminated: z.boolean(),
@@ -271,6 +273,7 @@ export function toSummary(row: Row, trajectory: Trajectory): Summary {
     replaces: row.replaces ?? null,
     task_name: String(row['task_name']),
     stop_reason: row.stop_reason,
+    failure: row.failure?.type ?? null,
     reward: row.total_reward,
     rewards: row.rewards,
     terminated: row.terminated,

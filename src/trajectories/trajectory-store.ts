@@ -129,9 +129,17 @@ export interface Journal {
   release(): Promise<void>;
 }
 
+/** Where they are. */
+export interface ResultFiles {
+  rollouts: string;
+  failures: string;
+  groups: string;
+  metrics: string;
+}
+
 /** The parts that slices close on their own, and the whole that the batch joins from them. */
 export interface BatchOutputs {
-  readonly files: { rollouts: string; failures: string; metrics: string };
+  readonly files: ResultFiles;
   /** Is this part already closed, under its final names? */
   isClosed(part: RowRange): Promise<boolean>;
   /** Writes a part row by row, going on from `resume` where a predecessor stopped. */
@@ -148,6 +156,8 @@ export interface BatchOutputs {
     places: { from: number; to: number },
     lines: () => AsyncIterable<string>,
   ): Promise<string>;
+  /** groups.jsonl, whole. */
+  putGroupTable(lines: Iterable<string>): Promise<void>;
   /** metrics.json, last: its presence means that the batch is closed. */
   putMetrics(result: unknown): Promise<void>;
 }

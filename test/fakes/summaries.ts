@@ -8,6 +8,7 @@ export const summaryOf = (given: Partial<Summary> = {}): Summary => ({
   replaces: null,
   task_name: 'task',
   stop_reason: 'terminated',
+  failure: null,
   reward: 0,
   rewards: {},
   terminated: false,

@@ -35,6 +35,7 @@ export function createFileOutputs(directory: string, disk: Disk): BatchOutputs {
   const files = {
     rollouts: path.join(directory, 'rollouts.jsonl'),
     failures: path.join(directory, 'failures.jsonl'),
+    groups: path.join(directory, 'groups.jsonl'),
     metrics: path.join(directory, 'metrics.json'),
   };
   const partsDirectory = path.join(directory, 'parts');
@@ -80,6 +81,12 @@ export function createFileOutputs(directory: string, disk: Disk): BatchOutputs {
         });
         return file;
       }),
+    putGroupTable: (lines) =>
+      storing(`writing groups.jsonl of ${batch}`, () =>
+        disk.replaceFile(files.groups, async (handle) => {
+          for (const line of lines) await writeLine(handle, line);
+        }),
+      ),
     putMetrics: (result) =>
       storing(`writing metrics.json of ${batch}`, async () => {
         await disk.replaceFile(files.metrics, `${JSON.stringify(result, null, 2)}\n`);
