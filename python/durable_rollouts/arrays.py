@@ -130,17 +130,13 @@ class _Played:
         if start < self.row["prompt_tokens"]:
             return
         given: Optional[List[float]] = message.get("generation_logprobs")
-        if given is None and not self._is_sampled_without(message):
+        if given is None and message.get("sampled") is not True:
             return
         logprobs = [float("nan")] * len(ids) if given is None else given
         if len(logprobs) != len(ids):
             raise ValueError(f"{self.name}: expected {len(ids)} logprobs of a message, got {len(logprobs)}")
         self.sampled.extend(range(start, len(self.ids)))
         self.logprobs.extend(logprobs)
-
-    def _is_sampled_without(self, message: Dict[str, Any]) -> bool:
-        """Of a row that has no logprobs at all: its assistant messages are the policy's."""
-        return self.row.get("logprobs_mode") is None and message["role"] == "assistant"
 
     def loss_of_sampled(self) -> NDArray[np.float32]:
         loss = np.full(len(self.sampled), self.row.get("loss_multiplier", 1), np.float32)

@@ -1,5 +1,5 @@
 import { isValid, metricsOfSome } from './metrics.js';
-import type { Summary } from './row.js';
+import type { Summary } from './summary.js';
 import { greatest, least } from './statistics.js';
 
 /** A line of groups.jsonl: the rollouts of one sample, and the metrics of its valid ones, where it has any. */

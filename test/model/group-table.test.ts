@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { groupTable } from '../../src/model/group-table.js';
 import { computeMetrics } from '../../src/model/metrics.js';
-import type { Summary } from '../../src/model/row.js';
+import type { Summary } from '../../src/model/summary.js';
 import { near, summaryOf } from '../fakes/summaries.js';
 
 const failed = (given: Partial<Summary>): Summary =>

@@ -3,7 +3,7 @@ import type { StopReason } from '../../model/workflow-safe/stop-reasons.js';
 import type { Metrics } from '../../model/metrics.js';
 import { computeLengths, computeMetrics, isValid } from '../../model/metrics.js';
 import { groupTable } from '../../model/group-table.js';
-import { Summary } from '../../model/row.js';
+import { Summary } from '../../model/summary.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { slicesOf } from '../../model/workflow-safe/slices.js';
 import type { BatchOutputs } from '../../trajectories/trajectory-store.js';
