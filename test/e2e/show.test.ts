@@ -95,7 +95,7 @@ describe('a batch whose worker and server are dead', { timeout: 240_000 }, () =>
     assert.match(group, /^0-0 {2}reward - +\| 0-1 {2}reward -/m);
     const page = await outputOf(['show', `${ID}/0-0`, ...at]);
     assert.match(page, /^-- user \(prompt, \d+ tokens\)$/m);
-    assert.match(page, /^-- turn 1: assistant, \d+ tokens, mean logprob -\d\.\d{3}, stop/m);
+    assert.match(page, /^-- turn 1: assistant, \d+ tokens, logprob -\d\.\d{3}, stop/m);
     assert.match(page, /^-- turn 1: environment, reward 0$/m);
     assert.doesNotMatch(await outputOf(['show', `${ID}/0-0`, '--turns', '1', ...at]), /-- turn 0/);
   });
