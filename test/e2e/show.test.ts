@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import type { BatchResult } from '../../src/activities/contract.js';
 import type { Simulator } from '../../src/dev/simulator/server.js';
 import { startSimulator } from '../../src/dev/simulator/server.js';
 import type { JournalLine } from '../../src/model/journal.js';
@@ -86,13 +87,15 @@ describe('a batch whose worker and server are dead', { timeout: 240_000 }, () =>
 
   test('is listed', async () => {
     const lines = (await outputOf(['show', ID, ...at])).split('\n');
-    assert.equal(lines[0], `${ID}  4 rollouts: 0 valid, 3 unfinished, 1 not started`);
-    assert.equal(lines.filter((line) => /^\d-\d .* unfinished$/.test(line)).length, 3);
+    // A board that happens to be solved is no fault of the list.
+    const [, unfinished] = /^looked-at {2}4 rollouts: \d valid, .*?(\d) unfinished/.exec(lines[0] ?? '') ?? []; // prettier-ignore
+    assert.ok(Number(unfinished) > 0, lines[0]);
+    assert.equal(lines.filter((line) => /^\d-\d .* unfinished$/.test(line)).length, Number(unfinished)); // prettier-ignore
   });
 
   test('is read, group by group and turn by turn', async () => {
     const group = await outputOf(['show', `${ID}/0`, ...at]);
-    assert.match(group, /^0-0 {2}reward - +\| 0-1 {2}reward -/m);
+    assert.match(group, /^0-0 {2}reward [-\d.]+ +\| 0-1 {2}reward /m);
     const page = await outputOf(['show', `${ID}/0-0`, ...at]);
     assert.match(page, /^-- user \(prompt, \d+ tokens\)$/m);
     assert.match(page, /^-- turn 1: assistant, \d+ tokens, logprob -\d\.\d{3}, stop/m);
@@ -113,14 +116,13 @@ describe('a batch whose worker and server are dead', { timeout: 240_000 }, () =>
     const watch = startCommand(['watch', ID, ...at]);
     server = await startServer(server.ports);
     worker = await startWorker();
-    await eventually({ what: 'the board to count', timeout_ms: 60_000 }, () => /running: 0 of 4 done/.test(watch.output())); // prettier-ignore
+    await eventually({ what: 'the board to count', timeout_ms: 60_000 }, () => /running: \d of 4 done/.test(watch.output())); // prettier-ignore
     await outputOf(['stop', ID, ...at]);
     assert.equal(await watch.exited, 0, watch.output());
-    assert.match(watch.output(), /\n0 of 4 rollouts completed, 4 stopped\n {2}rollouts {2}\//);
-    const result = JSON.parse(await outputOf(['result', ID, '--json', ...at])) as {
-      counts: object;
-    };
-    assert.deepEqual(result.counts, { requested: 4, completed: 0, failed: 0, timed_out: 0, stopped: 4, cancelled: 0 }); // prettier-ignore
+    assert.match(watch.output(), /\n\d of 4 rollouts completed, \d stopped\n {2}rollouts {2}\//);
+    const result = JSON.parse(await outputOf(['result', ID, '--json', ...at])) as BatchResult;
+    const { requested, completed, stopped } = result.counts;
+    assert.deepEqual([requested, completed + stopped], [4, 4]);
   });
 });
 
