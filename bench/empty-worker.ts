@@ -137,7 +137,7 @@ function emptyResult(batch_id: string): BatchResult {
     batch_id,
     counts,
     metrics: {},
-    files: { rollouts: '', failures: '', metrics: '' },
+    files: { rollouts: '', failures: '', groups: '', metrics: '' },
     metadata: {},
   };
 }

@@ -1,12 +1,10 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
 import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { loadavg, tmpdir } from 'node:os';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createRandom } from '../src/dev/simulator/random.js';
-import { usageOf } from './process-usage.js';
+import { USAGE_HEAD, usageLine } from './command-usage.js';
 
 /**
  * `node --import tsx bench/gym-aggregate.ts [rows]`, after `npm run build`: `temporal-rollout aggregate` and `profile` over a million
@@ -14,8 +12,6 @@ import { usageOf } from './process-usage.js';
  */
 const ROLLOUTS = 4;
 const SHARDS = 4;
-const COMMAND = path.resolve('dist', 'src', 'cli', 'main.js');
-const LOOK_MS = 100;
 
 const random = createRandom(1);
 const whole = (limit: number): number => Math.floor(random() * limit);
@@ -67,27 +63,6 @@ function* inputs(rows: number): Generator<string> {
   }
 }
 
-async function measure(name: string, args: string[]): Promise<void> {
-  const startedAt = performance.now();
-  const child = spawn(process.execPath, [COMMAND, name, ...args], {
-    stdio: ['ignore', 'ignore', 'inherit'],
-  });
-  const { pid = 0 } = child;
-  let last = { cpu_ms: 0, peak_mb: 0 };
-  const look = setInterval(() => {
-    void usageOf(pid).then((seen) => {
-      last = seen ?? last;
-    });
-  }, LOOK_MS);
-  const [code] = (await once(child, 'exit')) as [number | null];
-  clearInterval(look);
-  if (code !== 0) throw new Error(`temporal-rollout ${name} ended with ${String(code)}`);
-  const wall = ((performance.now() - startedAt) / 1000).toFixed(1);
-  console.log(
-    `| ${name} | ${wall} | ${(last.cpu_ms / 1000).toFixed(1)} | ${last.peak_mb.toFixed(0)} |`,
-  );
-}
-
 const rows = Number(process.argv[2] ?? 1_000_000);
 const folder = await mkdtemp(path.join(tmpdir(), 'bench-gym-'));
 const at = (name: string): string => path.join(folder, name);
@@ -101,15 +76,16 @@ try {
   const load = (loadavg()[0] ?? 0).toFixed(1);
   console.log(`${rows} results, ${(bytes / 2 ** 20).toFixed(0)} MB in ${SHARDS} shards`);
   console.log(`Node.js ${process.versions.node}, load average ${load}\n`);
-  console.log('| command | wall s | CPU s | peak MB |');
-  console.log('| --- | ---: | ---: | ---: |');
+  console.log(USAGE_HEAD.join('\n'));
   const merged = at('merged.jsonl');
   const glob = `+input_glob='${at('shard-*.jsonl')}'`;
-  await measure('aggregate', [glob, `+output_jsonl_fpath='${merged}'`, '+head_server.port=1']);
-  await measure('profile', [
+  const aggregate = [glob, `+output_jsonl_fpath='${merged}'`, '+head_server.port=1'];
+  console.log(await usageLine('aggregate', ['aggregate', ...aggregate]));
+  const profile = [
     `+materialized_inputs_jsonl_fpath='${at('inputs.jsonl')}'`,
     `+rollouts_jsonl_fpath='${merged}'`,
-  ]);
+  ];
+  console.log(await usageLine('profile', ['profile', ...profile]));
 } finally {
   await rm(folder, { recursive: true });
 }

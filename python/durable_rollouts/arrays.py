@@ -140,8 +140,8 @@ class _Played:
         self.ids.extend(ids)
         if start < self.prompt_tokens:
             return
-        given = message.get("generation_logprobs")
-        if given is None and not self._is_sampled_without(message):
+        given: Optional[List[float]] = message.get("generation_logprobs")
+        if given is None and message.get("sampled") is not True:
             return
         logprobs = [float("nan")] * len(ids) if given is None else self._list("generation_logprobs", given, float)
         if len(logprobs) != len(ids):
@@ -150,10 +150,6 @@ class _Played:
             raise self._wrong("generation_logprobs", "finite numbers", infinite)
         self.sampled.extend(range(start, len(self.ids)))
         self.logprobs.extend(logprobs)
-
-    def _is_sampled_without(self, message: Dict[str, Any]) -> bool:
-        """Of a row that has no logprobs at all: its assistant messages are the policy's."""
-        return self.row.get("logprobs_mode") is None and message.get("role") == "assistant"
 
     def loss_of_sampled(self) -> NDArray[np.float32]:
         multiplier = self._number("loss_multiplier", self.row.get("loss_multiplier", 1))

@@ -28,6 +28,7 @@ class Files(TypedDict):
 
     rollouts: str
     failures: str
+    groups: str
     metrics: str
 
 

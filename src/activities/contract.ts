@@ -263,7 +263,7 @@ export interface BatchResult {
   batch_id: string;
   counts: Counts;
   metrics: Metrics;
-  files: { rollouts: string; failures: string; metrics: string };
+  files: { rollouts: string; failures: string; groups: string; metrics: string };
   metadata: Record<string, unknown>;
 }
 

@@ -1,13 +1,17 @@
 import { parseArgs } from 'node:util';
+import { pageStyle } from '../client/screen.js';
+import { wrapped } from '../client/show/wrapping.js';
+import type { Line, TextStyle } from '../client/text-line.js';
+import { renderLine } from '../client/text-line.js';
 import { describeError } from '../platform/errors.js';
-import { plain, plainJson } from '../platform/plain.js';
+import { plainLine } from '../platform/plain.js';
 import { checkDeployment } from '../workers/check/check-deployment.js';
 import type { Finding } from '../workers/check/finding.js';
 import type { Config } from '../workers/config.js';
 import { loadConfig } from '../workers/config.js';
 
 const MARKS = { ok: '  ok   ', limited: 'limited', broken: 'BROKEN ' } as const;
-const COLOURS = { ok: 32, limited: 33, broken: 31 } as const;
+const INKS = { ok: 'green', limited: 'yellow', broken: 'red' } as const;
 
 /** Checks everything that temporal.yaml names. The exit code is 1 if something is broken. */
 export async function checkCommand(args: string[]): Promise<number> {
@@ -19,8 +23,9 @@ export async function checkCommand(args: string[]): Promise<number> {
     },
   });
   const found = await check(values.config);
+  const style = pageStyle(process.stdout, process.env);
   for (const finding of found)
-    console.log(values.json ? plainJson(JSON.stringify(finding)) : lineOf(finding));
+    console.log(values.json ? JSON.stringify(finding) : linesOf(finding, style).join('\n'));
   const broken = found.filter(({ state }) => state === 'broken').length;
   if (!values.json) console.log(broken === 0 ? '\nnothing is broken' : `\n${broken} broken`);
   return broken === 0 ? 0 : 1;
@@ -37,8 +42,19 @@ async function check(file: string): Promise<Finding[]> {
   return await checkDeployment(config, process.env);
 }
 
-function lineOf({ part, state, what, remedy }: Finding): string {
-  const mark = process.stdout.isTTY ? `\u001b[${COLOURS[state]}m${MARKS[state]}\u001b[0m` : MARKS[state]; // prettier-ignore
-  const todo = remedy === undefined ? '' : `\n         -> ${plain(remedy)}`;
-  return `${mark}  ${plain(part)}: ${plain(what)}${todo}`;
+/** What to do stands below. */
+function linesOf({ part, state, what, remedy }: Finding, style: TextStyle): string[] {
+  const [first = '', ...rest] = wrapped(
+    plainLine(`${part}: ${what}`),
+    style.columns - INDENT.length,
+  );
+  const todo = remedy === undefined ? [] : wrapped(plainLine(remedy), style.columns - TODO.length);
+  const lines: Line[] = [
+    [{ text: MARKS[state], ink: INKS[state] }, '  ', first],
+    ...rest.map((line) => [INDENT + line]),
+    ...todo.map((line, at) => [(at === 0 ? TODO : ' '.repeat(TODO.length)) + line]),
+  ];
+  return lines.map((line) => renderLine(line, style));
 }
+const INDENT = ' '.repeat(9);
+const TODO = `${INDENT}-> `;

@@ -8,7 +8,7 @@ import { rolloutJson } from '../client/show/rollout-json.js';
 import { blocksOf, headingOf } from '../client/show/rollout-page.js';
 import { select } from '../client/show/selection.js';
 import type { Screen } from '../client/screen.js';
-import { createScreen } from '../client/screen.js';
+import { createScreen, pageStyle } from '../client/screen.js';
 import type { TextStyle } from '../client/text-line.js';
 import type { Interrupts } from '../platform/process/interrupts.js';
 import { listenForInterrupts } from '../platform/process/interrupts.js';
@@ -55,13 +55,7 @@ interface Show {
   style: () => TextStyle;
 }
 
-/** The width of the terminal; without one nothing is cut. */
-function styleOf(): TextStyle {
-  const screen = createScreen(process.stdout, process.env);
-  return screen.live || process.stdout.isTTY
-    ? screen.style()
-    : { columns: Infinity, colour: false };
-}
+const styleOf = (): TextStyle => pageStyle(process.stdout, process.env);
 
 const write = (lines: readonly string[]): Promise<void> =>
   writePaged(lines, { stdout: process.stdout, env: process.env });

@@ -14,7 +14,11 @@ export function formatNumber(value: number): string {
   });
 }
 
-/** `14.2`, `830`: enough digits for a rate. */
+/** `1 turn`, `1,234 turns`. */
+export const formatCount = (count: number, what: string): string =>
+  `${formatNumber(count)} ${what}${count === 1 ? '' : 's'}`;
+
+/** `14.2`, `830`: a rate needs no more. */
 export function formatRate(perSecond: number): string {
   const digits = perSecond < 100 && !Number.isInteger(perSecond) ? 1 : 0;
   return perSecond.toLocaleString('en-US', {

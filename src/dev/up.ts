@@ -117,7 +117,8 @@ async function stayUp(session: Session, folder: string | null): Promise<void> {
       : `--config ${path.relative('', path.join(folder, 'temporal.yaml'))} --input-file FILE`;
   session.screen.say(
     [
-      '\nThe stack stays up until Ctrl-C. With these lines in another terminal, the commands of README.md and docs/batches.md reach it:',
+      '\nThe stack stays up until Ctrl-C.',
+      'With these lines in another terminal the commands of the README reach it:',
       ...lines.map((line) => `  ${line}`),
       `${folder === null ? 'Another' : 'A'} batch:`,
       `  temporal-rollout start ${batch} --watch`,

@@ -100,7 +100,7 @@ const ClaimLine = z.object({
   replaces: z.int().exactOptional(),
 });
 
-const Finish = z.object({
+export const Finish = z.object({
   finish_reason: z.enum(['stop', 'length']),
   /** The stop string or stop token id; null for the end of sequence and for `length`. */
   stop_reason: z.union([z.string(), z.number()]).nullable(),

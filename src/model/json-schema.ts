@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { GREATEST_TOKEN_ID, TokenId } from './token-id.js';
 
 /** The JSON Schema of an input. It lacks the checks between fields. */
 export const jsonSchemaOf = (schema: z.ZodType): Record<string, unknown> =>
@@ -12,6 +13,8 @@ function seeThrough({
   zodSchema: z.core.$ZodTypes;
   jsonSchema: object;
 }): void {
+  if (zodSchema === TokenId)
+    Object.assign(jsonSchema, { type: 'integer', minimum: 0, maximum: GREATEST_TOKEN_ID });
   const { def } = zodSchema._zod;
   if (def.type !== 'pipe' || def.in._zod.def.type !== 'custom') return;
   Object.assign(jsonSchema, jsonSchemaOf(def.out as z.ZodType), { $schema: undefined });

@@ -20,10 +20,10 @@ export function messageLog({ start, turns }: Trajectory): LogMessage[] {
 export function sampledOf(
   { token_ids, logprobs, top_logprobs }: Pick<Turn, 'token_ids' | 'logprobs' | 'top_logprobs'>,
   { settings: { generation } }: LineOf<'start'>,
-): Pick<LogMessage, 'token_ids' | 'generation_logprobs' | 'generation_top_logprobs'> {
+): Omit<LogMessage, 'role' | 'content'> {
   return {
     token_ids,
-    ...(generation.include_logprobs && { generation_logprobs: logprobs }),
+    ...(generation.include_logprobs ? { generation_logprobs: logprobs } : { sampled: true }),
     ...(generation.top_logprobs > 0 && { generation_top_logprobs: top_logprobs }),
   };
 }

@@ -1,7 +1,7 @@
 import type { Semantics } from './batch-request.js';
 import type { StopReason } from './workflow-safe/stop-reasons.js';
 import { VALID_STOP_REASONS } from './workflow-safe/stop-reasons.js';
-import type { Summary } from './row.js';
+import type { Summary } from './summary.js';
 import { greatest, least, mean, percentiles, rate, standardDeviation, sum, upstreamPercentile } from './statistics.js'; // prettier-ignore
 import { cutToBytes, utf8Length } from '../platform/utf8.js';
 
@@ -199,7 +199,7 @@ function taskMetrics(all: readonly Summary[], valid: readonly Summary[]): Metric
   const metrics: Metrics = {};
   let bytes = 0;
   for (const task of tasks) {
-    const own = metricsOfTask(valid.filter(({ task_name }) => task_name === task));
+    const own = metricsOfSome(valid.filter(({ task_name }) => task_name === task));
     const named = Object.entries(own).map(([name, value]) => [`task/${task}/${name}`, value]);
     bytes += utf8Length(JSON.stringify(named));
     if (bytes > MAX_TASK_BYTES) break;
@@ -208,7 +208,8 @@ function taskMetrics(all: readonly Summary[], valid: readonly Summary[]): Metric
   return metrics;
 }
 
-function metricsOfTask(valid: readonly Summary[]): Metrics {
+/** Of valid rollouts of one task, or of one group. */
+export function metricsOfSome(valid: readonly Summary[]): Metrics {
   if (valid.length === 0) return {};
   const rewards = valid.map(({ reward }) => reward);
   return {

@@ -2,87 +2,106 @@ import { z } from 'zod';
 import { agentColumns } from './agent/columns.js';
 import type { RolloutRef, Semantics } from './batch-request.js';
 import { rolloutId } from './workflow-safe/rollout-id.js';
-import { restoreImages } from './content.js';
-import type { Failure } from './journal.js';
+import { Content, restoreImages } from './content.js';
+import { Failure, Finish } from './journal.js';
 import type { LogprobsMode } from './logprobs-mode.js';
-import { modeOfAll } from './logprobs-mode.js';
-import type { StopReason } from './workflow-safe/stop-reasons.js';
+import { LOGPROBS_MODES, modeOfAll } from './logprobs-mode.js';
+import { STOP_REASONS } from './workflow-safe/stop-reasons.js';
 import type { Outcome } from './outcome.js';
 import { isRow, isTruncated, overlongOf } from './outcome.js';
-import type { Finish } from './journal.js';
 import type { LogMessage, Sample } from './sample.js';
 import { withoutSession } from './session.js';
+import { TokenId } from './token-id.js';
 import { reachedMaxTurns } from './turn/stop-rules.js';
 import type { Segment, Trajectory } from './trajectory.js';
 import { messageLog, sampledOf } from './message-log.js';
 
-/** A run of generated tokens; offsets count the rollout's generated tokens from 0. */
-type Run<T> = T & { start: number; end: number };
+/** Offsets count the rollout's generated tokens from 0. */
+const Run = z.object({ start: z.int(), end: z.int() });
 
-/**
- * A line of rollouts.jsonl or failures.jsonl: the sample's columns, and these. docs/training-data.md says which tokens
- * to train on.
- */
-export interface Row {
-  schema_version: 1;
-  rollout_id: string;
-  batch_id: string;
-  row: number;
-  repeat: number;
-  /** For a replacement: the repeat of this row that failed. */
-  replaces?: number;
-  message_log: (LogMessage & { partial?: true })[];
-  extra_env_info: Record<string, unknown>;
-  /** How many ids of the log precede the first generated one. */
-  prompt_tokens: number;
-  total_reward: number;
-  /** Sums by component, if the environment names them. */
-  rewards: Record<string, number>;
-  /** One entry per whole turn: its reward, and how the engine ended it. */
-  turn_rewards: number[];
-  finish_reasons: Finish['finish_reason'][];
-  stop_reason: StopReason;
-  terminated: boolean;
-  truncated: boolean;
-  max_turns_reached: boolean;
-  turn_count: number;
-  total_tokens: number;
-  assistant_tokens: number;
-  env_tokens: number;
-  policy_versions: Run<{ version: string | null }>[];
-  /** Source of the versions, for the least certain token: the engine, the policy's record, or none. */
-  version_source: 'engine' | 'record' | 'none';
-  segments: Run<{ turn: number; replica: string; request_id: string }>[];
-  attempts: number;
-  /**
-   * Turns that were interrupted and sampled again from their beginning, because settings or changed weights did not
-   * allow to continue.
-   */
-  restarted_turns: number[];
-  /** The mode of all its logprobs; null without logprobs, `unknown` also if replicas differ. */
-  logprobs_mode: LogprobsMode | null;
-  timing: Timing;
-  /** The last answer that an environment extracted. */
-  extracted_answer?: string;
-  /** For an agent's rollout: its last answer, parsed, without the tokens of `message_log`. The journal has its text. */
-  agent_result?: unknown;
-  /** For an agent's rollout: why `message_log` is empty. */
-  untokenized?: string;
-  failure?: Failure;
-  [column: string]: unknown;
-}
+const RowMessage = z.strictObject({
+  role: z.string(),
+  content: Content,
+  token_ids: z.array(TokenId),
+  generation_logprobs: z.array(z.number()).optional(),
+  generation_top_logprobs: z.array(z.array(z.tuple([TokenId, z.number()]))).exactOptional(),
+  /** By the policy, where no logprobs say it. */
+  sampled: z.literal(true).exactOptional(),
+  /** In failures.jsonl, of the last message: no environment has answered it. */
+  partial: z.literal(true).exactOptional(),
+  /** Of what an agent's model server answered. */
+  is_invalid_tool_call: z.boolean().exactOptional(),
+  has_malformed_thinking: z.boolean().exactOptional(),
+  routed_experts: z.array(z.unknown()).exactOptional(),
+});
 
 /**
  * Seconds. `wall_s` spans the rollout's start and its end, or the last thing played. The others are sums over its whole
  * turns. An agent's run is one step.
  */
-export interface Timing {
+const Timing = z.object({
   /** From a request to its first token: the engine's queue and prefill. */
-  queue_s: number;
-  generate_s: number;
-  step_s: number;
-  wall_s: number;
-}
+  queue_s: z.number(),
+  generate_s: z.number(),
+  step_s: z.number(),
+  wall_s: z.number(),
+});
+export type Timing = z.infer<typeof Timing>;
+
+/** A line of rollouts.jsonl or failures.jsonl: the sample's columns, and these. */
+export const Row = z.looseObject({
+  task_name: z.string(),
+  loss_multiplier: z.number().optional(),
+  schema_version: z.literal(1),
+  rollout_id: z.string(),
+  batch_id: z.string(),
+  row: z.int(),
+  repeat: z.int(),
+  /** Of a replacement: the repeat of this row that failed. */
+  replaces: z.int().exactOptional(),
+  message_log: z.array(RowMessage),
+  extra_env_info: z.record(z.string(), z.unknown()),
+  /** How many ids of the log stand before the first generated one. */
+  prompt_tokens: z.int(),
+  total_reward: z.number(),
+  /** Sums by component, where the environment names them. */
+  rewards: z.record(z.string(), z.number()),
+  /** Of each whole turn: what its environment gave for it, and how the engine ended it. */
+  turn_rewards: z.array(z.number()),
+  finish_reasons: z.array(Finish.shape.finish_reason),
+  stop_reason: z.enum(STOP_REASONS),
+  terminated: z.boolean(),
+  truncated: z.boolean(),
+  max_turns_reached: z.boolean(),
+  turn_count: z.int(),
+  total_tokens: z.int(),
+  assistant_tokens: z.int(),
+  env_tokens: z.int(),
+  policy_versions: z.array(Run.extend({ version: z.string().nullable() })),
+  /** Who says those versions, by the least certain of its tokens: the engine itself, the record of the policy, or nobody. */
+  version_source: z.enum(['engine', 'record', 'none']),
+  segments: z.array(Run.extend({ turn: z.int(), replica: z.string(), request_id: z.string() })),
+  attempts: z.int(),
+  /** Turns that were cut and sampled again from their beginning: the settings let no turn go on, or its weights had changed. */
+  restarted_turns: z.array(z.int()),
+  /** Of all its logprobs; null where there are none, `unknown` also where replicas differ. */
+  logprobs_mode: z.enum(LOGPROBS_MODES).nullable(),
+  timing: Timing,
+  /** The last one that an environment gave. */
+  extracted_answer: z.string().exactOptional(),
+  /** Of a rollout that an agent played: its last answer, parsed, without the tokens that `message_log` has. The journal has its text. */
+  agent_result: z.unknown().exactOptional(),
+  /** Of a rollout that an agent played: why `message_log` is empty. */
+  untokenized: z.string().exactOptional(),
+  failure: Failure.exactOptional(),
+  /** Of a stream: which sample its group plays, in which epoch, and the step that delivers it. */
+  sample_row: z.int().exactOptional(),
+  epoch: z.int().exactOptional(),
+  step: z.int().exactOptional(),
+  /** Of a stream that masks: runs of tokens that are too old to train on. */
+  masked: z.array(Run).exactOptional(),
+});
+export type Row = z.infer<typeof Row>;
 
 export interface RowInput {
   sample: Sample;
@@ -234,72 +253,4 @@ function timingOf({ turns, start, end, agent }: Trajectory): Timing {
     step_s: sum(({ observation }) => observation.step_s) + (agent.result?.run_s ?? 0),
     wall_s: start !== null && ended !== null ? Math.max(0, ended.at - start.at) : 0,
   };
-}
-
-/** What the closing pass keeps of a rollout: about 300 bytes, enough for every metric. */
-export const Summary = z.object({
-  row: z.number(),
-  repeat: z.number(),
-  replaces: z.number().nullable().default(null),
-  task_name: z.string(),
-  stop_reason: z.string(),
-  reward: z.number(),
-  rewards: z.record(z.string(), z.number()),
-  terminated: z.boolean(),
-  truncated: z.boolean(),
-  max_turns_reached: z.boolean(),
-  turns: z.number(),
-  gen_tokens: z.number(),
-  env_tokens: z.number(),
-  max_gen_tokens: z.number(),
-  queue_s: z.number(),
-  generate_s: z.number(),
-  step_s: z.number(),
-  wall_s: z.number(),
-  started_at: z.number(),
-  ended_at: z.number(),
-  attempts: z.number(),
-  inherited_tokens: z.number(),
-  wasted_tokens: z.number(),
-  faults: z.record(z.string(), z.number()),
-  /** Truncated, and masked or dropped for that reason. */
-  overlong: z.boolean().default(false),
-  /** In a stream: how many tokens each version sampled, '' for unknown versions. */
-  versions: z.record(z.string(), z.number()).optional(),
-});
-export type Summary = z.infer<typeof Summary>;
-
-export function toSummary(row: Row, trajectory: Trajectory): Summary {
-  const { start, faults, inherited_tokens, wasted_tokens } = trajectory;
-  return {
-    row: row.row,
-    repeat: row.repeat,
-    replaces: row.replaces ?? null,
-    task_name: String(row['task_name']),
-    stop_reason: row.stop_reason,
-    reward: row.total_reward,
-    rewards: row.rewards,
-    terminated: row.terminated,
-    truncated: row.truncated,
-    max_turns_reached: row.max_turns_reached,
-    turns: row.turn_count,
-    gen_tokens: row.assistant_tokens,
-    env_tokens: row.env_tokens,
-    max_gen_tokens: longestCall(trajectory),
-    ...row.timing,
-    started_at: start?.at ?? 0,
-    ended_at: (start?.at ?? 0) + row.timing.wall_s,
-    attempts: row.attempts,
-    inherited_tokens,
-    wasted_tokens,
-    faults,
-    overlong:
-      (row.failure === undefined && overlongOf(trajectory) === 'mask') ||
-      row.failure?.type === 'Overlong',
-  };
-}
-
-function longestCall({ turns, agent }: Trajectory): number {
-  const lengths = agent.result?.tokens?.calls ?? turns.map(({ token_ids }) => token_ids.length);
-  return lengths.reduce((most, length) => Math.max(most, length), 0);
 }

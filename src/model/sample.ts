@@ -12,13 +12,15 @@ export const Message = z.strictObject({
 });
 export type Message = z.infer<typeof Message>;
 
-/** A message of a rollout's log. It always has ids; only sampled messages have logprobs. */
+/** A message of a rollout's log: its ids are always there; logprobs, or the mark, only on what the policy sampled. */
 export interface LogMessage {
   role: string;
   content: Content;
   token_ids: number[];
   generation_logprobs?: number[] | undefined;
-  /** For each sampled token the likeliest `[id, logprob]` first, if `top_logprobs` requested them. */
+  /** The policy sampled it, and no logprobs were asked for. */
+  sampled?: true;
+  /** Of each sampled token's place, the likeliest `[id, logprob]` first, where `top_logprobs` asked for them. */
   generation_top_logprobs?: [number, number][][];
 }
 

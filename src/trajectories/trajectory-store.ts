@@ -144,10 +144,18 @@ export interface Journal {
   release(): Promise<void>;
 }
 
+/** Where they are. */
+export interface ResultFiles {
+  rollouts: string;
+  failures: string;
+  groups: string;
+  metrics: string;
+}
+
 /** The parts that slices close on their own, and the whole that the batch joins from them. */
 export interface BatchOutputs {
-  readonly files: { rollouts: string; failures: string; metrics: string };
-  /** Whether this part is closed already, under its final names. */
+  readonly files: ResultFiles;
+  /** Is this part already closed, under its final names? */
   isClosed(part: RowRange): Promise<boolean>;
   /** Writes a part row by row, from `resume` on if a predecessor stopped there. */
   openPart(part: RowRange, resume: PartPosition | null): Promise<PartWriter>;
@@ -163,7 +171,9 @@ export interface BatchOutputs {
     places: { from: number; to: number },
     lines: () => AsyncIterable<string>,
   ): Promise<string>;
-  /** Writes metrics.json last: it means that the batch is closed. */
+  /** groups.jsonl, whole. */
+  putGroupTable(lines: Iterable<string>): Promise<void>;
+  /** metrics.json, last: its presence means that the batch is closed. */
   putMetrics(result: unknown): Promise<void>;
 }
 

@@ -1,16 +1,75 @@
 import { pino, type Logger } from 'pino';
-import { plainJson } from '../platform/plain.js';
+import { describeError } from '../platform/errors.js';
+import { plain, plainJson, plainLine } from '../platform/plain.js';
 import { withoutSecrets } from '../platform/secrets.js';
 
-/** Writes line by line to standard output, like pino, but as plain text without this process's secrets. */
+/**
+ * Line by line to standard output, as pino itself does it, as plain text without this process's secrets: to be read where
+ * that is a terminal, else as JSON.
+ */
 export function createLog(level: string): Logger {
   const output = pino.destination({ dest: 1, sync: true });
+  const shown = process.stdout.isTTY ? readable : plainJson;
   return pino(
-    { name: 'worker', level },
+    { name: 'worker', level, formatters: { log: withCauses } },
     {
       write: (line: string) => {
-        output.write(plainJson(withoutSecrets(line)));
+        output.write(shown(withoutSecrets(line)));
       },
     },
   );
+}
+
+/** Errors have no fields that JSON shows: they say what they are, and why. */
+export const withCauses = (fields: Record<string, unknown>): Record<string, unknown> =>
+  Object.fromEntries(
+    Object.entries(fields).map(([name, value]) => [
+      name,
+      value instanceof Error ? told(value) : value,
+    ]),
+  );
+
+function told(error: Error): { type: string; message: string; stack?: string } {
+  const { type } = error as { type?: unknown };
+  return {
+    type: typeof type === 'string' ? type : error.name,
+    message: describeError(error),
+    ...(error.stack !== undefined && { stack: error.stack }),
+  };
+}
+
+const ERROR = 50;
+
+/** What Temporal's SDK says with each of its lines, and nobody at a terminal asks for. */
+const UNTOLD = new Set([
+  ...['name', 'pid', 'hostname', 'level', 'time', 'msg', 'sdkComponent', 'namespace', 'taskQueue'],
+  ...['runId', 'taskToken', 'isLocal', 'workflowType', 'activityId', 'stack'],
+]);
+
+/** A line of JSON for a person: when, how bad, what, and the fields; of an error its stack below, where all is over. */
+export function readable(line: string): string {
+  const fields = JSON.parse(line) as Record<string, unknown>;
+  const level = Number(fields['level']);
+  const time = new Date(Number(fields['time'])).toTimeString().slice(0, 8);
+  const told = Object.entries(fields)
+    .filter(([name]) => !UNTOLD.has(name))
+    .map(([name, value]) => `  ${name}=${valueText(value)}`);
+  const label = (pino.levels.labels[level] ?? '').toUpperCase().padEnd(5);
+  const head = plainLine(`${time} ${label} ${valueText(fields['msg'] ?? '')}${told.join('')}`);
+  return `${head}\n${level >= ERROR ? stackOf(fields) : ''}`;
+}
+
+function valueText(value: unknown): string {
+  if (isError(value)) return `${value.type}: ${value.message}`;
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+const isError = (value: unknown): value is { type: string; message: string; stack?: string } =>
+  typeof value === 'object' && value !== null && 'type' in value && 'message' in value;
+
+function stackOf(fields: Record<string, unknown>): string {
+  const stacks = Object.values(fields).flatMap((value) =>
+    isError(value) && value.stack !== undefined ? [value.stack] : [],
+  );
+  return stacks.map((stack) => `${plain(stack).replace(/^/gm, '    ')}\n`).join('');
 }

@@ -3,9 +3,7 @@ import { Client } from '@temporalio/client';
 import type { Worker } from '@temporalio/worker';
 import { DefaultLogger, Runtime } from '@temporalio/worker';
 import type { Logger } from 'pino';
-import type { DeployedEnvironment } from '../activities/dependencies.js';
 import { createActivities } from '../activities/index.js';
-import { Fault } from '../model/faults.js';
 import { describeError } from '../platform/errors.js';
 import { orAborted, withDeadline } from '../platform/abort.js';
 import type { Config } from './config.js';
@@ -19,6 +17,7 @@ import type { Parts } from './parts.js';
 import { createParts } from './parts.js';
 import type { PolicyWorkflows } from './policies.js';
 import { keepPolicies, reachPolicies } from './policies.js';
+import { probeParts } from './probe-parts.js';
 import { ensureSearchAttributes } from './search-attributes.js';
 import { createWorkers } from './worker.js';
 
@@ -46,7 +45,8 @@ async function runParts(
   parts: Parts,
   { config, log, signal }: { config: Config; log: Logger; signal: AbortSignal },
 ): Promise<void> {
-  void probeEnvironments(parts, { log, signal });
+  const generates = config.worker.roles.includes('generation');
+  void probeParts(parts, { log, signal, generates });
   const started = await orAborted(startWorkers(parts, { config, log, signal }), signal).catch(
     (error: unknown) => {
       if (signal.aborted) return null;
@@ -114,29 +114,6 @@ function boundMemory(config: Config, log: Logger): void {
     const text = `worker.max_generations ${max_generations} does not fit worker.memory ${memory}: at most ${plan.generations} turns at once`;
     log.warn(text);
   }
-}
-
-const PROBE_MS = 30_000;
-
-/** Reported, but nobody waits for it: batches ask again when they are planned. */
-async function probeEnvironments(
-  { environments }: Parts,
-  { log, signal }: { log: Logger; signal: AbortSignal },
-): Promise<void> {
-  const probe = async ([name, { environment, is_asked }]: [string, DeployedEnvironment]) => {
-    const health = environment.health?.bind(environment);
-    if (!is_asked || health === undefined) return;
-    try {
-      await withDeadline(signal, { ms: PROBE_MS, run: health });
-      log.info({ environment: name }, 'the environment answers');
-    } catch (error) {
-      // A rejection counts as available.
-      const isThere = error instanceof Fault && error.type === 'EnvironmentRejected';
-      if (signal.aborted || isThere) return;
-      log.warn({ environment: name }, `the environment is unavailable: ${describeError(error)}`);
-    }
-  };
-  await Promise.all([...environments].map(probe));
 }
 
 function installRuntime(log: Logger): void {

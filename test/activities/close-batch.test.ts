@@ -4,6 +4,7 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { BatchResult } from '../../src/activities/contract.js';
+import type { GroupLine } from '../../src/model/group-table.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import type { StopReason } from '../../src/model/workflow-safe/stop-reasons.js';
 import type { Row } from '../../src/model/row.js';
@@ -117,6 +118,26 @@ describe('closing a batch', () => {
     assert.equal(result.metrics['total_turns'], 6);
     assert.ok(Object.values(result.files).every((file) => path.isAbsolute(file)));
     assert.ok(!(await readdir(path.join(bench.root, BATCH))).includes('parts'));
+  });
+
+  test('writes a line of groups.jsonl for each sample', async (t) => {
+    const bench = await batchOf(t, { ends });
+    const { files, metrics } = await bench.result('closeBatch', CLOSE);
+    const lines = (await rowsOf(files.groups)) as unknown as GroupLine[];
+    const seen = lines.map(({ row, rollouts, valid, failures }) => [
+      row,
+      rollouts,
+      valid,
+      failures,
+    ]);
+    assert.deepEqual(seen, [
+      [0, 3, 2, { Failed: 1 }],
+      [1, 3, 1, { Cancelled: 1, TimedOut: 1 }],
+      [2, 3, 1, { Cancelled: 1, Stopped: 1 }],
+      [3, 3, 2, { Cancelled: 1 }],
+    ]); // prettier-ignore
+    assert.deepEqual(lines.map((line) => line['total_reward/mean']), [0, 1, 2, 3]); // prettier-ignore
+    assert.equal(metrics['pass@1'], (0 + 1 + 2 + 3) / 4);
   });
 
   test('without a valid rollout has metrics of what went wrong, and all the same its files', async (t) => {

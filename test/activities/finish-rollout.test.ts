@@ -138,6 +138,13 @@ describe('a timeout says what the rollout waited for', () => {
     assert.match(await timedOut(bench), new RegExp(text));
   });
 
+  test('nothing, where no attempt had begun', async (t) => {
+    assert.equal(
+      await timedOut(await activityBench(t)),
+      'rollout_timeout passed; it had not begun',
+    );
+  });
+
   test('the policy, whose tokens still came', async (t) => {
     const bench = await activityBench(t);
     await bench.started();

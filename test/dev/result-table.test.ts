@@ -6,6 +6,7 @@ import { renderResult } from '../../src/client/result-table.js';
 const FILES = {
   rollouts: '/home/you/.rollouts/trajectories/sliding-puzzle-20261121T020304Z/rollouts.jsonl',
   failures: '/home/you/.rollouts/trajectories/sliding-puzzle-20261121T020304Z/failures.jsonl',
+  groups: '/home/you/.rollouts/trajectories/sliding-puzzle-20261121T020304Z/groups.jsonl',
   metrics: '/home/you/.rollouts/trajectories/sliding-puzzle-20261121T020304Z/metrics.json',
 };
 const RESULT: BatchResult = {
@@ -67,6 +68,7 @@ describe('the result', () => {
       '61 of 64 rollouts completed, 2 failed, 1 timed out',
       `  rollouts  ${FILES.rollouts}`,
       `  failures  ${FILES.failures}`,
+      `  groups    ${FILES.groups}`,
       `  metrics   ${FILES.metrics}`,
     ]);
   });
@@ -91,6 +93,6 @@ describe('the result', () => {
     };
     const lines = renderResult({ ...RESULT, counts, metrics: {} }, { columns: 79, colour: false });
     assert.equal(lines[0], '0 of 4 rollouts completed, 4 failed');
-    assert.equal(lines.length, 1 + 3);
+    assert.equal(lines.length, 1 + 4);
   });
 });

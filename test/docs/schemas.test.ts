@@ -6,6 +6,7 @@ import test from 'node:test';
 import { jsonSchemaOf } from '../../src/model/json-schema.js';
 import { BatchRequest } from '../../src/model/batch-request.js';
 import { Publish } from '../../src/model/policy/publish.js';
+import { Row } from '../../src/model/row.js';
 import { Sample } from '../../src/model/sample.js';
 import { StreamRequest } from '../../src/model/stream/stream-request.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
@@ -14,11 +15,12 @@ const SCHEMAS = {
   'batch-request': BatchRequest,
   'stream-request': StreamRequest,
   sample: Sample,
+  row: Row,
   publish: Publish,
 };
 
 for (const [name, schema] of Object.entries(SCHEMAS)) {
-  test(`docs/schemas/${name}.json is the schema that inputs are checked against`, async () => {
+  test(`docs/schemas/${name}.json is what zod makes of its schema`, async () => {
     const file = path.join(PROJECT_ROOT, 'docs', 'schemas', `${name}.json`);
     const made = jsonSchemaOf(schema);
     if (process.env['UPDATE_SCHEMAS'] === '1')

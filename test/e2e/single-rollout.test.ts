@@ -96,6 +96,7 @@ describe('a rollout that is started by hand', () => {
         files: {
           rollouts: path.join(folder, 'rollouts.jsonl'),
           failures: path.join(folder, 'failures.jsonl'),
+          groups: path.join(folder, 'groups.jsonl'),
           metrics: path.join(folder, 'metrics.json'),
         },
         metadata,

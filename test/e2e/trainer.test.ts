@@ -40,6 +40,10 @@ names = {"ids": arrays.input_ids, "loss_mask": arrays.loss_mask > 0, "logprobs":
 print(json.dumps([{name: array[i, :n].tolist() for name, array in names.items()} for i, n in enumerate(lengths)]))
 `;
 
+interface Request {
+  generation?: object;
+}
+
 interface Arrays {
   ids: number[];
   loss_mask: boolean[];
@@ -112,13 +116,17 @@ describe('the example trainer', { skip, timeout: 300_000 }, () => {
       env: { ...process.env, PYTHONPATH: PYTHON_PACKAGES, PYTHONDONTWRITEBYTECODE: '1' },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
-  const outputOf = async (args: string[]): Promise<string> => {
+  const ranWith = async (args: string[]) => {
     const child = start(args);
     const [output, errors, [code]] = await Promise.all([
       text(child.stdout),
       text(child.stderr),
       once(child, 'close') as Promise<[number | null]>,
     ]);
+    return { output, errors, code };
+  };
+  const outputOf = async (args: string[]): Promise<string> => {
+    const { output, errors, code } = await ranWith(args);
     assert.equal(code, 0, errors);
     return output;
   };
@@ -172,5 +180,27 @@ describe('the example trainer', { skip, timeout: 300_000 }, () => {
     const rows = await readFile(rowsFile(), 'utf8');
     assert.equal(await outputOf(command), output);
     assert.equal(await readFile(rowsFile(), 'utf8'), rows);
+  });
+
+  test('refuses rows without logprobs, in which what the policy sampled is marked all the same', async () => {
+    const request = path.join(bed.directory, 'without.json');
+    const given = JSON.parse(await readFile(path.join(bed.directory, REQUEST), 'utf8')) as Request;
+    const generation = { ...given.generation, include_logprobs: false };
+    await writeFile(request, JSON.stringify({ ...given, generation, limit: 1 }));
+    const id = 'without-logprobs';
+    const own = new Map([
+      [batch_id, id],
+      [path.join(bed.directory, REQUEST), request],
+    ]);
+    const { code, errors } = await ranWith(command.map((arg) => own.get(arg) ?? arg));
+    assert.notEqual(code, 0);
+    assert.match(errors, /ValueError: without-logprobs\/0-0: expected a logprob of each sampled token, got none/); // prettier-ignore
+    const rows = await readRows(path.join(bed.store_root, id, 'rollouts.jsonl'));
+    assert.equal(rows.length, 4);
+    for (const { message_log, assistant_tokens } of rows) {
+      const marked = message_log.filter(({ sampled }) => sampled === true);
+      const tokens = marked.flatMap(({ token_ids }) => token_ids);
+      assert.ok(assistant_tokens > 0 && tokens.length === assistant_tokens);
+    }
   });
 });

@@ -38,6 +38,27 @@ describe('the Python package', { skip }, () => {
     assert.equal(run.status, 0, run.stderr);
   });
 
+  test('says why a class cannot be loaded, with its own frames, and ends', async (t) => {
+    const folder = await mkdtemp(path.join(tmpdir(), 'python-'));
+    t.after(() => rm(folder, { recursive: true }));
+    await writeFile(path.join(folder, 'mine.py'), 'table = {}\nlimit = table["limit"]\n');
+    const { status, stderr } = spawnSync(
+      'python3',
+      ['-m', 'rollout_environment', 'mine:Echo', '--port', '0'],
+      {
+        cwd: folder,
+        encoding: 'utf8',
+        env: { ...process.env, PYTHONPATH: PYTHON, PYTHONDONTWRITEBYTECODE: '1' },
+        timeout: 60_000,
+      },
+    );
+    assert.equal(status, 1);
+    assert.match(
+      stderr,
+      /mine\.py", line 2, in <module>[^]*\ncannot load mine:Echo: KeyError: 'limit'\n$/,
+    );
+  });
+
   test('serves a class to kind http, and ends with SIGTERM', async (t) => {
     const folder = await mkdtemp(path.join(tmpdir(), 'python-'));
     t.after(() => rm(folder, { recursive: true }));

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Summary } from '../../src/model/row.js';
+import type { Summary } from '../../src/model/summary.js';
 
 /** A rollout that terminated after one turn, but for what is given. */
 export const summaryOf = (given: Partial<Summary> = {}): Summary => ({
@@ -8,6 +8,7 @@ export const summaryOf = (given: Partial<Summary> = {}): Summary => ({
   replaces: null,
   task_name: 'task',
   stop_reason: 'terminated',
+  failure: null,
   reward: 0,
   rewards: {},
   terminated: false,

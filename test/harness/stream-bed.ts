@@ -90,7 +90,13 @@ export function openStreamToTest({
       JSON.parse(await readFile(path.join(folder(step), 'step.json'), 'utf8')) as StepFact,
     hash: async (step) => {
       const hash = createHash('sha256');
-      for (const name of ['step.json', 'rollouts.jsonl', 'failures.jsonl', 'metrics.json'])
+      for (const name of [
+        'step.json',
+        'rollouts.jsonl',
+        'failures.jsonl',
+        'groups.jsonl',
+        'metrics.json',
+      ])
         hash.update(await readFile(path.join(folder(step), name)));
       return hash.digest('hex');
     },

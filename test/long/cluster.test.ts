@@ -37,7 +37,7 @@ describe('a cluster on one machine', { skip: noPostgres, timeout: 300_000 }, () 
 
     const outputs = path.join(folder, 'outputs', 'cluster');
     assert.equal((await readRows(path.join(outputs, 'rollouts.jsonl'))).length, ROLLOUTS);
-    assert.deepEqual((await readdir(outputs)).sort(), ['failures.jsonl', 'metrics.json', 'rollouts.jsonl']); // prettier-ignore
+    assert.deepEqual((await readdir(outputs)).sort(), ['failures.jsonl', 'groups.jsonl', 'metrics.json', 'rollouts.jsonl']); // prettier-ignore
     const hosts = path.join(folder, 'hosts');
     assert.deepEqual((await readdir(hosts)).sort(), HOSTS);
     const config = path.join(hosts, 'generation-2', 'temporal.yaml');

@@ -4,7 +4,8 @@ import type { Semantics } from '../../src/model/batch-request.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import type { Row } from '../../src/model/row.js';
 import { outcomeOf } from '../../src/model/outcome.js';
-import { Summary, toRow, toSummary } from '../../src/model/row.js';
+import { toRow } from '../../src/model/row.js';
+import { Summary, toSummary } from '../../src/model/summary.js';
 import { ROW_COLUMNS, Sample } from '../../src/model/sample.js';
 import { SETTINGS, author, foldOf, logprobOf, wholeTurn } from '../fakes/journal-lines.js';
 

@@ -4,7 +4,8 @@ import { describe, test } from 'node:test';
 import type { JournalLine, RolloutSettings } from '../../src/model/journal.js';
 import { outcomeOf } from '../../src/model/outcome.js';
 import type { Row } from '../../src/model/row.js';
-import { toRow, toSummary } from '../../src/model/row.js';
+import { toRow } from '../../src/model/row.js';
+import { toSummary } from '../../src/model/summary.js';
 import { SETTINGS, author, foldOf, wholeTurn } from '../fakes/journal-lines.js';
 
 const a = author('a');

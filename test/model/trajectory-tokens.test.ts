@@ -208,13 +208,16 @@ describe('messageLog', () => {
     assert.deepEqual(trajectory.context_ids, [901, 902, 1, 2, 8]);
   });
 
-  test('without include_logprobs its messages have none', () => {
+  test('without include_logprobs its messages have none, and what the policy sampled is marked', () => {
     const settings = {
       ...SETTINGS,
       generation: { ...SETTINGS.generation, include_logprobs: false },
     };
     const log = messageLog(foldOf([a.claim(), a.start({ settings }), ...turn]));
-    assert.deepEqual(log[1], { role: 'assistant', content: 'said', token_ids: [1, 2] });
+    assert.deepEqual(log.slice(1), [
+      { role: 'assistant', content: 'said', token_ids: [1, 2], sampled: true },
+      { role: 'tool', content: 'seen', token_ids: [8] },
+    ]);
   });
 
   test('a rollout that has not started has none', () => {

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { readFile, readdir, stat } from 'node:fs/promises';
+import { mkdir, readFile, readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import { closePart, expectedFiles, joinedFiles, rowsOf, writeRow } from '../fakes/closing.js';
 import { hearSyncs } from '../fakes/synced.js';
-import { BATCH, requestOf, sampleOf, temporaryStore } from '../fakes/temporary-store.js';
+import { BATCH, faultOf, requestOf, sampleOf, temporaryStore } from '../fakes/temporary-store.js';
 import type { TemporaryStore } from '../fakes/temporary-store.js';
 
 async function outputsOf({ store }: Pick<TemporaryStore, 'store'>) {
@@ -118,6 +118,24 @@ describe('parts', () => {
   });
 });
 
+describe('groups.jsonl', () => {
+  test('is replaced whole, in the order that it is given in', async (t) => {
+    const outputs = await outputsOf(await temporaryStore(t));
+    await outputs.putGroupTable(['{"row":0}', '{"row":1}', '{"row":2}']);
+    await outputs.putGroupTable(['{"row":1}', '{"row":0}']);
+    assert.equal(await readFile(outputs.files.groups, 'utf8'), '{"row":1}\n{"row":0}\n');
+  });
+
+  test('of a disk that does not take it is a StoreFault that names it', async (t) => {
+    const files = await temporaryStore(t);
+    await mkdir(path.join(files.root, BATCH, 'groups.jsonl'), { recursive: true });
+    await assert.rejects(
+      files.store.outputs(BATCH).putGroupTable(['{}']),
+      faultOf('StoreFault', 'writing groups.jsonl of batch'),
+    );
+  });
+});
+
 describe('metrics.json', () => {
   test('comes last: with it the parts are gone and nothing else is left over', async (t) => {
     const files = await temporaryStore(t);
@@ -154,6 +172,7 @@ describe('metrics.json', () => {
     assert.deepEqual(names, {
       rollouts: path.join(files.root, BATCH, 'rollouts.jsonl'),
       failures: path.join(files.root, BATCH, 'failures.jsonl'),
+      groups: path.join(files.root, BATCH, 'groups.jsonl'),
       metrics: path.join(files.root, BATCH, 'metrics.json'),
     });
     assert.ok(path.isAbsolute(names.rollouts));

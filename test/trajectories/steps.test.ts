@@ -24,6 +24,7 @@ async function closeStep(store: TrajectoryStore): Promise<StepOutputs> {
   await writer.write({ row: '{"row":0}', summary: '{"valid":true}', valid: true });
   await writer.close();
   assert.deepEqual(await outputs.join([part]), ['{"valid":true}']);
+  await outputs.putGroupTable(['{"row":0}']);
   await outputs.putMetrics({ step: 3 });
   return outputs;
 }

@@ -42,7 +42,10 @@ def short(**change):
 
 
 def without_logprobs(given):
-    log = [{k: v for k, v in message.items() if k != "generation_logprobs"} for message in given["message_log"]]
+    log = [
+        {("sampled" if k == "generation_logprobs" else k): (True if k == "generation_logprobs" else v) for k, v in message.items()}
+        for message in given["message_log"]
+    ]
     return {**given, "message_log": log, "logprobs_mode": None}
 
 

@@ -2,7 +2,8 @@ import { z } from 'zod';
 import type { StopReason } from '../../model/workflow-safe/stop-reasons.js';
 import type { Metrics } from '../../model/metrics.js';
 import { computeLengths, computeMetrics, isValid } from '../../model/metrics.js';
-import { Summary } from '../../model/row.js';
+import { groupTable } from '../../model/group-table.js';
+import { Summary } from '../../model/summary.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { slicesOf } from '../../model/workflow-safe/slices.js';
 import type { BatchOutputs } from '../../trajectories/trajectory-store.js';
@@ -40,8 +41,17 @@ export async function closeWhole(
       ...(await environmentMetrics({ summaries, outputs, attempt, environment })),
     },
   };
-  await outputs.putMetrics(result);
+  await putResult(result, { summaries, outputs });
   return result;
+}
+
+/** Its presence means that the batch, or the step, is closed: last, behind all other files. */
+export async function putResult(
+  result: BatchResult,
+  { summaries, outputs }: { summaries: readonly Summary[]; outputs: BatchOutputs },
+): Promise<void> {
+  await outputs.putGroupTable(groupTable(summaries).map((line) => JSON.stringify(line)));
+  await outputs.putMetrics(result);
 }
 
 /** Joins closed parts. */

@@ -2,7 +2,7 @@ import { lagMetrics } from '../../model/stream/step-row.js';
 import { Fault } from '../../model/faults.js';
 import type { Metrics } from '../../model/metrics.js';
 import type { Attempt } from '../attempt.js';
-import { closePart, metricsOf, resultOf, summariesOf } from '../close/closing.js';
+import { closePart, metricsOf, putResult, resultOf, summariesOf } from '../close/closing.js';
 import { environmentMetrics } from '../close/environment-metrics.js';
 import type { Replacements } from '../close/fold-rows.js';
 import type { StepFact, StepResult, StreamActivities } from '../contract/stream.js';
@@ -63,9 +63,7 @@ async function closeStep(
     version,
     final,
   };
-  // What was forgotten meanwhile has left no rows of its journals: that is not the step.
-  await keptStep({ stream_id, step }, facts);
-  await outputs.putMetrics(result);
+  await putResult(result, { summaries, outputs });
   return result;
 }
 

@@ -1,3 +1,4 @@
+import { formatCount } from '../number-text.js';
 import type { TextStyle } from '../text-line.js';
 import { renderLine } from '../text-line.js';
 import type { Line } from '../text-line.js';
@@ -57,7 +58,7 @@ function columnOf({ entry, trajectory }: Rollout, width: number): Cell[] {
   return [
     ...title(`${placeText(entry)}  reward ${rewardText(entry)}`),
     ...body(
-      `${entry.turns} turns, ${entry.tokens} tokens${mean === null ? '' : `, logprob ${mean.toFixed(3)}`}`,
+      `${formatCount(entry.turns, 'turn')}, ${formatCount(entry.tokens, 'token')}${mean === null ? '' : `, logprob ${mean.toFixed(3)}`}`,
     ),
     ...body(end),
     ...turns.flatMap(({ generation, observation }, at) => [

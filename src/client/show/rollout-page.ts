@@ -1,7 +1,8 @@
 import type { LogMessage } from '../../model/sample.js';
 import type { Content } from '../../model/content.js';
 import type { Segment, Trajectory, Turn } from '../../model/trajectory.js';
-import { formatClock, formatNumber } from '../number-text.js';
+import { plainLine } from '../../platform/plain.js';
+import { formatClock, formatCount, formatNumber } from '../number-text.js';
 import type { Line, TextStyle } from '../text-line.js';
 import { renderLine } from '../text-line.js';
 import type { Entry } from './entry.js';
@@ -36,15 +37,15 @@ export function headingOf(
   const prompt = (start?.prompt ?? []).reduce((sum, { token_ids }) => sum + token_ids.length, 0);
   const facts = [
     `reward ${rewardText(entry)}`,
-    `${formatNumber(entry.turns)} turns`,
-    `${formatNumber(entry.tokens)} tokens behind a prompt of ${formatNumber(prompt)}`,
+    formatCount(entry.turns, 'turn'),
+    `${formatCount(entry.tokens, 'token')} behind a prompt of ${formatNumber(prompt)}`,
     ...(entry.wall_s === null ? [] : [formatClock(entry.wall_s)]),
   ];
   const more = [
     ...(logprobs.length === 0 ? [] : [`mean logprob ${meanOf(logprobs)}`]),
     `attempts ${entry.attempts}`,
     `faults ${entry.faults}`,
-    ...(trajectory.wasted_tokens > 0 ? [`${formatNumber(trajectory.wasted_tokens)} tokens dropped`] : []),
+    ...(trajectory.wasted_tokens > 0 ? [`${formatCount(trajectory.wasted_tokens, 'token')} dropped`] : []),
     ...(start === null ? [] : [`model ${start.settings.model}`]),
   ]; // prettier-ignore
   const lines: Line[] = [
@@ -53,10 +54,10 @@ export function headingOf(
       `  ${entry.task_name ?? ''}  `,
       ...endOf({ ...entry, failure: null }),
     ],
-    [facts.join(', ')],
-    [more.join(', ')],
+    ...wrapped(facts.join(', '), style.columns).map((line): Line => [line]),
+    ...wrapped(plainLine(more.join(', ')), style.columns).map((line): Line => [line]),
     ...(entry.failure === null ? [] : failureLines(entry, style)),
-    ...(siblings.length < 2 ? [] : [siblingsLine(siblings, entry)]),
+    ...(siblings.length < 2 ? [] : siblingLines(siblings, { own: entry, columns: style.columns })),
   ];
   return lines.map((line) => renderLine(line, style));
 }
@@ -67,13 +68,22 @@ function failureLines({ failure }: Entry, { columns }: TextStyle): Line[] {
   return wrapped(text, columns).map((line) => [{ text: line, ink: 'red' }]);
 }
 
-const siblingsLine = (siblings: readonly Entry[], own: Entry): Line => [
-  `row ${own.row}:`,
-  ...siblings.map((sibling) => {
+/** In as many lines as they need. */
+function siblingLines(
+  siblings: readonly Entry[],
+  { own, columns }: { own: Entry; columns: number },
+): Line[] {
+  const title = `row ${own.row}:`;
+  const lines: Line[number][][] = [[title]];
+  let width = title.length;
+  for (const sibling of siblings) {
     const text = `  ${sibling.repeat}: ${sibling.reward === null ? (sibling.ended ?? 'unfinished') : rewardText(sibling)}`;
-    return sibling.repeat === own.repeat ? { text, ink: 'bold' as const } : text;
-  }),
-];
+    if (width + text.length > columns) lines.push([' '.repeat(title.length)]);
+    width = (width + text.length > columns ? title.length : width) + text.length;
+    lines.at(-1)?.push(sibling.repeat === own.repeat ? { text, ink: 'bold' } : text);
+  }
+  return lines;
+}
 
 /** The rest of the page, from the beginning of the rollout to its end. */
 export function blocksOf(rollout: Rollout, options: PageOptions): Block[] {
@@ -140,7 +150,7 @@ function promptBlock(
   { role, content, token_ids }: LogMessage,
   { at, life, style }: { at: number; life: number; style: TextStyle },
 ): Block {
-  const tokens = token_ids.length === 0 ? '' : `, ${formatNumber(token_ids.length)} tokens`;
+  const tokens = token_ids.length === 0 ? '' : `, ${formatCount(token_ids.length, 'token')}`;
   return block(`prompt.${life}.${at}`, { title: `${role} (prompt${tokens})`, text: contentText(content), style }); // prettier-ignore
 }
 
@@ -196,8 +206,8 @@ function openBlock({ open, turns, end }: Trajectory, { style, tokens }: PageOpti
 type Sampled = Pick<Turn, 'token_ids' | 'logprobs'>;
 
 const sampledFacts = (sampled: Sampled): string[] => [
-  `${formatNumber(sampled.token_ids.length)} tokens`,
-  ...(sampled.logprobs.length === 0 ? [] : [`mean logprob ${meanOf([sampled])}`]),
+  formatCount(sampled.token_ids.length, 'token'),
+  ...(sampled.logprobs.length === 0 ? [] : [`logprob ${meanOf([sampled])}`]),
 ];
 
 const meanOf = (sampled: readonly Sampled[]): string => meanLogprob(sampled)?.toFixed(3) ?? '-';
@@ -243,7 +253,7 @@ function block(
 ): Block {
   const lines: Line[] = [
     [],
-    [{ text: `-- ${title}`, ink: 'bold' }],
+    ...wrapped(plainLine(`-- ${title}`), style.columns).map((line): Line => [{ text: line, ink: 'bold' }]),
     ...(text === '' ? [] : wrapped(text, style.columns).map((line): Line => [line])),
     ...notes.map((note): Line => [{ text: note, ink: 'dim' }]),
   ];

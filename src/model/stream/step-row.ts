@@ -1,6 +1,7 @@
 import type { Metrics } from '../metrics.js';
 import { isValid } from '../metrics.js';
-import type { Row, Summary } from '../row.js';
+import type { Row } from '../row.js';
+import type { Summary } from '../summary.js';
 import { tooOldRuns, versionOf } from '../workflow-safe/stream/lag.js';
 
 /** The step that delivers a row, and the version that trains on it. */

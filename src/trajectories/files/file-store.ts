@@ -29,7 +29,7 @@ const DEFAULT_REQUEST_BYTES = 1_000_000;
 /**
  * Trajectories as files of one host (or of a file system with atomic append, which NFS is not):
  * `<root>/<batch_id>/{batch.json, samples.jsonl, samples.index, journals/, parts/, rollouts.jsonl, failures.jsonl,
- * metrics.json}`, and facts, `<root>/<series>/<n>.json`.
+ * groups.jsonl, metrics.json}`, and facts, `<root>/<series>/<n>.json`.
  */
 export function createFileStore({
   root,

@@ -35,6 +35,7 @@ export function createFileOutputs(directory: string, disk: Disk): BatchOutputs {
   const files = {
     rollouts: path.join(directory, 'rollouts.jsonl'),
     failures: path.join(directory, 'failures.jsonl'),
+    groups: path.join(directory, 'groups.jsonl'),
     metrics: path.join(directory, 'metrics.json'),
   };
   const partsDirectory = path.join(directory, 'parts');
@@ -75,11 +76,13 @@ export function createFileOutputs(directory: string, disk: Disk): BatchOutputs {
         const file = groupsOf(directory, { from, to });
         if (await isThere(file)) return file;
         await disk.makeDirectory(path.dirname(file));
-        await disk.putOnce(file, async (handle) => {
-          for await (const line of lines()) await writeLine(handle, line);
-        });
+        await disk.putOnce(file, (handle) => writeLines(handle, lines()));
         return file;
       }),
+    putGroupTable: (lines) =>
+      storing(`writing groups.jsonl of ${batch}`, () =>
+        disk.replaceFile(files.groups, (handle) => writeLines(handle, lines)),
+      ),
     putMetrics: (result) =>
       storing(`writing metrics.json of ${batch}`, async () => {
         await disk.replaceFile(files.metrics, `${JSON.stringify(result, null, 2)}\n`);
@@ -184,6 +187,13 @@ async function removeOthers(directory: string, attempts: readonly string[]): Pro
     if (attempt !== undefined && !attempts.includes(attempt))
       await rm(path.join(directory, name), { force: true });
   }
+}
+
+async function writeLines(
+  handle: FileHandle,
+  lines: Iterable<string> | AsyncIterable<string>,
+): Promise<void> {
+  for await (const line of lines) await writeLine(handle, line);
 }
 
 async function writeLine(handle: FileHandle, line: string): Promise<number> {

@@ -8,7 +8,7 @@ import { storing } from '../storing.js';
 /** The rows of a stream's step, in the step's folder. */
 export function createStepOutputs(directory: string, disk: Disk): StepOutputs {
   const outputs = createFileOutputs(directory, disk);
-  const { rollouts, failures, metrics } = outputs.files;
+  const { rollouts, failures, groups, metrics } = outputs.files;
   return {
     ...outputs,
     readMetrics: () =>
@@ -22,7 +22,7 @@ export function createStepOutputs(directory: string, disk: Disk): StepOutputs {
       }),
     forget: () =>
       storing(`forgetting ${directory}`, async () => {
-        for (const file of [metrics, rollouts, failures]) await rm(file, { force: true });
+        for (const file of [metrics, rollouts, failures, groups]) await rm(file, { force: true });
       }),
   };
 }

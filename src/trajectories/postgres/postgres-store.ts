@@ -20,9 +20,9 @@ import type { JournalTable } from './journal-table.js';
 import { createJournalTable } from './journal-table.js';
 
 /**
- * Trajectories in PostgreSQL, for any number of hosts. Journals, requests, samples and facts are rows. Results are
- * files for trainers, `<outputs>/<batch_id>/{rollouts.jsonl, failures.jsonl, metrics.json}`, in a folder that all
- * workers share.
+ * Trajectories in PostgreSQL, for any number of hosts: journals, requests, samples and facts are rows, results are files
+ * that trainers read, `<outputs>/<batch_id>/{rollouts.jsonl, failures.jsonl, groups.jsonl, metrics.json}`, in a
+ * folder that all workers have.
  */
 export function createPostgresStore({
   database,

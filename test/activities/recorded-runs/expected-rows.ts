@@ -1,11 +1,33 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { z } from 'zod';
 import type { Row } from '../../../src/model/row.js';
 import { ROW_COLUMNS } from '../../../src/model/sample.js';
+import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 import type { GoldenCase } from './case.js';
 import type { Played } from './play.js';
 
 /** Whose generation the engine refuses under `nemo-rl-async`: upstream goes on with what there is. */
 const REFUSED = /^Error generating response for sample (\d+): (.*)$/;
+
+const SCHEMA = JSON.parse(
+  readFileSync(path.join(PROJECT_ROOT, 'docs', 'schemas', 'row.json'), 'utf8'),
+) as z.core.JSONSchema.JSONSchema;
+const SchemaOfRows = z.fromJSONSchema(SCHEMA);
+
+/** It has what the published schema says, and no other column but the sample's. */
+function checkSchema(row: Row, { input }: GoldenCase): void {
+  const { error } = SchemaOfRows.safeParse(row);
+  assert.equal(error?.message, undefined);
+  const known = [
+    ...Object.keys(SCHEMA.properties ?? {}),
+    ...Object.keys(input),
+    'idx',
+    'stop_strings',
+  ];
+  assert.deepEqual(Object.keys(row).filter((column) => !known.includes(column)), []); // prettier-ignore
+}
 
 /**
  * Every sample is one row, in order, with upstream's columns as upstream's loop returned them. A refused generation's row
@@ -26,6 +48,7 @@ export function checkRows(golden: GoldenCase, played: Played): void {
     expected.printed.length,
     'a line that upstream printed is not understood',
   );
+  for (const row of [...rollouts, ...failures]) checkSchema(row, golden);
   const wanted = input.message_log.map((_, row) => wantedRow(golden, row));
   assert.deepEqual(
     rollouts.map(seenRow),
@@ -59,7 +82,7 @@ function seenRow(row: Row) {
   const upstream = Object.entries(row).filter(([column]) => !own.includes(column));
   return {
     ...Object.fromEntries(upstream),
-    message_log: row.message_log.map(inFloat32),
+    message_log: row.message_log.map(unmarked).map(inFloat32),
     total_reward: Math.fround(row.total_reward),
     rollout_id: row.rollout_id,
     row: row.row,
@@ -92,6 +115,12 @@ function wantedRow({ input, expected, name }: GoldenCase, row: number) {
     env_tokens,
     total_tokens: assistant_tokens + env_tokens,
   };
+}
+
+/** Upstream has no mark for what was sampled without logprobs. */
+function unmarked({ sampled, ...message }: Row['message_log'][number]) {
+  assert.ok(sampled === undefined || (message.role === 'assistant' && message.generation_logprobs === undefined)); // prettier-ignore
+  return message;
 }
 
 /** Upstream keeps logprobs as float32. */

@@ -60,14 +60,24 @@ describe('the page of a rollout', () => {
     const siblings = [rollout.entry, { ...rollout.entry, repeat: 1, ended: null, reward: null }];
     const [title = '', facts, more, beside] = headingOf(rollout, { siblings, style: STYLE });
     assert.match(title, /^batch\/7-0 {2}task {2}terminated/);
-    assert.equal(facts, 'reward 0.250, 1 turns, 3 tokens behind a prompt of 2, 0:13');
+    assert.equal(facts, 'reward 0.250, 1 turn, 3 tokens behind a prompt of 2, 0:13');
     assert.match(more ?? '', /mean logprob -0.003, attempts 2, faults 1/);
     assert.equal(beside, 'row 7:  0: 0.250  1: unfinished');
   });
 
+  test('on a narrow terminal has all siblings, and titles to their ends, in more lines', () => {
+    const style = { columns: 40, colour: false };
+    const siblings = Array.from({ length: 16 }, (_, repeat) => ({ ...rollout.entry, repeat }));
+    const heading = headingOf(rollout, { siblings, style });
+    assert.ok(heading.every((line) => widthOf(line) <= 40), heading.join('\n')); // prettier-ignore
+    assert.equal(heading.join('').match(/\d+: 0\.250/g)?.length, 16);
+    const page = pageOf(rollout, { ...PAGE, style });
+    assert.match(page, /^-- turn 0: assistant, 3 tokens, logprob\n-0\.003, stop, 0\.0 s$/m);
+  });
+
   test('has its messages, with reward, mean logprob and end of each turn', () => {
     const page = pageOf(rollout);
-    assert.match(page, /-- turn 0: assistant, 3 tokens, mean logprob -0.003, stop/);
+    assert.match(page, /-- turn 0: assistant, 3 tokens, logprob -0.003, stop/);
     assert.match(page, /-- turn 0: environment, reward 0.25, terminated\nseen/);
   });
 
@@ -103,7 +113,7 @@ describe('the page of a rollout', () => {
 
   test('shows the generation in progress of one that has not ended', () => {
     const page = pageOf(rolloutOf([a.claim(), a.start(), a.chunk({ text: 'so far' })]));
-    assert.match(page, /-- turn 0: assistant, 1 tokens, .*not whole yet\nso far/);
+    assert.match(page, /-- turn 0: assistant, 1 token, .*not whole yet\nso far/);
   });
 
   test('as JSON has ids only where they are asked for', () => {

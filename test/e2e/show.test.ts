@@ -1,0 +1,203 @@
+/** `show` and `watch`: rollouts whose worker and server are dead, very long ones, and such as speak to the terminal. */
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import type { BatchResult } from '../../src/activities/contract.js';
+import type { Simulator } from '../../src/dev/simulator/server.js';
+import { startSimulator } from '../../src/dev/simulator/server.js';
+import type { JournalLine } from '../../src/model/journal.js';
+import { author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
+import { BATCH, requestOf, sampleOf, temporaryStore } from '../fakes/temporary-store.js';
+import { startBatch } from '../harness/batch.js';
+import { outputOf, startCommand } from '../harness/command.js';
+import type { OwnServer } from '../harness/dev-server.js';
+import { startOwnServer } from '../harness/dev-server.js';
+import { puzzleRequest } from '../harness/puzzle-request.js';
+import type { TemporaryDirectory } from '../harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+import { eventually } from '../harness/waiting.js';
+import type { WorkerConfig, WorkerProcess } from '../harness/worker-process.js';
+import { startWorkerProcess } from '../harness/worker-process.js';
+
+const ID = 'looked-at';
+const QUEUE = 'show';
+/** What a program with less than this cannot hold: the text of a long page, beside the journal that it is made of. */
+const SMALL_HEAP = ['--max-old-space-size=96'];
+
+describe('a batch whose worker and server are dead', { timeout: 240_000 }, () => {
+  let directory: TemporaryDirectory;
+  let simulator: Simulator;
+  let server: OwnServer;
+  let worker: WorkerProcess;
+  let at: string[];
+
+  const startServer = (ports?: OwnServer['ports']): Promise<OwnServer> =>
+    startOwnServer({
+      directory: directory.path,
+      db_file: path.join(directory.path, 'temporal.db'),
+      ...(ports && { ports }),
+    });
+  const startWorker = (): Promise<WorkerProcess> => {
+    const config: WorkerConfig = {
+      temporal: { address: server.address, namespace: server.namespace, task_queue: QUEUE },
+      store: { kind: 'file', root: path.join(directory.path, 'store') },
+      inputs_dir: directory.path,
+      generation: { default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] } },
+      environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
+      worker: { turn_slice: '0s', heartbeat_timeout: '2s' },
+    };
+    return startWorkerProcess({ directory: directory.path, config });
+  };
+
+  before(async () => {
+    directory = await makeTemporaryDirectory('show');
+    simulator = await startSimulator({
+      settings: { thinking_tokens: 8, skill: 0, seed: 1, tokens_per_second: 60 },
+      port: 0,
+    });
+    server = await startServer();
+    worker = await startWorker();
+    at = ['--config', path.join(directory.path, 'worker.yaml')];
+    const batch = {
+      server,
+      store_root: path.join(directory.path, 'store'),
+      batch_id: ID,
+      task_queue: QUEUE,
+    };
+    const request = puzzleRequest(
+      { samples: 2, num_repeats: 2 },
+      { max_rollout_turns: 1000, max_in_flight: 3 },
+    );
+    const { handle } = await startBatch(batch, request);
+    await eventually({ what: 'a few turns', timeout_ms: 60_000 }, async () => {
+      const list = await outputOf(['show', ID, '--where', 'turns>=2', '--json', ...at]).catch(() => ''); // prettier-ignore
+      return list.split('\n').length > 3;
+    });
+    assert.equal((await handle.describe()).status.name, 'RUNNING');
+    await worker.kill('SIGKILL');
+    await server.stop();
+  });
+  after(async () => {
+    await worker.stop();
+    await server.stop();
+    await simulator.close();
+    await directory.remove();
+  });
+
+  test('is listed', async () => {
+    const lines = (await outputOf(['show', ID, ...at])).split('\n');
+    // A board that happens to be solved is no fault of the list.
+    const [, unfinished] = /^looked-at {2}4 rollouts: \d valid, .*?(\d) unfinished/.exec(lines[0] ?? '') ?? []; // prettier-ignore
+    assert.ok(Number(unfinished) > 0, lines[0]);
+    assert.equal(lines.filter((line) => /^\d-\d .* unfinished$/.test(line)).length, Number(unfinished)); // prettier-ignore
+  });
+
+  test('is read, group by group and turn by turn', async () => {
+    const group = await outputOf(['show', `${ID}/0`, ...at]);
+    assert.match(group, /^0-0 {2}reward [-\d.]+ +\| 0-1 {2}reward /m);
+    const page = await outputOf(['show', `${ID}/0-0`, ...at]);
+    assert.match(page, /^-- user \(prompt, \d+ tokens\)$/m);
+    assert.match(page, /^-- turn 1: assistant, \d+ tokens, logprob -\d\.\d{3}, stop/m);
+    assert.match(page, /^-- turn 1: environment, reward 0$/m);
+    assert.doesNotMatch(await outputOf(['show', `${ID}/0-0`, '--turns', '1', ...at]), /-- turn 0/);
+  });
+
+  test('that is watched says what it waits for, and goes on when whoever watches has enough', async () => {
+    const watch = startCommand(['watch', ID, ...at]);
+    const missing = `waiting for the Temporal server at ${server.address}`;
+    await eventually({ what: 'the server to be missed', timeout_ms: 30_000 }, () => watch.output().includes(missing)); // prettier-ignore
+    watch.interrupt();
+    assert.equal(await watch.exited, 130);
+    assert.match(watch.output(), new RegExp(`Batch ${ID} goes on: temporal-rollout watch ${ID}`));
+  });
+
+  test('that is watched is followed to its result once both are back', async () => {
+    const watch = startCommand(['watch', ID, ...at]);
+    server = await startServer(server.ports);
+    worker = await startWorker();
+    await eventually({ what: 'the board to count', timeout_ms: 60_000 }, () => /running: \d of 4 done/.test(watch.output())); // prettier-ignore
+    await outputOf(['stop', ID, ...at]);
+    assert.equal(await watch.exited, 0, watch.output());
+    assert.match(watch.output(), /\n\d of 4 rollouts completed, \d stopped\n {2}rollouts {2}\//);
+    const result = JSON.parse(await outputOf(['result', ID, '--json', ...at])) as BatchResult;
+    const { requested, completed, stopped } = result.counts;
+    assert.deepEqual([requested, completed + stopped], [4, 4]);
+  });
+});
+
+/** Everything but line ends that a terminal does not show as it is. */
+const COMMANDS = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/;
+
+describe('show', { timeout: 120_000 }, () => {
+  const a = author('a');
+
+  /** A store with this batch of one row, and how commands reach it. */
+  async function batchOf(
+    t: Parameters<typeof temporaryStore>[0],
+    rollouts: Iterable<JournalLine>[],
+  ): Promise<string[]> {
+    const { root, store } = await temporaryStore(t);
+    await store.createBatch({
+      batch_id: BATCH,
+      request: requestOf({ num_repeats: rollouts.length }),
+      samples: [sampleOf('go')],
+    });
+    for (const [repeat, lines] of rollouts.entries()) {
+      const journal = await store.claim({ batch_id: BATCH, row: 0, repeat }, { activity: 'x' });
+      for (const line of lines) await journal.append(entryOf(line));
+      await journal.commit();
+    }
+    const file = path.join(path.dirname(root), 'temporal.yaml');
+    await writeFile(file, JSON.stringify({ store: { kind: 'file', root }, generation: {}, environments: {} })); // prettier-ignore
+    return ['--config', file];
+  }
+
+  test('reads a rollout of 2,000 turns to its last one, in a small heap', async (t) => {
+    const turns = Array.from({ length: 2000 }, (_, turn) =>
+      wholeTurn(a, { turn, ids: Array<number>(20).fill(turn), message: { role: 'tool', content: `answer ${turn}: ${'word '.repeat(40)}` } }),
+    ); // prettier-ignore
+    const at = await batchOf(t, [[a.start(), ...turns.flat(), a.end()]]);
+    const page = await outputOf(['show', `${BATCH}/0-0`, ...at], SMALL_HEAP);
+    assert.equal(page.match(/^-- turn \d+: assistant/gm)?.length, 2000);
+    assert.match(page, /^-- turn 1999: tool, reward 0\nanswer 1999: word/m);
+    const few = await outputOf(['show', `${BATCH}/0-0`, '--turns', '1500-1501', ...at], SMALL_HEAP);
+    assert.deepEqual(few.match(/^-- turn \d+: assistant/gm), ['-- turn 1500: assistant', '-- turn 1501: assistant']); // prettier-ignore
+  });
+
+  test('reads a rollout of 100,000 tokens with each of them, in a small heap', async (t) => {
+    const chunks = Array.from({ length: 1000 }, (_, k) =>
+      a.chunk({ offset: 100 * k, token_ids: Array.from({ length: 100 }, (_, i) => 100 * k + i), text: 'a b '.repeat(50) }),
+    ); // prettier-ignore
+    const content = 'a b '.repeat(50_000);
+    const generation = a.generation({ token_count: 100_000, content });
+    const lines = [a.start(), ...chunks, generation, a.observation({ terminated: true }), a.end()];
+    const at = await batchOf(t, [lines]);
+    const page = await outputOf(['show', `${BATCH}/0-0`, '--tokens', ...at], SMALL_HEAP);
+    assert.match(page, /^-- turn 0: assistant, 100,000 tokens/m);
+    assert.ok(page.includes(content.trimEnd()));
+    assert.match(page, / 99999:-100\.000/);
+  });
+
+  test('lets nothing of a prompt, a policy, an environment or a failure act on the terminal', async (t) => {
+    const evil = 'seen \u001b]0;owned\u0007\u001b[2J\u009b31m\r\u0008\u001bPowned\u001b\\end';
+    const prompt = [{ role: `user${evil}`, content: evil, token_ids: [1] }];
+    const said: JournalLine[] = [
+      a.start({ prompt, task_name: `task ${evil}` }),
+      a.fault({ message: evil, replica: evil }),
+      a.chunk({ text: evil, replica: evil }),
+      a.generation({ content: evil, stop_reason: evil }),
+      a.observation({ message: { role: evil, content: evil }, rewards: { [evil]: 1 }, answer: evil }),
+      a.chunk({ turn: 1, text: evil }),
+    ]; // prettier-ignore
+    const failure = { type: `Failed${evil}`, message: evil, turn: 1 };
+    const failed = a.end({ stop_reason: 'failed', failure });
+    const at = await batchOf(t, [said, [...said, failed]]);
+    const pages = [[BATCH], [`${BATCH}/0`], [`${BATCH}/0-0`], [`${BATCH}/0-1`, '--tokens'], [BATCH, '--json'], [`${BATCH}/0-1`, '--json', '--tokens']]; // prettier-ignore
+    for (const page of pages) {
+      const text = await outputOf(['show', ...page, ...at]);
+      assert.ok(text.includes('seen'), page.join(' '));
+      assert.doesNotMatch(text, COMMANDS, page.join(' '));
+    }
+  });
+});

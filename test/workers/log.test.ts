@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import path from 'node:path';
+import { describe, test } from 'node:test';
+import { ApplicationFailure } from '@temporalio/common';
+import { PROJECT_ROOT } from '../../src/platform/project-root.js';
+import { readable, withCauses } from '../../src/workers/log.js';
+
+const failure = (): ApplicationFailure =>
+  ApplicationFailure.create({
+    type: 'StoreFault',
+    message: 'journal of b/0-0',
+    cause: new Error('EIO: i/o error'),
+  });
+
+/** A line as pino writes it. */
+const line = (fields: object): string =>
+  `${JSON.stringify({ level: 40, time: 0, pid: 7, hostname: 'h', name: 'worker', ...fields })}\n`;
+
+describe('the log of a worker', () => {
+  test('says of an error its type and its causes, which JSON alone would not', () => {
+    assert.equal(JSON.stringify({ error: new Error('x') }), '{"error":{}}');
+    const { error, attempt } = withCauses({ error: failure(), attempt: 3 }) as {
+      error: Record<string, string>;
+      attempt: number;
+    };
+    assert.equal(error['type'], 'StoreFault');
+    assert.equal(error['message'], 'journal of b/0-0: EIO: i/o error');
+    assert.match(error['stack'] ?? '', /log\.test/);
+    assert.equal(attempt, 3);
+  });
+
+  test('is read on a terminal: time, level, text, fields, and nothing of the process', () => {
+    const fields = withCauses({ error: failure(), workflowId: 'b/0-0', taskToken: 'x' });
+    const text = readable(line({ ...fields, msg: 'Activity failed' }));
+    assert.match(text, /^\d\d:\d\d:\d\d WARN {2}Activity failed {2}error=StoreFault: journal of b\/0-0: EIO: i\/o error {2}workflowId=b\/0-0\n$/); // prettier-ignore
+  });
+
+  test('has on a terminal the stack of what ends the worker, and nobody else’s', () => {
+    const fields = withCauses({ error: failure() });
+    const text = readable(line({ ...fields, level: 50, msg: 'Worker failed' }));
+    assert.match(text, /\n {4}StoreFault: journal of b\/0-0|\n {4}ApplicationFailure: journal of b\/0-0/); // prettier-ignore
+    assert.match(text, /\n {8}at .*log\.test/);
+  });
+
+  test('lets no command of what others said through to the terminal', () => {
+    const said = 'no \u001b[2Jroom\u001b]0;owned\u0007\nand more';
+    const error = withCauses({ error: new Error(said) });
+    const text = readable(line({ ...error, level: 50, msg: said }));
+    assert.doesNotMatch(text, /[\u001b\u0007]|owned/);
+    assert.match(text.split('\n')[0] ?? '', /ERROR no room and more {2}error=Error: no room and more$/); // prettier-ignore
+  });
+
+  test('is JSON where nobody reads it', () => {
+    const source = `
+      const { createLog } = await import(${JSON.stringify(path.join(PROJECT_ROOT, 'src', 'workers', 'log.ts'))});
+      createLog('info').warn({ error: new Error('outer', { cause: new Error('inner') }) }, 'it failed');
+    `;
+    const run = spawnSync(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', source], { cwd: PROJECT_ROOT, encoding: 'utf8' }); // prettier-ignore
+    const { error, msg, level } = JSON.parse(run.stdout) as {
+      error: { message: string };
+      msg: string;
+      level: number;
+    };
+    assert.deepEqual([error.message, msg, level], ['outer: inner', 'it failed', 40]);
+  });
+});
