@@ -65,12 +65,20 @@ function urlOf({ url_env, url_file }: PostgresStoreSettings, env: NodeJS.Process
   }
   keepSecret(text);
   keepSecret(url.password);
-  keepSecret(decodeURIComponent(url.password));
+  keepSecret(decoded(url.password, expected));
   if (env['PGPASSWORD'] !== undefined) keepSecret(env['PGPASSWORD']);
   return text;
 }
 
 const FEWEST_CHARACTERS = 8;
+
+function decoded(password: string, expected: string): string {
+  try {
+    return decodeURIComponent(password);
+  } catch {
+    throw new Error(`${expected}, got a password with a % that is no %25`);
+  }
+}
 
 function readUrl(file: string, expected: string): string {
   try {

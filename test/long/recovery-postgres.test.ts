@@ -4,6 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { migratePostgres } from '../../src/trajectories/postgres/open.js';
+import { isJournalCommit } from '../fakes/stores.js';
 import type { BatchOutcome } from '../harness/batch.js';
 import type { CutProxy } from '../harness/cut-proxy.js';
 import { startCutProxy } from '../harness/cut-proxy.js';
@@ -31,10 +32,7 @@ describe('a batch with journals in PostgreSQL', { skip: noPostgres, timeout: 500
 
   before(async () => {
     server = await startPostgres({ fsync: 'on' });
-    proxy = await startCutProxy({
-      port: server.port,
-      isCommit: (bytes) => bytes.includes('journal_insert'),
-    });
+    proxy = await startCutProxy({ port: server.port, isCommit: isJournalCommit });
     const url = server.url.replace(`:${server.port}/`, `:${proxy.port}/`);
     bed = await startRecoveryBed({
       name: 'postgres',
