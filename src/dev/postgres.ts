@@ -9,6 +9,8 @@ import { PROJECT_ROOT } from '../platform/project-root.js';
 export interface LocalPostgres {
   command: string;
   args: readonly string[];
+  /** The folder with its files. */
+  data: string;
   /** Of its administrator, with the password, and database `postgres`. */
   url: string;
   /** It refuses to run as root: there it runs as another user. */
@@ -83,14 +85,26 @@ export async function preparePostgres({
     ['-D', data, '-U', 'admin', '-A', 'scram-sha-256', `--pwfile=${secret}`, '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions'], // prettier-ignore
     { ...user, cwd: folder },
   );
-  const all = { port: String(port), listen_addresses: '127.0.0.1', unix_socket_directories: '', ...settings }; // prettier-ignore
-  const flags = Object.entries(all).flatMap(([key, value]) => ['-c', `${key}=${value}`]);
   return {
     command: path.join(programs, 'postgres'),
-    args: ['-D', data, ...flags],
+    args: postgresArgs({ data, port, settings }),
+    data,
     url: `postgres://admin:${password}@127.0.0.1:${port}/postgres`,
     user,
   };
+}
+
+export function postgresArgs({
+  data,
+  port,
+  settings,
+}: {
+  data: string;
+  port: number;
+  settings: Record<string, string>;
+}): string[] {
+  const all = { port: String(port), listen_addresses: '127.0.0.1', unix_socket_directories: '', ...settings }; // prettier-ignore
+  return ['-D', data, ...Object.entries(all).flatMap(([key, value]) => ['-c', `${key}=${value}`])];
 }
 
 /** Another user may not come into the folder that a clone is in: then what PostgreSQL is made of is copied. */
