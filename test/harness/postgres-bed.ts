@@ -25,19 +25,20 @@ export interface PostgresBed {
   end: () => Promise<void>;
 }
 
-const PATIENCE = '4s';
-
 export async function startPostgresBed({
   server,
   stores,
   workers,
+  patience = '20s',
   ...options
-}: Pick<RecoveryBedOptions, 'name' | 'worker'> & {
+}: Omit<RecoveryBedOptions, 'store' | 'env'> & {
   server: PostgresServer;
   /** Each has a schema of its own. */
   stores: readonly string[];
   /** By name: each has a proxy of its own. */
   workers: readonly string[];
+  /** How long a worker waits for it. */
+  patience?: string;
 }): Promise<PostgresBed> {
   const proxies = new Map<string, CutProxy>();
   for (const worker of workers)
@@ -51,7 +52,7 @@ export async function startPostgresBed({
     },
     store: (store, root) =>
       stores.includes(store)
-        ? { kind: 'postgres', url_env: 'STORE_URL', schema: store, patience: PATIENCE, outputs: { root } } // prettier-ignore
+        ? { kind: 'postgres', url_env: 'STORE_URL', schema: store, patience, outputs: { root } } // prettier-ignore
         : { kind: 'file', root },
   });
   for (const schema of stores) {

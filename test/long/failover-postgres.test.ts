@@ -16,8 +16,8 @@ import { assertComplete, assertSameOutcome } from '../harness/row-comparison.js'
 const SIZE = { samples: 6, repeats: 4 };
 const BATCH = 'struck';
 const REQUEST = puzzleBatch({ ...SIZE, max_in_flight: 24 });
-/** Of the settings in the bed: who is away for longer gives its rollouts up. */
-const PATIENCE_MS = 4000;
+/** Of a worker: after that it gives its rollouts up. */
+const PATIENCE_S = 4;
 
 describe('a database with a synchronous standby', { skip: noPostgres, timeout: 500_000 }, () => {
   let primary: PostgresServer;
@@ -30,7 +30,13 @@ describe('a database with a synchronous standby', { skip: noPostgres, timeout: 5
     standby = await primary.standby();
     const stores = ['alone', 'cut_off', 'failed_over'];
     const workers = ['first', 'second', 'only'];
-    tables = await startPostgresBed({ name: 'failover', server: primary, stores, workers });
+    tables = await startPostgresBed({
+      name: 'failover',
+      server: primary,
+      stores,
+      workers,
+      patience: `${PATIENCE_S}s`,
+    });
     await tables.bed.observed(async () => {
       undisturbed = await playUndisturbed(tables.bed, { batch_id: BATCH, request: REQUEST });
       await tables.bed.simulator().change({ tokens_per_second: 120, ms_to_first_token: 50 });
@@ -76,7 +82,7 @@ describe('a database with a synchronous standby', { skip: noPostgres, timeout: 5
       await untilTurn(share(0.15));
       proxy('first').close();
       const copy = await copyTables('cut_off', primary.url);
-      await sleep(2 * PATIENCE_MS);
+      await sleep(2000 * PATIENCE_S);
       proxy('first').open();
       const outcome = await batch.outcome();
       assert.deepEqual([first.ownEnds(), second.ownEnds()], [0, 0]);
