@@ -1,7 +1,7 @@
 /** A database whose disk is full: commits wait for room, say what they wait for, and nothing that was reported is lost. */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { chownSync, mkdtempSync, rmSync } from 'node:fs';
+import { chownSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -40,7 +40,7 @@ async function onSmallDisk(t: TestContext, own: PostgresStore): Promise<SmallDis
   const name = `disk_${own.schema}`;
   execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${SIZE},mode=0755`, 'none', folder]);
   const place = path.join(folder, 'space');
-  execFileSync('mkdir', ['-m', '0700', place]);
+  mkdirSync(place, { mode: 0o700 });
   chownSync(place, OTHER_USER, OTHER_USER);
   t.after(() => {
     // The server still has files there; its end frees it.
