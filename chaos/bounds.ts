@@ -31,6 +31,8 @@ export interface Interrupted {
 export interface Pace {
   tokens_per_second: number;
   heartbeat_timeout_s: number;
+  /** What a commit of the journal takes at most, beside the wait for it. */
+  commit_s: number;
 }
 
 /** The most tokens that may have been sampled twice. */
@@ -38,9 +40,10 @@ export function tokenLimit(
   interrupts: Interrupts,
   { interrupted, pace }: { interrupted: Interrupted; pace: Pace },
 ): number {
-  const { tokens_per_second, heartbeat_timeout_s } = pace;
+  const { tokens_per_second, heartbeat_timeout_s, commit_s } = pace;
   const { streams, tokens_after_disconnect } = interrupted;
-  const each = Math.ceil(Math.min(UNJOURNALLED_TOKENS, UNJOURNALLED_S * tokens_per_second));
+  const unjournalled = Math.min(UNJOURNALLED_TOKENS, UNJOURNALLED_S * tokens_per_second);
+  const each = Math.ceil(unjournalled + commit_s * tokens_per_second);
   switch (interrupts) {
     case 'nothing':
       return 0;

@@ -1,7 +1,9 @@
 import type { Interrupts } from './bounds.js';
+import { DATABASE_FAULTS } from './database-faults.js';
 import { HTTP_FAULTS } from './http-faults.js';
 import { OPENING_KILL } from './opening-kill.js';
 import { STORE_FAULTS } from './store-faults.js';
+import type { StoreKind } from './stores.js';
 import type { Target } from './target.js';
 
 export interface ChaosFault {
@@ -17,6 +19,8 @@ export interface ChaosFault {
   interrupts: Interrupts;
   /** The part it strikes; the loops have neither Temporal's server nor a store nor a second worker. */
   part: 'player' | 'engine' | 'server' | 'store' | 'two_workers';
+  /** The one kind of store that it strikes; absent: whichever there is. */
+  store?: StoreKind;
   /** In the short form: with the loops beside it, alone, or not at all. */
   short: 'with_loops' | 'alone' | null;
 }
@@ -127,4 +131,5 @@ export const FAULTS: readonly ChaosFault[] = [
   OPENING_KILL,
   ...HTTP_FAULTS,
   ...STORE_FAULTS,
+  ...DATABASE_FAULTS,
 ];

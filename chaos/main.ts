@@ -1,6 +1,5 @@
 import { writeFile } from 'node:fs/promises';
 import { describeError } from '../src/platform/errors.js';
-import type { RecoveryBed } from '../test/harness/recovery-bed.js';
 import { startRecoveryBed } from '../test/harness/recovery-bed.js';
 import { tokenLimit } from './bounds.js';
 import type { ChaosFault } from './faults.js';
@@ -15,6 +14,8 @@ import type { ChaosReport, Cost, FaultReport } from './report.js';
 import { judged, lineOf, summarized, tableOf } from './report.js';
 import type { Moment } from './schedule.js';
 import { scheduleOf } from './schedule.js';
+import type { StoredBed } from './stores.js';
+import { inFiles, inPostgres } from './stores.js';
 import type { Workload } from './workload.js';
 import {
   FIRST_TOKEN_TIMEOUT_S,
@@ -28,6 +29,8 @@ import {
 /** No fault begins after this; the rest is reported as not played. */
 const LIMIT_MS = 20 * 60_000;
 const SHORT_HITS = 1;
+/** Of a database beside which all else runs on the same machine. */
+const COMMIT_S = 0.1;
 
 const say = (line: string): void => {
   console.error(line);
@@ -50,6 +53,7 @@ async function playFault(play: Play & { with_loops: boolean }): Promise<FaultRep
   const pace = {
     tokens_per_second: workload.tokens_per_second,
     heartbeat_timeout_s: HEARTBEAT_TIMEOUT_S,
+    commit_s: play.stage.storeOf('').database === null ? 0 : COMMIT_S,
   };
   return judged({
     name: fault.name,
@@ -122,8 +126,8 @@ async function playAll(plan: Plan): Promise<Pick<ChaosReport, 'faults' | 'not_pl
   return { faults, not_played };
 }
 
-const startBed = ({ workload }: Plan): Promise<RecoveryBed> =>
-  startRecoveryBed({
+async function startBed({ workload, options }: Plan): Promise<StoredBed> {
+  const bed = {
     own_server: true,
     name: 'chaos',
     // A disk that is full is that of the store.
@@ -134,7 +138,9 @@ const startBed = ({ workload }: Plan): Promise<RecoveryBed> =>
       first_token_timeout: `${FIRST_TOKEN_TIMEOUT_S}s`,
       idle_timeout: `${IDLE_TIMEOUT_S}s`,
     },
-  });
+  };
+  return options.store === 'file' ? inFiles(await startRecoveryBed(bed)) : await inPostgres(bed);
+}
 
 async function main(): Promise<void> {
   if (process.argv.includes('--help')) {
@@ -142,19 +148,20 @@ async function main(): Promise<void> {
     return;
   }
   const options = readOptions(process.argv.slice(2));
-  const { short, seed, only } = options;
+  const { short, seed, only, store } = options;
   const workload = short ? SHORT : LONG;
   const faults = FAULTS.filter(
-    ({ name, short: part }) =>
+    ({ name, short: part, store: struck = store }) =>
+      struck === store &&
       only.split(',').some((text) => name.includes(text)) &&
       (!short || part !== null || only !== ''),
   );
   if (faults.length === 0) throw new Error(`no fault's name contains ${only}\n\n${USAGE}`);
-  say(`chaos, seed ${seed}: ${faults.map(({ name }) => name).join(', ')}`);
+  say(`chaos, store ${store}, seed ${seed}: ${faults.map(({ name }) => name).join(', ')}`);
   const began = performance.now();
   const played = await playAll({ faults, workload, options });
   const duration_s = (performance.now() - began) / 1000;
-  const report = summarized({ seed, form: short ? 'short' : 'long', duration_s, ...played });
+  const report = summarized({ seed, form: short ? 'short' : 'long', store, duration_s, ...played });
   await publish(report, options.json);
   process.exitCode = report.ok ? 0 : 1;
 }

@@ -1,5 +1,3 @@
-import { readFile, readdir } from 'node:fs/promises';
-import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ChaosFault } from './faults.js';
 
@@ -20,7 +18,7 @@ export const OPENING_KILL: ChaosFault = {
     const { has, lacks } = PHASES[index % PHASES.length] ?? PHASES[0];
     for (const end = Date.now() + WITHIN_MS; Date.now() < end;) {
       await sleep(1);
-      const kinds = await Promise.all((await namesIn(journals)).map(kindsOf));
+      const kinds = [...(await journals()).values()].map(kindsOf);
       if (kinds.some((lines) => lines.has(has) && !lines.has(lacks))) return;
     }
     throw new Error(`no journal had a ${has} without a ${lacks} within ${WITHIN_MS / 1000} s`);
@@ -33,10 +31,5 @@ export const OPENING_KILL: ChaosFault = {
   short: null,
 };
 
-const namesIn = async (folder: string): Promise<string[]> =>
-  (await readdir(folder).catch(() => [])).map((name) => path.join(folder, name));
-
-async function kindsOf(file: string): Promise<Set<string>> {
-  const text = await readFile(file, 'utf8');
-  return new Set([...text.matchAll(/^\{"kind":"(\w+)"/gm)].map(([, kind = '']) => kind));
-}
+const kindsOf = (text: string): Set<string> =>
+  new Set([...text.matchAll(/^\{"kind":"(\w+)"/gm)].map(([, kind = '']) => kind));

@@ -1,14 +1,17 @@
 import { randomInt } from 'node:crypto';
+import type { StoreKind } from './stores.js';
 
-export const USAGE = `npm run chaos -- [--short] [--seed N] [--only TEXT] [--json [FILE]]
+export const USAGE = `npm run chaos -- [--short] [--store KIND] [--seed N] [--only TEXT] [--json [FILE]]
 
   --short        a few faults on a small batch, within a minute
+  --store KIND   journals in files (file) or in PostgreSQL (postgres); else in files
   --seed N       of the moments at which faults strike; else a random one, which is printed
   --only TEXT    only faults whose name contains TEXT, or one of several with commas between them
   --json [FILE]  the report as JSON into a file; without one, or with -, as the last line on stdout`;
 
 export interface Options {
   short: boolean;
+  store: StoreKind;
   seed: number;
   only: string;
   /** A file, - for stdout, null: none. */
@@ -17,7 +20,13 @@ export interface Options {
 
 /** Throws the usage where the arguments are not right. */
 export function readOptions(args: readonly string[]): Options {
-  const options: Options = { short: false, seed: randomInt(1_000_000), only: '', json: null };
+  const options: Options = {
+    short: false,
+    store: 'file',
+    seed: randomInt(1_000_000),
+    only: '',
+    json: null,
+  };
   const rest = [...args];
   const value = (): string | null => {
     const [next] = rest;
@@ -26,12 +35,19 @@ export function readOptions(args: readonly string[]): Options {
   while (rest.length > 0) {
     const name = rest.shift();
     if (name === '--short') options.short = true;
+    else if (name === '--store') options.store = storeFrom(value());
     else if (name === '--json') options.json = value() ?? '-';
     else if (name === '--only') options.only = value() ?? wrong('--only: expected a text');
     else if (name === '--seed') options.seed = seedFrom(value());
     else wrong(`unknown option ${name ?? ''}`);
   }
   return options;
+}
+
+function storeFrom(text: string | null): StoreKind {
+  return text === 'file' || text === 'postgres'
+    ? text
+    : wrong(`--store: expected file or postgres, got ${text ?? 'nothing'}`);
 }
 
 function seedFrom(text: string | null): number {

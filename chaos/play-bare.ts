@@ -13,6 +13,9 @@ import { FIRST_TOKEN_TIMEOUT_S, IDLE_TIMEOUT_S, requestOf } from './workload.js'
 
 const FINISHED_WITHIN_MS = 150_000;
 
+/** Loops keep nothing. */
+const NO_STORE = { folder: '', journals: () => Promise.resolve(new Map()), database: null };
+
 /** The same rollouts under the same schedule. Wasted is what the last run of each rollout did not use. */
 export async function playBare(
   { stage: { bed }, fault, moments, workload }: Play,
@@ -34,7 +37,7 @@ export async function playBare(
   });
   const began = performance.now();
   try {
-    const target = { player: loop.player, ...partsOf(bed), journals: '' };
+    const target = { player: loop.player, ...partsOf(bed), ...NO_STORE };
     await strike({ fault, moments, log, target });
     const what = `the end of the loop that restarts ${restart} rollouts, under ${fault.name}`;
     const { at, played } = await within({ what, timeout_ms: FINISHED_WITHIN_MS }, loop.finished);

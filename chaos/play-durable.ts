@@ -1,36 +1,32 @@
-import path from 'node:path';
-import { readJournal } from '../test/harness/batch.js';
 import type { KeptWorker } from '../test/harness/kept-worker.js';
 import type { RecoveryBed } from '../test/harness/recovery-bed.js';
 import { requestLogOf } from '../test/harness/simulator-process.js';
 import type { JournalLine } from '../src/model/journal.js';
+import { parseLine } from '../src/model/journal.js';
 import type { ChaosFault } from './faults.js';
 import { followLog } from './log-follower.js';
 import type { Evidence } from './measurement.js';
 import type { Cost } from './report.js';
 import { streamsOf } from './request-streams.js';
 import type { Moment } from './schedule.js';
+import type { StoredBed } from './stores.js';
+import { OTHER_WORKER, STORE, WORKER } from './stores.js';
 import { strike } from './strike.js';
 import type { Target } from './target.js';
 import type { Workload } from './workload.js';
 import { requestOf } from './workload.js';
 
 /** Processes that live through several faults; the worker is started again when it ends. */
-export interface Stage {
-  bed: RecoveryBed;
+export interface Stage extends StoredBed {
   worker: KeptWorker;
-  end: () => Promise<void>;
 }
 
-/** Its store and its task queue. */
-export const STORE = 'chaos';
-
-export async function openStage(startBed: () => Promise<RecoveryBed>): Promise<Stage> {
-  const bed = await startBed();
+export async function openStage(start: () => Promise<StoredBed>): Promise<Stage> {
+  const stored = await start();
   try {
-    return { bed, worker: await bed.startWorker(STORE), end: bed.end };
+    return { ...stored, worker: await stored.bed.startWorker(STORE, WORKER) };
   } catch (error) {
-    await bed.end();
+    await stored.end();
     throw error;
   }
 }
@@ -52,14 +48,14 @@ export interface DurableRun {
 
 /** One batch under one fault. */
 export async function playDurable({ stage, fault, moments, workload }: Play): Promise<DurableRun> {
-  const { bed, worker } = stage;
+  const { bed, worker, storeOf } = stage;
   const batch_id = `chaos-${fault.name}`;
-  const other = fault.part === 'two_workers' ? await bed.startWorker(STORE, 'worker-other') : null;
+  const other = fault.part === 'two_workers' ? await bed.startWorker(STORE, OTHER_WORKER) : null;
   const log = await followLog(requestLogOf(bed.directory));
   const batch = bed.batch(STORE, batch_id);
-  const journals = path.join(bed.storeRoot(STORE), batch_id, 'journals');
+  const store = storeOf(batch_id);
   await batch.start(requestOf(workload));
-  const target = { player: worker, ...partsOf(bed), journals };
+  const target = { player: worker, ...partsOf(bed), ...store };
   const hits = await strike({ fault, moments, log, target });
   const { rollouts, failures } = await batch.outcome();
   const { startTime, closeTime } = await batch.handle().describe();
@@ -71,7 +67,7 @@ export async function playDurable({ stage, fault, moments, workload }: Play): Pr
     evidence: {
       ...{ rollouts, failures, streams, hits },
       requested: workload.rollouts,
-      journals: await journalsOf(bed, { batch_id, rollouts: workload.rollouts }),
+      journals: linesOf(await store.journals()),
       interrupts: fault.interrupts,
     },
     cost: {
@@ -112,14 +108,10 @@ export function partsOf(bed: RecoveryBed): Pick<Target, 'engine' | 'server'> {
   };
 }
 
-async function journalsOf(
-  bed: RecoveryBed,
-  { batch_id, rollouts }: { batch_id: string; rollouts: number },
-): Promise<Map<string, JournalLine[]>> {
-  const journals = new Map<string, JournalLine[]>();
-  for (let row = 0; row < rollouts; row++) {
-    const place = { batch_id, row, repeat: 0 };
-    journals.set(`${batch_id}/${row}-0`, await readJournal(bed.storeRoot(STORE), place));
-  }
-  return journals;
-}
+const linesOf = (journals: Map<string, string>): Map<string, JournalLine[]> =>
+  new Map(
+    [...journals].map(([rollout, text]) => {
+      const lines = text.split('\n').map(parseLine);
+      return [rollout, lines.filter((line) => line !== null)];
+    }),
+  );

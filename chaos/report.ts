@@ -1,5 +1,6 @@
 import type { Interrupts } from './bounds.js';
 import type { Measurement } from './measurement.js';
+import type { StoreKind } from './stores.js';
 
 /** What a run has cost. */
 export interface Cost {
@@ -34,6 +35,7 @@ export interface ChaosReport {
   schema_version: 1;
   seed: number;
   form: 'short' | 'long';
+  store: StoreKind;
   duration_s: number;
   faults: FaultReport[];
   /** Faults that were not played, with the reason. */
@@ -99,9 +101,17 @@ export const lineOf = (fault: FaultReport): string => cells(COLUMNS.map(([, text
 const cells = (values: readonly string[]): string => `| ${values.join(' | ')} |`;
 
 /** In Markdown; below it, each bound that is broken. */
-export function tableOf({ faults, not_played, seed, form, duration_s, ok }: ChaosReport): string {
+export function tableOf({
+  faults,
+  not_played,
+  seed,
+  form,
+  store,
+  duration_s,
+  ok,
+}: ChaosReport): string {
   const lines = [
-    `${form} form, seed ${seed}, ${duration_s.toFixed(0)} s: ${ok ? 'every bound holds' : 'BROKEN'}`,
+    `${form} form, store ${store}, seed ${seed}, ${duration_s.toFixed(0)} s: ${ok ? 'every bound holds' : 'BROKEN'}`,
     '',
     cells(COLUMNS.map(([title]) => title)),
     cells(COLUMNS.map((_, i) => (i === 0 || i === COLUMNS.length - 1 ? '---' : '---:'))),

@@ -2,50 +2,52 @@ import { appendFile, readFile, readdir, rename, rm, stat, writeFile } from 'node
 import path from 'node:path';
 import { runCommand } from '../src/platform/process/run-command.js';
 import type { ChaosFault } from './faults.js';
-import type { Target } from './target.js';
 
 /** What a disk does, with means that need no privileges: no mount, no attribute that root alone may set. */
 
 const HELD_MS = 3000;
-const aside = (journals: string): string => `${journals}.aside`;
+const aside = (folder: string): string => `${folder}.aside`;
 
 export const STORE_FAULTS: readonly ChaosFault[] = [
   {
     name: 'disk-full',
     hits: 2,
-    apply: async ({ journals, player }) => {
-      await limitFileSize(player.pid(), String(await largestSize(journals)));
+    apply: async ({ folder, player }) => {
+      await limitFileSize(player.pid(), String(await largestSize(folder)));
     },
     hold_ms: HELD_MS,
     lift: ({ player }) => limitFileSize(player.pid(), 'unlimited'),
     interrupts: 'streams_while_held',
     part: 'store',
+    store: 'file',
     short: null,
   },
   {
     name: 'read-only-store',
     hits: 2,
-    apply: async ({ journals }) => {
-      await rename(journals, aside(journals));
-      await writeFile(journals, '');
+    apply: async ({ folder }) => {
+      await rename(folder, aside(folder));
+      await writeFile(folder, '');
     },
     hold_ms: HELD_MS,
-    lift: async ({ journals }) => {
-      await rm(journals);
-      await rename(aside(journals), journals);
+    lift: async ({ folder }) => {
+      await rm(folder);
+      await rename(aside(folder), folder);
     },
     interrupts: 'streams_while_held',
     part: 'store',
+    store: 'file',
     short: null,
   },
   {
     name: 'torn-line',
     hits: 2,
-    apply: ({ journals, player }) => player.kill(() => tearJournals(journals)),
+    apply: ({ folder, player }) => player.kill(() => tearJournals(folder)),
     hold_ms: 0,
     lift: () => undefined,
     interrupts: 'open_streams',
     part: 'store',
+    store: 'file',
     short: 'alone',
   },
 ];
@@ -60,17 +62,17 @@ async function limitFileSize(pid: number, bytes: string): Promise<void> {
   if (!ok) throw new Error(`prlimit ${args.join(' ')}: ${problem} ${output}`);
 }
 
-/** Size of the largest journal; the others soon reach it, one after the other. */
-async function largestSize(journals: string): Promise<number> {
-  const names = await readdir(journals);
-  const sizes = names.map(async (name) => (await stat(path.join(journals, name))).size);
+/** Of the journals: they soon pass it, one after the other. */
+async function largestSize(folder: string): Promise<number> {
+  const names = await readdir(folder);
+  const sizes = names.map(async (name) => (await stat(path.join(folder, name))).size);
   return Math.max(...(await Promise.all(sizes)));
 }
 
 /** A write that a dying process did not finish: the first half of a line, without its end. */
-async function tearJournals(journals: Target['journals']): Promise<void> {
-  for (const name of await readdir(journals)) {
-    const file = path.join(journals, name);
+async function tearJournals(folder: string): Promise<void> {
+  for (const name of await readdir(folder)) {
+    const file = path.join(folder, name);
     const last = (await readFile(file, 'utf8')).trimEnd().split('\n').at(-1) ?? '';
     await appendFile(file, last.slice(0, last.length / 2));
   }

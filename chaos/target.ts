@@ -27,6 +27,20 @@ export interface Target {
     kill(): Promise<void>;
     start(): Promise<void>;
   };
-  /** The folder with the batch's journals. */
-  journals: string;
+  /** What the batch's journals hold, by rollout id. */
+  journals: () => Promise<Map<string, string>>;
+  /** The folder that they are in, where they are files. */
+  folder: string;
+  /** null: they are files. */
+  database:
+    | (Stoppable & {
+        kill(): Promise<void>;
+        start(): Promise<void>;
+        /** Of so many commits each worker does not hear that they were carried out. */
+        loseAnswers(count: number): void;
+        /** No worker reaches it, until they are let through. */
+        cutOff(): void;
+        letThrough(): void;
+      })
+    | null;
 }

@@ -3,6 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { startRecoveryBed } from '../../test/harness/recovery-bed.js';
 import { openStage } from '../play-durable.js';
+import { inFiles } from '../stores.js';
 import { playDurableArm, playStartedOver } from './arms.js';
 import type { Arm } from './arms.js';
 import type { ArmResult, UnbiasedReport } from './report.js';
@@ -57,7 +58,7 @@ function seedFrom(text: string | undefined): number {
 
 /** One after the other, with the same processes. */
 async function playArms(given: Omit<Arm, 'stage'>): Promise<ArmResult[]> {
-  const stage = await openStage(startBed);
+  const stage = await openStage(async () => inFiles(await startBed()));
   const arm: Arm = { ...given, stage };
   const results: ArmResult[] = [];
   const note = (result: ArmResult): void => {

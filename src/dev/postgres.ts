@@ -9,7 +9,9 @@ import { PROJECT_ROOT } from '../platform/project-root.js';
 export interface LocalPostgres {
   command: string;
   args: readonly string[];
-  /** URL of its administrator, with the password, and database `postgres`. */
+  /** The folder with its files. */
+  data: string;
+  /** Of its administrator, with the password, and database `postgres`. */
   url: string;
   /** PostgreSQL refuses to run as root, so under root it runs as another user. */
   user: User;
@@ -83,17 +85,29 @@ export async function preparePostgres({
     ['-D', data, '-U', 'admin', '-A', 'scram-sha-256', `--pwfile=${secret}`, '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions'], // prettier-ignore
     { ...user, cwd: folder },
   );
-  const all = { port: String(port), listen_addresses: '127.0.0.1', unix_socket_directories: '', ...settings }; // prettier-ignore
-  const flags = Object.entries(all).flatMap(([key, value]) => ['-c', `${key}=${value}`]);
   return {
     command: path.join(programs, 'postgres'),
-    args: ['-D', data, ...flags],
+    args: postgresArgs({ data, port, settings }),
+    data,
     url: `postgres://admin:${password}@127.0.0.1:${port}/postgres`,
     user,
   };
 }
 
-/** Another user may not have access to the clone's folder. Then PostgreSQL's files are copied. */
+export function postgresArgs({
+  data,
+  port,
+  settings,
+}: {
+  data: string;
+  port: number;
+  settings: Record<string, string>;
+}): string[] {
+  const all = { port: String(port), listen_addresses: '127.0.0.1', unix_socket_directories: '', ...settings }; // prettier-ignore
+  return ['-D', data, ...Object.entries(all).flatMap(([key, value]) => ['-c', `${key}=${value}`])];
+}
+
+/** Another user may not come into the folder that a clone is in: then what PostgreSQL is made of is copied. */
 async function reachable(binaries: string, folder: string): Promise<string> {
   for (let above = binaries; above !== path.dirname(above); above = path.dirname(above)) {
     const { mode } = await stat(above);

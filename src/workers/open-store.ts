@@ -63,22 +63,20 @@ function urlOf({ url_env, url_file }: PostgresStoreSettings, env: NodeJS.Process
       `${expected}, got a password of ${url.password.length} characters: one of fewer than ${FEWEST_CHARACTERS} cannot be kept out of journals and logs`,
     );
   }
-  const password = decoded(url.password);
-  if (password === null)
-    throw new Error(`${expected}, got a password with a % that begins no code`);
-  for (const secret of [text, url.password, password, ...url.searchParams.getAll('password')])
-    keepSecret(secret);
+  keepSecret(text);
+  keepSecret(url.password);
+  keepSecret(decoded(url.password, expected));
   if (env['PGPASSWORD'] !== undefined) keepSecret(env['PGPASSWORD']);
   return text;
 }
 
 const FEWEST_CHARACTERS = 8;
 
-function decoded(text: string): string | null {
+function decoded(password: string, expected: string): string {
   try {
-    return decodeURIComponent(text);
+    return decodeURIComponent(password);
   } catch {
-    return null;
+    throw new Error(`${expected}, got a password with a % that is no %25`);
   }
 }
 

@@ -24,10 +24,10 @@ const MEASURED: Parameters<typeof judged>[0] = {
 };
 
 const report = (faults: FaultReport[], not_played: { name: string; reason: string }[] = []) =>
-  summarized({ seed: 3, form: 'short', duration_s: 20, faults, not_played });
+  summarized({ seed: 3, form: 'short', store: 'file', duration_s: 20, faults, not_played });
 
 describe('the limit of tokens sampled twice', () => {
-  const pace = { tokens_per_second: 200, heartbeat_timeout_s: 2 };
+  const pace = { tokens_per_second: 200, heartbeat_timeout_s: 2, commit_s: 0 };
   const interrupted = { streams: 3, tokens_after_disconnect: 4 };
   const limit = (interrupts: FaultReport['interrupts'], rate = 200): number =>
     tokenLimit(interrupts, { interrupted, pace: { ...pace, tokens_per_second: rate } });
@@ -35,6 +35,11 @@ describe('the limit of tokens sampled twice', () => {
   test('is 64 or 250 ms for each interrupted stream, whichever is less', () => {
     assert.equal(limit('hit_requests'), 3 * 50);
     assert.equal(limit('streams_while_held', 1000), 3 * 64);
+  });
+
+  test('is a commit more where that is on its way', () => {
+    const slow = { ...pace, commit_s: 0.1 };
+    assert.equal(tokenLimit('hit_requests', { interrupted, pace: slow }), 3 * 70);
   });
 
   test('leaves the engine’s time until it notices apart', () => {

@@ -8,6 +8,8 @@ import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
 import { migratePostgres, openPostgresStore } from '../../src/trajectories/postgres/open.js';
 import type { OpenStore, TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
+import type { CutProxy } from '../harness/cut-proxy.js';
+import { startCutProxy } from '../harness/cut-proxy.js';
 import type { PostgresServer } from '../harness/postgres-server.js';
 import { noPostgres, startPostgres } from '../harness/postgres-server.js';
 import { BATCH, temporaryFolder, temporaryStore } from './temporary-store.js';
@@ -136,6 +138,20 @@ export async function postgresStore(
       );
     },
   };
+}
+
+/** What the driver sends of a commit: a prepared statement, by name. */
+export const isJournalCommit = (bytes: Buffer): boolean => bytes.includes('journal_insert');
+
+/** Its `url` leads through a proxy. */
+export async function throughProxy(
+  t: Pick<TestContext, 'after'>,
+): Promise<PostgresStore & { proxy: CutProxy; url: string }> {
+  const own = await postgresStore(t);
+  const { port, url } = own.server;
+  const proxy = await startCutProxy({ port, isCommit: isJournalCommit });
+  t.after(() => proxy.end());
+  return { ...own, proxy, url: url.replace(`:${port}/`, `:${proxy.port}/`) };
 }
 
 /** The same tests on each kind of store. */

@@ -5,11 +5,13 @@ import { connect, createServer } from 'node:net';
 /** Between a client and a TCP server: passes everything on, drops answers or drops everything. */
 export interface CutProxy {
   port: number;
-  /** Cuts each connection at the server's next bytes: the request was executed, but the answer is lost. */
-  cutAnswers: (count: number) => void;
+  /** Cuts each connection at the next bytes that come from the server behind something sent: it was done, unheard. */
+  cutAnswers: (count: number, options?: { then_close: boolean }) => void;
   /** Cuts all connections, and refuses new ones until `open`. */
   close: () => void;
   open: () => void;
+  /** Another server is behind it: cuts all connections, and new ones lead there. */
+  lead: (port: number) => void;
   /** Answers that were cut. */
   cuts: () => number;
   end: () => Promise<void>;
@@ -28,12 +30,21 @@ export async function startCutProxy({
   let isOpen = true;
   let left = 0;
   let cuts = 0;
+  let closesThen = false;
+  let target = port;
+  const closeAll = (): void => {
+    for (const socket of [...sockets]) socket.destroy();
+  };
+  const close = (): void => {
+    isOpen = false;
+    closeAll();
+  };
   const server = createServer((client) => {
     if (!isOpen) {
       client.destroy();
       return;
     }
-    const upstream = connect(port, '127.0.0.1');
+    const upstream = connect(target, '127.0.0.1');
     let isCommitting = false;
     const end = (): void => {
       for (const socket of [client, upstream]) {
@@ -55,25 +66,27 @@ export async function startCutProxy({
       if (isCommitting && left > 0) {
         left -= 1;
         cuts += 1;
-        end();
+        if (left === 0 && closesThen) close();
+        else end();
       } else client.write(bytes);
     });
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();
-  const closeAll = (): void => {
-    for (const socket of [...sockets]) socket.destroy();
-  };
   return {
     port: typeof address === 'object' && address !== null ? address.port : 0,
-    cutAnswers: (count) => (left = count),
+    cutAnswers: (count, { then_close } = { then_close: false }) => {
+      left = count;
+      closesThen = then_close;
+    },
     cuts: () => cuts,
-    close: () => {
-      isOpen = false;
+    close,
+    open: () => (isOpen = true),
+    lead: (other) => {
+      target = other;
       closeAll();
     },
-    open: () => (isOpen = true),
     end: async () => {
       closeAll();
       server.close();

@@ -1,8 +1,16 @@
+import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdtemp, readFile, realpath, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { NO_POSTGRES, findPostgres, preparePostgres } from '../../src/dev/postgres.js';
+import { promisify } from 'node:util';
+import type { LocalPostgres } from '../../src/dev/postgres.js';
+import {
+  NO_POSTGRES,
+  findPostgres,
+  postgresArgs,
+  preparePostgres,
+} from '../../src/dev/postgres.js';
 import type { Child, Exit } from '../../src/platform/process/child.js';
 import { describeExit, startChild } from '../../src/platform/process/child.js';
 import { firstFreePort } from '../../src/platform/process/free-port.js';
@@ -20,6 +28,8 @@ export interface PostgresServer {
   /** Kills it as a crash does. */
   kill: () => Promise<void>;
   start: () => Promise<void>;
+  /** A copy of it that follows it, on a port of its own, and ends with it; of a server to which nothing is connected. */
+  standby: () => Promise<PostgresServer>;
   stop: () => Promise<void>;
 }
 
@@ -37,14 +47,24 @@ export async function startPostgres(
   if (binaries === null) throw new Error(NO_POSTGRES);
   const folder = await realpath(await mkdtemp(path.join(tmpdir(), 'rollouts-postgres-')));
   const port = await firstFreePort(0);
-  const { command, args, url, user } = await preparePostgres({
+  const local = await preparePostgres({
     binaries,
     folder,
     port,
     password: PASSWORD,
     settings: { fsync: 'off', ...settings },
   });
-  const logFile = path.join(folder, 'log');
+  return await serve(local, { folder, port });
+}
+
+/** Started; a standby has more to end than itself. */
+async function serve(
+  local: LocalPostgres,
+  { folder, port }: { folder: string; port: number },
+): Promise<PostgresServer> {
+  const { command, args, url, user } = local;
+  const logFile = path.join(folder, `log-${port}`);
+  const standbys: PostgresServer[] = [];
   let child: Child | null = null;
   const ended = async (signal: NodeJS.Signals): Promise<void> => {
     const running = child;
@@ -74,14 +94,37 @@ export async function startPostgres(
     pid: () => child?.pid ?? 0,
     kill: () => ended('SIGKILL'),
     start,
+    standby: async () => {
+      await ended('SIGINT');
+      const other = await copyToFollow(local, { folder, port });
+      await start();
+      const standby = await serve(other, { folder, port: Number(new URL(other.url).port) });
+      standbys.push(standby);
+      return standby;
+    },
     stop: async () => {
+      for (const standby of standbys) await standby.stop();
       await ended('SIGQUIT');
       await rm(folder, { recursive: true, force: true, maxRetries: 3 });
     },
   };
 }
 
-/** Its log says so; after a crash it says so again. */
+/** Of a server that has been stopped in good order: its files are all that a standby begins with. */
+async function copyToFollow(
+  { data: source, url, ...local }: LocalPostgres,
+  { folder, port: followed }: { folder: string; port: number },
+): Promise<LocalPostgres> {
+  const port = await firstFreePort(0);
+  const data = path.join(folder, `data-${port}`);
+  await promisify(execFile)('cp', ['--archive', source, data]);
+  await writeFile(path.join(data, 'standby.signal'), '');
+  const primary_conninfo = `host=127.0.0.1 port=${followed} user=admin password=${PASSWORD}`;
+  const args = postgresArgs({ data, port, settings: { primary_conninfo } });
+  return { ...local, args, data, url: url.replace(`:${followed}/`, `:${port}/`) };
+}
+
+/** Its log says so; after a crash it says so again, behind what it said before. */
 async function untilReady(
   child: Child,
   { logFile, before }: { logFile: string; before: number },
@@ -92,7 +135,7 @@ async function untilReady(
   });
   for (const latest = performance.now() + START_MS; performance.now() < latest;) {
     const text = (await readFile(logFile, 'utf8')).slice(before);
-    if (text.includes('ready to accept connections')) return;
+    if (/ready to accept (read-only )?connections/.test(text)) return;
     if (end.exit !== null)
       throw new Error(`PostgreSQL has ended ${describeExit(end.exit)}:\n${text}`);
     await new Promise((resolve) => setTimeout(resolve, 50));

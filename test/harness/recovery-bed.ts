@@ -69,9 +69,9 @@ export interface RecoveryBedOptions {
   pipe_log?: WorkerOptions['pipe_log'];
   /** A store whose journals are not files, by name; its results are below `root`. */
   store?: (store: string, root: string) => WorkerConfig['store'];
-  /** Environment variables of the workers, beside this process's. */
-  env?: Record<string, string>;
-  /** Settings of the worker's service; its default URL is the simulator's. */
+  /** Of a worker, by its name, beside this process's. */
+  env?: (worker: string) => Record<string, string>;
+  /** Of the worker's service; the simulator's URL where none is given. */
   generation?: Partial<WorkerConfig['generation'][string]>;
 }
 
@@ -90,7 +90,7 @@ export async function startRecoveryBed({
   generation = {},
   pipe_log = false,
   store: storeOf = (_, root) => ({ kind: 'file', root }),
-  env = {},
+  env = () => ({}),
 }: RecoveryBedOptions): Promise<RecoveryBed> {
   const { path: directory, remove } = await makeTemporaryDirectory(name);
   const db_file = path.join(directory, 'database', 'temporal.db');
@@ -149,7 +149,13 @@ export async function startRecoveryBed({
         environments,
         worker: { ...WORKER, ...more },
       };
-      const worker = await keepWorker({ directory, config, name: workerName, pipe_log, env });
+      const worker = await keepWorker({
+        directory,
+        config,
+        name: workerName,
+        pipe_log,
+        env: env(workerName),
+      });
       workers.push(worker);
       return worker;
     },

@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
-import pg from 'pg';
 import type { StepResult } from '../../src/activities/contract/stream.js';
 import type { Simulator } from '../../src/dev/simulator/server.js';
 import { startSimulator } from '../../src/dev/simulator/server.js';
 import { migratePostgres } from '../../src/trajectories/postgres/open.js';
+import { query } from '../harness/postgres-bed.js';
 import type { PostgresServer } from '../harness/postgres-server.js';
 import { noPostgres, startPostgres } from '../harness/postgres-server.js';
 import { puzzleRequest } from '../harness/puzzle-request.js';
@@ -51,15 +51,6 @@ describe('a stream in PostgreSQL', { skip: noPostgres, timeout: 300_000 }, () =>
       environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
       worker: { heartbeat_timeout: '2s' },
     });
-  const query = async (text: string): Promise<string[]> => {
-    const client = new pg.Client({ connectionString: database.url });
-    await client.connect();
-    try {
-      return (await client.query<{ name: string }>(text)).rows.map(({ name }) => name);
-    } finally {
-      await client.end();
-    }
-  };
   const hashOf = async ({ files }: StepResult): Promise<string> => {
     const hash = createHash('sha256');
     for (const file of Object.values(files)) hash.update(await readFile(file));
@@ -103,9 +94,9 @@ describe('a stream in PostgreSQL', { skip: noPostgres, timeout: 300_000 }, () =>
     assert.equal(new Set(groups).size, 8);
 
     assert.deepEqual(await stream.forget(1), { kept_from: 2 });
-    const kept = await query(`select distinct rollout as name from ${SCHEMA}.journal`);
+    const kept = await query<{ name: string }>(database.url, `select distinct rollout as name from ${SCHEMA}.journal`); // prettier-ignore
     const rowsOf = async (step: number): Promise<unknown[]> => (await stream.rows(step)).map(({ row }) => row); // prettier-ignore
-    const left = new Set<unknown>(kept.map((name) => Number(/\/(\d+)-/.exec(name)?.[1])));
+    const left = new Set<unknown>(kept.map(({ name }) => Number(/\/(\d+)-/.exec(name)?.[1])));
     for (const row of groups.slice(0, 8)) assert.ok(!left.has(row), `journals of group ${String(row)}`); // prettier-ignore
     for (const row of await rowsOf(2)) assert.ok(left.has(row));
     assert.equal((await faultOf(stream.ask({ step: 1 }))).type, 'StepOutOfOrder');

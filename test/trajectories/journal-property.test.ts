@@ -8,9 +8,8 @@ import type { Entry } from '../../src/model/journal.js';
 import type { Turn } from '../../src/model/trajectory.js';
 import type { Journal, TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
 import { author, entryOf } from '../fakes/journal-lines.js';
-import { endServer, postgresStore } from '../fakes/stores.js';
+import { endServer, throughProxy } from '../fakes/stores.js';
 import { REF, temporaryStore } from '../fakes/temporary-store.js';
-import { startCutProxy } from '../harness/cut-proxy.js';
 import { noPostgres } from '../harness/postgres-server.js';
 
 /**
@@ -185,13 +184,7 @@ describe('three writers with connections of their own', { skip: noPostgres }, ()
   endServer();
 
   test('whose answers are lost now and then leave one trajectory, with all that was reported', async (t) => {
-    const { server, open } = await postgresStore(t);
-    const proxy = await startCutProxy({
-      port: server.port,
-      isCommit: (bytes) => bytes.includes('journal_insert'),
-    });
-    t.after(() => proxy.end());
-    const url = server.url.replace(`:${server.port}/`, `:${proxy.port}/`);
+    const { open, proxy, url } = await throughProxy(t);
     const stores = [0, 1, 2].map(() => open({ url }).store);
     const { store } = open({ max_cached_bytes: 0 });
     const { reported, refused } = await playAll((run) => {

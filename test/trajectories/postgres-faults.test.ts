@@ -1,33 +1,18 @@
 /** What goes wrong between a worker and its database: each says its cause and what helps, and nothing is lost. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { TestContext } from 'node:test';
 import pg from 'pg';
 import { Fault } from '../../src/model/faults.js';
 import { migratePostgres } from '../../src/trajectories/postgres/open.js';
 import { author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
 import type { PostgresStore } from '../fakes/stores.js';
-import { endServer, postgresStore } from '../fakes/stores.js';
+import { endServer, postgresStore, throughProxy } from '../fakes/stores.js';
 import { REF, faultOf } from '../fakes/temporary-store.js';
-import type { CutProxy } from '../harness/cut-proxy.js';
-import { startCutProxy } from '../harness/cut-proxy.js';
 import { noPostgres, startPostgres } from '../harness/postgres-server.js';
 
 const a = author('ignored');
 const by = { activity: 'playTurns' };
 const never = new AbortController().signal;
-
-/** A prepared statement that the driver binds and executes by name. */
-const isInsert = (bytes: Buffer): boolean => bytes.includes('journal_insert');
-
-async function throughProxy(
-  t: TestContext,
-): Promise<PostgresStore & { proxy: CutProxy; url: string }> {
-  const own = await postgresStore(t);
-  const proxy = await startCutProxy({ port: own.server.port, isCommit: isInsert });
-  t.after(() => proxy.end());
-  return { ...own, proxy, url: own.server.url.replace(`:${own.server.port}/`, `:${proxy.port}/`) };
-}
 
 const ready = (own: PostgresStore, options: Parameters<PostgresStore['open']>[0] = {}) =>
   own.open(options).ready({ say: () => assert.fail('it does not pass by itself'), signal: never });
@@ -207,35 +192,6 @@ describe('a running store', { skip: noPostgres }, () => {
     );
     await journal.append(entryOf(a.start()));
     await journal.commit();
-  });
-
-  test('takes a journal up from its first row where that was deleted and is written anew', async (t) => {
-    const own = await postgresStore(t);
-    const { store } = own.open();
-    const first = await store.claim(REF, by);
-    await first.append(entryOf(a.start()));
-    await first.commit();
-    await own.query(`delete from "${own.schema}".journal`);
-    const second = await store.claim(REF, by);
-    assert.deepEqual([second.trajectory.start, second.trajectory.attempts], [null, 1]);
-    await second.commit();
-  });
-
-  test('forgets journals beside open transactions, its own and others: neither waits', async (t) => {
-    const own = await postgresStore(t);
-    const { store } = own.open({ patience_ms: 2000 });
-    for (const row of [0, 1, 2]) await (await store.claim({ ...REF, row }, by)).commit();
-    const other = new pg.Client({ connectionString: own.server.url });
-    await other.connect();
-    t.after(() => other.end());
-    await other.query('begin');
-    await other.query(`insert into "${own.schema}".journal values ('batch/1-0', 1, 'w', '')`);
-    await other.query(`delete from "${own.schema}".journal where rollout = 'batch/2-0'`);
-    await store.forgetJournals({ batch_id: REF.batch_id, rows: [0], repeats: 3 });
-    for (const row of [0, 3]) await (await store.claim({ ...REF, row }, by)).commit();
-    await other.query('rollback');
-    const rows = (await store.listJournals(REF.batch_id)).map(({ row }) => row);
-    assert.deepEqual(rows.sort(), [0, 1, 2, 3]);
   });
 
   test('lets one row fail alone', async (t) => {

@@ -1,43 +1,99 @@
+/** Where a store's URL comes from, and that its password goes nowhere. */
 import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
+import { describeError } from '../../src/platform/errors.js';
 import { withoutSecrets } from '../../src/platform/secrets.js';
-import type { Config } from '../../src/workers/config.js';
-import { openStore } from '../../src/workers/open-store.js';
+import { Config } from '../../src/workers/config.js';
+import { migrateStore, openStore } from '../../src/workers/open-store.js';
+import type { OpenStore } from '../../src/trajectories/trajectory-store.js';
+import { endServer, postgresStore } from '../fakes/stores.js';
+import { REF, temporaryFolder } from '../fakes/temporary-store.js';
+import { noPostgres } from '../harness/postgres-server.js';
 
-const SECRET = 'hunter2-of-this-test';
+const never = new AbortController().signal;
 
-const opened = (url: string) => {
-  const store: Config['store'] = {
-    kind: 'postgres',
-    url_env: 'DATABASE',
-    url_file: null,
-    schema: 's',
-    max_connections: 1,
-    outputs: { kind: 'file', root: '/nonexistent', readers: 'owner' },
-    patience: '1s',
-  };
-  return openStore({ store }, { env: { DATABASE: url }, max_cached_bytes: 0, max_request_bytes: 0 }); // prettier-ignore
-};
-
-describe('the URL of a database', () => {
-  for (const url of [
-    `postgres://u:%zz${SECRET}@127.0.0.1:9/db`,
-    `postgres://u:${SECRET}@127.0.0.1:port/db`,
-    `u:${SECRET}@127.0.0.1/db`,
-  ])
-    test(`is refused by the setting that names it, and not quoted: ${url.replace(SECRET, '…')}`, () => {
-      assert.throws(
-        () => opened(url),
-        ({ message }: Error) =>
-          message.startsWith('store.url_env: DATABASE: expected a URL') &&
-          !message.includes(SECRET),
-      );
-    });
-
-  test('has its password kept, wherever it stands in it', async () => {
-    const [user, parameter] = ['of-a-user-1234', 'of-a-parameter-1234'];
-    const { close } = opened(`postgres://u:${user}@127.0.0.1:9/db?password=${parameter}`);
-    await close();
-    assert.equal(withoutSecrets(`${user} ${parameter}`), '[secret] [secret]');
+const configOf = (store: object): Config =>
+  Config.parse({
+    store: { kind: 'postgres', ...store },
+    generation: { default: { kind: 'vllm', base_urls: ['http://127.0.0.1:1/v1'] } },
+    environments: {},
   });
+
+function opened(config: Config, env: NodeJS.ProcessEnv): OpenStore {
+  return openStore(config, { env, max_cached_bytes: 1_000_000, max_request_bytes: 1_000_000 });
+}
+
+async function urlFile(t: TestContext, text: string): Promise<string> {
+  const file = path.join(await temporaryFolder(t), 'database-url');
+  await writeFile(file, text);
+  return file;
+}
+
+describe('the URL of a store in PostgreSQL', () => {
+  const refused = (env: NodeJS.ProcessEnv, says: RegExp): void => {
+    assert.throws(() => opened(configOf({ url_env: 'DATABASE' }), env), says);
+  };
+
+  test('that is missing, or is none, is refused by the name of its setting alone', async (t) => {
+    refused({}, /^Error: store\.url_env: DATABASE: expected a URL such as .*, got nothing$/);
+    refused(
+      { DATABASE: 'hidden-words' },
+      /^Error: store\.url_env: DATABASE: .*, got another text$/,
+    );
+    refused({ DATABASE: 'mysql://u:hidden-words@h/d' }, /, got another text$/);
+    const nowhere = configOf({ url_file: '/nowhere/url' });
+    assert.throws(() => opened(nowhere, {}), /^Error: store\.url_file: \/nowhere\/url: .*, cannot read it$/); // prettier-ignore
+    const empty = configOf({ url_file: await urlFile(t, '\n') });
+    assert.throws(() => opened(empty, {}), /store\.url_file: .*, got nothing$/);
+  });
+
+  test('whose password could not be kept out of a log, or cannot be read, is refused without it', () => {
+    refused({ DATABASE: 'postgres://u:pa33wrd@h/d' }, /^(?!.*pa33wrd).*, got a password of 7 characters/); // prettier-ignore
+    refused(
+      { DATABASE: 'postgres://u:100%-hidden@h/d' },
+      /^(?!.*hidden).*, got a password with a %/,
+    );
+  });
+
+  test('is named by one variable or one file', () => {
+    const of = (store: object): boolean =>
+      Config.safeParse({ generation: {}, environments: {}, store: { kind: 'postgres', ...store } })
+        .error?.issues.some(({ message }) => message.startsWith('expected one of url_env and')) === true; // prettier-ignore
+    assert.ok(of({}) && of({ url_env: 'A', url_file: 'b' }));
+    assert.ok(!of({ url_env: 'A' }));
+  });
+});
+
+describe('a password', { skip: noPostgres }, () => {
+  endServer();
+
+  for (const place of ['a variable', 'a file'] as const) {
+    test(`that ${place} holds opens the store, and is in no error, in whatever form`, async (t) => {
+      const { server, schema, outputs, query } = await postgresStore(t);
+      const password = `it's ${place}: 100% "hidden"/words`;
+      await query(
+        `create role "${schema}" login superuser password '${password.replaceAll("'", "''")}'`,
+      );
+      const url = new URL(server.url);
+      url.username = schema;
+      url.password = encodeURIComponent(password);
+      const env = place === 'a variable' ? { DATABASE: url.href } : {};
+      const where = place === 'a variable' ? { url_env: 'DATABASE' } : { url_file: await urlFile(t, `${url.href}\n`) }; // prettier-ignore
+      const config = configOf({ ...where, schema, outputs: { root: outputs } });
+      assert.match(await migrateStore(config, env), /is at version \d+: nothing to do$/);
+      const { store, name, ready, close } = opened(config, env);
+      t.after(close);
+      await ready({ say: () => assert.fail('it is there'), signal: never });
+      await (await store.claim(REF, { activity: 'playTurns' })).commit();
+      assert.ok(!name.includes('hidden'));
+      for (const text of [password, url.href, url.password, JSON.stringify({ password })]) {
+        const error = new Error('no connection', { cause: new Error(`to ${text}`) });
+        assert.ok(!describeError(error).includes('hidden'), describeError(error));
+        assert.ok(!withoutSecrets(text).includes('hidden'), withoutSecrets(text));
+      }
+    });
+  }
 });

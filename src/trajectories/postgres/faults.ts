@@ -23,6 +23,9 @@ export function isPassing(error: unknown): boolean {
 const codeOf = (error: Error): string | null =>
   'code' in error && typeof error.code === 'string' ? error.code : null;
 
+const NAME_AUTHORITY =
+  'name the authority that signed the server’s certificate as sslrootcert in the URL';
+
 const REMEDIES: Record<string, string> = {
   '28P01': 'check user and password in the URL that store.url_env or store.url_file names',
   '28000': 'check user, pg_hba.conf and TLS (sslmode in the URL)',
@@ -34,11 +37,25 @@ const REMEDIES: Record<string, string> = {
   '53100': 'make room on the database’s disk',
   '53300': 'raise max_connections of the server or lower store.max_connections of the workers',
   '57014': 'the server is overloaded, or another transaction holds the row',
+  ENOENT: 'sslrootcert, sslcert and sslkey in the URL name files that the worker can read',
+  EACCES: 'sslrootcert, sslcert and sslkey in the URL name files that the worker can read',
+  CERT_HAS_EXPIRED: 'give the server a new certificate',
+  CERT_SIGNATURE_FAILURE: NAME_AUTHORITY,
+  DEPTH_ZERO_SELF_SIGNED_CERT: NAME_AUTHORITY,
+  ERR_TLS_CERT_ALTNAME_INVALID: 'connect to a name that is in the server’s certificate',
+  SELF_SIGNED_CERT_IN_CHAIN: NAME_AUTHORITY,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: NAME_AUTHORITY,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: NAME_AUTHORITY,
 };
+/** Of the driver, which has no code for it. */
+const NO_TLS = 'The server does not support SSL connections';
 
 /** `: …` or nothing. */
 export function remedyFor(error: unknown): string {
-  const code = error instanceof Error ? codeOf(error) : null;
+  if (!(error instanceof Error)) return '';
+  if (error.message === NO_TLS)
+    return ': switch ssl on in the server, or leave sslmode out of the URL';
+  const code = codeOf(error);
   const remedy = code === null ? undefined : REMEDIES[code];
   return remedy === undefined ? '' : `: ${remedy}`;
 }

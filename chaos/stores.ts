@@ -1,0 +1,108 @@
+import path from 'node:path';
+import pg from 'pg';
+import { readFile, readdir } from 'node:fs/promises';
+import type { PostgresBed } from '../test/harness/postgres-bed.js';
+import { startPostgresBed } from '../test/harness/postgres-bed.js';
+import type { PostgresServer } from '../test/harness/postgres-server.js';
+import { startPostgres } from '../test/harness/postgres-server.js';
+import type { RecoveryBed, RecoveryBedOptions } from '../test/harness/recovery-bed.js';
+import type { Target } from './target.js';
+
+export type StoreKind = 'file' | 'postgres';
+
+/** The store's and its task queue's name. */
+export const STORE = 'chaos';
+export const WORKER = `worker-${STORE}`;
+export const OTHER_WORKER = 'worker-other';
+
+/** Processes, and the store in which their batches are. */
+export interface StoredBed {
+  bed: RecoveryBed;
+  /** What a fault finds of a batch in the store. */
+  storeOf: (batch_id: string) => Pick<Target, 'folder' | 'journals' | 'database'>;
+  end: () => Promise<void>;
+}
+
+export function inFiles(bed: RecoveryBed): StoredBed {
+  return {
+    bed,
+    storeOf: (batch_id) => {
+      const folder = path.join(bed.storeRoot(STORE), batch_id, 'journals');
+      return { folder, journals: () => readFolder(folder, batch_id), database: null };
+    },
+    end: bed.end,
+  };
+}
+
+async function readFolder(folder: string, batch_id: string): Promise<Map<string, string>> {
+  const names = await readdir(folder).catch(() => []);
+  const texts = names.map(async (name): Promise<[string, string]> => {
+    const text = await readFile(path.join(folder, name), 'utf8');
+    return [`${batch_id}/${path.basename(name, '.jsonl')}`, text];
+  });
+  return new Map(await Promise.all(texts));
+}
+
+/** Each worker reaches the database through a proxy of its own. */
+export async function inPostgres(options: RecoveryBedOptions): Promise<StoredBed> {
+  const server = await startPostgres({ fsync: 'on' });
+  const workers = [WORKER, OTHER_WORKER];
+  const tables = await startPostgresBed({ ...options, server, stores: [STORE], workers }).catch(
+    async (error: unknown) => {
+      await server.stop();
+      throw error;
+    },
+  );
+  const pool = new pg.Pool({ connectionString: server.url, max: 1 });
+  // A server that is killed takes it away.
+  pool.on('error', () => undefined);
+  return {
+    bed: tables.bed,
+    storeOf: (batch_id) => ({
+      folder: '',
+      journals: () => readTable(pool, batch_id),
+      database: databaseOf(server, { tables, workers }),
+    }),
+    end: async () => {
+      await pool.end();
+      await tables.end();
+      await server.stop();
+    },
+  };
+}
+
+async function readTable(pool: pg.Pool, batch_id: string): Promise<Map<string, string>> {
+  const { rows } = await pool.query<{ rollout: string; text: string }>({
+    name: 'read',
+    text: `select rollout, string_agg(lines, '' order by n) as text from ${STORE}.journal
+            where rollout like $1 group by rollout`,
+    values: [`${batch_id}/%`],
+  });
+  return new Map(rows.map(({ rollout, text }) => [rollout, text]));
+}
+
+function databaseOf(
+  server: PostgresServer,
+  { tables, workers }: { tables: PostgresBed; workers: readonly string[] },
+): NonNullable<Target['database']> {
+  const proxies = workers.map(tables.proxy);
+  return {
+    kill: server.kill,
+    start: server.start,
+    pause: () => {
+      process.kill(server.pid(), 'SIGSTOP');
+    },
+    resume: () => {
+      process.kill(server.pid(), 'SIGCONT');
+    },
+    loseAnswers: (count) => {
+      for (const proxy of proxies) proxy.cutAnswers(count);
+    },
+    cutOff: () => {
+      for (const proxy of proxies) proxy.close();
+    },
+    letThrough: () => {
+      for (const proxy of proxies) proxy.open();
+    },
+  };
+}
