@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from grpo import Row
+from model import Weights
 from offline import play
-from policy import Weights
 from rollouts import begun, ended, goes_on, ids_of, take
 from run import Run, end_with_parent
 from task import HELD_OUT, TRAIN, Sample, samples

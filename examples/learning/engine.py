@@ -20,7 +20,9 @@ from typing import Callable, Dict, List, Optional, Set
 
 import numpy as np
 
-from policy import END, WINDOW, Weights, draw, logprobs_of, next_logprobs, window_before
+import policy
+from model import Weights, logprobs_of
+from policy import END, draw, next_logprobs, window_before
 from run import append, read
 
 GREEDY = 1e-6
@@ -185,8 +187,8 @@ class Engine:
         self._label = label
 
     def prompt_logprobs(self, ids: List[int]) -> List[float]:
-        """For each id except the first."""
-        return logprobs_of(self._weights, ids)
+        """Of each id but the first."""
+        return logprobs_of(policy, self._weights, ids)
 
 
 def likeliest(logprobs: np.ndarray, count: int) -> Dict[int, float]:

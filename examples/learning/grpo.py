@@ -12,15 +12,11 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 from durable_rollouts import to_arrays
-from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import NDArray
 
-from policy import NOTHING, WINDOW, Ids, Weights, backward, forward, log_softmax
+from model import Floats, Ids, Model, Places, Weights
 
 Row = Dict[str, Any]
-Floats = NDArray[np.float64]
 
-LEARNING_RATE = 0.015
 EPOCHS = 2
 CLIP = 0.8
 LONGEST_GRADIENT = 1.0
@@ -33,10 +29,10 @@ LEAST_SPREAD = 0.01
 class Batch:
     """``M`` sampled tokens of a step's rollouts."""
 
-    windows: Ids
-    """``(M, WINDOW)``: what the policy saw."""
-    tokens: Ids
-    """``(M,)``"""
+    ids: Ids
+    """``(N, T)``: whole sequences."""
+    places: Places
+    """Where the tokens stand in them."""
     logprobs: Floats
     """``(M,)``: as the engine reported them."""
     advantages: Floats
@@ -45,6 +41,9 @@ class Batch:
     """``(M,)``: version of the weights that sampled it; -1: unknown."""
     turns: Ids
     """``(M,)``: tokens of one turn of one rollout have one number."""
+
+    def __len__(self) -> int:
+        return len(self.logprobs)
 
 
 @dataclass
@@ -62,22 +61,21 @@ class Optimizer:
 
 
 def batch_of(rows: List[Row]) -> Batch:
-    """Raises ``ValueError`` if ``to_arrays`` refuses a row."""
-    arrays = to_arrays(rows, pad_id=NOTHING)
+    """Raises ``ValueError`` where ``to_arrays`` refuses a row."""
+    arrays = to_arrays(rows)
     sampled = arrays.loss_mask > 0
     # A turn begins at a sampled token that follows an unsampled one.
     begins = sampled & ~np.pad(sampled, ((0, 0), (1, 0)))[:, :-1]
     turn_in_row = begins.cumsum(axis=1) - 1
     advantages = advantages_of([row["turn_rewards"] for row in rows], arrays.group_ids)
-    rollouts, places = np.nonzero(sampled)
-    before = np.pad(arrays.input_ids, ((0, 0), (WINDOW, 0)), constant_values=NOTHING)
-    turns = turn_in_row[rollouts, places]
+    rollouts, columns = places = np.nonzero(sampled)
+    turns = turn_in_row[places]
     return Batch(
-        windows=sliding_window_view(before, WINDOW, axis=1)[rollouts, places],
-        tokens=arrays.input_ids[rollouts, places],
-        logprobs=arrays.logprobs[rollouts, places].astype(np.float64),
+        ids=arrays.input_ids,
+        places=(rollouts, columns),
+        logprobs=arrays.logprobs[places].astype(np.float64),
         advantages=advantages[rollouts, turns],
-        versions=arrays.versions[rollouts, places],
+        versions=arrays.versions[places],
         turns=rollouts * advantages.shape[1] + turns,
     )
 
@@ -104,50 +102,47 @@ def shuffled(batch: Batch, seed: Tuple[int, int]) -> Batch:
     return Batch(**{**vars(batch), "advantages": advantages})
 
 
-def gradient(weights: Weights, batch: Batch) -> Tuple[Weights, Floats]:
-    """The gradient of the clipped objective, to be descended, and the importance ratios ``(M,)``."""
-    logits, way = forward(weights, batch.windows)
-    logprobs = log_softmax(logits)
-    count = np.arange(len(batch.tokens))
-    ratios = np.exp(logprobs[count, batch.tokens] - batch.logprobs)
-    # Where clipping has cut the objective off, it is flat.
+def gradient(model: Model, weights: Weights, batch: Batch) -> Tuple[Weights, Floats]:
+    """Of the clipped objective, to be descended, and the importance ratios ``(M,)``."""
+    logprobs, pull = model.logprobs(weights, batch.ids, batch.places)
+    ratios = np.exp(logprobs - batch.logprobs)
+    # Where clipping has cut the objective off, it is level.
     counts = np.where(batch.advantages > 0, ratios < 1 + CLIP, ratios > 1 - CLIP)
-    by_logprob = -1.0 * counts * ratios * batch.advantages / len(count)
-    d_logits = -np.exp(logprobs) * by_logprob[:, None]
-    d_logits[count, batch.tokens] += by_logprob
-    return backward(weights, batch.windows, way, d_logits.astype(logits.dtype)), ratios
+    return pull(-1.0 * counts * ratios * batch.advantages / len(batch)), ratios
 
 
-def objective(weights: Weights, batch: Batch) -> float:
-    """The objective of ``gradient``."""
-    logprobs = log_softmax(forward(weights, batch.windows)[0])
-    ratios = np.exp(logprobs[np.arange(len(batch.tokens)), batch.tokens] - batch.logprobs)
+def objective(model: Model, weights: Weights, batch: Batch) -> float:
+    """What ``gradient`` is the gradient of."""
+    logprobs, _ = model.logprobs(weights, batch.ids, batch.places)
+    ratios = np.exp(logprobs - batch.logprobs)
     clipped = np.clip(ratios, 1 - CLIP, 1 + CLIP)
     return -float(np.minimum(ratios * batch.advantages, clipped * batch.advantages).mean())
 
 
-def update(weights: Weights, optimizer: Optimizer, batch: Batch) -> Tuple[Weights, Floats]:
+def update(model: Model, weights: Weights, optimizer: Optimizer, batch: Batch) -> Tuple[Weights, Floats]:
     """New weights, and the ratios before them ``(M,)``; changes the optimizer. The same input gives the same bits."""
     first_ratios: Optional[Floats] = None
     for _ in range(EPOCHS):
-        by_weight, ratios = gradient(weights, batch)
+        by_weight, ratios = gradient(model, weights, batch)
         first_ratios = ratios if first_ratios is None else first_ratios
         length = np.sqrt(sum(float((g.astype(np.float64) ** 2).sum()) for g in by_weight.values()))
-        weights = _adam(weights, optimizer, by_weight, min(1.0, LONGEST_GRADIENT / max(length, 1e-12)))
+        scale = np.float32(min(1.0, LONGEST_GRADIENT / max(length, 1e-12)))
+        scaled = {name: scale * slope for name, slope in by_weight.items()}
+        weights = _adam(weights, optimizer, scaled, model.LEARNING_RATE)
     assert first_ratios is not None
     return weights, first_ratios
 
 
-def _adam(weights: Weights, optimizer: Optimizer, by_weight: Weights, scale: float) -> Weights:
+def _adam(weights: Weights, optimizer: Optimizer, by_weight: Weights, learning_rate: float) -> Weights:
     optimizer.updates += 1
     first, second = (1 - beta**optimizer.updates for beta in BETAS)
     new = {}
     for name, array in weights.items():
-        slope = by_weight[name] * np.float32(scale)
+        slope = by_weight[name]
         optimizer.first[name] = BETAS[0] * optimizer.first[name] + (1 - BETAS[0]) * slope
         optimizer.second[name] = BETAS[1] * optimizer.second[name] + (1 - BETAS[1]) * slope**2
         step = optimizer.first[name] / first / (np.sqrt(optimizer.second[name] / second) + 1e-8)
-        new[name] = (array - LEARNING_RATE * step).astype(array.dtype)
+        new[name] = (array - learning_rate * step).astype(array.dtype)
     return new
 
 
@@ -163,8 +158,8 @@ def report(rows: List[Row], batch: Batch, ratios: Floats, version: int) -> Dict[
     current = ~np.isin(batch.turns, other)
     return {
         "reward": float(np.mean([row["total_reward"] for row in rows])),
-        "length": len(batch.tokens) / len(rows),
-        "tokens": len(batch.tokens),
+        "length": len(batch) / len(rows),
+        "tokens": len(batch),
         "unknown": int((~known).sum()),
         "lag": float(lags.mean()) if len(lags) > 0 else 0.0,
         "lag_max": int(lags.max()) if len(lags) > 0 else 0,

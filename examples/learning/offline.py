@@ -16,7 +16,8 @@ from typing import List, Tuple
 import numpy as np
 
 from grpo import Row
-from policy import END, Weights, draw, next_logprobs, window_before
+from model import Weights
+from policy import END, draw, next_logprobs, window_before
 from rollouts import begun, ended, goes_on, ids_of, take
 from run import Run
 from task import HELD_OUT, TRAIN, Sample, samples

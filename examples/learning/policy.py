@@ -2,18 +2,20 @@
 
 Each position sees the ``WINDOW`` ids before it: their concatenated embeddings, one hidden layer, logits over the
 vocabulary (Bengio et al. 2003). Trainer and engine both use these functions, each in its own process.
+For the trainer this module is a ``model.Model``.
 """
 
 from __future__ import annotations
 
-from typing import Dict, Sequence, Tuple
+from pathlib import Path
+from typing import Sequence, Tuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.lib.stride_tricks import sliding_window_view
 
-Array = NDArray[np.floating]
-Ids = NDArray[np.int64]
-Weights = Dict[str, Array]
+from model import Array, Floats, Ids, Places, Pull, Weights
+
+LEARNING_RATE = 0.015
 
 VOCABULARY = 128
 """Ids are ASCII codes: the tokenizer is ``ord``."""
@@ -71,27 +73,41 @@ def backward(weights: Weights, windows: Ids, way: Tuple[Array, Array], d_logits:
     }
 
 
-def log_softmax(logits: Array) -> NDArray[np.float64]:
-    """Logprobs ``(N, VOCABULARY)`` in nats, in float64, so that nothing is lost if a policy is certain."""
+def log_softmax(logits: Array) -> Floats:
+    """Logprobs ``(N, VOCABULARY)`` in nats, in float64, so that nothing is lost where a policy is certain."""
     shifted = logits.astype(np.float64)
     shifted -= shifted.max(axis=1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
 
 
-def next_logprobs(weights: Weights, windows: Ids, temperatures: Array | float = 1.0) -> NDArray[np.float64]:
-    """The sampled distribution: ``(N, VOCABULARY)``. Temperature ``(N, 1)``, above 0."""
+def next_logprobs(weights: Weights, windows: Ids, temperatures: Array | float = 1.0) -> Floats:
+    """Of the distribution that the next token is drawn from: ``(N, VOCABULARY)``. Temperature ``(N, 1)``, above 0."""
     return log_softmax(forward(weights, windows)[0] / temperatures)
 
 
-def draw(logprobs: NDArray[np.float64], uniform: NDArray[np.float64]) -> Ids:
-    """Draws a token ``(N,)`` from each distribution ``(N, VOCABULARY)`` with a number ``(N,)`` in [0, 1) each."""
+def draw(logprobs: Floats, uniform: Floats) -> Ids:
+    """A token ``(N,)`` of each distribution ``(N, VOCABULARY)``, by a number ``(N,)`` from 0 to 1 (excluded) each."""
     cumulated = np.cumsum(np.exp(logprobs), axis=1)
     # The last sum is 1 except for rounding; without a comparison it cannot be exceeded.
     return (cumulated[:, :-1] <= uniform[:, None] * cumulated[:, -1:]).sum(axis=1)
 
 
-def logprobs_of(weights: Weights, ids: Sequence[int]) -> list[float]:
-    """The logprob of each id of a sequence except the first, given those before it."""
-    windows = np.stack([window_before(ids, place) for place in range(1, len(ids))])
-    logprobs = next_logprobs(weights, windows)
-    return [float(logprobs[row, token]) for row, token in enumerate(ids[1:])]
+def logprobs(weights: Weights, ids: Ids, places: Places) -> Tuple[Floats, Pull]:
+    """As ``model.Model`` says."""
+    before = np.pad(ids, ((0, 0), (WINDOW, 0)), constant_values=NOTHING)
+    windows = sliding_window_view(before, WINDOW, axis=1)[places]
+    logits, way = forward(weights, windows)
+    of_all = log_softmax(logits)
+    chosen = (np.arange(len(windows)), ids[places])
+
+    def pull(by_logprob: Floats) -> Weights:
+        d_logits = -np.exp(of_all) * by_logprob[:, None]
+        d_logits[chosen] += by_logprob
+        return backward(weights, windows, way, d_logits.astype(logits.dtype))
+
+    return of_all[chosen], pull
+
+
+def served(path: Path, weights: Weights) -> Path:
+    """The engine of this example reads a version's own file."""
+    return path

@@ -18,7 +18,7 @@ from typing import Any, Dict, Iterator, Optional
 import numpy as np
 
 from grpo import Optimizer
-from policy import Weights
+from model import Weights
 
 
 @dataclass
@@ -42,9 +42,13 @@ class Run:
     def weights_file(self, version: int) -> Path:
         return self.folder / "weights" / f"{version}.npz"
 
+    def weights(self, version: int) -> Weights:
+        """Without what else is in the file."""
+        return {name: array for name, array in read(self.weights_file(version)).items() if array.ndim > 0}
+
     def versions(self) -> Dict[int, int]:
-        """The step after which each version was put, by version."""
-        return {version: int(read(self.weights_file(version))["step"]) for version in _numbers(self.folder / "weights")}
+        """The step behind which each version was put, by version."""
+        return {version: int(read(self.weights_file(version), "step")["step"]) for version in _numbers(self.folder / "weights")}
 
     def version_of(self, state: State) -> Optional[int]:
         """The version of these weights after this step; None: they have none."""
@@ -113,9 +117,10 @@ def _numbers(folder: Path) -> list[int]:
     return [int(file.stem) for file in folder.glob("*.npz")]
 
 
-def read(path: Path) -> Dict[str, np.ndarray]:
+def read(path: Path, *names: str) -> Dict[str, np.ndarray]:
+    """All arrays of a file, or those of some names: no others are read then."""
     with np.load(path) as arrays:
-        return dict(arrays)
+        return {name: arrays[name] for name in names or arrays}
 
 
 def put(path: Path, arrays: Dict[str, Any]) -> None:

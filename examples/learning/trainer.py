@@ -19,8 +19,9 @@ from typing import Any, Dict, List, Optional, Protocol, Set
 import numpy as np
 from durable_rollouts import Client, PolicyUpdateFailed, Stream, StreamRequest
 
+import policy
 from grpo import Optimizer, Row, batch_of, report, shuffled, update
-from policy import Weights, logprobs_of, untrained
+from model import MODELS, Model, Weights, logprobs_of, model_of
 from run import Run, State, end_with_parent
 from task import LENGTH, LETTERS, TURNS, answer_to, shown
 
@@ -48,6 +49,7 @@ class Settings:
     seed: int
     steps: int = STEPS
     shuffle_advantages: bool = False
+    model: Model = policy
 
 
 @dataclass(frozen=True)
@@ -76,17 +78,19 @@ class Source(Protocol):
 class Durable:
     """Rows from a stream, weights by the policy, evaluations as batches: all of them survive this process."""
 
-    def __init__(self, client: Client, run: Run, *, id: str, seed: int) -> None:
-        self._client, self._run, self._id, self._seed = client, run, id, seed
+    def __init__(self, client: Client, run: Run, *, id: str, settings: Settings) -> None:
+        self._client, self._run, self._id, self._settings = client, run, id, settings
         self._policy = client.policy()
         self._evaluations: List[threading.Thread] = []
         self._stream: Optional[Stream] = None
 
     def publish(self, version: int, path: Path, weights: Weights) -> None:
-        probe = {"prompt_ids": PROBE, "logprobs": logprobs_of(weights, PROBE), "tolerance": 0.001}
+        model = self._settings.model
+        probe = {"prompt_ids": PROBE, "logprobs": logprobs_of(model, weights, PROBE), "tolerance": 0.001}
+        served = str(model.served(path, weights))
         while True:
             try:
-                self._policy.publish(version, str(path), probe=probe)
+                self._policy.publish(version, served, probe=probe)
                 return
             except PolicyUpdateFailed as error:  # No engine is available. Wait for one, or for an interrupt.
                 print(error, flush=True)
@@ -100,8 +104,8 @@ class Durable:
             "num_repeats": REPEATS,
             "groups_per_step": GROUPS,
             "max_lag": MAX_LAG,
-            "seed": self._seed,
-            "generation": {**ROLLOUTS["generation"], "seed": self._seed},
+            "seed": self._settings.seed,
+            "generation": {**ROLLOUTS["generation"], "seed": self._settings.seed},
         }
         self._stream = self._stream or self._client.stream(f"{self._id}-train", request)
         return self._stream
@@ -169,7 +173,7 @@ def evaluate(source: Source, evaluated: Set[int], through: int) -> None:
 
 
 def begin(run: Run, settings: Settings) -> State:
-    weights = untrained(settings.seed, LETTERS)
+    weights = settings.model.untrained(settings.seed, LETTERS)
     state = State(weights, Optimizer.of(weights), step=0, version=UNPUBLISHED)
     state.version = run.put_weights(state)
     run.save(state)
@@ -184,7 +188,7 @@ def learn(run: Run, source: Source, going: tuple[State, Settings]) -> None:
     waited_s = time.monotonic() - asked
     batch = batch_of(delivered.rows)
     learned = shuffled(batch, (settings.seed, state.step)) if settings.shuffle_advantages else batch
-    weights, ratios = update(state.weights, state.optimizer, learned)
+    weights, ratios = update(settings.model, state.weights, state.optimizer, learned)
     what = report(delivered.rows, batch, ratios, state.version)
     rows = {"sha256": delivered.sha256, "file": delivered.file}
     run.note("step", step=state.step, version=state.version, waited_s=waited_s, **rows, **what)
@@ -199,11 +203,12 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--address", help="default: TEMPORAL_ADDRESS, temporal.toml, 127.0.0.1:7233")
     parser.add_argument("--shuffle-advantages", action="store_true", help="the control: nothing is to be learned")
+    parser.add_argument("--model", default="policy", choices=MODELS, help="the policy")
     args = parser.parse_args()
     end_with_parent()
     run = Run(args.folder)
-    source = Durable(Client.connect(args.address), run, id=args.id, seed=args.seed)
-    train(run, source, Settings(args.seed, args.steps, args.shuffle_advantages))
+    settings = Settings(args.seed, args.steps, args.shuffle_advantages, model_of(args.model))
+    train(run, Durable(Client.connect(args.address), run, id=args.id, settings=settings), settings)
 
 
 if __name__ == "__main__":

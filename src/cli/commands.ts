@@ -131,15 +131,18 @@ the simulator as generation service "default". The stack's files go to .rollouts
     load: async () => (await import('./up.js')).upCommand,
   },
   learning: {
-    usage: `temporal-rollout learning [--chaos] [--seed N] [--steps N] [--folder DIR] …
+    usage: `temporal-rollout learning [--chaos | --engine vllm] [--seed N] [--steps N] [--folder DIR] …
 
 A policy that learns on one machine (examples/learning): starts an engine, a Temporal server, a worker and a trainer,
 shows a live board, checks each sampled token against the engine's log and draws a plot. The exit code is 0 only if
 nothing is wrong and the held-out reward has reached --target (0.9).
 
---chaos kills one of the four every --kill-every seconds (5), at most --kills N times (default: until the end). Then a
-loop that starts over learns the same under the same kills, unless --no-comparison is given. --folder DIR continues an
-interrupted run. --tick S: seconds per token. --shuffle-advantages: the control, which must not learn.`,
+--chaos kills one of the four every --kill-every seconds (5), --kills N of them at most (default: until the end), and
+then lets a loop that starts over learn the same under the same kills (--no-comparison: not that). --folder DIR goes on
+with a run that was interrupted. --tick S: seconds that a token takes. --shuffle-advantages: the control.
+
+--engine vllm has a real vLLM in place of the example's engine: ROLLOUT_LEARNING_START is the command that starts it,
+ROLLOUT_LEARNING_PYTHON a Python that has torch; --target is 0.7 then (examples/learning/README.md).`,
     load: async () => (await import('./learning.js')).learningCommand,
   },
 };

@@ -1,19 +1,23 @@
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { learn } from '../dev/learning/learn.js';
+import type { Vllm } from '../dev/learning/vllm.js';
+import { vllmOf } from '../dev/learning/vllm.js';
 import { PROJECT_ROOT } from '../platform/project-root.js';
 
-const STEPS = 50;
-/** Seconds per token: a rollout takes half a second. With kills it takes some seconds, so that kills hit it. */
+/** Steps, and the held-out reward that they are to reach. */
+const LESSON = { example: { steps: '50', target: '0.9' }, vllm: { steps: '60', target: '0.7' } };
+/** Seconds a token: a rollout takes half a second; and where things are killed some seconds, so that kills hit it. */
 const TICK_S = { calm: 0.01, chaos: 0.1 };
 const KILL_EVERY_MS = 5000;
 
 const OPTIONS = {
   folder: { type: 'string' },
   seed: { type: 'string', default: '1' },
-  steps: { type: 'string', default: String(STEPS) },
+  steps: { type: 'string' },
+  engine: { type: 'string', default: 'example' },
   tick: { type: 'string' },
-  target: { type: 'string', default: '0.9' },
+  target: { type: 'string' },
   'shuffle-advantages': { type: 'boolean', default: false },
   chaos: { type: 'boolean', default: false },
   'kill-every': { type: 'string', default: String(KILL_EVERY_MS / 1000) },
@@ -25,13 +29,15 @@ const OPTIONS = {
 export async function learningCommand(args: string[]): Promise<number> {
   const { values } = parseArgs({ args, options: OPTIONS });
   const { chaos, tick = String(chaos ? TICK_S.chaos : TICK_S.calm), kills } = values;
+  const vllm = vllmAskedFor(values);
+  const lesson = vllm === null ? LESSON.example : LESSON.vllm;
   const id = `learning-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`;
   return await learn({
     folder: path.resolve(values.folder ?? path.join(PROJECT_ROOT, '.rollouts', id)),
     seed: wholeOf('seed', values.seed),
-    steps: wholeOf('steps', values.steps),
+    steps: wholeOf('steps', values.steps ?? lesson.steps),
     tick_s: numberOf('tick', tick),
-    target: numberOf('target', values.target),
+    target: numberOf('target', values.target ?? lesson.target),
     shuffle_advantages: values['shuffle-advantages'],
     kills: chaos
       ? {
@@ -40,7 +46,25 @@ export async function learningCommand(args: string[]): Promise<number> {
         }
       : null,
     compare: !values['no-comparison'],
+    vllm,
   });
+}
+
+interface EngineOptions {
+  engine: string;
+  chaos: boolean;
+  tick?: string;
+}
+
+/** null: the example's own engine. */
+function vllmAskedFor({ engine, chaos, tick }: EngineOptions): Vllm | null {
+  if (engine === 'example') return null;
+  if (engine !== 'vllm')
+    throw new Error(`--engine: expected example or vllm, got ${JSON.stringify(engine)}`);
+  // It takes minutes to start, and as long for a token as it takes.
+  if (chaos || tick !== undefined)
+    throw new Error('--engine vllm: expected neither --chaos nor --tick beside it');
+  return vllmOf(process.env);
 }
 
 function numberOf(option: string, text: string): number {

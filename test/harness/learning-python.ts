@@ -12,9 +12,9 @@ export const noLearningExample: string | false = existsSync(learningInstall(proc
   ? false
   : 'what the example needs is not installed: `node tools/setup.mjs --learning` says why';
 
-/** The example's Python with these arguments, to its end: all that it wrote. */
-export function learningPython(args: string[]): string {
-  const { command, ...options } = exampleCommand(args, process.env);
+/** The example's Python, or another one, with these arguments, to its end: all that it wrote. */
+export function learningPython(args: string[], python?: string): string {
+  const { command, ...options } = exampleCommand({ args, python }, process.env);
   const env = { ...options.env, PYTHONPATH: `${options.env.PYTHONPATH}:${LEARNING_EXAMPLE}` };
   const run = spawnSync(command, args, { ...options, env, encoding: 'utf8', timeout: 280_000 });
   assert.equal(run.status, 0, `${run.stdout}${run.stderr}`);

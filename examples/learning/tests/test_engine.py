@@ -10,8 +10,10 @@ import unittest
 from pathlib import Path
 
 import numpy as np
+import policy
 from engine import Engine
-from policy import END, VOCABULARY, logprobs_of, next_logprobs, untrained, window_before
+from model import logprobs_of
+from policy import END, VOCABULARY, next_logprobs, untrained, window_before
 from run import lines_of, put
 from test_policy import chi_square
 from wire import MODEL, request_of, serve
@@ -96,7 +98,7 @@ class Completions(Wire):
         ids, logprobs, reason = self.sampled(events)
         self.assertEqual(events[0]["choices"][0]["prompt_token_ids"], PROMPT)
         self.assertEqual(reason, "stop" if ids[-1] == END else "length")
-        np.testing.assert_allclose(logprobs, logprobs_of(BASE, PROMPT + ids)[len(PROMPT) - 1 :], atol=1e-5)
+        np.testing.assert_allclose(logprobs, logprobs_of(policy, BASE, PROMPT + ids)[len(PROMPT) - 1 :], atol=1e-5)
         self.assertEqual(usage["usage"]["completion_tokens"], len(ids))
         self.assertEqual(self.logged(), [[(*pair, "base") for pair in zip(ids, logprobs)]])
         [come] = [line for line in lines_of(self.log) if "request" in line]
@@ -134,7 +136,7 @@ class Completions(Wire):
         self.assertIn(len(top), (5, 6))
         self.assertTrue(all(name.startswith("token_id:") for name in top))
         said = [list(one.values())[0]["logprob"] for one in choice["prompt_logprobs"][1:]]
-        np.testing.assert_allclose(said, logprobs_of(BASE, PROMPT), atol=1e-5)
+        np.testing.assert_allclose(said, logprobs_of(policy, BASE, PROMPT), atol=1e-5)
 
     def test_that_it_does_not_do_are_refused_by_name(self):
         for field, value in (("top_p", 0.9), ("top_k", 5), ("min_tokens", 3), ("prompt", [300]), ("prompt", "é")):

@@ -4,9 +4,11 @@ import unittest
 
 import numpy as np
 from offline import play
-from policy import VOCABULARY, draw, forward, log_softmax, logprobs_of, next_logprobs, untrained, window_before
+from policy import VOCABULARY, draw, forward, log_softmax, next_logprobs, untrained, window_before
 
 import grpo
+import policy
+from model import logprobs_of
 from task import LETTERS, samples
 
 
@@ -15,14 +17,14 @@ def step_of(seed):
     older = untrained(seed, LETTERS)
     tasks = [(group, sample) for group, sample in enumerate(samples(seed, 4)) for _ in range(4)]
     batch = grpo.batch_of(play(older, 0, tasks, np.random.default_rng(seed)))
-    newer, _ = grpo.update(older, grpo.Optimizer.of(older), batch)
+    newer, _ = grpo.update(policy, older, grpo.Optimizer.of(older), batch)
     return {name: array.astype(np.float64) for name, array in newer.items()}, batch
 
 
 class Gradient(unittest.TestCase):
     def test_of_the_clipped_objective_is_that_of_finite_differences(self):
         weights, batch = step_of(seed=3)
-        by_weight, ratios = grpo.gradient(weights, batch)
+        by_weight, ratios = grpo.gradient(policy, weights, batch)
         self.assertGreater(np.abs(ratios - 1).max(), grpo.CLIP, "some tokens are clipped")
         random = np.random.default_rng(0)
         for name, array in weights.items():
@@ -34,7 +36,7 @@ class Gradient(unittest.TestCase):
                 for change in (1e-6, -1e-6):
                     moved = array.copy()
                     moved[at] += change
-                    sides.append(grpo.objective({**weights, name: moved}, batch))
+                    sides.append(grpo.objective(policy, {**weights, name: moved}, batch))
                 numeric = (sides[0] - sides[1]) / 2e-6
                 self.assertAlmostEqual(by_weight[name][at], numeric, delta=1e-6 + 1e-4 * abs(numeric), msg=f"{name}{at}")
 
@@ -42,7 +44,7 @@ class Gradient(unittest.TestCase):
         weights = untrained(5, LETTERS)
         tasks = [(0, sample) for sample in samples(5, 8)]
         batch = grpo.batch_of(play(weights, 0, tasks, np.random.default_rng(1)))
-        _, ratios = grpo.update(weights, grpo.Optimizer.of(weights), batch)
+        _, ratios = grpo.update(policy, weights, grpo.Optimizer.of(weights), batch)
         self.assertLess(np.abs(ratios - 1).max(), 1e-4)
 
 
@@ -81,7 +83,7 @@ class Sampling(unittest.TestCase):
         weights = untrained(7, LETTERS)
         ids = list(map(ord, "abcdefgh=bcdefghi"))
         [last] = log_softmax(forward(weights, window_before(ids, len(ids) - 1)[None])[0])
-        self.assertAlmostEqual(logprobs_of(weights, ids)[-1], last[ids[-1]], places=6)
+        self.assertAlmostEqual(logprobs_of(policy, weights, ids)[-1], last[ids[-1]], places=6)
 
 
 def chi_square(counts, expected):

@@ -22,13 +22,20 @@ export const learningInstall = (env: NodeJS.ProcessEnv): PythonInstall =>
     env,
   );
 
-/** How a script of the example is run. Throws if its packages are not installed. */
-export function exampleCommand(args: readonly string[], env: NodeJS.ProcessEnv) {
-  const { python, stamp, for_what } = learningInstall(env);
+/** A script of the example. */
+export interface Script {
+  args: readonly string[];
+  /** Another Python than that of the example's packages. */
+  python?: string | undefined;
+}
+
+/** How it is run. Throws where the example's packages are not installed. */
+export function exampleCommand({ args, python }: Script, env: NodeJS.ProcessEnv) {
+  const { python: own, stamp, for_what } = learningInstall(env);
   if (!existsSync(stamp))
     throw new Error(`${for_what} are not installed: \`node tools/setup.mjs --learning\` says why`);
   return {
-    command: python,
+    command: python ?? own,
     args,
     cwd: LEARNING_EXAMPLE,
     env: {
@@ -44,14 +51,14 @@ export function exampleCommand(args: readonly string[], env: NodeJS.ProcessEnv) 
 
 /** A script of the example as a part of a stack; `finished` is called when it has ended. */
 export function examplePart(
-  { name, args, finished }: { name: string; args: readonly string[]; finished?: () => void },
+  { name, finished, ...script }: Script & { name: string; finished?: () => void },
   { logs, env }: { logs: string; env: NodeJS.ProcessEnv },
 ): Part {
   const logFile = path.join(logs, `${name}.log`);
   return {
     name,
     logFile,
-    start: () => startChild({ ...exampleCommand(args, env), logFile, ends: 'pipe' }),
+    start: () => startChild({ ...exampleCommand(script, env), logFile, ends: 'pipe' }),
     ...(finished !== undefined && { finished }),
   };
 }

@@ -4,7 +4,7 @@ import { inSession, throwIfPartFailed } from '../session.js';
 import type { StackPlace } from '../stack.js';
 import type { LearningOptions, Session } from './follow.js';
 import { follow } from './follow.js';
-import { idOf, runExample, startLearningStack, trainerPart } from './stack.js';
+import { idOf, ofModel, runExample, startLearningStack, trainerPart } from './stack.js';
 import { startsOver, startsOverFolder } from './starts-over.js';
 import { lastHeldOut, lastedFor, readRunOutput } from './told.js';
 
@@ -44,6 +44,8 @@ async function play(session: Session, place: StackPlace): Promise<void> {
   const life = options.kills === null ? 'calm' : 'killed';
   const stack = await startLearningStack(place, { ...options, life });
   screen.say(`${idOf(folder)}, in ${path.relative('', folder)}; Web UI ${stack.uiUrl}`);
+  if (options.vllm !== null)
+    screen.say(`vLLM takes minutes to start: ${path.relative('', stack.logs)}/engine.log`);
   const done = new AbortController();
   const finished = (): void => {
     done.abort();
@@ -74,10 +76,11 @@ async function conclude({ options, screen }: Session): Promise<number> {
   const { folder, target, shuffle_advantages, kills, compare } = options;
   const plot = path.join(folder, 'plot.png');
   const over = compare && kills !== null ? ['--starts-over', startsOverFolder(folder)] : [];
-  await runExample(['plot.py', '--run', folder, ...over, '--out', plot]);
-  const reward = lastHeldOut(await readRunOutput(folder)) ?? 0;
+  await runExample({ args: ['plot.py', '--run', folder, ...over, '--out', plot] });
+  const reward = lastHeldOut(await readTold(folder)) ?? 0;
   const learned = shuffle_advantages || reward >= target;
-  const report = await runExample(['check.py', '--folder', folder]).catch((error: unknown) => {
+  const check = ofModel(['check.py', '--folder', folder], options);
+  const report = await runExample(check).catch((error: unknown) => {
     screen.say(describeError(error));
     return null;
   });

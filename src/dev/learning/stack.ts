@@ -7,7 +7,10 @@ import { lastLines, runCommand } from '../../platform/process/run-command.js';
 import type { PlannedServer, StackPlace } from '../stack.js';
 import { planServer, startServerAndWorker } from '../stack.js';
 import type { Part } from '../supervisor.js';
+import type { Script } from './example.js';
 import { exampleCommand, examplePart, LEARNING_EXAMPLE } from './example.js';
+import type { Vllm } from './vllm.js';
+import { VLLM_MODEL, vllmPart } from './vllm.js';
 
 /** The task, and the speed of the engine. */
 export interface Lesson {
@@ -17,6 +20,8 @@ export interface Lesson {
   tick_s: number;
   /** The control: there is nothing to learn. */
   shuffle_advantages: boolean;
+  /** null: the example's own engine. */
+  vllm: Vllm | null;
 }
 
 /** A run's folder holds everything: database, trajectories, weights, logs. Its name is the run's id. */
@@ -40,8 +45,18 @@ export async function startLearningStack(
   await writeSettings(config, { folder, stack, life });
   await mkdir(path.join(folder, 'inputs'), { recursive: true });
   const samples = path.join(folder, 'inputs', idOf(folder));
-  await runExample(['task.py', '--folder', samples, '--seed', String(lesson.seed)]);
-  await supervisor.run(enginePart({ port, folder, lesson, logs: server.logs }));
+  const seed = ['--seed', String(lesson.seed)];
+  await runExample({ args: ['task.py', '--folder', samples, ...seed] });
+  const { vllm } = lesson;
+  if (vllm === null) await supervisor.run(enginePart({ port, folder, lesson, logs: server.logs }));
+  else {
+    const model = path.join(folder, 'model');
+    await runExample({
+      args: [`${VLLM_MODEL}.py`, '--folder', model, ...seed],
+      python: vllm.python,
+    });
+    await supervisor.run(vllmPart(vllm, { model, port, logs: server.logs }));
+  }
   await startServerAndWorker(place, { server, config });
   return stack;
 }
@@ -70,6 +85,10 @@ export const lessonArguments = ({ folder }: { folder: string }, lesson: Lesson):
   ...['--folder', folder, '--seed', String(lesson.seed), '--steps', String(lesson.steps)],
 ];
 
+/** A script that needs the policy: its module, and the Python that can import it. */
+export const ofModel = (args: readonly string[], { vllm }: Lesson): Script =>
+  vllm === null ? { args } : { args: [...args, '--model', VLLM_MODEL], python: vllm.python };
+
 export function trainerPart(
   { folder, stack, finished }: { folder: string; stack: LearningStack; finished: () => void },
   lesson: Lesson,
@@ -80,7 +99,11 @@ export function trainerPart(
     ...['--id', idOf(folder), '--address', stack.address],
     ...(lesson.shuffle_advantages ? ['--shuffle-advantages'] : []),
   ];
-  return examplePart({ name: 'trainer', args, finished }, { logs: stack.logs, env: process.env });
+  const script = ofModel(args, lesson);
+  return examplePart(
+    { name: 'trainer', finished, ...script },
+    { logs: stack.logs, env: process.env },
+  );
 }
 
 /** A killed worker must be noticed soon. Otherwise fewer heartbeats are cheaper, since each is a call to the server. */
@@ -109,14 +132,14 @@ async function writeSettings(
   await replaceFile(target, { content: `${origin}\n${stringify(settings)}` });
 }
 
-const LONGEST_MS = 120_000;
+const LONGEST_MS = 600_000;
 
-/** Runs a script of the example to its end and returns its output. Throws with the end of the output if it fails. */
-export async function runExample(args: readonly string[]): Promise<string> {
+/** A script of the example, to its end; what it wrote. Throws with the end of that where it fails. */
+export async function runExample(script: Script): Promise<string> {
   const { ok, output, problem } = await runCommand({
-    ...exampleCommand(args, process.env),
+    ...exampleCommand(script, process.env),
     timeoutMs: LONGEST_MS,
   });
-  if (!ok) throw new Error(`${args[0] ?? ''}: ${problem}\n${lastLines(output, 15)}`);
+  if (!ok) throw new Error(`${script.args[0] ?? ''}: ${problem}\n${lastLines(output, 15)}`);
   return output;
 }

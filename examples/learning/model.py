@@ -1,0 +1,48 @@
+"""What the trainer needs of a policy. A module is one: policy.py in numpy, qwen.py in torch, which a vLLM serves."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Callable, Dict, List, Protocol, Tuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.floating]
+Floats = NDArray[np.float64]
+Ids = NDArray[np.int64]
+Weights = Dict[str, Array]
+
+Places = Tuple[Ids, Ids]
+"""Rows ``(M,)`` and columns ``(M,)`` of sequences ``(N, T)``."""
+Pull = Callable[[Floats], Weights]
+"""The gradient by every weight, from that by ``M`` logprobs."""
+
+MODELS = ("policy", "qwen")
+
+
+class Model(Protocol):
+    LEARNING_RATE: float
+
+    def untrained(self, seed: int, alphabet: str) -> Weights:
+        """Weights that say letters of an alphabet, and the end, at random. float32, by name."""
+
+    def logprobs(self, weights: Weights, ids: Ids, places: Places) -> Tuple[Floats, Pull]:
+        """Of the ids at some places of sequences ``(N, T)``, each given those before it in its row; what stands behind
+        it does not matter. The same input gives the same bits."""
+
+    def served(self, path: Path, weights: Weights) -> Path:
+        """What an engine loads a version from. ``path`` is the version's own file."""
+
+
+def model_of(name: str) -> Model:
+    """One of ``MODELS``. Raises ``ImportError`` where its packages are not there."""
+    return importlib.import_module(name)
+
+
+def logprobs_of(model: Model, weights: Weights, ids: List[int]) -> List[float]:
+    """Of each id of a sequence but the first, given those before it."""
+    columns = np.arange(1, len(ids))
+    logprobs, _ = model.logprobs(weights, np.array([ids]), (np.zeros_like(columns), columns))
+    return logprobs.tolist()
