@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import { Fault } from '../model/faults.js';
+import { withDeadline } from '../platform/abort.js';
 import { describeError } from '../platform/errors.js';
 import type { Parts } from './parts.js';
 
@@ -20,7 +21,7 @@ export async function probeParts(
   const probe = async (of: { environment: string } | { service: string }, ask: Ask) => {
     const what = 'service' in of ? 'generation service' : 'environment';
     try {
-      await ask(AbortSignal.any([signal, AbortSignal.timeout(PROBE_MS)]));
+      await withDeadline(signal, { ms: PROBE_MS, run: async (bounded) => ask(bounded) });
       log.info(of, `the ${what} answers`);
     } catch (error) {
       // Whoever refuses the question is there.

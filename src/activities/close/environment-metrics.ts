@@ -84,7 +84,7 @@ async function askPatiently(
     ms: patience_ms,
     run: async (signal) => {
       try {
-        return await tryAgainAndAgain(environment, { task, asking, signal });
+        return await retryWhileUnavailable(environment, { task, asking, signal });
       } catch (error) {
         if (!signal.aborted || attempt.signal.aborted) throw error;
         throw new Error(`none within ${patience_ms} ms`, { cause: error });

@@ -77,7 +77,7 @@ async function conclude({ options, screen }: Session): Promise<number> {
   const plot = path.join(folder, 'plot.png');
   const over = compare && kills !== null ? ['--starts-over', startsOverFolder(folder)] : [];
   await runExample({ args: ['plot.py', '--run', folder, ...over, '--out', plot] });
-  const reward = lastHeldOut(await readTold(folder)) ?? 0;
+  const reward = lastHeldOut(await readRunOutput(folder)) ?? 0;
   const learned = shuffle_advantages || reward >= target;
   const check = ofModel(['check.py', '--folder', folder], options);
   const report = await runExample(check).catch((error: unknown) => {
