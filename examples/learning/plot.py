@@ -24,6 +24,8 @@ COLOURS = ["#0b5394", "#38761d", "#b45f06", "#741b47", "#444444"]
 STARTS_OVER = "#999999"
 VICTIMS = {"trainer": "o", "engine": "s", "worker": "^", "Temporal server": "D"}
 TARGET = 0.9
+LONGEST_SHOWN = 1.5
+"""How much of the loop that starts over is shown, as a share of the longest run."""
 
 
 class Told:
@@ -69,6 +71,7 @@ def rewards(axes: Axes, runs: List[Told], starts_over: Optional[Told]) -> None:
         curve(axes, starts_over, {"color": STARTS_OVER, "label": "a loop that starts over, under the same kills"})
         last = starts_over.held_out[-1:]
         axes.hlines([line["reward"] for line in last], [starts_over.seconds(line) for line in last], starts_over.lasted, STARTS_OVER, "dashed")
+        axes.set_xlim(right=LONGEST_SHOWN * max(run.lasted for run in runs))
     axes.axhline(TARGET, color="black", linewidth=0.6, linestyle=":")
     axes.set(title="held-out reward", xlabel="seconds", ylim=(-0.03, 1.03))
     axes.legend(loc="center right", fontsize=8, frameon=False)
