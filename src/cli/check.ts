@@ -4,7 +4,7 @@ import { wrapped } from '../client/show/wrapping.js';
 import type { Line, TextStyle } from '../client/text-line.js';
 import { renderLine } from '../client/text-line.js';
 import { describeError } from '../platform/errors.js';
-import { plainLine } from '../platform/plain.js';
+import { plainJson, plainLine } from '../platform/plain.js';
 import { checkDeployment } from '../workers/check/check-deployment.js';
 import type { Finding } from '../workers/check/finding.js';
 import type { Config } from '../workers/config.js';
@@ -25,7 +25,7 @@ export async function checkCommand(args: string[]): Promise<number> {
   const found = await check(values.config);
   const style = pageStyle(process.stdout, process.env);
   for (const finding of found)
-    console.log(values.json ? JSON.stringify(finding) : linesOf(finding, style).join('\n'));
+    console.log(values.json ? plainJson(JSON.stringify(finding)) : linesOf(finding, style).join('\n'));
   const broken = found.filter(({ state }) => state === 'broken').length;
   if (!values.json) console.log(broken === 0 ? '\nnothing is broken' : `\n${broken} broken`);
   return broken === 0 ? 0 : 1;

@@ -63,8 +63,8 @@ function urlOf({ url_env, url_file }: PostgresStoreSettings, env: NodeJS.Process
       `${expected}, got a password of ${url.password.length} characters: one of fewer than ${FEWEST_CHARACTERS} cannot be kept out of journals and logs`,
     );
   }
-  keepSecret(text);
-  keepSecret(url.password);
+  for (const secret of [text, url.password, ...url.searchParams.getAll('password')])
+    keepSecret(secret);
   keepSecret(decoded(url.password, expected));
   if (env['PGPASSWORD'] !== undefined) keepSecret(env['PGPASSWORD']);
   return text;

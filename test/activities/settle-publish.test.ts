@@ -114,7 +114,7 @@ test('a server that does not name its weights is said', async (t) => {
   a.tells_label = false;
   const { notes } = await bench.result('settlePublish', publish(1));
   assert.equal(notes.length, 1);
-  assert.match(notes[0] ?? '', /http:\/\/a\/v1 does not say which weights it serves/);
+  assert.match(notes[0] ?? '', /http:\/\/a\/v1 does not report which weights it serves/);
 });
 
 describe('the version becomes the target', () => {

@@ -67,6 +67,13 @@ describe('the URL of a store in PostgreSQL', () => {
   });
 });
 
+test('the password of a URL is kept as a secret wherever it is in it', async () => {
+  const [user, parameter] = ['of-a-user-1234', 'of-a-parameter-1234'];
+  const url = `postgres://u:${user}@127.0.0.1:9/db?password=${parameter}`;
+  await opened(configOf({ url_env: 'DATABASE', outputs: { root: '/nonexistent' } }), { DATABASE: url }).close(); // prettier-ignore
+  assert.equal(withoutSecrets(`${user} ${parameter}`), '[secret] [secret]');
+});
+
 describe('a password', { skip: noPostgres }, () => {
   endServer();
 

@@ -63,6 +63,8 @@ async function closeStep(
     version,
     final,
   };
+  // Journals of a step that was forgotten meanwhile are gone: what was written is not the step.
+  await keptStep({ stream_id, step }, facts);
   await putResult(result, { summaries, outputs });
   return result;
 }
