@@ -45,12 +45,15 @@ test('faults have names of their own, and the short form has a few of several pa
 test('options name their faults', () => {
   assert.deepEqual(readOptions(['--short', '--json', '--seed', '4']), {
     short: true,
+    store: 'file',
     seed: 4,
     only: '',
     json: '-',
   });
   assert.equal(readOptions(['--json', 'out.json']).json, 'out.json');
   assert.equal(readOptions(['--only', 'kill']).only, 'kill');
+  assert.equal(readOptions(['--store', 'postgres']).store, 'postgres');
+  assert.throws(() => readOptions(['--store', 'x']), /--store: expected file or postgres, got x/);
   assert.throws(() => readOptions(['--sed', '4']), /unknown option --sed/);
   assert.throws(() => readOptions(['--seed', 'x']), /--seed: expected a whole number, got x/);
 });

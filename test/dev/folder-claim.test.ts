@@ -92,7 +92,7 @@ describe('one local stack at a time has its folder', () => {
     await until('the server is gone', () => !isRunning(serverPid));
     assert.match(
       said.join(),
-      new RegExp(`earlier local stack left behind \\(process ${serverPid}\\)`),
+      new RegExp(`earlier local stack left running \\(process ${serverPid}\\)`),
     );
     await claim.release();
   });
