@@ -216,7 +216,8 @@ async function generateFromJournal(
       fence,
       policy,
       service,
-      names_spans: () => service.tells_text?.() === false,
+      // A stop string is matched on this side and ends the stream before its last chunk names the weights.
+      names_spans: () => service.tells_text?.() === false && request.stop_strings.length === 0,
       signal,
       sleep: (ms) => sleep(ms, undefined, { signal }),
       distrust: (why) => distrust(service.replica, { fence, why }),
