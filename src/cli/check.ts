@@ -25,7 +25,9 @@ export async function checkCommand(args: string[]): Promise<number> {
   const found = await check(values.config);
   const style = pageStyle(process.stdout, process.env);
   for (const finding of found)
-    console.log(values.json ? plainJson(JSON.stringify(finding)) : linesOf(finding, style).join('\n'));
+    console.log(
+      values.json ? plainJson(JSON.stringify(finding)) : linesOf(finding, style).join('\n'),
+    );
   const broken = found.filter(({ state }) => state === 'broken').length;
   if (!values.json) console.log(broken === 0 ? '\nnothing is broken' : `\n${broken} broken`);
   return broken === 0 ? 0 : 1;
