@@ -5,7 +5,7 @@ import type { BatchView } from './views/batch-view.js';
 import { showBatch } from './views/batch-view.js';
 import { failWith, failureOf } from './ending.js';
 import { awaitDeadline, leavesStopped } from './children/min-k.js';
-import { lookWhileTheyRun } from './children/looks.js';
+import { lookWhileTheyRun } from './views/looks.js';
 import { runRollouts } from './children/run-rollouts.js';
 import { runSlices } from './children/run-slices.js';
 import { handOutGroups } from './steering/hand-out-groups.js';

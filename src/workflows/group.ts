@@ -9,7 +9,7 @@ import type { GroupEnd, GroupInput, GroupNews } from '../activities/contract/str
 import { limitsProblem } from '../model/workflow-safe/limits.js';
 import { endGroup } from './activity-options.js';
 import { runRollouts } from './children/run-rollouts.js';
-import { checkGroupInput } from './children/started-by-hand.js';
+import { checkGroupInput } from './steering/input-checks.js';
 import {
   groupSignal,
   limitsSignal,

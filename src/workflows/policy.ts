@@ -7,14 +7,14 @@ import {
   surveyReplicas,
   updateReplica,
 } from './activity-options.js';
-import { inLanes } from './children/in-lanes.js';
-import { checkPolicyInput } from './children/started-by-hand.js';
-import { restore } from './children/restore.js';
+import { inLanes } from './policy/in-lanes.js';
+import { checkPolicyInput } from './steering/input-checks.js';
+import { restore } from './policy/restore.js';
 import { failWith, failureOf } from './ending.js';
 import { watchHistory } from './long-history.js';
-import { handlePublishUpdates } from './steering/publishes.js';
-import type { ShownPolicy } from './views/policy-view.js';
-import { showPolicy } from './views/policy-view.js';
+import { handlePublishUpdates } from './policy/publish-updates.js';
+import type { ShownPolicy } from './policy/policy-view.js';
+import { showPolicy } from './policy/policy-view.js';
 
 /**
  * What a generation service serves: weights under a version that only grows. The workflow lives as long as the service.

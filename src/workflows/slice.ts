@@ -18,7 +18,7 @@ import {
 import { leavesStopped } from './children/min-k.js';
 import { runRollouts } from './children/run-rollouts.js';
 import { isShare } from './steering/signal-checks.js';
-import { checkSliceInput } from './children/started-by-hand.js';
+import { checkSliceInput } from './steering/input-checks.js';
 
 /** Some rows of a large batch, with a share of its `max_in_flight`. It closes its own part of the files. */
 export async function rolloutSlice(input: SliceInput): Promise<Tally> {

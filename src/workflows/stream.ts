@@ -12,20 +12,20 @@ import { whyText } from '../model/workflow-safe/stream/next-step.js';
 import { roomForAdmission } from '../model/workflow-safe/stream/pacing.js';
 import { withStarvationReported } from '../model/workflow-safe/stream/state.js';
 import { admitGroups, dropGroups, planStream, putStep, watchServed } from './activity-options.js';
-import type { Deliveries } from './children/deliveries.js';
-import { deliver } from './children/deliveries.js';
-import { checkReached } from './children/started-by-hand.js';
-import type { StreamGroups } from './children/stream-groups.js';
-import { handleGroupSignals } from './children/stream-groups.js';
-import type { Stream } from './children/stream-state.js';
-import { openStream } from './children/stream-state.js';
+import type { Deliveries } from './stream/deliveries.js';
+import { deliver } from './stream/deliveries.js';
+import { checkReached } from './steering/input-checks.js';
+import type { StreamGroups } from './stream/stream-groups.js';
+import { handleGroupSignals } from './stream/stream-groups.js';
+import type { Stream } from './stream/stream-state.js';
+import { openStream } from './stream/stream-state.js';
 import { failWith, failureOf } from './ending.js';
 import { watchHistory } from './long-history.js';
-import { runningOf, steerStream } from './steering/steer-stream.js';
-import type { TrainerDesk } from './steering/trainer-desk.js';
-import { handleTrainerUpdates } from './steering/trainer-desk.js';
-import type { StreamView } from './views/stream-view.js';
-import { showStream, whyOf } from './views/stream-view.js';
+import { runningOf, steerStream } from './stream/steer-stream.js';
+import type { TrainerDesk } from './stream/trainer-updates.js';
+import { handleTrainerUpdates } from './stream/trainer-updates.js';
+import type { StreamView } from './stream/stream-view.js';
+import { showStream, whyOf } from './stream/stream-view.js';
 
 /** What a run of a stream passes to the next one. */
 interface Reached {

@@ -4,11 +4,11 @@ import type { StreamProgress } from '../../activities/contract/stream.js';
 import { whyText } from '../../model/workflow-safe/stream/next-step.js';
 import { versionOfNextStep } from '../../model/workflow-safe/stream/pacing.js';
 import { PolicyVersion } from '../../model/workflow-safe/search-attributes.js';
-import type { Stream } from '../children/stream-state.js';
+import type { Stream } from './stream-state.js';
 import { onStop, streamProgressQuery, waitingSignal } from '../steering/messages.js';
 import { isWaiting } from '../steering/signal-checks.js';
 import { quoted } from '../../platform/plain.js';
-import { heard, waitingLine } from './waiting.js';
+import { heard, waitingLine } from '../views/waiting.js';
 
 /** What a stream shows: query `progress`, current details, search attribute `PolicyVersion`. It also handles `stop`. */
 export interface StreamView {

@@ -3,7 +3,7 @@ import { restoreDelayMs, toRestore } from '../../model/workflow-safe/policy.js';
 import type { PolicySurvey } from '../../activities/contract.js';
 import { restoreReplica } from '../activity-options.js';
 import { failureOf } from '../ending.js';
-import type { ShownPolicy } from '../views/policy-view.js';
+import type { ShownPolicy } from './policy-view.js';
 
 export interface Restoring {
   /** Resolves when it no longer touches any replica. */

@@ -3,8 +3,8 @@ import type { PolicyInput, SliceInput } from '../../activities/contract.js';
 import { failWith } from '../ending.js';
 import { limitsProblem } from '../../model/workflow-safe/limits.js';
 import type { GroupInput } from '../../activities/contract/stream.js';
-import { MOST_CHILDREN } from './refill.js';
-import { isCount } from '../steering/signal-checks.js';
+import { MOST_CHILDREN } from '../children/refill.js';
+import { isCount } from './signal-checks.js';
 
 /**
  * Any client of the server may start a workflow with any input. Activities check the input that reaches them unread.

@@ -11,7 +11,7 @@ import {
 import type { GroupNews, StreamPlan } from '../../activities/contract/stream.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import type { rolloutGroup } from '../group.js';
-import { createStartInTurn } from './start-in-turn.js';
+import { createStartInTurn } from '../children/start-in-turn.js';
 import { groupSignal, limitsSignal, stopSignal, tell } from '../steering/messages.js';
 import { isGroupNews } from '../steering/signal-checks.js';
 

@@ -1,11 +1,11 @@
 import { condition, setHandler, workflowInfo } from '@temporalio/workflow';
-import type { StreamGroups } from '../children/stream-groups.js';
-import type { Stream } from '../children/stream-state.js';
+import type { StreamGroups } from './stream-groups.js';
+import type { Stream } from './stream-state.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import { limitsProblem, maxInFlightProblem } from '../../model/workflow-safe/limits.js';
-import { roomProblem } from './event-budget.js';
-import { setLimitsUpdate, setMaxInFlightUpdate } from './messages.js';
-import { refusal, refuse } from './rollout-limits.js';
+import { roomProblem } from '../steering/event-budget.js';
+import { setLimitsUpdate, setMaxInFlightUpdate } from '../steering/messages.js';
+import { refusal, refuse } from '../steering/rollout-limits.js';
 
 /** Updates `set_max_in_flight` and `set_limits` of a stream. */
 export interface StreamSteering {

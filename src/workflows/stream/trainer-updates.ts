@@ -6,11 +6,11 @@ import {
   stepAskedProblem,
   stepWaitMs,
 } from '../../model/workflow-safe/stream/asked.js';
-import type { Deliveries } from '../children/deliveries.js';
-import type { Stream } from '../children/stream-state.js';
+import type { Deliveries } from './deliveries.js';
+import type { Stream } from './stream-state.js';
 import { failWith, failureOf } from '../ending.js';
-import { forgetUpdate, nextStepUpdate } from './messages.js';
-import { refuse } from './rollout-limits.js';
+import { forgetUpdate, nextStepUpdate } from '../steering/messages.js';
+import { refuse } from '../steering/rollout-limits.js';
 
 /** Updates `next_step` and `forget` of a stream. */
 export interface TrainerDesk {

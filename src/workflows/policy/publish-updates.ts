@@ -1,7 +1,7 @@
 import { condition, setHandler } from '@temporalio/workflow';
 import type { PublishResult } from '../../activities/contract.js';
 import { failWith, failureOf } from '../ending.js';
-import { publishUpdate, recoverSignal } from './messages.js';
+import { publishUpdate, recoverSignal } from '../steering/messages.js';
 
 /** Updates `publish`, in their order of arrival. */
 export interface Publishes {
