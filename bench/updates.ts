@@ -4,7 +4,7 @@ import type { PublishResult } from '../src/activities/contract.js';
 import type { PolicyBed } from '../test/harness/policy-bed.js';
 import { startPolicyBed } from '../test/harness/policy-bed.js';
 import { puzzleBatch } from '../test/harness/recovery-bed.js';
-import { greatest, sum } from '../src/model/statistics.js';
+import { greatest, sum } from '../src/model/results/statistics.js';
 import { median } from './measure.js';
 
 /**

@@ -3,7 +3,7 @@ import { TemporalFailure } from '@temporalio/common';
 import type { FaultType } from '../model/faults.js';
 import { Fault } from '../model/faults.js';
 import { timeText } from '../model/workflow-safe/waiting.js';
-import { SILENT_S } from '../model/standing.js';
+import { SILENT_S } from '../model/journal/standing.js';
 import type { Waiting } from './contract.js';
 import { describeError } from '../platform/errors.js';
 import { plain } from '../platform/plain.js';

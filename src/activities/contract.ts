@@ -2,7 +2,7 @@ import type { LogprobsMode } from '../model/logprobs-mode.js';
 import type { RolloutRef } from '../model/batch-request.js';
 import type { StopReason } from '../model/workflow-safe/stop-reasons.js';
 import type { Limits, LimitsChange, TurnLimits } from '../model/workflow-safe/limits.js';
-import type { Metrics } from '../model/metrics.js';
+import type { Metrics } from '../model/results/metrics.js';
 import type { PauseMode } from '../model/policy/publish.js';
 import type { Phase, PolicyView, ReplicaState, Rule } from '../model/workflow-safe/policy.js';
 import type { RowRange } from '../model/workflow-safe/slices.js';

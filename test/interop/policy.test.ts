@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { PublishResult } from '../../src/activities/contract.js';
 import type { PauseMode } from '../../src/model/policy/publish.js';
-import type { Row } from '../../src/model/row.js';
+import type { Row } from '../../src/model/results/row.js';
 import { policyStatus, publish } from '../harness/policy-bed.js';
 import { eventually } from '../harness/waiting.js';
 import { REQUEST, startInteropBed } from './batch-bed.js';

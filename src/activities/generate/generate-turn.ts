@@ -13,7 +13,7 @@ import type { LogprobsMode } from '../../model/logprobs-mode.js';
 import { refusalOfMode } from '../../model/logprobs-mode.js';
 import { isUnchanged, withReplica } from '../../model/policy/record.js';
 import { canContinue, knownEos, spansTooManyVersions } from '../../model/turn/seam.js';
-import { generationCall } from '../../model/standing.js';
+import { generationCall } from '../../model/journal/standing.js';
 import { seedOf } from '../../model/turn/seeds.js';
 import { checkPromptStillFits, nextStep, roomFor } from '../../model/turn/stop-rules.js';
 import type { RequestFacts } from './chunk-recorder.js';

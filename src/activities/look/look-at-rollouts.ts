@@ -1,6 +1,6 @@
 import type { RolloutRef } from '../../model/batch-request.js';
-import type { Standing } from '../../model/standing.js';
-import { applyToStanding, newStanding, waitingOf } from '../../model/standing.js';
+import type { Standing } from '../../model/journal/standing.js';
+import { applyToStanding, newStanding, waitingOf } from '../../model/journal/standing.js';
 import type { Waiting } from '../../model/workflow-safe/waiting.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Activities } from '../contract.js';

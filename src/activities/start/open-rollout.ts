@@ -6,7 +6,7 @@ import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import { turnLimitsOf } from '../../model/workflow-safe/limits.js';
 import { invalidBatchRequest } from '../../model/problems.js';
 import { problemsWithHints } from '../../model/unknown-fields.js';
-import type { Trajectory } from '../../model/trajectory.js';
+import type { Trajectory } from '../../model/journal/trajectory.js';
 import { withController } from '../../platform/abort.js';
 import { checkAgentIsThere } from '../agent/run-agent.js';
 import type { Attempt } from '../attempt.js';

@@ -1,6 +1,6 @@
 import { lagMetrics } from '../../model/stream/step-row.js';
 import { Fault } from '../../model/faults.js';
-import type { Metrics } from '../../model/metrics.js';
+import type { Metrics } from '../../model/results/metrics.js';
 import type { Attempt } from '../attempt.js';
 import { closePart, metricsOf, putResult, resultOf, summariesOf } from '../close/closing.js';
 import { environmentMetrics } from '../close/environment-metrics.js';

@@ -1,5 +1,5 @@
-import type { LineOf } from './journal.js';
-import type { LogMessage } from './sample.js';
+import type { LineOf } from '../journal.js';
+import type { LogMessage } from '../sample.js';
 import type { Trajectory, Turn } from './trajectory.js';
 
 /** Prompt and whole turns, as trainers read them. */

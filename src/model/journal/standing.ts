@@ -1,9 +1,9 @@
-import { shortened } from '../platform/errors.js';
-import type { JournalLine, LineOf } from './journal.js';
-import type { StopReason } from './workflow-safe/stop-reasons.js';
-import { VALID_STOP_REASONS } from './workflow-safe/stop-reasons.js';
-import type { Waiting } from './workflow-safe/waiting.js';
-import { timeText } from './workflow-safe/waiting.js';
+import { shortened } from '../../platform/errors.js';
+import type { JournalLine, LineOf } from '../journal.js';
+import type { StopReason } from '../workflow-safe/stop-reasons.js';
+import { VALID_STOP_REASONS } from '../workflow-safe/stop-reasons.js';
+import type { Waiting } from '../workflow-safe/waiting.js';
+import { timeText } from '../workflow-safe/waiting.js';
 
 /**
  * How far a rollout is and what it waits for. Journal lines hold totals, so folding only the last lines gives the same

@@ -1,4 +1,4 @@
-import type { LineOf, RolloutSettings } from './journal.js';
+import type { LineOf, RolloutSettings } from '../journal.js';
 
 /**
  * Adds one turn's reward to the rollout's sums. The fold (trajectory.ts) calls it for each `observation` line, and

@@ -1,9 +1,9 @@
 import type { Glance } from './glance.js';
-import type { Failure, RolloutSettings } from './journal.js';
+import type { Failure, RolloutSettings } from '../journal.js';
 import type { Trajectory } from './trajectory.js';
-import { naturalEnd } from './turn/stop-rules.js';
-import type { StopReason } from './workflow-safe/stop-reasons.js';
-import { VALID_STOP_REASONS } from './workflow-safe/stop-reasons.js';
+import { naturalEnd } from '../turn/stop-rules.js';
+import type { StopReason } from '../workflow-safe/stop-reasons.js';
+import { VALID_STOP_REASONS } from '../workflow-safe/stop-reasons.js';
 
 /** How a rollout counts when its batch is closed. */
 export interface Outcome {

@@ -1,20 +1,20 @@
 import { z } from 'zod';
-import { agentColumns } from './agent/columns.js';
-import type { RolloutRef, Semantics } from './batch-request.js';
-import { rolloutId } from './workflow-safe/rollout-id.js';
-import { Content, restoreImages } from './content.js';
-import { Failure, Finish } from './journal.js';
-import type { LogprobsMode } from './logprobs-mode.js';
-import { LOGPROBS_MODES, modeOfAll } from './logprobs-mode.js';
-import { STOP_REASONS } from './workflow-safe/stop-reasons.js';
-import type { Outcome } from './outcome.js';
-import { isRow, isTruncated, overlongOf } from './outcome.js';
-import type { LogMessage, Sample } from './sample.js';
-import { withoutSession } from './session.js';
-import { TokenId } from './token-id.js';
-import { reachedMaxTurns } from './turn/stop-rules.js';
-import type { Segment, Trajectory } from './trajectory.js';
-import { messageLog, sampledOf } from './message-log.js';
+import { agentColumns } from '../agent/columns.js';
+import type { RolloutRef, Semantics } from '../batch-request.js';
+import { rolloutId } from '../workflow-safe/rollout-id.js';
+import { Content, restoreImages } from '../content.js';
+import { Failure, Finish } from '../journal.js';
+import type { LogprobsMode } from '../logprobs-mode.js';
+import { LOGPROBS_MODES, modeOfAll } from '../logprobs-mode.js';
+import { STOP_REASONS } from '../workflow-safe/stop-reasons.js';
+import type { Outcome } from '../journal/outcome.js';
+import { isRow, isTruncated, overlongOf } from '../journal/outcome.js';
+import type { LogMessage, Sample } from '../sample.js';
+import { withoutSession } from '../journal/session.js';
+import { TokenId } from '../token-id.js';
+import { reachedMaxTurns } from '../turn/stop-rules.js';
+import type { Segment, Trajectory } from '../journal/trajectory.js';
+import { messageLog, sampledOf } from '../journal/message-log.js';
 
 /** Offsets count the rollout's generated tokens from 0. */
 const Run = z.object({ start: z.int(), end: z.int() });

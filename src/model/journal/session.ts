@@ -1,4 +1,4 @@
-import type { LineOf } from './journal.js';
+import type { LineOf } from '../journal.js';
 
 /**
  * An environment may hold a session for each rollout, from before the prompt is rendered until the end. If the

@@ -1,9 +1,9 @@
-import type { AgentRuns } from './agent/runs.js';
-import { applyToRuns, lengthsOf, noRuns } from './agent/runs.js';
-import type { Finish, LineOf, JournalLine, RolloutSettings, TopLogprobs } from './journal.js';
-import type { LogprobsMode } from './logprobs-mode.js';
-import { VALID_STOP_REASONS } from './workflow-safe/stop-reasons.js';
-import type { TurnLimits } from './workflow-safe/limits.js';
+import type { AgentRuns } from '../agent/runs.js';
+import { applyToRuns, lengthsOf, noRuns } from '../agent/runs.js';
+import type { Finish, LineOf, JournalLine, RolloutSettings, TopLogprobs } from '../journal.js';
+import type { LogprobsMode } from '../logprobs-mode.js';
+import { VALID_STOP_REASONS } from '../workflow-safe/stop-reasons.js';
+import type { TurnLimits } from '../workflow-safe/limits.js';
 import { addReward } from './reward-sum.js';
 import type { Session } from './session.js';
 import { applyToSession, noSession, startLife } from './session.js';

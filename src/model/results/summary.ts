@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { overlongOf } from './outcome.js';
+import { overlongOf } from '../journal/outcome.js';
 import type { Row } from './row.js';
-import type { Trajectory } from './trajectory.js';
+import type { Trajectory } from '../journal/trajectory.js';
 
 /** What the closing pass keeps of a rollout: about 300 bytes, enough for every metric. */
 export const Summary = z.object({

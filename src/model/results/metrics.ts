@@ -1,9 +1,9 @@
-import type { Semantics } from './batch-request.js';
-import type { StopReason } from './workflow-safe/stop-reasons.js';
-import { VALID_STOP_REASONS } from './workflow-safe/stop-reasons.js';
+import type { Semantics } from '../batch-request.js';
+import type { StopReason } from '../workflow-safe/stop-reasons.js';
+import { VALID_STOP_REASONS } from '../workflow-safe/stop-reasons.js';
 import type { Summary } from './summary.js';
 import { greatest, least, mean, percentiles, rate, standardDeviation, sum, upstreamPercentile } from './statistics.js'; // prettier-ignore
-import { cutToBytes, utf8Length } from '../platform/utf8.js';
+import { cutToBytes, utf8Length } from '../../platform/utf8.js';
 
 /**
  * Metrics of a batch over its valid rollouts, as one flat object. Upstream's names and numbers come first (NeMo RL
