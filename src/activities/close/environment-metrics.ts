@@ -11,7 +11,7 @@ import { cutToBytes } from '../../platform/utf8.js';
 import type { BatchOutputs } from '../../trajectories/trajectory-store.js';
 import type { Attempt } from '../attempt.js';
 import type { Dependencies } from '../dependencies.js';
-import { orAborted, withDeadline } from '../../platform/abort.js';
+import { orAborted, withDeadline } from '../../platform/waits/abort.js';
 
 /** The result must stay under 16 kB: the first metrics by name, up to these limits. */
 const MAX_METRICS = 64;

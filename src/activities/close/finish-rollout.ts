@@ -1,6 +1,6 @@
 import type { RolloutRef } from '../../model/batch-request.js';
 import { isByHand, placeOf } from '../../model/batch-request.js';
-import { createAllowance } from '../../platform/allowance.js';
+import { createAllowance } from '../../platform/waits/allowance.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { Fault } from '../../model/faults.js';
 import { waitingOf } from '../../model/journal/standing.js';

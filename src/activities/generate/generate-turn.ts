@@ -22,7 +22,7 @@ import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';
 import { notStarted, poolOf, recordFault } from '../hold.js';
-import { orAborted } from '../../platform/abort.js';
+import { orAborted } from '../../platform/waits/abort.js';
 import { playOpened } from '../play-from-journal.js';
 import { labelByFence, MOVED } from './labels.js';
 import type { ResumeContext, Resumed, Seam } from './resume-generation.js';

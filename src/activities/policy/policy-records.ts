@@ -4,7 +4,7 @@ import type { PolicyReading } from '../../generation/generation-service.js';
 import type { Change } from '../../model/policy/record.js';
 import { PolicyRecord } from '../../model/policy/record.js';
 import { problemsOf } from '../../model/problems.js';
-import { shared } from '../../platform/shared.js';
+import { shared } from '../../platform/waits/shared.js';
 import type { Facts, Series } from '../../trajectories/trajectory-store.js';
 
 /** The record of one service's policy. Methods throw `StoreFault`. */

@@ -7,7 +7,7 @@ import { turnLimitsOf } from '../../model/workflow-safe/limits.js';
 import { invalidBatchRequest } from '../../model/problems.js';
 import { problemsWithHints } from '../../model/unknown-fields.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
-import { withController } from '../../platform/abort.js';
+import { withController } from '../../platform/waits/abort.js';
 import { checkAgentIsThere } from '../agent/run-agent.js';
 import type { Attempt } from '../attempt.js';
 import type { Activities, RolloutPlan } from '../contract.js';

@@ -6,8 +6,8 @@ import { lengthLimit, limitObservation, nextStep } from '../../model/turn/stop-r
 import { messageLog } from '../../model/journal/message-log.js';
 import { environmentCall } from '../../model/journal/standing.js';
 import { totalsOf } from '../../model/journal/trajectory.js';
-import type { Share } from '../../platform/allowance.js';
-import { withShare } from '../../platform/allowance.js';
+import type { Share } from '../../platform/waits/allowance.js';
+import { withShare } from '../../platform/waits/allowance.js';
 import { boundedAnswer } from './answer-bounds.js';
 import { answerOfOne, type Answer } from './answer-of-one.js';
 import type { Activities } from '../contract.js';

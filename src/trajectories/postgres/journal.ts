@@ -5,7 +5,7 @@ import { Fault } from '../../model/faults.js';
 import { parseLine } from '../../model/journal.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 import { applyLine, emptyTrajectory } from '../../model/journal/trajectory.js';
-import { ownTurn } from '../../platform/own-turn.js';
+import { ownTurn } from '../../platform/waits/own-turn.js';
 import type { Fold, FoldCache } from '../fold-cache.js';
 import { EMPTY_FOLD_BYTES, heldBytes } from '../fold-weight.js';
 import { storing } from '../storing.js';

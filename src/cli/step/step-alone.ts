@@ -1,5 +1,5 @@
-import type { Environment, EnvironmentMessage, EnvironmentReturn, Metadata, StepContext } from '../environments/environment.js'; // prettier-ignore
-import { withoutSession } from '../model/journal/session.js';
+import type { Environment, EnvironmentMessage, EnvironmentReturn, Metadata, StepContext } from '../../environments/environment.js'; // prettier-ignore
+import { withoutSession } from '../../model/journal/session.js';
 
 /**
  * One step of one log. If the environment has sessions, the step gets its own: begun with the log's prompt, and ended.

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { asksForHelp } from '../../src/cli/help-asked.js';
+import { asksForHelp } from '../../src/platform/command.js';
 
 test('help is asked for by flag and by Gym’s overrides', () => {
   for (const argument of ['-h', '--help', '+h=true', '+help=true', '++help=True', 'help=1']) {

@@ -1,8 +1,9 @@
 import { parseArgs } from 'node:util';
-import { BatchId } from '../model/batch-request.js';
-import type { Selection, Sort } from '../client/show/selection.js';
-import { SORTS } from '../client/show/selection.js';
-import { parseWhere } from '../client/show/where.js';
+import { BatchId } from '../../model/batch-request.js';
+import type { Selection, Sort } from '../../client/show/selection.js';
+import { SORTS } from '../../client/show/selection.js';
+import { parseWhere } from '../../client/show/where.js';
+import { UsageError } from '../../platform/command.js';
 
 /** What `show` should print. */
 export interface ShowOptions {
@@ -64,7 +65,7 @@ function targetOf(positionals: readonly string[]): Pick<ShowOptions, 'batch_id' 
   const [, batch = '', row, repeat] = /^([^/]+)(?:\/(\d+)(?:-(\d+))?)?$/.exec(target) ?? [];
   if (positionals.length !== 1 || !BatchId.safeParse(batch).success) {
     const got = positionals.join(' ');
-    throw new Error(
+    throw new UsageError(
       `expected one BATCH, BATCH/ROW or BATCH/ROW-REPEAT, got ${got === '' ? 'none' : JSON.stringify(got)}`,
     );
   }
@@ -77,13 +78,13 @@ function sortOf(text: string | undefined): Sort | null {
   if (text === undefined) return null;
   const found = SORTS.find((sort) => sort === text);
   if (found !== undefined) return found;
-  throw new Error(`--sort: expected one of ${SORTS.join(', ')}, got ${JSON.stringify(text)}`);
+  throw new UsageError(`--sort: expected one of ${SORTS.join(', ')}, got ${JSON.stringify(text)}`);
 }
 
 function countOf(option: string, text: string | undefined): number | null {
   if (text === undefined) return null;
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
-  throw new Error(`${option}: expected a number above 0, got ${JSON.stringify(text)}`);
+  throw new UsageError(`${option}: expected a number above 0, got ${JSON.stringify(text)}`);
 }
 
 /** `7` or `7-12`. */
@@ -92,5 +93,5 @@ function turnsOf(text: string | undefined): ShowOptions['turns'] {
   const [, first, last = first] = /^(\d+)(?:-(\d+))?$/.exec(text) ?? [];
   if (first !== undefined && Number(first) <= Number(last))
     return { first: Number(first), last: Number(last) };
-  throw new Error(`--turns: expected a turn or FIRST-LAST, got ${JSON.stringify(text)}`);
+  throw new UsageError(`--turns: expected a turn or FIRST-LAST, got ${JSON.stringify(text)}`);
 }

@@ -6,10 +6,10 @@ import {
   lastHeldOut,
   lastedFor,
   plainLearning,
-  readRunOutput,
+  readMetrics,
   renderLearning,
   tokensPerSecond,
-} from '../../../src/dev/learning/told.js';
+} from '../../../src/dev/learning/board.js';
 import { temporaryFolder } from '../fakes.js';
 
 const step = (number: number, at: number) =>
@@ -30,23 +30,23 @@ const STATE = {
   id: 'learning-1',
   steps: 60,
   elapsed_s: 72,
-  told: [heldOut(6, 0.21), step(11, 100), heldOut(0, 0.05), step(12, 102)],
+  metrics: [heldOut(6, 0.21), step(11, 100), heldOut(0, 0.05), step(12, 102)],
   kills: [{ at: 101, what: 'engine' }],
   phase: 'learning, under kills',
 };
 const STYLE = { columns: 100, colour: false };
 
-describe('what a trainer has told', () => {
-  test('is read up to the last whole line, and is nothing where it has told nothing', async (t) => {
+describe('the metrics of a trainer', () => {
+  test('are read up to the last whole line, and are none without a file', async (t) => {
     const folder = await temporaryFolder(t);
-    assert.deepEqual(await readRunOutput(folder), []);
+    assert.deepEqual(await readMetrics(folder), []);
     const file = path.join(folder, 'metrics.jsonl');
     await writeFile(file, `${JSON.stringify(step(1, 2))}\n`);
     await appendFile(file, '{"kind": "st');
-    assert.deepEqual(await readRunOutput(folder), [step(1, 2)]);
+    assert.deepEqual(await readMetrics(folder), [step(1, 2)]);
   });
 
-  test('is on the board: steps, rewards in the order of their steps, lag, ratio, length, tokens a second, kills', () => {
+  test('are on the board: steps, rewards in the order of their steps, lag, ratio, length, tokens a second, kills', () => {
     const lines = renderLearning(STATE, STYLE);
     assert.match(lines[0] ?? '', /^learning-1 {2}learning, under kills +1:12$/);
     assert.match(lines[1] ?? '', /^#{8}\.{32} {2}13 of 60 done steps$/);
@@ -58,8 +58,8 @@ describe('what a trainer has told', () => {
     assert.equal(lines[4], 'kill -9: 1, the last one of the engine');
   });
 
-  test('is a board without numbers before the first step, and a line for logs', () => {
-    const state = { ...STATE, told: [], kills: [] };
+  test('give a board without numbers before the first step, and a line for logs', () => {
+    const state = { ...STATE, metrics: [], kills: [] };
     assert.equal(renderLearning(state, STYLE)[2], 'held-out reward  -');
     assert.equal(renderLearning(state, STYLE).length, 3);
     assert.equal(plainLearning(state), 'no step yet, held-out reward -');
@@ -69,10 +69,10 @@ describe('what a trainer has told', () => {
     );
   });
 
-  test('gives a rate from two steps on, and the last evaluation whenever it came', () => {
+  test('give a rate from two steps on, and the last evaluation whenever it came', () => {
     assert.equal(tokensPerSecond([step(1, 5)]), null);
     assert.equal(tokensPerSecond([step(1, 5), step(2, 7), step(3, 9)]), 550);
-    assert.equal(lastHeldOut(STATE.told), 0.21);
+    assert.equal(lastHeldOut(STATE.metrics), 0.21);
     assert.equal(lastHeldOut([]), null);
   });
 });

@@ -2,17 +2,18 @@ import { createHash } from 'node:crypto';
 import { access, constants } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
-import type { Environment, EnvironmentReturn, Metadata } from '../environments/environment.js';
-import { createEnvironmentFactory } from '../environments/factory.js';
-import { textLog } from '../model/content.js';
-import { Fault } from '../model/faults.js';
-import { describeError, traceIn } from '../platform/errors.js';
-import { problemsOf } from '../model/problems.js';
-import { Message } from '../model/sample.js';
-import { linesOf } from '../platform/lines.js';
-import { recordOf } from '../model/untrusted.js';
-import { plain, plainJson } from '../platform/plain.js';
-import { loadConfig } from '../workers/config.js';
+import type { Environment, EnvironmentReturn, Metadata } from '../../environments/environment.js';
+import { createEnvironmentFactory } from '../../environments/factory.js';
+import { textLog } from '../../model/content.js';
+import { Fault } from '../../model/faults.js';
+import { UsageError } from '../../platform/command.js';
+import { describeError, traceIn } from '../../platform/errors.js';
+import { problemsOf } from '../../model/problems.js';
+import { Message } from '../../model/sample.js';
+import { linesOf } from '../../platform/lines.js';
+import { recordOf } from '../../model/untrusted.js';
+import { plain, plainJson } from '../../platform/plain.js';
+import { loadConfig } from '../../workers/config.js';
 import { stepAlone } from './step-alone.js';
 
 /** Concurrent lines for an environment behind a service without `max_concurrent`. */
@@ -49,14 +50,15 @@ export async function stepCommand(args: string[]): Promise<number> {
     },
   });
   const { environment: name, input, config: file } = values;
-  if (name === undefined || input === undefined) {
-    return misused(`${name === undefined ? '--environment' : '--input'} is missing`);
-  }
+  if (name === undefined || input === undefined)
+    throw new UsageError(`${name === undefined ? '--environment' : '--input'} is missing`);
   const config = await loadConfig(file);
   const settings = config.environments[name];
   if (settings === undefined) {
     const known = Object.keys(config.environments).join(', ');
-    return misused(`unknown environment ${JSON.stringify(name)}; ${file} has ${known || 'none'}`);
+    throw new UsageError(
+      `unknown environment ${JSON.stringify(name)}; ${file} has ${known || 'none'}`,
+    );
   }
   await access(input, constants.R_OK);
   const print = takeOverOutput();
@@ -84,11 +86,6 @@ export async function stepCommand(args: string[]): Promise<number> {
 const say = (text: string): void => {
   console.error(plain(`temporal-rollout step: ${text}`));
 };
-
-function misused(problem: string): number {
-  say(problem);
-  return 2;
-}
 
 interface Run {
   environment: Environment;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { connectBatchClient, onLoopback } from '../../src/client/batch-client.js';
 import { startTestServer } from '../harness/dev-server.js';
-import { temporaryFolder } from './fakes.js';
+import { temporaryFolder } from '../dev/fakes.js';
 
 test('a batch that Temporal has forgotten is over, without a result', async (t) => {
   const server = await startTestServer({ directory: await temporaryFolder(t) });
