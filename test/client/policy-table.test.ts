@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import type { PolicyStatus } from '../../src/activities/contract.js';
+import type { PolicyStatus } from '../../src/activities/contract/policy.js';
 import { policyTable } from '../../src/client/policy-table.js';
 
 const at = Date.UTC(2026, 0, 1, 12, 30);

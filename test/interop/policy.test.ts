@@ -4,7 +4,7 @@ import { mkdir, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { PublishResult } from '../../src/activities/contract.js';
+import type { PublishResult } from '../../src/activities/contract/policy.js';
 import type { PauseMode } from '../../src/model/policy/publish.js';
 import type { Row } from '../../src/model/results/row.js';
 import { policyStatus, publish } from '../harness/policy-bed.js';

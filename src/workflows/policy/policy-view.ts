@@ -1,5 +1,9 @@
 import { setCurrentDetails, setHandler, upsertSearchAttributes } from '@temporalio/workflow';
-import type { PolicyInput, PolicyStatus, PublishSummary } from '../../activities/contract.js';
+import type {
+  PolicyInput,
+  PolicyStatus,
+  PublishSummary,
+} from '../../activities/contract/policy.js';
 import type { PolicyView, ReplicaView } from '../../model/workflow-safe/policy.js';
 import { aimOf, isPhaseNews } from '../../model/workflow-safe/policy.js';
 import { PolicyVersion } from '../../model/workflow-safe/search-attributes.js';

@@ -1,5 +1,5 @@
 import { condition, setHandler } from '@temporalio/workflow';
-import type { PublishResult } from '../../activities/contract.js';
+import type { PublishResult } from '../../activities/contract/policy.js';
 import { failWith, failureOf } from '../ending.js';
 import { publishUpdate, recoverSignal } from '../steering/messages.js';
 

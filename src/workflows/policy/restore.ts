@@ -1,6 +1,6 @@
 import { CancellationScope, isCancellation, sleep } from '@temporalio/workflow';
 import { restoreDelayMs, toRestore } from '../../model/workflow-safe/policy.js';
-import type { PolicySurvey } from '../../activities/contract.js';
+import type { PolicySurvey } from '../../activities/contract/policy.js';
 import { restoreReplica } from '../activity-options.js';
 import { failureOf } from '../ending.js';
 import type { ShownPolicy } from './policy-view.js';

@@ -1,5 +1,6 @@
 import { workflowInfo } from '@temporalio/workflow';
-import type { PolicyInput, SliceInput } from '../../activities/contract.js';
+import type { SliceInput } from '../../activities/contract.js';
+import type { PolicyInput } from '../../activities/contract/policy.js';
 import { failWith } from '../ending.js';
 import { limitsProblem } from '../../model/workflow-safe/limits.js';
 import type { GroupInput } from '../../activities/contract/stream.js';

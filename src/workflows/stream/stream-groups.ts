@@ -11,8 +11,8 @@ import {
 import type { GroupNews, StreamPlan } from '../../activities/contract/stream.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import type { rolloutGroup } from '../group.js';
-import { createStartInTurn } from '../children/start-in-turn.js';
-import { groupSignal, limitsSignal, stopSignal, tell } from '../steering/messages.js';
+import { createStartInTurn, isRefusal } from '../children/start-in-turn.js';
+import { groupSignal, limitsSignal, stopSignal, fireAndForget } from '../steering/messages.js';
 import { isGroupNews } from '../steering/signal-checks.js';
 
 /** The group workflows of a stream. They outlive its runs, so they are addressed by id. */
@@ -35,9 +35,9 @@ export interface StreamGroups {
 
 const ENDING = '15m';
 
-interface Heard {
-  told: GroupNews[];
-  tell: (news: GroupNews) => void;
+interface Inbox {
+  news: GroupNews[];
+  receive: (news: GroupNews) => void;
   /** Called with each. */
   onNews: () => void;
 }
@@ -47,38 +47,38 @@ export function handleGroupSignals(): (
   plan: StreamPlan,
   { limits, onNews }: { limits: () => LimitsChange; onNews: () => void },
 ) => StreamGroups {
-  const heard: Heard = {
-    told: [],
-    tell: (news) => {
-      heard.told.push(news);
-      heard.onNews();
+  const inbox: Inbox = {
+    news: [],
+    receive: (news) => {
+      inbox.news.push(news);
+      inbox.onNews();
     },
     onNews: () => undefined,
   };
   setHandler(groupSignal, (news) => {
-    if (isGroupNews(news)) heard.tell(news);
+    if (isGroupNews(news)) inbox.receive(news);
   });
   return (plan, { limits, onNews }) => {
-    heard.onNews = onNews;
-    return groupsOf(plan, { limits, heard });
+    inbox.onNews = onNews;
+    return groupsOf(plan, { limits, inbox });
   };
 }
 
 function groupsOf(
   plan: StreamPlan,
-  { limits, heard: { told, tell: tellMe } }: { limits: () => LimitsChange; heard: Heard },
+  { limits, inbox: { news, receive } }: { limits: () => LimitsChange; inbox: Inbox },
 ): StreamGroups {
   const reach = (group: number): ExternalWorkflowHandle =>
     getExternalWorkflowHandle(`${plan.stream_id}/${group}`);
   const startInTurn = createStartInTurn();
   const start = async (group: number): Promise<void> => {
     const child = await startGroup(group, { plan, limits: limits() });
-    const ended = (news: GroupNews): void => {
-      if (news.outcome === null) tellMe(news);
+    const ended = (end: GroupNews): void => {
+      if (end.outcome === null) receive(end);
     };
     // A terminated or failed group sends no signal itself.
     child.result().then(ended, () => {
-      tellMe({ group, outcome: null });
+      receive({ group, outcome: null });
     });
   };
   const all = async (
@@ -100,17 +100,17 @@ function groupsOf(
         reach(group)
           .signal(limitsSignal, limits())
           .catch(() => {
-            tellMe({ group, outcome: null });
+            receive({ group, outcome: null });
           });
     },
     stop: (groups) => {
-      for (const group of groups) tell(reach(group).signal(stopSignal));
+      for (const group of groups) fireAndForget(reach(group).signal(stopSignal));
     },
     setLimits: (change, groups) => {
-      for (const group of groups) tell(reach(group).signal(limitsSignal, change));
+      for (const group of groups) fireAndForget(reach(group).signal(limitsSignal, change));
     },
-    news: () => told.splice(0),
-    hasNews: () => told.length > 0,
+    news: () => news.splice(0),
+    hasNews: () => news.length > 0,
     ended: async (groups, how) => {
       const running = new Set(groups);
       for (const group of groups) {
@@ -118,7 +118,7 @@ function groupsOf(
         sent.catch(() => running.delete(group));
       }
       const isOver = (): boolean => {
-        for (const { group } of told) running.delete(group);
+        for (const { group } of news) running.delete(group);
         return running.size === 0;
       };
       await condition(isOver, ENDING);
@@ -127,8 +127,7 @@ function groupsOf(
 }
 
 function unlessItRuns(error: unknown): void {
-  if (!(error instanceof Error) || error.name !== 'WorkflowExecutionAlreadyStartedError')
-    throw error;
+  if (!isRefusal(error)) throw error;
 }
 
 async function startGroup(

@@ -5,19 +5,19 @@ import { whyText } from '../../model/workflow-safe/stream/next-step.js';
 import { versionOfNextStep } from '../../model/workflow-safe/stream/pacing.js';
 import { PolicyVersion } from '../../model/workflow-safe/search-attributes.js';
 import type { Stream } from './stream-state.js';
-import { onStop, streamProgressQuery, waitingSignal } from '../steering/messages.js';
+import { streamProgressQuery, waitingSignal } from '../steering/messages.js';
 import { isWaiting } from '../steering/signal-checks.js';
 import { quoted } from '../../platform/plain.js';
-import { heard, waitingLine } from '../views/waiting.js';
+import type { Stop } from '../steering/stop.js';
+import { handleStop } from '../steering/stop.js';
+import { forDisplay, waitingLine } from '../views/waiting.js';
 
 /** What a stream shows: query `progress`, current details, search attribute `PolicyVersion`. It also handles `stop`. */
-export interface StreamView {
+export interface StreamView extends Stop {
   opened(stream: Stream): void;
   show(): void;
   stopping(): void;
   done(): void;
-  onStop(stop: () => void): void;
-  stopped: () => boolean;
 }
 
 export function showStream(): StreamView {
@@ -25,8 +25,6 @@ export function showStream(): StreamView {
   let stream: Stream | null = null;
   let waiting: Waiting | null = null;
   let shownVersion: number | null = null;
-  let stopped = false;
-  let stop = (): void => undefined;
   const progress = (): StreamProgress =>
     stream === null ? { ...NOTHING, phase } : { ...progressOf(stream), phase };
   const show = (): void => {
@@ -35,13 +33,10 @@ export function showStream(): StreamView {
   setHandler(streamProgressQuery, progress);
   setHandler(waitingSignal, (now) => {
     if (!isWaiting(now)) return;
-    waiting = heard(now);
+    waiting = forDisplay(now);
     show();
   });
-  onStop(() => {
-    stopped = true;
-    stop();
-  });
+  const stop = handleStop();
   return {
     opened: (now) => {
       stream = now;
@@ -65,11 +60,7 @@ export function showStream(): StreamView {
       phase = 'done';
       show();
     },
-    onStop: (callback) => {
-      stop = callback;
-      if (stopped) stop();
-    },
-    stopped: () => stopped,
+    ...stop,
   };
 }
 

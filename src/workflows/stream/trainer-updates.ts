@@ -13,7 +13,7 @@ import { forgetUpdate, nextStepUpdate } from '../steering/messages.js';
 import { refuse } from '../steering/rollout-limits.js';
 
 /** Updates `next_step` and `forget` of a stream. */
-export interface TrainerDesk {
+export interface TrainerUpdates {
   open(stream: Stream, deliveries: Deliveries): void;
   /** Whether a request for the next step waits. */
   isAsked(): boolean;
@@ -28,7 +28,7 @@ interface Asking extends StepAsked {
   fault: FailureFacts | null;
 }
 
-interface Desk {
+interface State {
   asking: Set<Asking>;
   opened: { stream: Stream; deliveries: Deliveries } | null;
   /** Why requests are rejected; null: they are not. */
@@ -37,51 +37,51 @@ interface Desk {
   whyNot: (stream: Stream) => string;
 }
 
-export function handleTrainerUpdates(whyNot: Desk['whyNot']): TrainerDesk {
-  const desk: Desk = { asking: new Set(), opened: null, closed: null, whyNot };
+export function handleTrainerUpdates(whyNot: State['whyNot']): TrainerUpdates {
+  const state: State = { asking: new Set(), opened: null, closed: null, whyNot };
   setHandler(
     nextStepUpdate,
-    (asked) => answer(asked, desk).catch((error: unknown) => unlessCancelled(error, desk)),
+    (asked) => answer(asked, state).catch((error: unknown) => unlessCancelled(error, state)),
     {
       validator: (asked) => {
         refuse(stepAskedProblem(asked));
       },
     },
   );
-  setHandler(forgetUpdate, ({ through }) => forget(through, desk).catch(refused), {
+  setHandler(forgetUpdate, ({ through }) => forget(through, state).catch(refused), {
     validator: (input) => {
       refuse(forgetProblem(input));
     },
   });
   return {
     open: (stream, deliveries) => {
-      desk.opened = { stream, deliveries };
+      state.opened = { stream, deliveries };
     },
-    isAsked: () => desk.asking.size > 0,
+    isAsked: () => state.asking.size > 0,
     fail: (fault) => {
-      for (const ask of desk.asking) ask.fault ??= fault;
-      desk.asking.clear();
+      for (const ask of state.asking) ask.fault ??= fault;
+      state.asking.clear();
     },
     close: (why) => {
-      desk.closed = why;
+      state.closed = why;
     },
     reopen: () => {
-      desk.closed = null;
+      state.closed = null;
     },
   };
 }
 
-async function answer(asked: StepAsked, desk: Desk): Promise<NextStepAnswer> {
+async function answer(asked: StepAsked, state: State): Promise<NextStepAnswer> {
   const until = Date.now() + stepWaitMs(asked);
   const left = (): number => Math.max(1, until - Date.now());
-  await condition(() => desk.opened !== null || desk.closed !== null, left());
-  const { opened, closed } = desk;
+  await condition(() => state.opened !== null || state.closed !== null, left());
+  const { opened, closed } = state;
   if (opened === null) return { ready: false, why: closed ?? 'the stream is being planned' };
   const { stream, deliveries } = opened;
-  checkAsked(asked, { stream, asking: desk.asking });
-  if (asked.step === stream.pacing().next_step) await awaitPut(asked, { stream, desk, left });
+  checkAsked(asked, { stream, asking: state.asking });
+  if (asked.step === stream.pacing().next_step) await awaitPut(asked, { stream, state, left });
   if (asked.step === stream.pacing().next_step)
-    return { ready: false, why: desk.closed ?? desk.whyNot(stream) };
+    return { ready: false, why: state.closed ?? state.whyNot(stream) };
   const rows = deliveries.rowsOf(asked.step);
   let isOver = false;
   const over = (): void => {
@@ -95,16 +95,16 @@ async function answer(asked: StepAsked, desk: Desk): Promise<NextStepAnswer> {
 /** Resolves when the next step is put, or the wait is over; throws if the step will not come. */
 async function awaitPut(
   asked: StepAsked,
-  { stream, desk, left }: { stream: Stream; desk: Desk; left: () => number },
+  { stream, state, left }: { stream: Stream; state: State; left: () => number },
 ): Promise<void> {
-  const { asking } = desk;
+  const { asking } = state;
   const ask: Asking = { ...asked, fault: null };
   const fault = (): FailureFacts | null => ask.fault;
   // A request without a version keeps the version of an earlier one.
   if (asked.version !== undefined || asking.size === 0) stream.asked(asked.version);
   asking.add(ask);
   const isOver = (): boolean =>
-    asked.step < stream.pacing().next_step || fault() !== null || desk.closed !== null;
+    asked.step < stream.pacing().next_step || fault() !== null || state.closed !== null;
   try {
     await condition(isOver, left());
   } finally {
@@ -114,10 +114,10 @@ async function awaitPut(
   if (failed !== null) throw failWith(failed);
 }
 
-async function forget(through: number, desk: Desk): Promise<{ kept_from: number }> {
-  await condition(() => desk.opened !== null || desk.closed !== null);
-  if (desk.opened === null) throw outOfOrder(desk.closed ?? '');
-  const { stream, deliveries } = desk.opened;
+async function forget(through: number, state: State): Promise<{ kept_from: number }> {
+  await condition(() => state.opened !== null || state.closed !== null);
+  if (state.opened === null) throw outOfOrder(state.closed ?? '');
+  const { stream, deliveries } = state.opened;
   const { next_step } = stream.pacing();
   if (through >= next_step)
     throw outOfOrder(
@@ -128,7 +128,7 @@ async function forget(through: number, desk: Desk): Promise<{ kept_from: number 
   return { kept_from: stream.now().kept_from };
 }
 
-function unlessCancelled(error: unknown, { closed }: Desk): NextStepAnswer {
+function unlessCancelled(error: unknown, { closed }: State): NextStepAnswer {
   if (isCancellation(error)) return { ready: false, why: closed ?? 'the stream is cancelled' };
   return refused(error);
 }
