@@ -87,7 +87,7 @@ export const NO_TALLY: Tally = {
 /** Runs the rollouts of some rows as child workflows. A failed child is data and never fails its siblings. */
 export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRunner {
   const running = runningRollouts(onValid);
-  const tally = { ...NO_TALLY };
+  const tally: Tally = { ...NO_TALLY };
   let { max_in_flight } = run;
   let limits: LimitsChange | null = null;
   let stopped = false;

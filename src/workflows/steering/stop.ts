@@ -6,7 +6,7 @@ import { stopSignal } from './messages.js';
 export interface Stop {
   isStopped: () => boolean;
   /** Calls back once: when it is stopped, or at once if it already was. A later callback replaces an earlier one. */
-  onStop(stop: () => void): void;
+  onStop: (stop: () => void) => void;
 }
 
 export function handleStop(): Stop {
