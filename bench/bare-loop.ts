@@ -5,7 +5,7 @@ import { serveParent } from './contender-process.js';
 import { puzzleSamples } from './samples.js';
 import { GENERATION, MAX_SEQ_LEN, TURNS } from './scenario.js';
 
-/** All rollouts at once in one process, which is asked for a number of rollouts and answers turns. */
+/** All rollouts at once in one process. The parent asks for a number of rollouts and gets the number of turns. */
 
 const Question = z.strictObject({ rollouts: z.int() });
 const [base_url = ''] = process.argv.slice(2);

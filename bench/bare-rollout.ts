@@ -12,7 +12,7 @@ import { seedOf } from '../src/model/turn/seeds.js';
 const MODEL = 'simulator';
 
 export interface BareRollouts {
-  /** One rollout in memory. `request_id` names the request of a turn. */
+  /** One rollout in memory. `request_id` returns the id of a turn's request. */
   play(rollout: BareRollout): Promise<Played>;
   close(): Promise<void>;
 }
@@ -20,7 +20,7 @@ export interface BareRollouts {
 export interface BareRollout {
   sample: PuzzleSample;
   row: number;
-  /** With the row, what request seeds are derived from: another number, another game. */
+  /** Seeds of requests are derived from it and the row, so another number gives another game. */
   repeat: number;
   request_id: (turn: number) => string;
 }
@@ -36,11 +36,11 @@ export interface BareOptions {
   base_url: string;
   first_token_timeout_ms: number;
   idle_timeout_ms: number;
-  /** Its samples are not looked at. */
+  /** Nobody reads its samples. */
   request: BatchRequest;
 }
 
-/** The loop without anything durable: the adapter and the environment of the real thing, everything in memory. */
+/** The loop without durability: the real adapter and environment, with everything in memory. */
 export function createBareRollouts({ request, ...timeouts }: BareOptions): BareRollouts {
   const service = createVllmService({ api_key: null, ...timeouts });
   const environment = createSlidingPuzzle();
@@ -87,7 +87,7 @@ export function createBareRollouts({ request, ...timeouts }: BareOptions): BareR
   return { play, close: () => service.close() };
 }
 
-/** The puzzle's only one. */
+/** The puzzle has only one. */
 function rewardOf({ rewards }: EnvironmentReturn): number {
   return Array.isArray(rewards) ? (rewards[0] ?? 0) : 0;
 }

@@ -11,7 +11,7 @@ export const USAGE_HEAD = [
   '| --- | ---: | ---: | ---: |',
 ];
 
-/** A line of a table: what `temporal-rollout …` takes as a process of its own. What it writes goes nowhere. */
+/** A line of a table: what `temporal-rollout …` costs as its own process. Its output is discarded. */
 export async function usageLine(name: string, args: readonly string[]): Promise<string> {
   const startedAt = performance.now();
   const child = spawn(process.execPath, [COMMAND, ...args], {

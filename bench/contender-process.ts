@@ -1,9 +1,9 @@
 import { fork } from 'node:child_process';
 
-/** A process of the bench that is asked for one thing at a time. */
+/** A process of the bench that handles one request at a time. */
 export interface ContenderProcess<Question> {
   pid: number;
-  /** Resolves with what the process answered; rejects with its error, or when it ends. */
+  /** Resolves with the process's answer; rejects with its error, or when it ends. */
   ask(question: Question): Promise<unknown>;
   stop(): Promise<void>;
 }
@@ -15,7 +15,7 @@ interface Answer {
 
 const GRACE_MS = 8000;
 
-/** Starts a module of the bench; resolves when it says that it is ready. */
+/** Starts a module of the bench; resolves when the module reports that it is ready. */
 export async function startProcess<Question>(
   module: URL,
   args: readonly string[],
@@ -55,7 +55,7 @@ export async function startProcess<Question>(
   };
 }
 
-/** The process's own side: says that it is ready, answers, and ends when its parent lets go or dies. */
+/** The process's side: reports that it is ready, answers, and ends when its parent closes the pipe or dies. */
 export function serveParent(
   answer: (question: unknown) => Promise<unknown>,
   close: () => Promise<void>,

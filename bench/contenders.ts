@@ -9,11 +9,11 @@ import { GENERATION, MAX_SEQ_LEN, TURNS } from './scenario.js';
 import type { Stack } from './stack.js';
 import { startCommand, workerConfig } from './stack.js';
 
-/** One way of playing a number of rollouts, with the processes that it keeps busy. */
+/** One way to play a number of rollouts, with the processes that it uses. */
 export interface Contender {
   name: ContenderName;
   processes: { server?: number; worker: number; simulator?: number };
-  /** Resolves with the turns that were played, when all rollouts have ended. */
+  /** Resolves with the number of turns when all rollouts have ended. */
   play(rollouts: number): Promise<number>;
   stop(): Promise<void>;
 }
@@ -100,7 +100,7 @@ export async function startEmpty(
   };
 }
 
-/** The loop in one process, with nothing durable. */
+/** The loop in one process, without durability. */
 async function startBare(stack: Stack): Promise<Contender> {
   const loop = await startProcess<{ rollouts: number }>(
     new URL('./bare-loop.js', import.meta.url),

@@ -13,8 +13,8 @@ import { serveParent } from './contender-process.js';
 import { TURNS } from './scenario.js';
 
 /**
- * A worker with the real workflows, queues and options, and activities that return at once: what Temporal and the
- * workflows cost by themselves.
+ * A worker with the real workflows, queues and options, and activities that return at once: the cost of Temporal and
+ * the workflows alone.
  */
 
 /** The input of a batch of this worker. */
@@ -28,7 +28,7 @@ export type EmptyRequest = z.infer<typeof EmptyRequest>;
 export interface EmptyWorkerOptions {
   address: string;
   config: Config;
-  /** Turns that one `playTurns` reports, and how long it takes for each. */
+  /** How many turns one `playTurns` reports, and how long each takes. */
   turns_a_call: number;
   turn_ms: number;
 }

@@ -2,11 +2,11 @@ import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
 
-/** More than an end line has. */
+/** More bytes than an end line has. */
 const TAIL_BYTES = 1024;
 
 /**
- * Counts the rollouts whose journal has its end, from the files alone: asking worker or server would be work of theirs
+ * Counts the rollouts whose journal has its end, from the files alone: a question to worker or server would cost work
  * that grows with the batch.
  */
 export function createEndedRollouts(journals: string): () => Promise<number> {

@@ -3,8 +3,8 @@ import { availableParallelism } from 'node:os';
 import { createGraderPool, installedGrader } from '../src/environments/math/grader-pool.js';
 
 /**
- * `node --import tsx bench/grader.ts`: checks a second of the maths grader, for one process and for one per core, of
- * bare answers and of answers behind 4,000 characters of thoughts. The pairs are those that upstream recorded.
+ * `node --import tsx bench/grader.ts`: checks per second of the maths grader, for one process and for one per core,
+ * with bare answers and with answers after 4,000 characters of thoughts. The pairs are upstream's recorded ones.
  */
 const FOLDER = new URL('../test/goldens/math/', import.meta.url);
 const ROUNDS = 3;

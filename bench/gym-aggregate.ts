@@ -7,8 +7,8 @@ import { createRandom } from '../src/dev/simulator/random.js';
 import { USAGE_HEAD, usageLine } from './command-usage.js';
 
 /**
- * `node --import tsx bench/gym-aggregate.ts [rows]`, after `npm run build`: `temporal-rollout aggregate` and `profile` over a million
- * results of 4 rollouts a task, in any order; peak memory and time of each process. Nothing else is asked: no server is there.
+ * `node --import tsx bench/gym-aggregate.ts [rows]`, after `npm run build`: `temporal-rollout aggregate` and `profile`
+ * over a million results of 4 rollouts a task, in any order; peak memory and time of each process. No server runs.
  */
 const ROLLOUTS = 4;
 const SHARDS = 4;
@@ -43,7 +43,7 @@ const keyOf = (task: number, rollout: number) => ({
 const input = (task: number, rollout: number): string =>
   JSON.stringify({ question: `question ${task}`, ...keyOf(task, rollout) });
 
-/** Rows of one shard, those of 1000 tasks shuffled as completion shuffles them. */
+/** Rows of one shard: those of 1000 tasks, shuffled as they complete in a real run. */
 function* lines({ rows, shard }: { rows: number; shard: number }): Generator<string> {
   const tasks = Math.ceil(rows / ROLLOUTS);
   const size = 1000;

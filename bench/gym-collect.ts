@@ -10,15 +10,16 @@ import type { Usage } from './process-usage.js';
 import { usageOf } from './process-usage.js';
 
 /**
- * `node --import tsx bench/gym-collect.ts [rows]`, after `npm run build`: `temporal-rollout collect` with its own server and worker,
- * against an agent server that answers each row after 100 ms; CPU and peak memory of each process, and what its folder holds then.
+ * `node --import tsx bench/gym-collect.ts [rows]`, after `npm run build`: `temporal-rollout collect` with its own
+ * server and worker, against an agent server that answers each row after 100 ms; CPU and peak memory of each process,
+ * and the size of its folder afterwards.
  */
 const COMMAND = path.resolve('dist', 'src', 'cli', 'main.js');
 const AT_ONCE = 256;
 const DELAY_MS = 100;
 const LOOK_MS = 500;
 
-/** By what its command line contains. */
+/** Found by a part of the command line. */
 const PARTS = { worker: `${COMMAND}\0worker`, 'Temporal server': 'start-dev' };
 
 async function collect(folder: string, agent: string): Promise<Map<string, Usage>> {

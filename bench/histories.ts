@@ -11,7 +11,7 @@ export interface HistorySize {
 }
 export type HistorySizes = Record<keyof typeof TYPES, HistorySize>;
 
-/** The largest history of each type of workflow, as the server reports them with workflows that have ended. */
+/** The largest history of each workflow type, as the server reports it for ended workflows. */
 export async function historySizes({ workflow }: Client): Promise<HistorySizes> {
   const sizeOf = async (type: string): Promise<HistorySize> => {
     const size: HistorySize = { count: 0, events: 0, kb: 0 };
@@ -34,7 +34,7 @@ export async function historySizes({ workflow }: Client): Promise<HistorySizes> 
 export interface ClosingTimes {
   /** Each slice's closing pass over its own rows, from its history: scheduled to completed. */
   slices_s: number[];
-  /** The batch's: joins the parts, computes the metrics. */
+  /** The batch's pass: joins the parts, computes the metrics. */
   batch_s: number;
 }
 

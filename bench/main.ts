@@ -178,7 +178,7 @@ async function measureLargeBatch(
   return sizeReport(measured);
 }
 
-/** Between two markers of bench/README.md. */
+/** The text between two markers of bench/README.md. */
 async function writeReport(report: string, marker: 'measured' | 'size'): Promise<void> {
   const file = path.join(PROJECT_ROOT, 'bench', 'README.md');
   const text = await readFile(file, 'utf8');
@@ -193,7 +193,7 @@ async function main(): Promise<void> {
   const options = readOptions();
   const env = process.env;
   const cli = await findTemporalCli({ env, projectRoot: PROJECT_ROOT, say });
-  // The bench is compiled beside the project; the workflows are those of the build.
+  // The bench is compiled beside the project; the workflows come from the build.
   await copyFile(path.join(PROJECT_ROOT, 'dist', 'src', 'workflow-bundle.js'), bundlePath);
   const began = performance.now();
   const [loadBefore = 0] = loadavg();

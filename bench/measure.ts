@@ -3,7 +3,7 @@ import type { Contender } from './contenders.js';
 import { cpuMs, peakMb } from './process-usage.js';
 import { TURNS } from './scenario.js';
 
-/** Which processes a contender keeps busy; the bare loop is the worker of its contender. */
+/** Which processes a contender uses; the bare loop counts as the worker of its contender. */
 export type Part = 'server' | 'worker' | 'simulator';
 export const PARTS: readonly Part[] = ['server', 'worker', 'simulator'];
 
@@ -13,13 +13,13 @@ export interface Run {
   rollouts: number;
   turns: number;
   wall_s: number;
-  /** CPU milliseconds of each process during the run; 0 for those that have no part in it. */
+  /** CPU milliseconds of each process during the run; 0 for uninvolved ones. */
   cpu_ms: Record<Part, number>;
   /** Since the process started. */
   peak_mb: Record<Part, number>;
 }
 
-/** A server and its queues are still busy when the result is there; what follows belongs to the run. */
+/** A server and its queues are still busy when the result arrives; that work belongs to the run. */
 const SETTLE_MS = 1000;
 
 /** One run, from the start of the batch to its result; CPU until a second later. */

@@ -6,16 +6,16 @@ const TICK_MS = 10;
 /** CPU milliseconds of all threads of a process so far, user and system, from /proc/<pid>/stat. */
 export async function cpuMs(pid: number): Promise<number> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
-  // The second field, the name in parentheses, may hold spaces: fields are counted from behind it.
+  // The second field, the name in parentheses, may contain spaces, so fields are counted after it.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   const [user, system] = [Number(fields[11]), Number(fields[12])];
   return (user + system) * TICK_MS;
 }
 
-/** The most resident memory that a process has had, in MB. */
+/** The peak resident memory of a process, in MB. */
 export const peakMb = (pid: number): Promise<number> => statusMb(pid, 'VmHWM');
 
-/** The resident memory that a process has, in MB. */
+/** The current resident memory of a process, in MB. */
 export const residentMb = (pid: number): Promise<number> => statusMb(pid, 'VmRSS');
 
 export interface Usage {

@@ -28,7 +28,7 @@ export const table = (head: readonly string[], rows: readonly string[][]): strin
     .map((cells) => `| ${cells.join(' | ')} |`)
     .join('\n');
 
-/** Medians over the rounds. `-` where a process has no part in a run. */
+/** Medians over the rounds. `-` for processes that a run does not involve. */
 export function runsTable(measured: readonly Measured[]): string {
   const rows = measured.flatMap(({ scenario, rounds }) =>
     scenario.contenders.map((name) => {
@@ -110,7 +110,7 @@ function cpuTarget(rounds: Measured['rounds'], counting: Counted): Target {
   };
 }
 
-/** What it costs that an observation is framed as the chat template frames it. */
+/** The cost of framing an observation as the chat template does. */
 function chatTarget(rounds: Measured['rounds'], counting: Counted): Target {
   const of = cpuOf(rounds, counting);
   const [chat, bare] = [of('durable'), of('bare observations')];

@@ -8,8 +8,8 @@ import { RetrieverSettings } from '../src/environments/retriever/settings.js';
 import { createRandom } from '../src/dev/simulator/random.js';
 
 /**
- * `node --expose-gc --import tsx bench/retriever.ts`: building an index of documents of 90 words whose frequencies fall
- * as those of a language do (Zipf), what it holds, and queries of eight such words.
+ * `node --expose-gc --import tsx bench/retriever.ts`: the time and memory of an index of documents with 90 words each,
+ * whose frequencies follow those of a language (Zipf), and the time of queries with eight such words.
  */
 const VOCABULARY = 50_000;
 const WORDS = 90;

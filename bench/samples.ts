@@ -3,11 +3,11 @@ import { STOP_STRING, taskPrompt } from '../src/environments/sliding-puzzle/prom
 import type { PuzzleSample } from '../src/environments/sliding-puzzle/generate-samples.js';
 import { hash32 } from '../src/model/workflow-safe/hash32.js';
 
-/** Far more slides than turns, and more moves than turns: no rollout ends before its last turn. */
+/** Far more slides than turns, and more moves than turns, so no rollout ends before its last turn. */
 const BOARD = { size: 4, shuffle_moves: 401 };
 const MAX_MOVES = 1000;
 
-/** 4x4 boards, one a rollout; row n is the same in every run. */
+/** 4x4 boards, one for each rollout; row n is the same in every run. */
 export function puzzleSamples(count: number): PuzzleSample[] {
   return Array.from({ length: count }, (_, idx) => {
     let drawn = 0;

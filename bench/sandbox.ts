@@ -8,9 +8,9 @@ import type { Environment, EnvironmentMessage, Metadata } from '../src/environme
 import { EnvironmentSettings } from '../src/environments/settings.js';
 
 /**
- * The code environment, level by level: a rollout's first turn (an interpreter is started), the turns after it, and the
- * turn that makes an interpreter of ten turns again. `node --import tsx bench/sandbox.ts`; a level that this machine
- * lacks is left out, aloud.
+ * The code environment, level by level: a rollout's first turn (which starts an interpreter), the following turns, and
+ * a turn that rebuilds an interpreter of ten turns. `node --import tsx bench/sandbox.ts`; it names the levels that this
+ * machine lacks.
  */
 
 const ROLLOUTS = 12;

@@ -1,11 +1,11 @@
 export type ContenderName = 'durable' | 'bare observations' | 'empty' | 'bare';
 
-/** What is measured. Each scenario has processes of its own; its contenders take turns, round after round. */
+/** What is measured. Each scenario has its own processes; its contenders take turns, round after round. */
 export interface Scenario {
   name: string;
   rollouts: number;
   turn_slice: '0s' | '2s';
-  /** What the simulator makes a turn last; 0: it answers at once. */
+  /** The simulator's duration of a turn; 0: it answers at once. */
   turn_ms: 0 | 3000;
   /** In the order of each round. */
   contenders: readonly ContenderName[];
@@ -13,7 +13,7 @@ export interface Scenario {
 
 export const TURNS = 10;
 
-/** Unless the command line says otherwise. */
+/** The default. */
 export const ROUNDS = 3;
 
 const WITHOUT_PACING = { turn_ms: 0, contenders: ['durable', 'empty', 'bare'] } as const;
@@ -34,13 +34,13 @@ export const SCENARIOS: readonly Scenario[] = [
   },
 ];
 
-/** Played before anything is measured, since a worker lives long: compiled code, open connections. */
+/** Played before the measurement, since a worker lives long: compiled code, open connections. */
 export const WARM_UP = { rollouts: 64, batches: 3 };
 
-/** Batches of this size, in slices of each of these sizes. */
+/** Sizes of batches; each is played in slices of each of the sizes below. */
 export const SLICED = { rollouts: 512, large: 2048, sizes: [64, 128, 256, 300, 512] };
 
-/** Options of the simulator. An answer has some 25 tokens of action and end after its thinking. */
+/** Options of the simulator. After its thinking, an answer has some 25 tokens of action and end. */
 export function simulatorOptions({ turn_ms }: Scenario): string[] {
   const common = ['--skill', '0', '--max-num-seqs', '1024', '--max-model-len', '8192'];
   return turn_ms === 0
@@ -48,6 +48,6 @@ export function simulatorOptions({ turn_ms }: Scenario): string[] {
     : [...common, '--thinking-tokens', '60', '--tokens-per-second', '28'];
 }
 
-/** The batch that every contender plays: same boards, same seeds, so the same games. */
+/** The batch that every contender plays: the same boards and seeds, so the same games. */
 export const GENERATION = { max_new_tokens: 512, seed: 17 } as const;
 export const MAX_SEQ_LEN = 8192;

@@ -10,9 +10,9 @@ import { createFileStore } from '../src/trajectories/files/file-store.js';
 import { USAGE_HEAD, usageLine } from './command-usage.js';
 
 /**
- * `node --import tsx bench/show.ts [rollouts]`, after `npm run build`: `temporal-rollout show` of a batch of 10,000 rollouts of ten
- * turns, of one rollout of 2,000 turns and of one of 100,000 tokens; peak memory and time of each process. Nothing else is
- * asked: no server is there.
+ * `node --import tsx bench/show.ts [rollouts]`, after `npm run build`: `temporal-rollout show` of a batch of 10,000
+ * rollouts of ten turns, of one rollout of 2,000 turns and of one of 100,000 tokens; peak memory and time of each
+ * process. No server runs.
  */
 const REPEATS = 8;
 const AT_ONCE = 32;
@@ -20,7 +20,7 @@ const TURN_TOKENS = 40;
 
 interface Played {
   turns: number;
-  /** Of each turn. */
+  /** For each turn. */
   tokens: number;
   has_ended?: boolean;
 }
@@ -60,7 +60,7 @@ function* turnsOf({ turns, tokens }: Played): Generator<Entry> {
   }
 }
 
-/** A store with a batch of these rollouts, and a temporal.yaml that names it. */
+/** A store with a batch of these rollouts, and a temporal.yaml that names the store. */
 async function batchOf(
   { folder, batch_id }: { folder: string; batch_id: string },
   rollouts: readonly Played[],

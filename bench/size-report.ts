@@ -27,10 +27,10 @@ function windowsOf(moments: readonly Moment[]): Window[] {
   });
 }
 
-/** CPU per rollout may not grow with the batch: that of the last thousand against that of the second thousand. */
+/** CPU per rollout may not grow with the batch: the last thousand rollouts are compared with the second thousand. */
 export const GROWTH_LIMIT = 1.15;
 
-/** Server and worker; null where the batch is too small to tell. */
+/** Server and worker; null if the batch is too small to tell. */
 export function growthOf({ moments }: Pick<SizeRun, 'moments'>): number | null {
   const whole = windowsOf(moments).filter(({ rollouts }) => rollouts > SIZE.window / 2);
   const [, second] = whole;

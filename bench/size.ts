@@ -22,7 +22,7 @@ const LIMIT_MS = 40 * 60_000;
 const POLL_MS = 250;
 /** A worker that has just started still allocates. */
 const IDLE_AFTER_MS = 4000;
-/** A server and its queues are still busy when the result is there; what follows belongs to the run. */
+/** A server and its queues are still busy when the result arrives; that work belongs to the run. */
 const SETTLE_MS = 1000;
 
 type PerPart = Record<Part, number>;
@@ -46,7 +46,7 @@ export interface Moment {
 export interface SizeRun extends SizeOptions {
   /** From the start of the batch to its result. */
   wall_s: number;
-  /** At the start, whenever another window has ended, at the last end, and a second after the result. */
+  /** At the start, after each window, at the last end, and a second after the result. */
   moments: Moment[];
   closing: ClosingTimes;
   /** Peaks over the whole life of each process. */
@@ -55,7 +55,7 @@ export interface SizeRun extends SizeOptions {
   files_mb: { database: number; journals: number; rollouts: number };
 }
 
-/** Plays the batch with the real worker, and looks at the processes whenever another thousand rollouts have ended. */
+/** Plays the batch with the real worker, and reads the processes' usage after each thousand ended rollouts. */
 export async function measureSize(
   stack: Stack,
   { say, ...options }: SizeOptions & { say: (line: string) => void },
@@ -107,7 +107,7 @@ const requestOf = ({ samplesFile }: Stack, rollouts: number): unknown => ({
   max_in_flight: MAX_IN_FLIGHT,
 });
 
-/** Until the result is there, or the time is up. */
+/** Until the result arrives or the time is up. */
 async function watch(
   handle: WorkflowHandle,
   {
@@ -124,7 +124,7 @@ async function watch(
     result: value,
     wall_s: (performance.now() - began) / 1000,
   }));
-  // Where the loop below gives up first.
+  // The limit at which the loop below gives up.
   result.catch(() => undefined);
   for (let next = Math.min(SIZE.window, rollouts); ;) {
     const closed = await Promise.race([result, sleep(POLL_MS)]);
@@ -164,7 +164,7 @@ async function perPart(pids: PerPart, read: (pid: number) => Promise<number>): P
   return Object.fromEntries(values) as PerPart;
 }
 
-/** What was measured is what was asked for. */
+/** The measured batch must be the requested one. */
 function checkPlayed({ counts, metrics }: BatchResult, rollouts: number): void {
   const turns = metrics['total_turns'];
   if (counts.completed !== rollouts || turns !== rollouts * SIZE.turns)

@@ -14,7 +14,7 @@ import { puzzleSamples } from './samples.js';
 import type { Scenario } from './scenario.js';
 import { simulatorOptions } from './scenario.js';
 
-/** Everything that the contenders of one scenario share. */
+/** What the contenders of one scenario share. */
 export interface Stack {
   folder: string;
   address: string;
@@ -99,7 +99,7 @@ export function startCommand(folder: string, args: readonly string[]): Promise<C
   });
 }
 
-/** temporal.yaml of a worker of this stack: everything but turn slice and memory is the default. */
+/** temporal.yaml of a worker of this stack, with defaults except for turn slice and memory. */
 export function workerConfig(
   { address, generationUrl, folder }: Stack,
   { task_queue, turn_slice, memory }: { task_queue: string; turn_slice: string; memory?: string },

@@ -8,9 +8,9 @@ import { greatest, sum } from '../src/model/results/statistics.js';
 import { median } from './measure.js';
 
 /**
- * `node --import tsx bench/updates.ts [rounds] [updates]`, after `npm run build`: what policy updates cost the rollouts
- * that are in flight. For each mode three stacks play the same batch at the same time, so that they share what the
- * machine has to give: one without updates, one on each wire. An update follows every 15 s.
+ * `node --import tsx bench/updates.ts [rounds] [updates]`, after `npm run build`: the cost of policy updates for
+ * rollouts in flight. For each mode, three stacks play the same batch at the same time and so share the machine
+ * equally: one without updates, one on each wire. An update follows every 15 s.
  */
 const MODES = ['keep', 'abort', 'wait'] as const;
 const CONTENDERS = ['none', 'completions', 'generate'] as const;

@@ -7,7 +7,7 @@ import { describeError } from '../src/platform/errors.js';
 import { BatchRequest } from '../src/model/batch-request.js';
 import { hash32 } from '../src/model/workflow-safe/hash32.js';
 
-/** The loop in a process of its own: plays the rollouts that it is given and tells its parent of each that ends. */
+/** The loop in its own process: plays the given rollouts and reports each that ends to its parent. */
 
 const Order = z.strictObject({
   base_url: z.string(),
@@ -15,13 +15,13 @@ const Order = z.strictObject({
   idle_timeout_s: z.number(),
   /** Contains its samples. */
   request: BatchRequest,
-  /** An error ends the process, or the rollout alone starts over. */
+  /** Whether an error ends the process, or only the rollout starts over. */
   on_error: z.enum(['exit', 'restart_rollout']),
-  /** A rollout that starts over is sampled anew; else it is the same game again. */
+  /** Whether a rollout that starts over is sampled with new seeds, or repeats the same game. */
   fresh_seeds: z.boolean(),
   /** By their place in the batch, from 0: all repeats of a sample, then those of the next. */
   rollouts: z.array(z.int()),
-  /** Part of request ids: contender, and which life of the process this is. */
+  /** Part of request ids: contender, and how often this process was started. */
   name: z.string(),
   life: z.int(),
 });

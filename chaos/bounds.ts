@@ -1,6 +1,6 @@
 /**
- * What each fault may cost. Lost rollouts, duplicated rows and finished turns generated twice: none, whatever happens.
- * Tokens sampled twice depend on what the fault interrupts.
+ * What each fault may cost. Lost rollouts, duplicated rows and finished turns generated twice: none, under any fault.
+ * The limit of tokens sampled twice depends on what the fault interrupts.
  */
 
 /** What a fault interrupts, and so what may be sampled again. */
@@ -24,18 +24,18 @@ const RETRY_S = 15;
 
 export interface Interrupted {
   streams: number;
-  /** Sent on them after the client had gone: the engine's time until it notices. */
+  /** Sent on these streams after the client had gone, until the engine noticed. */
   tokens_after_disconnect: number;
 }
 
 export interface Pace {
   tokens_per_second: number;
   heartbeat_timeout_s: number;
-  /** What a commit of the journal takes at most, beside the wait for it. */
+  /** The longest duration of a journal's commit, besides the wait for it. */
   commit_s: number;
 }
 
-/** The most tokens that may have been sampled twice. */
+/** The largest permitted number of tokens that were sampled twice. */
 export function tokenLimit(
   interrupts: Interrupts,
   { interrupted, pace }: { interrupted: Interrupted; pace: Pace },

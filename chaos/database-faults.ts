@@ -1,11 +1,11 @@
 import type { ChaosFault } from './faults.js';
 import type { Target } from './target.js';
 
-/** What becomes of a database and of the way to it; workers wait longer than any of it lasts. */
+/** Faults of a database and of the connection to it; workers wait longer than any of them lasts. */
 
 const HELD_MS = 3000;
 const DOWN_MS = 1000;
-/** Of each worker. */
+/** For each worker. */
 const LOST_ANSWERS = 5;
 
 const BASE = {

@@ -17,11 +17,11 @@ export interface ChaosFault {
   hold_ms: number;
   lift: (target: Target) => Promise<void> | void;
   interrupts: Interrupts;
-  /** The part it strikes; the loops have neither Temporal's server nor a store nor a second worker. */
+  /** The affected part. Loops have no Temporal server, no store and no second worker. */
   part: 'player' | 'engine' | 'server' | 'store' | 'two_workers';
-  /** The one kind of store that it strikes; absent: whichever there is. */
+  /** The one kind of store that it affects; absent: any. */
   store?: StoreKind;
-  /** In the short form: with the loops beside it, alone, or not at all. */
+  /** In the short form: with the loops, alone, or not at all. */
   short: 'with_loops' | 'alone' | null;
 }
 
@@ -29,9 +29,11 @@ const nothing = (): void => undefined;
 
 /** An engine and a server are down this long: about what a supervisor and a start take. */
 const DOWN_MS = 1000;
-/** Twice the heartbeat timeout, so that a missing beat is noticed. */
+/** Twice the heartbeat timeout, so that Temporal notices a missing heartbeat. */
 const FROZEN_MS = 4000;
-/** Longer than the idle timeout and the question whether the engine is paused, which a frozen one leaves open. */
+/**
+ * Longer than the idle timeout and the question whether the engine is paused, which a frozen engine does not answer.
+ */
 const FROZEN_ENGINE_MS = 9000;
 
 const PROCESS_FAULTS: readonly ChaosFault[] = [
@@ -62,7 +64,7 @@ const PROCESS_FAULTS: readonly ChaosFault[] = [
   {
     name: 'zombie-attempt',
     hits: 2,
-    // The other worker takes over, and this one comes back while it plays.
+    // The other worker takes over, and this one returns while the other plays.
     apply: ({ player }) => {
       player.pause();
     },
@@ -115,7 +117,7 @@ const PROCESS_FAULTS: readonly ChaosFault[] = [
       server.pause();
     },
     hold_ms: FROZEN_MS,
-    // To a server that wakes up, every worker has been silent.
+    // When the server resumes, every worker has been silent.
     lift: ({ server }) => {
       server.resume();
     },
@@ -125,7 +127,7 @@ const PROCESS_FAULTS: readonly ChaosFault[] = [
   },
 ];
 
-/** Everything that is done to a run, one fault at a time. */
+/** All faults, one per run. */
 export const FAULTS: readonly ChaosFault[] = [
   ...PROCESS_FAULTS,
   OPENING_KILL,

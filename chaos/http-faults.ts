@@ -3,9 +3,9 @@ import type { FaultSpec } from '../src/dev/simulator/settings.js';
 import type { Interrupts } from './bounds.js';
 import type { ChaosFault } from './faults.js';
 
-/** What the engine does wrong while it runs: the simulator's own faults, each time to the next requests. */
+/** Misbehaviour of a running engine: the simulator's own faults, each applied to the next requests. */
 
-/** Well inside a turn, and more than may be lost. */
+/** Well inside a turn, and more tokens than may be lost. */
 const AFTER_TOKENS = 90;
 
 type Spec = z.input<typeof FaultSpec>;
@@ -26,7 +26,7 @@ const injected = (
 
 const TWICE = { times: 2 };
 
-/** A reply that breaks the protocol twice in one turn is final: each strikes another rollout. */
+/** Two broken replies in one turn are final, so each fault hits another rollout. */
 const onOneRollout =
   (spec: Spec): ChaosFault['apply'] =>
   ({ engine, index }) =>

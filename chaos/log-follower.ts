@@ -1,11 +1,11 @@
 import { open, stat } from 'node:fs/promises';
 import type { LogLine } from '../src/dev/simulator/request-log.js';
 
-/** Reads the engine's log as it grows, from its position at first. */
+/** Reads the engine's log as it grows, beginning at its current end. */
 export interface LogFollower {
   /** All lines so far. */
   read(): Promise<readonly LogLine[]>;
-  /** Generations that were sent to their end so far. */
+  /** Number of generations that were sent completely so far. */
   generations(): Promise<number>;
 }
 
@@ -17,7 +17,7 @@ export async function followLog(file: string): Promise<LogFollower> {
   const lines: LogLine[] = [];
   const read = async (): Promise<readonly LogLine[]> => {
     const bytes = await readFrom(file, offset);
-    // Behind the last newline is a line that is being written.
+    // A line after the last newline is still being written.
     const end = bytes.lastIndexOf(0x0a) + 1;
     offset += end;
     for (const text of bytes.toString('utf8', 0, end).split('\n')) {

@@ -26,10 +26,10 @@ import {
   simulatorSettingsOf,
 } from './workload.js';
 
-/** No fault begins after this; the rest is reported as not played. */
+/** No fault begins later; the remaining ones are reported as not played. */
 const LIMIT_MS = 20 * 60_000;
 const SHORT_HITS = 1;
-/** Of a database beside which all else runs on the same machine. */
+/** For a database on the same machine as everything else. */
 const COMMIT_S = 0.1;
 
 const say = (line: string): void => {
@@ -130,7 +130,7 @@ async function startBed({ workload, options }: Plan): Promise<StoredBed> {
   const bed = {
     own_server: true,
     name: 'chaos',
-    // A disk that is full is that of the store.
+    // A fault that fills the disk must hit only the store, so the worker's log goes through a pipe.
     pipe_log: true,
     simulator: simulatorSettingsOf(workload),
     worker: { heartbeat_timeout: `${HEARTBEAT_TIMEOUT_S}s` },
@@ -166,7 +166,7 @@ async function main(): Promise<void> {
   process.exitCode = report.ok ? 0 : 1;
 }
 
-/** The table goes to stdout, unless JSON does: then that is the last line there. */
+/** The table goes to stdout. If the JSON goes there, too, it is the last line. */
 async function publish(report: ChaosReport, json: string | null): Promise<void> {
   const table = tableOf(report);
   if (json === '-') {

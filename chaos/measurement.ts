@@ -11,7 +11,7 @@ export interface Hit {
   lifted_at: number;
 }
 
-/** A line of rollouts.jsonl or failures.jsonl, as far as it is looked at. */
+/** The fields of a line of rollouts.jsonl or failures.jsonl that are used here. */
 export interface RowPlace {
   row: number;
   repeat: number;
@@ -34,9 +34,9 @@ export interface Measurement {
   rollouts_lost: number;
   /** In both files together. */
   rows_duplicated: number;
-  /** Requests for a turn whose generation stood in the journal when the asking attempt claimed it. */
+  /** Requests for a turn whose generation was in the journal when the requesting attempt claimed it. */
   turns_generated_twice: number;
-  /** Tokens that were sent for a place in a turn for which one had been sent before. */
+  /** Tokens that were sent for a position in a turn for which one had been sent before. */
   tokens_sampled_twice: number;
   /** From the fault until the last of the interrupted rollouts had a token again, or had ended; null: none was. */
   recovery_s: number | null;
@@ -56,7 +56,7 @@ export function measure(evidence: Evidence): Measurement {
 const placesIn = (rows: readonly RowPlace[]): Set<string> =>
   new Set(rows.map(({ row, repeat }) => `${row}-${repeat}`));
 
-/** What the faults interrupted: the streams that may have to be sampled again, as far as the bound says. */
+/** What the faults interrupted: the streams that may have to be sampled again, according to the bound. */
 export function interruptedBy(evidence: Evidence): Interrupted {
   const { interrupts, hits } = evidence;
   const cut = interruptions(evidence);
@@ -70,7 +70,7 @@ export function interruptedBy(evidence: Evidence): Interrupted {
 
 interface Interruption {
   stream: Stream;
-  /** When its tokens stopped, or may have. */
+  /** When its tokens ended, or may have ended. */
   from: number;
 }
 
@@ -84,7 +84,7 @@ function interruptions({ streams, hits, interrupts }: Evidence): Interruption[] 
     case 'open_streams':
     case 'stopped_worker':
       return hits.flatMap(({ at }) =>
-        // A stream that has just ended may have its last tokens on their way to the journal.
+        // The last tokens of a stream that has just ended may still be on their way to the journal.
         openBetween(streams, { from: at - 1000 * UNJOURNALLED_S, to: at }).map((stream) => ({
           stream,
           from: at,
@@ -114,7 +114,7 @@ export function turnsGeneratedTwice(
   ).length;
 }
 
-/** How many generations each attempt found whole when it claimed the journal. */
+/** How many complete generations each attempt found when it claimed the journal. */
 function inheritedTurns(lines: readonly JournalLine[]): { writer: string; turns: number }[] {
   const trajectory = emptyTrajectory();
   return lines.flatMap((line) => {
@@ -126,8 +126,8 @@ function inheritedTurns(lines: readonly JournalLine[]): { writer: string; turns:
 }
 
 /**
- * A request's tokens stand at the places behind those that its prompt inherits: what its prompt has more than the
- * shortest prompt of the same turn, which is that of the turn's first request.
+ * A request's tokens follow those that its prompt inherits: the prompt's length minus the shortest prompt of the same
+ * turn, which is that of the turn's first request.
  */
 export function tokensSampledTwice(streams: readonly Stream[]): number {
   const turns = byTurn(streams.filter(({ prompt_tokens }) => prompt_tokens !== null));
@@ -182,7 +182,7 @@ function recoverySeconds(evidence: Evidence): number | null {
 
 const hasTokens = ({ sent }: Stream): boolean => sent.length > 0;
 
-/** A request that was only hit, and stood, was not; one of a process that was struck waits for that in any case. */
+/** A request that was hit but completed does not count. A request of a process that was killed waits in any case. */
 function wasInterrupted(hit: Stream, { streams, interrupts }: Evidence): boolean {
   if (interrupts !== 'nothing' && interrupts !== 'hit_requests') return true;
   return (

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ChaosFault } from './faults.js';
 
-/** What the journal of a rollout that is being opened has and lacks, phase by phase. */
+/** What the journal of a rollout has and lacks in each phase of its opening. */
 const PHASES = [
   { has: 'claim', lacks: 'start' },
   { has: 'start', lacks: 'chunk' },

@@ -14,11 +14,11 @@ export interface Options {
   store: StoreKind;
   seed: number;
   only: string;
-  /** A file, - for stdout, null: none. */
+  /** A file; `-` for stdout; null: none. */
   json: string | null;
 }
 
-/** Throws the usage where the arguments are not right. */
+/** Throws the usage if the arguments are invalid. */
 export function readOptions(args: readonly string[]): Options {
   const options: Options = {
     short: false,

@@ -13,10 +13,10 @@ import { FIRST_TOKEN_TIMEOUT_S, IDLE_TIMEOUT_S, requestOf } from './workload.js'
 
 const FINISHED_WITHIN_MS = 150_000;
 
-/** Loops keep nothing. */
+/** Loops have no store. */
 const NO_STORE = { folder: '', journals: () => Promise.resolve(new Map()), database: null };
 
-/** The same rollouts under the same schedule. Wasted is what the last run of each rollout did not use. */
+/** The same rollouts under the same schedule. Tokens are wasted if the last run of their rollout did not use them. */
 export async function playBare(
   { stage: { bed }, fault, moments, workload }: Play,
   restart: Restart,

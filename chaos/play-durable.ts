@@ -16,7 +16,7 @@ import type { Target } from './target.js';
 import type { Workload } from './workload.js';
 import { requestOf } from './workload.js';
 
-/** Processes that live through several faults; the worker is started again when it ends. */
+/** Processes that live through several faults; a worker that ends is started again. */
 export interface Stage extends StoredBed {
   worker: KeptWorker;
 }
@@ -31,7 +31,7 @@ export async function openStage(start: () => Promise<StoredBed>): Promise<Stage>
   }
 }
 
-/** What every contender is given. */
+/** The input of every contender. */
 export interface Play {
   stage: Stage;
   fault: ChaosFault;

@@ -2,7 +2,7 @@ import type { Interrupts } from './bounds.js';
 import type { Measurement } from './measurement.js';
 import type { StoreKind } from './stores.js';
 
-/** What a run has cost. */
+/** The cost of a run. */
 export interface Cost {
   /** Sampled, and not in the results. */
   wasted_tokens: number;
@@ -13,12 +13,12 @@ export interface Cost {
 export interface FaultReport extends Measurement {
   name: string;
   hits: number;
-  /** How long the schedule held it, all hits together. */
+  /** How long it delayed the schedule, in total. */
   held_s: number;
   interrupts: Interrupts;
-  /** Requests that were open when it struck, or that it hit. */
+  /** Requests that were open at the fault, or that it hit. */
   interrupted_streams: number;
-  /** Sent by the engine until it noticed that the client had gone. */
+  /** Sent by the engine before it noticed that the client had gone. */
   tokens_after_disconnect: number;
   tokens_limit: number;
   /** Attempts beyond each rollout's first. */
@@ -43,7 +43,7 @@ export interface ChaosReport {
   ok: boolean;
 }
 
-/** Adds which bounds are broken. */
+/** Adds the violated bounds. */
 export function judged(measured: Omit<FaultReport, 'broken'>): FaultReport {
   const none = ['rollouts_lost', 'rows_duplicated', 'turns_generated_twice'] as const;
   const broken: string[] = none
@@ -95,12 +95,12 @@ const COLUMNS: readonly (readonly [string, (fault: FaultReport) => string])[] = 
 
 const seconds = (value: number | null): string => (value === null ? '-' : value.toFixed(1));
 
-/** A fault's line of the table, as soon as it was played. */
+/** A fault's line of the table, printed as soon as the fault was played. */
 export const lineOf = (fault: FaultReport): string => cells(COLUMNS.map(([, text]) => text(fault)));
 
 const cells = (values: readonly string[]): string => `| ${values.join(' | ')} |`;
 
-/** In Markdown; below it, each bound that is broken. */
+/** In Markdown; each violated bound follows the table. */
 export function tableOf({
   faults,
   not_played,

@@ -1,11 +1,11 @@
 import type { LogLine, Outcome, RequestEntry } from '../src/dev/simulator/request-log.js';
 
-/** One completion request as the engine's log tells it. Times are milliseconds since the epoch. */
+/** One completion request as the engine's log describes it. Times are milliseconds since the epoch. */
 export interface Stream {
   rollout_id: string;
   turn: number;
   writer: string;
-  /** null: the request was not read. */
+  /** null: the engine did not read the request. */
   prompt_tokens: number | null;
   tokens_sent: number;
   fault: string | null;
@@ -13,12 +13,12 @@ export interface Stream {
   /** Sent to its natural end. */
   whole: boolean;
   arrived_at: number;
-  /** End of a stream without one, as when its engine was killed: a second after its last sign of life. */
+  /** The end of a stream without a logged end (its engine was killed): a second after its last logged token. */
   ended_at: number;
   sent: { at: number; tokens_sent: number }[];
 }
 
-/** Requests whose id says which rollout and turn they are of, in the order of their arrival. */
+/** Requests whose id names their rollout and turn, in order of arrival. */
 export function streamsOf(lines: readonly LogLine[]): Stream[] {
   const streams = new Map<string, Stream>();
   for (const line of lines) {
@@ -65,7 +65,7 @@ function ended(stream: Stream): Stream {
   return { ...stream, ended_at: (sent.at(-1)?.at ?? arrived_at) + SILENCE_MS };
 }
 
-/** What was sent after a moment. */
+/** Tokens that were sent after a moment. */
 export function sentAfter({ sent, tokens_sent }: Stream, moment: number): number {
   const before = sent.findLast(({ at }) => at <= moment);
   return tokens_sent - (before?.tokens_sent ?? 0);

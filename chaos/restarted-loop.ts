@@ -6,15 +6,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Finished, Order } from './bare-process.js';
 import type { Target } from './target.js';
 
-/** How a loop without durability continues after a fault: with all rollouts, or with unfinished ones. */
+/** How a loop without durability continues after a fault: with all rollouts, or only with unfinished ones. */
 export type Restart = 'all' | 'unfinished';
 
-/** A supervisor's, of a process that ended by itself. */
+/** A supervisor's restart delay after a process ended by itself. */
 const RESTART_DELAY_MS = 500;
 
 export interface Loop {
   player: Target['player'];
-  /** When the last rollout had ended, and all of them as they count. */
+  /** The time when the last rollout had ended, and all rollouts as they count. */
   finished: Promise<{ at: number; played: Finished[] }>;
   end: () => Promise<void>;
 }
@@ -27,7 +27,7 @@ export interface LoopOptions {
   order: Omit<Order, 'rollouts' | 'life' | 'on_error'>;
 }
 
-/** Started again whenever it ends too early, as a supervisor does. */
+/** Restarts it whenever it ends too early, as a supervisor does. */
 export async function startLoop({ logFile, restart, rollouts, order }: LoopOptions): Promise<Loop> {
   const all = Array.from({ length: rollouts }, (_, rollout) => rollout);
   const on_error = restart === 'all' ? 'exit' : 'restart_rollout';
@@ -54,7 +54,7 @@ export async function startLoop({ logFile, restart, rollouts, order }: LoopOptio
       resolve({ at: performance.now(), played: [...done.values()] });
     });
     born.once('exit', (code) => {
-      // Else it was killed, or has nothing left to do.
+      // Otherwise it was killed, or has nothing left to do.
       if (!ended && born === child && code === 1) restarting = sleep(RESTART_DELAY_MS).then(start);
     });
     const left = all.filter((rollout) => !done.has(rollout));

@@ -1,7 +1,10 @@
 import { hash32 } from '../src/model/workflow-safe/hash32.js';
 import { createRandom } from '../src/dev/simulator/random.js';
 
-/** When a fault strikes: so many generations after the start, and a while later. Turns, since machines differ in speed. */
+/**
+ * When a fault strikes: a number of generations after the start, plus a delay. It counts turns, since machines differ
+ * in speed.
+ */
 export interface Moment {
   after_turns: number;
   delay_ms: number;
@@ -18,13 +21,15 @@ export interface ScheduleOptions {
   turn_ms: number;
 }
 
-/** Share of all turns; by then something runs. */
+/** As a share of all turns. Something runs by then. */
 const FIRST = 0.1;
-/** At the latest in the last turn but one, and not at its end: some faults strike the next request. */
+/** At the latest in the last turn but one, and not at its end, since some faults hit the next request. */
 const TURNS_LEFT = 2;
 const LATEST_IN_TURN = 0.8;
 
-/** Each fault has a stream of its own: played alone it strikes at the same moments. In the order of time. */
+/**
+ * Each fault has its own random stream, so it strikes at the same moments when it is played alone. In order of time.
+ */
 export function scheduleOf({
   seed,
   fault,

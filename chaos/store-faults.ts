@@ -3,7 +3,7 @@ import path from 'node:path';
 import { runCommand } from '../src/platform/process/run-command.js';
 import type { ChaosFault } from './faults.js';
 
-/** What a disk does, with means that need no privileges: no mount, no attribute that root alone may set. */
+/** Faults of a disk, without privileges: no mount, and no attribute that only root may set. */
 
 const HELD_MS = 3000;
 const aside = (folder: string): string => `${folder}.aside`;
@@ -53,8 +53,8 @@ export const STORE_FAULTS: readonly ChaosFault[] = [
 ];
 
 /**
- * RLIMIT_FSIZE of a running process, the soft limit, which may be raised again: a write that passes it comes short, the
- * next one fails. Node ignores SIGXFSZ, so that the error is all that the process sees, as on a disk that is full.
+ * RLIMIT_FSIZE of a running process. The soft limit may be raised again. A write beyond it is cut short, and the next
+ * one fails. Node ignores SIGXFSZ, so the process sees only the error, as on a full disk.
  */
 async function limitFileSize(pid: number, bytes: string): Promise<void> {
   const args = ['--pid', String(pid), `--fsize=${bytes}:`];
@@ -62,14 +62,14 @@ async function limitFileSize(pid: number, bytes: string): Promise<void> {
   if (!ok) throw new Error(`prlimit ${args.join(' ')}: ${problem} ${output}`);
 }
 
-/** Of the journals: they soon pass it, one after the other. */
+/** Journals soon pass it, one after the other. */
 async function largestSize(folder: string): Promise<number> {
   const names = await readdir(folder);
   const sizes = names.map(async (name) => (await stat(path.join(folder, name))).size);
   return Math.max(...(await Promise.all(sizes)));
 }
 
-/** A write that a dying process did not finish: the first half of a line, without its end. */
+/** The unfinished write of a dying process: the first half of a line. */
 async function tearJournals(folder: string): Promise<void> {
   for (const name of await readdir(folder)) {
     const file = path.join(folder, name);

@@ -10,7 +10,7 @@ import type { Target } from './target.js';
 
 export type StoreKind = 'file' | 'postgres';
 
-/** The store's and its task queue's name. */
+/** The name of the store and of its task queue. */
 export const STORE = 'chaos';
 export const WORKER = `worker-${STORE}`;
 export const OTHER_WORKER = 'worker-other';
@@ -18,7 +18,7 @@ export const OTHER_WORKER = 'worker-other';
 /** Processes, and the store in which their batches are. */
 export interface StoredBed {
   bed: RecoveryBed;
-  /** What a fault finds of a batch in the store. */
+  /** A batch in the store, as faults see it. */
   storeOf: (batch_id: string) => Pick<Target, 'folder' | 'journals' | 'database'>;
   end: () => Promise<void>;
 }
@@ -43,7 +43,7 @@ async function readFolder(folder: string, batch_id: string): Promise<Map<string,
   return new Map(await Promise.all(texts));
 }
 
-/** Each worker reaches the database through a proxy of its own. */
+/** Each worker reaches the database through its own proxy. */
 export async function inPostgres(options: RecoveryBedOptions): Promise<StoredBed> {
   const server = await startPostgres({ fsync: 'on' });
   const workers = [WORKER, OTHER_WORKER];
@@ -54,7 +54,7 @@ export async function inPostgres(options: RecoveryBedOptions): Promise<StoredBed
     },
   );
   const pool = new pg.Pool({ connectionString: server.url, max: 1 });
-  // A server that is killed takes it away.
+  // A killed server removes it.
   pool.on('error', () => undefined);
   return {
     bed: tables.bed,

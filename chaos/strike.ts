@@ -21,7 +21,7 @@ const MOMENT_WITHIN_MS = 90_000;
 const OPEN = { what: 'an open stream with tokens', timeout_ms: 30_000 };
 const isOpen = ({ ended_at, sent }: Stream): boolean => ended_at > Date.now() && sent.length > 0;
 
-/** Strikes the fault at its moments, one after the other; each is always lifted. */
+/** Applies the fault at its moments, one after the other, and always lifts it. */
 export async function strike({ fault, moments, log, target }: Strikes): Promise<Hit[]> {
   const hits: Hit[] = [];
   for (const [index, { after_turns, delay_ms }] of moments.entries()) {

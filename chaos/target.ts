@@ -7,13 +7,13 @@ export interface Stoppable {
   resume(): void;
 }
 
-/** What a fault may lay hands on: the parts of a run, of a contender that has them. */
+/** What a fault may affect: the parts of a run, if its contender has them. */
 export interface Target {
-  /** Which of the schedule's moments this is, from 0. */
+  /** The number of the schedule's moment, from 0. */
   index: number;
   /** What plays: the worker, or the loop's process. */
   player: Stoppable & {
-    /** kill -9; then `meanwhile`, while none runs; then it starts again, and has started. */
+    /** kill -9, then `meanwhile`, then a restart; resolves when it runs again. */
     kill(meanwhile?: () => Promise<void>): Promise<void>;
     pid(): number;
   };
@@ -22,23 +22,23 @@ export interface Target {
     start(): Promise<void>;
     inject(fault: z.input<typeof FaultSpec>): Promise<void>;
   };
-  /** Temporal's. */
+  /** Temporal's server. */
   server: Stoppable & {
     kill(): Promise<void>;
     start(): Promise<void>;
   };
-  /** What the batch's journals hold, by rollout id. */
+  /** The lines of the batch's journals, by rollout id. */
   journals: () => Promise<Map<string, string>>;
-  /** The folder that they are in, where they are files. */
+  /** The folder of the journals, if they are files. */
   folder: string;
-  /** null: they are files. */
+  /** null: journals are files. */
   database:
     | (Stoppable & {
         kill(): Promise<void>;
         start(): Promise<void>;
-        /** Of so many commits each worker does not hear that they were carried out. */
+        /** Each worker gets no answer to this many commits, which were executed. */
         loseAnswers(count: number): void;
-        /** No worker reaches it, until they are let through. */
+        /** Blocks all workers' connections until they are let through. */
         cutOff(): void;
         letThrough(): void;
       })

@@ -4,7 +4,7 @@ import { puzzleSamples } from '../bench/samples.js';
 import type { BatchRequest } from '../src/model/batch-request.js';
 import type { SimulatorSettings } from '../src/dev/simulator/settings.js';
 
-/** What is played under each fault. Rollouts are all in flight at once and none ends before its last turn. */
+/** What is played under each fault. All rollouts are in flight at once, and none ends before its last turn. */
 export interface Workload {
   rollouts: number;
   turns: number;
@@ -22,12 +22,12 @@ export const LONG: Workload = {
 };
 export const SHORT: Workload = { ...LONG, rollouts: 4, turns: 3, thinking_tokens: 120 };
 
-/** Heartbeat timeout of the workers: shorter than by default, so that a dead one is noticed soon. */
+/** Heartbeat timeout of the workers, shorter than the default, so that a dead worker is noticed soon. */
 export const HEARTBEAT_TIMEOUT_S = 2;
 export const FIRST_TOKEN_TIMEOUT_S = 4;
 export const IDLE_TIMEOUT_S = 2;
 
-/** The same boards and seeds for every contender, and so the same games unless something is sampled twice. */
+/** Every contender has the same boards and seeds, so the same games, unless something is sampled twice. */
 export function requestOf({ rollouts, turns }: Workload): z.input<typeof BatchRequest> {
   return {
     samples: puzzleSamples(rollouts),

@@ -156,7 +156,7 @@ async function build() {
   rmSync(old, { recursive: true, force: true });
 }
 
-/** Its starter decides where and with what. */
+/** grader-install.ts decides where its packages go, and which ones. */
 async function ensureMathsGrader() {
   const file = at('dist', 'src', 'environments', 'math', 'grader-install.js');
   if (!existsSync(file)) return;

@@ -1,7 +1,10 @@
 import { table } from '../report.js';
 import type { TurnCost } from './turns.js';
 
-/** Rollouts in flight, a turn of each in so many seconds: derived from what a turn costs, not measured. */
+/**
+ * How many rollouts in flight a process can serve if each plays a turn in this many seconds: derived from the cost of a
+ * turn, not measured.
+ */
 const SIZES = [1000, 8000, 65_000];
 const TURN_S = 3;
 

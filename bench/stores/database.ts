@@ -7,20 +7,20 @@ import type { PostgresServer } from '../../test/harness/postgres-server.js';
 import { startPostgres } from '../../test/harness/postgres-server.js';
 import { cpuMs } from '../process-usage.js';
 
-/** A PostgreSQL of the bench's own, durable as one in use, with the tables of a store. */
+/** The bench's own PostgreSQL, as durable as one in production, with the tables of a store. */
 export interface Database extends PostgresServer {
   query: <Row extends pg.QueryResultRow>(text: string, values?: unknown[]) => Promise<Row[]>;
-  /** CPU milliseconds of all its processes so far, those that have ended too. */
+  /** CPU milliseconds of all its processes so far, including ended ones. */
   cpu: () => Promise<number>;
   end: () => Promise<void>;
 }
 
 export const SCHEMA = 'bench';
 
-/** Where a store is: what a process is told. */
+/** Where a store is, as the input of a process. */
 export interface StorePlace {
   kind: 'file' | 'postgres';
-  /** Of its files. */
+  /** The folder of its files. */
   root: string;
   url: string;
 }
@@ -41,7 +41,7 @@ export async function startDatabase(outputs: string): Promise<Database> {
   };
 }
 
-/** Nothing is cached: what is read is read. */
+/** It caches nothing, so every read is a real one. */
 export function openBenchStore({ kind, root, url }: StorePlace): OpenStore {
   const bounds = { max_cached_bytes: 0, max_request_bytes: 1_000_000 };
   if (kind === 'postgres')

@@ -1,7 +1,7 @@
 import type { Entry } from '../../src/model/journal.js';
 import { author, entryOf, wholeTurn } from '../../test/fakes/journal-lines.js';
 
-/** A rollout's lines, of the size that the sliding puzzle has with the simulator. */
+/** A rollout's lines, as large as those of the sliding puzzle with the simulator. */
 
 export const TURNS = 10;
 const GENERATED = 30;

@@ -80,7 +80,7 @@ async function main(): Promise<void> {
   const load = (loadavg()[0] ?? 0).toFixed(1);
   console.log(`${machine()}, load average before it ${load}${values.quick ? ', quick form' : ''}.`);
   for (const name of wanted) {
-    // Each has a database of its own: what one leaves behind is no burden of the next.
+    // Each measurement has its own database, so the data of one does not slow down the next.
     await mkdir(folder, { recursive: true });
     const database = await startDatabase(path.join(folder, 'outputs'));
     try {

@@ -5,7 +5,7 @@ import type { Database, StorePlace } from './database.js';
 import { TURNS } from './lines.js';
 import type { WriteOrder, Written } from './writer.js';
 
-/** How fast one process's journals go into each store, by how many rollouts write at once. */
+/** How fast one process's journals go into each store, by the number of concurrent writers. */
 
 export interface PaceOptions {
   lanes: readonly number[];
@@ -13,7 +13,10 @@ export interface PaceOptions {
 }
 
 const BEHIND_EACH = '10 turns, behind each';
-/** What a rollout has, and where its commits are: those of one turn are what a store of finished trajectories has. */
+/**
+ * The content of a rollout, and where its commits are. One turn with one commit is what a store of finished
+ * trajectories writes.
+ */
 const WAYS = {
   [BEHIND_EACH]: { turns: TURNS, commits: 'turns' },
   '10 turns, behind all': { turns: TURNS, commits: 'rollout' },
@@ -27,7 +30,7 @@ interface Paced extends Written {
   database: { cpu_ms: number; transactions: number };
 }
 
-/** This module's kind: under tsx there are no others. */
+/** Modules of the bench have the extension of this one: `.ts` under tsx, `.js` when compiled. */
 const EXTENSION = import.meta.url.slice(import.meta.url.lastIndexOf('.'));
 
 export const startWriter = (place: StorePlace): Promise<ContenderProcess<WriteOrder>> =>
@@ -72,7 +75,7 @@ async function playOne(
 }
 
 async function transactionsOf({ query }: Database): Promise<number> {
-  // Backends report what they did when they have nothing to do, at most once a second.
+  // Idle backends report their statistics, at most once a second.
   await new Promise((resolve) => setTimeout(resolve, 1200));
   const [row] = await query<{ n: string }>(
     `select xact_commit as n from pg_stat_database where datname = current_database()`,
@@ -108,7 +111,7 @@ function tableOf(paced: readonly Paced[]): string {
   return `${table(head, rows)}\n\nWhat a commit reports is durable; a claim is a commit too. verl's durable buffer, on its own machine, one process: 2,800 to 2,900 finished trajectories/s (verl#7579, 11.3).`;
 }
 
-/** What is busy where the most is written: one event loop, or the database. */
+/** What is busy at the highest rate: one event loop, or the database. */
 function saturation(paced: readonly Paced[]): string {
   const lines = (['file', 'postgres'] as const).flatMap((store) => {
     const of = paced.filter((one) => one.store === store && one.way === BEHIND_EACH);

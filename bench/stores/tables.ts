@@ -12,18 +12,18 @@ import { TURNS, endEntry, startEntry, turnEntries } from './lines.js';
 import { startWriter } from './pace.js';
 import type { WriteOrder, Written } from './writer.js';
 
-/** What is done with one batch while there are many rollouts in the tables, alone and beside one that is written. */
+/** Operations on one batch while the tables hold many rollouts, alone and while another batch is written. */
 
 export interface TablesOptions {
-  /** In the tables, at first and at last. */
+  /** Rollouts in the tables, at the beginning and at the end. */
   rollouts: readonly [number, number];
   rounds: number;
 }
 
-/** Of each batch. */
+/** Rollouts of each batch. */
 const BATCH = { samples: 125, repeats: 8 };
 const ROLLOUTS = BATCH.samples * BATCH.repeats;
-/** Of the batch beside it: a turn of each in this time. */
+/** The other batch: each of its rollouts pauses between two turns. */
 const BESIDE = { lanes: 64, turns: TURNS, pause_ms: 200, for_ms: 1000 };
 const COMMITS = 'a commit of the other batch, p99';
 
@@ -44,7 +44,7 @@ export async function measureTables(
     for (const size of rollouts) {
       for (; batches * ROLLOUTS < size; batches++) await putBatch(`batch-${batches}`, bed);
       await database.query(`analyze ${SCHEMA}.journal`);
-      // What is asked first is compiled and planned first.
+      // The first operation is compiled and planned first.
       await operate('batch-0', bed);
       await putBatch('batch-0', bed);
       for (let round = 0; round < rounds; round++) {
@@ -74,7 +74,7 @@ interface Bed {
 interface Spent {
   operation: string;
   ms: number;
-  /** Of this process and the database; where another batch is written it has a share in it. */
+  /** CPU of this process and the database. If another batch is written, its share is included. */
   cpu_ms: number;
 }
 
@@ -83,7 +83,7 @@ interface Cell extends Spent {
   beside: boolean;
 }
 
-/** What it says, and the longest of the other batch's commits meanwhile. */
+/** The operation's own costs, and the 99th percentile of the other batch's commits meanwhile. */
 async function whileWriting(
   writer: ContenderProcess<WriteOrder>,
   { name, run }: { name: string; run: () => Promise<Spent[]> },
@@ -100,7 +100,7 @@ async function commitsOf(writer: ContenderProcess<WriteOrder>, batch_id: string)
   return { operation: COMMITS, ms: written.latency.p99, cpu_ms: NaN };
 }
 
-/** Everything but deleting leaves it as it is. */
+/** All operations except the last, which deletes the batch, leave it unchanged. */
 async function operate(batch_id: string, { store, database }: Bed): Promise<Spent[]> {
   const spent: Spent[] = [];
   const cpuNow = async (): Promise<number> => {
@@ -125,7 +125,7 @@ async function operate(batch_id: string, { store, database }: Bed): Promise<Spen
   return spent;
 }
 
-/** As a closing pass does, but for the files. */
+/** As a closing pass does, without the files. */
 async function close(batch_id: string, store: TrajectoryStore): Promise<void> {
   const fold = await batchToFold({ batch_id, stopped: false }, store);
   const { signal } = new AbortController();
@@ -138,7 +138,7 @@ async function close(batch_id: string, store: TrajectoryStore): Promise<void> {
 
 const TEMPLATE = { batch_id: 'template', row: 0, repeat: 0 };
 
-/** A journal with a row for each turn: the others are copies of it. */
+/** A journal with a row for each turn; the others are copies of it. */
 async function putTemplate(store: TrajectoryStore): Promise<void> {
   const journal = await store.claim(TEMPLATE, { activity: 'playTurns' });
   await journal.append(startEntry());

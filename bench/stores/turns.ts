@@ -13,7 +13,7 @@ import { startCommand, startStack, workerConfig } from '../stack.js';
 import type { Database, StorePlace } from './database.js';
 import { SCHEMA } from './database.js';
 
-/** Processor time of a turn, part by part, with journals in files and in PostgreSQL: the same batch, taking turns. */
+/** Processor time of a turn, part by part, with journals in files and in PostgreSQL: the same batch, in alternation. */
 
 export interface TurnsOptions {
   rollouts: number;
@@ -32,7 +32,7 @@ export interface TurnCost {
 export interface TurnCosts {
   file: TurnCost;
   postgres: TurnCost;
-  /** Of the worker's, in each round. */
+  /** The worker's, in each round. */
   ratios: number[];
 }
 
@@ -67,7 +67,7 @@ export async function measureTurns(
           database,
           rollouts,
         });
-        // The first one warms up.
+        // The first round warms up.
         if (round > 0) costs[kind].push(cost);
       }
   } finally {

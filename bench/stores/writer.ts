@@ -6,15 +6,15 @@ import type { StorePlace } from './database.js';
 import { openBenchStore } from './database.js';
 import { endEntry, linesOf, startEntry, turnEntries } from './lines.js';
 
-/** A process that writes rollouts, many at once, as a worker does whose engine and environment take no time. */
+/** A process that writes many rollouts at once, like a worker whose engine and environment take no time. */
 
 export interface WriteOrder {
   batch_id: string;
   lanes: number;
   for_ms: number;
-  /** Of a rollout. */
+  /** For each rollout. */
   turns: number;
-  /** Commits of a rollout, beside its claim: behind each turn, or one behind all of it. */
+  /** Commits of a rollout besides its claim: one after each turn, or a single one at its end. */
   commits: 'turns' | 'rollout';
   /** Between two turns of a rollout. */
   pause_ms: number;
@@ -25,9 +25,9 @@ export interface Written {
   commits: number;
   lines: number;
   wall_s: number;
-  /** Of this process. */
+  /** CPU milliseconds of this process. */
   cpu_ms: number;
-  /** Of a commit, in ms. */
+  /** Duration of a commit, in ms. */
   latency: { median: number; p99: number; max: number };
 }
 

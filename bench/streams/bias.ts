@@ -18,11 +18,12 @@ import {
 } from './play.js';
 
 /**
- * What a stream delivers beside what its policy plays: groups 0 … N-1 of a stream that goes on until each of them is
- * out, one value a group: its longest member, which is what a group is waited for. The law is what a batch of as many groups comes to.
+ * What a stream delivers, compared with what its policy plays: groups 0 … N-1 of a stream that runs until each of them
+ * has left it. A group gives one value, its longest member, because the group waits for that one. The reference is a
+ * batch of as many groups.
  */
 const REPEATS = 2;
-/** How many values, groups of a stream, one group of the batch gives. */
+/** How many values, each a group of a stream, one group of the batch gives. */
 const VALUES = 10;
 const MAX_LAG = 2;
 const GROUPS_PER_STEP = 12;
@@ -56,7 +57,7 @@ async function playLaw(bed: PolicyBed, { groups, seed }: Size): Promise<Arm> {
   const batch = bed.batch('law');
   await batch.start({
     ...ROLLOUT,
-    // Several values of each group: inline samples are limited.
+    // Each group gives several values, because inline samples are limited.
     samples: samplesOf(groups / VALUES),
     num_repeats: VALUES * REPEATS,
     generation: { max_new_tokens: MAX_NEW_TOKENS, seed },

@@ -6,7 +6,7 @@ import { median } from '../measure.js';
 import { cpuMs } from '../process-usage.js';
 import { heading, row, trainOn } from './play.js';
 
-/** Processor time of worker and Temporal server for a rollout of a stream, and for one of a batch, in turns. */
+/** Processor time of worker and Temporal server per rollout, of a stream and of a batch in alternation. */
 const REPEATS = 8;
 const GROUPS_PER_STEP = 4;
 const STEPS = 10;
@@ -44,7 +44,7 @@ export async function cost({ rounds }: { rounds: number }): Promise<void> {
     for (let round = 0; round <= rounds; round++) {
       const batch = await spent(bed, () => ways.batch(`batch-${round}`));
       const stream = await spent(bed, () => ways.stream(`stream-${round}`));
-      // The first one warms up.
+      // The first round warms up.
       if (round === 0) continue;
       ratios.push(stream / batch);
       console.log(row([round, batch.toFixed(1), stream.toFixed(1), (stream / batch).toFixed(3)]));

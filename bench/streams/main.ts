@@ -4,8 +4,9 @@ import { many } from './many.js';
 import { pacing } from './pacing.js';
 
 /**
- * `node --import tsx bench/streams/main.ts bias|pacing|many|cost [N]`, after `npm run build`: what a stream delivers and
- * what it costs. N is the number of groups, the seconds of each measurement, the number of groups, or the rounds.
+ * `node --import tsx bench/streams/main.ts bias|pacing|many|cost [N]`, after `npm run build`: what a stream delivers
+ * and what it costs. N is the number of groups, the seconds of each measurement, the number of groups, or the number of
+ * rounds.
  */
 const [what = '', n] = process.argv.slice(2);
 const parts: Record<string, () => Promise<void>> = {

@@ -4,7 +4,7 @@ import { puzzleRequest } from '../../test/harness/puzzle-request.js';
 import { cpuMs, residentMb } from '../process-usage.js';
 import { heading, row, trainOn } from './play.js';
 
-/** A stream of many groups: what one costs while the stream gets old. */
+/** A stream of many groups: the cost of a group as the stream grows older. */
 const TENTHS = 10;
 const GROUPS_PER_STEP = 50;
 

@@ -5,7 +5,9 @@ import { startPolicyBed } from '../../test/harness/policy-bed.js';
 import { median } from '../measure.js';
 import { heading, MAX_NEW_TOKENS, now_s, pace, ROLLOUT, row, samplesOf, THINKING_TOKENS, trainOn } from './play.js'; // prettier-ignore
 
-/** What pacing costs: a stream beside a loop that is not paced, beside its trainer, beside a batch for each step. */
+/**
+ * The cost of pacing: a stream compared with an unpaced loop, with its trainer alone, and with a batch for each step.
+ */
 const REPEATS = 4;
 const GROUPS_PER_STEP = 8;
 const MAX_LAG = 2;
@@ -31,7 +33,7 @@ const request = {
 };
 const stream = { ...request, groups_per_step: GROUPS_PER_STEP, max_lag: MAX_LAG };
 
-/** Two stacks at the same time share what the machine has to give. */
+/** Two stacks run at the same time and so share the machine equally. */
 async function beside<A, B>(
   engine: Engine,
   [one, other]: readonly [(bed: PolicyBed) => Promise<A>, (bed: PolicyBed) => Promise<B>],
@@ -53,7 +55,7 @@ const follow = (
   return trainOn(bed, { id: 'stream', request: stream, train_ms, publishes: false, hasEnough });
 };
 
-/** An engine with less room than there are rollouts; the trainer takes what there is. */
+/** An engine with less room than there are rollouts; the trainer takes each step as soon as it is ready. */
 async function engineBound(for_s: number): Promise<string> {
   const from_s = now_s() + 45;
   const until = from_s + for_s;
@@ -87,7 +89,7 @@ async function trainerBound(for_s: number): Promise<string> {
   }
 }
 
-/** Lengths of 1:50, an engine with room to spare, a trainer that takes what there is. */
+/** Lengths of 1:50, an engine with room to spare, a trainer that takes each step as soon as it is ready. */
 async function stragglers(for_s: number): Promise<string> {
   const [streamed, batched] = await beside({ tokens_per_second: 100 }, [
     async (bed) => {

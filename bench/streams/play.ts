@@ -22,7 +22,7 @@ export async function trainOn(
     id: string;
     request: Record<string, unknown>;
     train_ms: number;
-    /** Are versions published? Else they are only given. */
+    /** Whether versions are published; otherwise only the requests name them. */
     publishes: boolean;
     hasEnough: (trained: Trained) => boolean;
   },
@@ -54,7 +54,7 @@ interface Arrived {
   tokens: number;
 }
 
-/** What a stream's or a batch's journals have of each piece of a generation. */
+/** What the journals of a stream or a batch say about each piece of a generation. */
 async function arrivedIn(journals: string): Promise<Arrived[]> {
   const arrived: Arrived[] = [];
   for (const file of await readdir(journals)) {
@@ -87,7 +87,7 @@ export async function tokensOf(
 
 export const now_s = (): number => Date.now() / 1000;
 
-/** The same board again and again: lengths are the policy's draws alone. */
+/** The same board again and again, so lengths depend only on the policy's draws. */
 export function samplesOf(count: number): object[] {
   const game_state = generate({ size: 2, shuffle_moves: 1 }, () => 0);
   return Array.from({ length: count }, (_, idx) => ({

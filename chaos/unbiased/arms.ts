@@ -22,13 +22,13 @@ import {
 export interface Arm {
   stage: Stage;
   seed: number;
-  /** When the experiment has to be over, on this process's monotonic clock. */
+  /** The end of the experiment, on this process's monotonic clock. */
   deadline: number;
 }
 
 const timeLeft = ({ deadline }: Arm): number => Math.max(0, deadline - performance.now());
 
-/** The batch as it is, or with worker and engine killed until it ends. */
+/** The batch undisturbed, or with worker and engine killed until it ends. */
 export async function playDurableArm(
   arm: Arm,
   name: 'undisturbed' | 'resumed',
@@ -59,7 +59,7 @@ export async function playDurableArm(
   };
 }
 
-/** The loop that keeps nothing, under the same kills: what had not ended is sampled anew from its start. */
+/** The loop that keeps nothing, under the same kills: unfinished rollouts are sampled anew from their start. */
 export async function playStartedOver(arm: Arm): Promise<ArmResult> {
   const { bed } = arm.stage;
   const log = await followLog(requestLogOf(bed.directory));
@@ -106,12 +106,12 @@ const killingOf = ({ seed }: Arm): { seed: number; every_ms: number } => ({
   every_ms: KILL_EVERY_S * 1000,
 });
 
-/** Places in a turn's tokens where another request went on. */
+/** Positions in a turn's tokens at which another request continued. */
 export function seamsOf({ segments }: Pick<Row, 'segments'>): number {
   return segments.length - new Set(segments.map(({ turn }) => turn)).size;
 }
 
-/** Requests that were cut, and how fast the others were against what the engine is set to. */
+/** How many requests were cut, and the speed of the others relative to the engine's setting. */
 export function requestFacts(
   streams: readonly Pick<Stream, 'whole' | 'tokens_sent' | 'arrived_at' | 'ended_at'>[],
 ): Pick<ArmResult, 'cut_streams' | 'pace'> {

@@ -3,7 +3,7 @@ import { hash32 } from '../../src/model/workflow-safe/hash32.js';
 import { createRandom } from '../../src/dev/simulator/random.js';
 import type { Target } from '../target.js';
 
-/** One of the kills: the player and the engine, the second of them a moment after the first. */
+/** One kill of player and engine, the second a moment after the first. */
 export interface Kill {
   first: 'player' | 'engine';
   gap_ms: number;
@@ -27,8 +27,9 @@ export interface Killing {
 }
 
 /**
- * Kills both every so many milliseconds from now on, until what is played has ended. Each starts again at once; a moment
- * at which that is still going on is left out. Milliseconds since the epoch of each kill; rejects as what is played does.
+ * Kills both at this interval until `played` has settled. Each restarts at once; a kill that is due before both have
+ * restarted is left out. Returns the times of the kills, in milliseconds since the epoch; rejects as `played`
+ * does.
  */
 export async function killUntilEnd<T>(
   { seed, every_ms, target }: Killing,

@@ -3,15 +3,15 @@
 export interface KsTest {
   /** The largest distance between the two empirical distribution functions. */
   statistic: number;
-  /** How likely a distance at least as large is where both samples are drawn from one distribution. */
+  /** The probability of at least this distance if both samples are drawn from one distribution. */
   p: number;
 }
 
 /**
  * Two-sided. p is that of the permutation test on D: under the null hypothesis every order of the pooled values is
- * equally likely. Without ties this is the classic exact test; with ties (rewards are 0 or 1) D is looked at only
- * between different values, as R's `ks.test(exact = TRUE)` does, so that p is exact there too, not too large.
- * Takes time and memory as the product and the sum of the sizes.
+ * equally likely. Without ties this is the classic exact test. With ties (rewards are 0 or 1) D is evaluated only
+ * between different values, as R's `ks.test(exact = TRUE)` does, so p is exact there, too. Time grows with the product
+ * of the sizes, memory with their sum.
  */
 export function ksTest(a: readonly number[], b: readonly number[]): KsTest {
   const walk = walkOf(a, b);
@@ -27,7 +27,7 @@ export function ksTest(a: readonly number[], b: readonly number[]): KsTest {
   };
 }
 
-/** How many values of each sample are at most as large as each of the different values. */
+/** For each distinct value, how many values of each sample are not larger. */
 function walkOf(a: readonly number[], b: readonly number[]): { i: number; j: number }[] {
   if (a.length === 0 || b.length === 0) throw new Error('expected two samples, got an empty one');
   const left = sorted(a);
@@ -53,13 +53,14 @@ function sorted(values: readonly number[]): number[] {
 interface Grid {
   m: number;
   n: number;
-  /** The sums i + j at which the distance is looked at. */
+  /** The sums i + j at which the distance is evaluated. */
   looks: ReadonlySet<number>;
 }
 
 /**
- * The share of the ways from (0, 0) to (m, n), each step one to the right or one up, that are at some look as far from
- * the diagonal as `furthest` (in units of 1/(mn)) or further. A sum of positive terms: small p are as exact as large ones.
+ * The share of paths from (0, 0) to (m, n), with steps to the right or up, that reach a distance of at least `furthest`
+ * from the diagonal (in units of 1/(mn)) at one of these sums. All terms are positive, so small p are as exact as large
+ * ones.
  */
 function shareThatReaches(furthest: number, { m, n, looks }: Grid): number {
   const reaches = (i: number, j: number): boolean =>
@@ -68,7 +69,7 @@ function shareThatReaches(furthest: number, { m, n, looks }: Grid): number {
   for (let i = 0; i <= m; i++) {
     const column: number[] = [];
     for (let j = 0; j <= n; j++) {
-      // The last step of a way to (i, j) came from the left in i of i + j ways.
+      // The last step of a path to (i, j) came from the left in a share i / (i + j) of the paths.
       const fromLeft = i === 0 ? 0 : (i / (i + j)) * (before[j] ?? 0);
       const fromBelow = j === 0 ? 0 : (j / (i + j)) * (column[j - 1] ?? 0);
       column.push(reaches(i, j) ? 1 : fromLeft + fromBelow);

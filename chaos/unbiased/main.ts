@@ -21,9 +21,9 @@ const USAGE = `npm run unbiased -- [--seed N] [--json FILE]
   --seed N     of what is sampled and of the kills; else a random one, which is printed
   --json FILE  the report as JSON, with every length and reward`;
 
-/** Everything ends by then: an arm that has not is the error. */
+/** Everything ends by then; an arm that has not ended is an error. */
 const LIMIT_MS = 30 * 60_000;
-/** The part of it for starting and ending the processes. */
+/** The share of that time for starting and ending processes. */
 const RESERVE_MS = 60_000;
 
 const say = (line: string): void => {

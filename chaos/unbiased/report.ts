@@ -3,7 +3,7 @@ import { ksTest } from './kolmogorov-smirnov.js';
 
 export type ArmName = 'undisturbed' | 'resumed' | 'started over';
 
-/** What an arm has given, rollout by rollout. */
+/** The results of an arm, rollout by rollout. */
 export interface ArmResult {
   name: ArmName;
   requested: number;
@@ -14,9 +14,9 @@ export interface ArmResult {
   kills: readonly number[];
   /** For each rollout: where another request continued a turn's tokens; null: not applicable. */
   seams: readonly number[] | null;
-  /** Requests that did not come to their end. */
+  /** Requests that did not complete. */
   cut_streams: number;
-  /** Tokens a second of those that did, as a share of the engine's speed. */
+  /** Tokens per second of completed requests, relative to the engine's speed. */
   pace: number;
   duration_s: number;
 }
@@ -38,7 +38,7 @@ export interface ArmReport {
   rewards: readonly number[];
 }
 
-/** An arm against the undisturbed one. */
+/** An arm compared with the undisturbed one. */
 export interface Comparison extends KsTest {
   arm: ArmName;
   of: 'length' | 'reward';
@@ -50,14 +50,17 @@ export interface UnbiasedReport {
   duration_s: number;
   arms: ArmReport[];
   comparisons: Comparison[];
-  /** Why the experiment has failed, or shown nothing. */
+  /** Why the experiment failed or shows nothing. */
   broken: string[];
   ok: boolean;
 }
 
-/** Below it, a resumed batch is taken for another distribution: by chance in one run of a hundred, for each quantity. */
+/**
+ * Below it, a resumed batch counts as another distribution. By chance this happens in one run of a hundred, for each
+ * quantity.
+ */
 const SAME_ABOVE = 0.01;
-/** The test must be able to tell: a batch whose rollouts were started over comes out below it. */
+/** Evidence that the test can tell: a batch whose rollouts start over must be below it. */
 const DIFFERENT_BELOW = 0.001;
 const LEAST_ROLLOUTS = 400;
 /** For the undisturbed batch: its longest rollout divided by its shortest. */
@@ -162,7 +165,7 @@ function pOf({ comparisons }: UnbiasedReport, wanted: Pick<Comparison, 'arm' | '
 
 const cells = (values: readonly string[]): string => `| ${values.join(' | ')} |`;
 
-/** In Markdown; below it, each thing that is broken. */
+/** In Markdown; each violated condition follows. */
 export function tableOf(report: UnbiasedReport): string {
   const { seed, duration_s, arms, broken, ok } = report;
   return [

@@ -7,8 +7,8 @@ import { hash32 } from '../../src/model/workflow-safe/hash32.js';
 import type { SimulatorSettings } from '../../src/dev/simulator/settings.js';
 
 /**
- * What every arm plays: the same board again and again, so that lengths and rewards of an arm are independent and of one
- * distribution. How long a turn is and what is played in it are the policy's draws, token by token.
+ * What every arm plays: the same board again and again, so lengths and rewards of an arm are independent and from one
+ * distribution. The length and content of a turn are the policy's draws, token by token.
  */
 
 const SAMPLES = 2;
@@ -21,13 +21,16 @@ const BOARD = { size: 2, shuffle_moves: 1 };
 const MAX_TURNS = 3;
 
 export const TOKENS_PER_SECOND = 200;
-/** An action and the newline before it are some 25 tokens more: a turn takes 0.2 to 4 s, a rollout up to 12 s. */
+/** An action and the newline before it add some 25 tokens: a turn takes 0.2 to 4 s, a rollout up to 12 s. */
 const THINKING_TOKENS: [min: number, max: number] = [8, 780];
 
 export const HEARTBEAT_TIMEOUT_S = 2;
 export const KILL_EVERY_S = 3 * HEARTBEAT_TIMEOUT_S;
 
-/** Timeout of the first token and between two: a killed engine is noticed at once, and no other must be given up. */
+/**
+ * Timeout of the first token and between tokens: a killed engine is noticed at once, and a living one is never given
+ * up.
+ */
 export const STREAM_TIMEOUT_S = 20;
 
 export const SIMULATOR: Omit<z.input<typeof SimulatorSettings>, 'log_file'> = {

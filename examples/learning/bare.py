@@ -1,8 +1,8 @@
-"""A loop that keeps nothing of a step until it is whole: what the same kills do to it is in the plot.
+"""A loop that keeps nothing of an unfinished step. The plot shows what the same kills do to it.
 
-The same trainer, engine and task, without the project: it plays a step's rollouts against the engine by itself, loads new
-weights into it, and writes the same checkpoints. Whatever fails ends it; its supervisor starts it again, and it starts
-over behind its last checkpoint.
+It has the same trainer, engine and task, but not the project: it plays a step's rollouts against the engine itself, loads
+new weights into it, and writes the same checkpoints. Any failure ends it. Its supervisor starts it again, and it starts
+over after its last checkpoint.
 
     python bare.py --folder FOLDER --engine http://127.0.0.1:8000 --seed 1
 """
@@ -71,13 +71,13 @@ class Bare:
             connection.close()
 
     def evaluate(self, step: int) -> None:
-        """With its own weights, in this process, so the loop can lose nothing by it."""
+        """Plays in this process with its own weights, so kills of the engine cost it nothing."""
         tasks: List[Tuple[int, Sample]] = list(enumerate(self._held_out))
         rows = play(self._weights, step, tasks, self._random)
         self._run.note("held_out", step=step, reward=float(np.mean([row["total_reward"] for row in rows])))
 
     def end(self) -> None:
-        """There is nothing left to wait for."""
+        """Nothing runs in the background."""
 
 
 def main() -> None:

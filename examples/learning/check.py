@@ -2,9 +2,9 @@
 
     python check.py --folder FOLDER        prints a report as JSON; the exit code is 1 if something is wrong
 
-FOLDER has the trainer's metrics.jsonl and the engine's engine.jsonl. A token of a row is held against the engine's log by
-its request and by the prompt that it was sampled behind: a stream that was cut goes on under the same request id.
-A vLLM has no such log (``--model qwen``): there a token's logprob is held against the weights that its label names.
+FOLDER has the trainer's metrics.jsonl and the engine's engine.jsonl. A token of a row is found in the engine's log by its
+request and by the prompt before it, because a cut stream continues under the same request id.
+A vLLM has no such log (``--model qwen``). There a token's logprob is computed again with the weights that its label names.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Sampled:
 
 
 def engine_log(path: Path) -> Dict[str, List[Sampled]]:
-    """By request."""
+    """The logged sequences of each request."""
     by_name: Dict[str, Sampled] = {}
     by_request: Dict[str, List[Sampled]] = defaultdict(list)
     for line in lines_of(path):
@@ -56,7 +56,7 @@ def engine_log(path: Path) -> Dict[str, List[Sampled]]:
 
 
 class Logged:
-    """Tokens of rows, held against the log one by one."""
+    """Compares tokens of rows with the log, one by one."""
 
     def __init__(self, log: Dict[str, List[Sampled]]) -> None:
         self._log = log
@@ -107,9 +107,9 @@ class Logged:
 
 
 class Recomputed:
-    """Tokens of rows, held against what the policy says of them with the weights that their labels name.
+    """Compares tokens of rows with the policy's logprobs under the weights that their labels name.
 
-    In the midst of a turn, too: the update empties the engine's cache, and new weights compute again what is in it.
+    This also holds within a turn: an update empties the engine's cache, and the new weights compute it again.
     """
 
     def __init__(self, run: Run, model: Model) -> None:
@@ -152,7 +152,7 @@ def _version_of(row: Row, place: int) -> Optional[str]:
 
 
 def check(folder: Path, model: str) -> Dict[str, Any]:
-    """The report; ``wrong`` names what does not hold."""
+    """The report; ``wrong`` names the violated conditions."""
     lines = list(lines_of(folder / "metrics.jsonl"))
     asked = [line for line in lines if line["kind"] == "step"]
     held_out = sorted((line for line in lines if line["kind"] == "held_out"), key=lambda line: line["step"])

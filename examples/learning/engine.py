@@ -50,7 +50,7 @@ class Request:
 
 
 Emit = Callable[[List[Token], Optional[str], Optional[str]], bool]
-"""Passes on tokens and, at the end, the reason and the stop string. False: nobody listens any more."""
+"""Passes on tokens and, at the end, the reason and the stop string. False: nobody listens."""
 
 
 @dataclass
@@ -187,7 +187,7 @@ class Engine:
         self._label = label
 
     def prompt_logprobs(self, ids: List[int]) -> List[float]:
-        """Of each id but the first."""
+        """Logprobs of all ids except the first."""
         return logprobs_of(policy, self._weights, ids)
 
 

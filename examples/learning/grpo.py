@@ -32,7 +32,7 @@ class Batch:
     ids: Ids
     """``(N, T)``: whole sequences."""
     places: Places
-    """Where the tokens stand in them."""
+    """Rows and columns of the tokens in ``ids``."""
     logprobs: Floats
     """``(M,)``: as the engine reported them."""
     advantages: Floats
@@ -61,7 +61,7 @@ class Optimizer:
 
 
 def batch_of(rows: List[Row]) -> Batch:
-    """Raises ``ValueError`` where ``to_arrays`` refuses a row."""
+    """Raises ``ValueError`` if ``to_arrays`` refuses a row."""
     arrays = to_arrays(rows)
     sampled = arrays.loss_mask > 0
     # A turn begins at a sampled token that follows an unsampled one.
@@ -103,16 +103,16 @@ def shuffled(batch: Batch, seed: Tuple[int, int]) -> Batch:
 
 
 def gradient(model: Model, weights: Weights, batch: Batch) -> Tuple[Weights, Floats]:
-    """Of the clipped objective, to be descended, and the importance ratios ``(M,)``."""
+    """The gradient of the clipped objective, to be descended, and the importance ratios ``(M,)``."""
     logprobs, pull = model.logprobs(weights, batch.ids, batch.places)
     ratios = np.exp(logprobs - batch.logprobs)
-    # Where clipping has cut the objective off, it is level.
+    # Beyond the clipping bound the objective is constant.
     counts = np.where(batch.advantages > 0, ratios < 1 + CLIP, ratios > 1 - CLIP)
     return pull(-1.0 * counts * ratios * batch.advantages / len(batch)), ratios
 
 
 def objective(model: Model, weights: Weights, batch: Batch) -> float:
-    """What ``gradient`` is the gradient of."""
+    """The objective whose gradient ``gradient`` returns."""
     logprobs, _ = model.logprobs(weights, batch.ids, batch.places)
     ratios = np.exp(logprobs - batch.logprobs)
     clipped = np.clip(ratios, 1 - CLIP, 1 + CLIP)

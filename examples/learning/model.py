@@ -17,7 +17,7 @@ Weights = Dict[str, Array]
 Places = Tuple[Ids, Ids]
 """Rows ``(M,)`` and columns ``(M,)`` of sequences ``(N, T)``."""
 Pull = Callable[[Floats], Weights]
-"""The gradient by every weight, from that by ``M`` logprobs."""
+"""The gradient with respect to every weight, from that with respect to ``M`` logprobs."""
 
 MODELS = ("policy", "qwen")
 
@@ -26,23 +26,23 @@ class Model(Protocol):
     LEARNING_RATE: float
 
     def untrained(self, seed: int, alphabet: str) -> Weights:
-        """Weights that say letters of an alphabet, and the end, at random. float32, by name."""
+        """Weights of a policy that says random letters of an alphabet, and the end. float32, by name."""
 
     def logprobs(self, weights: Weights, ids: Ids, places: Places) -> Tuple[Floats, Pull]:
-        """Of the ids at some places of sequences ``(N, T)``, each given those before it in its row; what stands behind
-        it does not matter. The same input gives the same bits."""
+        """Logprobs of the ids at some places of sequences ``(N, T)``, each given the ids before it in its row; later ids
+        do not matter. The same input gives the same bits."""
 
     def served(self, path: Path, weights: Weights) -> Path:
-        """What an engine loads a version from. ``path`` is the version's own file."""
+        """The path from which an engine loads a version. ``path`` is the version's own file."""
 
 
 def model_of(name: str) -> Model:
-    """One of ``MODELS``. Raises ``ImportError`` where its packages are not there."""
+    """One of ``MODELS``. Raises ``ImportError`` if its packages are missing."""
     return importlib.import_module(name)
 
 
 def logprobs_of(model: Model, weights: Weights, ids: List[int]) -> List[float]:
-    """Of each id of a sequence but the first, given those before it."""
+    """Logprobs of all ids of a sequence except the first, each given the ids before it."""
     columns = np.arange(1, len(ids))
     logprobs, _ = model.logprobs(weights, np.array([ids]), (np.zeros_like(columns), columns))
     return logprobs.tolist()

@@ -74,7 +74,7 @@ class Local:
         self._run.note("held_out", step=step, **of_held_out(play(self._published[-1], step, tasks, self._random)))
 
     def end(self) -> None:
-        """There is nothing left to wait for."""
+        """Nothing runs in the background."""
 
 
 def held_out_rewards(settings: Settings, lag: int = MAX_LAG) -> List[float]:

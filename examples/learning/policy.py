@@ -31,7 +31,7 @@ UNLIKELY = -6.0
 
 
 def untrained(seed: int, alphabet: str) -> Weights:
-    """Weights that say random letters of an alphabet, and the end. float32, by name."""
+    """Weights of a policy that says random letters of an alphabet, and the end. float32, by name."""
     random = np.random.default_rng(seed)
     weights = {
         "embedding": random.normal(0, EMBEDDING**-0.5, (VOCABULARY, EMBEDDING)),
@@ -81,19 +81,19 @@ def log_softmax(logits: Array) -> Floats:
 
 
 def next_logprobs(weights: Weights, windows: Ids, temperatures: Array | float = 1.0) -> Floats:
-    """Of the distribution that the next token is drawn from: ``(N, VOCABULARY)``. Temperature ``(N, 1)``, above 0."""
+    """Logprobs of the distribution of the next token: ``(N, VOCABULARY)``. Temperature ``(N, 1)``, above 0."""
     return log_softmax(forward(weights, windows)[0] / temperatures)
 
 
 def draw(logprobs: Floats, uniform: Floats) -> Ids:
-    """A token ``(N,)`` of each distribution ``(N, VOCABULARY)``, by a number ``(N,)`` from 0 to 1 (excluded) each."""
+    """Draws a token ``(N,)`` from each distribution ``(N, VOCABULARY)`` by a number ``(N,)`` from 0 to 1 (excluded)."""
     cumulated = np.cumsum(np.exp(logprobs), axis=1)
     # The last sum is 1 except for rounding; without a comparison it cannot be exceeded.
     return (cumulated[:, :-1] <= uniform[:, None] * cumulated[:, -1:]).sum(axis=1)
 
 
 def logprobs(weights: Weights, ids: Ids, places: Places) -> Tuple[Floats, Pull]:
-    """As ``model.Model`` says."""
+    """See ``model.Model``."""
     before = np.pad(ids, ((0, 0), (WINDOW, 0)), constant_values=NOTHING)
     windows = sliding_window_view(before, WINDOW, axis=1)[places]
     logits, way = forward(weights, windows)

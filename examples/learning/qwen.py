@@ -1,9 +1,9 @@
-"""The policy as a tiny Qwen2, which a vLLM knows by name; torch does its forward and backward pass.
+"""The policy as a tiny Qwen2, an architecture that vLLM supports. Torch does its forward and backward pass.
 
-    python qwen.py --folder FOLDER --seed 1      writes what a vLLM is started with: config, tokenizer, untrained weights
+    python qwen.py --folder FOLDER --seed 1      writes the model that a vLLM serves first: config, tokenizer, untrained weights
 
-Its ids are ASCII codes and what it sees at first is the ids right before a place, both as in policy.py: head ``n`` of its
-one layer begins by looking ``n`` places back. Needs torch, transformers and safetensors, which come with vLLM. For the
+As in policy.py, its ids are ASCII codes, and at first a place depends only on the ids right before it: head ``n`` of its
+only layer begins by looking ``n`` places back. Needs torch, transformers and safetensors, which come with vLLM. For the
 trainer this module is a ``model.Model``.
 """
 
@@ -27,15 +27,15 @@ from task import LETTERS
 
 LEARNING_RATE = 0.001
 HEAD = 32
-"""Numbers of a head: vLLM's attention on a CPU takes no fewer."""
+"""Size of a head, the smallest that vLLM's attention on a CPU accepts."""
 THETA = 4.0
-"""Base of the rotation of queries and keys: such a small one tells neighbours apart."""
+"""Base of the rotary embedding. A small base distinguishes neighbouring places."""
 SHARP = 2.5
-"""How large the biases of queries and keys are: nine tenths of a head's attention lie on one place."""
+"""Size of the biases of queries and keys: nine tenths of a head's attention are on one place."""
 CONTENT = 0.1
-"""How much what stands there counts beside."""
+"""How much the content of a place contributes to the attention."""
 ALWAYS = 4.0
-"""First number of each embedding: the last layer has no bias, and so has one all the same."""
+"""First number of each embedding. It acts as a bias of the last layer, which has none."""
 LONGEST = 512
 
 
@@ -63,14 +63,14 @@ def network() -> Qwen2ForCausalLM:
 
 
 def untrained(seed: int, alphabet: str) -> Weights:
-    """As ``model.Model`` says."""
+    """See ``model.Model``."""
     random = np.random.default_rng(seed)
     shapes = {name: tuple(array.shape) for name, array in network().state_dict().items()}
     weights = {name: initial(name, shape, random) for name, shape in shapes.items()}
     query, key = (f"model.layers.0.self_attn.{one}_proj" for one in "qk")
     weights[f"{query}.weight"] *= CONTENT
     weights[f"{key}.weight"] *= CONTENT
-    # A query is turned back by as many places as its head is to look back: there a key is the most alike.
+    # A head's query is rotated back by as many places as the head looks back, so it matches the key there best.
     turn = np.outer(np.arange(WINDOW), THETA ** -(np.arange(HEAD // 2) / (HEAD // 2)))
     weights[f"{query}.bias"] = SHARP * np.hstack([np.cos(turn), -np.sin(turn)]).ravel()
     weights[f"{key}.bias"] = SHARP * np.hstack([np.ones_like(turn), np.zeros_like(turn)]).ravel()
@@ -91,12 +91,12 @@ def initial(name: str, shape: Tuple[int, ...], random: np.random.Generator) -> A
 
 
 def logprobs(weights: Weights, ids: Ids, places: Places) -> Tuple[Floats, Pull]:
-    """As ``model.Model`` says."""
+    """See ``model.Model``."""
     model = network()
     model.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
     rows, columns = map(torch.from_numpy, places)
     seen = torch.from_numpy(ids)
-    # Padding stands behind what is asked for, where nothing looks.
+    # Padding follows the requested places, and attention never looks ahead.
     hidden = model.model(input_ids=seen, use_cache=False).last_hidden_state[rows, columns - 1]
     of_all = torch.log_softmax(model.lm_head(hidden).double(), dim=1)
     chosen = of_all.gather(1, seen[rows, columns][:, None])[:, 0]
@@ -110,7 +110,7 @@ def logprobs(weights: Weights, ids: Ids, places: Places) -> Tuple[Floats, Pull]:
 
 
 def served(path: Path, weights: Weights) -> Path:
-    """A folder beside it, which vLLM's ``reload_weights`` takes."""
+    """A folder beside the file, as vLLM's ``reload_weights`` expects."""
     folder = path.with_suffix("")
     folder.mkdir(exist_ok=True)
     save(folder, weights)
@@ -124,7 +124,7 @@ def save(folder: Path, weights: Weights) -> None:
 
 
 def tokenizer() -> Qwen2Tokenizer:
-    """``ord`` and ``chr``, in Qwen2's own: ids by its names of bytes, and nothing is ever merged."""
+    """``ord`` and ``chr`` as a tokenizer of Qwen2: one id for each byte name, and no merges."""
     names = ByteLevel(add_prefix_space=False, use_regex=False)
     ids = {names.pre_tokenize_str(chr(id))[0][0]: id for id in range(VOCABULARY) if id != END}
     return Qwen2Tokenizer(vocab={"<|endoftext|>": END, **ids}, merges=[])

@@ -43,11 +43,11 @@ class Run:
         return self.folder / "weights" / f"{version}.npz"
 
     def weights(self, version: int) -> Weights:
-        """Without what else is in the file."""
+        """Only the weights of the file."""
         return {name: array for name, array in read(self.weights_file(version)).items() if array.ndim > 0}
 
     def versions(self) -> Dict[int, int]:
-        """The step behind which each version was put, by version."""
+        """By version, the step after which it was put."""
         return {version: int(read(self.weights_file(version), "step")["step"]) for version in _numbers(self.folder / "weights")}
 
     def version_of(self, state: State) -> Optional[int]:

@@ -1,7 +1,7 @@
 """The task: words in a cipher that the policy has to find out by itself, four of them a rollout.
 
 A word in small letters is answered by each letter's successor (``a`` follows ``j``), one in capitals by each letter's
-predecessor, in small letters; turns show one and the other by turns. An answer ends with ``policy.END``. A turn's reward
+predecessor, in small letters; turns alternate between the two. An answer ends with ``policy.END``. A turn's reward
 is the share of letters that are right. The environment (environment.ts) knows no rule: a sample brings its words and
 answers.
 

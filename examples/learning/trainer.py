@@ -3,7 +3,7 @@
     python trainer.py --folder FOLDER --id ID --seed 1 [--address 127.0.0.1:7233]
 
 FOLDER has the files of ``run.py``. Started again with the same FOLDER and ID, it continues from the last checkpoint: it
-requests the later steps again, gets the same rows, publishes nothing meanwhile, and then goes on with new ones.
+requests the later steps again, gets the same rows, publishes nothing meanwhile, and then continues with new ones.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Source(Protocol):
     def next_step(self, step: int, version: int) -> Delivered: ...
 
     def evaluate(self, step: int) -> None:
-        """Starts a measurement of the held-out reward, and records it in the run when it is there."""
+        """Starts a measurement of the held-out reward, and records its result in the run."""
 
     def end(self) -> None:
         """Starts no further one, and waits for running evaluations."""

@@ -35,13 +35,13 @@ export interface Observing {
   say: (text: string) => void;
 }
 
-/** Characters of what the agent says of its own play: read whole, each takes some fifty bytes at worst. */
+/** Limit for an agent's report about its own play, in characters: parsed, each takes some fifty bytes at worst. */
 const MAX_SAID = 32 * 1024 * 1024;
 
 /**
- * A result with the calls that its model servers captured, and with one trajectory of what the agent and they saw. Changes
- * `result` as upstream does: nothing that the agent answered but `ng_trajectory`. Throws where that cannot be done; the
- * result is then as it was.
+ * Adds the calls that model servers captured to a result, and one trajectory of what the agent and the servers saw. Like
+ * upstream it changes no field of the agent's answer except `ng_trajectory`. Throws if that is impossible; `result` is
+ * then unchanged.
  */
 export async function attachCapture(result: Members, observing: Observing): Promise<void> {
   const { row, attempt, store } = observing;

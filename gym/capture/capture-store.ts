@@ -69,7 +69,7 @@ export function createCaptureStore(dir: string): CaptureStore {
 const isBefore = ({ started_at }: JsonObject, since: number | null): boolean =>
   since !== null && (numberOf(started_at) ?? since) < since;
 
-/** Of a capture: read whole, each byte takes some fifty at worst. */
+/** Size limit of a capture: parsed, each byte takes some fifty at worst. */
 const MAX_BYTES = 32 * 1024 * 1024;
 
 /** null: there is none. A link could lead to any file of this user's, and a pipe would be waited for without end. */

@@ -7,9 +7,12 @@ import { createCaptureStore } from './capture-store.js';
 
 /** The captured model calls of one collection. */
 export interface Captures {
-  /** Before these rows are played, each up to `attempts` times: removes what earlier plays left under their ids. */
+  /** Call it before these rows are played, each up to `attempts` times: removes files of earlier plays with their ids. */
   clear: (rows: readonly GymRow[], attempts: number) => Promise<void>;
-  /** Adds to an answer what was captured of its play; of a run that was sent again, `since` then. Never rejects: an answer that nothing can be added to stays as it is. */
+  /**
+   * Adds the captured calls of its play to an answer; for a run that was sent again, only those after `since`. Never
+   * rejects: if nothing can be added, the answer stays as it is.
+   */
   attach: (routed: Routed, since: number | null) => Promise<void>;
 }
 

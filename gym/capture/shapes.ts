@@ -10,9 +10,9 @@ interface Field {
   name: string;
   fallback: Json | typeof REQUIRED;
   isFloat?: true;
-  /** Of a list: what each item is; null: anything. */
+  /** For a list: the shape of each item; null: any. */
   items?: Shape | null;
-  /** Of an object. */
+  /** For an object. */
   shape?: Shape;
 }
 export type Shape = readonly Field[];

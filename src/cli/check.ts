@@ -44,7 +44,7 @@ async function check(file: string): Promise<Finding[]> {
   return await checkDeployment(config, process.env);
 }
 
-/** What to do stands below. */
+/** The remedy follows below the line. */
 function linesOf({ part, state, what, remedy }: Finding, style: TextStyle): string[] {
   const [first = '', ...rest] = wrapped(
     plainLine(`${part}: ${what}`),

@@ -6,9 +6,9 @@ import { vllmOf } from '../dev/learning/vllm.js';
 import { UsageError } from '../platform/command.js';
 import { PROJECT_ROOT } from '../platform/project-root.js';
 
-/** Steps, and the held-out reward that they are to reach. */
+/** Number of steps, and the held-out reward to reach with them. */
 const LESSON = { example: { steps: '50', target: '0.9' }, vllm: { steps: '60', target: '0.7' } };
-/** Seconds a token: a rollout takes half a second; and where things are killed some seconds, so that kills hit it. */
+/** Seconds per token: a rollout takes half a second, or, under kills, some seconds, so that kills hit it. */
 const TICK_S = { calm: 0.01, chaos: 0.1 };
 const KILL_EVERY_MS = 5000;
 
@@ -62,7 +62,7 @@ function vllmAskedFor({ engine, chaos, tick }: EngineOptions): Vllm | null {
   if (engine === 'example') return null;
   if (engine !== 'vllm')
     throw new UsageError(`--engine: expected example or vllm, got ${JSON.stringify(engine)}`);
-  // It takes minutes to start, and as long for a token as it takes.
+  // A vLLM takes minutes to start, and its speed per token is its own.
   if (chaos || tick !== undefined)
     throw new UsageError('--engine vllm: expected neither --chaos nor --tick beside it');
   return vllmOf(process.env);

@@ -118,7 +118,7 @@ export function renderPlain(state: BoardState): string {
   ].join(', ');
 }
 
-/** Two states with the same facts print the same line, apart from times and rates, which alone are no news. */
+/** States with the same facts print the same line, except for times and rates, which alone are no news. */
 export function factsOf({ progress, trouble }: BoardState): string {
   if (progress === null) return JSON.stringify([trouble]);
   const { phase, requested, done, running, failed, turns, tokens, waiting } = progress;

@@ -101,7 +101,7 @@ export function createScreen(terminal: Terminal, env: NodeJS.ProcessEnv): Screen
   return { live, style, say, print, show, close };
 }
 
-/** For pages that are written once: as wide as the terminal; where there is none nothing is cut. */
+/** For pages that are written once: as wide as the terminal; without a terminal nothing is cut. */
 export function pageStyle(terminal: Terminal, env: NodeJS.ProcessEnv): TextStyle {
   const { style } = createScreen(terminal, env);
   return terminal.isTTY === true ? style() : { columns: Infinity, colour: false };

@@ -11,7 +11,7 @@ export interface LocalPostgres {
   args: readonly string[];
   /** The folder with its files. */
   data: string;
-  /** Of its administrator, with the password, and database `postgres`. */
+  /** URL of its administrator, with the password and database `postgres`. */
   url: string;
   /** PostgreSQL refuses to run as root, so under root it runs as another user. */
   user: User;
@@ -25,7 +25,7 @@ export interface User {
 export const NO_POSTGRES =
   'needs PostgreSQL: put initdb and postgres on PATH, or name their folder in POSTGRES_BIN';
 
-/** `nobody`, by number, which needs no entry. */
+/** The id of `nobody`, which needs no entry in the user database. */
 const OTHER_USER = 65_534;
 
 const run = promisify(execFile);
@@ -47,7 +47,7 @@ export function findPostgres(env: NodeJS.ProcessEnv): string | null {
   return places.find((place) => existsSync(path.join(place, 'initdb'))) ?? null;
 }
 
-/** The target of a link: what PostgreSQL needs is beside the program. */
+/** Follows links, because PostgreSQL finds its files beside the program. */
 function onPath(): string[] {
   const found = spawnSync('sh', ['-c', 'readlink -f "$(command -v initdb)"'], { encoding: 'utf8' });
   return found.stdout.trim() === '' ? [] : [path.dirname(found.stdout.trim())];
@@ -107,7 +107,7 @@ export function postgresArgs({
   return ['-D', data, ...Object.entries(all).flatMap(([key, value]) => ['-c', `${key}=${value}`])];
 }
 
-/** Another user may not come into the folder that a clone is in: then what PostgreSQL is made of is copied. */
+/** That user may have no access to the clone's folder. Then PostgreSQL's files are copied. */
 async function reachable(binaries: string, folder: string): Promise<string> {
   for (let above = binaries; above !== path.dirname(above); above = path.dirname(above)) {
     const { mode } = await stat(above);

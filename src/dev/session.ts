@@ -9,7 +9,7 @@ import { createSupervisor } from './supervisor.js';
 import type { TemporalCli } from './temporal-cli.js';
 import { findTemporalCli } from './temporal-cli.js';
 
-/** What a command gets that starts a stack in a folder and watches it. */
+/** What a command has that starts a stack in a folder and watches it. */
 export interface StackSession {
   place: StackPlace;
   cli: TemporalCli;
@@ -17,7 +17,7 @@ export interface StackSession {
   interrupts: Interrupts;
 }
 
-/** At any end no process is left, and the folder is free again. */
+/** However it ends, no process is left and the folder is free again. */
 export async function inSession<T>(
   folder: string,
   run: (session: StackSession) => Promise<T>,
@@ -48,7 +48,7 @@ export async function inSession<T>(
   }
 }
 
-/** If a part died again and again. */
+/** Throws if a part died again and again. */
 export function throwIfPartFailed({ signal }: Interrupts): void {
   if (signal.reason instanceof Error && signal.reason.name !== 'AbortError') throw signal.reason;
 }

@@ -119,7 +119,7 @@ async function keepRunning(part: Part, first: { stack: Stack; child: Child }): P
   }
 }
 
-/** null if it cannot be started or is no longer wanted. */
+/** null if it cannot be started or has been stopped. */
 async function startAgain(part: Part, stack: Stack): Promise<Child | null> {
   try {
     stack.signal.throwIfAborted();

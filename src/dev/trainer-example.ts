@@ -2,13 +2,13 @@ import path from 'node:path';
 import { PROJECT_ROOT } from '../platform/project-root.js';
 import { pythonInstall, type PythonInstall } from '../platform/python-install.js';
 
-/** Packages in Python: `durable_rollouts` and `rollout_environment`. */
+/** The Python packages `durable_rollouts` and `rollout_environment`. */
 export const PYTHON_PACKAGES = path.join(PROJECT_ROOT, 'python');
 
-/** The example of a training scheduler, which uses them: a test runs it as its README says. */
+/** The example of a training scheduler that uses them. A test runs it as its README says. */
 export const TRAINER_EXAMPLE = path.join(PROJECT_ROOT, 'examples', 'trainer');
 
-/** Where their requirements, and the tools that check them, are or would be. */
+/** The virtual environment with their requirements and with the tools that check them. It may not exist yet. */
 export const trainerInstall = (env: NodeJS.ProcessEnv): PythonInstall =>
   pythonInstall(
     {

@@ -28,7 +28,7 @@ export const withPossibleNames = <T extends z.ZodType>(
 export const recordOf = <T extends z.ZodType>(values: T) =>
   withPossibleNames(z.record(z.string(), values));
 
-/** Of a longer list only the first wrong entry is reported: zod would report each one, possibly millions. */
+/** Reports only the first wrong entry of a longer list. Plain zod would report each one, possibly millions. */
 const FEW = 100;
 const WRONG = { where: '(input)', what: 'malformed' };
 

@@ -4,8 +4,8 @@ import { plain, plainJson, plainLine } from '../platform/plain.js';
 import { withoutSecrets } from '../platform/secrets.js';
 
 /**
- * Line by line to standard output, as pino itself does it, as plain text without this process's secrets: to be read where
- * that is a terminal, else as JSON.
+ * Writes lines to standard output, synchronously as pino itself does, and without this process's secrets: as text on a
+ * terminal, else as JSON.
  */
 export function createLog(level: string): Logger {
   const output = pino.destination({ dest: 1, sync: true });

@@ -7,7 +7,7 @@ import { policyId } from '../model/workflow-safe/policy.js';
 import { describeError } from '../platform/errors.js';
 import type { Parts } from './parts.js';
 
-/** Requests of activities and workers to the workflows `policy`, one per service. */
+/** Requests of activities and workers to the `policy` workflows, one per service. */
 export interface PolicyWorkflows {
   /** Best effort. */
   sayPhase: (service: string, news: PhaseNews) => Promise<void>;
@@ -67,7 +67,7 @@ export function keepPolicies(
       if (record === null) return;
       const urls = policy.controls.map(({ replica }) => replica);
       const isLeft = needsCare(record, urls) && !(await workflows.isRunning(service));
-      // A running workflow is told once; it may have its reasons.
+      // A running workflow gets one signal per epoch; it may have its reasons.
       if (!isLeft && record.epoch === woken_at_epoch) return;
       const isNew = urls.some((url) => record.replicas[url] === undefined);
       if (!isNew && !isLeft && !isOverdue(record, Date.now())) return;

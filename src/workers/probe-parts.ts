@@ -7,8 +7,8 @@ import type { Parts } from './parts.js';
 const PROBE_MS = 30_000;
 
 /**
- * Says which environments and, where this worker generates, which generation services answer, and which are away. Nobody
- * waits for it: batches ask again when they are planned.
+ * Logs which environments answer, and, if this worker generates, which generation services. Nothing waits for the
+ * result: batches ask again when they are planned.
  */
 export async function probeParts(
   { environments, pools }: Pick<Parts, 'environments' | 'pools'>,
@@ -24,7 +24,7 @@ export async function probeParts(
       await withDeadline(signal, { ms: PROBE_MS, run: async (bounded) => ask(bounded) });
       log.info(of, `the ${what} answers`);
     } catch (error) {
-      // Whoever refuses the question is there.
+      // A rejection counts as an answer.
       const isThere = error instanceof Fault && REFUSALS.has(error.type);
       if (signal.aborted || isThere) return;
       log.warn(of, `the ${what} is away: ${describeError(error)}`);

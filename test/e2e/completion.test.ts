@@ -77,7 +77,7 @@ describe('a batch of completion policy min_k', { timeout: 200_000 }, () => {
     });
     assertRestStopped(outcome, 12);
     assert.deepEqual(groupsOf(outcome), [2, 2]);
-    // Two at once: the others of a group have not begun when it is complete.
+    // With two at a time, the other members of a group have not begun when it is complete.
     const begun = outcome.failures.filter(
       ({ turn_count, message_log }) => turn_count > 0 || message_log.length > 1,
     );

@@ -1,4 +1,4 @@
-/** Rollouts that agent servers of NeMo Gym play, with everything dying around them. */
+/** Rollouts that NeMo Gym's agent servers play, while every process is killed. */
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -24,10 +24,10 @@ const BATCH = 'gym-agent';
 const RECORDED = fileURLToPath(new URL('../histories/rollout-agent.json', import.meta.url));
 const BUNDLE = { codePath: path.join(PROJECT_ROOT, 'dist', 'src', 'workflow-bundle.js') };
 const LARGE = 20_000_000;
-/** More than the kills and the faults of any row together. */
+/** More than the kills and the faults of any row in total. */
 const ENOUGH = 8;
 
-/** What each call of a row does; rows that are not named are answered after a while. */
+/** The outcome of each call of a row; unnamed rows get an answer after a while. */
 const always = (act: Record<string, unknown>): AgentAct[] => Array(ENOUGH).fill(act) as AgentAct[];
 const script = AgentScript.parse({
   delay_ms: 1500,
@@ -45,7 +45,7 @@ const script = AgentScript.parse({
 }); // prettier-ignore
 
 const NAMES = Array.from({ length: 12 }, (_, i) => `${i >> 1}-${i % 2}`);
-/** An integer that a double cannot hold: the agent has to get it as it is here. */
+/** An integer that a double cannot hold: the agent must receive exactly these digits. */
 const rowOf = (name: string): string => {
   const [task, rollout] = name.split('-');
   return `{"_ng_task_index":${task},"_ng_rollout_index":${rollout},"seed":9007199254740993}`;
@@ -64,7 +64,7 @@ const FAILURES: Record<string, Partial<Extract<AgentOutcome, { kind: 'failure' }
   '2-0': { failure_class: 'agent_run_error', status: null },
   '2-1': { failure_class: 'judge', terminal: true },
   '3-0': { failure_class: null, persist: false },
-  // Its last run is answered 500, or cut by the server's death.
+  // Its last run is answered with 500, or cut by the server's death.
   '4-0': { type: 'EnvironmentUnavailable', attempt: 1, terminal: false },
 };
 

@@ -15,7 +15,7 @@ const TASKS = ['knowing', 'knowing', 'forgetful', 'forgetful'];
 const STEP_MS = 400;
 
 describe('a batch that plays Gym’s gymnasium servers', { timeout: 120_000 }, () => {
-  /** One knows a step again by its request id, the other does not. */
+  /** One recognises a repeated step by its request id, the other does not. */
   let knowing: GymnasiumServer;
   let forgetful: GymnasiumServer;
   let bed: RecoveryBed;
@@ -43,7 +43,7 @@ describe('a batch that plays Gym’s gymnasium servers', { timeout: 120_000 }, (
   const untilPlayed = (count: number): Promise<unknown> =>
     eventually({ what: `${count} steps`, timeout_ms: 30_000 }, () => Promise.resolve(countPlayed() >= count)); // prettier-ignore
 
-  /** Sent to it, and not played yet. */
+  /** Sent to it, but not played yet. */
   const isAsked = ({ bodies, sessions }: GymnasiumServer): boolean =>
     bodies.filter(({ path }) => path === '/step').length >
     sessions.reduce((sum, { played, repeated }) => sum + played.length + repeated.length, 0);
@@ -65,7 +65,7 @@ describe('a batch that plays Gym’s gymnasium servers', { timeout: 120_000 }, (
         Promise.resolve(isAsked(knowing) && isAsked(forgetful)),
       );
       await worker.kill();
-      // The server without request ids took that step for a connection that broke: its rollout has begun again.
+      // For the server without request ids that step was a broken connection, so its rollout started over.
       await eventually({ what: 'another session', timeout_ms: 30_000 }, () =>
         Promise.resolve(forgetful.sessions.length > 2),
       );
@@ -95,7 +95,7 @@ describe('a batch that plays Gym’s gymnasium servers', { timeout: 120_000 }, (
       assert.ok(sessions().length > TASKS.length);
     }));
 
-  /** As the journals say: a rollout's starts. */
+  /** From the journals: how often a rollout started. */
   async function countLives({ rollouts }: BatchOutcome): Promise<number> {
     const root = bed.storeRoot('main');
     const journals = rollouts.map(({ row, repeat }) => readJournal(root, { batch_id: BATCH, row, repeat })); // prettier-ignore

@@ -124,7 +124,7 @@ describe('histories', { timeout: 240_000 }, () => {
           : []),
       ],
     );
-    // The first of twelve turns is played where the rollout is opened.
+    // The first of twelve turns is played by the activity that opens the rollout.
     assert.ok(sizes.length >= 2 * turns.size && turns.size >= 11);
     for (const { data } of sizes) {
       const value = JSON.parse(Buffer.from(data ?? []).toString()) as { preview?: string };
@@ -205,7 +205,7 @@ describe('histories', { timeout: 240_000 }, () => {
   });
 });
 
-/** Weights that are there, then some that are not: the replica gets the first ones again by itself. */
+/** Publishes existing weights, then missing ones: the replica gets the first ones back by itself. */
 async function publishTwice(
   { server, directory }: Testbed,
   id: string,

@@ -58,11 +58,11 @@ async function mixedSamples(missing: Map<string, string>): Promise<Sample[]> {
   return samples.filter(({ task_name }) => !missing.has(task_name));
 }
 
-/** By what their command lines say. */
+/** Found by their command lines. */
 const GRADER = 'grader.py';
 const INTERPRETER = '.main(hello)';
 
-/** One may end with the one before it. */
+/** A victim may end with the previous one. */
 function killAll(pids: number[]): void {
   for (const pid of pids) signalTo(pid, 'SIGKILL');
 }
@@ -87,7 +87,7 @@ describe('a batch of several environments', { timeout: 300_000, skip }, () => {
     } as const;
     bed = await startRecoveryBed({
       name: 'mixed',
-      // A turn lasts long enough to be met in its midst.
+      // Turns are long enough to be interrupted.
       simulator: { tokens_per_second: 20, dev_mode: true },
       environments: Object.fromEntries(Object.entries(all).filter(([name]) => !missing.has(name))),
     });
@@ -105,7 +105,7 @@ describe('a batch of several environments', { timeout: 300_000, skip }, () => {
     );
 
   /**
-   * The batch's rollouts of a task between their first generation and observation, or after that and before the second
+   * The batch's rollouts of a task between their first generation and its observation, or between that and the second
    * generation.
    */
   const rolloutsIn = async (task: string, place: 'first step' | 'second turn'): Promise<string[]> =>
@@ -128,7 +128,7 @@ describe('a batch of several environments', { timeout: 300_000, skip }, () => {
     assert.ok(ok, action);
   };
 
-  /** It is stopped before the first answer is complete, so it is killed in the middle of a check. */
+  /** It is frozen before the first answer is complete, so the kill hits the middle of a check. */
   const killGraderInCheck = async (worker: number): Promise<void> => {
     await eventually({ what: 'rollouts', timeout_ms: 30_000 }, async () => {
       return (await copyJournals(bed.storeRoot('mixed'), 'mixed')).rollouts.size > 0;
@@ -142,7 +142,7 @@ describe('a batch of several environments', { timeout: 300_000, skip }, () => {
     killAll(graders);
   };
 
-  /** While no token comes, so that the second turns are still to come. */
+  /** No token arrives meanwhile, so the second turns are still to come. */
   const killBetweenTurns = async (worker: number): Promise<void> => {
     const task = missing.has('code') ? 'countdown' : 'code';
     const between = async (): Promise<boolean> =>

@@ -40,7 +40,7 @@ for (const wire of ['completions', 'generate'] as const) {
         const entries = Object.values(record?.replicas ?? {});
         return entries.length > 0 && entries.every((one) => one.state === 'current' && one.version === wanted); // prettier-ignore
       });
-    /** Every rollout came to its end, and each token has the label of the weights that the engine sampled it with. */
+    /** Every rollout ended, and each token has the label of the weights with which the engine sampled it. */
     const checkBatch = async (id: string, rollouts: number) => {
       const { result } = await bed.batch(id).outcome();
       assert.equal(result?.counts.completed, rollouts);
@@ -96,7 +96,7 @@ for (const wire of ['completions', 'generate'] as const) {
       const wrong = { ...good, mode: 'sideways' } as unknown as typeof good;
       assert.match(await reasonOf(bed.publish(wrong)), /mode/);
       assert.equal((await bed.record())?.epoch, before?.epoch);
-      // The target with the same weights has nothing left to do.
+      // Publishing the target with the same weights has nothing left to do.
       assert.equal((await bed.publish(good)).paused_s, 0);
     });
 

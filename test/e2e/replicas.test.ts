@@ -19,7 +19,7 @@ const SIZE = { samples: 8, repeats: 2 };
 const REQUEST = puzzleRequest({ samples: SIZE.samples, num_repeats: SIZE.repeats });
 const OUTCOME_MS = 150_000;
 
-/** One of the two engines; its folder holds what it was asked. */
+/** One of the two engines; its folder has the log of its requests. */
 interface Replica {
   directory: string;
   simulator: SimulatorProcess;
@@ -58,7 +58,7 @@ describe('a batch on two replicas', { timeout: 400_000 }, () => {
     });
   });
   after(async () => {
-    // Where `before` failed, some of them are missing.
+    // If `before` failed, some of them are missing.
     for (const replica of [a, b] as (Replica | undefined)[]) await replica?.simulator.stop();
     await (bed as Testbed | undefined)?.end();
   });

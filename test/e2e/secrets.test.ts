@@ -9,7 +9,7 @@ import type { WorkerProcess } from '../harness/worker-process.js';
 
 const TASK_QUEUE = 'secrets';
 const KEY = 'sk-e2e/0123456789+abcdef=';
-/** A reading of it that a history's payload or a file may have. */
+/** One form in which a history's payload or a file may contain it. */
 const READINGS = [
   KEY,
   JSON.stringify(KEY).slice(1, -1),
@@ -18,7 +18,7 @@ const READINGS = [
   KEY.slice(-12),
 ];
 
-/** Every text in a history: strings, and payloads as the bytes that they are. */
+/** Every text in a history: strings, and payloads as bytes. */
 function textsIn(value: unknown): string[] {
   if (typeof value === 'string') return [value];
   if (value instanceof Uint8Array) return [Buffer.from(value).toString('latin1')];
@@ -55,7 +55,7 @@ describe('a key that an engine and an environment echo', () => {
   after(async () => {
     if (bed === undefined) return;
     await bed.end();
-    // Asked of an engine that failed.
+    // Requested from an engine that failed.
     const problems = [...bed.engine.problems, ...bed.environment.problems];
     assert.deepEqual(
       problems.filter((problem) => !problem.startsWith('GET /is_paused')),

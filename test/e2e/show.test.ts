@@ -1,4 +1,7 @@
-/** `show` and `watch`: rollouts whose worker and server are dead, very long ones, and such as speak to the terminal. */
+/**
+ * `show` and `watch` for rollouts whose worker and server are dead, for very long ones, and for some with control
+ * characters.
+ */
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -22,7 +25,7 @@ import { startWorkerProcess } from '../harness/worker-process.js';
 
 const ID = 'looked-at';
 const QUEUE = 'show';
-/** What a program with less than this cannot hold: the text of a long page, beside the journal that it is made of. */
+/** Too little memory for a program that holds a long page's text besides its journal. */
 const SMALL_HEAP = ['--max-old-space-size=96'];
 
 describe('a batch whose worker and server are dead', { timeout: 240_000 }, () => {
@@ -87,7 +90,7 @@ describe('a batch whose worker and server are dead', { timeout: 240_000 }, () =>
 
   test('is listed', async () => {
     const lines = (await outputOf(['show', ID, ...at])).split('\n');
-    // A board that happens to be solved is no fault of the list.
+    // A board may happen to be solved, which is no fault of the list.
     const [, unfinished] = /^looked-at {2}4 rollouts: \d valid, .*?(\d) unfinished/.exec(lines[0] ?? '') ?? []; // prettier-ignore
     assert.ok(Number(unfinished) > 0, lines[0]);
     assert.equal(lines.filter((line) => /^\d-\d .* unfinished$/.test(line)).length, Number(unfinished)); // prettier-ignore
@@ -126,7 +129,7 @@ describe('a batch whose worker and server are dead', { timeout: 240_000 }, () =>
   });
 });
 
-/** Everything but line ends that a terminal does not show as it is. */
+/** All characters except line ends that a terminal does not show as they are. */
 const COMMANDS = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/;
 
 describe('show', { timeout: 120_000 }, () => {

@@ -33,7 +33,7 @@ describe('while it runs', { timeout: 300_000 }, () => {
       settings: { thinking_tokens: 8, skill: 0, seed: 1, tokens_per_second: 60 },
       port: 0,
     });
-    // Here it takes the better part of a minute: a rollout that waits costs nothing.
+    // Here a turn takes most of a minute, because a waiting rollout costs nothing.
     slow = await startSimulator({
       settings: { thinking_tokens: 50, skill: 0, seed: 1, tokens_per_second: 1 },
       port: 0,
@@ -76,7 +76,7 @@ describe('while it runs', { timeout: 300_000 }, () => {
 
   const untilRunning = (handle: WorkflowHandle, running: number) =>
     eventually({ what: `${running} rollouts that run`, timeout_ms: 30_000 }, async () => {
-      // It may not have been started yet.
+      // It may not have started yet.
       const progress = await handle.query<BatchProgress>('progress').catch(() => null);
       if (progress === null) return false;
       assert.ok(progress.running <= running, `${progress.running} run`);
@@ -93,7 +93,7 @@ describe('while it runs', { timeout: 300_000 }, () => {
   test('a batch takes set_max_in_flight, and set_limits for rollouts that run and that start later', async () => {
     const id = 'batch';
     const { handle, outcome } = await start(id, { samples: 3, num_repeats: 2, max_in_flight: 1 });
-    // Also while it is being planned.
+    // Also during planning.
     assert.deepEqual(await setMaxInFlight(handle, 3), { max_in_flight: 3 });
     await untilRunning(handle, 3);
     await untilTurn(rolloutOf(id), 3);
@@ -178,7 +178,7 @@ describe('while it runs', { timeout: 300_000 }, () => {
     await untilTurn(handle, 2);
     await setLimits(handle, { rollout_timeout: '10m' });
     await untilTurn(handle, 4);
-    // That is over.
+    // That batch has ended.
     assert.deepEqual(await setLimits(handle, { rollout_timeout: '500ms' }), {
       ...REQUESTED,
       rollout_timeout: '500ms',

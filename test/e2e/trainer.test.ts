@@ -1,4 +1,7 @@
-/** The example of a training scheduler, as its README says: another program, in Python, with the project's own package. */
+/**
+ * The example of a training scheduler, run as its README says: a separate Python program with the project's own
+ * package.
+ */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -50,7 +53,7 @@ interface Arrays {
   logprobs: number[];
 }
 
-/** What docs/training-data.md says of a row. */
+/** The rules of docs/training-data.md for a row. */
 function arraysOf(row: Row): Arrays {
   const arrays: Arrays = { ids: [], loss_mask: [], logprobs: [] };
   for (const { token_ids, generation_logprobs } of row.message_log) {
@@ -155,7 +158,7 @@ describe('the example trainer', { skip, timeout: 300_000 }, () => {
     assert.equal(rows.length, ROLLOUTS);
     const [first, second] = rows as [Row, Row];
     const [prompt, ...played] = first.message_log;
-    // What the policy has not sampled, and what is not to be trained on.
+    // Tokens that the policy did not sample, or that must not be trained on.
     const prefilled = { ...prompt!, generation_logprobs: prompt!.token_ids.map(() => -1) };
     const given = [...rows, { ...first, message_log: [prefilled, ...played] }, { ...second, loss_multiplier: 0 }]; // prettier-ignore
     const file = path.join(bed.directory, 'given.jsonl');

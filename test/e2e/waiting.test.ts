@@ -1,4 +1,4 @@
-/** What a batch shows while its rollouts run and wait, and what a rollout that waited to its timeout says. */
+/** What a batch shows while its rollouts run and wait, and the message of a rollout that waited until its timeout. */
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { Server } from 'node:http';

@@ -8,14 +8,14 @@ import { SETTINGS, author } from './journal-lines.js';
 
 /**
  * Arbitrary journals: several writers' lines in any order, each possibly torn in the middle of its write. Most lines
- * fit what stands before them, since nothing can be learned from a journal of which every line is ignored.
+ * fit the previous ones, since a journal whose lines are all ignored shows nothing.
  */
 
 type Write = (by: Author, at: Trajectory) => JournalLine;
 
 const rarely = fc.constantFrom(0, 0, 0, 0, 0, 0, 1, -1);
 const ids = fc.array(fc.nat({ max: 50 }), { maxLength: 3 });
-/** Texts with characters of one to four bytes: a tear may go through one. */
+/** Texts with characters of one to four bytes, so that a tear may split one. */
 const text = fc.constantFrom('', 'a', 'é', '𝒳{"', 'end\n');
 
 const claim = fc
@@ -55,7 +55,7 @@ const fault = fc
   .boolean()
   .map<Write>((broken) => (by) => by.fault(broken ? { type: 'ProtocolError' } : {}));
 
-/** The session is lost, and what may follow: another prompt. */
+/** The session is lost, and another prompt may follow. */
 const loss = fc.constant<Write>((by) => by.fault({ type: 'EnvironmentStateLost' }));
 const over = ids.map<Write>((token_ids) => (by, { start: before }) => {
   const settings = before?.settings ?? SETTINGS;

@@ -20,7 +20,7 @@ export async function writeRow(writer: PartWriter, row: number): Promise<void> {
   await writer.write({ row: textOf(row), summary: JSON.stringify({ row, valid }), valid });
 }
 
-/** Goes on from a position, as an attempt does from its predecessor's heartbeat. */
+/** Continues from a position, as an attempt does from its predecessor's heartbeat. */
 export async function closePart(
   outputs: BatchOutputs,
   { part, resume = null }: { part: RowRange; resume?: PartPosition | null },
@@ -31,7 +31,7 @@ export async function closePart(
   return writer;
 }
 
-/** What the files hold when these rows have been closed, each once and in order. */
+/** The content of the files after these rows were closed, each once and in order. */
 export const expectedFiles = (rows: number[]) => ({
   rollouts: linesOf(rows.filter(isValid)),
   failures: linesOf(rows.filter((row) => !isValid(row))),

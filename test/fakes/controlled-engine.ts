@@ -4,9 +4,9 @@ import type { WeightControl } from '../../src/generation/weight-control.js';
 
 export type ControlCall = Exclude<keyof WeightControl, 'replica' | 'close'>;
 
-/** An engine as its control sees it, whose calls may do something else first. */
+/** An engine as its control sees it, with a hook before each call. */
 export interface ControlledEngine extends WeightControl {
-  /** In their order; those of `pause` with mode and cache. */
+  /** The calls in order; `pause` with mode and cache. */
   calls: string[];
   isPaused: () => boolean;
   /** The path that was loaded last. */
@@ -14,7 +14,7 @@ export interface ControlledEngine extends WeightControl {
   label_now: () => string | null;
   lacks: string[];
   tells_label: boolean;
-  /** Called before each call is done; what it throws is the call's failure. */
+  /** Called before each call is executed; an error that it throws becomes the call's failure. */
   before: (call: ControlCall, times: number) => Promise<void> | void;
 }
 
@@ -73,7 +73,7 @@ export function controlledEngine(replica: string): ControlledEngine {
   return engine;
 }
 
-/** What an engine's answer, or its silence (status null), becomes. */
+/** The fault for an engine's answer, or for its silence (status null). */
 export const controlFault = (type: FaultType, status: number | null = null): Fault =>
   new Fault({
     type,

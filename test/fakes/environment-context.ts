@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createAllowance } from '../../src/platform/waits/allowance.js';
 import type { EnvironmentContext } from '../../src/environments/environment-context.js';
 
-/** The context of an environment that should need nothing: any use of it fails. */
+/** The context of an environment that needs nothing from it: any use fails. */
 export function bareContext(given: Partial<EnvironmentContext> = {}): EnvironmentContext {
   return {
     name: 'test',

@@ -4,9 +4,9 @@ import { author, entryOf } from './journal-lines.js';
 import { BATCH, REF } from './temporary-store.js';
 
 /**
- * Run as a program under a limit of file size: writes until no more fits, then prints what succeeded and what the
- * store threw. `journal` appends chunks, `answer` an agent's answer that is too large for what is left and then why,
- * `rows` closes rows.
+ * Run as a program under a limit of file size: writes until nothing more fits, then prints what succeeded and what the
+ * store threw. `journal` appends chunks, `answer` an agent's answer that is too large for the remaining room and then
+ * the reason, `rows` closes rows.
  */
 
 const [root = '', what = ''] = process.argv.slice(2);

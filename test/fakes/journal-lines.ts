@@ -3,7 +3,7 @@ import type { Entry, JournalLine, LineOf, RolloutSettings } from '../../src/mode
 import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import { applyLine, emptyTrajectory } from '../../src/model/journal/trajectory.js';
 
-/** Journal lines by one writer, with defaults for all that a test does not say. */
+/** Journal lines by one writer, with defaults for every field that a test omits. */
 
 export const GENERATION = GenerationSettings.parse({ model: 'policy' });
 
@@ -22,7 +22,7 @@ export const SETTINGS: RolloutSettings = {
 
 type Given<K extends JournalLine['kind']> = Partial<Omit<LineOf<K>, 'kind' | 'writer'>>;
 
-/** A logprob that tells which id it belongs to. */
+/** A logprob that identifies its token id. */
 export const logprobOf = (id: number): number => -(id + 1) / 1000;
 
 export function author(writer: string) {
@@ -135,7 +135,7 @@ export function foldOf(lines: Iterable<JournalLine>): Trajectory {
   return trajectory;
 }
 
-/** The lines of a whole turn: what was sampled, that it is whole, and the environment's answer. */
+/** The lines of a whole turn: sampled tokens, the end of the generation, and the environment's answer. */
 export function wholeTurn(
   by: Author,
   {
@@ -151,7 +151,7 @@ export function wholeTurn(
   ];
 }
 
-/** A line as activities append it: the journal itself adds who and when. */
+/** A line as activities append it; the journal adds writer and time. */
 export function entryOf(line: JournalLine): Entry {
   const entry: Partial<JournalLine> = { ...line };
   delete entry.writer;

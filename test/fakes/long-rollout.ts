@@ -6,7 +6,7 @@ const a = author('ignored');
 const ID = 123_456;
 const LOGPROB = -1.2345678806304932;
 
-/** A turn of so many tokens as they stream in: few to a chunk, as a slow engine has them. */
+/** A turn of this many tokens in small chunks, as a slow engine streams them. */
 export function longTurn(
   turn: number,
   { tokens, chunk = 8 }: { tokens: number; chunk?: number },

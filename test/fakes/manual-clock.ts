@@ -1,8 +1,8 @@
 import type { Clock } from '../../src/platform/waits/clock.js';
 
-/** Time that passes only on request. */
+/** Time that advances only on request. */
 export interface ManualClock extends Clock {
-  /** Moves on, timer by timer; between two, pending work may continue. */
+  /** Advances from timer to timer; pending work may continue in between. */
   pass: (ms: number) => Promise<void>;
   /** How many timers run. */
   timers: () => number;
@@ -36,5 +36,5 @@ export function manualClock(): ManualClock {
   };
 }
 
-/** Promises that are kept have had their say. */
+/** All settled promises have run their callbacks. */
 export const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

@@ -13,7 +13,7 @@ export interface Running {
   replica: () => string | null;
   waited_s: () => number | null;
   succeed: () => Promise<void>;
-  /** The request fails with this; resolves with what the caller was thrown. */
+  /** Fails the request with this fault; resolves with the error that the caller got. */
   fail: (error: Error) => Promise<unknown>;
   /** Aborts the caller's own signal; resolves with the error that the caller got. */
   abort: () => Promise<unknown>;
@@ -25,9 +25,9 @@ export interface ReplicaBench {
   clock: ManualClock;
   changes: string[];
   start: (sessionId: string) => Running;
-  /** Where a question of the session goes. */
+  /** The replica that a small request of this session goes to. */
   ask: (sessionId: string) => Promise<string>;
-  /** A session whose own replica this is, while all are healthy. */
+  /** A session that this replica serves while all are healthy. */
   sessionOf: (url: string, n?: number) => string;
 }
 

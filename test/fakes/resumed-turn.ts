@@ -20,7 +20,7 @@ interface Played {
   open: Trajectory['open'];
 }
 
-/** A turn whose first attempt streams `begun` and is cut; the next one is given the replies. */
+/** A turn whose first attempt streams `begun` and is cut; the next attempt gets the replies. */
 export async function resumed(
   t: TestContext,
   {

@@ -1,25 +1,25 @@
 import type { AgentAnswer, AgentRequest, Environment } from '../../src/environments/environment.js';
 import { Fault } from '../../src/model/faults.js';
 
-/** What one run of the agent gives: an answer, a fault to throw, or nothing until it is aborted. */
+/** The outcome of one run: an answer, a fault to throw, or silence until it is aborted. */
 export type ScriptedRun = Partial<AgentAnswer> | Error | 'hang';
 
 export interface ScriptedAgent {
   environment: Environment;
-  /** As they came, without the signal. */
+  /** The requests, without the signal. */
   requests: Omit<AgentRequest, 'signal' | 'keep'>[];
   /** How often its address was requested. */
   asked: string[];
-  /** While it is set, the server is not there. */
+  /** While it is set, the server is unavailable. */
   isAway: boolean;
-  /** Names of agents whose servers are not there. */
+  /** Names of agents whose servers are unavailable. */
   away: Set<string>;
   checkPlayed: () => void;
 }
 
 const URL_OF_AGENT = 'http://agent';
 
-/** An environment that is an agent: each run takes the next entry, and one beyond them fails loudly. */
+/** An environment that is an agent: each run takes the next entry, and further runs fail loudly. */
 export function scriptedAgent(runs: ScriptedRun[]): ScriptedAgent {
   const left = [...runs];
   const agent: ScriptedAgent = {

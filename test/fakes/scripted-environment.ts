@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Environment, Metadata, StepInput } from '../../src/environments/environment.js';
 
-/** An environment that plays a script, one answer per step, and fails loudly when it is asked for more. */
+/** An environment that plays a script, one answer per step, and fails loudly when the script runs out. */
 
 export interface ScriptedAnswer {
   content?: string;

@@ -14,12 +14,12 @@ import { Fault } from '../../src/model/faults.js';
 import { logprobOf } from './journal-lines.js';
 
 /**
- * A generation service that plays a script, one reply per request, and fails loudly when it is asked for more. Its
+ * A generation service that plays a script, one reply per request, and fails loudly when the script runs out. Its
  * tokenizer gives a character's code point as its id.
  */
 
 export interface ScriptedReply {
-  /** What streams in, delta by delta. */
+  /** The streamed deltas. */
   deltas?: readonly Delta[];
   /** After the deltas: an end, a fault, or silence until the request is aborted. */
   then?: Partial<GenerationEnd> | Fault | 'silence';
@@ -33,7 +33,7 @@ export const deltaOf = (text: string): Delta => ({
   text,
 });
 
-/** A whole reply of this text, streamed word by word. */
+/** A complete reply with this text, streamed word by word. */
 export const says = (text: string, end: Partial<GenerationEnd> = {}): ScriptedReply => ({
   deltas: (text.match(/\S+\s*/g) ?? []).map(deltaOf),
   then: end,
@@ -44,7 +44,7 @@ export type Template = (
   options: { add_generation_prompt: boolean },
 ) => number[];
 
-/** What a chat is rendered to: each message's role and content, then what makes the policy speak. */
+/** The rendering of a chat: each message's role and content, then the generation prompt. */
 const plainTemplate: Template = (messages, { add_generation_prompt }) => {
   const ids = messages.flatMap(({ role, content }) => [
     ...(role === 'assistant' ? GENERATION_PROMPT : idsOf(role)),
@@ -70,7 +70,7 @@ export interface ScriptedService extends GenerationService {
   /** How often each method was called. */
   readonly asked: Record<Asked, number>;
   readonly tokenized: { text: string; add_special_tokens: boolean }[];
-  /** Nothing was asked for in vain, and nothing of the script is left. */
+  /** Asserts that no request lacked a reply and that no reply is left. */
   checkPlayed: () => void;
 }
 
@@ -92,7 +92,7 @@ export function scriptedService(
     describe?: () => Promise<ServiceDescription>;
     weightVersion?: () => string | null;
     isPaused?: () => boolean;
-    /** The rendering of chats; a fault is thrown. */
+    /** The rendering of chats; a fault is thrown instead. */
     template?: Template;
   } = {},
 ): ScriptedService {

@@ -10,7 +10,7 @@ import type { ScriptedReply } from './scripted-service.js';
 import { scriptedService } from './scripted-service.js';
 import { BATCH, REF, requestOf, sampleOf } from './temporary-store.js';
 
-/** An environment with sessions: it numbers them, and says which it ended. */
+/** An environment with sessions: it numbers them, and records which it ended. */
 export interface Sessions extends ScriptedEnvironment {
   begun: { key: string; metadata: Metadata }[];
   ended: unknown[];
@@ -21,12 +21,12 @@ export interface Sessions extends ScriptedEnvironment {
 export interface Given {
   script?: (ScriptedAnswer | Error)[];
   says?: ScriptedReply[];
-  /** What sessions begin with beside the sample's state. */
+  /** The beginning of sessions, besides the sample's state. */
   first?: { content?: string; state?: Metadata };
-  /** Errors of each `begin` and `end`, in order; then they succeed. */
+  /** Errors of each `begin` and `end`, in order; later calls succeed. */
   begin?: Error[];
   end?: Error[];
-  /** `begin` says that there are no sessions, and `end` that there is nothing to end. */
+  /** `begin` reports that there are no sessions, and `end` that there is nothing to end. */
   none?: boolean;
   sample?: string;
   request?: Record<string, unknown>;

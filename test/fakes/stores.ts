@@ -14,18 +14,18 @@ import type { PostgresServer } from '../harness/postgres-server.js';
 import { noPostgres, startPostgres } from '../harness/postgres-server.js';
 import { BATCH, temporaryFolder, temporaryStore } from './temporary-store.js';
 
-/** What a test of the store's interface may know of a store. */
+/** What tests of the store's interface use of a store. */
 export interface AnyStore {
   store: TrajectoryStore;
-  /** The same trajectories as another process sees them: nothing is cached. */
+  /** The same trajectories, read by another process without any cache. */
   elsewhere: () => TrajectoryStore;
-  /** Where a batch's results are below. */
+  /** The folder of a batch's results. */
   outputs: string;
-  /** What the journal of row 0, repeat 0 holds. */
+  /** The content of the journal of row 0, repeat 0. */
   journalLines: () => Promise<JournalLine[]>;
   /** Writes these lines in order; texts as they are. */
   putLines: (lines: readonly (JournalLine | string)[]) => Promise<void>;
-  /** Runs of a property: this many take a second or two. */
+  /** Runs of a property; this many take a second or two. */
   most_runs: number;
 }
 
@@ -53,9 +53,9 @@ const ofFiles: OpenAny = async (t) => {
 export interface PostgresStore extends AnyStore {
   server: PostgresServer;
   schema: string;
-  /** As an administrator. */
+  /** Queries as an administrator. */
   query: (text: string, values?: unknown[]) => Promise<Record<string, unknown>[]>;
-  /** Another process, whose connections go where the test says. */
+  /** Another process, whose connections go through the test's proxy. */
   open: (options?: { url?: string; patience_ms?: number; max_cached_bytes?: number }) => OpenStore;
 }
 
@@ -67,7 +67,7 @@ function sharedServer(): Promise<PostgresServer> {
   return shared;
 }
 
-/** Ends with the tests of this file. */
+/** Ends after the tests of this file. */
 export function endServer(): void {
   after(async () => {
     const server = await shared;
@@ -140,7 +140,7 @@ export async function postgresStore(
   };
 }
 
-/** What the driver sends of a commit: a prepared statement, by name. */
+/** The driver's message for a commit: a prepared statement, by name. */
 export const isJournalCommit = (bytes: Buffer): boolean => bytes.includes('journal_insert');
 
 /** Its `url` leads through a proxy. */
@@ -154,7 +154,7 @@ export async function throughProxy(
   return { ...own, proxy, url: url.replace(`:${port}/`, `:${proxy.port}/`) };
 }
 
-/** The same tests on each kind of store. */
+/** Runs the same tests on each kind of store. */
 export function onEachStore(tests: (open: OpenAny) => void): void {
   describe('in files', () => {
     tests(ofFiles);

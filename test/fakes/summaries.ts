@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Summary } from '../../src/model/results/summary.js';
 
-/** A rollout that terminated after one turn, but for what is given. */
+/** A rollout that terminated after one turn, except for the given fields. */
 export const summaryOf = (given: Partial<Summary> = {}): Summary => ({
   row: 0,
   repeat: 0,

@@ -19,10 +19,10 @@ export async function temporaryFolder(t: Pick<TestContext, 'after'>): Promise<st
 export interface TemporaryStore {
   root: string;
   store: TrajectoryStore;
-  /** The same trajectories as another process sees them: nothing is cached. */
+  /** The same trajectories, read by another process without any cache. */
   elsewhere: () => TrajectoryStore;
   journalFile: (row?: number, repeat?: number) => string;
-  /** What the journal of row 0, repeat 0 holds, torn lines left out. */
+  /** The content of the journal of row 0, repeat 0, without torn lines. */
   journalLines: () => Promise<JournalLine[]>;
 }
 

@@ -11,7 +11,7 @@ import type { z } from 'zod';
 import type { TestServer } from './dev-server.js';
 import { within } from './waiting.js';
 
-/** What the failure of a workflow says: the type and message of its innermost cause. */
+/** A workflow's failure: type and message of its innermost cause. */
 export interface WorkflowFailure {
   type: string;
   message: string;
@@ -43,7 +43,7 @@ export interface BatchToStart {
 const CALL_MS = 20_000;
 const OUTCOME_MS = 60_000;
 
-/** Starts `rolloutBatch`; the request goes as it is, so that it may be wrong. */
+/** Starts `rolloutBatch`; the request is sent as it is, even if it is wrong. */
 export function startBatch(
   batch: BatchToStart,
   request: z.input<typeof BatchRequest> | Record<string, unknown>,

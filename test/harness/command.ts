@@ -4,9 +4,9 @@ import path from 'node:path';
 import { stackEnvironment } from '../../src/dev/stack-environment.js';
 import { PROJECT_ROOT } from './dev-server.js';
 
-/** `temporal-rollout …` as a process of its own, with neither terminal nor settings but those of its arguments. */
+/** `temporal-rollout …` as its own process, without a terminal and with only the given arguments. */
 export interface Command {
-  /** What it wrote so far, to either output. */
+  /** Its output so far, both streams. */
   output: () => string;
   stdout: () => string;
   interrupt: () => void;
@@ -32,7 +32,7 @@ export function startCommand(args: string[], node: string[] = []): Command {
   };
 }
 
-/** What it wrote to its standard output; throws what it said where it fails. */
+/** Its standard output; throws the error output if it fails. */
 export async function outputOf(args: string[], node: string[] = []): Promise<string> {
   const command = startCommand(args, node);
   const code = await command.exited;

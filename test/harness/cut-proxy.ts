@@ -2,17 +2,20 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { connect, createServer } from 'node:net';
 
-/** Between a client and a TCP server: passes everything on, drops answers or drops everything. */
+/** Between a client and a TCP server: passes everything on, drops answers, or drops everything. */
 export interface CutProxy {
   port: number;
-  /** Cuts each connection at the next bytes that come from the server behind something sent: it was done, unheard. */
+  /**
+   * Cuts each connection at the next bytes from the server after a request: the request was executed, but its answer is
+   * lost.
+   */
   cutAnswers: (count: number, options?: { then_close: boolean }) => void;
   /** Cuts all connections, and refuses new ones until `open`. */
   close: () => void;
   open: () => void;
-  /** Another server is behind it: cuts all connections, and new ones lead there. */
+  /** Cuts all connections; new ones lead to another server. */
   lead: (port: number) => void;
-  /** Answers that were cut. */
+  /** How many answers were cut. */
   cuts: () => number;
   end: () => Promise<void>;
 }
@@ -23,7 +26,7 @@ export async function startCutProxy({
 }: {
   /** The server's. */
   port: number;
-  /** Is this what the client sends the kind of thing whose answer is to be cut? */
+  /** Whether the client's bytes are a request whose answer is to be cut. */
   isCommit: (bytes: Buffer) => boolean;
 }): Promise<CutProxy> {
   const sockets = new Set<Socket>();

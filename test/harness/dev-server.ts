@@ -13,7 +13,7 @@ export interface TestServer {
   address: string;
   namespace: string;
   client: Client;
-  /** Closes the connection, and ends the process if it is this file's own. */
+  /** Closes the connection, and ends the process if this file started it. */
   stop: () => Promise<void>;
 }
 
@@ -27,13 +27,13 @@ export interface OwnServerOptions {
   directory: string;
   /** null: in memory. A file survives `stop`, for a server that starts again. */
   db_file: string | null;
-  /** Those of a server that starts again; else free ones. */
+  /** The ports of a restarted server; absent: free ones. */
   ports?: Ports;
 }
 
 /**
- * The server that the run's files share (tools/run-tests.mjs), with a namespace of this file's; one of its own where a
- * file runs alone.
+ * The server that the run's files share (tools/run-tests.mjs), with a namespace for this file. A file that runs alone
+ * gets its own server.
  */
 export async function startTestServer({ directory }: { directory: string }): Promise<TestServer> {
   const address = process.env['TEST_TEMPORAL_ADDRESS'];
@@ -48,7 +48,7 @@ export async function startTestServer({ directory }: { directory: string }): Pro
   };
 }
 
-/** `temporal server start-dev` as the project itself starts it; it ends with this process, however that ends. */
+/** `temporal server start-dev`, started as the project does. It ends with this process, however that ends. */
 export async function startOwnServer({
   directory,
   db_file,

@@ -10,13 +10,13 @@ import { readAgentEvents } from '../servers/gym-agent-server.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { within } from './waiting.js';
 
-/** An agent server in a process of its own, which can be killed and started again on the same port. */
+/** An agent server as its own process, which can be killed and restarted on the same port. */
 export interface GymAgentProcess {
-  /** The same in all its lives. */
+  /** Stays the same after a restart. */
   url: string;
-  /** The calls of `/run` so far, of all its lives. */
+  /** The calls of `/run` so far, across restarts. */
   events: () => AgentEvent[];
-  /** kill -9; resolves when it is gone. Of one that is gone: nothing. */
+  /** kill -9; resolves when it has ended. Does nothing for an ended process. */
   kill: () => Promise<void>;
   /** On the same port, with the same log; resolves when it listens. */
   start: () => Promise<void>;

@@ -10,22 +10,22 @@ const Event = z.strictObject({
   event: z.enum(['begin', 'step', 'end']),
   /** `<rollout_id>/<life>` */
   session: z.string(),
-  /** Did its resource exist when the call arrived? */
+  /** Whether its resource existed when the call arrived. */
   held: z.boolean(),
 });
 export type HoldingEvent = z.infer<typeof Event>;
 
-/** `test/servers/holding_environment.py`, served by the Python package; what it holds outlives its process. */
+/** `test/servers/holding_environment.py`, served by the Python package; its resources outlive its process. */
 export interface HoldingEnvironment {
-  /** The same in all its lives. */
+  /** Stays the same after a restart. */
   url: string;
   /** The sessions whose resources exist. */
   held: () => Promise<string[]>;
-  /** The calls that arrived, in order, of all its lives. */
+  /** The calls that arrived, in order, across restarts. */
   events: () => Promise<HoldingEvent[]>;
   /** From now on each rollout ends at its next turn. */
   letEnd: () => Promise<void>;
-  /** kill -9; resolves when it is gone. Of one that is gone: nothing. */
+  /** kill -9; resolves when it has ended. Does nothing for an ended process. */
   kill: () => Promise<void>;
   /** On the same port; resolves when it listens. */
   start: () => Promise<void>;

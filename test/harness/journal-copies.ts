@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
 
-/** What a batch's journals held at one moment. */
+/** The content of a batch's journals at one moment. */
 export interface JournalsCopy {
   /** Milliseconds since the epoch, when the last of them had been read. */
   at: number;
@@ -17,7 +17,7 @@ export interface JournalsCopy {
 export interface StandingTurns {
   generations: Set<number>;
   observations: Set<number>;
-  /** Everyone who had claimed the journal. */
+  /** All writers that had claimed the journal. */
   writers: Set<string>;
 }
 
@@ -88,8 +88,8 @@ export interface Asked {
 }
 
 /**
- * Turns that stood in the journals of the copy and were asked for again, by an attempt that had to know: one that
- * claimed the journal later.
+ * Turns that the copied journals contain and that an attempt requested again although it claimed the journal later, and
+ * so knew them.
  */
 export function askedAgain<T extends Asked>(
   { at, rollouts }: JournalsCopy,

@@ -7,12 +7,12 @@ import {
   learningInstall,
 } from '../../src/dev/learning/example.js';
 
-/** Why the example that learns cannot be run here; false: it can. */
+/** Why the example that learns cannot run here; false: it can. */
 export const noLearningExample: string | false = existsSync(learningInstall(process.env).stamp)
   ? false
   : 'what the example needs is not installed: `node tools/setup.mjs --learning` says why';
 
-/** The example's Python, or another one, with these arguments, to its end: all that it wrote. */
+/** Runs the example's Python, or another one, with these arguments; returns its output. */
 export function learningPython(args: string[], python?: string): string {
   const { command, ...options } = exampleCommand({ args, python }, process.env);
   const env = { ...options.env, PYTHONPATH: `${options.env.PYTHONPATH}:${LEARNING_EXAMPLE}` };

@@ -14,7 +14,7 @@ import type { WorkerConfig } from './worker-process.js';
 
 /** A worker's activities over its own parts and store, called in the order in which the workflows call them. */
 export interface Player {
-  /** The same outcome as that of workflow `rolloutBatch` with this id. */
+  /** Returns the same outcome as workflow `rolloutBatch` with this id. */
   playBatch: (batch_id: string, request: unknown) => Promise<BatchOutcome>;
   close: () => Promise<void>;
 }
@@ -92,7 +92,7 @@ async function playOn(
   return await call('stepEnvironment', at);
 }
 
-/** An activity of the batch's workflows; it is tried again where Temporal would. */
+/** An activity of the batch's workflows, retried as Temporal would retry it. */
 function callsOf(activities: Activities, workflow_id: string): Call {
   const call = async (name: keyof Activities, input: unknown): Promise<unknown> => {
     const body = activities[name] as (input: unknown) => Promise<unknown>;

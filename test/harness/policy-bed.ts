@@ -41,14 +41,14 @@ export interface PolicyBed {
   stream: (id: string) => StreamToTest;
   /** Journals folder of a batch or a stream. */
   journals: (id: string) => string;
-  /** The Temporal server's database is gone; it must not run. */
+  /** Deletes the database of the Temporal server, which must not run. */
   loseDatabase: () => Promise<void>;
   /** Writes the weights of this version, and returns what a trainer publishes for them. */
   weights: (version: number) => Promise<PublishInput>;
   publish: (input: PublishInput) => Promise<PublishResult>;
-  /** A trainer that is a process: `temporal-rollout policy publish`. */
+  /** A trainer as a process: `temporal-rollout policy publish`. */
   startTrainer: (input: PublishInput) => Promise<Child>;
-  /** Asks every engine whether it is paused, until `stop` gives the seconds of the longest pause of one. */
+  /** Asks every engine whether it is paused; `stop` returns the longest pause of one engine, in seconds. */
   watchPauses: () => { stop: () => Promise<number> };
   status: () => Promise<PolicyStatus>;
   /** As the store has it. */
@@ -64,13 +64,13 @@ export interface Engine {
   process: () => SimulatorProcess;
   /** SIGKILL. */
   kill: () => Promise<void>;
-  /** On the same port, with the weights that it starts with. */
+  /** On the same port, with its initial weights. */
   start: () => Promise<void>;
 }
 
 export interface PolicyBedOptions {
   name: string;
-  /** A Temporal server that no other file uses; it may be killed. */
+  /** A Temporal server that no other test file uses, so it may be killed. */
   own_server?: boolean;
   replicas?: number;
   simulator?: SimulatorProcessOptions['settings'];
@@ -128,7 +128,7 @@ export async function startPolicyBed({
     pipe_log: false,
   });
   const current = (): TestServer => server;
-  // Lives through the server's restarts, on the same port: calls that wait go on.
+  // It survives the server's restarts on the same port; waiting calls continue.
   const connection = await Connection.connect({ address: server.address, channelArgs: LOOPBACK_CHANNEL }); // prettier-ignore
   const trainer = new Client({ connection, namespace: server.namespace });
   return {
@@ -186,7 +186,7 @@ async function startEngine(
   };
 }
 
-/** The probe says what the file's weights make of a prompt. */
+/** The probe contains the logprobs that the file's weights give a prompt. */
 async function weightsOf(
   version: number,
   { directory, skill = 1 + (version % 3) }: { directory: string; skill: number | undefined },
@@ -201,7 +201,7 @@ async function weightsOf(
   };
 }
 
-/** As a trainer does, for the service `default`. */
+/** Publishes as a trainer does, for the service `default`. */
 export async function publish(
   server: TestServer,
   { task_queue, ...input }: PublishInput & { task_queue: string },
@@ -257,7 +257,7 @@ function watchPauses(engines: readonly Engine[]): { stop: () => Promise<number> 
   };
 }
 
-/** A missing engine pauses nothing. */
+/** A missing engine is not paused. */
 export async function isPaused(engine: Engine): Promise<boolean> {
   try {
     const response = await fetch(`${engine.process().url}/is_paused`);

@@ -9,25 +9,25 @@ import { requestLogOf } from './simulator-process.js';
 
 export interface LabelReport {
   tokens: number;
-  /** Whose label is of other weights than the engine sampled them with, or that are of half-loaded ones. */
+  /** Tokens whose label belongs to other weights than those that sampled them, or to half-loaded ones. */
   wrong: string[];
   /** Tokens without a label. */
   unlabelled: number;
   labels: Record<string, number>;
-  /** Sent by an engine for a place of a turn for which one had been sent before. */
+  /** Tokens that an engine sent for a position of a turn for which one had been sent before. */
   sampled_twice: number;
-  /** Requests for a turn whose generation stood in the journal before its claim. */
+  /** Requests for a turn whose generation was in the journal before their claim. */
   turns_generated_twice: number;
   rollouts: number;
 }
 
-/** Every token that counts in the journals, against what the engines say they sampled it with. */
+/** Compares every token that counts in the journals with the engines' logs of what sampled it. */
 export async function checkLabels({
   journals,
   engines,
 }: {
   journals: string;
-  /** By their directories: a log outlives its process. */
+  /** By their directories, because a log outlives its process. */
   engines: readonly { directory: string }[];
 }): Promise<LabelReport> {
   const logged = await requestsOf(engines);
@@ -49,8 +49,8 @@ export async function checkLabels({
 }
 
 /**
- * A claim that stands behind a turn's generation belongs to a writer that has nothing to ask for that turn. What a
- * writer adds behind another's claim is no generation: nobody reads it.
+ * A writer that claims the journal after a turn's generation has nothing to request for that turn. Lines of a writer
+ * after another's claim are no generation, because nobody reads them.
  */
 function requestsForWhole(
   lines: readonly (JournalLine | null)[],
@@ -82,7 +82,8 @@ function judge(
       report.labels[label] = (report.labels[label] ?? 0) + end - first;
       if (policy_version === null) report.unlabelled += end - first;
       for (let place = first; place < end; place++) {
-        // One attempt may send several requests of one id: the last that began before the place had its token.
+        // One attempt may send several requests with one id: the last one that began before the token's position was
+        // written counts.
         const request = own.findLast(
           (one) => one.request_id === request_id && (one.prompt_tokens ?? 0) - context <= place,
         );
@@ -100,7 +101,7 @@ function judge(
   return kept;
 }
 
-/** As the engines' logs have them last, in the order of their arrival, whichever process wrote it. */
+/** The latest log entries of the engines, in order of arrival, from any of their processes. */
 async function requestsOf(engines: readonly { directory: string }[]): Promise<RequestEntry[]> {
   const requests = new Map<string, RequestEntry>();
   for (const { directory } of engines) {

@@ -12,14 +12,14 @@ import type { PostgresServer } from './postgres-server.js';
 import type { RecoveryBed, RecoveryBedOptions } from './recovery-bed.js';
 import { startRecoveryBed } from './recovery-bed.js';
 
-/** A recovery bed whose journals are in PostgreSQL, but for store `undisturbed`, which is of files. */
+/** A recovery bed whose journals are in PostgreSQL, except for store `undisturbed`, which uses files. */
 export interface PostgresBed {
   bed: RecoveryBed;
   /** Between a worker and its database. */
   proxy: (worker: string) => CutProxy;
-  /** What the journals of a store hold, as a server of this URL says. */
+  /** The journals of a store, read from the server at this URL. */
   copyTables: (store: string, url: string) => Promise<JournalsCopy>;
-  /** The histories of a store's batch, as one text; the password stands neither there nor in a log. */
+  /** The histories of a store's batch as one text; neither they nor a log may contain the password. */
   historiesOf: (store: string) => Promise<string>;
   /** Ends the bed and its proxies, not the server. */
   end: () => Promise<void>;
@@ -33,9 +33,9 @@ export async function startPostgresBed({
   ...options
 }: Omit<RecoveryBedOptions, 'store' | 'env'> & {
   server: PostgresServer;
-  /** Each has a schema of its own. */
+  /** Each has its own schema. */
   stores: readonly string[];
-  /** By name: each has a proxy of its own. */
+  /** By name; each has its own proxy. */
   workers: readonly string[];
   /** How long a worker waits for it. */
   patience?: string;
@@ -106,7 +106,7 @@ async function historiesIn(bed: RecoveryBed, taskQueue: string): Promise<string>
   return texts.join('\n');
 }
 
-/** Payloads are bytes: as texts. */
+/** Payloads are bytes; this returns them as text. */
 const textOf = (history: unknown): string =>
   JSON.stringify(history, function (this: Record<string, unknown>, key) {
     const own = this[key];

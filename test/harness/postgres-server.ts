@@ -16,19 +16,19 @@ import { describeExit, startChild } from '../../src/platform/process/child.js';
 import { firstFreePort } from '../../src/platform/process/free-port.js';
 
 /**
- * A PostgreSQL of a test's own, on loopback, in a temporary folder. It refuses to run as root: there it runs as another
- * user. Not synced: what it loses, a power cut would have to take.
+ * A test's own PostgreSQL, on loopback, in a temporary folder. It refuses to run as root, so under root it runs as
+ * another user. It does not sync: only a power cut would lose data.
  */
 export interface PostgresServer {
   /** URL of its administrator, with a password, and database `postgres`. */
   url: string;
   port: number;
-  /** Its first process: the others end with it. */
+  /** Its first process; the others end with it. */
   pid: () => number;
-  /** Kills it as a crash does. */
+  /** Kills it like a crash. */
   kill: () => Promise<void>;
   start: () => Promise<void>;
-  /** A copy of it that follows it, on a port of its own, and ends with it; of a server to which nothing is connected. */
+  /** A standby on its own port, which ends with it. Nothing may be connected to the server meanwhile. */
   standby: () => Promise<PostgresServer>;
   stop: () => Promise<void>;
 }
@@ -57,7 +57,7 @@ export async function startPostgres(
   return await serve(local, { folder, port });
 }
 
-/** Started; a standby has more to end than itself. */
+/** Starts a server. `end` removes what belongs to it. */
 async function serve(
   local: LocalPostgres,
   { folder, port }: { folder: string; port: number },
@@ -82,7 +82,7 @@ async function serve(
         await untilReady(child, { logFile, before });
         return;
       } catch (error) {
-        // Processes of one that was killed take a moment to notice.
+        // Processes of a killed server take a moment to notice.
         if (!String(error).includes(STILL_IN_USE) || performance.now() > end) throw error;
       }
     }
@@ -110,7 +110,7 @@ async function serve(
   };
 }
 
-/** Of a server that has been stopped in good order: its files are all that a standby begins with. */
+/** The files of a server that was stopped cleanly, with which a standby begins. */
 async function copyToFollow(
   { data: source, url, ...local }: LocalPostgres,
   { folder, port: followed }: { folder: string; port: number },
@@ -124,7 +124,7 @@ async function copyToFollow(
   return { ...local, args, data, url: url.replace(`:${followed}/`, `:${port}/`) };
 }
 
-/** Its log says so; after a crash it says so again, behind what it said before. */
+/** Its log says when it is ready; after a crash, a later line says it again. */
 async function untilReady(
   child: Child,
   { logFile, before }: { logFile: string; before: number },

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 
 /**
- * Processor time of this process's main thread in ms: what a computation costs on a machine that others use too, where
- * the clock on the wall says little. Without the kernel's scheduler statistics, that of the whole process.
+ * Processor time of this process's main thread in ms: the cost of a computation on a machine with other load, where
+ * elapsed time says little. Without the kernel's scheduler statistics, that of the whole process.
  */
 export function processorTime_ms(): number {
   try {
@@ -13,7 +13,7 @@ export function processorTime_ms(): number {
   }
 }
 
-/** The longest computation for which nothing else could run in this process while this did. */
+/** The longest time for which this work kept everything else in the process from running. */
 export async function longestHold_ms(during: () => Promise<unknown>): Promise<number> {
   let longest = 0;
   let last = processorTime_ms();

@@ -5,9 +5,9 @@ import { createInterface } from 'node:readline';
 import { PROJECT_ROOT } from './dev-server.js';
 import { within } from './waiting.js';
 
-/** `python -m rollout_environment`, which serves an object of Python as an environment. */
+/** `python -m rollout_environment`, which serves a Python object as an environment. */
 export interface PythonServer {
-  /** kill -9; resolves when it is gone. Of one that is gone: nothing. */
+  /** kill -9; resolves when it has ended. Does nothing for an ended process. */
   kill: () => Promise<void>;
 }
 

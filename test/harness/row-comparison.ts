@@ -3,11 +3,12 @@ import type { Row } from '../../src/model/results/row.js';
 import type { BatchOutcome } from './batch.js';
 
 /**
- * A row without what a retry may change, each with its reason; all the rest, token ids and logprobs before all, must
- * be the same to the byte:
- * - `timing`: seconds of whichever attempts it took;
- * - `attempts`: how many those were;
- * - `segments` of one turn: a generation that was cut has one for each attempt. Turn, replica and tokens stay.
+ * A row without the columns that a retry may change. Everything else, above all token ids and logprobs, must be equal
+ * to the byte.
+ *
+ * - `timing`: seconds of all attempts;
+ * - `attempts`: how many there were;
+ * - `segments` of one turn: a cut generation has one for each attempt. Turn, replica and tokens stay.
  */
 function comparableRow({ timing, attempts, segments, ...row }: Row): string {
   assert.ok(Number.isFinite(timing.wall_s) && attempts >= 1, `${row.rollout_id} has no timing`);
@@ -33,7 +34,7 @@ function keysOf({ samples, repeats }: { samples: number; repeats: number }): str
   );
 }
 
-/** Every rollout is valid, once, in input order; the counts say so too. */
+/** Every rollout is valid, once, in input order; the counts agree. */
 export function assertComplete(
   { result, failure, rollouts, failures }: BatchOutcome,
   size: { samples: number; repeats: number },
@@ -70,7 +71,7 @@ export function assertEachOnce(
   }
 }
 
-/** Row by row, by place; the first difference is shown with some of what is around it. */
+/** Row by row, by place; the first difference is shown with its context. */
 export function assertSameRows(actual: readonly Row[], expected: readonly Row[]): void {
   const wanted = new Map(expected.map((row) => [keyOf(row), row]));
   for (const row of actual) {
@@ -87,7 +88,7 @@ export function assertSameRows(actual: readonly Row[], expected: readonly Row[])
   }
 }
 
-/** Rows, and the metrics that are made of them: all but those of time and of what the retries cost. */
+/** Rows, and the metrics that they determine: all except times and the costs of retries. */
 export function assertSameOutcome(actual: BatchOutcome, expected: BatchOutcome): void {
   assertSameRows(actual.rollouts, expected.rollouts);
   assert.deepEqual(comparableMetrics(actual), comparableMetrics(expected));

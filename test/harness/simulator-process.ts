@@ -22,9 +22,9 @@ export interface SimulatorProcess {
   change: (change: z.input<typeof SettingsChange>) => Promise<void>;
   /** `POST /simulator/faults`. */
   inject: (fault: z.input<typeof FaultSpec>) => Promise<void>;
-  /** Those that have not struck yet, too. */
+  /** Removes faults, including those that have not struck yet. */
   clearFaults: () => Promise<void>;
-  /** What `/metrics` says of requests in execution. */
+  /** The number of running requests from `/metrics`. */
   runningRequests: () => Promise<number>;
   /** SIGKILL, and waits for its end. */
   kill: () => Promise<Exit>;
@@ -32,7 +32,7 @@ export interface SimulatorProcess {
 }
 
 export interface SimulatorProcessOptions {
-  /** For `simulator.json`, `simulator.log` and `requests.jsonl`, which go on where the process starts again. */
+  /** For `simulator.json`, `simulator.log` and `requests.jsonl`, which continue after a restart. */
   directory: string;
   /** 0: any free one. */
   port: number;
@@ -116,17 +116,17 @@ const urlsIn = async (logFile: string): Promise<string[]> =>
 
 export const requestLogOf = (directory: string): string => path.join(directory, 'requests.jsonl');
 
-/** The completion requests that arrived, in order, whichever of the simulator's processes they came to. */
+/** The completion requests that arrived, in order, across restarts. */
 export async function readArrivals(directory: string): Promise<RequestEntry[]> {
   const text = await textOf(requestLogOf(directory));
-  // Behind the last newline is a line that is being written.
+  // A line after the last newline is still being written.
   const lines = text.split('\n').slice(0, -1);
   return lines
     .map((line) => JSON.parse(line) as RequestEntry & { event: string })
     .filter(({ event }) => event === 'arrived');
 }
 
-/** How many completions were sent to their end. Cheap: it is asked again and again. */
+/** How many completions were sent completely. Cheap, because it is called again and again. */
 export async function countCompletions(directory: string): Promise<number> {
   return (await textOf(requestLogOf(directory))).split('"outcome":"complete"').length - 1;
 }

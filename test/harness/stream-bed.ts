@@ -17,12 +17,12 @@ import type { Row } from '../../src/model/results/row.js';
 import type { StreamRequest } from '../../src/model/stream/stream-request.js';
 import { readRows } from './batch.js';
 
-/** A stream as a trainer has it. */
+/** A stream as a trainer uses it. */
 export interface StreamToTest {
   id: string;
   handle: () => WorkflowHandle;
   start: (request: z.input<typeof StreamRequest> | Record<string, unknown>) => Promise<void>;
-  /** Asks again and again, as clients do. */
+  /** Asks repeatedly, as clients do. */
   step: (step: number, version?: number) => Promise<StepResult>;
   /** Asks once. */
   ask: (asked: Record<string, unknown>) => Promise<NextStepAnswer>;
@@ -72,7 +72,7 @@ export function openStreamToTest({
     step: async (step, version) => {
       for (const end = Date.now() + CALL_MS; ;) {
         const asked = { step, wait: '20s', ...(version !== undefined && { version }) };
-        // A run that continues in a new one may not have received it.
+        // If the stream continues in a new run, that run may not have received it.
         const answer = await ask(asked).catch(async (error: unknown) => {
           if (error instanceof WorkflowUpdateFailedError) throw error;
           await sleep(500);
@@ -103,7 +103,7 @@ export function openStreamToTest({
   };
 }
 
-/** What an update is refused or failed with. */
+/** The message with which an update was refused or failed. */
 export async function faultOf(
   asking: Promise<unknown>,
 ): Promise<{ type: string; message: string }> {

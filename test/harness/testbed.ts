@@ -11,7 +11,7 @@ import { makeTemporaryDirectory } from './temporary-directory.js';
 import type { WorkerConfig, WorkerProcess } from './worker-process.js';
 import { startWorkerProcess } from './worker-process.js';
 
-/** What a file of end-to-end tests uses: one Temporal server, one scripted engine and environment, and workers. */
+/** The parts of an end-to-end test file: one Temporal server, one scripted engine and environment, and workers. */
 export interface Testbed {
   /** Temporary; logs, settings, the store. */
   directory: string;
@@ -23,9 +23,9 @@ export interface Testbed {
   environment: ScriptedEnvironment;
   /** Ended by `end`, too. */
   startWorker: (options: TestbedWorker) => Promise<WorkerProcess>;
-  /** What `startBatch` and `startSingleRollout` need. */
+  /** The input of `startBatch` and `startSingleRollout`. */
   batch: (batch_id: string, task_queue: string) => BatchToStart;
-  /** Ends everything, in reverse order; throws the first error only after all were tried. */
+  /** Ends everything, in reverse order; throws the first error after it has tried all. */
   end: () => Promise<void>;
 }
 
@@ -41,7 +41,7 @@ export interface TestbedWorker {
   env?: Record<string, string>;
 }
 
-/** Everything that was started ends again when a part does not start. */
+/** If a part does not start, all started ones are ended. */
 export async function startTestbed(
   name: string,
   /** A store whose journals are not files; its results are below `root`. */

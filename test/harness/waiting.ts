@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 export interface Wait {
-  /** What is waited for, as the error names it. */
+  /** The name of the awaited condition, for the error. */
   what: string;
   timeout_ms: number;
 }
@@ -21,7 +21,7 @@ export async function within<T>({ what, timeout_ms }: Wait, promise: Promise<T>)
   }
 }
 
-/** Asks again and again until the answer is neither null nor undefined nor false; an error after the time. */
+/** Asks repeatedly until the answer is neither null nor undefined nor false; an error after the time. */
 export async function eventually<T>(
   { what, timeout_ms }: Wait,
   look: () => Promise<T> | T,

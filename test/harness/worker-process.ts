@@ -14,13 +14,13 @@ export type WorkerConfig = z.input<typeof Config>;
 export interface WorkerProcess {
   pid: number;
   exited: Promise<Exit>;
-  /** Everything it wrote so far. */
+  /** Its output so far. */
   log: () => Promise<string>;
-  /** SIGTERM, and SIGKILL where that does not end it within 8 s. Of a process that is gone: nothing. */
+  /** SIGTERM, then SIGKILL after 8 s. Does nothing for an ended process. */
   stop: () => Promise<void>;
   /** Sends a signal that ends it, and waits for its end. */
   kill: (signal: 'SIGKILL' | 'SIGTERM') => Promise<Exit>;
-  /** Freezes it: it holds what it holds and does nothing, until `resume`. */
+  /** Freezes it until `resume`; it keeps its connections and tasks. */
   pause: () => void;
   resume: () => void;
 }
@@ -35,17 +35,20 @@ export interface WorkerOptions {
   env?: Record<string, string>;
   /** A built project in place of this one. */
   project_root?: string;
-  /** What it logs goes through a pipe: a limit on the files of the worker is none on its log. */
+  /** Its log goes through a pipe, so a limit on the size of its files does not apply to the log. */
   pipe_log?: boolean;
 }
 
-/** Becomes the program that is named by its arguments: same process id. `cat` ends with it. */
+/** Replaces the shell with the given program, under the same process id. `cat` ends with it. */
 const PIPED = 'exec "$@" > >(exec cat) 2>&1';
 
 const STARTED_WITHIN_MS = 60_000;
 const ENDED_WITHIN_MS = 20_000;
 
-/** Starts `temporal-rollout worker` and waits until it says that it has started. It ends with this process, however that ends. */
+/**
+ * Starts `temporal-rollout worker` and waits until it reports that it has started. It ends with this process, however
+ * that ends.
+ */
 export async function startWorkerProcess({
   directory,
   config,

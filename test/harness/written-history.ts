@@ -10,15 +10,15 @@ import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 type Attributes = Record<string, unknown>;
 
 /**
- * A history written by hand, event by event, for what no server brings about on demand. A replay of it passes only
- * where the workflow gives exactly the commands that are written down.
+ * A history written by hand, event by event, for cases that no server produces on demand. Its replay passes only if the
+ * workflow gives exactly the written commands.
  */
 export interface WrittenHistory {
   /** Appends an event, such as `TIMER_STARTED`; returns its id. */
   add: (type: string, attributes: Attributes) => string;
   /**
-   * A workflow task: the workflow hears of what stands before, and what follows are its commands. `suggests`: that it
-   * goes on in a new run.
+   * A workflow task: the workflow receives all earlier events, and its commands follow. `suggests`: the server suggests
+   * a new run.
    */
   task: (suggests?: { suggestContinueAsNew: boolean }) => void;
   signal: (name: string, ...args: unknown[]) => void;
@@ -38,16 +38,16 @@ export interface WrittenHistory {
   scheduleActivity: (type: string) => string;
   completeActivity: (scheduledEventId: string, result: unknown) => void;
   childFailed: (initiatedEventId: string, fault: string) => void;
-  /** For good: `fault` is the type of its failure. */
+  /** Fails for good; `fault` is the type of its failure. */
   failActivity: (scheduledEventId: string, fault: string) => void;
   /** Scheduled, and completed before the next task. */
   activity: (type: string, result: unknown) => void;
   /**
    * A value that the workflow gives with a command: the input of an activity or a child, or its own result. Events do
-   * not compare these. To be written in the order of the commands; values between them may be left out.
+   * not compare these. Write them in the order of the commands; values in between may be omitted.
    */
   gives: (value: unknown) => void;
-  /** Fails where the workflow does otherwise. */
+  /** Fails if the workflow behaves differently. */
   replay: () => Promise<void>;
 }
 
@@ -66,7 +66,7 @@ export function writeHistory(
     type: string;
     workflowId: string;
     parent?: string;
-    /** The run that this one goes on from. */
+    /** The run that this one continues. */
     before?: string;
     memo?: Record<string, unknown>;
   },
@@ -223,7 +223,7 @@ export function writeHistory(
 
 const runId = (workflowId: string): string => `run-of-${workflowId}`;
 
-/** Hears each value that leaves the workflow. */
+/** Receives each value that leaves the workflow. */
 const listener = (given: unknown[]): PayloadCodec => ({
   encode: (values: Payload[]) => {
     given.push(...values.map(({ data }) => JSON.parse(Buffer.from(data ?? []).toString() || 'null') as unknown)); // prettier-ignore
@@ -236,7 +236,7 @@ function checkGiven(given: unknown[], expected: unknown[]): void {
   let from = 0;
   for (const value of expected) {
     const at = given.findIndex((other, i) => i >= from && isDeepStrictEqual(other, value));
-    // As a comparison, for its difference.
+    // Compares, to show the difference.
     if (at < 0) assert.deepEqual(given.slice(from), [value]);
     from = at + 1;
   }

@@ -16,7 +16,7 @@ export const SIZE = { samples: 32, repeats: 1 };
 export const BATCH = 'interop';
 const TURNS = 3;
 
-/** Greedy rollouts of three turns, each with a prompt of its own; short of the tiny model's 512 tokens. */
+/** Greedy rollouts of three turns with different prompts, within the tiny model's 512 tokens. */
 export const REQUEST = {
   samples: Array.from({ length: SIZE.samples }, (_, row) => ({
     message_log: [{ role: 'user', content: wordsOf(row) }],
@@ -25,7 +25,7 @@ export const REQUEST = {
   })),
   generation: { greedy: true, max_new_tokens: 130 },
   max_seq_len: 512,
-  // A turn that fills its room does not end the rollout.
+  // A turn that reaches its token limit does not end the rollout.
   semantics: 'nemo-rl-sync' as const,
   rollout_timeout: '30m',
 };
@@ -56,7 +56,7 @@ export async function startInteropBed({
     const bed = await startRecoveryBed({
       name,
       generation: { base_urls: [base_url], special_tokens: SPECIAL_TOKENS, ...generation },
-      // The engine takes all of the machine's time if both run on the same one.
+      // An engine on the same machine takes all of its time.
       worker: { heartbeat_timeout: '10s' },
       environments: { countdown: { kind: 'http', url: environment.url } },
     });
@@ -74,7 +74,7 @@ export async function startInteropBed({
   }
 }
 
-/** Waits until so many turns more have been generated. */
+/** Waits until this many more turns have been generated. */
 export function turnClock({ environment }: InteropBed): (turns: number) => Promise<void> {
   const before = environment.steps.length;
   return async (turns) => {
@@ -83,7 +83,7 @@ export function turnClock({ environment }: InteropBed): (turns: number) => Promi
   };
 }
 
-/** Waits until several generations are half journalled, so that a kill leaves them to be resumed. */
+/** Waits until several generations are half journalled, so that a kill forces them to resume. */
 export async function midGeneration({ bed }: InteropBed, store: string): Promise<void> {
   const folder = path.join(bed.storeRoot(store), BATCH, 'journals');
   const isOpen = async (name: string): Promise<boolean> => {
@@ -98,8 +98,9 @@ export async function midGeneration({ bed }: InteropBed, store: string): Promise
 }
 
 /**
- * All but what a retry may change (`test/harness/row-comparison.ts`); logprobs within a tolerance. For malformed bytes, which
- * a random model samples, a stream has one U+FFFD where `/detokenize` has two: a run of them counts as one.
+ * All columns except those that a retry may change (`test/harness/row-comparison.ts`); logprobs within a tolerance. A
+ * random model samples malformed bytes, for which a stream has one U+FFFD and `/detokenize` two, so a run of them
+ * counts as one.
  */
 export function assertSameRollouts(actual: readonly Row[], expected: readonly Row[]): void {
   assert.equal(actual.length, expected.length);

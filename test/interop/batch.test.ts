@@ -90,13 +90,13 @@ suite('a greedy batch on a real engine', {
         }));
     }
 
-    /** Until the engine has several generations to cut off. */
+    /** Waits until the engine has several generations to cut off. */
     async function runs(): Promise<void> {
       const wait = { what: 'generations that run', timeout_ms: 60_000 };
       await eventually(wait, async () => (await runningRequests()) > 4);
     }
 
-    /** Some rollout says that it waits for the engine, and why. */
+    /** Some rollout reports that it waits for the engine, and why. */
     async function isVisible(): Promise<void> {
       const visible = { what: 'progress.waiting of a rollout', timeout_ms: VISIBLE_MS };
       const waiting = await eventually(visible, async () => {
@@ -110,7 +110,7 @@ suite('a greedy batch on a real engine', {
       assert.deepEqual(waiting, { service: baseUrl(), message: 'the engine is paused' });
     }
 
-    /** Nothing ends and nothing fails while the pause lasts. */
+    /** Nothing ends or fails during the pause. */
     async function parks(batch: RecoveryBatch): Promise<void> {
       const { steps } = interop.environment;
       await sleep(1000);

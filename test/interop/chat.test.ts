@@ -13,7 +13,7 @@ import { atOnce, SPECIAL_TOKENS } from './play.js';
 
 const TURNS = 3;
 const NEWS = ['It is warm.', 'Now it rains, and "quotes" stand in it.'];
-/** Letters that a random model soon writes: it hardly ever ends a turn by itself. */
+/** Letters that a random model soon samples, because it hardly ever ends a turn by itself. */
 const STOP_STRINGS = ['e', 'a', 't', 's'];
 const OPTIONS = { add_generation_prompt: true, chat_template_kwargs: {} };
 
@@ -31,7 +31,7 @@ suite('a chat of three turns on a real engine', {
     });
     after(() => service.close());
 
-    /** What each request was sent, and what the policy said in each turn, in tokens. */
+    /** The prompt of each request, and the policy's tokens of each turn. */
     async function played(
       t: Pick<TestContext, 'after'>,
       { question, cuts }: { question: string; cuts: (number | null)[] },
@@ -73,7 +73,7 @@ suite('a chat of three turns on a real engine', {
       return { sent, answers };
     }
 
-    /** The engine's own rendering of the whole conversation, with the policy's ids in the place of a placeholder. */
+    /** The engine's own rendering of the whole conversation, with the policy's ids in place of a placeholder. */
     async function rendered(question: string, answers: readonly (readonly number[])[]) {
       const placeholder = await service.tokenize({ model, text: 'one', add_special_tokens: false }, signal); // prettier-ignore
       const [end = -1] = await service.tokenize({ model, text: '<|im_end|>', add_special_tokens: false }, signal); // prettier-ignore

@@ -2,9 +2,8 @@ import type { Delta, GenerationService } from '../../src/generation/generation-s
 import { Fault } from '../../src/model/faults.js';
 
 /**
- * A service whose streams break: request i lets so many tokens through, to the token, and then is closed on this side
- * and fails as if the connection had been lost. Its own end is never seen. null: it is whole, as are requests beyond
- * the list.
+ * A service whose streams break: request i passes this many tokens and is then closed on this side and fails like a
+ * lost connection. Its own end is never seen. null, and requests beyond the list: complete.
  */
 export function cutService(
   service: GenerationService,

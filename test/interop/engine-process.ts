@@ -17,10 +17,10 @@ interface EngineProcess {
   kill: () => Promise<void>;
 }
 
-/** An engine of the test's own, on one port in all its lives. */
+/** The test's own engine, on the same port after each restart. */
 export interface KeptEngine {
   base_url: string;
-  /** For what goes with it. */
+  /** For its files. */
   directory: string;
   /** kill -9. */
   kill: () => Promise<void>;
@@ -30,7 +30,7 @@ export interface KeptEngine {
   end: () => Promise<void>;
 }
 
-/** `env` is added to that of this process. */
+/** `env` is added to this process's environment. */
 export async function keepEngine(
   name: string,
   env: Record<string, string> = {},
@@ -55,7 +55,7 @@ export async function keepEngine(
   };
 }
 
-/** Runs the command with PORT in its environment, in a process group of its own, and waits until it answers. */
+/** Runs the command with PORT in its environment, in its own process group, and waits until it answers. */
 async function startEngine({
   command,
   port,
@@ -87,7 +87,7 @@ async function startEngine({
     try {
       process.kill(-pid!, 'SIGKILL');
     } catch {
-      // Nothing of it is left.
+      // All of its processes have ended.
     }
   }
   process.once('exit', killGroup);

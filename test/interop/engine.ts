@@ -2,11 +2,11 @@ import { describe, test } from 'node:test';
 import type { GenerationService } from '../../src/generation/generation-service.js';
 import { createVllmService } from '../../src/generation/vllm/vllm-service.js';
 
-/** The real engine that these tests are about: a vLLM server that is named from outside. */
+/** The real engine under test: a vLLM server named by an environment variable. */
 
 const BASE_URL = process.env['ROLLOUT_INTEROP_BASE_URL'];
 
-/** For the option `skip` of a test: why there is nothing to do, or false. */
+/** For the option `skip` of a test: why it cannot run, or false. */
 export const WITHOUT_ENGINE: string | false =
   BASE_URL === undefined || BASE_URL === ''
     ? 'no engine: set ROLLOUT_INTEROP_BASE_URL to the base URL of a vLLM, such as http://127.0.0.1:8000/v1 (test/interop/README.md)'
@@ -14,7 +14,7 @@ export const WITHOUT_ENGINE: string | false =
 
 const START = process.env['ROLLOUT_INTEROP_START'];
 
-/** An engine that is killed must belong to the test, so the variable says how one is started. */
+/** A test that kills its engine must start it, so the variable contains the command. */
 export const WITHOUT_START: string | false =
   START === undefined || START === ''
     ? 'no engine to kill: set ROLLOUT_INTEROP_START to a command that serves one on 127.0.0.1:$PORT (test/interop/README.md)'
@@ -22,7 +22,7 @@ export const WITHOUT_START: string | false =
 
 const RAW_BASE_URL = process.env['ROLLOUT_INTEROP_RAW_BASE_URL'];
 
-/** An engine has one mode of logprobs: the other needs a server of its own, which need not run at the same time. */
+/** An engine has one mode of logprobs. The other mode needs its own server, which need not run at the same time. */
 export const WITHOUT_RAW_ENGINE: string | false =
   RAW_BASE_URL === undefined || RAW_BASE_URL === ''
     ? 'no raw engine: set ROLLOUT_INTEROP_RAW_BASE_URL to the base URL of a vLLM with raw logprobs (test/interop/README.md)'
@@ -32,7 +32,9 @@ export const rawBaseUrl = (): string => (RAW_BASE_URL ?? '').replace(/\/$/, '');
 export const baseUrl = (): string => (BASE_URL ?? '').replace(/\/$/, '');
 export const startCommand = (): string => START ?? '';
 
-/** Tests that need what is not there are one test that is skipped and says why: a skipped suite would not be counted. */
+/**
+ * If something is missing, the suite is one skipped test that says why, because a skipped suite would not be counted.
+ */
 export function suite(
   name: string,
   { skip, timeout, tests }: { skip: string | false; timeout: number; tests: () => void },
@@ -66,7 +68,7 @@ export async function control(
   return { status: response.status, body: text === '' ? null : (JSON.parse(text) as unknown) };
 }
 
-/** What `/metrics` says of requests in execution. */
+/** The number of running requests from `/metrics`. */
 export async function runningRequests(): Promise<number> {
   const url = `${baseUrl().replace(/\/v1$/, '')}/metrics`;
   const response = await fetch(url, { signal: AbortSignal.timeout(10_000) });

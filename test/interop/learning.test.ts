@@ -16,7 +16,7 @@ const TARGET = 0.15;
 
 const PYTHON = process.env['ROLLOUT_LEARNING_PYTHON'] ?? '';
 
-/** For the option `skip`: why there is nothing to do, or false. */
+/** For the option `skip`: why it cannot run, or false. */
 const WITHOUT_VLLM: string | false =
   PYTHON === '' || (process.env['ROLLOUT_LEARNING_START'] ?? '') === ''
     ? 'no vLLM that learns: set ROLLOUT_LEARNING_START and ROLLOUT_LEARNING_PYTHON (examples/learning/README.md)'

@@ -18,7 +18,7 @@ import { torchLogprobs } from './torch-logprobs.js';
 const TEMPERATURE = 0.7;
 const ROLLOUTS = 24;
 
-/** A rollout of one turn, sampled and closed: its row. */
+/** The row of a rollout of one turn, sampled and closed. */
 async function rowOf(
   t: TestContext,
   given: { service: GenerationService; seed: number; generation?: Partial<GenerationSettings> },
@@ -58,7 +58,7 @@ function furthest(rows: readonly Row[], temperature: number): number {
   return apart.reduce((a, b) => Math.max(a, b), 0);
 }
 
-/** What the probe says of the model and of its adapter. */
+/** The probe's result for the model and its adapter. */
 const probed = async (service: GenerationService): Promise<unknown[]> => [
   await probeLogprobsMode(service, 'tiny'),
   await probeLogprobsMode(service, 'adapter'),
@@ -80,7 +80,7 @@ suite('logprobs of a real engine', {
       const worst = furthest(rows, TEMPERATURE);
       t.diagnostic(`${tokens} tokens, at most ${worst} apart`);
       assert.ok(worst <= LOGPROB_TOLERANCE, `a logprob is ${worst} from torch's`);
-      // The same tokens at temperature 1, as a raw engine has them, are far off.
+      // At temperature 1, as a raw engine computes them, logprobs of the same tokens are far off.
       assert.ok(furthest(rows, 1) > 0.1);
     });
 

@@ -10,10 +10,10 @@ import { GENERATION } from '../fakes/journal-lines.js';
 import { REF } from '../fakes/temporary-store.js';
 import { cutService } from './cut-service.js';
 
-/** As /detokenize renders what a stream leaves out. */
+/** Special tokens as /detokenize renders them; a stream omits them. */
 export const SPECIAL_TOKENS = ['<|endoftext|>', '<|im_start|>', '<|im_end|>'];
 
-/** One turn, played by the activity on a store of its own. */
+/** One turn that the activity plays on its own store. */
 export interface Turn {
   model: string;
   prompt_ids: readonly number[];
@@ -28,10 +28,10 @@ export interface Outcome extends Pick<
   logprobs: number[];
 }
 
-/** Beyond those that are cut on purpose: a server closes idle connections when it likes. */
+/** Retries beyond the intended cuts, because a server may close idle connections at any time. */
 const MORE_ATTEMPTS = 5;
 
-/** Plays it greedily, cut after so many tokens of each attempt, until an attempt comes to its end. */
+/** Plays it greedily, cut after this many tokens of each attempt, until an attempt completes. */
 export async function play(
   t: Pick<TestContext, 'after'>,
   { service, turn, cuts = [] }: { service: GenerationService; turn: Turn; cuts?: readonly number[] }, // prettier-ignore
@@ -59,7 +59,7 @@ export async function play(
   assert.ok(failures >= cuts.length, `${failures} of ${cuts.length} cuts`);
   const { open, wasted_tokens } = await bench.elsewhere().readTrajectory(REF);
   assert.ok(open.line !== null, 'the turn is not whole');
-  // Stop strings are looked for on this side: what the engine has sent meanwhile goes.
+  // Stop strings are matched on this side, so tokens that the engine sent meanwhile are dropped.
   if (turn.generation.stop_strings === undefined) assert.equal(wasted_tokens, 0);
   const { content, finish_reason, stop_reason } = open.line;
   const { token_ids, logprobs } = open;
@@ -80,8 +80,8 @@ export function assertSame(actual: Outcome, expected: Outcome): void {
 }
 
 /**
- * Prompts of 5 to 21 tokens, the same for the same seed. The last one is whole text: behind a prompt that ends inside a
- * character vLLM 0.32.0 begins a stream's text with the prompt's.
+ * Prompts of 5 to 21 tokens, the same for the same seed. The last token completes a character: after a prompt that ends
+ * inside one, vLLM 0.32.0 begins a stream's text with the prompt's.
  */
 export function promptOf(seed: number): number[] {
   const random = createRandom(seed);
@@ -93,7 +93,7 @@ export function promptOf(seed: number): number[] {
 /** The id of a letter in the tiny model; any id of printable ASCII would do. */
 const LETTER = 70;
 
-/** Runs them all, so many at a time. */
+/** Runs them all, this many at a time. */
 export async function atOnce<T, R>(
   items: readonly T[],
   { limit, run }: { limit: number; run: (item: T, index: number) => Promise<R> },

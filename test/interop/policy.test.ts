@@ -19,7 +19,7 @@ const EVERY_MS = 20_000;
 const UPDATES = 2;
 const WIRES = ['completions', 'generate'] as const;
 const MODES: readonly PauseMode[] = ['keep', 'abort'];
-/** Tolerance of a token's logprob, engine against torch: float32, other kernels. */
+/** Tolerance of a token's logprob between engine and torch: float32, other kernels. */
 const TOLERANCE = 1e-3;
 const PROBE_IDS = Array.from({ length: 24 }, (_, i) => 10 + ((i * 37) % 480));
 const ENDED_WITHIN_MS = 900_000;
@@ -31,14 +31,14 @@ suite('a real engine whose weights change under rollouts', {
     let engine: KeptEngine;
     let version = 0;
     before(async () => {
-      // With adapters vLLM 0.32.0 on a CPU dies of a probe that is sent beside other requests.
+      // With adapters, vLLM 0.32.0 on a CPU dies of a probe that runs beside other requests.
       engine = await keepEngine('interop-policy', { TINY_VLLM_NO_ADAPTER: '1' });
     });
     after(() => engine.end());
 
     const checkpointOf = (of: number): string => path.join(engine.directory, `checkpoint-${of}`);
 
-    /** Torch's random weights of a seed, as a trainer writes them, with what torch says of the probe. */
+    /** Torch's random weights from a seed, written as a trainer writes them, with torch's logprobs of the probe. */
     function nextWeights() {
       version += 1;
       makeCheckpoint(checkpointOf(version), version);
@@ -68,7 +68,7 @@ suite('a real engine whose weights change under rollouts', {
           t.after(() => interop.end());
           await interop.bed.observed(async () => {
             await interop.bed.startWorker(store);
-            // From here on there is a record, so that every token has a label.
+            // From here on there is a record, so every token has a label.
             await publish(interop.bed.server(), { ...nextWeights(), mode, task_queue: store });
             const batch = interop.bed.batch(store, store);
             await batch.start(request);
@@ -90,7 +90,7 @@ suite('a real engine whose weights change under rollouts', {
           });
         });
 
-    /** Turns that one version sampled whole, against torch under that version's checkpoint. */
+    /** Compares turns that one version sampled wholly with torch under that version's checkpoint. */
     function compare(rollouts: readonly Row[]) {
       const turns = new Map<string, { prompt_ids: number[]; token_ids: number[]; logprobs: number[] }[]>(); // prettier-ignore
       const versions = new Set<string>();
@@ -138,7 +138,7 @@ suite('a real engine whose weights change under rollouts', {
         const putBack = await holdLoad(weights.weights.path);
         const again = (): Promise<PublishResult> =>
           publish(server, { ...weights, task_queue: store });
-        // An engine takes longer to start than an update waits for it: the trainer asks again.
+        // An engine takes longer to start than an update waits for it, so the trainer asks again.
         const publishing = again().catch(() => null);
         const replica = engine.base_url;
         await eventually({ what: 'a load', timeout_ms: 120_000 }, async () => (await policyStatus(server)).phases[replica] === 'load'); // prettier-ignore
@@ -171,7 +171,10 @@ function versionsOf(
   ];
 }
 
-/** Makes the checkpoint's tensors a pipe without a writer: an engine that opens it is in the middle of its load for good. */
+/**
+ * Makes the checkpoint's tensors a pipe without a writer, so an engine that opens it stays in the middle of its load
+ * forever.
+ */
 async function holdLoad(checkpoint: string): Promise<() => Promise<void>> {
   const file = path.join(checkpoint, 'model.safetensors');
   const aside = path.join(path.dirname(checkpoint), 'aside');

@@ -10,7 +10,7 @@ import { assertSame, atOnce, play, promptOf } from './play.js';
 
 const SEEDS = Array.from({ length: 60 }, (_, seed) => seed);
 const MAX_NEW_TOKENS = 100;
-/** Turns that are played beside each other. */
+/** How many turns are played concurrently. */
 const AT_ONCE = 24;
 
 interface Whole {
@@ -112,7 +112,7 @@ suite('a greedy turn of a real engine that is cut and resumed', {
         const texts = await Promise.all(token_ids.map((_, i) => textOf(token_ids.slice(0, i + 1))));
         const inside = texts.flatMap((text, i) => {
           const next = texts[i + 1] ?? '';
-          // One more token makes another character of it; other bytes are no text at all.
+          // One more token completes another character; other bytes are no text at all.
           return text.endsWith('\uFFFD') && !next.startsWith(text) ? [i + 1] : [];
         });
         for (const cut of inside.slice(0, 3)) plans.push({ whole, cuts: [cut] });
@@ -184,7 +184,7 @@ suite('a greedy turn of a real engine that is cut and resumed', {
   },
 });
 
-/** One to four attempts that are cut, and then one that ends what is left: at least one token. */
+/** One to four attempts that are cut, and one that completes the rest, which is at least one token. */
 function randomCuts({ seed, outcome }: Whole, n: number): number[] {
   const random = createRandom(seed * 1000 + n);
   const points = Array.from({ length: 1 + Math.floor(random() * 4) }, () =>

@@ -11,7 +11,7 @@ interface Turn {
   temperature: number;
 }
 
-/** What a trainer's forward pass gets of these turns, under the engine's first weights or a checkpoint's. */
+/** A trainer's forward pass over these turns, with the engine's first weights or a checkpoint's. */
 export function torchLogprobs(turns: readonly Turn[], checkpoint?: string): number[][] {
   const args = ['logprobs', ...(checkpoint === undefined ? [] : [checkpoint])];
   const run = spawnSync(TINY, args, { input: JSON.stringify(turns), timeout: LIMIT_MS, maxBuffer: 2 ** 28 }); // prettier-ignore

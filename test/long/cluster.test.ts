@@ -1,4 +1,4 @@
-/** `npm run cluster`: PostgreSQL, Temporal, engines and workers that share only the folder of results. */
+/** `npm run cluster`: PostgreSQL, Temporal, engines and workers that share only the results folder. */
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';

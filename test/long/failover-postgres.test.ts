@@ -1,4 +1,4 @@
-/** A worker that lives through what becomes of its database: cut off from it, and a standby that takes its place. */
+/** A worker survives a loss of its connection to the database, and a failover to a standby. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -16,7 +16,7 @@ import { assertComplete, assertSameOutcome } from '../harness/row-comparison.js'
 const SIZE = { samples: 6, repeats: 4 };
 const BATCH = 'struck';
 const REQUEST = puzzleBatch({ ...SIZE, max_in_flight: 24 });
-/** Of a worker: after that it gives its rollouts up. */
+/** The worker's patience; then its rollouts fail. */
 const PATIENCE_S = 4;
 
 describe('a database with a synchronous standby', { skip: noPostgres, timeout: 500_000 }, () => {
@@ -106,7 +106,7 @@ describe('a database with a synchronous standby', { skip: noPostgres, timeout: 5
       await untilTurn(share(0.3));
       const copy = await copyTables('failed_over', primary.url);
       await primary.kill();
-      // Before it takes writes.
+      // Before the standby accepts writes.
       proxy('only').lead(standby.port);
       await sleep(1000);
       await query(standby.url, 'select pg_promote()');

@@ -20,12 +20,12 @@ import type { WorkerProcess } from '../harness/worker-process.js';
 
 const QUEUE = 'hostile';
 
-/** Characters that act, and Markdown. */
+/** Active characters, and Markdown. */
 const TEXT =
   '\u001b[31m\u001b]0;owned\u0007 \u202egnp.exe \u200b<img src=x onerror=alert(1)> ![p](http://127.0.0.1:2/p.png) [click](http://evil.example) `c`\n\n# heading';
 const ACTING = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u202e]/;
 
-/** One that refuses every request, in words that act. */
+/** An engine that refuses every request, with active characters in its message. */
 async function startBusyEngine(): Promise<{ url: string; close: () => void }> {
   const server = createServer(({ url }, response) => {
     if (url === '/health') {

@@ -1,4 +1,4 @@
-/** The example that learns, from its command to its plot, with one kill: everything that it starts is real. */
+/** The example that learns, from its command to its plot, with one kill and only real processes. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -17,7 +17,7 @@ type History = ReturnType<typeof historyFromJSON>;
 const QUEUE = 'long-rollout';
 const TURNS = 200;
 const RECORDED = fileURLToPath(new URL('../histories/rollout-continued.json', import.meta.url));
-/** The beginning of a run is enough: the plan it was given, and a few turns. */
+/** The beginning of a run is enough: its plan and a few turns. */
 const RECORDED_EVENTS = 40;
 const BUNDLE = { codePath: path.join(PROJECT_ROOT, 'dist', 'src', 'workflow-bundle.js') };
 
@@ -88,7 +88,7 @@ describe('a rollout of many turns', { timeout: 240_000, concurrency: 2 }, () => 
     }
     if (process.env['RECORD_HISTORIES'] === '1') {
       const events = (runs[1]?.events ?? []).slice(0, RECORDED_EVENTS);
-      // Behind the commands of a workflow task: where a worker may be asked to replay it.
+      // After the commands of a workflow task, where a worker may have to replay it.
       const last = events.findLastIndex((event) => event.activityTaskScheduledEventAttributes);
       await writeFile(RECORDED, historyToJSON({ events: events.slice(0, last + 1) }));
     }
@@ -120,7 +120,7 @@ describe('a rollout of many turns', { timeout: 240_000, concurrency: 2 }, () => 
         return timers.length > 0 ? timers : null;
       },
     );
-    // The first run took some of it.
+    // The first run used some of the time.
     assert.ok(timer < 3600 - 2, `a timer of ${timer} s`);
     await batch.handle.signal('stop');
     const { result, failures } = await batch.outcome();

@@ -7,9 +7,9 @@ import { puzzleBatch } from '../harness/recovery-bed.js';
 import { eventually } from '../harness/waiting.js';
 
 /**
- * The engine holds a call of one phase open until a victim is dead; then everything comes right by itself, or because
- * the trainer asks again. `POLICY_CELLS=all` plays every cell (`npm run chaos:policy`),
- * `POLICY_CELLS=load,engine` those whose name has one of the words.
+ * The engine holds a call of one phase open until a victim is dead. Then everything recovers by itself, or because the
+ * trainer asks again. `POLICY_CELLS=all` plays every cell (`npm run chaos:policy`), `POLICY_CELLS=load,engine` those
+ * whose name has one of the words.
  */
 
 const CALLS: Record<Exclude<Phase, 'record'>, { path: string; match?: string }> = {
@@ -30,7 +30,7 @@ interface Cell {
 
 const VICTIMS: readonly Victim[] = ['worker', 'server', 'engine', 'trainer', 'answer'];
 const PHASES: readonly Phase[] = ['record', 'pause', 'load', 'label', 'cache', 'resume', 'probe'];
-/** No engine answers for the record. */
+/** Phase `record` asks no engine, so no engine's answer can be lost in it. */
 const CELLS: readonly Cell[] = PHASES.flatMap((phase) =>
   VICTIMS.map((victim) => ({ phase, victim })),
 ).filter(({ phase, victim }) => phase !== 'record' || victim !== 'answer');
@@ -45,7 +45,7 @@ const chosen = CELLS.filter((cell) =>
 );
 
 const PAUSE_LIMIT_S = 60;
-/** What a cut-off and a resume may take on a busy machine. */
+/** The longest duration of a cut-off and a resume on a busy machine. */
 const SLACK_S = 30;
 const HELD = { timeout_ms: 60_000 };
 
@@ -82,7 +82,7 @@ describe('an update that loses a part in the middle of a phase', () => {
     return faults.reduce((sum, one) => sum + one.hits, 0);
   };
 
-  /** What the update runs into; resolves when the replica is in this phase and nowhere else. */
+  /** Prepares a trap in a phase. The returned function resolves when the replica is in that phase. */
   const layTrap = async ({ phase, victim }: Cell, engine: Engine): Promise<() => Promise<void>> => {
     const what = `${phase} of ${engine.replica}`;
     if (phase === 'record') {
@@ -97,7 +97,7 @@ describe('an update that loses a part in the middle of a phase', () => {
     return async () => {
       await eventually({ what, ...HELD }, async () => (await hits(engine)) === 1);
       if (victim === 'answer') return;
-      // A phase that lasts is shown where everybody sees it.
+      // A lasting phase is visible in status and details.
       await eventually(
         { what: `${what} in the status`, ...HELD },
         async () => (await bed.status()).phases[engine.replica] === phase,
@@ -128,7 +128,7 @@ describe('an update that loses a part in the middle of a phase', () => {
       () => false,
     );
 
-  /** A trainer that is gone asks for nothing more; any other asks until it has its version. */
+  /** A dead trainer asks no more; any other asks until it has its version. */
   const publishThrough = async (cell: Cell, weights: Weights): Promise<void> => {
     const [engine] = bed.engines;
     assert.ok(engine !== undefined);
@@ -153,7 +153,7 @@ describe('an update that loses a part in the middle of a phase', () => {
     test(`phase and victim: ${nameOf(cell)}`, { timeout: 400_000 }, async () => {
       const id = `cell-${cell.phase}-${cell.victim}`;
       const pauses = bed.watchPauses();
-      // What a cell that failed has left.
+      // Removes the faults that a failed cell has left.
       for (const engine of bed.engines) await engine.process().clearFaults();
       await bed.batch(id).start(puzzleBatch({ samples: 8, repeats: 2, max_rollout_turns: 4 }));
       await isInFullSwing();

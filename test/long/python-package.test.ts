@@ -1,4 +1,6 @@
-/** Package durable_rollouts on a real stack: its own tests in Python, with servers and a worker as other files have them. */
+/**
+ * Package durable_rollouts on a real stack: its own Python tests, with servers and a worker like those of other files.
+ */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -11,7 +11,10 @@ const SIZE = { samples: 8, repeats: 2 };
 const ROLLOUTS = SIZE.samples * SIZE.repeats;
 const BATCH = 'closing';
 const REQUEST = puzzleBatch({ ...SIZE, max_rollout_turns: 2 });
-/** Lines that say nothing and cost time: the second half of a small batch takes as long to close as thousands. */
+/**
+ * Lines without content that cost time: the second half of a small batch takes as long to close as thousands of
+ * rollouts.
+ */
 const PADDING = '#\n'.repeat(120_000);
 const PADDED_ROWS = [4, 5, 6, 7];
 
@@ -37,7 +40,7 @@ describe('a batch whose worker is killed while it closes', { timeout: 400_000 },
     }
   }
 
-  /** By the attempt that closes now. */
+  /** Written by the attempt that closes now. */
   async function rowsWritten(): Promise<number> {
     const parts = path.join(directory, 'parts');
     const [part] = await readdir(parts).catch(() => []);
@@ -77,7 +80,7 @@ describe('a batch whose worker is killed while it closes', { timeout: 400_000 },
       await batch.start(REQUEST);
       const wait = { what: 'half of the rows', timeout_ms: 120_000 };
       await eventually(wait, async () => {
-        // It was faster than the looks at it.
+        // It finished between two looks.
         if (await isOver(batch)) await batch.start(REQUEST);
         const half = (await rowsWritten()) >= ROLLOUTS / 2;
         return half && (await reportedRows(batch)) > 0;

@@ -12,7 +12,7 @@ import { eventually } from '../harness/waiting.js';
 
 const SIZE = { samples: 6, repeats: 2 };
 const ROLLOUTS = SIZE.samples * SIZE.repeats;
-/** Some are done, some run and some have not started when the batch is ended. */
+/** When the batch is ended, some rollouts are done, some run and some have not started. */
 const REQUEST = puzzleBatch({ ...SIZE, max_in_flight: 6 });
 const SLOW = { tokens_per_second: 60 };
 const FAST = { tokens_per_second: 0 };
@@ -27,7 +27,7 @@ describe('a batch that is ended before its time', { timeout: 400_000 }, () => {
   });
   after(() => bed.end());
 
-  /** Runs until some rollouts are done, and ends it then. */
+  /** Runs until some rollouts are done, then ends it. */
   async function endEarly(batch: RecoveryBatch, end: () => Promise<unknown>): Promise<void> {
     await bed.simulator().change(SLOW);
     await batch.start(REQUEST);
@@ -120,8 +120,8 @@ describe('a batch that is ended before its time', { timeout: 400_000 }, () => {
 
   test('by rollout_timeout has TimedOut rows with what they had, and rollouts that failed as TimedOut', () =>
     bed.observed(async () => {
-      // A turn takes 2 s, a rollout of this size more than the time it has. Sampled turns differ in length, so that some
-      // rollout is in the midst of one at the deadline; greedy ones would all end together.
+      // A turn takes 2 s, and a rollout of this size longer than its timeout. Sampled turns differ in length, so some
+      // rollout is in the middle of one at the deadline; greedy ones would all end together.
       await bed.simulator().change({ tokens_per_second: 25 });
       const batch = bed.batch('endings', 'timed-out');
       await batch.start({

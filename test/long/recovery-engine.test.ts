@@ -28,7 +28,7 @@ function asFailure(error: unknown): ApplicationFailure {
   return error.cause;
 }
 
-/** An engine that is absent is waited for visibly within this time. */
+/** An absent engine is visible within this time. */
 const VISIBLE_MS = 5000;
 
 describe('a batch whose engine is away', { timeout: 400_000 }, () => {
@@ -140,7 +140,7 @@ describe('a batch whose engine is away', { timeout: 400_000 }, () => {
       await bed.startSimulator();
       const outcome = await batch.outcome();
       await worker.stop();
-      // Told again when twice as many attempts have failed.
+      // Signalled again when twice as many attempts have failed.
       const told = await waitingSignals(waited);
       assert.deepEqual([...new Set(told)], [`${bed.simulator().url}/v1`, null]);
       assert.ok(told.indexOf(null) === told.length - 1 && told.length <= 5, told.join());
@@ -151,7 +151,7 @@ describe('a batch whose engine is away', { timeout: 400_000 }, () => {
 
   const handleOf = (workflowId: string) => bed.server().client.workflow.getHandle(workflowId);
 
-  /** A rollout that says that it waits. */
+  /** A rollout that reports that it waits. */
   function findWaiting(): Promise<string> {
     const visible = { what: 'progress.waiting of a rollout', timeout_ms: VISIBLE_MS };
     return eventually(visible, async () => {
@@ -163,7 +163,7 @@ describe('a batch whose engine is away', { timeout: 400_000 }, () => {
     });
   }
 
-  /** Null for one that has not started in this run. */
+  /** null for a rollout that has not started in this run. */
   async function progressOf(rolloutId: string): Promise<RolloutProgress | null> {
     const { status } = await handleOf(rolloutId).describe();
     if (status.name !== 'RUNNING') return null;
@@ -180,7 +180,7 @@ describe('a batch whose engine is away', { timeout: 400_000 }, () => {
     });
   }
 
-  /** What its attempts told the rollout: the service that is away, then null. */
+  /** The signals of its attempts: the unavailable service, then null. */
   async function waitingSignals(rolloutId: string): Promise<(string | null)[]> {
     const { events } = await handleOf(rolloutId).fetchHistory();
     return (events ?? [])

@@ -64,7 +64,7 @@ describe('a batch whose engine is paused in its midst', { timeout: 400_000 }, ()
       }));
   }
 
-  /** Longer than a heartbeat timeout: a wait that says nothing would be given up. */
+  /** Longer than a heartbeat timeout: an attempt without heartbeats would be given up. */
   async function standsStill(): Promise<void> {
     const before = await countCompletions(bed.directory);
     await sleep(3000);

@@ -1,4 +1,7 @@
-/** Journals in PostgreSQL: what dies between a worker and its rows costs no turn, and rows are those of files. */
+/**
+ * Journals in PostgreSQL: killing anything between a worker and its rows costs no turn, and the rows equal those of
+ * files.
+ */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -57,7 +60,7 @@ describe('a batch with journals in PostgreSQL', { skip: noPostgres, timeout: 500
     await untilTurn(share(0.25));
     tables.proxy(WORKER).cutAnswers(5);
     await untilTurn(share(0.35));
-    // Frozen until another has taken its rollouts over: it wakes as a zombie.
+    // Frozen until another worker has taken over its rollouts, so it wakes as a zombie.
     const other = await bed.startWorker(STORE, 'other');
     worker.pause();
     await sleep(4000);

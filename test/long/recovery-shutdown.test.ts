@@ -25,7 +25,7 @@ describe(
       bed = await startRecoveryBed({ name: 'shutdowns' });
       await bed.observed(async () => {
         undisturbed = await playUndisturbed(bed, { batch_id: BATCH, request: REQUEST });
-        // A turn takes seconds: a worker that waited for its end would not end in time.
+        // A turn takes seconds, so a worker that waited for its end would not end in time.
         await bed.simulator().change({ tokens_per_second: 15 });
         const worker = await bed.startWorker('disturbed');
         const batch = bed.batch('disturbed', BATCH);

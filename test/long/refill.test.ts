@@ -31,9 +31,9 @@ const stepOf = (terminated: boolean): Step => ({
 /** What the environment does at the last turn of some rollouts, by place. */
 interface Script {
   turns?: number;
-  /** Refused, for good. */
+  /** Refused for good. */
   fails?: ReadonlySet<string>;
-  /** Answered when the promise is. */
+  /** Answered when the promise resolves. */
   held?: ReadonlyMap<string, Promise<unknown>>;
 }
 
@@ -95,7 +95,7 @@ describe('a batch of completion policy refill', { timeout: 300_000 }, () => {
   const start = (id: string, request: Record<string, unknown>): Promise<StartedBatch> =>
     startBatch(bed.batch(id, QUEUE), request);
 
-  /** Its result, without problems; and while it ran it was never more than whole. */
+  /** Its result, without problems. While it ran, it never counted more rollouts than it has. */
   async function ended({ handle, outcome }: StartedBatch): Promise<BatchOutcome> {
     const ending = outcome(120_000);
     const state = { over: false };
@@ -206,7 +206,7 @@ describe('a batch of completion policy refill', { timeout: 300_000 }, () => {
       return done === 5 && running === 1;
     });
     await worker.kill('SIGKILL');
-    // As after the loss of Temporal's database: the store is what is left.
+    // The same state as after the loss of Temporal's database: only the store is left.
     await handle.terminate();
     open();
     const before = bed.engine.requests(id).length;
@@ -217,7 +217,7 @@ describe('a batch of completion policy refill', { timeout: 300_000 }, () => {
     assert.deepEqual(placesOf(failures), ['1-1']);
     assert.deepEqual(result?.counts, { ...NONE, requested: 6, completed: 5, failed: 1 });
     assert.equal(result.metrics['replaced/count'], 1);
-    // Whatever was generated stood in the journals.
+    // All generated tokens were in the journals.
     assert.equal(bed.engine.requests(id).length, before);
   });
 

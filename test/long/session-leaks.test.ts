@@ -20,7 +20,7 @@ type Name = (typeof BATCHES)[number];
 const SIZE = { samples: ROLLOUTS / BATCHES.length, repeats: 1 };
 const STORE = 'held';
 const TURNS = 4;
-/** More than are ever played: the test decides when a rollout ends. */
+/** More turns than are ever played: the test decides when a rollout ends. */
 const TURNS_TOO_MANY = 1000;
 const DOWN_MS = 1000;
 const WAIT_MS = 300_000;
@@ -74,7 +74,7 @@ describe(
     const heldBy = async (name: Name): Promise<string[]> =>
       (await environment.held()).filter((session) => batchOf({ session }) === name);
 
-    /** Moments are told by what the environment was asked, since machines differ in speed. */
+    /** Moments are counted in the environment's calls, since machines differ in speed. */
     async function untilAsked(event: HoldingEvent['event'], share: number): Promise<void> {
       const count = Math.ceil(share * ROLLOUTS);
       await eventually({ what: `${count} times ${event}`, timeout_ms: WAIT_MS }, async () => {
@@ -128,7 +128,7 @@ describe(
         await batches.stopped.handle().signal('stop');
         await batches.cancelled.handle().cancel();
         await batches.terminated.handle().terminate();
-        // In the midst of their endings.
+        // In the middle of their endings.
         await worker.kill(() => environment.kill());
         await sleep(DOWN_MS);
         await environment.start();
@@ -178,14 +178,14 @@ describe(
         const life = Number(session.split('/')[2]);
         assert.ok(asked.length > life, `${session}: ${asked.length} lives were begun`);
         const [first] = events.filter((one) => one.session === session);
-        // A beginning that never arrived is ended, too, because nobody knows that it did not.
+        // A `begin` that never arrived is ended, too, because nobody knows that.
         assert.ok(first?.event === 'begin' || first?.event === 'end', session);
         if (first.event === 'end') assert.equal(first.held, false, session);
       }
       const ended = new Set<string>();
       for (const { event, session, held } of events) {
         if (event === 'end') ended.add(session);
-        // An abandoned beginning may arrive after the end.
+        // An abandoned `begin` may arrive after the end.
         if (event === 'step' && !held) assert.ok(ended.has(session), session);
       }
       const repeats = (event: HoldingEvent['event']): number =>

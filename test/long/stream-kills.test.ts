@@ -32,11 +32,11 @@ describe('a stream', { timeout: 600_000 + KILLS * 60_000 }, () => {
     const { samples, generation } = puzzleBatch({ samples: 8, repeats: 2, max_rollout_turns: 2 });
     return { samples, generation, max_rollout_turns: 2, num_repeats: 2, groups_per_step: 2 };
   };
-  /** A trainer that is cut off asks again. */
+  /** A disconnected trainer asks again. */
   const stepThrough = async (stream: StreamToTest, step: number): Promise<string> => {
     for (const end = Date.now() + 240_000; ;) {
       try {
-        // A call on a connection that is gone may hang.
+        // A call on a broken connection may hang.
         await within({ what: `step ${step}`, timeout_ms: 40_000 }, stream.step(step, step));
         return await stream.hash(step);
       } catch (error) {
@@ -79,7 +79,7 @@ describe('a stream', { timeout: 600_000 + KILLS * 60_000 }, () => {
     const groups = await groupsOf(stream, hashes.length);
     assert.equal(new Set(groups).size, groups.length);
     assert.equal(groups.length, 2 * hashes.length);
-    // Nobody was lost: what is not delivered is still open.
+    // No group is lost: every undelivered one is still open.
     const { admitted, in_flight, banked, out } = await stream.progress();
     assert.equal(admitted, in_flight + banked + out.delivered + out.failed + out.dropped);
     await stream.handle().signal('stop');

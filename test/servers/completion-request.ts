@@ -3,8 +3,8 @@ import { problemsOf } from '../../src/model/problems.js';
 import { ScriptError } from './scripts.js';
 
 /**
- * The body of a completion as design demands it: every sampling parameter is sent, since a server fills what is
- * missing with its own defaults, and nothing is sent that the wire does not know.
+ * The required body of a completion: it has every sampling parameter, since a server replaces missing ones with its own
+ * defaults, and no field that the wire does not have.
  */
 export const CompletionBody = z.strictObject({
   model: z.string(),

@@ -1,12 +1,12 @@
 import { renderedText, visibleText } from './characters.js';
 
-/** One answer of the engine, decided. */
+/** One decided answer of the engine. */
 export interface Completion {
   id: string;
   model: string;
   prompt_ids: readonly number[];
   token_ids: readonly number[];
-  /** null: none were asked for. */
+  /** null: none were requested. */
   logprobs: readonly number[] | null;
   finish_reason: 'stop' | 'length';
   stop_reason: string | null;
@@ -18,7 +18,7 @@ export interface StreamEvent {
   bytes: Buffer;
   /** Tokens sent before this event. */
   before: number;
-  /** It brings the finish reason. */
+  /** It has the finish reason. */
   isLastChoice: boolean;
 }
 
@@ -82,7 +82,7 @@ export function* piecesOf(bytes: Buffer, random: () => number): Generator<Buffer
   }
 }
 
-/** Numbers in [0, 1) that depend on the text alone, so that a failing run repeats. */
+/** Numbers in [0, 1) that depend only on the text, so a failing run repeats. */
 export function randomOf(text: string): () => number {
   let state = 2166136261;
   for (const character of text) state = Math.imul(state ^ character.codePointAt(0)!, 16777619);

@@ -5,7 +5,7 @@ import { fromIdempotencyKey, rolloutIdOf } from './rollout-address.js';
 import type { Exchange } from './json-server.js';
 import { sendJson, startJsonServer } from './json-server.js';
 
-/** A step as it was asked for. */
+/** A received step. */
 export interface CountdownStep {
   key: string;
   rollout_id: string;
@@ -28,8 +28,8 @@ const StepBody = z.object({
 });
 
 /**
- * An environment behind HTTP that takes its time and is a function of what it is sent: it counts `left` down to 0, and
- * rewards a reply by its length.
+ * A slow environment behind HTTP that is a function of its input: it counts `left` down to 0 and rewards a reply by its
+ * length.
  */
 export async function startCountdownEnvironment(step_ms: number): Promise<CountdownEnvironment> {
   const steps: CountdownStep[] = [];

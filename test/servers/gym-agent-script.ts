@@ -19,7 +19,7 @@ export const AgentAct = z.discriminatedUnion('kind', [
   }),
   /** 200 with this text, valid or not. */
   z.strictObject({ kind: z.literal('text'), text: z.string() }),
-  /** A usable answer of at least so many bytes. */
+  /** A usable answer of at least this many bytes. */
   z.strictObject({ kind: z.literal('large'), bytes: z.int() }),
   /** Never answers; the connection stays open. */
   z.strictObject({ kind: z.literal('hang') }),
@@ -28,13 +28,13 @@ export const AgentAct = z.discriminatedUnion('kind', [
 ]);
 export type AgentAct = z.infer<typeof AgentAct>;
 
-/** What an agent server does: all of it JSON, so that a process can be told. */
+/** What an agent server does, all as JSON, so that it can be passed to a process. */
 export const AgentScript = z.strictObject({
   /** The top-level names under which `/global_config_dict_yaml` lists this server as an agent. */
   agents: z.array(z.string()).default(['simple_agent']),
   /** By `<task>-<rollout>`: the k-th entry is for the k-th call; calls beyond them get an answer. */
   rows: z.record(z.string(), z.array(AgentAct)).default({}),
-  /** Shares of calls that go wrong, by a hash of seed, row and call: the same in each life of the server. */
+  /** Shares of failing calls, by a hash of seed, row and call, so they stay the same after a restart. */
   faults: z
     .strictObject({
       seed: z.int().default(0),

@@ -9,24 +9,24 @@ import type { z } from 'zod';
 import type { AgentAct } from './gym-agent-script.js';
 import { AgentScript, actFor, answerFor, rowName } from './gym-agent-script.js';
 
-/** A call of `/run`, or what became of it. */
+/** A call of `/run`, or its outcome. */
 export interface AgentEvent {
-  /** `arrived`, then one of the others; of a server that was killed, perhaps none. */
+  /** `arrived`, then one of the others; none of them if the server was killed. */
   event: 'arrived' | 'answered' | 'failed' | 'closed';
   /** `<task>-<rollout>`. */
   row: string;
   /** From 0, for each row; continues if the server restarts with the same log. */
   call: number;
-  /** `_ng_attempt_index` as it came; null: there was none. */
+  /** The received `_ng_attempt_index`; null: there was none. */
   attempt_index: number | null;
   /** Milliseconds since the epoch. */
   at: number;
-  /** For `arrived`: the body as it came. */
+  /** For `arrived`: the received body. */
   body?: string;
 }
 
 export interface GymAgentServer {
-  /** `http://127.0.0.1:<port>`; also what plays the head server. */
+  /** `http://127.0.0.1:<port>`; it is also the head server. */
   url: string;
   events: readonly AgentEvent[];
   /** Requests that are no `/run`, as `GET /`. */
@@ -39,11 +39,11 @@ export interface GymAgentServerOptions {
   script?: z.input<typeof AgentScript>;
   /** 0: any free one. */
   port?: number;
-  /** Events go on here where the server starts again. */
+  /** A restarted server continues this log. */
   log_file?: string;
 }
 
-/** A replacement for an agent server of NeMo Gym, and for the head server that has it. */
+/** A replacement for an agent server of NeMo Gym and for its head server. */
 export async function startGymAgentServer({
   script: given = {},
   port = 0,
@@ -111,7 +111,8 @@ async function run({ request, response, script, events, say }: Run): Promise<voi
     response.destroy();
     return;
   }
-  // Before the answer: everything that a client has seen is in the log, however soon the server is killed.
+  // Written before the answer is sent, so the log has everything that a client has seen, however soon the server is
+  // killed.
   say({ event: act.kind === 'status' ? 'failed' : 'answered', ...facts });
   send(response, replyOf(act, row));
 }

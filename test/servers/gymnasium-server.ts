@@ -6,19 +6,19 @@ import { text as textOf } from 'node:stream/consumers';
 import { z } from 'zod';
 
 /**
- * A Gym resources server of the Gymnasium style, with what upstream's do: a signed cookie that outlives the process that
- * signed it, sessions that do not, and a `KeyError` or a `detail` for one that is not known. The game is to give the
- * row's `answers` in order; each that is right is worth 1, and the last one ends it.
+ * A Gym resources server of the Gymnasium style that behaves like upstream's: a signed cookie that outlives the process
+ * that signed it, sessions that do not, and a `KeyError` or a `detail` for an unknown session. The game is to give the
+ * row's `answers` in order; each right one is worth 1, and the last one ends it.
  */
 export interface GymnasiumServer {
   url: string;
-  /** Every session that ever was, in the order of their resets. */
+  /** All sessions, in the order of their resets. */
   sessions: readonly GymSession[];
   /** Bodies in the order of arrival. */
   bodies: readonly { path: string; body: Record<string, unknown> }[];
-  /** For what arrives next, one after the other: see `Trouble`. */
+  /** For the next requests, one after the other: see `Trouble`. */
   trouble: Trouble[];
-  /** The connections are cut, nobody listens, and the sessions are gone. */
+  /** Cuts all connections, stops listening, and drops the sessions. */
   stop: () => Promise<void>;
   /** At the same port. */
   start: () => Promise<void>;
@@ -28,25 +28,25 @@ export interface GymSession {
   id: string;
   /** Texts that were played, in order. */
   played: string[];
-  /** Keys of the steps that were answered again from the cache. */
+  /** Keys of the steps that were answered from the cache. */
   repeated: string[];
   /** Calls of `/close`. */
   closes: number;
-  /** Told at the end of the game. */
+  /** Sent at the end of the game. */
   done: boolean;
 }
 
-/** What happens to a step: played and not answered, not played and not answered, or answered with this. */
+/** The outcome of a step: played and not answered, not played and not answered, or answered with this. */
 export type Trouble = 'cut_after' | 'cut_before' | { status: number; body: unknown };
 
 export interface GymnasiumOptions {
   step_idempotency?: boolean;
   explicit_close?: boolean;
-  /** What a session that is not known is answered. */
+  /** The answer for an unknown session. */
   unknown?: 'key_error' | 'detail' | 'no_active_episode';
   /** Before each step is played. */
   step_ms?: number;
-  /** Beside the observation of each step. */
+  /** Added to the observation of each step. */
   tool_outputs?: unknown[];
   truncate_at?: number;
 }
@@ -95,7 +95,7 @@ interface Game extends GymSession {
 const COOKIE = 'Recital___recital';
 const sign = (payload: string): string => createHmac('sha256', COOKIE).update(payload).digest('hex'); // prettier-ignore
 
-/** Payload, time, signature, as Starlette has them: another text each time, the same session. */
+/** Payload, time and signature, as in Starlette: another text each time, for the same session. */
 function cookieOf(id: string, at: number): string {
   const payload = Buffer.from(JSON.stringify({ session_id: id })).toString('base64');
   return `${payload}.${at}.${sign(`${payload}.${at}`)}`;
@@ -109,7 +109,7 @@ function sessionIn(header = ''): string | null {
     .session_id;
 }
 
-/** What ends a request with a status: FastAPI's `HTTPException`, or Gym's `repr` of anything else. */
+/** A status that ends a request: FastAPI's `HTTPException`, or Gym's `repr` of any other error. */
 class Answered extends Error {
   readonly status: number;
   readonly body: unknown;

@@ -20,7 +20,7 @@ export interface JsonServer {
   close: () => Promise<void>;
 }
 
-/** A server on a free port of 127.0.0.1. What `answer` throws goes to `onError`, which has to end the response. */
+/** A server on a free port of 127.0.0.1. Errors of `answer` go to `onError`, which must end the response. */
 export async function startJsonServer(
   answer: (exchange: Exchange) => Promise<void> | void,
   onError: (error: unknown, exchange: Exchange) => void,

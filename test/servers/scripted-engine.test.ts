@@ -36,7 +36,7 @@ interface Choice {
 }
 interface Answer {
   status: number;
-  /** What the stream says, put together; of a refusal its message. */
+  /** The content of a stream, or the message of a refusal. */
   text: string;
   token_ids: number[];
   logprobs: number[];

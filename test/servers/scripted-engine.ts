@@ -15,11 +15,11 @@ import { ScriptError, entryAt, planTurn } from './scripts.js';
 import type { TurnRequest } from './turn-ledger.js';
 import { createTurnLedger } from './turn-ledger.js';
 
-/** One request for a completion, as it came and as it was answered. */
+/** One completion request, and how it was answered. */
 export interface EngineRequest extends TurnAddress {
   kind: TurnRequest['kind'];
   request_id: string;
-  /** Base URL that it came to. */
+  /** The base URL at which it arrived. */
   replica: string;
   body: CompletionBody;
   /** `complete`: the finish reason was sent. */
@@ -32,9 +32,9 @@ export interface EngineRequest extends TurnAddress {
 export interface EngineScript extends ScriptRules {
   /** By `[row][turn]`; every repeat of a row plays the same. */
   generation: Generation[][];
-  /** Called before anything is answered; true: it has answered the request itself. */
+  /** Called before the answer; true: it has answered the request itself. */
   intercept?: (request: EngineRequest, response: ServerResponse) => Promise<boolean> | boolean;
-  /** Called before each event of the stream, with the number of tokens that were sent before it. It may wait, or cut. */
+  /** Called before each event of the stream, with the number of tokens sent before it. It may wait, or cut. */
   beforeEvent?: (
     request: EngineRequest,
     at: { sent: number; response: ServerResponse },
@@ -44,7 +44,7 @@ export interface EngineScript extends ScriptRules {
 export interface ScriptedEngine {
   /** Opens a replica that serves the model with this context length; returns its base URL, which ends in `/v1`. */
   listen: (maxModelLen?: number) => Promise<string>;
-  /** What the policy does in a batch. */
+  /** The policy's script for a batch. */
   script: (batchId: string, script: EngineScript) => void;
   /** Requests of a batch, in the order of arrival. */
   requests: (batchId: string) => EngineRequest[];
@@ -62,7 +62,7 @@ interface State {
   problems: string[];
 }
 
-/** An engine that speaks vLLM's wire and generates what scripts say; a replica per `listen`. */
+/** An engine that speaks vLLM's wire and generates from scripts; `listen` adds a replica. */
 export function createScriptedEngine(): ScriptedEngine {
   const state: State = { scripts: new Map(), ledgers: new Map(), requests: [], problems: [] };
   const servers: JsonServer[] = [];
@@ -132,7 +132,7 @@ async function answer(exchange: Exchange, context: Context): Promise<void> {
       break;
     case 'GET /weight_info':
     case 'GET /is_paused':
-      // As of a server that is not in development mode.
+      // Like a server outside development mode.
       sendJson(response, { status: 404, body: { detail: 'Not Found' } });
       break;
     default:
@@ -218,7 +218,7 @@ interface Refusal {
   message: string;
 }
 
-/** What the engine itself refuses: captures 035, 049 and 053. */
+/** The engine's own refusals: captures 035, 049 and 053. */
 function refusalOf(
   { model, prompt, max_tokens }: CompletionBody,
   { max_model_len }: Context['replica'],
@@ -295,7 +295,7 @@ function refuse(
   const message = `${route}: ${error instanceof Error ? error.message : String(error)}`;
   problems.push(message);
   if (response.headersSent) response.destroy();
-  // 422 and this text: nothing that a client takes for a prompt without room, or retries.
+  // 422 with a text that no client takes for a full context, or retries.
   else
     sendError(response, { status: 422, type: 'ScriptError', message: `not scripted: ${message}` });
 }

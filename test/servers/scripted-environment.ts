@@ -6,7 +6,7 @@ import { fromIdempotencyKey } from './rollout-address.js';
 import type { ScriptRules, Step } from './scripts.js';
 import { ScriptError, entryAt } from './scripts.js';
 
-/** One call of an environment, as it came. */
+/** One received call. */
 export interface EnvironmentStep extends TurnAddress {
   key: string;
   message_log: { role: string; content: string }[];
@@ -17,15 +17,15 @@ export interface EnvironmentStep extends TurnAddress {
 export interface EnvironmentScript extends ScriptRules {
   /** By `[row][turn]`; every repeat of a row plays the same. */
   steps: Step[][];
-  /** Ways of writing an answer that Python environments have. */
+  /** Forms of an answer that Python environments use. */
   style?: (row: number) => { no_stop_strings?: boolean; terminateds_float?: boolean };
-  /** Called before anything is answered; true: it has answered the call itself. */
+  /** Called before the answer; true: it has answered the call itself. */
   intercept?: (step: EnvironmentStep, response: Exchange['response']) => Promise<boolean> | boolean;
 }
 
 export interface ScriptedEnvironment {
   url: string;
-  /** What the environment says in a batch. */
+  /** The environment's script for a batch. */
   script: (batchId: string, script: EnvironmentScript) => void;
   /** Calls of a batch, in the order of arrival. */
   steps: (batchId: string) => EnvironmentStep[];
@@ -35,7 +35,7 @@ export interface ScriptedEnvironment {
 }
 
 const StepBody = z.strictObject({
-  // A rollout per call: the key names one.
+  // One rollout per call, which the key names.
   message_log_batch: z.tuple([z.array(z.strictObject({ role: z.string(), content: z.string() }))]),
   metadata: z.tuple([z.record(z.string(), z.unknown())]),
 });
@@ -116,7 +116,7 @@ async function step({ header, body, response }: Exchange, state: State): Promise
   sendJson(response, { body: asPython(entry, script.style?.(address.row) ?? {}) });
 }
 
-/** Recorded cases name the sample in its metadata as well. */
+/** Recorded cases also name the sample in its metadata. */
 function checkSample(
   metadata: Record<string, unknown>,
   { row, key }: { row: number; key: string },
@@ -126,7 +126,7 @@ function checkSample(
   throw new ScriptError(`${key} came with the metadata of ${JSON.stringify(sid)}`);
 }
 
-/** Python writes 1.0, which JSON of JavaScript cannot. */
+/** Python writes 1.0, which JavaScript's JSON cannot. */
 function asPython(
   entry: Exclude<Step, { raise: unknown }>,
   {

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { END_OF_SEQUENCE, FIRST_CHARACTER, encode, visibleText } from './characters.js';
 
 /**
- * What a policy and its environment say, in the format of the recorded cases (`test/goldens/rollouts/README.md`).
+ * The scripts of a policy and its environment, in the format of the recorded cases (`test/goldens/rollouts/README.md`).
  * Strict: a field that the servers do not play is an error.
  */
 
@@ -33,15 +33,15 @@ export const Step = z.union([
 ]);
 export type Step = z.infer<typeof Step>;
 
-/** How a script is held: by `[row][turn]`, and what is an error. */
+/** How a script is stored (by `[row][turn]`), and which requests are errors. */
 export interface ScriptRules {
-  /** What a turn beyond the script gets: the last entry again, as in the recorded cases, or a failure. */
+  /** The answer to a turn beyond the script: the last entry again, as in the recorded cases, or a failure. */
   after_last?: 'repeat' | 'fail';
-  /** May a turn be asked for again after it was answered to its end? It must, where a worker dies on purpose. */
+  /** Whether a completed turn may be requested again, which happens if a worker is killed on purpose. */
   allow_repeats?: boolean;
 }
 
-/** Something that the test did not provide for: the server refuses, and keeps it among its problems. */
+/** A request that the test did not expect: the server refuses it and records it as a problem. */
 export class ScriptError extends Error {}
 
 export function entryAt<T>(

@@ -21,12 +21,15 @@ const Ids = z.strictObject({ model: z.literal(MODEL), tokens: z.array(z.int()) }
 export interface TemplateServer {
   /** It ends in `/v1`. */
   base_url: string;
-  /** The conversations that it was to render, in the order of arrival. */
+  /** The conversations to render, in the order of arrival. */
   chats: readonly z.infer<typeof Chat>[];
   close: () => Promise<void>;
 }
 
-/** What an engine says without generating: its models, its template, the simulator's tokenizer. Anything else is refused. */
+/**
+ * An engine's answers without generation: its models, its template, the simulator's tokenizer. Anything else is
+ * refused.
+ */
 export async function startTemplateServer(template: Template): Promise<TemplateServer> {
   const chats: z.infer<typeof Chat>[] = [];
   const render = (body: unknown): number[] => {

@@ -4,7 +4,7 @@ import { ScriptError } from './scripts.js';
 
 interface KnownTurn {
   prompt_ids: readonly number[];
-  /** The streamed text of the policy; null if it was resumed, since the client cuts a resumed turn. */
+  /** The streamed text of the policy; null for a resumed turn, which the client cuts itself. */
   token_ids: readonly number[] | null;
   complete: boolean;
 }
@@ -16,8 +16,8 @@ export interface TurnRequest {
 }
 
 /**
- * What one rollout asked for so far. Each prompt must go on from the turn before, token by token, and no turn may be
- * asked for again after it was generated to its end.
+ * The requests of one rollout so far. Each prompt must extend the previous turn, token by token, and no completed turn
+ * may be requested again.
  */
 export function createTurnLedger() {
   const turns: (KnownTurn | undefined)[] = [];

@@ -45,7 +45,7 @@ export async function closeWhole(
   return result;
 }
 
-/** Its presence means that the batch, or the step, is closed: last, behind all other files. */
+/** Its presence means that the batch or the step is closed, so it is written after all other files. */
 export async function putResult(
   result: BatchResult,
   { summaries, outputs }: { summaries: readonly Summary[]; outputs: BatchOutputs },

@@ -10,7 +10,7 @@ import { PYTHON_PACKAGES } from '../trainer-example.js';
 /** The example that learns: a trainer and an engine in Python. */
 export const LEARNING_EXAMPLE = path.join(PROJECT_ROOT, 'examples', 'learning');
 
-/** Where its packages are, or would be. */
+/** The virtual environment of its packages, which may not exist yet. */
 export const learningInstall = (env: NodeJS.ProcessEnv): PythonInstall =>
   pythonInstall(
     {
@@ -25,11 +25,11 @@ export const learningInstall = (env: NodeJS.ProcessEnv): PythonInstall =>
 /** A script of the example. */
 export interface Script {
   args: readonly string[];
-  /** Another Python than that of the example's packages. */
+  /** Another Python than the one with the example's packages. */
   python?: string | undefined;
 }
 
-/** How it is run. Throws where the example's packages are not installed. */
+/** The command of a script. Throws if the example's packages are not installed. */
 export function exampleCommand({ args, python }: Script, env: NodeJS.ProcessEnv) {
   const { python: own, stamp, for_what } = learningInstall(env);
   if (!existsSync(stamp))

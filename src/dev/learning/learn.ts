@@ -37,7 +37,7 @@ export async function learn(options: LearningOptions): Promise<number> {
   });
 }
 
-/** Until the trainer has ended. */
+/** Plays until the trainer has ended. */
 async function play(session: Session, place: StackPlace): Promise<void> {
   const { options, screen } = session;
   const { folder, supervisor } = place;

@@ -85,7 +85,7 @@ export const lessonArguments = ({ folder }: { folder: string }, lesson: Lesson):
   ...['--folder', folder, '--seed', String(lesson.seed), '--steps', String(lesson.steps)],
 ];
 
-/** A script that needs the policy: its module, and the Python that can import it. */
+/** A script that needs the policy, with the policy's module and a Python that can import it. */
 export const ofModel = (args: readonly string[], { vllm }: Lesson): Script =>
   vllm === null ? { args } : { args: [...args, '--model', VLLM_MODEL], python: vllm.python };
 
@@ -134,7 +134,7 @@ async function writeSettings(
 
 const LONGEST_MS = 600_000;
 
-/** A script of the example, to its end; what it wrote. Throws with the end of that where it fails. */
+/** Runs a script of the example and returns its output. If it fails, throws an error with the end of that output. */
 export async function runExample(script: Script): Promise<string> {
   const { ok, output, problem } = await runCommand({
     ...exampleCommand(script, process.env),

@@ -4,7 +4,7 @@ import { PROJECT_ROOT } from '../../platform/project-root.js';
 import { stackEnvironment } from '../stack-environment.js';
 import type { Part } from '../supervisor.js';
 
-/** A real vLLM in place of the example's own engine, and what its trainer needs then. */
+/** A real vLLM in place of the example's own engine, and what its trainer then needs. */
 export interface Vllm {
   /** Serves the model in folder $MODEL on 127.0.0.1:$PORT, in development mode. */
   start: string;
@@ -12,7 +12,7 @@ export interface Vllm {
   python: string;
 }
 
-/** The module that is this engine's policy. */
+/** The module with this engine's policy. */
 export const VLLM_MODEL = 'qwen';
 
 const EXPECTED = {
@@ -20,7 +20,7 @@ const EXPECTED = {
   ROLLOUT_LEARNING_PYTHON: 'a Python that has torch, transformers and temporalio',
 };
 
-/** As the environment says. Throws where it does not. */
+/** From the environment variables. Throws if one is missing. */
 export function vllmOf(env: NodeJS.ProcessEnv): Vllm {
   const given = (name: keyof typeof EXPECTED): string => {
     const value = env[name] ?? '';
@@ -30,7 +30,7 @@ export function vllmOf(env: NodeJS.ProcessEnv): Vllm {
   return { start: given('ROLLOUT_LEARNING_START'), python: given('ROLLOUT_LEARNING_PYTHON') };
 }
 
-/** `model`: the folder that it is to serve. */
+/** `model`: the folder of the model to serve. */
 export function vllmPart(
   { start }: Vllm,
   { model, port, logs }: { model: string; port: number; logs: string },

@@ -78,7 +78,7 @@ interface Places extends Pick<
 function createPlaces(settings: Pick<SimulatorSettings, 'max_num_seqs'>): Places {
   const line = new Set<Sequence>();
   const running = new Set<Sequence>();
-  /** Pauses that wait until nothing runs any more. */
+  /** Pauses that wait until no generation runs. */
   const draining = new Set<() => void>();
   let paused = false;
   let frozen = false;

@@ -3,7 +3,7 @@ import { textOf } from '../problems.js';
 import type { Refusal } from './tokens.js';
 
 const Few = z.object({ reward_components: z.record(z.string(), z.number()) });
-/** As of environments: each has a place in every row. */
+/** As for environments: each has a place in every row. */
 const MOST_COMPONENTS = 256;
 /** How far a reward may be from the sum of its components: upstream's `math.isclose`. */
 const RELATIVE = 1e-5;
@@ -16,7 +16,7 @@ export function componentsOf(
 ): { rewards: Record<string, number> } | { fault: Refusal } {
   const { reward_components } = Object(answer) as { reward_components?: unknown };
   const names = Object.keys(Object(reward_components) as object);
-  // First: of a million wrong ones zod makes a million reports.
+  // Checked first: zod would make a million reports of a million wrong ones.
   if (names.length > MOST_COMPONENTS) {
     const message = `expected at most ${MOST_COMPONENTS} reward_components, got ${names.length}`;
     return { fault: { type: 'EnvironmentRejected', message } };

@@ -2,11 +2,11 @@ import { isValid, metricsOfSome } from './metrics.js';
 import type { Summary } from './summary.js';
 import { greatest, least } from './statistics.js';
 
-/** A line of groups.jsonl: the rollouts of one sample, and the metrics of its valid ones, where it has any. */
+/** A line of groups.jsonl: the rollouts of one sample, and the metrics of its valid ones, if there are any. */
 export interface GroupLine {
   row: number;
   task_name: string;
-  /** Replacements included. */
+  /** Including replacements. */
   rollouts: number;
   valid: number;
   /** How many of the others failed with each type. */
@@ -14,7 +14,7 @@ export interface GroupLine {
   [metric: string]: unknown;
 }
 
-/** In the order in which the groups come. */
+/** In the order of the groups. */
 export function groupTable(all: readonly Summary[]): GroupLine[] {
   const groups = new Map<number, [Summary, ...Summary[]]>();
   for (const summary of all) {

@@ -208,7 +208,7 @@ function taskMetrics(all: readonly Summary[], valid: readonly Summary[]): Metric
   return metrics;
 }
 
-/** Of valid rollouts of one task, or of one group. */
+/** Over the valid rollouts of one task, or of one group. */
 export function metricsOfSome(valid: readonly Summary[]): Metrics {
   if (valid.length === 0) return {};
   const rewards = valid.map(({ reward }) => reward);
@@ -224,7 +224,7 @@ export function metricsOfSome(valid: readonly Summary[]): Metrics {
   };
 }
 
-/** Faults and attempts of all rollouts that were begun. */
+/** Faults and attempts of all rollouts that started. */
 function troubleMetrics(all: readonly Summary[]): Metrics {
   const attempts = all.map((rollout) => rollout.attempts).filter((count) => count > 0);
   const types = new Set(all.flatMap((rollout) => Object.keys(rollout.faults)));

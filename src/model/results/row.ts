@@ -25,11 +25,11 @@ const RowMessage = z.strictObject({
   token_ids: z.array(TokenId),
   generation_logprobs: z.array(z.number()).optional(),
   generation_top_logprobs: z.array(z.array(z.tuple([TokenId, z.number()]))).exactOptional(),
-  /** By the policy, where no logprobs say it. */
+  /** The policy sampled it, and no logprobs show that. */
   sampled: z.literal(true).exactOptional(),
-  /** In failures.jsonl, of the last message: no environment has answered it. */
+  /** In failures.jsonl, on the last message: no environment has answered it. */
   partial: z.literal(true).exactOptional(),
-  /** Of what an agent's model server answered. */
+  /** From an agent's model server. */
   is_invalid_tool_call: z.boolean().exactOptional(),
   has_malformed_thinking: z.boolean().exactOptional(),
   routed_experts: z.array(z.unknown()).exactOptional(),
@@ -57,16 +57,16 @@ export const Row = z.looseObject({
   batch_id: z.string(),
   row: z.int(),
   repeat: z.int(),
-  /** Of a replacement: the repeat of this row that failed. */
+  /** For a replacement: the repeat of this row that failed. */
   replaces: z.int().exactOptional(),
   message_log: z.array(RowMessage),
   extra_env_info: z.record(z.string(), z.unknown()),
-  /** How many ids of the log stand before the first generated one. */
+  /** How many ids of the log come before the first generated one. */
   prompt_tokens: z.int(),
   total_reward: z.number(),
-  /** Sums by component, where the environment names them. */
+  /** Sums by component, if the environment names components. */
   rewards: z.record(z.string(), z.number()),
-  /** Of each whole turn: what its environment gave for it, and how the engine ended it. */
+  /** For each whole turn: its reward, and how the engine ended it. */
   turn_rewards: z.array(z.number()),
   finish_reasons: z.array(Finish.shape.finish_reason),
   stop_reason: z.enum(STOP_REASONS),
@@ -78,27 +78,33 @@ export const Row = z.looseObject({
   assistant_tokens: z.int(),
   env_tokens: z.int(),
   policy_versions: z.array(Run.extend({ version: z.string().nullable() })),
-  /** Who says those versions, by the least certain of its tokens: the engine itself, the record of the policy, or nobody. */
+  /** The source of those versions, by the least certain token: the engine itself, the policy's record, or none. */
   version_source: z.enum(['engine', 'record', 'none']),
   segments: z.array(Run.extend({ turn: z.int(), replica: z.string(), request_id: z.string() })),
   attempts: z.int(),
-  /** Turns that were cut and sampled again from their beginning: the settings let no turn go on, or its weights had changed. */
+  /**
+   * Turns that were cut and sampled again from their beginning, because the settings allow no continuation or the
+   * weights changed.
+   */
   restarted_turns: z.array(z.int()),
-  /** Of all its logprobs; null where there are none, `unknown` also where replicas differ. */
+  /** For all its logprobs; null: it has none. `unknown` also if replicas differ. */
   logprobs_mode: z.enum(LOGPROBS_MODES).nullable(),
   timing: Timing,
-  /** The last one that an environment gave. */
+  /** The last answer that an environment extracted. */
   extracted_answer: z.string().exactOptional(),
-  /** Of a rollout that an agent played: its last answer, parsed, without the tokens that `message_log` has. The journal has its text. */
+  /**
+   * For an agent's rollout: its last answer, parsed, without the tokens that `message_log` has. The journal has its
+   * text.
+   */
   agent_result: z.unknown().exactOptional(),
-  /** Of a rollout that an agent played: why `message_log` is empty. */
+  /** For an agent's rollout: why `message_log` is empty. */
   untokenized: z.string().exactOptional(),
   failure: Failure.exactOptional(),
-  /** Of a stream: which sample its group plays, in which epoch, and the step that delivers it. */
+  /** For a stream: which sample its group plays, in which epoch, and the step that delivers it. */
   sample_row: z.int().exactOptional(),
   epoch: z.int().exactOptional(),
   step: z.int().exactOptional(),
-  /** Of a stream that masks: runs of tokens that are too old to train on. */
+  /** For a stream that masks: runs of tokens that are too old to train on. */
   masked: z.array(Run).exactOptional(),
 });
 export type Row = z.infer<typeof Row>;

@@ -10,7 +10,7 @@ export const Summary = z.object({
   replaces: z.number().nullable().default(null),
   task_name: z.string(),
   stop_reason: z.string(),
-  /** Its type; null: it is valid. */
+  /** Type of the failure; null: it is valid. */
   failure: z.string().nullable().default(null),
   reward: z.number(),
   rewards: z.record(z.string(), z.number()),
@@ -31,9 +31,9 @@ export const Summary = z.object({
   inherited_tokens: z.number(),
   wasted_tokens: z.number(),
   faults: z.record(z.string(), z.number()),
-  /** Truncated, and masked or dropped for it. */
+  /** Truncated, and therefore masked or dropped. */
   overlong: z.boolean().default(false),
-  /** Of a stream: how many tokens each version sampled, '' for those that nobody knows. */
+  /** For a stream: how many tokens each version sampled. */
   versions: z.record(z.string(), z.number()).optional(),
 });
 export type Summary = z.infer<typeof Summary>;

@@ -47,7 +47,7 @@ const REMEDIES: Record<string, string> = {
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: NAME_AUTHORITY,
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: NAME_AUTHORITY,
 };
-/** Of the driver, which has no code for it. */
+/** For errors of the driver, which have no code. */
 const NO_TLS = 'The server does not support SSL connections';
 
 /** `: …` or nothing. */

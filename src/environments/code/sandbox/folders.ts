@@ -24,7 +24,7 @@ export interface Claim {
 export interface Folders {
   claim(has_own_uid: boolean): Promise<Claim>;
   /**
-   * For a folder that no code uses any more. Never rejects: a folder that cannot be removed is reported and tried
+   * For a folder that no code uses. Never rejects: a folder that cannot be removed is reported and tried
    * again.
    */
   release(folder: string): Promise<void>;
