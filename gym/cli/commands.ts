@@ -22,16 +22,16 @@ Collects rollouts of NeMo Gym's agent servers: the arguments, the input files an
 \`ng_collect_rollouts\` and \`gym eval run --no-serve\`, such as
   temporal-rollout collect +agent_name=simple_agent +input_jsonl_fpath=in.jsonl +output_jsonl_fpath=out/results.jsonl \\
     +num_repeats=4 +num_samples_in_parallel=64
-Each row is a workflow: whatever dies, +resume_from_cache=true goes on. Without --config a Temporal dev server with its
-Web UI and a worker run beside it, with their files in a folder of their own below .rollouts, and end with it.
+Each row is a workflow: whatever dies, +resume_from_cache=true continues. Without --config the command starts a Temporal dev
+server with its Web UI and a worker, with files in their own folder below .rollouts, and ends them at its end.
 
 --config FILE           a deployment's temporal.yaml: its server, its store and its workers play the rows; or, as in
                         Gym, one of Gym's configuration files
---gym-environment NAME  its environment of kind gym_agent, where it has several
---batch-id ID           of the batch; default: named after the output file and the time
---run-timeout 30m       of one /run; default: the environment's (4h)
---rollout-timeout 7d    of a row, all attempts and waits included
---folder DIR            of that server's files, instead of one below .rollouts
+--gym-environment NAME  its environment of kind gym_agent, if it has several
+--batch-id ID           id of the batch; default: named after the output file and the time
+--run-timeout 30m       limit of one /run; default: the environment's (4h)
+--rollout-timeout 7d    limit of a row, including all attempts and waits
+--folder DIR            folder of the started server's files, instead of one below .rollouts
 --replace               cancels a deployment's batch that still plays an earlier collection into the same file
 
 NEMO_GYM_MAX_ROLLOUT_ATTEMPTS (default 3) is how often a collection tries a row, and how many collections may fail it: rows
@@ -54,7 +54,7 @@ Rows go to out/results/preprocessed_datasets/validation.jsonl; data files that a
 head server (+head_server={host: H, port: P}, default 127.0.0.1:11000) and every server that it knows must answer.
 
 --serve-command TEXT  starts the servers, by bash, where none answer; log: out/results/servers.log. They end with this
---serve-timeout 30m   for them all to answer
+--serve-timeout 30m   time for all of them to answer
 Every option of temporal-rollout collect.
 
 The exit codes are those of temporal-rollout collect.
@@ -68,11 +68,11 @@ ${fieldsUsage(E2ERolloutCollectionConfig, RUN_FLAGS)}`,
                            [--answer-key FIELD] [--subset-key FIELD]
 
 NeMo Gym's \`ng_aggregate_rollouts\`: reads the result files (JSONL) that match, and writes them as one, FILE, sorted by task
-and rollout, and their metrics beside it, <FILE's stem>_aggregate_metrics.json. Of a result that is there twice the
-first is kept and the second reported; so is a line that is no result. The metrics of an agent are what its server's
-/aggregate_metrics answers, found by the head server (default 127.0.0.1:11000, +head_server.port=N); where no server
-answers they are computed here, with pass@k of the reward beside upstream's default metrics: with majority@k of the
-answers that the results have as --answer-key, and once more for each value of --subset-key. No Temporal server is needed.
+and rollout, and their metrics beside it, <FILE's stem>_aggregate_metrics.json. The first of repeated results counts; the
+others, and lines that are no result, are reported and left out. An agent's metrics come from its server's /aggregate_metrics, found through the head server
+(default 127.0.0.1:11000, +head_server.port=N). If no server answers, they are computed here: upstream's default metrics,
+pass@k of the reward, majority@k of the answers in field --answer-key, and all of these for each value of --subset-key. No
+Temporal server is needed.
 
 ${FIELDS}
 ${fieldsUsage(RolloutAggregationConfig, AGGREGATE_FLAGS)}`,

@@ -47,7 +47,7 @@ class Client:
     async def start_batch(self, request: BatchRequest, id: str) -> "Batch":
         """Starts a batch; its id names this request permanently.
 
-        A running batch is joined, and an ended one is continued: valid rows stay, and the others go on from their
+        A running batch is joined, and an ended one is continued: valid rows stay, and the others continue from their
         journals. So a crashed trainer just calls this again. Raises ``InvalidBatchRequest`` if the batch runs with
         another request. ``Batch.wait`` raises other errors of a request.
         """
@@ -165,7 +165,7 @@ class Batch:
         return await asyncio.to_thread(lambda: list(read_rows(path)))
 
     async def stop(self) -> None:
-        """Ends what runs and keeps what is there; ``wait`` then has a result. Does nothing for an ended batch."""
+        """Ends what runs and keeps the results so far; ``wait`` then has a result. Does nothing for an ended batch."""
         await connection.send(lambda: self._handle.signal("stop"), self.id)
 
     async def cancel(self) -> None:

@@ -103,7 +103,7 @@ export async function stopCommand(args: string[]): Promise<number> {
   return await withBatch(positionals, (batchId) =>
     withClient(values.config, async (client) => {
       await client.stop(batchId);
-      console.log(plain(`batch ${batchId} stops: what is there is kept`));
+      console.log(plain(`batch ${batchId} stops; its results so far are kept`));
       return 0;
     }),
   );

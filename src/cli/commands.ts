@@ -22,7 +22,7 @@ The exit code is 0 if the batch has a result, 1 if it failed, 130 after Ctrl-C.`
   stop: {
     usage: `temporal-rollout stop BATCH [--config FILE]
 
-Ends a running batch and keeps what is there: its rollouts end as stopped, and its files are written.`,
+Ends a running batch and keeps its results so far: its rollouts end as stopped, and its files are written.`,
     load: async () => (await import('./batch.js')).stopCommand,
   },
   result: {
@@ -137,12 +137,12 @@ A policy that learns on one machine (examples/learning): starts an engine, a Tem
 shows a live board, checks each sampled token against the engine's log and draws a plot. The exit code is 0 only if
 nothing is wrong and the held-out reward has reached --target (0.9).
 
---chaos kills one of the four every --kill-every seconds (5), --kills N of them at most (default: until the end), and
-then lets a loop that starts over learn the same under the same kills (--no-comparison: not that). --folder DIR goes on
-with a run that was interrupted. --tick S: seconds that a token takes. --shuffle-advantages: the control.
+--chaos kills one of the four every --kill-every seconds (5), at most --kills N of them (default: until the end). Then a
+loop that starts over learns the same under the same kills, unless --no-comparison is given. --folder DIR continues an
+interrupted run. --tick S sets the seconds per token. --shuffle-advantages is the control, which learns nothing.
 
---engine vllm has a real vLLM in place of the example's engine: ROLLOUT_LEARNING_START is the command that starts it,
-ROLLOUT_LEARNING_PYTHON a Python that has torch; --target is 0.7 then (examples/learning/README.md).`,
+--engine vllm uses a real vLLM: ROLLOUT_LEARNING_START is the command that starts it, ROLLOUT_LEARNING_PYTHON a Python
+with torch; --target is then 0.7 (examples/learning/README.md).`,
     load: async () => (await import('./learning.js')).learningCommand,
   },
 };

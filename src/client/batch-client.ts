@@ -26,7 +26,7 @@ export interface BatchClient {
   attach: (batchId: string) => BatchHandle;
   /** null: Temporal does not know such a batch (any more). */
   status: (batchId: string) => Promise<'running' | 'ended' | null>;
-  /** Ends a running batch and keeps what is there. Rejects if none runs. */
+  /** Ends a running batch and keeps its results so far. Rejects if none runs. */
   stop: (batchId: string) => Promise<void>;
   /** Cancels a running batch with its rollouts; resolves when it has ended. */
   cancel: (batchId: string) => Promise<void>;
@@ -158,7 +158,7 @@ async function outcome(
 }
 
 /** Its database was lost, or its retention has passed. */
-const forgotten = (batchId: string): string => `Temporal does not know batch ${batchId} any more`;
+const forgotten = (batchId: string): string => `Temporal no longer knows batch ${batchId}`;
 
 function steering({
   client,

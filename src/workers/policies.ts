@@ -74,14 +74,14 @@ export function keepPolicies(
       woken_at_epoch = record.epoch;
       log.warn(
         { service, epoch: record.epoch },
-        'replicas are in nobody’s care: the policy is started',
+        'no workflow takes care of the replicas: the policy is started',
       );
       await workflows.wake(service);
     };
     return setInterval(() => {
       look().catch((error: unknown) => {
         woken_at_epoch = -1;
-        log.warn({ service }, `the policy is not looked after: ${describeError(error)}`);
+        log.warn({ service }, `cannot check the policy: ${describeError(error)}`);
       });
     }, LOOK_MS);
   });

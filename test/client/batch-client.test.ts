@@ -10,7 +10,7 @@ test('a batch that Temporal has forgotten is over, without a result', async (t) 
   const client = await connectBatchClient(onLoopback(server));
   t.after(client.close);
   const batch = client.attach('forgotten-1');
-  const said = 'Temporal does not know batch forgotten-1 any more';
+  const said = 'Temporal no longer knows batch forgotten-1';
   assert.deepEqual(await batch.look(), { closed: true, progress: null, trouble: said });
   assert.deepEqual(await batch.outcome(), { failure: said });
 });

@@ -114,7 +114,7 @@ async function batchIdFor({
   if (batch_id === null) return newBatchId(files.main);
   if ((await store.findRequest(batch_id)) === null) return batch_id;
   if (config.resume_from_cache) return newBatchId(batch_id);
-  throw new Error(`batch ${batch_id} is there already: choose another --batch-id`);
+  throw new Error(`batch ${batch_id} exists already: choose another --batch-id`);
 }
 
 const sizeOf = (file: string): Promise<number> =>
@@ -157,7 +157,7 @@ export async function continueBatch(
     // Needs a worker, and a batch that has not just ended; results wait for neither.
     client.setMaxInFlight(batch_id, wanted).catch((error: unknown) => {
       const why = describeError(error);
-      say(`Batch ${batch_id} goes on as wide as it was, not ${wanted} rows at once: ${why}`);
+      say(`Batch ${batch_id} keeps its number of rows at once instead of ${wanted}: ${why}`);
     });
   }
   return batch;

@@ -14,7 +14,7 @@ describe('a collection that is resumed', () => {
     await writeFile(files.materialized, text.slice(0, -20));
     await writeFile(files.main, '');
     await rm(files.state);
-    await assert.rejects(go({ ...RESUME, input_jsonl_fpath: 'gone.jsonl' }), /A row of .*_materialized_inputs\.jsonl is lost with its line, and gone\.jsonl is not there any more:\n {2}materialized inputs, line 3: torn/); // prettier-ignore
+    await assert.rejects(go({ ...RESUME, input_jsonl_fpath: 'gone.jsonl' }), /A row of .*_materialized_inputs\.jsonl is lost with its line, and gone\.jsonl is gone:\n {2}materialized inputs, line 3: torn/); // prettier-ignore
     assert.deepEqual(await go(RESUME), { rows: [0, 1, 2], running: true });
     assert.equal(await readFile(files.materialized, 'utf8'), text);
   });

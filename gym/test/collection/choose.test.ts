@@ -17,7 +17,7 @@ describe('a collection that is resumed', () => {
     assert.deepEqual(asked, ['attach ID', 'width ID 8']);
     // No worker can make it wider: it is followed all the same.
     assert.deepEqual(await go({ ...RESUME, num_samples_in_parallel: 13 }), { rows: [0, 1, 2], running: true }); // prettier-ignore
-    assert.match(said.join('\n'), /goes on as wide as it was, not 13 rows at once: no worker/);
+    assert.match(said.join('\n'), /keeps its number of rows at once instead of 13: no worker/);
   });
 
   test('starts its batch id again where that was cut before all rows ended, with what ended written', async (t) => {

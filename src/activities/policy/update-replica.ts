@@ -44,7 +44,7 @@ export function createUpdateReplica(dependencies: Dependencies): PolicyActivitie
     dependencies.attempt(async (attempt) => {
       const policy = policyOf(order.service, dependencies);
       const control = policy.controls.find(({ replica }) => replica === order.replica);
-      if (control === undefined) throw refused(`${order.replica} is not in temporal.yaml any more`);
+      if (control === undefined) throw refused(`temporal.yaml no longer names ${order.replica}`);
       await checkIsThere(control, { order, policy, attempt });
       const work = await begin(order, { policy, control, attempt });
       try {

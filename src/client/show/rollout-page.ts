@@ -231,7 +231,7 @@ const seams = (segments: readonly Segment[]): string[] =>
         ? ''
         : `, version ${before?.policy_version ?? 'unknown'} then ${policy_version ?? 'unknown'}`;
     const where = before?.replica === replica ? 'the same replica' : replica;
-    return `seam at token ${start}: goes on at ${where}${version}`;
+    return `seam at token ${start}: continues at ${where}${version}`;
   });
 
 /** `id:logprob`, with the position at the beginning of each line. */

@@ -148,7 +148,7 @@ function hear(message: ToThread, made: Made | null): void {
       if (made !== null) void serve(made, message);
       break;
     case 'abort':
-      running.get(message.id)?.abort(new Error('nobody waits for this call any more'));
+      running.get(message.id)?.abort(new Error('nobody waits for this call'));
       break;
     case 'ping':
       post({ kind: 'pong' });

@@ -98,7 +98,7 @@ async function checkControl({ control }: EngineToCheck, part: string): Promise<F
     if (lacks.length > 0) {
       return { part, state: 'limited', what: `weights cannot be changed: no ${lacks.join(', ')}`, remedy }; // prettier-ignore
     }
-    const what = `weights can be changed${tells_label ? '' : '; a process that replaces it cannot be told from it'}`;
+    const what = `weights can be changed${tells_label ? '' : '; a process that replaces it cannot be detected'}`;
     return { part, state: 'ok', what };
   } catch (error) {
     return { part, state: 'limited', what: `weights cannot be changed: ${describeError(error)}`, remedy }; // prettier-ignore

@@ -11,7 +11,7 @@ import type { GroupsAnswer, GroupsRequest } from '../../model/workflow-safe/grou
 import type { PhaseNews } from '../../model/workflow-safe/policy.js';
 import type { Limits, LimitsChange } from '../../model/workflow-safe/limits.js';
 
-/** Ends what runs and keeps what is there; nothing new starts afterwards. For batches, slices and rollouts. */
+/** Ends what runs and keeps the results so far; nothing new starts afterwards. For batches, slices and rollouts. */
 export const stopSignal = defineSignal('stop');
 
 /** From an activity of this workflow: it waits for a service, or (null) no longer waits. */

@@ -85,7 +85,7 @@ describe('the page of a rollout', () => {
     const page = pageOf(rollout);
     assert.match(page, /\+0:02 {2}turn 0: GenerationUnavailable: stream cut/);
     assert.match(page, /\+0:10 {2}attempt 2 \(playTurns\)/);
-    assert.match(page, /seam at token 1: goes on at http:\/\/other\/v1, version 3 then 4/);
+    assert.match(page, /seam at token 1: continues at http:\/\/other\/v1, version 3 then 4/);
   });
 
   test('lets no command through to the terminal', () => {
