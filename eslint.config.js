@@ -28,7 +28,7 @@ export default tseslint.config(
           selector:
             "CallExpression[callee.property.name='any'] CallExpression[callee.object.name='AbortSignal'][callee.property.name='timeout']",
           message:
-            'Node.js 20 collects such a timeout as garbage: withDeadline (platform/abort.ts).',
+            'Node.js 20 collects such a timeout as garbage: withDeadline (platform/waits/abort.ts).',
         },
       ],
       // A forgotten await in a workflow or an activity is lost work.

@@ -4,8 +4,8 @@ import path from 'node:path';
 import { BatchRequest } from '../src/model/batch-request.js';
 import type { Entry } from '../src/model/journal.js';
 import { RolloutSettings } from '../src/model/journal.js';
-import { glanceOf } from '../src/model/outcome.js';
-import { totalsOf } from '../src/model/trajectory.js';
+import { glanceOf } from '../src/model/journal/outcome.js';
+import { totalsOf } from '../src/model/journal/trajectory.js';
 import { createFileStore } from '../src/trajectories/files/file-store.js';
 import { USAGE_HEAD, usageLine } from './command-usage.js';
 

@@ -1,5 +1,5 @@
 import type { JournalLine } from '../src/model/journal.js';
-import { applyLine, emptyTrajectory } from '../src/model/trajectory.js';
+import { applyLine, emptyTrajectory } from '../src/model/journal/trajectory.js';
 import type { Interrupted, Interrupts } from './bounds.js';
 import { UNJOURNALLED_S } from './bounds.js';
 import type { Stream } from './request-streams.js';

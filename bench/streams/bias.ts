@@ -1,8 +1,8 @@
 import { loadavg } from 'node:os';
 import type { PolicyBed } from '../../test/harness/policy-bed.js';
 import { startPolicyBed } from '../../test/harness/policy-bed.js';
-import type { Row } from '../../src/model/row.js';
-import { mean } from '../../src/model/statistics.js';
+import type { Row } from '../../src/model/results/row.js';
+import { mean } from '../../src/model/results/statistics.js';
 import { ksTest } from '../../chaos/unbiased/kolmogorov-smirnov.js';
 import type { Trained } from './play.js';
 import {

@@ -1,4 +1,4 @@
-import { mean } from '../../src/model/statistics.js';
+import { mean } from '../../src/model/results/statistics.js';
 import { startPolicyBed } from '../../test/harness/policy-bed.js';
 import { puzzleRequest } from '../../test/harness/puzzle-request.js';
 import { cpuMs, residentMb } from '../process-usage.js';

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import type { Row } from '../../src/model/row.js';
+import type { Row } from '../../src/model/results/row.js';
 import { requestLogOf } from '../../test/harness/simulator-process.js';
 import { within } from '../../test/harness/waiting.js';
 import { followLog } from '../log-follower.js';

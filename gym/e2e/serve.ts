@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { within } from '../../src/platform/abort.js';
+import { within } from '../../src/platform/waits/abort.js';
 import type { Child } from '../../src/platform/process/child.js';
 import { describeExit, logTail, startChild } from '../../src/platform/process/child.js';
 import type { Places } from '../config/search-roots.js';

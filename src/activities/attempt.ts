@@ -3,7 +3,7 @@ import { TemporalFailure } from '@temporalio/common';
 import type { FaultType } from '../model/faults.js';
 import { Fault } from '../model/faults.js';
 import { timeText } from '../model/workflow-safe/waiting.js';
-import { SILENT_S } from '../model/standing.js';
+import { SILENT_S } from '../model/journal/standing.js';
 import type { Waiting } from './contract.js';
 import { describeError } from '../platform/errors.js';
 import { plain } from '../platform/plain.js';
@@ -182,19 +182,19 @@ async function askVisibly<T>(
   }: Pick<Attempt, 'reportWaiting'> & { answer: () => Promise<T>; silent_ms: number },
 ): Promise<T> {
   const asked_at = Date.now();
-  const told = { silent: false };
+  const reported = { silent: false };
   const look = (): void => {
     const moved_ms = Math.max(asked_at, (moved_at() ?? 0) * 1000);
     const isSilent = Date.now() - moved_ms >= silent_ms;
-    if (isSilent === told.silent) return;
-    told.silent = isSilent;
+    if (isSilent === reported.silent) return;
+    reported.silent = isSilent;
     const since = timeText(moved_ms / 1000);
     void reportWaiting(isSilent ? { service: call, call, message: 'no answer yet', since } : null);
   };
   const looking = setInterval(look, silent_ms / 4).unref();
   try {
     const answered = await answer();
-    if (told.silent) await reportWaiting(null);
+    if (reported.silent) await reportWaiting(null);
     return answered;
   } finally {
     clearInterval(looking);

@@ -2,7 +2,7 @@ import type { Environment } from '../environments/environment.js';
 import type { Replicas } from '../generation/generation-service.js';
 import type { WeightControl } from '../generation/weight-control.js';
 import type { PhaseNews } from '../model/workflow-safe/policy.js';
-import type { Allowance } from '../platform/allowance.js';
+import type { Allowance } from '../platform/waits/allowance.js';
 import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { RunAttempt } from './attempt.js';
 import type { PolicyRecords } from './policy/policy-records.js';

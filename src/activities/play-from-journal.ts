@@ -1,8 +1,8 @@
 import type { RolloutRef } from '../model/batch-request.js';
 import { naturalEnd } from '../model/turn/stop-rules.js';
-import type { Trajectory } from '../model/trajectory.js';
-import type { Share } from '../platform/allowance.js';
-import { withShare } from '../platform/allowance.js';
+import type { Trajectory } from '../model/journal/trajectory.js';
+import type { Share } from '../platform/waits/allowance.js';
+import { withShare } from '../platform/waits/allowance.js';
 import type { Claimant, Journal } from '../trajectories/trajectory-store.js';
 import { checkAgentIsThere } from './agent/run-agent.js';
 import type { Attempt } from './attempt.js';

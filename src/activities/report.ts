@@ -1,9 +1,9 @@
 import { AgentSample } from '../model/agent/sample.js';
 import type { RolloutRef } from '../model/batch-request.js';
-import { overlongOf } from '../model/outcome.js';
+import { overlongOf } from '../model/journal/outcome.js';
 import { nextStep } from '../model/turn/stop-rules.js';
-import type { Trajectory } from '../model/trajectory.js';
-import { totalsOf } from '../model/trajectory.js';
+import type { Trajectory } from '../model/journal/trajectory.js';
+import { totalsOf } from '../model/journal/trajectory.js';
 import { rolloutId } from '../model/workflow-safe/rollout-id.js';
 import { plainLine } from '../platform/plain.js';
 import type { RolloutFacts, RolloutResult, TurnProgress } from './contract.js';

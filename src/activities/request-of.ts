@@ -1,6 +1,6 @@
 import { Fault } from '../model/faults.js';
 import type { Sample } from '../model/sample.js';
-import type { StoredRequest } from '../model/stream/stream-request.js';
+import type { StoredRequest, StreamSettings } from '../model/stream/stream-request.js';
 import type { StreamPlace } from '../model/workflow-safe/stream/sample-order.js';
 import { placeOfGroup } from '../model/workflow-safe/stream/sample-order.js';
 import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
@@ -13,6 +13,12 @@ export async function requestOf(
   const request = await store.findRequest(batchId);
   if (request !== null) return request;
   throw new Fault({ type: 'StoreFault', message: `the store has no batch ${batchId}` });
+}
+
+/** A stream's own settings. */
+export function streamOf({ stream }: StoredRequest, stream_id: string): StreamSettings {
+  if (stream !== undefined) return stream;
+  throw new Fault({ type: 'StoreFault', message: `the store has a batch ${stream_id}, no stream` });
 }
 
 /** The sample of a rollout: in a batch its row's, in a stream the one whose turn it was when its group began. */

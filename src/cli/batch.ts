@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises';
+import { access, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
@@ -7,10 +7,11 @@ import { awaitOutcome, connectBatchClient, openBatchClient } from '../client/bat
 import { renderResult } from '../client/result-table.js';
 import { createScreen } from '../client/screen.js';
 import { watchBatch } from '../client/watch.js';
+import { UsageError } from '../platform/command.js';
 import { listenForInterrupts } from '../platform/process/interrupts.js';
 import { plain, plainJson } from '../platform/plain.js';
 import { connectionSettings } from '../workers/connection-settings.js';
-import { temporalSettings } from './deployment.js';
+import { Config, loadConfig } from '../workers/config.js';
 
 /** A batch without the Temporal CLI: `start`, `watch`, `stop`, `result`. */
 
@@ -31,7 +32,7 @@ export async function startCommand(args: string[]): Promise<number> {
     },
   });
   const { 'input-file': file, watch, config } = values;
-  if (file === undefined) return misused('start: expected --input-file FILE, the batch request');
+  if (file === undefined) throw new UsageError('expected --input-file FILE, the batch request');
   const request = await readRequest(file);
   const settings = await temporalSettings(config);
   const server = connectionSettings(settings);
@@ -151,7 +152,7 @@ async function withBatch(
   [batchId, ...more]: readonly string[],
   run: (batchId: string) => Promise<number>,
 ): Promise<number> {
-  if (batchId === undefined || more.length > 0) return misused('expected one batch id');
+  if (batchId === undefined || more.length > 0) throw new UsageError('expected one batch id');
   return await run(batchId);
 }
 
@@ -167,7 +168,21 @@ async function withClient(
   }
 }
 
-function misused(problem: string): number {
-  console.error(plain(`temporal-rollout: ${problem}`));
-  return 2;
+const DEFAULT_FILE = './temporal.yaml';
+
+/**
+ * Where the Temporal server is and which queue batches go to. Without a temporal.yaml the defaults apply: a trainer's
+ * machine needs none.
+ */
+async function temporalSettings(file: string | undefined): Promise<Pick<Config, 'temporal'>> {
+  if (file !== undefined || (await isThere(DEFAULT_FILE))) {
+    return await loadConfig(file ?? DEFAULT_FILE);
+  }
+  return { temporal: Config.shape.temporal.parse({}) };
 }
+
+const isThere = (file: string): Promise<boolean> =>
+  access(file).then(
+    () => true,
+    () => false,
+  );

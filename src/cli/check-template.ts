@@ -2,8 +2,9 @@ import { parseArgs } from 'node:util';
 import { pino } from 'pino';
 import { templateOf, templateProblem } from '../model/turn/template-check.js';
 import { toMs } from '../model/workflow-safe/durations.js';
+import { UsageError } from '../platform/command.js';
 import { plain } from '../platform/plain.js';
-import { createAllowance } from '../platform/allowance.js';
+import { createAllowance } from '../platform/waits/allowance.js';
 import { loadConfig } from '../workers/config.js';
 import { createPool } from '../workers/parts.js';
 
@@ -27,8 +28,7 @@ export async function checkTemplateCommand(args: string[]): Promise<number> {
   const settings = config.generation[name];
   if (settings === undefined) {
     const known = Object.keys(config.generation).join(', ');
-    console.error(plain(`unknown service ${JSON.stringify(name)}; ${values.config} has ${known || 'none'}`)); // prettier-ignore
-    return 2;
+    throw new UsageError(`unknown service ${JSON.stringify(name)}; ${values.config} has ${known || 'none'}`); // prettier-ignore
   }
   const chat_template_kwargs = kwargsOf(values['template-kwargs']);
   const log = pino({ level: 'silent' });
@@ -74,5 +74,5 @@ function kwargsOf(text: string): Record<string, unknown> {
   const value = JSON.parse(text) as unknown;
   if (typeof value === 'object' && value !== null && !Array.isArray(value))
     return value as Record<string, unknown>;
-  throw new Error(`--template-kwargs: expected a JSON object, got ${text}`);
+  throw new UsageError(`--template-kwargs: expected a JSON object, got ${text}`);
 }

@@ -46,7 +46,7 @@ reward, mean logprob and end of each turn, where a generation was interrupted, a
 'reward<0.5 and turns>=3' uses reward, length (tokens), turns, wall (seconds), attempts, faults, row, repeat, ended, task
 and failure. Only a rollout with a valid end has a reward. --tokens adds ids and logprobs. --follow shows new output.
 --json prints a line for each rollout. Output longer than the terminal goes through PAGER (less).`,
-    load: async () => (await import('./show.js')).showCommand,
+    load: async () => (await import('./show/show.js')).showCommand,
   },
   worker: {
     usage: `temporal-rollout worker [--config FILE]
@@ -103,7 +103,7 @@ schema.`,
 Plays one step of environment NAME per line of FILE, {"message_log": [..], "metadata": {..}}, and prints a line for each:
 {observation, reward, terminated, metadata, next_stop_strings, answer} or {"error": {type, message}}. It needs no
 Temporal server and no generation service. The exit code is 1 if any line failed.`,
-    load: async () => (await import('./step.js')).stepCommand,
+    load: async () => (await import('./step/step.js')).stepCommand,
   },
   check: {
     usage: `temporal-rollout check [--json] [--config FILE]

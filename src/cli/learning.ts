@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util';
 import { learn } from '../dev/learning/learn.js';
 import type { Vllm } from '../dev/learning/vllm.js';
 import { vllmOf } from '../dev/learning/vllm.js';
+import { UsageError } from '../platform/command.js';
 import { PROJECT_ROOT } from '../platform/project-root.js';
 
 /** Steps, and the held-out reward that they are to reach. */
@@ -60,21 +61,21 @@ interface EngineOptions {
 function vllmAskedFor({ engine, chaos, tick }: EngineOptions): Vllm | null {
   if (engine === 'example') return null;
   if (engine !== 'vllm')
-    throw new Error(`--engine: expected example or vllm, got ${JSON.stringify(engine)}`);
+    throw new UsageError(`--engine: expected example or vllm, got ${JSON.stringify(engine)}`);
   // It takes minutes to start, and as long for a token as it takes.
   if (chaos || tick !== undefined)
-    throw new Error('--engine vllm: expected neither --chaos nor --tick beside it');
+    throw new UsageError('--engine vllm: expected neither --chaos nor --tick beside it');
   return vllmOf(process.env);
 }
 
 function numberOf(option: string, text: string): number {
   const value = Number(text);
   if (text.trim() !== '' && Number.isFinite(value) && value >= 0) return value;
-  throw new Error(`--${option}: expected a number from 0 on, got ${JSON.stringify(text)}`);
+  throw new UsageError(`--${option}: expected a number from 0 on, got ${JSON.stringify(text)}`);
 }
 
 function wholeOf(option: string, text: string): number {
   const value = numberOf(option, text);
   if (Number.isInteger(value)) return value;
-  throw new Error(`--${option}: expected a whole number, got ${JSON.stringify(text)}`);
+  throw new UsageError(`--${option}: expected a whole number, got ${JSON.stringify(text)}`);
 }

@@ -1,9 +1,8 @@
 #!/usr/bin/env node
 import { describeError } from '../platform/errors.js';
-import { UsageError } from '../platform/command.js';
+import { UsageError, asksForHelp } from '../platform/command.js';
 import { plain } from '../platform/plain.js';
 import { COMMANDS } from './commands.js';
-import { asksForHelp } from './help-asked.js';
 
 const USAGE = `temporal-rollout: durable rollouts for LLM reinforcement learning
 

@@ -7,6 +7,7 @@ import { connectPolicy } from '../client/policy-client.js';
 import { policyTable } from '../client/policy-table.js';
 import { createScreen } from '../client/screen.js';
 import { cutLines } from '../client/text-line.js';
+import { UsageError } from '../platform/command.js';
 import { describeError } from '../platform/errors.js';
 import { plain, plainJson } from '../platform/plain.js';
 import { loadConfig } from '../workers/config.js';
@@ -29,10 +30,8 @@ const OPTIONS = {
 
 /** `policy status` and `policy publish`. */
 export async function policyCommand([verb = '', ...args]: string[]): Promise<number> {
-  if (verb !== 'status' && verb !== 'publish') {
-    console.error(`expected policy status or policy publish, got ${JSON.stringify(verb)}`);
-    return 2;
-  }
+  if (verb !== 'status' && verb !== 'publish')
+    throw new UsageError(`expected policy status or policy publish, got ${JSON.stringify(verb)}`);
   const { values } = parseArgs({ args, options: OPTIONS });
   const config = await loadConfig(values.config);
   const { task_queue } = config.temporal;

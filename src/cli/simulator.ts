@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
+import { UsageError } from '../platform/command.js';
 import { untilAborted } from '../platform/process/interrupts.js';
 import { untilShutdown } from '../platform/process/lifeline.js';
 import { problemsOf } from '../model/problems.js';
@@ -44,7 +45,7 @@ async function readOptions(args: string[]): Promise<{ port: number; settings: Si
   }
   const port = Number(values.port);
   if (!Number.isInteger(port) || port < 0 || port > 65535) {
-    throw new Error(`--port: expected a port, got ${JSON.stringify(values.port)}`);
+    throw new UsageError(`--port: expected a port, got ${JSON.stringify(values.port)}`);
   }
   return { port, settings: parsed.data };
 }

@@ -1,13 +1,12 @@
 import { parseArgs } from 'node:util';
+import { UsageError } from '../platform/command.js';
 import { loadConfig } from '../workers/config.js';
 import { migrateStore } from '../workers/open-store.js';
 
 /** `store migrate`. */
 export async function storeCommand([verb = '', ...args]: string[]): Promise<number> {
-  if (verb !== 'migrate') {
-    console.error(`expected store migrate, got ${JSON.stringify(verb)}`);
-    return 2;
-  }
+  if (verb !== 'migrate')
+    throw new UsageError(`expected store migrate, got ${JSON.stringify(verb)}`);
   const { values } = parseArgs({
     args,
     options: { config: { type: 'string', default: './temporal.yaml' } },

@@ -6,6 +6,7 @@ import { cutLines } from '../client/text-line.js';
 import type { StreamClient } from '../client/stream-client.js';
 import { connectStream } from '../client/stream-client.js';
 import { streamTable } from '../client/stream-table.js';
+import { UsageError } from '../platform/command.js';
 import { describeError } from '../platform/errors.js';
 import { plain, plainJson } from '../platform/plain.js';
 import { loadConfig } from '../workers/config.js';
@@ -26,14 +27,14 @@ const VERBS = ['status', 'stop', 'forget'];
 export async function streamCommand([verb = '', ...args]: string[]): Promise<number> {
   const { values } = parseArgs({ args, options: OPTIONS });
   const { id, through } = values;
-  if (!VERBS.includes(verb) || id === undefined) {
-    console.error(`expected stream ${VERBS.join('|')} --id STREAM, got ${JSON.stringify(verb)}`);
-    return 2;
-  }
-  if (verb === 'forget' && !/^\d+$/.test(through ?? '')) {
-    console.error(`expected --through STEP, a whole number, got ${JSON.stringify(through ?? '')}`);
-    return 2;
-  }
+  if (!VERBS.includes(verb) || id === undefined)
+    throw new UsageError(
+      `expected stream ${VERBS.join('|')} --id STREAM, got ${JSON.stringify(verb)}`,
+    );
+  if (verb === 'forget' && !/^\d+$/.test(through ?? ''))
+    throw new UsageError(
+      `expected --through STEP, a whole number, got ${JSON.stringify(through ?? '')}`,
+    );
   const stream = await connectStream(connectionSettings(await loadConfig(values.config)), id);
   try {
     if (verb === 'stop') await stopStream(stream);

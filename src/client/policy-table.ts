@@ -1,4 +1,4 @@
-import type { PolicyStatus } from '../activities/contract.js';
+import type { PolicyStatus } from '../activities/contract/policy.js';
 import { aimOf } from '../model/workflow-safe/policy.js';
 import { plainLine } from '../platform/plain.js';
 

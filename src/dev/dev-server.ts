@@ -3,7 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { Connection } from '@temporalio/client';
 import { msToTs } from '@temporalio/common/lib/time.js';
-import { within } from '../platform/abort.js';
+import { within } from '../platform/waits/abort.js';
 import { describeError } from '../platform/errors.js';
 import { SEARCH_ATTRIBUTES } from '../model/workflow-safe/search-attributes.js';
 import type { Child } from '../platform/process/child.js';

@@ -1,4 +1,4 @@
-import type { Allowance } from '../platform/allowance.js';
+import type { Allowance } from '../platform/waits/allowance.js';
 import type { GraderPool } from './math/grader-pool.js';
 import type { Retriever } from './retriever/retriever.js';
 

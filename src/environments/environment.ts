@@ -1,5 +1,5 @@
 import type { Refusal, TokenCounts } from '../model/agent/tokens.js';
-import type { Share } from '../platform/allowance.js';
+import type { Share } from '../platform/waits/allowance.js';
 
 /**
  * An environment answers a turn. This is upstream's interface (NeMo RL `environments/interfaces.py`), for one or many

@@ -1,5 +1,5 @@
-import type { Allowance } from '../platform/allowance.js';
-import { createAllowance } from '../platform/allowance.js';
+import type { Allowance } from '../platform/waits/allowance.js';
+import { createAllowance } from '../platform/waits/allowance.js';
 import { keepSecret } from '../platform/secrets.js';
 import { createGraderPool, installedGrader } from './math/grader-pool.js';
 import type { Environment } from './environment.js';

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { AttemptSettings, GenerationSettings, Overlong, Semantics } from './batch-request.js';
 import { Content } from './content.js';
 import { FAILURE_CLASSES, FAULT_TYPES } from './faults.js';
-import { Glance } from './glance.js';
+import { Glance } from './journal/glance.js';
 import { LOGPROBS_MODES } from './logprobs-mode.js';
 import { STOP_REASONS } from './workflow-safe/stop-reasons.js';
 

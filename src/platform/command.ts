@@ -7,3 +7,7 @@ export interface Command {
   /** Returns the exit code. */
   load(): Promise<(args: string[]) => Promise<number>>;
 }
+
+/** Whether arguments ask for help: `--help`, and Gym's `+help=true` and `+h=true`. */
+export const asksForHelp = (args: readonly string[]): boolean =>
+  args.some((argument) => /^(?:-h|--help|\+{0,2}(?:h|help)=(?:true|1|yes|on))$/i.test(argument));

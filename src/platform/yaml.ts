@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { Document, DocumentOptions, ParseOptions, SchemaOptions } from 'yaml';
 import { LineCounter, parseDocument, visit } from 'yaml';
-import { startThread } from './threads.js';
+import { startThread } from './process/threads.js';
 
 /** YAML that people write. Problems that the parser would ignore are errors here, with their place. */
 export interface YamlProblem {

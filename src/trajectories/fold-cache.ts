@@ -1,4 +1,4 @@
-import type { Trajectory } from '../model/trajectory.js';
+import type { Trajectory } from '../model/journal/trajectory.js';
 
 /** A trajectory folded up to some place of one particular journal. */
 export interface Fold {

@@ -1,6 +1,6 @@
 import type { JournalLine } from '../model/journal.js';
 import { parseLine } from '../model/journal.js';
-import { applyLine, emptyTrajectory } from '../model/trajectory.js';
+import { applyLine, emptyTrajectory } from '../model/journal/trajectory.js';
 import type { GlancedEnd } from './trajectory-store.js';
 
 /** The last bytes of a journal, cut anywhere. */

@@ -1,11 +1,11 @@
 import type { BatchRequest, RolloutRef } from '../model/batch-request.js';
 import type { StoredRequest, StreamRequest } from '../model/stream/stream-request.js';
-import type { Glance } from '../model/glance.js';
+import type { Glance } from '../model/journal/glance.js';
 import type { Entry, JournalLine, LineOf } from '../model/journal.js';
 import type { TurnLimits } from '../model/workflow-safe/limits.js';
 import type { Sample } from '../model/sample.js';
 import type { RowRange } from '../model/workflow-safe/slices.js';
-import type { Trajectory } from '../model/trajectory.js';
+import type { Trajectory } from '../model/journal/trajectory.js';
 
 /**
  * The store of trajectories. Methods throw `StoreFault`s for storage errors, and `InvalidBatchRequest` if the batch is

@@ -2,8 +2,8 @@ import { Fault } from '../model/faults.js';
 import type { Entry, JournalLine } from '../model/journal.js';
 import { parseLine } from '../model/journal.js';
 import { preview } from '../model/problems.js';
-import type { Trajectory } from '../model/trajectory.js';
-import { applyLine } from '../model/trajectory.js';
+import type { Trajectory } from '../model/journal/trajectory.js';
+import { applyLine } from '../model/journal/trajectory.js';
 import { heldBytes } from './fold-weight.js';
 import type { Claimant } from './trajectory-store.js';
 

@@ -20,16 +20,16 @@ export function createLog(level: string): Logger {
   );
 }
 
-/** Errors have no fields that JSON shows: they say what they are, and why. */
+/** JSON shows no field of an `Error`, so errors become objects with type, message and stack. */
 export const withCauses = (fields: Record<string, unknown>): Record<string, unknown> =>
   Object.fromEntries(
     Object.entries(fields).map(([name, value]) => [
       name,
-      value instanceof Error ? told(value) : value,
+      value instanceof Error ? factsOf(value) : value,
     ]),
   );
 
-function told(error: Error): { type: string; message: string; stack?: string } {
+function factsOf(error: Error): { type: string; message: string; stack?: string } {
   const { type } = error as { type?: unknown };
   return {
     type: typeof type === 'string' ? type : error.name,
@@ -40,22 +40,22 @@ function told(error: Error): { type: string; message: string; stack?: string } {
 
 const ERROR = 50;
 
-/** What Temporal's SDK says with each of its lines, and nobody at a terminal asks for. */
-const UNTOLD = new Set([
+/** Fields that Temporal's SDK adds to its lines and that a terminal need not show. */
+const HIDDEN = new Set([
   ...['name', 'pid', 'hostname', 'level', 'time', 'msg', 'sdkComponent', 'namespace', 'taskQueue'],
   ...['runId', 'taskToken', 'isLocal', 'workflowType', 'activityId', 'stack'],
 ]);
 
-/** A line of JSON for a person: when, how bad, what, and the fields; of an error its stack below, where all is over. */
+/** A log line for people: time, level, message and fields; the stack of an error follows. */
 export function readable(line: string): string {
   const fields = JSON.parse(line) as Record<string, unknown>;
   const level = Number(fields['level']);
   const time = new Date(Number(fields['time'])).toTimeString().slice(0, 8);
-  const told = Object.entries(fields)
-    .filter(([name]) => !UNTOLD.has(name))
+  const shown = Object.entries(fields)
+    .filter(([name]) => !HIDDEN.has(name))
     .map(([name, value]) => `  ${name}=${valueText(value)}`);
   const label = (pino.levels.labels[level] ?? '').toUpperCase().padEnd(5);
-  const head = plainLine(`${time} ${label} ${valueText(fields['msg'] ?? '')}${told.join('')}`);
+  const head = plainLine(`${time} ${label} ${valueText(fields['msg'] ?? '')}${shown.join('')}`);
   return `${head}\n${level >= ERROR ? stackOf(fields) : ''}`;
 }
 

@@ -1,6 +1,6 @@
 import type { Client } from '@temporalio/client';
 import type { Logger } from 'pino';
-import type { PolicyInput } from '../activities/contract.js';
+import type { PolicyInput } from '../activities/contract/policy.js';
 import { isOverdue, needsCare } from '../model/policy/record.js';
 import type { PhaseNews } from '../model/workflow-safe/policy.js';
 import { policyId } from '../model/workflow-safe/policy.js';

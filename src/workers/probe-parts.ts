@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import { Fault } from '../model/faults.js';
-import { withDeadline } from '../platform/abort.js';
+import { withDeadline } from '../platform/waits/abort.js';
 import { describeError } from '../platform/errors.js';
 import type { Parts } from './parts.js';
 

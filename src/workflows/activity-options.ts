@@ -1,11 +1,11 @@
 import type { ActivityOptions, RetryPolicy } from '@temporalio/workflow';
 import { CancellationScope, proxyActivities, workflowInfo } from '@temporalio/workflow';
+import type { Activities, RolloutPlan } from '../activities/contract.js';
 import type {
-  Activities,
-  RolloutPlan,
+  PolicyActivities,
   UpdatedReplica,
   UpdateReplica,
-} from '../activities/contract.js';
+} from '../activities/contract/policy.js';
 import type { StreamActivities } from '../activities/contract/stream.js';
 import { generationQueueOf } from '../model/workflow-safe/queues.js';
 import { named } from '../platform/plain.js';
@@ -90,14 +90,14 @@ export const { lookAtRollouts } = proxyActivities<Activities>({
   cancellationType: 'TRY_CANCEL',
 });
 
-export const { settlePublish, concludePublish } = proxyActivities<Activities>({
+export const { settlePublish, concludePublish } = proxyActivities<PolicyActivities>({
   startToCloseTimeout: '2m',
   scheduleToCloseTimeout: '10m',
   heartbeatTimeout: HEARTBEAT,
   retry: RETRY,
 });
 
-export const { surveyReplicas } = proxyActivities<Activities>({
+export const { surveyReplicas } = proxyActivities<PolicyActivities>({
   startToCloseTimeout: '1m',
   heartbeatTimeout: HEARTBEAT,
   retry: RETRY,
@@ -133,8 +133,11 @@ export const { watchServed } = proxyActivities<StreamActivities>({
 /**
  * Its own faults are final. Retries are for lost workers, an unavailable store, and an engine that may still answer.
  */
-const replicaActivity = (heartbeat_ms: number, replica: string): Activities['updateReplica'] =>
-  proxyActivities<Activities>({
+const replicaActivity = (
+  heartbeat_ms: number,
+  replica: string,
+): PolicyActivities['updateReplica'] =>
+  proxyActivities<PolicyActivities>({
     startToCloseTimeout: '24h',
     heartbeatTimeout: heartbeat_ms,
     retry: RETRY,

@@ -1,15 +1,15 @@
-import { CancellationScope, CancelledFailure, isCancellation } from '@temporalio/workflow';
+import { CancellationScope, CancelledFailure } from '@temporalio/workflow';
 import type { BatchPlan, BatchResult } from '../activities/contract.js';
 import { closeBatch, planBatch } from './activity-options.js';
-import type { BatchView } from './views/batch-view.js';
 import { showBatch } from './views/batch-view.js';
-import { failWith, failureOf } from './ending.js';
+import { failWith } from './ending.js';
 import { awaitDeadline, leavesStopped } from './children/min-k.js';
-import { lookWhileTheyRun } from './children/looks.js';
+import { lookWhileTheyRun } from './views/looks.js';
 import { runRollouts } from './children/run-rollouts.js';
 import { runSlices } from './children/run-slices.js';
 import { handOutGroups } from './steering/hand-out-groups.js';
 import { steerBatch } from './steering/steer-batch.js';
+import { planUnlessStopped } from './steering/stop.js';
 
 /**
  * A batch: a child workflow for each rollout, then one pass over their journals. The workflow id is the batch id.
@@ -18,10 +18,10 @@ import { steerBatch } from './steering/steer-batch.js';
 export async function rolloutBatch(input: unknown): Promise<BatchResult> {
   const view = showBatch();
   const steering = steerBatch();
-  const groups = handOutGroups(() => view.stopped());
+  const groups = handOutGroups(view.isStopped);
 
   // 1. Validate the request, find the engine, put request and manifest into the store.
-  const plan = await planOrStop(input, view);
+  const plan = await planUnlessStopped(() => planBatch(input), view);
   view.planned(plan);
   groups.planned(plan);
 
@@ -60,7 +60,7 @@ export async function rolloutBatch(input: unknown): Promise<BatchResult> {
   steering.closing();
   groups.closing();
   view.closing();
-  const close = { batch_id, stopped: view.stopped() || leavesStopped(k) };
+  const close = { batch_id, stopped: view.isStopped() || leavesStopped(k) };
   const result = await CancellationScope.nonCancellable(() => closeBatch(close));
   view.closed(result);
   if (CancellationScope.current().consideredCancelled)
@@ -75,19 +75,4 @@ function checkValid({ counts, files }: BatchResult, { min_valid = 0 }: BatchPlan
   if (completed >= min_valid) return;
   const message = `${completed} of ${requested} rollouts are valid, fewer than min_valid ${min_valid}; why: ${files.failures}`;
   throw failWith({ type: 'TooFewValid', message });
-}
-
-/** Planning waits for the engine. A batch that is stopped meanwhile has nothing to close. */
-async function planOrStop(input: unknown, view: BatchView): Promise<BatchPlan> {
-  const planning = new CancellationScope();
-  view.onStop(() => {
-    planning.cancel();
-  });
-  try {
-    return await planning.run(() => planBatch(input));
-  } catch (error) {
-    if (view.stopped())
-      throw failWith({ type: 'Stopped', message: 'stopped before it was planned' });
-    throw isCancellation(error) ? error : failWith(failureOf(error));
-  }
 }

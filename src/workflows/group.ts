@@ -4,19 +4,13 @@ import {
   getExternalWorkflowHandle,
   setHandler,
 } from '@temporalio/workflow';
-import type { Tally } from '../activities/contract.js';
 import type { GroupEnd, GroupInput, GroupNews } from '../activities/contract/stream.js';
-import { limitsProblem } from '../model/workflow-safe/limits.js';
 import { endGroup } from './activity-options.js';
-import { runRollouts } from './children/run-rollouts.js';
-import { checkGroupInput } from './children/started-by-hand.js';
-import {
-  groupSignal,
-  limitsSignal,
-  onStop,
-  sliceProgressQuery,
-  tell,
-} from './steering/messages.js';
+import { NO_TALLY, runRollouts } from './children/run-rollouts.js';
+import { checkGroupInput } from './steering/input-checks.js';
+import { groupSignal, sliceProgressQuery } from './steering/messages.js';
+import { followLimits } from './steering/parent-limits.js';
+import { handleStop } from './steering/stop.js';
 
 /**
  * A group of a stream: its rollouts and their replacements. It outlives the stream's runs. Its outcome is put into the
@@ -26,8 +20,7 @@ export async function rolloutGroup(input: GroupInput): Promise<GroupNews> {
   const { stream_id, group, num_repeats, max_replacements, filter, limits } =
     checkGroupInput(input);
   const rewards: number[] = [];
-  let tally: Tally = { done: 0, running: 0, valid: 0, turns: 0, tokens: 0, reward_sum: 0 };
-  let stopped = false;
+  let tally = NO_TALLY;
   const run = runRollouts({
     batch_id: stream_id,
     rows: { first: group, last: group },
@@ -43,16 +36,10 @@ export async function rolloutGroup(input: GroupInput): Promise<GroupNews> {
     k: null,
     max_replacements,
   });
-  if (limits !== undefined) run.setLimits(limits);
   setHandler(sliceProgressQuery, () => tally);
-  setHandler(limitsSignal, (change) => {
-    if (limitsProblem(change) === null && run.roomProblem({ limits: change }) === null)
-      run.setLimits(change);
-  });
-  onStop(() => {
-    stopped = true;
-    run.stop();
-  });
+  followLimits(run, limits);
+  const { isStopped, onStop } = handleStop();
+  onStop(run.stop);
   await run.finished;
 
   const cancelled = CancellationScope.current().consideredCancelled;
@@ -61,8 +48,8 @@ export async function rolloutGroup(input: GroupInput): Promise<GroupNews> {
   const news = await CancellationScope.nonCancellable(async () => {
     // A stopped group has not ended: it continues when the stream does.
     const said: GroupNews =
-      stopped || cancelled ? { group, outcome: null } : await endGroup({ stream_id, ...end });
-    await told(stream_id, said);
+      isStopped() || cancelled ? { group, outcome: null } : await endGroup({ stream_id, ...end });
+    await signalStream(stream_id, said);
     return said;
   });
   if (cancelled) throw new CancelledFailure('the group was cancelled');
@@ -82,8 +69,8 @@ function outcomeOf(
 }
 
 /** A stream that does not run reads the outcome in the store later. */
-async function told(stream_id: string, news: GroupNews): Promise<void> {
-  const sent = getExternalWorkflowHandle(stream_id).signal(groupSignal, news);
-  tell(sent);
-  await sent.catch(() => undefined);
+async function signalStream(stream_id: string, news: GroupNews): Promise<void> {
+  await getExternalWorkflowHandle(stream_id)
+    .signal(groupSignal, news)
+    .catch(() => undefined);
 }

@@ -1,5 +1,5 @@
 import { continueAsNew } from '@temporalio/workflow';
-import type { PublishPlan, PublishResult } from '../activities/contract.js';
+import type { PublishPlan, PublishResult } from '../activities/contract/policy.js';
 import { lacking, mayReach } from '../model/workflow-safe/policy.js';
 import {
   concludePublish,
@@ -7,14 +7,14 @@ import {
   surveyReplicas,
   updateReplica,
 } from './activity-options.js';
-import { inLanes } from './children/in-lanes.js';
-import { checkPolicyInput } from './children/started-by-hand.js';
-import { restore } from './children/restore.js';
+import { inLanes } from './policy/in-lanes.js';
+import { checkPolicyInput } from './steering/input-checks.js';
+import { restore } from './policy/restore.js';
 import { failWith, failureOf } from './ending.js';
 import { watchHistory } from './long-history.js';
-import { handlePublishUpdates } from './steering/publishes.js';
-import type { ShownPolicy } from './views/policy-view.js';
-import { showPolicy } from './views/policy-view.js';
+import { handlePublishUpdates } from './policy/publish-updates.js';
+import type { ShownPolicy } from './policy/policy-view.js';
+import { showPolicy } from './policy/policy-view.js';
 
 /**
  * What a generation service serves: weights under a version that only grows. The workflow lives as long as the service.
@@ -23,7 +23,7 @@ import { showPolicy } from './views/policy-view.js';
 export async function policy(input: unknown): Promise<never> {
   const { service, updates = [] } = checkPolicyInput(input);
   const shown = showPolicy(service, updates);
-  const desk = handlePublishUpdates();
+  const publishes = handlePublishUpdates();
   const history = watchHistory();
   for (;;) {
     // 1. Replicas that do not serve get `version` again, until the next publish.
@@ -31,10 +31,10 @@ export async function policy(input: unknown): Promise<never> {
     shown.recorded(survey.view);
     const heartbeat_ms = survey.heartbeat_timeout_ms;
     const restoring = restore(survey, { service, shown });
-    await desk.news(() => history.isLong());
+    await publishes.news(() => history.isLong());
     await restoring.stop();
     // 2. Updates, one after the other.
-    const next = desk.next();
+    const next = publishes.next();
     if (next !== null)
       await next.answer(() => publish(next.input, { service, heartbeat_ms, shown }));
     else if (history.isLong()) await continueAsNew<typeof policy>(shown.forNextRun());

@@ -15,7 +15,7 @@ import type { LimitsChange, TurnLimits } from '../model/workflow-safe/limits.js'
 import { rolloutId } from '../model/workflow-safe/rollout-id.js';
 import type { StopReason } from '../model/workflow-safe/stop-reasons.js';
 import { finishRollout, openRollout, turnActivity } from './activity-options.js';
-import { checkReached } from './children/started-by-hand.js';
+import { checkReached } from './steering/input-checks.js';
 import { failWith, failureOf, untilEnd } from './ending.js';
 import { watchHistory } from './long-history.js';
 import type { RolloutLimits } from './steering/rollout-limits.js';

@@ -6,19 +6,18 @@ import {
 } from '@temporalio/workflow';
 import type { SliceInput, Tally } from '../activities/contract.js';
 import { closeSlice } from './activity-options.js';
-import { limitsProblem } from '../model/workflow-safe/limits.js';
+import { leavesStopped } from './children/min-k.js';
+import { NO_TALLY, runRollouts } from './children/run-rollouts.js';
+import { checkSliceInput } from './steering/input-checks.js';
 import {
-  limitsSignal,
-  onStop,
+  fireAndForget,
   shareSignal,
   sliceProgressQuery,
   tallySignal,
-  tell,
 } from './steering/messages.js';
-import { leavesStopped } from './children/min-k.js';
-import { runRollouts } from './children/run-rollouts.js';
+import { followLimits } from './steering/parent-limits.js';
 import { isShare } from './steering/signal-checks.js';
-import { checkSliceInput } from './children/started-by-hand.js';
+import { handleStop } from './steering/stop.js';
 
 /** Some rows of a large batch, with a share of its `max_in_flight`. It closes its own part of the files. */
 export async function rolloutSlice(input: SliceInput): Promise<Tally> {
@@ -27,9 +26,8 @@ export async function rolloutSlice(input: SliceInput): Promise<Tally> {
   const { max_replacements = null } = input;
   const rollouts = (last - first + 1) * num_repeats;
   const interval = tallies > 0 ? Math.max(1, Math.ceil(rollouts / tallies)) : Infinity;
-  let tally: Tally = { done: 0, running: 0, valid: 0, turns: 0, tokens: 0, reward_sum: 0 };
+  let tally = NO_TALLY;
   let ended: number[] = [];
-  let stopped = false;
 
   const { parent } = workflowInfo();
   const batch = parent && getExternalWorkflowHandle(parent.workflowId);
@@ -39,7 +37,7 @@ export async function rolloutSlice(input: SliceInput): Promise<Tally> {
     const isNews = now.done > tally.done && now.done % interval === 0 && now.done <= rollouts;
     tally = now;
     if (!isNews) return;
-    tell(batch?.signal(tallySignal, { first, tally, ended }));
+    fireAndForget(batch?.signal(tallySignal, { first, tally, ended }));
     ended = [];
   };
   const run = runRollouts({
@@ -54,29 +52,20 @@ export async function rolloutSlice(input: SliceInput): Promise<Tally> {
     k,
     max_replacements,
   });
-  if (limits !== undefined) run.setLimits(limits);
   setHandler(sliceProgressQuery, () => tally);
   setHandler(shareSignal, (maxInFlight, maxReplacements) => {
     if (!isShare(maxInFlight, maxReplacements)) return;
     run.setMaxInFlight(maxInFlight);
     if (maxReplacements !== undefined) run.setMaxReplacements(maxReplacements);
   });
-  setHandler(limitsSignal, (change) => {
-    // The batch checks the room before it sends them; other clients that signal a slice do not.
-    if (limitsProblem(change) === null && run.roomProblem({ limits: change }) === null)
-      run.setLimits(change);
-  });
-  onStop(() => {
-    stopped = true;
-    run.stop();
-  });
+  followLimits(run, limits);
+  const { isStopped, onStop } = handleStop();
+  onStop(run.stop);
   try {
     await run.finished;
   } finally {
-    const left = leavesStopped(k);
-    await CancellationScope.nonCancellable(() =>
-      closeSlice({ batch_id, first, last, stopped: stopped || left }),
-    );
+    const stopped = isStopped() || leavesStopped(k);
+    await CancellationScope.nonCancellable(() => closeSlice({ batch_id, first, last, stopped }));
   }
   return tally;
 }

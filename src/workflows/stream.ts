@@ -12,20 +12,19 @@ import { whyText } from '../model/workflow-safe/stream/next-step.js';
 import { roomForAdmission } from '../model/workflow-safe/stream/pacing.js';
 import { withStarvationReported } from '../model/workflow-safe/stream/state.js';
 import { admitGroups, dropGroups, planStream, putStep, watchServed } from './activity-options.js';
-import type { Deliveries } from './children/deliveries.js';
-import { deliver } from './children/deliveries.js';
-import { checkReached } from './children/started-by-hand.js';
-import type { StreamGroups } from './children/stream-groups.js';
-import { handleGroupSignals } from './children/stream-groups.js';
-import type { Stream } from './children/stream-state.js';
-import { openStream } from './children/stream-state.js';
-import { failWith, failureOf } from './ending.js';
+import type { Deliveries } from './stream/deliveries.js';
+import { deliver } from './stream/deliveries.js';
+import { checkReached } from './steering/input-checks.js';
+import { planUnlessStopped } from './steering/stop.js';
+import type { StreamGroups } from './stream/stream-groups.js';
+import { handleGroupSignals } from './stream/stream-groups.js';
+import type { Stream } from './stream/stream-state.js';
+import { openStream } from './stream/stream-state.js';
 import { watchHistory } from './long-history.js';
-import { runningOf, steerStream } from './steering/steer-stream.js';
-import type { TrainerDesk } from './steering/trainer-desk.js';
-import { handleTrainerUpdates } from './steering/trainer-desk.js';
-import type { StreamView } from './views/stream-view.js';
-import { showStream, whyOf } from './views/stream-view.js';
+import { runningOf, steerStream } from './stream/steer-stream.js';
+import type { TrainerUpdates } from './stream/trainer-updates.js';
+import { handleTrainerUpdates } from './stream/trainer-updates.js';
+import { showStream, whyOf } from './stream/stream-view.js';
 
 /** What a run of a stream passes to the next one. */
 interface Reached {
@@ -43,32 +42,32 @@ export async function rolloutStream(
 ): Promise<StreamResult> {
   checkReached(reached);
   const view = showStream();
-  const hear = handleGroupSignals();
-  const desk = handleTrainerUpdates(whyOf);
+  const openGroups = handleGroupSignals();
+  const trainer = handleTrainerUpdates(whyOf);
   const steering = steerStream(reached?.limits ?? {});
   const history = watchHistory();
 
   // 1. Validate the request, and find what the store has of the stream.
-  const plan = reached?.plan ?? (await planOrStop(input, view));
+  const plan = reached?.plan ?? (await planUnlessStopped(() => planStream(input), view));
   const stream = openStream(plan);
-  const groups = hear(plan, { limits: steering.limits, onNews: stream.touch });
+  const groups = openGroups(plan, { limits: steering.limits, onNews: stream.touch });
   const deliveries = deliver(plan.stream_id, stream.touch);
-  const running: Running = { stream, groups, deliveries, desk };
+  const running: Running = { stream, groups, deliveries, trainer };
   view.opened(stream);
-  desk.open(stream, deliveries);
+  trainer.open(stream, deliveries);
   steering.open(stream, groups);
   view.onStop(stream.touch);
 
-  // 2. Admit, hear and deliver, until it is stopped.
+  // 2. Admit groups, take their outcomes and deliver steps, until it is stopped.
   const watching = watchPolicy(stream);
   try {
     if (reached === null) await groups.start(runningOf(stream));
     else groups.look(runningOf(stream));
-    while (!view.stopped()) {
+    while (!view.isStopped()) {
       if (await moveOn(running, history.isFull())) continue;
       view.show();
       if (history.isFull())
-        await goOnInNewRun(running, { input, limits: steering.limits, isStopped: view.stopped });
+        await goOnInNewRun(running, { input, limits: steering.limits, isStopped: view.isStopped });
       await stream.news();
     }
   } catch (error) {
@@ -77,7 +76,7 @@ export async function rolloutStream(
 
   // 3. End what runs. Groups that have not ended continue when the stream is started again.
   watching.cancel();
-  desk.close('the stream is stopped; starting its id again continues it');
+  trainer.close('the stream is stopped; starting its id again continues it');
   steering.close();
   view.stopping();
   const { consideredCancelled } = CancellationScope.current();
@@ -95,7 +94,7 @@ interface Running {
   stream: Stream;
   groups: StreamGroups;
   deliveries: Deliveries;
-  desk: TrainerDesk;
+  trainer: TrainerUpdates;
 }
 
 /** How many groups are put and started at once; news waits that long. */
@@ -103,7 +102,7 @@ const MOST_AT_ONCE = 32;
 
 /** Makes one move, if there is one. `isLast`: the run ends and begins nothing more. */
 async function moveOn(running: Running, isLast: boolean): Promise<boolean> {
-  const { stream, groups, desk } = running;
+  const { stream, groups, trainer } = running;
   const { stream_id } = stream.plan;
   if (groups.hasNews()) {
     applyOutcomes(running);
@@ -116,7 +115,7 @@ async function moveOn(running: Running, isLast: boolean): Promise<boolean> {
     for (const group of next.dropped) stream.out(group, 'dropped');
     return true;
   }
-  if (desk.isAsked()) {
+  if (trainer.isAsked()) {
     if (next.ready) {
       const fact = await putStep({ stream_id, fact: stream.factOf(next) });
       stream.put(fact);
@@ -124,11 +123,12 @@ async function moveOn(running: Running, isLast: boolean): Promise<boolean> {
       return true;
     }
     if (next.why.kind === 'starved') {
-      desk.fail({ type: 'StreamStarved', message: whyText(next.why) });
+      trainer.fail({ type: 'StreamStarved', message: whyText(next.why) });
       stream.change(withStarvationReported);
       return true;
     }
-    if (next.why.kind === 'ended') desk.fail({ type: 'StreamEnded', message: whyText(next.why) });
+    if (next.why.kind === 'ended')
+      trainer.fail({ type: 'StreamEnded', message: whyText(next.why) });
   }
   const room = isLast ? 0 : roomForAdmission(stream.pacing(), stream.settings());
   if (room === 0) return false;
@@ -139,9 +139,9 @@ async function moveOn(running: Running, isLast: boolean): Promise<boolean> {
 async function admit(count: number, { stream, groups }: Running): Promise<void> {
   const { admitted: first, served } = stream.pacing();
   const born = stream.now().is_versioned ? served : null;
-  const standing = await admitGroups({ stream_id: stream.plan.stream_id, first, count, born });
-  stream.admitted(standing);
-  await groups.start(standing.map(({ group }) => group));
+  const admitted = await admitGroups({ stream_id: stream.plan.stream_id, first, count, born });
+  stream.admitted(admitted);
+  await groups.start(admitted.map(({ group }) => group));
 }
 
 /** Takes the outcomes of groups. A group that something else stopped or terminated is started again. */
@@ -183,37 +183,23 @@ function watchPolicy(stream: Stream): CancellationScope {
 
 /** Waiting requests are answered as not ready, and ask the next run. */
 async function goOnInNewRun(
-  { stream, deliveries, desk, groups }: Running,
+  { stream, deliveries, trainer, groups }: Running,
   {
     input,
     limits,
     isStopped,
   }: { input: unknown; limits: () => LimitsChange; isStopped: () => boolean },
 ): Promise<void> {
-  desk.close('the stream continues in a new run: ask again');
+  trainer.close('the stream continues in a new run: ask again');
   // News that comes just then is handled first, because the new run would not know of it.
   const isNews = (): boolean => groups.hasNews() || isStopped();
   await condition(() => isNews() || (allHandlersFinished() && !deliveries.areBusy()));
   if (isNews() || CancellationScope.current().consideredCancelled) {
-    desk.reopen();
+    trainer.reopen();
     return;
   }
   await continueAsNew<typeof rolloutStream>(input, {
     plan: stream.forNextRun(),
     limits: limits(),
   });
-}
-
-async function planOrStop(input: unknown, view: StreamView): Promise<StreamPlan> {
-  const planning = new CancellationScope();
-  view.onStop(() => {
-    planning.cancel();
-  });
-  try {
-    return await planning.run(() => planStream(input));
-  } catch (error) {
-    if (view.stopped())
-      throw failWith({ type: 'Stopped', message: 'stopped before it was planned' });
-    throw isCancellation(error) ? error : failWith(failureOf(error));
-  }
 }

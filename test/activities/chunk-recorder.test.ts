@@ -4,7 +4,7 @@ import type { TestContext } from 'node:test';
 import { recordChunks } from '../../src/activities/generate/chunk-recorder.js';
 import type { Delta } from '../../src/generation/generation-service.js';
 import type { Entry } from '../../src/model/journal.js';
-import { emptyTrajectory } from '../../src/model/trajectory.js';
+import { emptyTrajectory } from '../../src/model/journal/trajectory.js';
 import type { Journal } from '../../src/trajectories/trajectory-store.js';
 
 type Chunk = Extract<Entry, { kind: 'chunk' }>;

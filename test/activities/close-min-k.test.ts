@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import fc from 'fast-check';
-import type { Row } from '../../src/model/row.js';
+import type { Row } from '../../src/model/results/row.js';
 import type { StopReason } from '../../src/model/workflow-safe/stop-reasons.js';
 import type { Bench } from '../fakes/activity-bench.js';
 import { activityBench } from '../fakes/activity-bench.js';

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
 import type { StopReason } from '../../src/model/workflow-safe/stop-reasons.js';
-import type { Row } from '../../src/model/row.js';
+import type { Row } from '../../src/model/results/row.js';
 import type { Bench } from '../fakes/activity-bench.js';
 import { activityBench } from '../fakes/activity-bench.js';
 import { author, entryOf, wholeTurn } from '../fakes/journal-lines.js';

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { environmentMetrics } from '../../src/activities/close/environment-metrics.js';
 import type { Environment, FinishedRollouts } from '../../src/environments/environment.js';
 import { Fault } from '../../src/model/faults.js';
-import type { Summary } from '../../src/model/summary.js';
+import type { Summary } from '../../src/model/results/summary.js';
 import type { BatchOutputs } from '../../src/trajectories/trajectory-store.js';
 
 type Metrics = NonNullable<Environment['globalPostProcessAndMetrics']>;

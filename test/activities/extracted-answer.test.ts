@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
 import type { Environment } from '../../src/environments/environment.js';
-import type { Row } from '../../src/model/row.js';
+import type { Row } from '../../src/model/results/row.js';
 import { activityBench, AT } from '../fakes/activity-bench.js';
 import { author, entryOf } from '../fakes/journal-lines.js';
 import { BATCH, REF } from '../fakes/temporary-store.js';

@@ -3,7 +3,7 @@ import { access, readFile, readdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
-import type { Row } from '../../src/model/row.js';
+import type { Row } from '../../src/model/results/row.js';
 import type { StopReason } from '../../src/model/workflow-safe/stop-reasons.js';
 import type { Bench } from '../fakes/activity-bench.js';
 import { activityBench } from '../fakes/activity-bench.js';

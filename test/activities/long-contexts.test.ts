@@ -4,7 +4,7 @@ import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import type { Hold } from '../../src/activities/hold.js';
 import { playFromJournal } from '../../src/activities/play-from-journal.js';
-import { createAllowance } from '../../src/platform/allowance.js';
+import { createAllowance } from '../../src/platform/waits/allowance.js';
 import { author, entryOf } from '../fakes/journal-lines.js';
 import { activityBench, AT } from '../fakes/activity-bench.js';
 import { longTurn } from '../fakes/long-rollout.js';

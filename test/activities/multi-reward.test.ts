@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { answerOfOne } from '../../src/activities/turn/answer-of-one.js';
 import type { EnvironmentReturn } from '../../src/environments/environment.js';
 import { Fault } from '../../src/model/faults.js';
-import type { Row } from '../../src/model/row.js';
+import type { Row } from '../../src/model/results/row.js';
 import { activityBench } from '../fakes/activity-bench.js';
 import { author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
 import { BATCH, requestOf, sampleOf } from '../fakes/temporary-store.js';

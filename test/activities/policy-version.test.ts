@@ -4,7 +4,7 @@ import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Fault } from '../../src/model/faults.js';
 import type { RolloutSettings } from '../../src/model/journal.js';
-import type { Trajectory } from '../../src/model/trajectory.js';
+import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import type { Bench, Parts } from '../fakes/activity-bench.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';
 import { manualClock } from '../fakes/manual-clock.js';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Delta } from '../../src/generation/generation-service.js';
-import { outcomeOf } from '../../src/model/outcome.js';
-import { toRow } from '../../src/model/row.js';
+import { outcomeOf } from '../../src/model/journal/outcome.js';
+import { toRow } from '../../src/model/results/row.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';
 import { GENERATION } from '../fakes/journal-lines.js';
 import { CUT, resumed } from '../fakes/resumed-turn.js';

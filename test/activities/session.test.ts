@@ -3,7 +3,7 @@ import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import type { Environment } from '../../src/environments/environment.js';
 import { Fault } from '../../src/model/faults.js';
-import { SESSION_KEY } from '../../src/model/session.js';
+import { SESSION_KEY } from '../../src/model/journal/session.js';
 import { keepSecret } from '../../src/platform/secrets.js';
 import { AT } from '../fakes/activity-bench.js';
 import { idsOf, says } from '../fakes/scripted-service.js';

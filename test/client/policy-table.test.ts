@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import type { PolicyStatus } from '../../src/activities/contract.js';
+import type { PolicyStatus } from '../../src/activities/contract/policy.js';
 import { policyTable } from '../../src/client/policy-table.js';
 import { createScreen } from '../../src/client/screen.js';
 import { cutLines } from '../../src/client/text-line.js';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import test from 'node:test';
-import { computeLengths, computeMetrics } from '../../src/model/metrics.js';
+import { computeLengths, computeMetrics } from '../../src/model/results/metrics.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { summaryOf } from '../fakes/summaries.js';
 

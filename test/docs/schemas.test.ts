@@ -6,7 +6,7 @@ import test from 'node:test';
 import { jsonSchemaOf } from '../../src/model/json-schema.js';
 import { BatchRequest } from '../../src/model/batch-request.js';
 import { Publish } from '../../src/model/policy/publish.js';
-import { Row } from '../../src/model/row.js';
+import { Row } from '../../src/model/results/row.js';
 import { Sample } from '../../src/model/sample.js';
 import { StreamRequest } from '../../src/model/stream/stream-request.js';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';

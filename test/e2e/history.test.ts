@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { historyFromJSON, historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { DefaultLogger, Runtime, Worker } from '@temporalio/worker';
 import { WorkflowUpdateFailedError } from '@temporalio/client';
-import type { PolicyStatus } from '../../src/activities/contract.js';
+import type { PolicyStatus } from '../../src/activities/contract/policy.js';
 import { onLoopback } from '../../src/client/batch-client.js';
 import { connectPolicy } from '../../src/client/policy-client.js';
 import { startSimulator } from '../../src/dev/simulator/server.js';

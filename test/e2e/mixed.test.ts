@@ -9,7 +9,7 @@ import { graderCommand } from '../../src/environments/math/grader-install.js';
 import { EnvironmentSettings } from '../../src/environments/settings.js';
 import { firstFreePort } from '../../src/platform/process/free-port.js';
 import { describeError } from '../../src/platform/errors.js';
-import type { Row } from '../../src/model/row.js';
+import type { Row } from '../../src/model/results/row.js';
 import type { Sample } from '../../src/model/sample.js';
 import { signalTo } from '../../src/environments/code/watch/process-tree.js';
 import { PROJECT_ROOT } from '../harness/dev-server.js';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import type { Row } from '../../src/model/row.js';
+import type { Row } from '../../src/model/results/row.js';
 import type { BatchOutcome } from '../harness/batch.js';
 import { startBatch } from '../harness/batch.js';
 import { puzzleRequest } from '../harness/puzzle-request.js';

@@ -10,7 +10,7 @@ import { after, before, describe, test } from 'node:test';
 import type { Simulator } from '../../src/dev/simulator/server.js';
 import { startSimulator } from '../../src/dev/simulator/server.js';
 import { PYTHON_PACKAGES, TRAINER_EXAMPLE, trainerInstall } from '../../src/dev/trainer-example.js';
-import type { Row } from '../../src/model/row.js';
+import type { Row } from '../../src/model/results/row.js';
 import { readRows } from '../harness/batch.js';
 import { PROJECT_ROOT } from '../harness/dev-server.js';
 import type { Testbed } from '../harness/testbed.js';

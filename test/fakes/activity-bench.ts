@@ -4,7 +4,8 @@ import type { Info } from '@temporalio/activity';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
 import { createRunAttempt } from '../../src/activities/attempt.js';
-import type { Activities, Waiting } from '../../src/activities/contract.js';
+import type { Waiting } from '../../src/activities/contract.js';
+import type { AllActivities } from '../../src/activities/contract/stream.js';
 import type { Dependencies, Deployment } from '../../src/activities/dependencies.js';
 import { createActivities } from '../../src/activities/index.js';
 import { createPolicyRecords } from '../../src/activities/policy/policy-records.js';
@@ -12,12 +13,12 @@ import type { Environment } from '../../src/environments/environment.js';
 import type { GenerationService } from '../../src/generation/generation-service.js';
 import { createReplicas } from '../../src/generation/replicas/replicas.js';
 import type { WeightControl } from '../../src/generation/weight-control.js';
-import type { Clock } from '../../src/platform/clock.js';
+import type { Clock } from '../../src/platform/waits/clock.js';
 import type { LimitsChange } from '../../src/model/workflow-safe/limits.js';
 import type { LogprobsMode } from '../../src/model/logprobs-mode.js';
 import type { LineOf, RolloutSettings } from '../../src/model/journal.js';
-import type { Allowance } from '../../src/platform/allowance.js';
-import { createAllowance } from '../../src/platform/allowance.js';
+import type { Allowance } from '../../src/platform/waits/allowance.js';
+import { createAllowance } from '../../src/platform/waits/allowance.js';
 import { SETTINGS, author, entryOf } from './journal-lines.js';
 import { manualClock } from './manual-clock.js';
 import type { ScriptedEnvironment } from './scripted-environment.js';
@@ -34,7 +35,7 @@ export interface Parts {
   environment?: ScriptedEnvironment;
   environments?: Record<string, Environment>;
   replicas?: GenerationService[];
-  /** What probes of the replicas show; others are processed. */
+  /** The modes that probes of the replicas find; default: processed. */
   logprobs_modes?: Record<string, LogprobsMode>;
   /** Clock of the replicas. */
   clock?: Clock;
@@ -43,16 +44,16 @@ export interface Parts {
   images?: boolean;
   is_asked?: boolean;
   folds?: Allowance;
-  /** Roles of the environments' observations; null: any. */
+  /** Roles of the environments' observations; absent: any. */
   roles?: string[] | null;
-  /** Does `openRollout` play on? */
+  /** Whether `openRollout` plays on. */
   plays_on?: boolean;
   special_tokens?: string[];
   deployment?: Partial<Deployment>;
   countOpenRollouts?: Dependencies['countOpenRollouts'];
   /** How long a call may be silent before the workflow is signalled. */
   silent_ms?: number;
-  /** Controls of the replicas' weights; none: the service has no policy. */
+  /** Controls of the replicas' weights; absent: the service has no policy. */
   controls?: WeightControl[];
 }
 
@@ -61,13 +62,13 @@ export interface AttemptOptions {
   heartbeat_timeout_ms?: number;
   workflow_id?: string;
   number?: number;
-  /** What the predecessor's last heartbeat said. */
+  /** The content of the predecessor's last heartbeat. */
   heartbeatDetails?: unknown;
-  /** Since the activity was first scheduled, by the server's clock, which is not this machine's. */
+  /** Time since the activity was first scheduled, by the server's clock, which differs from this machine's. */
   waited_ms?: number;
   /** The second argument of `openRollout`. */
   limits?: LimitsChange;
-  /** Called with the means to cancel the attempt, once it runs. */
+  /** Called once the attempt runs, with a function that cancels it. */
   cancelling?: (cancel: () => void) => void;
 }
 
@@ -77,12 +78,12 @@ export interface AttemptResult<T> {
   error: unknown;
   heartbeats: unknown[];
   waiting: (Waiting | null)[];
-  /** What went into the worker's log. */
+  /** The worker's log. */
   warnings: string[];
 }
 
-type Name = keyof Activities;
-type Result<N extends Name> = Awaited<ReturnType<Activities[N]>>;
+type Name = keyof AllActivities;
+type Result<N extends Name> = Awaited<ReturnType<AllActivities[N]>>;
 
 export interface Bench extends TemporaryStore {
   service: ScriptedService;
@@ -90,12 +91,12 @@ export interface Bench extends TemporaryStore {
   dependencies: Dependencies;
   run: <N extends Name>(
     name: N,
-    given: { input: Parameters<Activities[N]>[0] } & AttemptOptions,
+    given: { input: Parameters<AllActivities[N]>[0] } & AttemptOptions,
   ) => Promise<AttemptResult<Result<N>>>;
   /** For attempts that must succeed. */
-  result: <N extends Name>(name: N, input: Parameters<Activities[N]>[0]) => Promise<Result<N>>;
-  /** For attempts that must fail: what was thrown. */
-  failure: <N extends Name>(name: N, input: Parameters<Activities[N]>[0]) => Promise<FailureSeen>;
+  result: <N extends Name>(name: N, input: Parameters<AllActivities[N]>[0]) => Promise<Result<N>>;
+  /** For attempts that must fail: returns what they threw. */
+  failure: <N extends Name>(name: N, input: Parameters<AllActivities[N]>[0]) => Promise<FailureSeen>;
   /** Writes batch and journal as `openRollout` leaves them. */
   started: (
     given?: Partial<Omit<LineOf<'start'>, 'settings'>> & { settings?: Partial<RolloutSettings> },
@@ -121,7 +122,7 @@ export async function activityBench(
   const environments = parts.environments ?? { task: environment };
   const pool = createReplicas(parts.replicas ?? [service], {
     max_concurrent: parts.max_concurrent ?? 16,
-    // No time passes and nothing is probed: the scripts count what they are asked.
+    // No time passes and nothing is probed, so the scripts' counts are exact.
     clock: parts.clock ?? manualClock(),
     probe: (service) =>
       Promise.resolve((parts.logprobs_modes ?? {})[service.replica] ?? 'processed'),
@@ -175,7 +176,7 @@ export async function activityBench(
 
   const run: Bench['run'] = async <N extends Name>(
     name: N,
-    { input, ...options }: { input: Parameters<Activities[N]>[0] } & AttemptOptions,
+    { input, ...options }: { input: Parameters<AllActivities[N]>[0] } & AttemptOptions,
   ) => {
     const { heartbeat_timeout_ms } = deployment;
     const warnings: string[] = [];

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
-import type { Trajectory } from '../../src/model/trajectory.js';
-import { applyLine, emptyTrajectory } from '../../src/model/trajectory.js';
+import type { Trajectory } from '../../src/model/journal/trajectory.js';
+import { applyLine, emptyTrajectory } from '../../src/model/journal/trajectory.js';
 import type { Author } from './journal-lines.js';
 import { SETTINGS, author } from './journal-lines.js';
 

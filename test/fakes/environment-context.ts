@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createAllowance } from '../../src/platform/allowance.js';
+import { createAllowance } from '../../src/platform/waits/allowance.js';
 import type { EnvironmentContext } from '../../src/environments/environment-context.js';
 
 /** The context of an environment that should need nothing: any use of it fails. */

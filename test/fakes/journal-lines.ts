@@ -1,7 +1,7 @@
 import { GenerationSettings } from '../../src/model/batch-request.js';
 import type { Entry, JournalLine, LineOf, RolloutSettings } from '../../src/model/journal.js';
-import type { Trajectory } from '../../src/model/trajectory.js';
-import { applyLine, emptyTrajectory } from '../../src/model/trajectory.js';
+import type { Trajectory } from '../../src/model/journal/trajectory.js';
+import { applyLine, emptyTrajectory } from '../../src/model/journal/trajectory.js';
 
 /** Journal lines by one writer, with defaults for all that a test does not say. */
 

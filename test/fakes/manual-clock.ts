@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/platform/clock.js';
+import type { Clock } from '../../src/platform/waits/clock.js';
 
 /** Time that passes only on request. */
 export interface ManualClock extends Clock {

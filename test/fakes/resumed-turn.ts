@@ -3,7 +3,7 @@ import type { TestContext } from 'node:test';
 import type { GenerationSettings } from '../../src/model/batch-request.js';
 import { Fault } from '../../src/model/faults.js';
 import type { RolloutSettings } from '../../src/model/journal.js';
-import type { Trajectory } from '../../src/model/trajectory.js';
+import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import type { Bench, Parts } from './activity-bench.js';
 import { AT, activityBench } from './activity-bench.js';
 import { GENERATION } from './journal-lines.js';

@@ -1,7 +1,7 @@
 import type { TestContext } from 'node:test';
 import type { Environment, Metadata, StepContext } from '../../src/environments/environment.js';
 import { Fault } from '../../src/model/faults.js';
-import { SESSION_KEY } from '../../src/model/session.js';
+import { SESSION_KEY } from '../../src/model/journal/session.js';
 import type { Bench } from './activity-bench.js';
 import { activityBench } from './activity-bench.js';
 import type { ScriptedAnswer, ScriptedEnvironment } from './scripted-environment.js';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Summary } from '../../src/model/summary.js';
+import type { Summary } from '../../src/model/results/summary.js';
 
 /** A rollout that terminated after one turn, but for what is given. */
 export const summaryOf = (given: Partial<Summary> = {}): Summary => ({

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { SYSTEM_CLOCK } from '../../src/platform/clock.js';
+import { SYSTEM_CLOCK } from '../../src/platform/waits/clock.js';
 
 test('a timer never fires before its time: a probe that does is answered for nothing', async () => {
   const early: number[] = [];

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, Connection } from '@temporalio/client';
 import type { z } from 'zod';
-import type { PolicyStatus, PublishResult } from '../../src/activities/contract.js';
+import type { PolicyStatus, PublishResult } from '../../src/activities/contract/policy.js';
 import { onLoopback } from '../../src/client/batch-client.js';
 import { LOOPBACK_CHANNEL } from '../../src/client/loopback.js';
 import { connectPolicy } from '../../src/client/policy-client.js';

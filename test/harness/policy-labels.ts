@@ -3,8 +3,8 @@ import path from 'node:path';
 import type { LogLine, RequestEntry } from '../../src/dev/simulator/request-log.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
-import type { Trajectory } from '../../src/model/trajectory.js';
-import { applyLine, emptyTrajectory } from '../../src/model/trajectory.js';
+import type { Trajectory } from '../../src/model/journal/trajectory.js';
+import { applyLine, emptyTrajectory } from '../../src/model/journal/trajectory.js';
 import { requestLogOf } from './simulator-process.js';
 
 export interface LabelReport {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Row } from '../../src/model/row.js';
+import type { Row } from '../../src/model/results/row.js';
 import type { BatchOutcome } from './batch.js';
 
 /**

@@ -13,7 +13,7 @@ import type {
   StreamProgress,
 } from '../../src/activities/contract/stream.js';
 import { describeError } from '../../src/platform/errors.js';
-import type { Row } from '../../src/model/row.js';
+import type { Row } from '../../src/model/results/row.js';
 import type { StreamRequest } from '../../src/model/stream/stream-request.js';
 import { readRows } from './batch.js';
 

@@ -3,7 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { textOf } from '../../src/model/content.js';
 import { parseLine } from '../../src/model/journal.js';
-import type { Row } from '../../src/model/row.js';
+import type { Row } from '../../src/model/results/row.js';
 import { createRandom } from '../../src/dev/simulator/random.js';
 import type { RecoveryBed } from '../harness/recovery-bed.js';
 import { startRecoveryBed } from '../harness/recovery-bed.js';

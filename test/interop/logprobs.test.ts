@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test';
 import type { GenerationService } from '../../src/generation/generation-service.js';
 import { probeLogprobsMode } from '../../src/generation/logprobs-probe.js';
 import type { GenerationSettings } from '../../src/model/batch-request.js';
-import type { Row } from '../../src/model/row.js';
+import type { Row } from '../../src/model/results/row.js';
 import { activityBench, AT } from '../fakes/activity-bench.js';
 import { GENERATION } from '../fakes/journal-lines.js';
 import { scriptedEnvironment } from '../fakes/scripted-environment.js';

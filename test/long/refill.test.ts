@@ -4,7 +4,7 @@ import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { DefaultLogger, Runtime, Worker } from '@temporalio/worker';
 import type { BatchProgress, Counts } from '../../src/activities/contract.js';
-import type { Row } from '../../src/model/row.js';
+import type { Row } from '../../src/model/results/row.js';
 import type { BatchOutcome, StartedBatch } from '../harness/batch.js';
 import { startBatch } from '../harness/batch.js';
 import { PROJECT_ROOT } from '../harness/dev-server.js';

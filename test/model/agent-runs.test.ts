@@ -3,12 +3,12 @@ import { describe, test } from 'node:test';
 import { agentOutcomeOf } from '../../gym/collection/follow/agent-outcome.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
-import { outcomeOf } from '../../src/model/outcome.js';
-import { toRow } from '../../src/model/row.js';
-import { toSummary } from '../../src/model/summary.js';
+import { outcomeOf } from '../../src/model/journal/outcome.js';
+import { toRow } from '../../src/model/results/row.js';
+import { toSummary } from '../../src/model/results/summary.js';
 import { Sample } from '../../src/model/sample.js';
 import { naturalEnd, nextStep } from '../../src/model/turn/stop-rules.js';
-import type { Trajectory } from '../../src/model/trajectory.js';
+import type { Trajectory } from '../../src/model/journal/trajectory.js';
 import { SETTINGS, author, foldOf } from '../fakes/journal-lines.js';
 
 const INFO = {

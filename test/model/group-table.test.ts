@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { groupTable } from '../../src/model/group-table.js';
-import { computeMetrics } from '../../src/model/metrics.js';
-import type { Summary } from '../../src/model/summary.js';
+import { groupTable } from '../../src/model/results/group-table.js';
+import { computeMetrics } from '../../src/model/results/metrics.js';
+import type { Summary } from '../../src/model/results/summary.js';
 import { near, summaryOf } from '../fakes/summaries.js';
 
 const failed = (given: Partial<Summary>): Summary =>

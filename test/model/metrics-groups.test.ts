@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { Metrics } from '../../src/model/metrics.js';
-import { computeMetrics } from '../../src/model/metrics.js';
+import type { Metrics } from '../../src/model/results/metrics.js';
+import { computeMetrics } from '../../src/model/results/metrics.js';
 import { near, summaryOf } from '../fakes/summaries.js';
 
 /** Rewards by group; null is a rollout that failed. */

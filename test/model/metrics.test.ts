@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { computeLengths, computeMetrics } from '../../src/model/metrics.js';
+import { computeLengths, computeMetrics } from '../../src/model/results/metrics.js';
 import { near, summaryOf } from '../fakes/summaries.js';
 
 /** Two groups of two, computed by hand below. */

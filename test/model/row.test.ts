@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Semantics } from '../../src/model/batch-request.js';
 import type { JournalLine } from '../../src/model/journal.js';
-import type { Row } from '../../src/model/row.js';
-import { outcomeOf } from '../../src/model/outcome.js';
-import { toRow } from '../../src/model/row.js';
-import { Summary, toSummary } from '../../src/model/summary.js';
+import type { Row } from '../../src/model/results/row.js';
+import { outcomeOf } from '../../src/model/journal/outcome.js';
+import { toRow } from '../../src/model/results/row.js';
+import { Summary, toSummary } from '../../src/model/results/summary.js';
 import { ROW_COLUMNS, Sample } from '../../src/model/sample.js';
 import { SETTINGS, author, foldOf, logprobOf, wholeTurn } from '../fakes/journal-lines.js';
 

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { JournalLine, RolloutSettings } from '../../src/model/journal.js';
-import { outcomeOf } from '../../src/model/outcome.js';
-import type { Row } from '../../src/model/row.js';
-import { toRow } from '../../src/model/row.js';
-import { toSummary } from '../../src/model/summary.js';
+import { outcomeOf } from '../../src/model/journal/outcome.js';
+import type { Row } from '../../src/model/results/row.js';
+import { toRow } from '../../src/model/results/row.js';
+import { toSummary } from '../../src/model/results/summary.js';
 import { SETTINGS, author, foldOf, wholeTurn } from '../fakes/journal-lines.js';
 
 const a = author('a');

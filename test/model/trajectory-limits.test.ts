@@ -3,8 +3,8 @@ import { describe, test } from 'node:test';
 import type { Semantics } from '../../src/model/batch-request.js';
 import type { JournalLine } from '../../src/model/journal.js';
 import { parseLine } from '../../src/model/journal.js';
-import { outcomeOf } from '../../src/model/outcome.js';
-import { toRow } from '../../src/model/row.js';
+import { outcomeOf } from '../../src/model/journal/outcome.js';
+import { toRow } from '../../src/model/results/row.js';
 import { checkPromptStillFits, lengthLimit, limitObservation, naturalEnd, nextStep, roomFor } from '../../src/model/turn/stop-rules.js'; // prettier-ignore
 import { SETTINGS, author, foldOf, wholeTurn } from '../fakes/journal-lines.js';
 

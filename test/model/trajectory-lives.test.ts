@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { parseLine } from '../../src/model/journal.js';
 import type { JournalLine } from '../../src/model/journal.js';
-import { SESSION_KEY, withoutSession } from '../../src/model/session.js';
+import { SESSION_KEY, withoutSession } from '../../src/model/journal/session.js';
 import { nextStep } from '../../src/model/turn/stop-rules.js';
-import { messageLog } from '../../src/model/message-log.js';
+import { messageLog } from '../../src/model/journal/message-log.js';
 import { author, foldOf, wholeTurn } from '../fakes/journal-lines.js';
 
 const a = author('a');

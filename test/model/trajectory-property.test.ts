@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { VALID_STOP_REASONS } from '../../src/model/workflow-safe/stop-reasons.js';
-import type { Segment, Trajectory } from '../../src/model/trajectory.js';
-import { applyLine } from '../../src/model/trajectory.js';
-import { messageLog } from '../../src/model/message-log.js';
+import type { Segment, Trajectory } from '../../src/model/journal/trajectory.js';
+import { applyLine } from '../../src/model/journal/trajectory.js';
+import { messageLog } from '../../src/model/journal/message-log.js';
 import { arbitraryText, arbitraryLines, linesOf } from '../fakes/arbitrary-journal.js';
 import { foldOf, logprobOf } from '../fakes/journal-lines.js';
 

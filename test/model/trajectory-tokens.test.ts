@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { JournalLine } from '../../src/model/journal.js';
-import type { Trajectory } from '../../src/model/trajectory.js';
-import { messageLog } from '../../src/model/message-log.js';
+import type { Trajectory } from '../../src/model/journal/trajectory.js';
+import { messageLog } from '../../src/model/journal/message-log.js';
 import { SETTINGS, author, foldOf, logprobOf } from '../fakes/journal-lines.js';
 
 const a = author('a');

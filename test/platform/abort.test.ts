@@ -3,7 +3,7 @@ import { getEventListeners } from 'node:events';
 import { describe, test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { LATE, orAborted, withDeadline, within } from '../../src/platform/abort.js';
+import { LATE, orAborted, withDeadline, within } from '../../src/platform/waits/abort.js';
 
 const never = new Promise<never>(() => undefined);
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { createAllowance, withShare } from '../../src/platform/allowance.js';
-import type { Allowance } from '../../src/platform/allowance.js';
+import { createAllowance, withShare } from '../../src/platform/waits/allowance.js';
+import type { Allowance } from '../../src/platform/waits/allowance.js';
 import { settled } from '../fakes/manual-clock.js';
 
 const signal = new AbortController().signal;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { createWaitingLine } from '../../src/platform/waiting-line.js';
+import { createWaitingLine } from '../../src/platform/waits/waiting-line.js';
 
 /** A line for `size` units of room, and how much of it is taken. */
 function roomOf(size: number) {

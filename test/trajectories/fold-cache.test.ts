@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { appendFile, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
-import { emptyTrajectory } from '../../src/model/trajectory.js';
+import { emptyTrajectory } from '../../src/model/journal/trajectory.js';
 import { createFileStore } from '../../src/trajectories/files/file-store.js';
 import type { Fold } from '../../src/trajectories/fold-cache.js';
 import { createFoldCache } from '../../src/trajectories/fold-cache.js';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { JournalLine } from '../../src/model/journal.js';
-import { applyToStanding, newStanding } from '../../src/model/standing.js';
+import { applyToStanding, newStanding } from '../../src/model/journal/standing.js';
 import { author } from '../fakes/journal-lines.js';
 import { onEachStore } from '../fakes/stores.js';
 import { REF } from '../fakes/temporary-store.js';

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { Fault } from '../../src/model/faults.js';
 import type { RolloutRef } from '../../src/model/batch-request.js';
 import type { Entry } from '../../src/model/journal.js';
-import type { Turn } from '../../src/model/trajectory.js';
+import type { Turn } from '../../src/model/journal/trajectory.js';
 import type { Journal, TrajectoryStore } from '../../src/trajectories/trajectory-store.js';
 import { author, entryOf } from '../fakes/journal-lines.js';
 import { endServer, throughProxy } from '../fakes/stores.js';

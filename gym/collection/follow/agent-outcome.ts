@@ -1,6 +1,6 @@
 import { AgentSample } from '../../../src/model/agent/sample.js';
 import { VALID_STOP_REASONS } from '../../../src/model/workflow-safe/stop-reasons.js';
-import type { Trajectory } from '../../../src/model/trajectory.js';
+import type { Trajectory } from '../../../src/model/journal/trajectory.js';
 
 /**
  * The end of an agent's rollout, as far as the collection's files need it. `since`: the time of a run that was sent

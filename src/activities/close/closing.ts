@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import type { StopReason } from '../../model/workflow-safe/stop-reasons.js';
-import type { Metrics } from '../../model/metrics.js';
-import { computeLengths, computeMetrics, isValid } from '../../model/metrics.js';
-import { groupTable } from '../../model/group-table.js';
-import { Summary } from '../../model/summary.js';
+import type { Metrics } from '../../model/results/metrics.js';
+import { computeLengths, computeMetrics, isValid } from '../../model/results/metrics.js';
+import { groupTable } from '../../model/results/group-table.js';
+import { Summary } from '../../model/results/summary.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { slicesOf } from '../../model/workflow-safe/slices.js';
 import type { BatchOutputs } from '../../trajectories/trajectory-store.js';

@@ -1,6 +1,6 @@
 import type { Failure } from '../../model/journal.js';
-import { glanceOf } from '../../model/outcome.js';
-import { totalsOf } from '../../model/trajectory.js';
+import { glanceOf } from '../../model/journal/outcome.js';
+import { totalsOf } from '../../model/journal/trajectory.js';
 import type { StopReason } from '../../model/workflow-safe/stop-reasons.js';
 import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';

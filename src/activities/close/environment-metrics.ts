@@ -3,15 +3,15 @@ import type { Environment, FinishedRollout } from '../../environments/environmen
 import { textLog } from '../../model/content.js';
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
-import { isValid } from '../../model/metrics.js';
-import type { Metrics } from '../../model/metrics.js';
-import type { Row } from '../../model/row.js';
-import type { Summary } from '../../model/summary.js';
+import { isValid } from '../../model/results/metrics.js';
+import type { Metrics } from '../../model/results/metrics.js';
+import type { Row } from '../../model/results/row.js';
+import type { Summary } from '../../model/results/summary.js';
 import { cutToBytes } from '../../platform/utf8.js';
 import type { BatchOutputs } from '../../trajectories/trajectory-store.js';
 import type { Attempt } from '../attempt.js';
 import type { Dependencies } from '../dependencies.js';
-import { orAborted, withDeadline } from '../../platform/abort.js';
+import { orAborted, withDeadline } from '../../platform/waits/abort.js';
 
 /** The result must stay under 16 kB: the first metrics by name, up to these limits. */
 const MAX_METRICS = 64;

@@ -1,10 +1,10 @@
 import type { RolloutRef } from '../../model/batch-request.js';
 import { isByHand, placeOf } from '../../model/batch-request.js';
-import { createAllowance } from '../../platform/allowance.js';
+import { createAllowance } from '../../platform/waits/allowance.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { Fault } from '../../model/faults.js';
-import { waitingOf } from '../../model/standing.js';
-import type { Trajectory } from '../../model/trajectory.js';
+import { waitingOf } from '../../model/journal/standing.js';
+import type { Trajectory } from '../../model/journal/trajectory.js';
 import { waitingText } from '../../model/workflow-safe/waiting.js';
 import type { Activities, FailureFacts, FinishRollout, FinishedRollout } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';

@@ -1,6 +1,7 @@
 import type { Limits, LimitsChange } from '../../model/workflow-safe/limits.js';
 import type { Out, PacingSettings, PacingState } from '../../model/workflow-safe/stream/state.js';
 import type { Activities, BatchResult } from '../contract.js';
+import type { PolicyActivities } from './policy.js';
 
 /** What workflows and activities of a stream exchange. */
 export interface StreamActivities {
@@ -23,7 +24,7 @@ export interface StreamActivities {
 }
 
 /** All activities, of all workflow types. */
-export type AllActivities = Activities & StreamActivities;
+export type AllActivities = Activities & StreamActivities & PolicyActivities;
 
 export interface Served {
   /** The lower of the record's version and the lowest that a replica serves; it never falls. */

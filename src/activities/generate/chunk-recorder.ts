@@ -1,6 +1,6 @@
 import type { Delta } from '../../generation/generation-service.js';
 import type { LineOf } from '../../model/journal.js';
-import type { OpenTurn } from '../../model/trajectory.js';
+import type { OpenTurn } from '../../model/journal/trajectory.js';
 import type { Label } from './labels.js';
 import type { Journal } from '../../trajectories/trajectory-store.js';
 

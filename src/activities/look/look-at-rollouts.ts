@@ -1,6 +1,6 @@
 import type { RolloutRef } from '../../model/batch-request.js';
-import type { Standing } from '../../model/standing.js';
-import { applyToStanding, newStanding, waitingOf } from '../../model/standing.js';
+import type { Standing } from '../../model/journal/standing.js';
+import { applyToStanding, newStanding, waitingOf } from '../../model/journal/standing.js';
 import type { Waiting } from '../../model/workflow-safe/waiting.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Activities } from '../contract.js';
@@ -52,9 +52,9 @@ function mostCommonWait(waits: readonly Waiting[]): Waiting | null {
   for (const waiting of waits) {
     const { call, service, tries = 0 } = waiting;
     const key = JSON.stringify([call ?? service, tries > 0]);
-    const told = alike.get(key);
-    const rollouts = (told?.rollouts ?? 0) + 1;
-    const most = told !== undefined && (told.tries ?? 0) >= tries ? told : waiting;
+    const other = alike.get(key);
+    const rollouts = (other?.rollouts ?? 0) + 1;
+    const most = other !== undefined && (other.tries ?? 0) >= tries ? other : waiting;
     alike.set(key, { ...most, rollouts });
   }
   const rank = ({ tries = 0, rollouts }: Waiting & { rollouts: number }): number =>

@@ -23,10 +23,10 @@ export async function checkTemplate(
   const { generation, max_rollout_turns } = request;
   if (observationFormatOf(request) === 'bare' || max_rollout_turns === 0) return;
   const goes_on = max_rollout_turns > 1;
-  const told = await askedOnce(() =>
+  const answers = await askedOnce(() =>
     pool.askEach((service) => problemsOn(service, { generation, goes_on, prompts, dependencies, signal }), signal),
   ); // prettier-ignore
-  const found = told.flatMap(({ replica, answer }) =>
+  const found = answers.flatMap(({ replica, answer }) =>
     answer.map(({ what, is_certain }) => ({ what: `${replica}: ${what}`, is_certain })),
   );
   for (const { what, is_certain } of found) if (!is_certain) warn(what);

@@ -101,21 +101,21 @@ async function checkLogprobs(
   model: string,
 ): Promise<LogprobsMode | null> {
   if (!generation.include_logprobs) return null;
-  const told = await askedOnce(() =>
+  const answers = await askedOnce(() =>
     pool.askEach((_, { logprobsMode }) => logprobsMode(model, { signal, again: true }), signal),
   );
-  const problems = told.flatMap(({ replica, answer }) => {
+  const problems = answers.flatMap(({ replica, answer }) => {
     const what = refusalOfMode(answer, { generation, replica });
     return what === null ? [] : [{ where: 'generation.logprobs_mode', what }];
   });
   if (problems.length > 0) throw invalidBatchRequest(problems);
-  for (const { replica, answer } of told) {
+  for (const { replica, answer } of answers) {
     if (answer === 'unknown')
       warn(
         `${replica} does not show whether its logprobs are processed or raw: rows say logprobs_mode "unknown" (vLLM gives those that importance ratios need with --logprobs-mode processed_logprobs)`,
       );
   }
-  return modeOfAll(told.map(({ answer }) => answer));
+  return modeOfAll(answers.map(({ answer }) => answer));
 }
 
 /** Refuses replicas that serve other weights than the batch expects. */

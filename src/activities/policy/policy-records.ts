@@ -1,11 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { Fault } from '../../model/faults.js';
 import type { PolicyReading } from '../../generation/generation-service.js';
 import type { Change } from '../../model/policy/record.js';
 import { PolicyRecord } from '../../model/policy/record.js';
-import { problemsOf } from '../../model/problems.js';
-import { shared } from '../../platform/shared.js';
-import type { Facts, Series } from '../../trajectories/trajectory-store.js';
+import { shared } from '../../platform/waits/shared.js';
+import type { Facts } from '../../trajectories/trajectory-store.js';
+import { factsOf } from '../facts.js';
 
 /** The record of one service's policy. Methods throw `StoreFault`. */
 export interface PolicyRecords extends PolicyReading {
@@ -20,40 +19,32 @@ export function createPolicyRecords({
   facts: Facts;
   service: string;
 }): PolicyRecords {
-  const series: Series = ['_policy', encoded(service)];
+  const records = factsOf(['_policy', encoded(service)], {
+    schema: PolicyRecord,
+    facts,
+    name: `record of policy ${service}`,
+  });
   let known: PolicyRecord | null = null;
   const latest = shared(async () => {
-    const fact = await facts.last(series, known?.epoch ?? -1);
-    if (fact !== null) known = parsed(fact.text, service);
+    known = (await records.last(known?.epoch ?? -1))?.value ?? known;
     return known;
   });
   return {
     latest,
-    at: async (epoch) => {
-      const text = await facts.find(series, epoch);
-      return text === null ? null : parsed(text, service);
-    },
+    at: records.find,
     change: async (decide) => {
       for (;;) {
         const before = await latest();
         const decided = decide(before);
         if (decided === null) return before;
-        const n = (before?.epoch ?? -1) + 1;
-        const record: PolicyRecord = { ...decided, epoch: n, writer: randomUUID().slice(0, 8) };
+        const epoch = (before?.epoch ?? -1) + 1;
+        const record: PolicyRecord = { ...decided, epoch, writer: randomUUID().slice(0, 8) };
         // The loser reads again: the next number exists by then.
-        if (await facts.put({ series, n, text: `${JSON.stringify(record)}\n` })) return record;
+        const { writer } = await records.put(epoch, record);
+        if (writer === record.writer) return record;
       }
     },
   };
-}
-
-function parsed(text: string, service: string): PolicyRecord {
-  const value = JSON.parse(text) as unknown;
-  const { data, error } = PolicyRecord.safeParse(value);
-  if (data !== undefined) return data;
-  const [problem] = problemsOf(error, value);
-  const what = `${problem?.where ?? ''}: ${problem?.what ?? 'malformed'}`;
-  throw new Fault({ type: 'StoreFault', message: `record of policy ${service}: ${what}` });
 }
 
 /** A service may have any name, but a place in the store needs a plain one, and no two services share one. */

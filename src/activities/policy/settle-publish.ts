@@ -9,7 +9,7 @@ import {
   withTarget,
 } from '../../model/policy/record.js';
 import { lineOf, problemsOf } from '../../model/problems.js';
-import type { Activities } from '../contract.js';
+import type { PolicyActivities } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
 import { policyOf, refused, viewOf } from './policy-view.js';
 
@@ -21,7 +21,7 @@ const MOST_PROBLEMS = 10;
  * Checks everything that can be known before a replica is touched: the version, the key, the servers' abilities. A
  * replica that does not answer is away. A server that cannot be updated refuses the whole update.
  */
-export function createSettlePublish(dependencies: Dependencies): Activities['settlePublish'] {
+export function createSettlePublish(dependencies: Dependencies): PolicyActivities['settlePublish'] {
   return ({ service, publish: input }) =>
     dependencies.attempt(async ({ signal }) => {
       const policy = policyOf(service, dependencies);

@@ -6,7 +6,7 @@ import { isUnchanged, withReplica } from '../../model/policy/record.js';
 import { toMs } from '../../model/workflow-safe/durations.js';
 import type { Phase } from '../../model/workflow-safe/policy.js';
 import type { Attempt } from '../attempt.js';
-import type { Activities, UpdateReplica, UpdatedReplica } from '../contract.js';
+import type { PolicyActivities, UpdateReplica, UpdatedReplica } from '../contract/policy.js';
 import type { Dependencies, PolicyService } from '../dependencies.js';
 import { policyOf, refused, viewOf } from './policy-view.js';
 import { release } from './release.js';
@@ -39,7 +39,7 @@ interface Work extends Pick<Attempt, 'signal'> {
  * `current`. A later attempt starts over and loads whole again. If it fails, frozen streams are cut, the engine is
  * resumed, and the replica is `unknown` or `away`.
  */
-export function createUpdateReplica(dependencies: Dependencies): Activities['updateReplica'] {
+export function createUpdateReplica(dependencies: Dependencies): PolicyActivities['updateReplica'] {
   return (order) =>
     dependencies.attempt(async (attempt) => {
       const policy = policyOf(order.service, dependencies);

@@ -1,13 +1,13 @@
 import { lagMetrics } from '../../model/stream/step-row.js';
 import { Fault } from '../../model/faults.js';
-import type { Metrics } from '../../model/metrics.js';
+import type { Metrics } from '../../model/results/metrics.js';
 import type { Attempt } from '../attempt.js';
 import { closePart, metricsOf, putResult, resultOf, summariesOf } from '../close/closing.js';
 import { environmentMetrics } from '../close/environment-metrics.js';
 import type { Replacements } from '../close/fold-rows.js';
 import type { StepFact, StepResult, StreamActivities } from '../contract/stream.js';
 import type { Dependencies } from '../dependencies.js';
-import { requestOf } from '../request-of.js';
+import { requestOf, streamOf } from '../request-of.js';
 import type { StreamFacts } from './stream-facts.js';
 import { streamFacts } from './stream-facts.js';
 
@@ -26,8 +26,8 @@ async function closeStep(
 ): Promise<StepResult> {
   const facts = streamFacts(stream_id, store.facts);
   const outputs = store.stepOutputs({ stream_id, step });
-  const standing = await outputs.readMetrics();
-  if (standing !== null) return standing as StepResult;
+  const existing = await outputs.readMetrics();
+  if (existing !== null) return existing as StepResult;
   const fact = await keptStep({ stream_id, step }, facts);
   const { version, groups, final } = fact;
   const request = await requestOf(stream_id, store);
@@ -83,14 +83,6 @@ async function keptStep(
   if (fact !== null) return fact;
   const message = `the store has no step ${step} of ${stream_id}`;
   throw new Fault({ type: 'StoreFault', message });
-}
-
-export function streamOf(
-  request: Awaited<ReturnType<typeof requestOf>>,
-  stream_id: string,
-): NonNullable<typeof request.stream> {
-  if (request.stream !== undefined) return request.stream;
-  throw new Fault({ type: 'StoreFault', message: `the store has a batch ${stream_id}, no stream` });
 }
 
 /** Every group records its number of members, so the journals of all groups need not be listed. */

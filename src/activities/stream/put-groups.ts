@@ -9,11 +9,11 @@ export const createAdmitGroups =
   ({ stream_id, first, count, born }) =>
     attempt(async () => {
       const { admitted } = streamFacts(stream_id, store.facts);
-      const standing: Admitted[] = [];
+      const groups: Admitted[] = [];
       // In order, so that there are no gaps.
       for (let group = first; group < first + count; group++)
-        standing.push(await admitted.put(group, { group, born }));
-      return standing;
+        groups.push(await admitted.put(group, { group, born }));
+      return groups;
     });
 
 export const createEndGroup =

@@ -1,6 +1,6 @@
 import type { Beginning, Metadata } from '../../environments/environment.js';
 import { Fault } from '../../model/faults.js';
-import type { Trajectory } from '../../model/trajectory.js';
+import type { Trajectory } from '../../model/journal/trajectory.js';
 import type { Answer } from './answer-of-one.js';
 
 /**

@@ -3,11 +3,11 @@ import { textLog } from '../../model/content.js';
 import { Fault } from '../../model/faults.js';
 import { idsAfterGeneration } from '../../model/turn/turn-end.js';
 import { lengthLimit, limitObservation, nextStep } from '../../model/turn/stop-rules.js';
-import { messageLog } from '../../model/message-log.js';
-import { environmentCall } from '../../model/standing.js';
-import { totalsOf } from '../../model/trajectory.js';
-import type { Share } from '../../platform/allowance.js';
-import { withShare } from '../../platform/allowance.js';
+import { messageLog } from '../../model/journal/message-log.js';
+import { environmentCall } from '../../model/journal/standing.js';
+import { totalsOf } from '../../model/journal/trajectory.js';
+import type { Share } from '../../platform/waits/allowance.js';
+import { withShare } from '../../platform/waits/allowance.js';
 import { boundedAnswer } from './answer-bounds.js';
 import { answerOfOne, type Answer } from './answer-of-one.js';
 import type { Activities } from '../contract.js';
@@ -29,7 +29,7 @@ export function createStepEnvironment(dependencies: Dependencies): Activities['s
 
 /**
  * One step, from the turn to the journal: the environment's answer, its observation's ids, and how many of them fit.
- * The reward is in the `observation` line; model/reward-sum.ts adds it up.
+ * The reward is in the `observation` line; model/journal/reward-sum.ts adds it up.
  */
 export async function step(hold: Hold, dependencies: Dependencies): Promise<void> {
   const { start, open } = hold.journal.trajectory;

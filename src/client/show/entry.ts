@@ -1,4 +1,4 @@
-import type { Glance } from '../../model/glance.js';
+import type { Glance } from '../../model/journal/glance.js';
 import type { Failure, LineOf } from '../../model/journal.js';
 import type { StopReason } from '../../model/workflow-safe/stop-reasons.js';
 import { VALID_STOP_REASONS } from '../../model/workflow-safe/stop-reasons.js';

@@ -1,5 +1,5 @@
 import type { JournalLine } from '../../model/journal.js';
-import type { Trajectory } from '../../model/trajectory.js';
+import type { Trajectory } from '../../model/journal/trajectory.js';
 
 /** Events of a rollout besides its turns; `at` in seconds, as in journal lines. */
 export type Happening =

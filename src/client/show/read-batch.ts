@@ -1,5 +1,5 @@
-import { glanceOf } from '../../model/outcome.js';
-import type { Trajectory } from '../../model/trajectory.js';
+import { glanceOf } from '../../model/journal/outcome.js';
+import type { Trajectory } from '../../model/journal/trajectory.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Entry, Place } from './entry.js';
 import { entryOf, placeText } from './entry.js';

@@ -1,4 +1,4 @@
-import type { Turn } from '../../model/trajectory.js';
+import type { Turn } from '../../model/journal/trajectory.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import type { Rollout } from './read-batch.js';
 import { meanLogprob } from './rollout-page.js';

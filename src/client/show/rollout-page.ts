@@ -1,6 +1,6 @@
 import type { LogMessage } from '../../model/sample.js';
 import type { Content } from '../../model/content.js';
-import type { Segment, Trajectory, Turn } from '../../model/trajectory.js';
+import type { Segment, Trajectory, Turn } from '../../model/journal/trajectory.js';
 import { plainLine } from '../../platform/plain.js';
 import { formatClock, formatCount, formatNumber } from '../number-text.js';
 import type { Line, TextStyle } from '../text-line.js';

@@ -1,8 +1,8 @@
-import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { connectBatchClient, onLoopback } from '../../client/batch-client.js';
 import { allCompleted } from '../../client/result-table.js';
 import { watchBatch } from '../../client/watch.js';
+import { textsOf } from '../../platform/lines.js';
 import { untilAborted } from '../../platform/process/interrupts.js';
 import { PROJECT_ROOT } from '../../platform/project-root.js';
 import { linesToCopy } from '../lines-to-copy.js';
@@ -66,13 +66,11 @@ async function runBatch(
  */
 async function requestOf({ num_repeats }: ClusterOptions): Promise<unknown> {
   const file = path.join(PROJECT_ROOT, 'examples', 'mixed', 'samples.jsonl');
-  const samples = (await readFile(file, 'utf8'))
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => JSON.parse(line) as { task_name: string })
-    .filter(({ task_name }) => ['sliding_puzzle', 'words'].includes(task_name));
+  const samples: { task_name: string }[] = [];
+  for await (const line of textsOf(file)) samples.push(JSON.parse(line) as { task_name: string });
+  const tasks = ['sliding_puzzle', 'words'];
   return {
-    samples,
+    samples: samples.filter(({ task_name }) => tasks.includes(task_name)),
     num_repeats,
     generation: { max_new_tokens: 256, seed: 17 },
     max_rollout_turns: 12,

@@ -1,14 +1,14 @@
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Screen } from '../../client/screen.js';
-import { withDeadline } from '../../platform/abort.js';
+import { withDeadline } from '../../platform/waits/abort.js';
 import type { Interrupts } from '../../platform/process/interrupts.js';
 import type { Supervisor } from '../supervisor.js';
 import type { KillPlan, Victim } from './kills.js';
 import { killInTurn } from './kills.js';
 import type { Lesson } from './stack.js';
-import type { Kill } from './told.js';
-import { plainLearning, readRunOutput, renderLearning } from './told.js';
+import type { Kill } from './board.js';
+import { plainLearning, readMetrics, renderLearning } from './board.js';
 
 export interface LearningOptions extends Lesson {
   /** Folder of a run; an interrupted run continues. */
@@ -69,14 +69,14 @@ async function followUntil(
       : killInTurn({ ...followed, ...options.kills, seed: options.seed, signal, noted });
   let printed_at = -Infinity;
   for (;;) {
-    const told = await readRunOutput(folder);
+    const metrics = await readMetrics(folder);
     const elapsed_s = (performance.now() - began) / 1000;
     const { phase } = followed;
     const state = {
       id: path.basename(folder),
       steps: options.steps,
       elapsed_s,
-      told,
+      metrics,
       kills,
       phase,
     };

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createRandom } from '../simulator/random.js';
 import type { Supervisor } from '../supervisor.js';
-import type { Kill } from './told.js';
+import type { Kill } from './board.js';
 
 export interface KillPlan {
   /**

@@ -6,7 +6,7 @@ import type { LearningOptions, Session } from './follow.js';
 import { follow } from './follow.js';
 import { idOf, ofModel, runExample, startLearningStack, trainerPart } from './stack.js';
 import { startsOver, startsOverFolder } from './starts-over.js';
-import { lastHeldOut, lastedFor, readRunOutput } from './told.js';
+import { lastHeldOut, lastedFor, readMetrics } from './board.js';
 
 const LONGEST_MS = 45 * 60_000;
 /** Time limit of the loop that starts over, relative to this run: it may never end by itself. */
@@ -30,7 +30,7 @@ export async function learn(options: LearningOptions): Promise<number> {
     await place.supervisor.stop();
     const isCompared = options.compare && options.kills !== null && !interrupts.signal.aborted;
     if (isCompared) {
-      const took_ms = 1000 * lastedFor(await readRunOutput(options.folder));
+      const took_ms = 1000 * lastedFor(await readMetrics(options.folder));
       await startsOver(session, Math.min(PATIENCE * took_ms, LONGEST_MS));
     }
     return interrupts.signal.aborted ? interrupted(session) : await conclude(session);
@@ -77,7 +77,7 @@ async function conclude({ options, screen }: Session): Promise<number> {
   const plot = path.join(folder, 'plot.png');
   const over = compare && kills !== null ? ['--starts-over', startsOverFolder(folder)] : [];
   await runExample({ args: ['plot.py', '--run', folder, ...over, '--out', plot] });
-  const reward = lastHeldOut(await readRunOutput(folder)) ?? 0;
+  const reward = lastHeldOut(await readMetrics(folder)) ?? 0;
   const learned = shuffle_advantages || reward >= target;
   const check = ofModel(['check.py', '--folder', folder], options);
   const report = await runExample(check).catch((error: unknown) => {

@@ -1,7 +1,7 @@
 import { Fault, faultWith } from '../../model/faults.js';
 import type { AgentServers } from '../environment.js';
-import type { Allowance } from '../../platform/allowance.js';
-import { createAllowance } from '../../platform/allowance.js';
+import type { Allowance } from '../../platform/waits/allowance.js';
+import { createAllowance } from '../../platform/waits/allowance.js';
 import { createHttpCall, type HttpCalls, type HttpCallSettings } from '../http/call.js';
 import { rejected } from '../rejections.js';
 import { createHeadServer } from './head-server.js';

@@ -1,4 +1,4 @@
-import { orAborted } from '../../platform/abort.js';
+import { orAborted } from '../../platform/waits/abort.js';
 
 /** The answer to a shared question: one request at a time, and none while the last answer is fresh. */
 export interface KeptAnswer<T> {

@@ -1,7 +1,7 @@
 import { toMs } from '../../model/workflow-safe/durations.js';
 import { Fault } from '../../model/faults.js';
-import { SESSION_KEY } from '../../model/session.js';
-import type { Allowance } from '../../platform/allowance.js';
+import { SESSION_KEY } from '../../model/journal/session.js';
+import type { Allowance } from '../../platform/waits/allowance.js';
 import { turnsOf, type Turn } from '../each-sample.js';
 import type {
   Beginning,

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import type { EnvironmentMessage, Metadata } from '../environment.js';
-import { SESSION_KEY, withoutSession } from '../../model/session.js';
+import { SESSION_KEY, withoutSession } from '../../model/journal/session.js';
 import { listOf, recordOf } from '../../model/untrusted.js';
 
 /** Bodies and answers of Gym's `/reset` and `/step` (`resources_servers/gymnasium/base.py`, `nemo_gym/openai_utils.py`). */

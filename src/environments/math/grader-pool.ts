@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { Fault } from '../../model/faults.js';
-import { orAborted } from '../../platform/abort.js';
-import { createWaitingLine } from '../../platform/waiting-line.js';
+import { orAborted } from '../../platform/waits/abort.js';
+import { createWaitingLine } from '../../platform/waits/waiting-line.js';
 import { graderCommand, type GraderCommand, PYTHON_VARIABLE } from './grader-install.js';
 import {
   type Comparison,

@@ -1,5 +1,5 @@
 import { describeError } from '../../platform/errors.js';
-import { startThread } from '../../platform/threads.js';
+import { startThread } from '../../platform/process/threads.js';
 import type { CallNews, FromThread, OptionalFunction, ThreadStart, ToThread } from './wire.js';
 import { errorOf } from './wire.js';
 

@@ -1,6 +1,6 @@
 /** The thread in which a module runs: a loop in its code blocks only this thread. */
 import { MessageChannel, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
-import { createAllowance } from '../../platform/allowance.js';
+import { createAllowance } from '../../platform/waits/allowance.js';
 import type { EnvironmentContext } from '../environment-context.js';
 import type { FinishedRollout, StepContext } from '../environment.js';
 import type { RetrievedDocument } from '../retriever/retriever.js';

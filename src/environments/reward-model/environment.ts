@@ -1,5 +1,5 @@
 import { toMs } from '../../model/workflow-safe/durations.js';
-import type { Allowance } from '../../platform/allowance.js';
+import type { Allowance } from '../../platform/waits/allowance.js';
 import { returnOf, turnsOf } from '../each-sample.js';
 import type { Environment, FinishedRollouts } from '../environment.js';
 import { createHttpCall } from '../http/call.js';

@@ -1,5 +1,5 @@
 import type { PolicyRecord } from '../../model/policy/record.js';
-import type { Clock } from '../../platform/clock.js';
+import type { Clock } from '../../platform/waits/clock.js';
 import type { Fence, PolicyReading, ReplicaRequest } from '../generation-service.js';
 
 /** How often the record is read while no replica serves and a request waits. */

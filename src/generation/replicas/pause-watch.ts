@@ -1,5 +1,5 @@
-import { orAborted } from '../../platform/abort.js';
-import type { Clock } from '../../platform/clock.js';
+import { orAborted } from '../../platform/waits/abort.js';
+import type { Clock } from '../../platform/waits/clock.js';
 
 /** How often a paused engine is asked, whatever the number of waiters. */
 const ASK_EVERY_MS = 250;

@@ -1,7 +1,7 @@
 import { Fault } from '../../model/faults.js';
-import { createWaitingLine } from '../../platform/waiting-line.js';
-import type { Clock } from '../../platform/clock.js';
-import { SYSTEM_CLOCK } from '../../platform/clock.js';
+import { createWaitingLine } from '../../platform/waits/waiting-line.js';
+import type { Clock } from '../../platform/waits/clock.js';
+import { SYSTEM_CLOCK } from '../../platform/waits/clock.js';
 import type { GenerationService, PolicyReading, Replicas } from '../generation-service.js';
 import { createGate } from './gate.js';
 import { chooseReplica } from './replica-choice.js';

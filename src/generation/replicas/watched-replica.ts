@@ -1,8 +1,8 @@
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
-import type { Clock } from '../../platform/clock.js';
+import type { Clock } from '../../platform/waits/clock.js';
 import type { LogprobsMode } from '../../model/logprobs-mode.js';
-import { orAborted } from '../../platform/abort.js';
+import { orAborted } from '../../platform/waits/abort.js';
 import type {
   GenerationService,
   LogprobsModeOf,

@@ -1,5 +1,5 @@
 import type { GenerateContext, GenerationEnd, GenerationRequest } from '../generation-service.js';
-import { withController } from '../../platform/abort.js';
+import { withController } from '../../platform/waits/abort.js';
 import { limitNamed, roomIn } from './context-limit.js';
 import type { Http } from './http.js';
 import { assemble, finishStream, startStream, type StreamState } from './stream-assembler.js';

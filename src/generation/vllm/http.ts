@@ -1,7 +1,7 @@
 import OpenAI, { type ClientOptions } from 'openai';
 import { Response } from 'undici';
-import type { Allowance } from '../../platform/allowance.js';
-import { createAllowance, withShare } from '../../platform/allowance.js';
+import type { Allowance } from '../../platform/waits/allowance.js';
+import { createAllowance, withShare } from '../../platform/waits/allowance.js';
 import type { Answer, EventFetch, HttpClient } from '../../platform/http/client.js';
 import { createHttpClient, MAX_ANSWER_BYTES } from '../../platform/http/client.js';
 import type { StreamBounds } from '../../platform/http/event-stream.js';

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { Fault } from '../../model/faults.js';
 import { TokenIds } from '../../model/untrusted.js';
-import { orAborted } from '../../platform/abort.js';
-import { shared } from '../../platform/shared.js';
+import { orAborted } from '../../platform/waits/abort.js';
+import { shared } from '../../platform/waits/shared.js';
 import type { ChatMessage, GenerationService, ServiceDescription } from '../generation-service.js';
 import type { Http, HttpReply } from './http.js';
 import { jsonOf, ModelName, read, refusalOf, WeightLabel } from './replies.js';

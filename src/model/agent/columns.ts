@@ -1,4 +1,4 @@
-import type { Trajectory } from '../trajectory.js';
+import type { Trajectory } from '../journal/trajectory.js';
 import type { AgentMessage } from './tokens.js';
 import { countsOf, tokensOf, withoutTokens } from './tokens.js';
 

@@ -1,7 +1,7 @@
-import type { Metrics } from '../metrics.js';
-import { isValid } from '../metrics.js';
-import type { Row } from '../row.js';
-import type { Summary } from '../summary.js';
+import type { Metrics } from '../results/metrics.js';
+import { isValid } from '../results/metrics.js';
+import type { Row } from '../results/row.js';
+import type { Summary } from '../results/summary.js';
 import { tooOldRuns, versionOf } from '../workflow-safe/stream/lag.js';
 
 /** The step that delivers a row, and the version that trains on it. */

@@ -1,7 +1,7 @@
 import type { Semantics } from '../batch-request.js';
 import { Fault } from '../faults.js';
 import type { StopReason } from '../workflow-safe/stop-reasons.js';
-import type { Trajectory } from '../trajectory.js';
+import type { Trajectory } from '../journal/trajectory.js';
 
 /**
  * What ends a rollout, and which end counts when several hold at once: terminated, then truncated, then max_turns.

@@ -12,26 +12,20 @@ const MOST_ROLLOUTS_PER_SLICE = 300;
 
 /** Half of the events that a history may have: the rest is for updates. */
 export const EVENTS_OF_BATCH = 4800;
-/**
- * Events that a slice costs its batch at most: start and end 9, passing on its share or stopping it 5, and reporting
- * its groups 4.
- */
-const EVENTS_OF_SLICE = 19;
+/** Events that a slice costs its batch at most: start and end 9, passing on its share or stopping it 5. */
+const EVENTS_OF_SLICE = 14;
 /** A signal with its own workflow task. */
 const EVENTS_OF_TALLY = 4;
 const MOST_TALLIES = 10;
 
-/** Far below the 2,000 open children that Temporal allows. */
-export const MOST_SLICES = Math.floor(EVENTS_OF_BATCH / EVENTS_OF_SLICE);
+/** Their events leave room for one tally each. Far below the 2,000 open children that Temporal allows. */
+export const MOST_SLICES = 252;
 
 /** The largest batch, in samples: 75,600 rollouts if `num_repeats` divides 300, 38,052 at worst (151 repeats). */
 export const mostSamples = ({ num_repeats }: { num_repeats: number }): number =>
   MOST_SLICES * Math.floor(MOST_ROLLOUTS_PER_SLICE / num_repeats);
 
-/**
- * How often each slice reports its counts before its end: less often with more slices, and not at all from about 210
- * slices on.
- */
+/** How often each slice reports counts and ended groups before its end: less often with more slices. */
 export function talliesOf(slices: number): number {
   const left = EVENTS_OF_BATCH / Math.max(1, slices) - EVENTS_OF_SLICE;
   return Math.max(0, Math.min(MOST_TALLIES, Math.floor(left / EVENTS_OF_TALLY)));

@@ -1,7 +1,7 @@
 import type { Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream';
 import { constants, createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
-import type { Share } from '../allowance.js';
+import type { Share } from '../waits/allowance.js';
 import { shortened } from '../errors.js';
 import { HttpFailure } from './failure.js';
 

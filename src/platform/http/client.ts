@@ -1,8 +1,8 @@
 import type { Readable } from 'node:stream';
 import { ReadableStream } from 'node:stream/web';
 import { Agent, request, Response } from 'undici';
-import { withController } from '../abort.js';
-import type { Share } from '../allowance.js';
+import { withController } from '../waits/abort.js';
+import type { Share } from '../waits/allowance.js';
 import { shortened } from '../errors.js';
 import { withoutSecrets, withoutSecretsIfCut } from '../secrets.js';
 import { decoded, errorText, wholeText, type Pace } from './body.js';

@@ -14,7 +14,7 @@ import { promisify } from 'node:util';
 import type { JournalLine } from '../../model/journal.js';
 import { parseLine } from '../../model/journal.js';
 import { createLineCutter } from '../../platform/lines.js';
-import { ownTurn } from '../../platform/own-turn.js';
+import { ownTurn } from '../../platform/waits/own-turn.js';
 import { isMissing } from '../../platform/files.js';
 import type { Disk } from '../../platform/files.js';
 import type { Tail } from '../journal-end.js';

@@ -1,6 +1,6 @@
 import { access, constants } from 'node:fs/promises';
 import { pino } from 'pino';
-import { createAllowance } from '../../platform/allowance.js';
+import { createAllowance } from '../../platform/waits/allowance.js';
 import { checkWritable } from '../../platform/files.js';
 import { describeError } from '../../platform/errors.js';
 import type { Config } from '../config.js';

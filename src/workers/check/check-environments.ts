@@ -11,12 +11,12 @@ export async function checkEnvironments(
   { environments }: Pick<Config, 'environments'>,
   env: NodeJS.ProcessEnv,
 ): Promise<Finding[]> {
-  const told = new Map<string, string[]>();
+  const messages = new Map<string, string[]>();
   const factory = createEnvironmentFactory({
     settings: environments,
     env,
     report: (message, name) => {
-      if (name !== null) told.set(name, [...(told.get(name) ?? []), message]);
+      if (name !== null) messages.set(name, [...(messages.get(name) ?? []), message]);
     },
   });
   try {
@@ -24,7 +24,7 @@ export async function checkEnvironments(
     for (const name of Object.keys(environments)) {
       const part = `environments.${name}`;
       const { state, what, remedy } = await checkOne(() => factory.create(name));
-      const said = [what, ...(told.get(name) ?? [])].join('; ');
+      const said = [what, ...(messages.get(name) ?? [])].join('; ');
       found.push({ part, state, what: said, ...(remedy !== undefined && { remedy }) });
     }
     return found;

@@ -8,7 +8,7 @@ import {
   historyProblem,
   roomProblem,
 } from '../steering/event-budget.js';
-import { limitsSignal, shareSignal, tell } from '../steering/messages.js';
+import { limitsSignal, shareSignal, fireAndForget } from '../steering/messages.js';
 import { MOST_CHILDREN } from './refill.js';
 import type { Steering } from './run-rollouts.js';
 import type { rolloutSlice } from '../slice.js';
@@ -27,7 +27,7 @@ export interface OpenSlice {
   /** The most rollouts that it starts. */
   children: number;
   /** Its last report. */
-  heard: Tally | null;
+  reported: Tally | null;
   /** Events of its own history, at most. */
   events: number;
   handle: ChildWorkflowHandle<typeof rolloutSlice> | null;
@@ -45,7 +45,7 @@ export function openSlices({ slices, num_repeats, max_in_flight, refill }: Batch
       const rollouts = (last - first + 1) * num_repeats;
       const children = refill === null ? rollouts : MOST_CHILDREN;
       const events = eventsOfSlice(children);
-      return [first, { share, rollouts, children, heard: null, events, handle: null }];
+      return [first, { share, rollouts, children, reported: null, events, handle: null }];
     }),
   );
 }
@@ -67,8 +67,10 @@ export function passOn(
 }
 
 /** As far as the batch knows. */
-const rolloutsToStart = ({ rollouts, heard }: OpenSlice): number =>
-  rollouts + (heard?.replacements ?? 0) - (heard === null ? 0 : heard.done + heard.running);
+const rolloutsToStart = ({ rollouts, reported }: OpenSlice): number =>
+  rollouts +
+  (reported?.replacements ?? 0) -
+  (reported === null ? 0 : reported.done + reported.running);
 
 function leastOf([first, ...others]: OpenSlice[]): OpenSlice | null {
   if (first === undefined) return null;
@@ -85,7 +87,7 @@ export function setShare(slice: OpenSlice, share: Share): void {
 
 /** A slice that is still being started receives it afterwards. */
 export function signalShare({ handle, share }: OpenSlice): void {
-  tell(handle?.signal(shareSignal, ...valuesOf(share)));
+  fireAndForget(handle?.signal(shareSignal, ...valuesOf(share)));
 }
 
 /** Also counts for a slice that is still being started and receives it later. */

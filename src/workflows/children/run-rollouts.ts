@@ -17,7 +17,13 @@ import { VALID_STOP_REASONS } from '../../model/workflow-safe/stop-reasons.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { roomProblem } from '../steering/event-budget.js';
-import { LIMITS_MEMO, inRounds, limitsSignal, stopSignal, tell } from '../steering/messages.js';
+import {
+  LIMITS_MEMO,
+  inRounds,
+  limitsSignal,
+  stopSignal,
+  fireAndForget,
+} from '../steering/messages.js';
 import type { rollout } from '../rollout.js';
 import { watchGroups } from './ended-groups.js';
 import { countGroups } from './min-k.js';
@@ -69,10 +75,19 @@ export interface RowsRunner extends RolloutRunner {
   setMaxReplacements: (maxReplacements: number) => void;
 }
 
+export const NO_TALLY: Tally = {
+  done: 0,
+  running: 0,
+  valid: 0,
+  turns: 0,
+  tokens: 0,
+  reward_sum: 0,
+};
+
 /** Runs the rollouts of some rows as child workflows. A failed child is data and never fails its siblings. */
 export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRunner {
   const running = runningRollouts(onValid);
-  const tally: Tally = { done: 0, running: 0, valid: 0, turns: 0, tokens: 0, reward_sum: 0 };
+  const tally: Tally = { ...NO_TALLY };
   let { max_in_flight } = run;
   let limits: LimitsChange | null = null;
   let stopped = false;
@@ -89,13 +104,14 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
     if (member.replaces !== undefined) tally.replacements = (tally.replacements ?? 0) + 1;
     onChange({ ...tally });
     try {
-      const { told, handle } = await startInTurn(async () => {
+      const { given, handle } = await startInTurn(async () => {
         const now = limits;
-        const child = await startRollout({ ref, num_repeats: run.num_repeats, told: now });
-        return { told: now, handle: child };
+        const child = await startRollout({ ref, num_repeats: run.num_repeats, limits: now });
+        return { given: now, handle: child };
       }, isOver);
-      if (isOver()) tell(handle.signal(stopSignal));
-      else if (limits !== null && limits !== told) tell(handle.signal(limitsSignal, limits));
+      if (isOver()) fireAndForget(handle.signal(stopSignal));
+      else if (limits !== null && limits !== given)
+        fireAndForget(handle.signal(limitsSignal, limits));
       const result = await running.resultOf(handle, ref.row);
       if (count(tally, result) && groups.count(ref.row)) running.stop(ref.row);
     } catch (error) {
@@ -161,7 +177,7 @@ function runningRollouts(onValid: Run['onValid']): Running {
     },
     stop: (row) => {
       for (const [child, own] of rows)
-        if (row === undefined || row === own) tell(child.signal(stopSignal));
+        if (row === undefined || row === own) fireAndForget(child.signal(stopSignal));
     },
     limit: (change) => [...rows.keys()].map((child) => child.signal(limitsSignal, change)),
   };
@@ -192,11 +208,11 @@ async function playAll({
 function startRollout({
   ref,
   num_repeats,
-  told,
+  limits,
 }: {
   ref: RolloutInput;
   num_repeats: number;
-  told: LimitsChange | null;
+  limits: LimitsChange | null;
 }): Promise<RolloutHandle> {
   return startChild<typeof rollout>('rollout', {
     args: [ref],
@@ -204,7 +220,7 @@ function startRollout({
     workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
     parentClosePolicy: ParentClosePolicy.TERMINATE,
     staticSummary: summaryOf(ref, num_repeats),
-    ...(told !== null && { memo: { [LIMITS_MEMO]: told } }),
+    ...(limits !== null && { memo: { [LIMITS_MEMO]: limits } }),
   });
 }
 

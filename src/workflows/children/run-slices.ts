@@ -9,7 +9,7 @@ import {
 import type { BatchPlan, Tally } from '../../activities/contract.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
-import { inRounds, stopSignal, tallySignal, tell } from '../steering/messages.js';
+import { inRounds, stopSignal, tallySignal, fireAndForget } from '../steering/messages.js';
 import type { OpenSlices, Share } from './open-slices.js';
 import {
   openSlices,
@@ -53,18 +53,18 @@ export function runSlices({ plan, onResult, onEnded }: RunSlices): RolloutRunner
     let unused = 0;
     try {
       const { share } = slice;
-      const { told, handle } = await startInTurn(
+      const { given, handle } = await startInTurn(
         async () => {
           const now = limits;
-          return { told: now, handle: await startSlice({ plan, part, share, limits: now }) };
+          return { given: now, handle: await startSlice({ plan, part, share, limits: now }) };
         },
         () => stopped,
       );
       slice.handle = handle;
-      if (stopped) tell(handle.signal(stopSignal));
+      if (stopped) fireAndForget(handle.signal(stopSignal));
       else {
         if (slice.share !== share) signalShare(slice);
-        if (limits !== null && limits !== told) tell(sendLimits(slice, limits));
+        if (limits !== null && limits !== given) fireAndForget(sendLimits(slice, limits));
       }
       const tally = await handle.result();
       unused = (slice.share.replacements ?? 0) - (tally.replacements ?? 0);
@@ -80,7 +80,7 @@ export function runSlices({ plan, onResult, onEnded }: RunSlices): RolloutRunner
     finished: settleAll(slices.map(play)),
     stop: () => {
       stopped = true;
-      for (const { handle } of open.values()) tell(handle?.signal(stopSignal));
+      for (const { handle } of open.values()) fireAndForget(handle?.signal(stopSignal));
     },
     setMaxInFlight: (maxInFlight) => {
       const shares = sharesOf(maxInFlight, open.size);
@@ -114,7 +114,7 @@ function handleTallies({
     const part = isTallyOf(news) ? slices.find(({ first }) => first === news.first) : undefined;
     if (part === undefined) return;
     const slice = open.get(news.first);
-    if (slice !== undefined) slice.heard = news.tally;
+    if (slice !== undefined) slice.reported = news.tally;
     counted(news.first, news.tally);
     onEnded((news.ended ?? []).filter((row) => row >= part.first && row <= part.last));
   });

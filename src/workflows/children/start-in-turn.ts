@@ -43,5 +43,6 @@ export function createStartInTurn(): StartInTurn {
   };
 }
 
-const isRefusal = (error: unknown): boolean =>
+/** A workflow with this id runs, or is still ending. */
+export const isRefusal = (error: unknown): boolean =>
   error instanceof Error && error.name === 'WorkflowExecutionAlreadyStartedError';

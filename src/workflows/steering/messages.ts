@@ -1,12 +1,6 @@
-import { defineQuery, defineSignal, defineUpdate, setHandler } from '@temporalio/workflow';
-import type {
-  BatchProgress,
-  PolicyStatus,
-  PublishResult,
-  RolloutProgress,
-  Tally,
-  Waiting,
-} from '../../activities/contract.js';
+import { defineQuery, defineSignal, defineUpdate } from '@temporalio/workflow';
+import type { BatchProgress, RolloutProgress, Tally, Waiting } from '../../activities/contract.js';
+import type { PolicyStatus, PublishResult } from '../../activities/contract/policy.js';
 import type {
   GroupNews,
   StepAsked,
@@ -78,18 +72,8 @@ export const batchProgressQuery = defineQuery<BatchProgress>('progress');
 export const sliceProgressQuery = defineQuery<Tally>('progress');
 export const rolloutProgressQuery = defineQuery<RolloutProgress>('progress');
 
-/** For a batch or a slice: calls back once, however often the signal comes. */
-export function onStop(stop: () => void): void {
-  let isStopped = false;
-  setHandler(stopSignal, () => {
-    if (isStopped) return;
-    isStopped = true;
-    stop();
-  });
-}
-
 /** Ignores the result of a signal: if its receiver has just ended, that receiver's result says so. */
-export function tell(sent: Promise<void> | null | undefined): void {
+export function fireAndForget(sent: Promise<void> | null | undefined): void {
   sent?.catch(() => undefined);
 }
 

@@ -6,28 +6,25 @@ import type {
   RolloutsSeen,
   Tally,
 } from '../../activities/contract.js';
-import { batchProgressQuery, onStop, waitingSignal } from '../steering/messages.js';
+import { batchProgressQuery, waitingSignal } from '../steering/messages.js';
 import { isWaiting } from '../steering/signal-checks.js';
-import { heard, waitingLine } from './waiting.js';
+import type { Stop } from '../steering/stop.js';
+import { handleStop } from '../steering/stop.js';
+import { forDisplay, waitingLine } from './waiting.js';
 
 /** What a batch shows while it runs: query `progress` and current details. It also handles `stop`. */
-export interface BatchView {
+export interface BatchView extends Stop {
   planned(plan: BatchPlan): void;
   counted: (tally: Tally) => void;
   /** Running rollouts are counted only from time to time, so later results may show more. */
   seen: (rollouts: RolloutsSeen) => void;
   closing(): void;
   closed(result: BatchResult): void;
-  /** Calls back when the batch is stopped, also if it already was. */
-  onStop(stop: () => void): void;
-  stopped(): boolean;
 }
 
 export function showBatch(): BatchView {
   let progress = NOTHING;
   let members = 0;
-  let stopped = false;
-  let stop = (): void => undefined;
   const show = (change: Partial<BatchProgress>): void => {
     progress = { ...progress, ...change };
     const elapsed_s = (Date.now() - workflowInfo().startTime.getTime()) / 1000;
@@ -43,12 +40,9 @@ export function showBatch(): BatchView {
   };
   setHandler(batchProgressQuery, () => progress);
   setHandler(waitingSignal, (waiting) => {
-    if (isWaiting(waiting)) show({ waiting: heard(waiting) });
+    if (isWaiting(waiting)) show({ waiting: forDisplay(waiting) });
   });
-  onStop(() => {
-    stopped = true;
-    stop();
-  });
+  const stop = handleStop();
   return {
     planned: ({ samples, num_repeats }) => {
       members = samples * num_repeats;
@@ -59,7 +53,7 @@ export function showBatch(): BatchView {
       show({ ...tally, ...furthest(progress, tally), requested });
     },
     seen: ({ waiting, ...rollouts }) => {
-      show({ ...furthest(progress, rollouts), waiting: heard(waiting) });
+      show({ ...furthest(progress, rollouts), waiting: forDisplay(waiting) });
     },
     closing: () => {
       show({ phase: 'closing', waiting: null });
@@ -68,11 +62,7 @@ export function showBatch(): BatchView {
       const { requested, completed } = counts;
       show({ phase: 'done', running: 0, requested, done: requested, valid: completed });
     },
-    onStop: (callback) => {
-      stop = callback;
-      if (stopped) stop();
-    },
-    stopped: () => stopped,
+    ...stop,
   };
 }
 

@@ -21,7 +21,7 @@ import {
   RolloutTurns,
 } from '../../model/workflow-safe/search-attributes.js';
 import { isWaiting } from '../steering/signal-checks.js';
-import { heard, waitingLine } from './waiting.js';
+import { forDisplay, waitingLine } from './waiting.js';
 
 /**
  * What a rollout shows while it runs: query `progress`, current details, search attributes. Search attributes cost an
@@ -56,7 +56,7 @@ export function showRollout(): RolloutView {
   let hold: (isHeld: boolean) => void = () => undefined;
   setHandler(waitingSignal, (waiting) => {
     if (!isWaiting(waiting)) return;
-    show({ waiting: heard(waiting) });
+    show({ waiting: forDisplay(waiting) });
     hold(waiting?.holds === true);
   });
   return {

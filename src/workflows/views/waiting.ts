@@ -11,7 +11,7 @@ const MOST = 300;
 const TIME = /^[\d: -]{19} UTC$/;
 
 /** Prepared for display and answers: bounded, and without active characters. */
-export function heard(waiting: Waiting | null): Waiting | null {
+export function forDisplay(waiting: Waiting | null): Waiting | null {
   if (waiting === null) return null;
   const { service, message, call, tries, since, rollouts } = waiting;
   return {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
-import type { Row } from '../../../src/model/row.js';
+import type { Row } from '../../../src/model/results/row.js';
 import { ROW_COLUMNS } from '../../../src/model/sample.js';
 import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 import type { GoldenCase } from './case.js';

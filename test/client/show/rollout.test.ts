@@ -8,8 +8,8 @@ import { rolloutJson } from '../../../src/client/show/rollout-json.js';
 import { blocksOf, headingOf } from '../../../src/client/show/rollout-page.js';
 import { widthOf, wrapped } from '../../../src/client/show/wrapping.js';
 import type { JournalLine } from '../../../src/model/journal.js';
-import { glanceOf } from '../../../src/model/outcome.js';
-import { applyLine, emptyTrajectory } from '../../../src/model/trajectory.js';
+import { glanceOf } from '../../../src/model/journal/outcome.js';
+import { applyLine, emptyTrajectory } from '../../../src/model/journal/trajectory.js';
 import { author } from '../../fakes/journal-lines.js';
 
 const STYLE = { columns: 79, colour: false };

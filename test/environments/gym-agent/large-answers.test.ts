@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { AgentsSettings } from '../../../src/environments/gym-agent/agents.js';
 import { createAgents } from '../../../src/environments/gym-agent/agents.js';
 import { Fault } from '../../../src/model/faults.js';
-import { createAllowance } from '../../../src/platform/allowance.js';
+import { createAllowance } from '../../../src/platform/waits/allowance.js';
 import { answerOf } from '../../fakes/answer-of.js';
 import { eventually } from '../../harness/waiting.js';
 import type { GymAgentServerOptions } from '../../servers/gym-agent-server.js';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { readAnswer } from '../../../src/environments/gym-agent/answer.js';
-import type { Row } from '../../../src/model/row.js';
+import type { Row } from '../../../src/model/results/row.js';
 import { float32, recordedResults, rowOf } from './recorded-results.js';
 
 /**

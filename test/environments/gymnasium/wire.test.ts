@@ -9,7 +9,7 @@ import {
 import { saysLost, stepFault } from '../../../src/environments/gymnasium/lost-session.js';
 import { observationText, requestIdOf, responseOf, rowOf } from '../../../src/environments/gymnasium/wire.js'; // prettier-ignore
 import { Fault } from '../../../src/model/faults.js';
-import { SESSION_KEY } from '../../../src/model/session.js';
+import { SESSION_KEY } from '../../../src/model/journal/session.js';
 
 const session = {
   id: 'b/0-0/begin-0',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Row } from '../../../src/model/row.js';
-import type { Summary } from '../../../src/model/summary.js';
+import type { Row } from '../../../src/model/results/row.js';
+import type { Summary } from '../../../src/model/results/summary.js';
 import { inStep, lagMetrics } from '../../../src/model/stream/step-row.js';
 
 const row = { row: 3, policy_versions: [{ start: 0, end: 4, version: '5' }, { start: 4, end: 6, version: null }, { start: 6, end: 9, version: '8' }] } as unknown as Row; // prettier-ignore

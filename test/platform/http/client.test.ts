@@ -3,7 +3,7 @@ import { getEventListeners, once } from 'node:events';
 import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync, brotliCompressSync, deflateSync } from 'node:zlib';
-import { createAllowance } from '../../../src/platform/allowance.js';
+import { createAllowance } from '../../../src/platform/waits/allowance.js';
 import type { Exchange, HttpClientOptions } from '../../../src/platform/http/client.js';
 import { createHttpClient } from '../../../src/platform/http/client.js';
 import { HttpFailure, type HttpFailureKind } from '../../../src/platform/http/failure.js';

@@ -2,7 +2,7 @@ import type { ChildProcessWithoutNullStreams } from 'node:child_process';
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import { LATE, orAborted, within } from '../../../platform/abort.js';
+import { LATE, orAborted, within } from '../../../platform/waits/abort.js';
 import { spawned } from '../../../platform/process/spawned.js';
 import type { Launch } from '../sandbox/levels.js';
 import type { LineReader } from './line-reader.js';

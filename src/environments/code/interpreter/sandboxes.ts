@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Fault } from '../../../model/faults.js';
-import { createWaitingLine } from '../../../platform/waiting-line.js';
+import { createWaitingLine } from '../../../platform/waits/waiting-line.js';
 import type { Interpreter } from './interpreter.js';
 import type { Blocks, Ran, RunRequest } from '../outcomes.js';
 

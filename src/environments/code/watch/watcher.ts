@@ -1,8 +1,8 @@
 import type { Worker } from 'node:worker_threads';
 import { Fault } from '../../../model/faults.js';
-import { LATE, within } from '../../../platform/abort.js';
+import { LATE, within } from '../../../platform/waits/abort.js';
 import { describeError } from '../../../platform/errors.js';
-import { startThread } from '../../../platform/threads.js';
+import { startThread } from '../../../platform/process/threads.js';
 import type { Excess } from '../outcomes.js';
 import type { Finding, Order, Tree } from './tree-watch.js';
 

@@ -1,0 +1,85 @@
+import type { PauseMode } from '../../model/policy/publish.js';
+import type { Phase, PolicyView, ReplicaState, Rule } from '../../model/workflow-safe/policy.js';
+
+/** What workflow `policy` and its activities exchange. */
+export interface PolicyActivities {
+  /** Takes the raw input of update `publish`. Refuses it before anything is touched, or records the new target. */
+  settlePublish: (input: { service: string; publish: unknown }) => Promise<PublishPlan>;
+  /** Takes one replica through all phases. Fails once it is `unknown` or `away`, and not paused. */
+  updateReplica: (input: UpdateReplica) => Promise<UpdatedReplica>;
+  /** Makes the target the `version` if enough replicas have it. */
+  concludePublish: (input: { service: string } & Rule) => Promise<PolicyView>;
+  /** The record, for the replicas that temporal.yaml has now. */
+  surveyReplicas: (input: { service: string }) => Promise<PolicySurvey>;
+}
+
+export interface PolicySurvey {
+  heartbeat_timeout_ms: number;
+  /** null: nothing was ever published. */
+  view: PolicyView | null;
+}
+
+export interface PublishPlan extends Rule {
+  version: number;
+  mode: PauseMode;
+  drain_limit: string;
+  /** Guarantees that are weaker than expected, in words. */
+  notes: string[];
+  view: PolicyView;
+}
+
+/** Input of workflow `policy`. */
+export interface PolicyInput {
+  service: string;
+  /** From the previous run. */
+  updates?: PublishSummary[];
+}
+
+/** The result of update `publish`. */
+export interface PublishResult {
+  version: number;
+  replicas: Record<string, { state: ReplicaState; fault?: string }>;
+  /** The longest pause of a replica. */
+  paused_s: number;
+  total_s: number;
+  notes?: string[];
+}
+
+/** One of the last updates, as in `status`. */
+export interface PublishSummary {
+  version: number | null;
+  /** Milliseconds since 1970. */
+  at: number;
+  paused_s: number;
+  total_s: number;
+  /** null: it succeeded. */
+  fault: string | null;
+}
+
+/** Query `status` of workflow `policy`. */
+export interface PolicyStatus {
+  service: string;
+  /** null: nothing was ever published. */
+  record: PolicyView | null;
+  /** The phases of slow replicas. */
+  phases: Record<string, Phase>;
+  /** The last ten, oldest first. */
+  updates: PublishSummary[];
+}
+
+export interface UpdateReplica {
+  service: string;
+  replica: string;
+  /** null: the record's. */
+  version: number | null;
+  mode: PauseMode;
+  /** For mode `wait`. */
+  drain_limit?: string;
+}
+
+export interface UpdatedReplica {
+  /** Seconds from the order to pause to the end of the resume. */
+  paused_s: number;
+  load_s: number;
+  view: PolicyView;
+}

@@ -1,0 +1,45 @@
+import type { z } from 'zod';
+import { Fault } from '../model/faults.js';
+import { problemsOf } from '../model/problems.js';
+import type { Facts, Series } from '../trajectories/trajectory-store.js';
+
+/** The facts of one series as values, by number. Methods throw `StoreFault`. */
+export interface FactsOf<T> {
+  /** Returns what the store has: another writer's fact, if that was first. */
+  put: (n: number, value: T) => Promise<T>;
+  find: (n: number) => Promise<T | null>;
+  /** Facts above number `known`, for kinds without gaps. */
+  last: (known: number) => Promise<{ n: number; value: T } | null>;
+}
+
+/** `name`: what messages call the series. */
+export function factsOf<T>(
+  series: Series,
+  { schema, facts, name = series.join('/') }: { schema: z.ZodType<T>; facts: Facts; name?: string },
+): FactsOf<T> {
+  const parsed = (n: number, text: string): T => {
+    const value = JSON.parse(text) as unknown;
+    const { data, error } = schema.safeParse(value);
+    if (error === undefined) return data;
+    const [problem] = problemsOf(error, value);
+    const message = `${name} ${n}: ${problem?.where ?? ''}: ${problem?.what ?? 'malformed'}`;
+    throw new Fault({ type: 'StoreFault', message });
+  };
+  const find = async (n: number): Promise<T | null> => {
+    const text = await facts.find(series, n);
+    return text === null ? null : parsed(n, text);
+  };
+  return {
+    find,
+    put: async (n, value) => {
+      if (await facts.put({ series, n, text: `${JSON.stringify(value)}\n` })) return value;
+      const existing = await find(n);
+      if (existing !== null) return existing;
+      throw new Fault({ type: 'StoreFault', message: `${name} ${n} is gone` });
+    },
+    last: async (known) => {
+      const fact = await facts.last(series, known);
+      return fact === null ? null : { n: fact.n, value: parsed(fact.n, fact.text) };
+    },
+  };
+}

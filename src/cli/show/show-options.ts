@@ -1,0 +1,97 @@
+import { parseArgs } from 'node:util';
+import { BatchId } from '../../model/batch-request.js';
+import type { Selection, Sort } from '../../client/show/selection.js';
+import { SORTS } from '../../client/show/selection.js';
+import { parseWhere } from '../../client/show/where.js';
+import { UsageError } from '../../platform/command.js';
+
+/** What `show` should print. */
+export interface ShowOptions {
+  config: string;
+  batch_id: string;
+  /** null: the list. A row without a repeat: its group. */
+  place: { row: number; repeat: number | null } | null;
+  selection: Selection;
+  follow: boolean;
+  json: boolean;
+  tokens: boolean;
+  turns: { first: number; last: number } | null;
+}
+
+/** Throws an error for the user for an invalid option. */
+export function parseShow(args: string[]): ShowOptions {
+  const { values, positionals } = parseArgs({
+    args,
+    allowPositionals: true,
+    options: {
+      config: { type: 'string', default: './temporal.yaml' },
+      worst: { type: 'string' },
+      sort: { type: 'string' },
+      reverse: { type: 'boolean', default: false },
+      limit: { type: 'string' },
+      failed: { type: 'boolean', default: false },
+      where: { type: 'string', multiple: true, default: [] },
+      follow: { type: 'boolean', default: false },
+      json: { type: 'boolean', default: false },
+      tokens: { type: 'boolean', default: false },
+      turns: { type: 'string' },
+    },
+  });
+  const { config, worst, sort, reverse, limit, failed, where, follow, json, tokens } = values;
+  const by = sortOf(sort);
+  const conditions = where.map(parseWhere);
+  if (worst !== undefined) conditions.push(({ reward }) => reward !== null);
+  return {
+    config,
+    ...targetOf(positionals),
+    selection: {
+      where: (entry) => conditions.every((holds) => holds(entry)),
+      failed,
+      sort:
+        worst !== undefined
+          ? { by: 'reward', smallest_first: true }
+          : by && { by, smallest_first: reverse },
+      limit: countOf('--worst', worst) ?? countOf('--limit', limit),
+    },
+    follow,
+    json,
+    tokens,
+    turns: turnsOf(values.turns),
+  };
+}
+
+function targetOf(positionals: readonly string[]): Pick<ShowOptions, 'batch_id' | 'place'> {
+  const [target = ''] = positionals;
+  const [, batch = '', row, repeat] = /^([^/]+)(?:\/(\d+)(?:-(\d+))?)?$/.exec(target) ?? [];
+  if (positionals.length !== 1 || !BatchId.safeParse(batch).success) {
+    const got = positionals.join(' ');
+    throw new UsageError(
+      `expected one BATCH, BATCH/ROW or BATCH/ROW-REPEAT, got ${got === '' ? 'none' : JSON.stringify(got)}`,
+    );
+  }
+  if (row === undefined) return { batch_id: batch, place: null };
+  const place = { row: Number(row), repeat: repeat === undefined ? null : Number(repeat) };
+  return { batch_id: batch, place };
+}
+
+function sortOf(text: string | undefined): Sort | null {
+  if (text === undefined) return null;
+  const found = SORTS.find((sort) => sort === text);
+  if (found !== undefined) return found;
+  throw new UsageError(`--sort: expected one of ${SORTS.join(', ')}, got ${JSON.stringify(text)}`);
+}
+
+function countOf(option: string, text: string | undefined): number | null {
+  if (text === undefined) return null;
+  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
+  throw new UsageError(`${option}: expected a number above 0, got ${JSON.stringify(text)}`);
+}
+
+/** `7` or `7-12`. */
+function turnsOf(text: string | undefined): ShowOptions['turns'] {
+  if (text === undefined) return null;
+  const [, first, last = first] = /^(\d+)(?:-(\d+))?$/.exec(text) ?? [];
+  if (first !== undefined && Number(first) <= Number(last))
+    return { first: Number(first), last: Number(last) };
+  throw new UsageError(`--turns: expected a turn or FIRST-LAST, got ${JSON.stringify(text)}`);
+}

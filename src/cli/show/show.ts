@@ -1,0 +1,207 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { groupPage } from '../../client/show/group-page.js';
+import type { List } from '../../client/show/list-page.js';
+import { listPage } from '../../client/show/list-page.js';
+import type { Rollout, ShowStore } from '../../client/show/read-batch.js';
+import { createBatchReader, readRollout } from '../../client/show/read-batch.js';
+import { rolloutJson } from '../../client/show/rollout-json.js';
+import { blocksOf, headingOf } from '../../client/show/rollout-page.js';
+import { select } from '../../client/show/selection.js';
+import type { Screen } from '../../client/screen.js';
+import { createScreen, pageStyle } from '../../client/screen.js';
+import type { TextStyle } from '../../client/text-line.js';
+import type { Interrupts } from '../../platform/process/interrupts.js';
+import { listenForInterrupts } from '../../platform/process/interrupts.js';
+import { plain, plainJson } from '../../platform/plain.js';
+import { loadConfig } from '../../workers/config.js';
+import { openStore } from '../../workers/open-store.js';
+import { writePaged } from './pager.js';
+import type { ShowOptions } from './show-options.js';
+import { parseShow } from './show-options.js';
+
+/** How long until a journal is read again, or twice the time that reading took. */
+const LOOK_EVERY_MS = 1000;
+
+/** Rollouts from their journals. No server and no worker is needed. */
+export async function showCommand(args: string[]): Promise<number> {
+  const options = parseShow(args);
+  const config = await loadConfig(options.config);
+  const opened = openStore(config, { env: process.env, max_cached_bytes: 0, max_request_bytes: 0 });
+  try {
+    await opened.ready({
+      say: (line) => {
+        console.error(plain(line));
+      },
+    });
+    const { store } = opened;
+    const reader = createBatchReader(store, options.batch_id);
+    const requested = await reader.requested();
+    if (requested === null) throw new Error(`no batch ${options.batch_id} in ${opened.name}`);
+    const show: Show = { options, store, reader, requested, style: styleOf };
+    if (options.place === null) await showList(show);
+    else if (options.place.repeat === null) await showGroup(show, options.place.row);
+    else await showRollout(show, { row: options.place.row, repeat: options.place.repeat });
+    return 0;
+  } finally {
+    await opened.close();
+  }
+}
+
+interface Show {
+  options: ShowOptions;
+  store: ShowStore;
+  reader: ReturnType<typeof createBatchReader>;
+  requested: number;
+  style: () => TextStyle;
+}
+
+const styleOf = (): TextStyle => pageStyle(process.stdout, process.env);
+
+const write = (lines: readonly string[]): Promise<void> =>
+  writePaged(lines, { stdout: process.stdout, env: process.env });
+
+const json = (value: unknown): string => plainJson(JSON.stringify(value));
+
+async function showList(show: Show): Promise<void> {
+  const { options, reader, requested, style } = show;
+  const look = async (): Promise<List> => {
+    const entries = await reader.entries();
+    const shown = select(entries, options.selection);
+    return { batch_id: options.batch_id, entries, shown, requested };
+  };
+  if (!options.follow) {
+    const list = await look();
+    await write(options.json ? list.shown.map(json) : listPage(list, style()));
+    return;
+  }
+  await following(async ({ signal }, screen) => {
+    const printed = new Set<string>();
+    await again(signal, async () => {
+      const list = await look();
+      if (screen.live && !options.json) screen.show((wide) => listPage(list, wide));
+      else printEnded(list, { printed, screen, options });
+      return list.entries.length >= requested && list.entries.every(({ ended }) => ended !== null);
+    });
+    if (screen.live && !options.json) {
+      const list = await look();
+      screen.show(null);
+      screen.print(listPage(list, screen.style()));
+    }
+  });
+}
+
+/** For output that cannot be redrawn: each rollout once, when it has ended. */
+function printEnded(
+  list: List,
+  { printed, screen, options }: { printed: Set<string>; screen: Screen; options: ShowOptions },
+): void {
+  for (const entry of list.shown) {
+    const key = `${entry.row}-${entry.repeat}`;
+    if (entry.ended === null || printed.has(key)) continue;
+    printed.add(key);
+    const [line = ''] = listPage({ ...list, shown: [entry] }, styleOf()).slice(-1);
+    screen.print([options.json ? json(entry) : line]);
+  }
+}
+
+async function showGroup(show: Show, row: number): Promise<void> {
+  const { options, store, reader, style } = show;
+  const { batch_id } = options;
+  const entries = await reader.entries({ row });
+  if (entries.length === 0) throw new Error(notThere(show, `row ${row}`));
+  if (options.json) {
+    // One at a time: a group of long rollouts may be larger than memory.
+    for (const { repeat } of entries) {
+      const rollout = await readRollout({ batch_id, row, repeat }, store);
+      await write([json(rolloutJson(rollout, options))]);
+    }
+    return;
+  }
+  const rollouts: Rollout[] = [];
+  for (const { repeat } of entries)
+    rollouts.push(await readRollout({ batch_id, row, repeat }, store));
+  const list = { batch_id: `${batch_id}/${row}`, entries, shown: entries };
+  await write([
+    ...listPage({ ...list, requested: entries.length }, style()),
+    '',
+    ...groupPage(rollouts, style()),
+  ]);
+}
+
+async function showRollout(show: Show, place: { row: number; repeat: number }): Promise<void> {
+  const { options, store, reader, style } = show;
+  const { tokens, turns, batch_id } = options;
+  const ref = { batch_id, ...place };
+  const siblings = await reader.entries({ row: place.row });
+  const isThere = siblings.some(({ repeat }) => repeat === place.repeat);
+  if (!isThere && !options.follow)
+    throw new Error(notThere(show, `rollout ${place.row}-${place.repeat}`));
+  if (options.follow) {
+    await followRollout(show, ref);
+    return;
+  }
+  const rollout = await readRollout(ref, store);
+  if (options.json) {
+    await write([json(rolloutJson(rollout, { tokens }))]);
+    return;
+  }
+  const page = { style: style(), tokens, turns };
+  const blocks = blocksOf(rollout, page).flatMap(({ lines }) => lines);
+  await write([...headingOf(rollout, { siblings, style: style() }), ...blocks]);
+}
+
+/** Turns as they come, each printed once. */
+async function followRollout(
+  { options, store, style }: Show,
+  ref: { batch_id: string; row: number; repeat: number },
+): Promise<void> {
+  await following(async ({ signal }, screen) => {
+    const printed = new Set<string>();
+    let size = -1;
+    await again(signal, async () => {
+      const now = await store.journalSize(ref);
+      if (now === size) return false;
+      size = now;
+      const rollout = await readRollout(ref, store);
+      const has_ended = rollout.entry.ended !== null;
+      const { tokens, turns } = options;
+      for (const { key, lines } of blocksOf(rollout, { style: style(), tokens, turns })) {
+        // It changes until it is a turn.
+        if (printed.has(key) || (key.startsWith('open.') && !has_ended)) continue;
+        printed.add(key);
+        screen.print(lines);
+      }
+      if (has_ended) screen.print(['', ...headingOf(rollout, { siblings: [], style: style() })]);
+      return has_ended;
+    });
+  });
+}
+
+const notThere = ({ options, requested }: Show, what: string): string =>
+  `${what} of ${options.batch_id} has no journal: it has not started, or is none of its ${requested} rollouts`;
+
+async function following(
+  run: (interrupts: Interrupts, screen: Screen) => Promise<void>,
+): Promise<void> {
+  const screen = createScreen(process.stdout, process.env);
+  const interrupts = listenForInterrupts(process.env, () => {
+    screen.close();
+    process.exit(130);
+  });
+  try {
+    await run(interrupts, screen);
+  } finally {
+    screen.close();
+    interrupts.forget();
+  }
+}
+
+/** Repeats until `look` says that nothing more will come. */
+async function again(signal: AbortSignal, look: () => Promise<boolean>): Promise<void> {
+  while (!signal.aborted) {
+    const began = performance.now();
+    if (await look()) return;
+    const pause = Math.max(LOOK_EVERY_MS, 2 * (performance.now() - began));
+    await sleep(pause, undefined, { signal }).catch(() => undefined);
+  }
+}

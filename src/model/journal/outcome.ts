@@ -1,0 +1,101 @@
+import type { Glance } from './glance.js';
+import type { Failure, RolloutSettings } from '../journal.js';
+import type { Trajectory } from './trajectory.js';
+import { naturalEnd } from '../turn/stop-rules.js';
+import type { StopReason } from '../workflow-safe/stop-reasons.js';
+import { VALID_STOP_REASONS } from '../workflow-safe/stop-reasons.js';
+
+/** How a rollout counts when its batch is closed. */
+export interface Outcome {
+  stop_reason: StopReason;
+  /** null: it is valid. */
+  failure: Failure | null;
+}
+
+/** The ending of a rollout whose journal has no standing `end` and whose turns have reached none. */
+export interface ClosingReason {
+  stop_reason: 'stopped' | 'cancelled';
+}
+
+const FAILURE_TYPES = { timeout: 'TimedOut', stopped: 'Stopped', cancelled: 'Cancelled' } as const;
+
+const MESSAGES = {
+  TimedOut: 'rollout_timeout passed',
+  Stopped: 'the batch was stopped',
+  Cancelled: 'the rollout was cancelled, terminated or never started',
+  Failed: 'the rollout failed',
+};
+
+/**
+ * The outcome by the journal. Turns that have reached a valid end count, even if the store was unavailable when `end`
+ * was to be written.
+ */
+export function outcomeOf(trajectory: Trajectory, otherwise: ClosingReason): Outcome {
+  const { end } = trajectory;
+  const stop_reason = end?.stop_reason ?? naturalEnd(trajectory) ?? otherwise.stop_reason;
+  if (VALID_STOP_REASONS.has(stop_reason)) {
+    return overlongOf(trajectory) === 'drop' ? dropped(trajectory) : { stop_reason, failure: null };
+  }
+  if (end?.failure) return { stop_reason, failure: end.failure };
+  const type =
+    stop_reason in FAILURE_TYPES
+      ? FAILURE_TYPES[stop_reason as keyof typeof FAILURE_TYPES]
+      : 'Failed';
+  return { stop_reason, failure: failureOf(trajectory, { type, message: MESSAGES[type] }) };
+}
+
+/** The rule that applies to a truncated rollout; null: it is not truncated. */
+export function overlongOf(trajectory: Trajectory): RolloutSettings['overlong'] | null {
+  if (!isTruncated(trajectory)) return null;
+  return trajectory.settings_in_force?.overlong ?? null;
+}
+
+/** Truncated by a limit, whatever else ended it: an environment may have graded a truncated turn. */
+export function isTruncated(trajectory: Trajectory): boolean {
+  const stop_reason = trajectory.end?.stop_reason ?? naturalEnd(trajectory);
+  if (trajectory.turns.at(-1)?.observation.truncated === true) return true;
+  return stop_reason === 'truncated' || isFullOfAgent(trajectory);
+}
+
+/** NeMo RL's rule for an agent's log: exactly as long as the model accepts. */
+function isFullOfAgent(trajectory: Trajectory): boolean {
+  const { agent, assistant_tokens, env_tokens, settings_in_force: settings } = trajectory;
+  const tokens = agent.result?.tokens;
+  if (tokens === undefined || settings === null) return false;
+  return tokens.prompt + assistant_tokens + env_tokens === settings.max_seq_len;
+}
+
+const dropped = (trajectory: Trajectory): Outcome => ({
+  stop_reason: 'failed',
+  failure: failureOf(trajectory, {
+    type: 'Overlong',
+    message: 'it was truncated, and the request drops such rollouts (overlong)',
+  }),
+});
+
+export const isRow = ({ failure }: Outcome): boolean => failure === null;
+
+/** A valid rollout beyond its group's k: groups of a batch have the same size. */
+export const surplusOf = (trajectory: Trajectory, k: number): Outcome => ({
+  stop_reason: 'stopped',
+  failure: failureOf(trajectory, {
+    type: 'Surplus',
+    message: `it is valid, and ${k} earlier repeats of its group are its rows`,
+  }),
+});
+
+const failureOf = ({ turns }: Trajectory, why: Omit<Failure, 'turn'>): Failure => ({
+  ...why,
+  turn: turns.length,
+});
+
+/** What a list shows of a rollout, from its whole journal. */
+export const glanceOf = (trajectory: Trajectory): Glance => ({
+  task_name: trajectory.start?.task_name ?? null,
+  total_reward: trajectory.total_reward,
+  turn_count: trajectory.turns.length,
+  assistant_tokens: trajectory.assistant_tokens,
+  started_at: trajectory.start?.at ?? null,
+  attempts: trajectory.attempts,
+  faults: Object.values(trajectory.faults).reduce((sum, count) => sum + count, 0),
+});

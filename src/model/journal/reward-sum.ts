@@ -1,0 +1,25 @@
+import type { LineOf, RolloutSettings } from '../journal.js';
+
+/**
+ * Adds one turn's reward to the rollout's sums. The fold (trajectory.ts) calls it for each `observation` line, and
+ * row.ts copies the sums. A turn with components is worth their sum. Upstream's rewards are float32 per step,
+ * components too. Its sync loop also sums in float32, its async loop in double.
+ */
+export function addReward(
+  sums: { total_reward: number; rewards: Record<string, number> },
+  { line, semantics }: { line: LineOf<'observation'>; semantics: RolloutSettings['semantics'] },
+): void {
+  const round = semantics === 'standard' ? (value: number): number => value : Math.fround;
+  const plus = (sum: number, value: number): number =>
+    semantics === 'nemo-rl-sync' ? Math.fround(sum + value) : sum + value;
+  const { rewards } = sums;
+  let step = 0;
+  for (const [name, value] of Object.entries(line.rewards)) {
+    step = plus(step, round(value));
+    // Every object has an inherited `constructor`, and a component may have that name.
+    const before = Object.hasOwn(rewards, name) ? (rewards[name] ?? 0) : 0;
+    rewards[name] = plus(before, round(value));
+  }
+  if (Object.keys(line.rewards).length === 0) step = round(line.reward);
+  sums.total_reward = plus(sums.total_reward, step);
+}

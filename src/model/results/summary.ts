@@ -1,0 +1,75 @@
+import { z } from 'zod';
+import { overlongOf } from '../journal/outcome.js';
+import type { Row } from './row.js';
+import type { Trajectory } from '../journal/trajectory.js';
+
+/** What the closing pass keeps of a rollout: about 300 bytes, enough for every metric. */
+export const Summary = z.object({
+  row: z.number(),
+  repeat: z.number(),
+  replaces: z.number().nullable().default(null),
+  task_name: z.string(),
+  stop_reason: z.string(),
+  /** Its type; null: it is valid. */
+  failure: z.string().nullable().default(null),
+  reward: z.number(),
+  rewards: z.record(z.string(), z.number()),
+  terminated: z.boolean(),
+  truncated: z.boolean(),
+  max_turns_reached: z.boolean(),
+  turns: z.number(),
+  gen_tokens: z.number(),
+  env_tokens: z.number(),
+  max_gen_tokens: z.number(),
+  queue_s: z.number(),
+  generate_s: z.number(),
+  step_s: z.number(),
+  wall_s: z.number(),
+  started_at: z.number(),
+  ended_at: z.number(),
+  attempts: z.number(),
+  inherited_tokens: z.number(),
+  wasted_tokens: z.number(),
+  faults: z.record(z.string(), z.number()),
+  /** Truncated, and masked or dropped for it. */
+  overlong: z.boolean().default(false),
+  /** Of a stream: how many tokens each version sampled, '' for those that nobody knows. */
+  versions: z.record(z.string(), z.number()).optional(),
+});
+export type Summary = z.infer<typeof Summary>;
+
+export function toSummary(row: Row, trajectory: Trajectory): Summary {
+  const { start, faults, inherited_tokens, wasted_tokens } = trajectory;
+  return {
+    row: row.row,
+    repeat: row.repeat,
+    replaces: row.replaces ?? null,
+    task_name: row.task_name,
+    stop_reason: row.stop_reason,
+    failure: row.failure?.type ?? null,
+    reward: row.total_reward,
+    rewards: row.rewards,
+    terminated: row.terminated,
+    truncated: row.truncated,
+    max_turns_reached: row.max_turns_reached,
+    turns: row.turn_count,
+    gen_tokens: row.assistant_tokens,
+    env_tokens: row.env_tokens,
+    max_gen_tokens: longestCall(trajectory),
+    ...row.timing,
+    started_at: start?.at ?? 0,
+    ended_at: (start?.at ?? 0) + row.timing.wall_s,
+    attempts: row.attempts,
+    inherited_tokens,
+    wasted_tokens,
+    faults,
+    overlong:
+      (row.failure === undefined && overlongOf(trajectory) === 'mask') ||
+      row.failure?.type === 'Overlong',
+  };
+}
+
+function longestCall({ turns, agent }: Trajectory): number {
+  const lengths = agent.result?.tokens?.calls ?? turns.map(({ token_ids }) => token_ids.length);
+  return lengths.reduce((most, length) => Math.max(most, length), 0);
+}

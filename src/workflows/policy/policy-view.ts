@@ -1,0 +1,92 @@
+import { setCurrentDetails, setHandler, upsertSearchAttributes } from '@temporalio/workflow';
+import type {
+  PolicyInput,
+  PolicyStatus,
+  PublishSummary,
+} from '../../activities/contract/policy.js';
+import type { PolicyView, ReplicaView } from '../../model/workflow-safe/policy.js';
+import { aimOf, isPhaseNews } from '../../model/workflow-safe/policy.js';
+import { PolicyVersion } from '../../model/workflow-safe/search-attributes.js';
+import { named, quoted } from '../../platform/plain.js';
+import { phaseSignal, policyStatusQuery } from '../steering/messages.js';
+
+/** What a policy shows: query `status`, current details, search attribute `PolicyVersion`. */
+export interface ShownPolicy {
+  /** The record as it is now. */
+  recorded(view: PolicyView | null): void;
+  /** A replica could not be given its weights; its workflow tries again. */
+  failed(replica: string, fault: string): void;
+  published(summary: PublishSummary): void;
+  /** Input of the next run. */
+  forNextRun(): PolicyInput;
+}
+
+const MOST_UPDATES = 10;
+
+export function showPolicy(service: string, before: readonly PublishSummary[]): ShownPolicy {
+  let status: PolicyStatus = { service, record: null, phases: {}, updates: [...before] };
+  const show = (change: Partial<PolicyStatus>): void => {
+    status = { ...status, ...change };
+    setCurrentDetails(detailsOf(status));
+  };
+  setHandler(policyStatusQuery, () => status);
+  setHandler(phaseSignal, (news) => {
+    if (isPhaseNews(news) && status.record?.replicas[news.replica] !== undefined)
+      show({ phases: { ...status.phases, [news.replica]: news.phase } });
+  });
+  return {
+    recorded: (record) => {
+      if (record === null || record.epoch < (status.record?.epoch ?? -1)) return;
+      if (record.version !== null && record.version !== status.record?.version)
+        upsertSearchAttributes([{ key: PolicyVersion, value: record.version }]);
+      const phases = Object.entries(status.phases).filter(
+        ([replica]) => record.replicas[replica]?.state === 'updating',
+      );
+      show({ record, phases: Object.fromEntries(phases) });
+    },
+    failed: (replica, fault) => {
+      const { record } = status;
+      const entry = record?.replicas[replica];
+      if (record === null || entry === undefined) return;
+      const replicas = { ...record.replicas, [replica]: { ...entry, fault } };
+      show({ record: { ...record, replicas } });
+    },
+    published: (summary) => {
+      show({ updates: [...status.updates, summary].slice(-MOST_UPDATES) });
+    },
+    forNextRun: () => ({ service, updates: status.updates }),
+  };
+}
+
+function detailsOf({ service, record, phases, updates }: PolicyStatus): string {
+  if (record === null) return `**${named(service)}**: nothing has been published`;
+  const { version, replicas } = record;
+  const lines = [
+    `**version ${version ?? 'none'}**${aimOf(record, updates)} · ${named(service)}`,
+    '',
+    '| replica | state | version | paused at most until |',
+    '|---|---|---|---|',
+    ...Object.entries(replicas).map((one) => rowOf(one, phases)),
+  ];
+  const faults = Object.entries(replicas).flatMap(([url, { fault }]) =>
+    fault === null ? [] : [`${named(url)}: ${quoted(fault)}`],
+  );
+  if (faults.length > 0) lines.push('', ...faults);
+  const last = updates.at(-1);
+  if (last !== undefined) lines.push('', lastLine(last));
+  return lines.join('\n');
+}
+
+function rowOf(
+  [url, { state, version, paused_until }]: [string, ReplicaView],
+  phases: PolicyStatus['phases'],
+): string {
+  const phase = phases[url] === undefined ? '' : ` (${phases[url]})`;
+  const until = paused_until === null ? '–' : new Date(paused_until).toISOString();
+  return `| ${named(url)} | ${state}${phase} | ${version ?? '–'} | ${until} |`;
+}
+
+const lastLine = ({ version, paused_s, total_s, fault }: PublishSummary): string =>
+  fault === null
+    ? `Last update: ${version ?? '–'}, paused ${paused_s.toFixed(2)} s, ${total_s.toFixed(2)} s in all`
+    : `Last update: ${version ?? '–'} failed: ${quoted(fault)}`;

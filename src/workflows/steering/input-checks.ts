@@ -1,0 +1,73 @@
+import { workflowInfo } from '@temporalio/workflow';
+import type { SliceInput } from '../../activities/contract.js';
+import type { PolicyInput } from '../../activities/contract/policy.js';
+import { failWith } from '../ending.js';
+import { limitsProblem } from '../../model/workflow-safe/limits.js';
+import type { GroupInput } from '../../activities/contract/stream.js';
+import { MOST_CHILDREN } from '../children/refill.js';
+import { isCount } from './signal-checks.js';
+
+/**
+ * Any client of the server may start a workflow with any input. Activities check the input that reaches them unread.
+ * Input that workflow code itself reads is checked here: an exception would fail the workflow task again and again, and
+ * a slice of a billion rows would end every worker that takes its task.
+ */
+export function checkSliceInput(input: unknown): SliceInput {
+  if (!isSlice(input)) {
+    throw refused(
+      `expected the input that a batch gives its slice, at most ${MOST_CHILDREN} rollouts; start rolloutBatch instead`,
+    );
+  }
+  return input;
+}
+
+/** The same for a stream's group. */
+export function checkGroupInput(input: unknown): GroupInput {
+  if (isGroup(input)) return input;
+  throw refused('expected the input that a stream gives its group; start rolloutStream instead');
+}
+
+function isGroup(input: unknown): input is GroupInput {
+  if (typeof input !== 'object' || input === null) return false;
+  const group = input as Record<keyof GroupInput, unknown>;
+  const { stream_id, num_repeats, max_replacements, limits } = group;
+  return (
+    typeof stream_id === 'string' &&
+    [group.group, num_repeats, max_replacements].every(isCount) &&
+    Number(num_repeats) <= MOST_CHILDREN &&
+    (group.filter === null || group.filter === 'zero_variance') &&
+    (limits === undefined || limitsProblem(limits) === null)
+  );
+}
+
+/** Likewise of a policy; what it has done before, a run hands to the next one. */
+export function checkPolicyInput(input: unknown): PolicyInput {
+  const { service, updates } = Object(input) as Partial<Record<keyof PolicyInput, unknown>>;
+  const isNextRun = workflowInfo().continuedFromExecutionRunId !== undefined;
+  if (typeof service === 'string' && (updates === undefined || isNextRun))
+    return input as PolicyInput;
+  throw refused('expected {"service": the name of a generation service}');
+}
+
+/** What a run of a rollout hands to the next one is no one else's to give. */
+export function checkReached(reached: unknown): void {
+  if (reached === null || workflowInfo().continuedFromExecutionRunId !== undefined) return;
+  throw refused('expected one input, got a second one');
+}
+
+const refused = (message: string): Error => failWith({ type: 'InvalidBatchRequest', message });
+
+function isSlice(input: unknown): input is SliceInput {
+  if (typeof input !== 'object' || input === null) return false;
+  const slice = input as Record<keyof SliceInput, unknown>;
+  const { first, last, num_repeats, k, limits, max_replacements = 0 } = slice;
+  return (
+    typeof slice.batch_id === 'string' &&
+    [first, last, num_repeats, slice.max_in_flight, slice.tallies, max_replacements].every(
+      isCount,
+    ) &&
+    (Number(last) - Number(first) + 1) * Number(num_repeats) <= MOST_CHILDREN &&
+    (k === null || isCount(k)) &&
+    (limits === undefined || limitsProblem(limits) === null)
+  );
+}

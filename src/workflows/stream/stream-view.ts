@@ -1,0 +1,117 @@
+import { setCurrentDetails, setHandler, upsertSearchAttributes } from '@temporalio/workflow';
+import type { Waiting } from '../../activities/contract.js';
+import type { StreamProgress } from '../../activities/contract/stream.js';
+import { whyText } from '../../model/workflow-safe/stream/next-step.js';
+import { versionOfNextStep } from '../../model/workflow-safe/stream/pacing.js';
+import { PolicyVersion } from '../../model/workflow-safe/search-attributes.js';
+import type { Stream } from './stream-state.js';
+import { streamProgressQuery, waitingSignal } from '../steering/messages.js';
+import { isWaiting } from '../steering/signal-checks.js';
+import { quoted } from '../../platform/plain.js';
+import type { Stop } from '../steering/stop.js';
+import { handleStop } from '../steering/stop.js';
+import { forDisplay, waitingLine } from '../views/waiting.js';
+
+/** What a stream shows: query `progress`, current details, search attribute `PolicyVersion`. It also handles `stop`. */
+export interface StreamView extends Stop {
+  opened(stream: Stream): void;
+  show(): void;
+  stopping(): void;
+  done(): void;
+}
+
+export function showStream(): StreamView {
+  let phase: StreamProgress['phase'] = 'planning';
+  let stream: Stream | null = null;
+  let waiting: Waiting | null = null;
+  let shownVersion: number | null = null;
+  const progress = (): StreamProgress =>
+    stream === null ? { ...NOTHING, phase } : { ...progressOf(stream), phase };
+  const show = (): void => {
+    setCurrentDetails(detailsOf(progress(), waiting));
+  };
+  setHandler(streamProgressQuery, progress);
+  setHandler(waitingSignal, (now) => {
+    if (!isWaiting(now)) return;
+    waiting = forDisplay(now);
+    show();
+  });
+  const stop = handleStop();
+  return {
+    opened: (now) => {
+      stream = now;
+      phase = 'running';
+      waiting = null;
+      shownVersion = now.pacing().last_version;
+      show();
+    },
+    show: () => {
+      const version = stream?.pacing().last_version ?? null;
+      if (version !== null && version !== shownVersion)
+        upsertSearchAttributes([{ key: PolicyVersion, value: version }]);
+      shownVersion = version;
+      show();
+    },
+    stopping: () => {
+      phase = 'stopping';
+      show();
+    },
+    done: () => {
+      phase = 'done';
+      show();
+    },
+    ...stop,
+  };
+}
+
+const NOTHING: StreamProgress = {
+  phase: 'planning',
+  step: 0,
+  kept_from: 0,
+  version: null,
+  served: null,
+  in_flight: 0,
+  banked: 0,
+  admitted: 0,
+  out: { filtered: 0, dropped: 0, failed: 0, delivered: 0 },
+  lag: null,
+  max_in_flight: 0,
+  why: 'the stream is being planned',
+};
+
+function progressOf(stream: Stream): Omit<StreamProgress, 'phase'> {
+  const { is_versioned, kept_from } = stream.now();
+  const pacing = stream.pacing();
+  const settings = stream.settings();
+  const { groups, next_step, served, last_version, admitted, out } = pacing;
+  const in_flight = groups.filter(({ state }) => state === 'running').length;
+  const oldest = groups.reduce((least, { born }) => Math.min(least, born), Infinity);
+  const isKnown = is_versioned && groups.length > 0;
+  return {
+    step: next_step,
+    kept_from,
+    version: is_versioned ? last_version : null,
+    served: is_versioned ? served : null,
+    in_flight,
+    banked: groups.length - in_flight,
+    admitted,
+    out,
+    lag: isKnown ? versionOfNextStep(pacing, settings) - oldest : null,
+    max_in_flight: settings.max_in_flight,
+    why: whyOf(stream),
+  };
+}
+
+/** What the next step waits for. */
+export function whyOf(stream: Stream): string {
+  const next = stream.next();
+  return next.ready ? `step ${stream.pacing().next_step} is ready` : whyText(next.why);
+}
+
+function detailsOf(progress: StreamProgress, waiting: Waiting | null): string {
+  const { phase, step, served, in_flight, banked, lag, why } = progress;
+  const line =
+    `**${phase}** · step ${step} · version ${served ?? 'unknown'} · ` +
+    `${in_flight} groups in flight, ${banked} banked · lag ${lag ?? 'unknown'} · ${quoted(why)}`;
+  return waiting === null ? line : `${line}\n\n${waitingLine(waiting)}`;
+}

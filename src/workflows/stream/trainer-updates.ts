@@ -1,0 +1,163 @@
+import { condition, isCancellation, setHandler } from '@temporalio/workflow';
+import type { FailureFacts } from '../../activities/contract.js';
+import type { NextStepAnswer, StepAsked } from '../../activities/contract/stream.js';
+import {
+  forgetProblem,
+  stepAskedProblem,
+  stepWaitMs,
+} from '../../model/workflow-safe/stream/asked.js';
+import type { Deliveries } from './deliveries.js';
+import type { Stream } from './stream-state.js';
+import { failWith, failureOf } from '../ending.js';
+import { forgetUpdate, nextStepUpdate } from '../steering/messages.js';
+import { refuse } from '../steering/rollout-limits.js';
+
+/** Updates `next_step` and `forget` of a stream. */
+export interface TrainerUpdates {
+  open(stream: Stream, deliveries: Deliveries): void;
+  /** Whether a request for the next step waits. */
+  isAsked(): boolean;
+  /** Fails all requests that wait for the next step. */
+  fail(fault: FailureFacts): void;
+  /** Rejects requests with this reason, until it is opened again. */
+  close(why: string): void;
+  reopen(): void;
+}
+
+interface Asking extends StepAsked {
+  fault: FailureFacts | null;
+}
+
+interface State {
+  asking: Set<Asking>;
+  opened: { stream: Stream; deliveries: Deliveries } | null;
+  /** Why requests are rejected; null: they are not. */
+  closed: string | null;
+  /** What the next step waits for. */
+  whyNot: (stream: Stream) => string;
+}
+
+export function handleTrainerUpdates(whyNot: State['whyNot']): TrainerUpdates {
+  const state: State = { asking: new Set(), opened: null, closed: null, whyNot };
+  setHandler(
+    nextStepUpdate,
+    (asked) => answer(asked, state).catch((error: unknown) => unlessCancelled(error, state)),
+    {
+      validator: (asked) => {
+        refuse(stepAskedProblem(asked));
+      },
+    },
+  );
+  setHandler(forgetUpdate, ({ through }) => forget(through, state).catch(refused), {
+    validator: (input) => {
+      refuse(forgetProblem(input));
+    },
+  });
+  return {
+    open: (stream, deliveries) => {
+      state.opened = { stream, deliveries };
+    },
+    isAsked: () => state.asking.size > 0,
+    fail: (fault) => {
+      for (const ask of state.asking) ask.fault ??= fault;
+      state.asking.clear();
+    },
+    close: (why) => {
+      state.closed = why;
+    },
+    reopen: () => {
+      state.closed = null;
+    },
+  };
+}
+
+async function answer(asked: StepAsked, state: State): Promise<NextStepAnswer> {
+  const until = Date.now() + stepWaitMs(asked);
+  const left = (): number => Math.max(1, until - Date.now());
+  await condition(() => state.opened !== null || state.closed !== null, left());
+  const { opened, closed } = state;
+  if (opened === null) return { ready: false, why: closed ?? 'the stream is being planned' };
+  const { stream, deliveries } = opened;
+  checkAsked(asked, { stream, asking: state.asking });
+  if (asked.step === stream.pacing().next_step) await awaitPut(asked, { stream, state, left });
+  if (asked.step === stream.pacing().next_step)
+    return { ready: false, why: state.closed ?? state.whyNot(stream) };
+  const rows = deliveries.rowsOf(asked.step);
+  let isOver = false;
+  const over = (): void => {
+    isOver = true;
+  };
+  rows.then(over, over);
+  if (await condition(() => isOver, left())) return { ready: true, ...(await rows) };
+  return { ready: false, why: `the rows of step ${asked.step} are being written` };
+}
+
+/** Resolves when the next step is put, or the wait is over; throws if the step will not come. */
+async function awaitPut(
+  asked: StepAsked,
+  { stream, state, left }: { stream: Stream; state: State; left: () => number },
+): Promise<void> {
+  const { asking } = state;
+  const ask: Asking = { ...asked, fault: null };
+  const fault = (): FailureFacts | null => ask.fault;
+  // A request without a version keeps the version of an earlier one.
+  if (asked.version !== undefined || asking.size === 0) stream.asked(asked.version);
+  asking.add(ask);
+  const isOver = (): boolean =>
+    asked.step < stream.pacing().next_step || fault() !== null || state.closed !== null;
+  try {
+    await condition(isOver, left());
+  } finally {
+    asking.delete(ask);
+  }
+  const failed = fault();
+  if (failed !== null) throw failWith(failed);
+}
+
+async function forget(through: number, state: State): Promise<{ kept_from: number }> {
+  await condition(() => state.opened !== null || state.closed !== null);
+  if (state.opened === null) throw outOfOrder(state.closed ?? '');
+  const { stream, deliveries } = state.opened;
+  const { next_step } = stream.pacing();
+  if (through >= next_step)
+    throw outOfOrder(
+      `through: expected a step that was delivered, at most ${next_step - 1}, got ${through}`,
+    );
+  if (through >= stream.now().kept_from) await deliveries.forget(through);
+  stream.forgotten(through);
+  return { kept_from: stream.now().kept_from };
+}
+
+function unlessCancelled(error: unknown, { closed }: State): NextStepAnswer {
+  if (isCancellation(error)) return { ready: false, why: closed ?? 'the stream is cancelled' };
+  return refused(error);
+}
+
+function checkAsked(
+  { step, version }: StepAsked,
+  { stream, asking }: { stream: Stream; asking: ReadonlySet<Asking> },
+): void {
+  const { next_step, last_version } = stream.pacing();
+  const { kept_from } = stream.now();
+  if (step > next_step || step < kept_from) {
+    const kept =
+      kept_from < next_step ? `, or one that is kept (${kept_from} to ${next_step - 1})` : '';
+    throw outOfOrder(`step: expected ${next_step}, the next one${kept}, got ${step}`);
+  }
+  if (step < next_step || version === undefined) return;
+  if (last_version !== null && version < last_version)
+    throw outOfOrder(
+      `version: expected at least ${last_version}, that of the step before, got ${version}; a trainer that has gone back publishes its weights under a higher version`,
+    );
+  const other = [...asking].find((ask) => ask.version !== undefined && ask.version !== version);
+  if (other !== undefined)
+    throw outOfOrder(
+      `version: step ${step} is being asked for with version ${other.version ?? ''}, got ${version}; one trainer at a time asks for a new step`,
+    );
+}
+
+const outOfOrder = (message: string): Error => failWith({ type: 'StepOutOfOrder', message });
+
+function refused(error: unknown): never {
+  throw failWith(failureOf(error));
+}
