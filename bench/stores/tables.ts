@@ -48,7 +48,7 @@ export async function measureTables(
       await operate('batch-0', bed);
       await putBatch('batch-0', bed);
       for (let round = 0; round < rounds; round++) {
-        const batch_id = `batch-${round}`;
+        const batch_id = `batch-${round % batches}`;
         const name = `beside-${size}-${round}`;
         for (const spent of await operate(batch_id, bed))
           cells.push({ size, beside: false, ...spent });

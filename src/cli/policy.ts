@@ -6,6 +6,7 @@ import type { PolicyClient } from '../client/policy-client.js';
 import { connectPolicy } from '../client/policy-client.js';
 import { policyTable } from '../client/policy-table.js';
 import { createScreen } from '../client/screen.js';
+import { cutLines } from '../client/text-line.js';
 import { UsageError } from '../platform/command.js';
 import { describeError } from '../platform/errors.js';
 import { plain, plainJson } from '../platform/plain.js';
@@ -96,7 +97,7 @@ async function showBoard(
   while (!signal.aborted) {
     // The workflow may be starting, or its worker unavailable: the board shows the last known state.
     const status = await policy.status().catch(() => null);
-    if (status !== null) screen.show(() => policyTable(status, Date.now()));
+    if (status !== null) screen.show((style) => cutLines(policyTable(status, Date.now()), style));
     await sleep(LOOK_EVERY_MS, undefined, { signal }).catch(() => undefined);
   }
   screen.show(null);

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { WorkflowNotFoundError, WorkflowUpdateFailedError } from '@temporalio/client';
 import { createScreen } from '../client/screen.js';
+import { cutLines } from '../client/text-line.js';
 import type { StreamClient } from '../client/stream-client.js';
 import { connectStream } from '../client/stream-client.js';
 import { streamTable } from '../client/stream-table.js';
@@ -65,7 +66,7 @@ async function showStatus(
   let progress = await stream.progress();
   while (watch && screen.live && progress.phase !== 'done') {
     const now = progress;
-    screen.show(() => streamTable(id, now));
+    screen.show((style) => cutLines(streamTable(id, now), style));
     await sleep(LOOK_EVERY_MS);
     // Its worker may be unavailable: the table shows the last known state.
     progress = await stream.progress().catch(() => now);

@@ -42,6 +42,10 @@ export function renderLine(line: Line, { columns, colour }: TextStyle): string {
   return parts.join('');
 }
 
+/** For a board: a line that wraps would take two rows of the screen, and be counted as one when it is drawn again. */
+export const cutLines = (lines: readonly string[], style: TextStyle): string[] =>
+  lines.map((line) => renderLine([line], style));
+
 /** `left`, as many spaces as fit, `right`. */
 export function spread(left: Line, right: { line: Line; columns: number }): Line {
   const gap = right.columns - lengthOf(left) - lengthOf(right.line);

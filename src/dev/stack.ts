@@ -53,6 +53,9 @@ export const DEMO_SIMULATOR = [
   '[40,120]',
   '--skill',
   '0.5',
+  // So that policy updates can be tried on it.
+  '--dev-mode',
+  'true',
 ];
 
 /** The logs that a stack writes. It removes nothing else in the folder. */

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import type { PolicyStatus } from '../../src/activities/contract/policy.js';
 import { policyTable } from '../../src/client/policy-table.js';
+import { createScreen } from '../../src/client/screen.js';
+import { cutLines } from '../../src/client/text-line.js';
 
 const at = Date.UTC(2026, 0, 1, 12, 30);
 const entry = { state: 'current', version: 17, epoch: 3, paused_until: null, fault: null } as const;
@@ -39,4 +41,25 @@ test('what an engine says is plain text in it', () => {
 test('a policy without a record has no table', () => {
   const lines = policyTable({ ...status, record: null, updates: [] }, at);
   assert.deepEqual(lines, ['default: nothing has been published']);
+});
+
+test('drawn again on a narrow terminal, a table takes as many rows as it has lines, however long a fault is', () => {
+  const columns = 40;
+  let written = '';
+  const terminal = { isTTY: true, columns, rows: 24, on: () => undefined, off: () => undefined };
+  const screen = createScreen(
+    { ...terminal, write: (text) => (written += text) },
+    { TERM: 'xterm' },
+  );
+  const table = policyTable(status, at);
+  screen.show((style) => cutLines(table, style));
+  written = '';
+  screen.show((style) => cutLines(table, style));
+  screen.close();
+  const lines = written.replace(/\u001b\[[?\d]*[a-zA-Z]/g, '').split('\n');
+  assert.deepEqual(
+    lines.filter((line) => line.trimStart().length >= columns),
+    [],
+  );
+  assert.ok(written.startsWith(`\u001b[${table.length}A`));
 });

@@ -65,7 +65,13 @@ async function start(
 ): Promise<StartedBatch> {
   const { client } = server;
   const handle = await client.connection.withDeadline(Date.now() + CALL_MS, () =>
-    client.workflow.start(type, { workflowId: batch_id, taskQueue: task_queue, args: [input] }),
+    client.workflow.start(type, {
+      workflowId: batch_id,
+      taskQueue: task_queue,
+      args: [input],
+      // A busy server may have begun it when a call that was lost is sent again.
+      workflowIdConflictPolicy: 'USE_EXISTING',
+    }),
   );
   return {
     batch_id,
