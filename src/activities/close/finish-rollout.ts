@@ -77,7 +77,9 @@ function lastWait(trajectory: Trajectory): string {
   const now_s = Date.now() / 1000;
   const isStreaming = asks === 'generation' && open_tokens > 0 && now_s - (moved_at ?? 0) < FLOWS_S;
   if (isStreaming) return `the policy was generating: ${open_tokens} tokens of its turn so far`;
-  const waiting = waitingOf(standing, { names: namesOf(trajectory), now_s, silent_s: 0 });
+  // However short its silence: the last line may even be younger than this clock.
+  const silent_s = -Infinity;
+  const waiting = waitingOf(standing, { names: namesOf(trajectory), now_s, silent_s });
   return waiting === null ? 'it had not begun' : `it waited for ${waitingText(waiting)}`;
 }
 
