@@ -41,6 +41,22 @@ interface Observed {
   ng_trajectory?: { turns: { model_calls: unknown[] }[]; model_calls: unknown[] };
 }
 
+/** Of an answer: what a model server of NeMo Gym returns for training. */
+interface Answer {
+  response: {
+    output: {
+      prompt_token_ids?: number[];
+      generation_token_ids?: number[];
+      generation_log_probs?: number[];
+    }[];
+  };
+}
+
+interface TrainingRow {
+  extra_env_info: { task_index: number; rollout_index: number };
+  message_log: { role: string; token_ids: number[]; generation_logprobs?: number[] }[];
+}
+
 const playsIn = (file: string): Play[] =>
   readRows(file)
     .map((row) => {
@@ -138,6 +154,23 @@ test(
       assert.equal(inputs[1], inputs[0]);
       const metrics = (await written('_aggregate_metrics.json')).map(metricsByAgent);
       assert.deepEqual(metrics[1], metrics[0]);
+    });
+
+    await t.test('rows of the batch have the tokens of every call, to train on', async () => {
+      const { store_root, batch_id } = JSON.parse(await readFile(at('ours_collection.json'), 'utf8')) as { store_root: string; batch_id: string }; // prettier-ignore
+      const played = readRows(path.join(store_root, batch_id, 'rollouts.jsonl')) as unknown as TrainingRow[]; // prettier-ignore
+      const logs = new Map(played.map(({ extra_env_info: { task_index, rollout_index }, message_log }) => [`${task_index}-${rollout_index}`, message_log])); // prettier-ignore
+      assert.equal(logs.size, rows);
+      for (const { name, row } of playsIn(at('ours.jsonl'))) {
+        const log = logs.get(name) ?? [];
+        const calls = (row as unknown as Answer).response.output.filter(({ generation_token_ids }) => generation_token_ids !== undefined); // prettier-ignore
+        const { prompt_token_ids = [], generation_token_ids = [] } = calls.at(-1) ?? {};
+        assert.deepEqual(log.flatMap(({ token_ids }) => token_ids), [...prompt_token_ids, ...generation_token_ids]); // prettier-ignore
+        assert.deepEqual(log.flatMap(({ generation_logprobs }) => generation_logprobs ?? []), calls.flatMap(({ generation_log_probs }) => generation_log_probs)); // prettier-ignore
+        assert.deepEqual(log.map(({ role }) => role), calls.flatMap(() => ['user', 'assistant']));
+      }
+      const turns = played.map(({ message_log }) => message_log.length / 2);
+      assert.deepEqual([...new Set(turns)].toSorted(), [1, 2]);
     });
 
     await t.test('many rows: as many of both, and how fast', async () => {
