@@ -64,6 +64,7 @@ class RowsOfAgents(unittest.TestCase):
 
     def test_without_tokens_are_refused_with_what_the_row_says_of_it(self):
         for usage in (0, 23):
-            bare = {**ROWS[0], "message_log": [], "prompt_tokens": 0, "assistant_tokens": usage, "untokenized": UNTOKENIZED}
+            nothing = {"message_log": [], "prompt_tokens": 0, "policy_versions": [], "assistant_tokens": usage}
+            bare = {**ROWS[0], **nothing, "untokenized": UNTOKENIZED}
             with self.assertRaisesRegex(ValueError, rf"^{bare['rollout_id']}: expected tokens, got none .*{UNTOKENIZED}"):
                 arrays_of([*ROWS, bare])
