@@ -22,7 +22,7 @@ export interface CollectProcessOptions {
   command?: 'collect' | 'collect-e2e';
 }
 
-const ENDED_WITHIN_MS = 30_000;
+const ENDED_WITHIN_MS = 120_000;
 
 export function startCollect({
   cwd,
