@@ -6,6 +6,7 @@ import { collectRollouts } from '../collection/collect.js';
 import type { CollectionSettings } from '../collection/request.js';
 import { Duration } from '../../src/model/durations.js';
 import { BatchId } from '../../src/model/batch-request.js';
+import { UsageError } from '../../src/platform/command.js';
 import { runInterruptibly } from './interruptible.js';
 
 /** Our own options, beside upstream's arguments. */
@@ -63,7 +64,7 @@ export function settingsOf(
     const problems = parsed.error.issues.map(
       ({ path: [option], message }) => `--${String(option)}: ${message}`,
     );
-    throw new Error(problems.join('\n'));
+    throw new UsageError(problems.join('\n'));
   }
   const given = parsed.data;
   return {

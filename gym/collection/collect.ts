@@ -5,10 +5,9 @@ import { createAgents } from '../../src/environments/gym-agent/agents.js';
 import type { BatchClient } from '../../src/client/batch-client.js';
 import { connectBatchClient } from '../../src/client/batch-client.js';
 import { toMs } from '../../src/model/workflow-safe/durations.js';
-import { MOST_AT_ONCE } from '../../src/workers/memory.js';
 import { createCaptures } from '../capture/captures.js';
 import { checkAgents } from './start/agents-check.js';
-import { folderFor, inFlight, queueFor } from './start/batch-request.js';
+import { aboutParallel, folderFor, queueFor } from './start/batch-request.js';
 import { chooseBatch } from './start/choose.js';
 import type { Deployment } from './start/deployment.js';
 import { hasStack, localStore, openDeployment, startLocalDeployment } from './start/deployment.js';
@@ -150,7 +149,11 @@ async function collectOn(
   const { request, files, shown, screen, signal, max_attempts } = collecting;
   const client = await connect(deployment);
   try {
-    for (const text of aboutParallel(request.config.num_samples_in_parallel ?? 0, { prepared, deployment })) screen.say(text); // prettier-ignore
+    const [parallel, isLocal] = [
+      request.config.num_samples_in_parallel,
+      deployment.folder !== null,
+    ];
+    for (const text of aboutParallel(parallel, { rows: prepared.rows.length, isLocal })) screen.say(text); // prettier-ignore
     // From here on files change.
     signal.throwIfAborted();
     const captures = createCaptures({ capture_dir: request.capture_dir, say: screen.say });
@@ -179,26 +182,6 @@ async function collectOn(
   } finally {
     await client.close();
   }
-}
-
-/** How many rows play at once, and what limits that. */
-function aboutParallel(
-  parallel: number,
-  { prepared: { rows }, deployment }: { prepared: Prepared; deployment: Deployment },
-): string[] {
-  const wanted = Math.min(rows.length, inFlight(parallel));
-  const isLocal = deployment.folder !== null;
-  const hint = `A worker plays at most ${MOST_AT_ONCE.steps} rows at once: for more of them, ${isLocal ? '--config with a deployment of several workers' : 'several workers'}`;
-  const isCut = parallel === 0 && wanted < rows.length;
-  return [
-    ...(parallel > 0 ? [`Querying with ${parallel} concurrent requests`] : []),
-    ...(isCut
-      ? [
-          `num_samples_in_parallel is unlimited: ${wanted} of ${rows.length} rows at once, so that workers keep them in memory; +num_samples_in_parallel=N for more`,
-        ]
-      : []),
-    ...(wanted > MOST_AT_ONCE.steps && (isLocal || parallel === 0) ? [hint] : []),
-  ];
 }
 
 const DEFAULT_MAX_ATTEMPTS = 3;

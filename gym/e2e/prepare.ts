@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { Duration } from '../../src/model/durations.js';
+import { UsageError } from '../../src/platform/command.js';
 import { toMs } from '../../src/model/workflow-safe/durations.js';
 import type { JsonObject } from '../../src/platform/json/lossless.js';
 import type { ParsedCommand } from '../config/collect-config.js';
@@ -35,7 +36,7 @@ export async function prepareE2E(
 ): Promise<PreparedE2E> {
   const timeout = Duration.safeParse(own['serve-timeout'] ?? SERVE_TIMEOUT);
   if (!timeout.success) {
-    throw new Error(`--serve-timeout: ${timeout.error.issues[0]?.message ?? ''}`);
+    throw new UsageError(`--serve-timeout: ${timeout.error.issues[0]?.message ?? ''}`);
   }
   const { split, reuse_existing_data_preparation: reuse, ...collection } = config;
   // Beside the results, in a folder of their name, as in upstream.

@@ -34,7 +34,9 @@ class Arrays:
     a whole number.
     """
     group_ids: NDArray[np.int64]
-    """``(N,)``: rollouts of one sample have the same number; from 0 on, in the order of the rows."""
+    """``(N,)``: rollouts of one sample have the same number, or of one task of NeMo Gym; from 0 on, in the order of the
+    rows.
+    """
 
     def __len__(self) -> int:
         return int(self.input_ids.shape[0])
@@ -68,8 +70,8 @@ def to_arrays(
     length: ``T``; None: that of the longest log.
     require_logprobs: False accepts rows that were sampled without logprobs; their ``logprobs`` are NaN.
 
-    Raises ``ValueError``, naming the rollout: for a failure, a log longer than ``length``, an inconsistent row, and, if
-    required, a row without logprobs. Warns if an engine did not show the mode of its logprobs (``logprobs_mode``
+    Raises ``ValueError``, naming the rollout: for a failure, a row without tokens (``untokenized``), a log longer than
+    ``length``, an inconsistent row, and, if required, a row without logprobs. Warns if an engine did not show the mode of its logprobs (``logprobs_mode``
     unknown): do not compute importance ratios from these.
     """
     all_rows = list(rows)
@@ -115,6 +117,8 @@ class _Played:
         self.name = row.get("rollout_id", "a rollout")
         if "failure" in row:
             raise ValueError(f"{self.name}: expected a valid rollout, got a failure ({row['failure'].get('type')})")
+        if "untokenized" in row:
+            raise ValueError(f"{self.name}: expected tokens, got none (untokenized): {row['untokenized']}")
         self.ids: List[int] = []
         self.sampled: List[int] = []
         self.logprobs: List[float] = []
@@ -218,6 +222,12 @@ def _number_of(label: Any) -> int:
 
 
 def _group_ids(rows: List[Row]) -> NDArray[np.int64]:
-    numbers: Dict[Tuple[Any, int], int] = {}
-    ids = [numbers.setdefault((row.get("batch_id"), row["row"]), len(numbers)) for row in rows]
-    return np.array(ids, np.int64)
+    numbers: Dict[Tuple[Any, str, int], int] = {}
+    return np.array([numbers.setdefault(_group_of(row), len(numbers)) for row in rows], np.int64)
+
+
+def _group_of(row: Row) -> Tuple[Any, str, int]:
+    """An agent of NeMo Gym has a sample for each rollout; those of one task share a baseline."""
+    if "agent_result" in row:
+        return row.get("batch_id"), "task", row["extra_env_info"]["task_index"]
+    return row.get("batch_id"), "row", row["row"]

@@ -3,6 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { formatJson } from '../../../src/platform/json/lossless.js';
 import { mostSamples } from '../../../src/model/workflow-safe/slices.js';
+import { MOST_AT_ONCE } from '../../../src/workers/memory.js';
 import { ATTEMPT_INDEX } from '../../keys.js';
 import type { GymRow } from '../../row.js';
 import type { Prepared } from './prepare.js';
@@ -89,6 +90,22 @@ export function requestOf({
 /** As in upstream, null and 0 mean no limit. The batch needs a number, so "no limit" is a large one. */
 export const inFlight = (parallel: number | null): number =>
   parallel === null || parallel === 0 ? UNLIMITED : parallel;
+
+/** How many rows play at once, and what limits that. */
+export function aboutParallel(
+  parallel: number | null,
+  { rows, isLocal }: { rows: number; isLocal: boolean },
+): string[] {
+  const isUnlimited = parallel === null || parallel === 0;
+  const wanted = Math.min(rows, inFlight(parallel));
+  const hint = `A worker plays at most ${MOST_AT_ONCE.steps} rows at once: for more of them, ${isLocal ? '--config with a deployment of several workers' : 'several workers'}`;
+  const cut = `num_samples_in_parallel is unlimited: ${wanted} of ${rows} rows at once, so that workers keep them in memory; +num_samples_in_parallel=N for more`;
+  return [
+    ...(isUnlimited ? [] : [`Querying with ${parallel} concurrent requests`]),
+    ...(isUnlimited && wanted < rows ? [cut] : []),
+    ...(wanted > MOST_AT_ONCE.steps && (isLocal || isUnlimited) ? [hint] : []),
+  ];
+}
 
 /** Throws for more rows than one batch can have, and names the alternative. */
 export function checkSize(rows: number): void {

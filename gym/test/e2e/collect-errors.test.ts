@@ -93,7 +93,7 @@ describe('temporal-rollout collect refuses, and touches nothing', () => {
   });
 
   test('options of its own that are not understood', async (t) => {
-    const output = await refused(t, { args: ['--run-timeout', 'soon'] });
+    const output = await refused(t, { args: ['--run-timeout', 'soon'], exit_code: 2 });
     assert.match(output, /--run-timeout: .*soon/);
   });
 });

@@ -22,7 +22,7 @@ export interface CollectProcessOptions {
   command?: 'collect' | 'collect-e2e';
 }
 
-const ENDED_WITHIN_MS = 30_000;
+const ENDED_WITHIN_MS = 120_000;
 
 export function startCollect({
   cwd,
@@ -63,7 +63,7 @@ export async function collect(
   options: CollectProcessOptions,
 ): Promise<{ code: number | null; output: string }> {
   const collecting = startCollect(options);
-  const wait = { what: 'the collection to end', timeout_ms: 8 * 60_000 };
+  const wait = { what: 'the collection to end', timeout_ms: 20 * 60_000 };
   const code = await within(wait, collecting.exited).catch(async (error: unknown) => {
     await collecting.kill('SIGKILL');
     throw new Error(`${String(error)}\n${collecting.output()}`, { cause: error });

@@ -1,37 +1,34 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { readAnswer } from '../../../src/environments/gym-agent/answer.js';
-import type { Row } from '../../../src/model/results/row.js';
-import { float32, recordedResults, rowOf } from './recorded-results.js';
+import type { Golden, Reply } from './recorded-results.js';
+import { float32, recordedResults, rowOf, textOf } from './recorded-results.js';
 
-/**
- * Answers that are no row here. Upstream ends its whole stream with each of them, and its caller loses what had not
- * been yielded; here their siblings are rows.
- */
-const REFUSED: Record<string, { reply: number; says: RegExp }> = {
-  logprob_count_shorter: {
-    reply: 0,
-    says: /^response\.output\[0\]\.generation_log_probs: expected one for each of 3 generated ids, got 2$/,
-  },
-  logprobs_key_missing: { reply: 0, says: /output\[0\]\.generation_log_probs: expected array/ },
-  nan_logprobs_fail_stream: { reply: 1, says: /Generation logprobs contain NaN$/ },
-  prefix_broken_fails_stream: { reply: 1, says: /Non-contiguous messages found!/ },
-  prefix_broken_on_third_turn: { reply: 0, says: /Non-contiguous messages found!/ },
-  prefix_broken_retokenised_turn_2: {
-    reply: 0,
-    says: /^response\.output\[2\]\.prompt_token_ids: Non-contiguous .* from token 4 on: expected 31, the prompt has 99 \(seen: … 22, 30, 31, 32, 1 …; prompt: … 22, 30, 99, 1, 40 …\)/,
-  },
-  reward_components_mismatch: {
-    reply: 1,
-    says: /got reward 1, but its reward_components sum to 0\.9 \(\{"a":0\.5,"b":0\.4\}\)/,
-  },
-};
+/** Answers that are failure rows here, by place in their case, and what the failure says. Their siblings are rows. */
+const FAULTS: Record<string, Record<number, RegExp>> = {
+  // Upstream ends its whole stream with each of these, and its caller loses what had not been yielded.
+  logprobs_key_missing: { 0: /^ProtocolError: response\.output\[0\]\.generation_log_probs: expected array, got nothing$/ },
+  nan_logprobs_fail_stream: { 1: /^ProtocolError: response\.output\[0\]\.generation_log_probs\[1\]: .* Generation logprobs contain NaN$/ },
+  prefix_broken_fails_stream: { 1: broken({ item: 1, token: 2, expected: 22, got: 99 }) },
+  prefix_broken_on_third_turn: { 0: broken({ item: 2, token: 3, expected: 30, got: 40 }) },
+  prefix_broken_retokenised_turn_2: { 0: broken({ item: 2, token: 4, expected: 31, got: 99 }) },
+  result_is_text: { 0: /^\(input\): expected object, got "502 Bad Gateway"$/ },
+  reward_components_mismatch: { 1: /^EnvironmentRejected: .* got reward 1, but its reward_components sum to 0\.9 \(\{"a":0\.5,"b":0\.4\}\)$/ },
+  reward_missing: { 1: /^reward: expected a finite number, got nothing$/ },
+  // Upstream makes rows of these: it never counts logprobs, and `mask_sample` is for its caller to obey.
+  logprob_count_shorter: { 0: /^ProtocolError: response\.output\[0\]\.generation_log_probs: expected one for each of 3 generated ids, got 2$/ },
+  extra_fields_kept: { 0: /^masked by mask_sample$/ },
+  mask_sample_flags: { 0: /^masked by instance_config\.mask_sample$/, 1: /^masked by mask_sample$/, 3: /^masked by instance_config\.mask_sample$/ },
+}; // prettier-ignore
 
-/** What is no usable answer at all. */
-const UNREADABLE: Record<string, { reply: number; where: string }> = {
-  result_is_text: { reply: 0, where: '(input)' },
-  reward_missing: { reply: 1, where: 'reward' },
-};
+/** A prompt that does not begin with the ids before it: says the token where it breaks, and its surroundings. */
+function broken(at: { item: number; token: number; expected: number; got: number }): RegExp {
+  return new RegExp(
+    `^ProtocolError: response\\.output\\[${at.item}\\]\\.prompt_token_ids: Non-contiguous messages found! .* ` +
+      `from token ${at.token} on: expected ${at.expected}, the prompt has ${at.got} ` +
+      `\\(seen: … .*\\b${at.expected}\\b.* …; prompt: … .*\\b${at.got}\\b.* …\\)`,
+  );
+}
 
 /** Upstream's stream ends, and no answer is at fault: a group is mixed, another row's request failed, or the caller's prompt has several messages. */
 const ALL_ROWS = [
@@ -49,61 +46,59 @@ const UNTOKENIZED = 'no_generation_data';
 
 const goldens = recordedResults();
 
-/** The row of a reply that is one. */
-function validRow(answer: unknown, max_seq_len: number): Row {
-  const row = rowOf(answer, { max_seq_len });
-  if (Array.isArray(row)) throw new Error(JSON.stringify(row));
-  return row;
+/** Of an answer that is no row. */
+function faultOf(answer: unknown): string | null {
+  const read = readAnswer(textOf(answer));
+  if (Array.isArray(read)) return read.map(({ where, what }) => `${where}: ${what}`).join();
+  if (read.masked !== undefined) return `masked by ${read.masked}`;
+  return read.refused === undefined ? null : `${read.refused.type}: ${read.refused.message}`;
+}
+
+/** Without tokens, and not as a rollout that has ended. */
+function assertNoRow(answer: unknown): void {
+  const row = rowOf(answer);
+  if (Array.isArray(row)) return;
+  assert.notEqual(row.stop_reason, 'terminated');
+  assert.deepEqual([row.message_log, row.total_reward], [[], 0]);
+}
+
+function assertRow({ answer, expected }: Reply, { max_model_len, isReshaped }: Golden): void {
+  const row = rowOf(answer, { max_seq_len: max_model_len });
+  assert.ok(!Array.isArray(row));
+  assert.deepEqual([row.failure, row.stop_reason, row.untokenized], [undefined, 'terminated', undefined]); // prettier-ignore
+  assert.ok(row.message_log.length > 0);
+  if (expected === undefined) return;
+  assert.notEqual(expected.mask_sample, true);
+  assert.deepEqual(float32(row.message_log), float32(expected.message_log));
+  if (expected.truncated !== undefined) assert.equal(row.truncated, expected.truncated);
+  for (const [component, value] of Object.entries(expected.components ?? {}))
+    assert.equal(Math.fround(row.rewards[component] ?? 0), Math.fround(value));
+  if (expected.total_reward !== undefined && !isReshaped)
+    assert.equal(Math.fround(row.total_reward), Math.fround(Number(expected.total_reward)));
 }
 
 describe('recorded results of NeMo Gym', () => {
-  for (const { name, replies, error, max_model_len, isReshaped } of goldens) {
-    const bad = REFUSED[name]?.reply ?? UNREADABLE[name]?.reply;
-    const fate = error === null ? '' : ', where upstream ends its stream';
-    test(`${name}: ${String(bad === undefined ? replies.length : replies.length - 1)} rows${fate}`, () => {
-      for (const [index, { answer, expected }] of replies.entries()) {
-        if (index === bad || name === UNTOKENIZED) continue;
-        const row = validRow(answer, max_model_len);
-        // Whatever upstream masks is no row here, and neither is an answer with a mark of its own.
-        if (isMasked(answer)) continue;
-        assert.notEqual(expected?.mask_sample, true);
-        assert.equal(row.failure, undefined);
-        assert.ok(row.message_log.length > 0);
-        if (expected === undefined) continue;
-        assert.deepEqual(float32(row.message_log), float32(expected.message_log));
-        if (expected.truncated !== undefined) assert.equal(row.truncated, expected.truncated);
-        for (const [component, value] of Object.entries(expected.components ?? {}))
-          assert.equal(Math.fround(row.rewards[component] ?? 0), Math.fround(value));
-        if (expected.total_reward !== undefined && !isReshaped)
-          assert.equal(Math.fround(row.total_reward), Math.fround(Number(expected.total_reward)));
+  for (const golden of goldens) {
+    const { name, replies, error } = golden;
+    const faults = FAULTS[name] ?? {};
+    const failed = Object.keys(faults).length;
+    const fate = error === null ? '' : ', where upstream ends its whole stream';
+    test(`${name}: ${replies.length - failed} rows, ${failed} failures${fate}`, () => {
+      for (const [index, reply] of replies.entries()) {
+        const says = faults[index];
+        const fault = faultOf(reply.answer);
+        if (says === undefined) assert.equal(fault, null);
+        else assert.match(fault ?? 'no fault', says);
+        if (says !== undefined) assertNoRow(reply.answer);
+        else if (name !== UNTOKENIZED) assertRow(reply, golden);
       }
-    });
-  }
-
-  for (const [name, { reply, says }] of Object.entries(REFUSED)) {
-    test(`${name}: the answer at fault is refused`, () => {
-      const answer = goldens.find((golden) => golden.name === name)?.replies[reply]?.answer;
-      const read = readAnswer(JSON.stringify(answer).replaceAll('"NaN"', 'null'));
-      assert.ok(!Array.isArray(read));
-      assert.match(read.refused?.message ?? '', says);
-      const row = rowOf(answer);
-      assert.ok(!Array.isArray(row) && row.stop_reason !== 'terminated');
-      assert.deepEqual(row.message_log, []);
-    });
-  }
-
-  for (const [name, { reply, where }] of Object.entries(UNREADABLE)) {
-    test(`${name}: the answer at fault is rejected`, () => {
-      const answer = goldens.find((golden) => golden.name === name)?.replies[reply]?.answer;
-      const read = rowOf(answer);
-      assert.ok(Array.isArray(read));
-      assert.equal(read[0]?.where, where);
     });
   }
 
   test('an answer without generation data is a row without tokens that says why', () => {
     const [reply] = goldens.find(({ name }) => name === UNTOKENIZED)?.replies ?? [];
-    const row = validRow(reply?.answer, 4096);
+    const row = rowOf(reply?.answer);
+    assert.ok(!Array.isArray(row));
     assert.deepEqual([row.message_log, row.failure], [[], undefined]);
     assert.match(
       row.untokenized ?? '',
@@ -112,16 +107,15 @@ describe('recorded results of NeMo Gym', () => {
   });
 
   test('every case where upstream ends its stream is named here', () => {
-    const named = [...Object.keys(REFUSED), ...Object.keys(UNREADABLE), ...ALL_ROWS, UNTOKENIZED];
+    const named = [...Object.keys(FAULTS), ...ALL_ROWS, UNTOKENIZED];
     const failing = goldens.filter(({ error }) => error !== null).map(({ name }) => name);
     assert.deepEqual(failing.filter((name) => !named.includes(name)), []); // prettier-ignore
     const absent = named.filter((name) => !goldens.some((golden) => golden.name === name));
     assert.deepEqual(absent, []);
+    const beyond = Object.entries(FAULTS).filter(([name, faults]) => {
+      const { replies = [] } = goldens.find((golden) => golden.name === name) ?? {};
+      return Object.keys(faults).some((index) => Number(index) >= replies.length);
+    });
+    assert.deepEqual(beyond, []);
   });
 });
-
-/** Its reward means nothing: it is a failure of the batch's files. */
-const isMasked = (answer: unknown): boolean => {
-  const read = readAnswer(JSON.stringify(answer));
-  return !Array.isArray(read) && read.masked !== undefined;
-};

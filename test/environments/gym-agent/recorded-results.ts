@@ -107,14 +107,16 @@ function expectedOf(batch: Record<string, unknown[]>, at: number): Expected {
   };
 }
 
+/** As a server writes it: JSON has no NaN, so null is in its place. */
+export const textOf = (answer: unknown): string =>
+  JSON.stringify(answer).replaceAll('"NaN"', 'null');
+
 /** The row of an answer that a worker journalled: in rollouts.jsonl, or with its failure in failures.jsonl. */
 export function rowOf(
   answer: unknown,
   { max_seq_len = 4096 }: { max_seq_len?: number } = {},
 ): Row | Problem[] {
-  // JSON has no NaN: a server writes null.
-  const text = JSON.stringify(answer).replaceAll('"NaN"', 'null');
-  const read = readAnswer(text);
+  const read = readAnswer(textOf(answer));
   if (Array.isArray(read)) return read;
   const a = author('a');
   const settings = { ...SETTINGS, model: '', max_seq_len };

@@ -13,7 +13,8 @@ import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 /** Two of NeMo Gym's data sets with their servers: one answer, and a tool call before it. */
 const CONFIGS = ['responses_api_models/vllm_model/configs/vllm_model_for_training.yaml', 'resources_servers/mcqa/configs/mcqa.yaml', 'resources_servers/example_multi_step/configs/example_multi_step.yaml']; // prettier-ignore
 export const AGENTS = ['mcqa_simple_agent', 'example_multi_step_simple_agent'] as const;
-const START_MS = 300_000;
+/** As long as a busy machine needs. */
+const START_MS = 1_200_000;
 
 interface Instance {
   config_path: string;
@@ -47,7 +48,7 @@ export async function startGym(
   t: TestContext,
   { dir, folder }: { dir: string; folder: string },
 ): Promise<GymStack> {
-  const env = { ...process.env, PATH: `${dir}/venv/bin:${process.env['PATH'] ?? ''}`, RAY_AUTH_MODE: 'disabled', RAY_USAGE_STATS_ENABLED: '0', RAY_raylet_start_wait_time_s: '300' }; // prettier-ignore
+  const env = { ...process.env, PATH: `${dir}/venv/bin:${process.env['PATH'] ?? ''}`, RAY_AUTH_MODE: 'disabled', RAY_USAGE_STATS_ENABLED: '0', RAY_raylet_start_wait_time_s: '1200' }; // prettier-ignore
   const gymDir = path.join(dir, 'gym');
   const captures = path.join(folder, 'captures');
   const model = await startModel(t);

@@ -11,8 +11,10 @@ const counts = { completions: 0, failed: 0 };
 
 const textOf = (content) =>
   typeof content === 'string' ? content : (content ?? []).map(({ text }) => text ?? '').join('');
+/** A call that comes back in the history is the same text, in whichever order its fields are. */
+const callOf = ({ function: { name, arguments: given } }) => JSON.stringify({ name, given });
 const bodyOf = ({ content, tool_calls = [] }) =>
-  textOf(content ?? '') + (tool_calls ?? []).map((call) => JSON.stringify(call.function)).join('');
+  textOf(content ?? '') + (tool_calls ?? []).map(callOf).join('');
 const idsOf = (text) => Array.from(text, (character) => character.codePointAt(0) % 50000);
 /** Each message is between marks; a prompt ends where the answer begins. */
 const promptOf = (messages) =>

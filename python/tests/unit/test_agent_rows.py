@@ -1,0 +1,70 @@
+"""Rows of kind gym_agent with tokens: what a batch before servers of a real NeMo Gym wrote.
+
+They are of test/interop/nemo-gym.test.ts, without most of `agent_result`: two rollouts of one task, whose agent makes one
+call of its model, and one with a tool call. Its model has characters for tokens, and marks where a message begins and
+ends, so what it generated can be read from the ids alone. The n-th logprob of each call is -((n % 7) + 1) / 8.
+"""
+
+import json
+import re
+import unittest
+import warnings
+from pathlib import Path
+
+from durable_rollouts import to_arrays
+
+with Path(__file__).with_name("gym_agent_rows.jsonl").open(encoding="utf-8") as lines:
+    ROWS = [json.loads(line) for line in lines]
+
+GENERATED = re.compile("\x02assistant\n([^\x03]*\x03)")
+UNTOKENIZED = "NeMo Gym returned a result with no generation data: expected an item with generation_token_ids"
+
+
+def arrays_of(rows):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return to_arrays(rows, pad_id=7)
+
+
+class RowsOfAgents(unittest.TestCase):
+    def test_have_the_ids_the_mask_and_the_logprobs_of_each_call(self):
+        arrays = arrays_of(ROWS)
+        calls = []
+        for ids, attention, loss, logprobs in zip(
+            arrays.input_ids, arrays.attention_mask, arrays.loss_mask, arrays.logprobs
+        ):
+            length = int(attention.sum())
+            self.assertEqual(attention.tolist(), [1] * length + [0] * (len(ids) - length))
+            self.assertEqual(set(ids[length:].tolist()), {7} if length < len(ids) else set())
+            spans = [match.span(1) for match in GENERATED.finditer("".join(map(chr, ids[:length])))]
+            self.assertEqual(spans[-1][1], length, "the last call ends the log")
+            expected = [0.0] * len(ids)
+            for start, end in spans:
+                expected[start:end] = [-((n % 7) + 1) / 8 for n in range(end - start)]
+            self.assertEqual(logprobs.tolist(), expected)
+            self.assertEqual(loss.tolist(), [float(logprob < 0) for logprob in expected])
+            calls.append(len(spans))
+        self.assertEqual(calls, [1, 1, 2])
+        self.assertEqual(calls, [row["turn_count"] for row in ROWS])
+
+    def test_are_grouped_by_task_within_their_batch_though_each_is_a_sample_of_its_own(self):
+        self.assertEqual(len({row["row"] for row in ROWS}), 3)
+        self.assertEqual(arrays_of(ROWS).group_ids.tolist(), [0, 0, 1])
+        others = [{**row, "batch_id": "another"} for row in ROWS]
+        self.assertEqual(arrays_of([*ROWS, *others]).group_ids.tolist(), [0, 0, 1, 2, 2, 3])
+
+    def test_have_the_reward_of_their_agent_and_no_version(self):
+        arrays = arrays_of([{**row, "total_reward": n / 2} for n, row in enumerate(ROWS)])
+        self.assertEqual(arrays.rewards.tolist(), [0, 0.5, 1])
+        self.assertEqual(set(arrays.versions.flatten().tolist()), {-1})
+
+    def test_warn_since_no_agent_says_the_mode_of_its_logprobs(self):
+        with self.assertWarnsRegex(UserWarning, "logprobs_mode of 3 of 3 rollouts is unknown"):
+            to_arrays(ROWS)
+
+    def test_without_tokens_are_refused_with_what_the_row_says_of_it(self):
+        for usage in (0, 23):
+            nothing = {"message_log": [], "prompt_tokens": 0, "policy_versions": [], "assistant_tokens": usage}
+            bare = {**ROWS[0], **nothing, "untokenized": UNTOKENIZED}
+            with self.assertRaisesRegex(ValueError, rf"^{bare['rollout_id']}: expected tokens, got none .*{UNTOKENIZED}"):
+                arrays_of([*ROWS, bare])
