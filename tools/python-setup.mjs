@@ -10,7 +10,7 @@ const run = promisify(execFile);
 /**
  * Python packages in a virtual environment in the user's cache, one for each requirements.txt. It is built in place,
  * since it cannot be moved, and counts when its stamp exists. Only `install.for_what` needs it, so a failure is
- * reported and ignored. `variable` may name another Python that has the packages.
+ * reported and ignored, except Ctrl-C. `variable` may name another Python that has the packages.
  */
 export async function ensurePython({ install, variable, env, say }) {
   const given = variable === undefined ? undefined : env[variable];
@@ -28,6 +28,7 @@ export async function ensurePython({ install, variable, env, say }) {
       if (!existsSync(install.stamp)) await make({ install, env, say });
     });
   } catch (error) {
+    if (error.exitCode !== undefined) throw error;
     say(
       `no ${install.for_what}, everything else works; the next set-up tries again. ${error.message}`,
     );
@@ -91,7 +92,7 @@ async function anyOf([way, ...others], { install, env, say }) {
     }
   } catch (error) {
     rmSync(install.folder, { recursive: true, force: true });
-    if (others.length === 0) throw error;
+    if (others.length === 0 || error.exitCode !== undefined) throw error;
     await anyOf(others, { install, env, say });
   }
 }

@@ -198,5 +198,5 @@ try {
   await main(process.argv.slice(2));
 } catch (error) {
   console.error(`set-up failed: ${error.message}`);
-  process.exitCode = 1;
+  process.exitCode = error.exitCode ?? 1;
 }

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import type { BatchClient, BatchHandle } from '../client/batch-client.js';
 import { awaitOutcome, connectBatchClient, openBatchClient } from '../client/batch-client.js';
-import { renderResult } from '../client/result-table.js';
+import { allCompleted, renderResult } from '../client/result-table.js';
 import { createScreen } from '../client/screen.js';
 import { watchBatch } from '../client/watch.js';
 import { UsageError } from '../platform/command.js';
@@ -42,7 +42,9 @@ export async function startCommand(args: string[]): Promise<number> {
     const taskQueue = settings.temporal.task_queue;
     const batch = await client.start({ batchId, taskQueue, request });
     console.log(plain(`batch ${batchId} runs on ${server.options.address}, queue ${taskQueue}`));
-    return watch ? await watched(batchId, batch) : 0;
+    if (watch) return await watched(batchId, { batch, config });
+    console.log(plain(`its board: ${commandOf('watch', { batchId, config })}`));
+    return 0;
   } finally {
     await client.close();
   }
@@ -71,14 +73,24 @@ export async function watchCommand(args: string[]): Promise<number> {
     // The board says that the server is unavailable, and continues when it is back.
     const client = openBatchClient(connectionSettings(await temporalSettings(values.config)));
     try {
-      return await watched(batchId, client.attach(batchId));
+      return await watched(batchId, { batch: client.attach(batchId), config: values.config });
     } finally {
       await client.close();
     }
   });
 }
 
-async function watched(batchId: string, batch: BatchHandle): Promise<number> {
+/** A line to copy. */
+const commandOf = (
+  name: 'watch' | 'show',
+  { batchId, config }: { batchId: string; config: string | undefined },
+): string =>
+  `temporal-rollout ${name} ${batchId}${config === undefined ? '' : ` --config ${config}`}`;
+
+async function watched(
+  batchId: string,
+  { batch, config }: { batch: BatchHandle; config: string | undefined },
+): Promise<number> {
   const screen = createScreen(process.stdout, process.env);
   const interrupts = listenForInterrupts(process.env, () => {
     screen.close();
@@ -88,10 +100,13 @@ async function watched(batchId: string, batch: BatchHandle): Promise<number> {
     const { signal } = interrupts;
     const outcome = await watchBatch({ batchId, batch, screen, signal });
     if (outcome === null) {
-      screen.say(`Batch ${batchId} continues: temporal-rollout watch ${batchId}`);
+      screen.say(`Batch ${batchId} continues: ${commandOf('watch', { batchId, config })}`);
       return INTERRUPTED;
     }
-    return 'result' in outcome ? 0 : 1;
+    if (!('result' in outcome)) return 1;
+    const which = allCompleted(outcome.result.counts) ? '--worst 20' : '--failed';
+    screen.say(`To read them: ${commandOf('show', { batchId, config })} ${which}`);
+    return 0;
   } finally {
     screen.close();
     interrupts.forget();

@@ -1,5 +1,6 @@
 import type { BatchProgress } from '../activities/contract.js';
-import { waitedForText, waitingText } from '../model/workflow-safe/waiting.js';
+import { waitedForText, waitedHowText, waitingText } from '../model/workflow-safe/waiting.js';
+import type { Waiting } from '../model/workflow-safe/waiting.js';
 import { plainLine } from '../platform/plain.js';
 import { formatClock, formatNumber, formatRate } from './number-text.js';
 import type { Line, TextStyle } from './text-line.js';
@@ -16,7 +17,7 @@ export interface BoardState {
   trouble: string | null;
 }
 
-/** The live board: five lines at most, none longer than the terminal is wide. */
+/** The live board: seven lines at most, none longer than the terminal is wide. */
 export function renderBoard(state: BoardState, style: TextStyle): string[] {
   const { progress } = state;
   const lines = [
@@ -24,7 +25,7 @@ export function renderBoard(state: BoardState, style: TextStyle): string[] {
     ...(isCounted(progress)
       ? [progressBar(barOf(progress), style), numbers(progress), speed(progress)]
       : []),
-    ...notes(state).map((note): Line => [{ text: note, ink: 'yellow' }]),
+    ...notes(state, style.columns).map((note): Line => [{ text: note, ink: 'yellow' }]),
   ];
   return lines.map((line) => renderLine(line, style));
 }
@@ -91,11 +92,21 @@ function speed({ turns, tokens, turns_per_s, tokens_per_s }: BatchProgress): Lin
 }
 
 /** What the batch waits for, and what this process waits for. */
-function notes({ progress, trouble }: BoardState): string[] {
+function notes({ progress, trouble }: BoardState, columns = Infinity): string[] {
   const waiting = progress?.waiting ?? null;
   return [
-    ...(waiting === null ? [] : [`waiting for ${waitingText(waiting)}`]),
+    ...(waiting === null ? [] : waitingLines(waiting, columns)),
     ...(trouble === null ? [] : [trouble]),
+  ];
+}
+
+/** The last answer has its own line where one line has no room for it: it is what people look for. */
+function waitingLines(waiting: Waiting, columns: number): string[] {
+  const line = `waiting for ${waitingText(waiting)}`;
+  if (plainLine(line).length <= columns) return [line];
+  return [
+    `waiting for ${waitedForText(waiting)}${waitedHowText(waiting)}`,
+    `  ${plainLine(waiting.message)}`,
   ];
 }
 

@@ -48,10 +48,12 @@ export async function up({ exit, batch, config }: UpOptions): Promise<number> {
     const client = await connectBatchClient(onLoopback(stack));
     const batchId = `sliding-puzzle-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`;
     const session: Session = { cli, screen, stack, client, signal: interrupts.signal, batchId };
-    if (!batch || !own) screen.say(partsOf(stack).join('\n'));
-    const played = batch && own ? runBatch(session) : Promise.resolve(0);
+    const plays = batch && own;
+    if (!plays) screen.say(partsOf(stack).join('\n'));
+    const played = plays ? runBatch(session) : Promise.resolve(0);
     const code = await played.finally(() => client.close());
-    if (!exit && !interrupts.signal.aborted) await stayUp(session, own ? null : folder);
+    if (!exit && !interrupts.signal.aborted)
+      await stayUp(session, { plays, folder: own ? null : folder });
     throwIfPartFailed(interrupts);
     return code;
   });
@@ -109,7 +111,10 @@ function howToContinue(session: Session): string {
 }
 
 /** `folder`: of another deployment's stack, whose settings may differ in more than the address. */
-async function stayUp(session: Session, folder: string | null): Promise<void> {
+async function stayUp(
+  session: Session,
+  { plays, folder }: { plays: boolean; folder: string | null },
+): Promise<void> {
   const lines = linesToCopy({ ...session.stack, cli: session.cli, env: process.env });
   const batch =
     folder === null
@@ -118,8 +123,11 @@ async function stayUp(session: Session, folder: string | null): Promise<void> {
   session.screen.say(
     [
       '\nThe stack stays up until Ctrl-C.',
-      'With these lines in another terminal the commands of the README reach it:',
+      'With these lines in another terminal, the commands of the README reach it:',
       ...lines.map((line) => `  ${line}`),
+      ...(plays
+        ? ['To read its rollouts:', `  temporal-rollout show ${session.batchId} --worst 20`]
+        : []),
       `${folder === null ? 'Another' : 'A'} batch:`,
       `  temporal-rollout start ${batch} --watch`,
     ].join('\n'),

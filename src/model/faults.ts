@@ -1,3 +1,4 @@
+import { shortened } from '../platform/errors.js';
 import { plain } from '../platform/plain.js';
 
 /**
@@ -6,8 +7,6 @@ import { plain } from '../platform/plain.js';
  * `activities/attempt.ts` turns a `Fault` into Temporal's failure, and `workflows/activity-options.ts` has the
  * intervals.
  */
-
-import { shortened } from '../platform/errors.js';
 
 /** Messages are stored in history and in rows. The longest are those of `invalidBatchRequest`. */
 const MAX_MESSAGE = 4000;

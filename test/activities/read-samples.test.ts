@@ -172,7 +172,7 @@ describe('samples that are wrong', () => {
     ['an empty line in between', lines(good, '', good), /^samples row 1: expected a JSON object, got ""/],
     ['no samples at all', '', /^samples: expected at least one sample, got an empty file$/],
     ['only empty lines', '\n\n', /^samples: expected at least one sample, got an empty file$/],
-    ['an unknown task', lines(good, sampleOf('x', { task_name: 'chess' })), /^samples row 1: task_name: No environment found for task type: chess; expected one of task$/],
+    ['an unknown task', lines(good, sampleOf('x', { task_name: 'chess' })), /^samples row 1: task_name: No environment found for task type: chess; expected one of task \(environments of temporal.yaml\)$/],
     ['a column of the row', lines(sampleOf('x', { total_reward: 1 })), /^samples row 0: total_reward: this column is written by the rollout/],
     ['a lost integer', lines(good, `${good.slice(0, -1)},"id":9007199254740993}`), /^samples row 1: the integer 9007199254740993 is beyond 2\^53/],
     ['a field of a message', lines('{"message_log":[{"role":1,"content":"x"}],"task_name":"task"}'), /^samples row 0: message_log\.0\.role: expected string, got 1$/],

@@ -153,8 +153,8 @@ export default { stepOne: () => check() };`;
     const given = { lines: [said('x')], environment: 'raises', environments };
     const { status, printed, stderr } = await step(t, given);
     assert.equal(status, 1);
-    const { message } = printed[0]?.['error'] as { message: string };
-    assert.equal(message, 'no such move (at raises.mjs:1 in check)');
+    const message = 'no such move (at raises.mjs:1 in check)';
+    assert.deepEqual(printed, [{ error: { type: 'EnvironmentFailed', message } }]);
     assert.match(
       stderr,
       /line 1: RangeError: no such move\n {4}at check \(.*raises\.mjs:1\)\n {4}at .*raises\.mjs:2/,

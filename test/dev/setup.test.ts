@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { temporaryFolder, writeProgram } from './fakes.js';
 
 /** `npm ci` that makes a compiler, which "compiles" by copying. Both count their runs in files. */
@@ -11,6 +13,11 @@ const FAKE_NPM = `
 import fs from 'node:fs';
 fs.appendFileSync('npm.log', process.argv.slice(2).join(' ') + '\\n');
 fs.rmSync('node_modules', { recursive: true, force: true });
+if (fs.existsSync('slow')) {
+  process.on('SIGINT', () => setTimeout(() => { fs.writeFileSync('tidied', ''); process.exit(1); }, 300));
+  fs.writeFileSync('waits', '');
+  await new Promise((resolve) => setTimeout(resolve, 20_000));
+}
 if (fs.existsSync('no-network')) { console.error('npm error network'); process.exit(1); }
 fs.mkdirSync('node_modules/typescript/bin', { recursive: true });
 setTimeout(() => fs.copyFileSync('fake-tsc.js', 'node_modules/typescript/bin/tsc'), 300);`;
@@ -38,20 +45,25 @@ async function freshClone(t: TestContext) {
   await writeFile(at('src', 'workers', 'build-bundle.js'), BUNDLER);
   await writeFile(at('fake-tsc.js'), FAKE_TSC);
   await writeProgram(at('bin', 'npm'), FAKE_NPM);
-  const setUp = async (): Promise<{ code: number | null; output: string }> => {
+  /** In a process group of its own, as a shell starts it. */
+  const start = () => {
     const child = spawn(process.execPath, [at('tools', 'setup.mjs')], {
       cwd: folder,
       env: { PATH: at('bin') },
+      detached: true,
     });
     let output = '';
     for (const stream of [child.stdout, child.stderr])
       stream.on('data', (data: Buffer) => (output += data.toString()));
-    const code = await new Promise<number | null>((resolve) => child.once('close', resolve));
-    return { code, output };
+    const ended = new Promise<{ code: number | null; output: string }>((resolve) =>
+      child.once('close', (code) => resolve({ code, output })),
+    );
+    return { child, ended };
   };
+  const setUp = () => start().ended;
   const runs = async (log: string) =>
     (await readFile(at(log), 'utf8').catch(() => '')).split('\n').length - 1;
-  return { at, setUp, runs };
+  return { at, start, setUp, runs };
 }
 
 describe('set-up', () => {
@@ -111,6 +123,21 @@ describe('set-up', () => {
       output,
       /`npm ci .* failed: exit code 1\n {2}\| npm error network\nCheck the network/,
     );
+  });
+
+  test('waits, after Ctrl-C, until npm has tidied up', async (t) => {
+    const { at, start, setUp } = await freshClone(t);
+    await writeFile(at('slow'), '');
+    const { child, ended } = start();
+    while (!existsSync(at('waits'))) await sleep(20);
+    // As a terminal does: to every process of the group.
+    process.kill(-child.pid!, 'SIGINT');
+    const { code, output } = await ended;
+    assert.equal(code, 130, output);
+    assert.match(output, /^set-up failed: interrupted; the next start does what is missing$/m);
+    assert.ok(existsSync(at('tidied')), 'npm still runs');
+    await rm(at('slow'));
+    assert.equal((await setUp()).code, 0);
   });
 
   test('installs again when the lock file changed', async (t) => {

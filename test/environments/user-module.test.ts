@@ -78,6 +78,7 @@ export default { stepOne: () => inner(way) };`;
       const trace = traceIn(thrown) ?? assert.fail('no trace');
       assert.match(trace, /^RangeError: no such move 1\n {4}at inner \(.*mine\..*\n {4}at .*stepOne/);
       assert.doesNotMatch(trace, /src\/environments|node_modules|node:|data:/);
+      assert.equal(trace.includes('name the file .mts'), !/at inner \(.*:4\)/.test(trace), trace);
     });
   }
 

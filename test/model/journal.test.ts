@@ -37,7 +37,10 @@ describe('parseLine', () => {
   });
 
   test('a line that lacks a field, or has one of another type, is no line', () => {
-    assert.equal(parseLine(JSON.stringify({ ...a.chunk(), token_ids: ['1'] })), null);
+    for (const token_ids of [['1'], [1.5], [null], [1e300], { length: 0 }, '1'])
+      assert.equal(parseLine(JSON.stringify({ ...a.chunk(), token_ids })), null);
+    for (const logprobs of [['-1'], [Number.NaN], [null], {}, undefined])
+      assert.equal(parseLine(JSON.stringify({ ...a.chunk(), logprobs })), null);
     assert.equal(parseLine(JSON.stringify({ ...a.chunk(), offset: undefined })), null);
     assert.equal(parseLine(JSON.stringify({ ...a.observation(), reward: Number.NaN })), null);
   });

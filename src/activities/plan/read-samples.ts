@@ -198,7 +198,7 @@ function checkSample(text: string, { row, tasks, prompts, ...context }: SampleCo
     problems.push({
       where: `samples row ${row}: task_name`,
       // Upstream's text, then what exists.
-      what: `No environment found for task type: ${task_name}; expected one of ${dependencies.known.environments.join(', ')}`,
+      what: `No environment found for task type: ${task_name}; expected one of ${dependencies.known.environments.join(', ')} (environments of temporal.yaml)`,
     });
   }
   const roles = message_log.map(({ role }) => role);

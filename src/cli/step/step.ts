@@ -150,7 +150,7 @@ async function answerLine(text: string, run: LineRun): Promise<Printed> {
     if (trace !== null) say(`line ${run.number}: ${trace}`);
     // A fault's message already contains its causes.
     if (error instanceof Fault) return { error: { type: error.type, message: error.message } };
-    return { error: { type: 'EnvironmentRejected', message: describeError(error) } };
+    return { error: { type: 'EnvironmentFailed', message: describeError(error) } };
   }
 }
 

@@ -10,6 +10,9 @@ const OURS = [
   path.join(PROJECT_ROOT, 'src', path.sep),
 ];
 const MOST_FRAMES = 10;
+/** For the module's author. */
+const WITHOUT_LINES =
+  '    (to see lines, name the file .mts, or put a package.json with "type": "module" beside it)';
 
 interface Frame {
   name: string;
@@ -54,6 +57,7 @@ export function ownTrace(error: unknown): string | null {
   const frames = framesOf(error);
   if (frames.length === 0) return null;
   const lines = frames.map((frame) => `    at ${frame.name} (${placeOf(frame)})`);
+  if (frames.some(({ line }) => line === null)) lines.push(WITHOUT_LINES);
   return [String(error), ...lines].join('\n');
 }
 
