@@ -9,12 +9,7 @@ import { closeSlice } from './activity-options.js';
 import { leavesStopped } from './children/min-k.js';
 import { NO_TALLY, runRollouts } from './children/run-rollouts.js';
 import { checkSliceInput } from './steering/input-checks.js';
-import {
-  fireAndForget,
-  shareSignal,
-  sliceProgressQuery,
-  tallySignal,
-} from './steering/messages.js';
+import { unawaited, shareSignal, sliceProgressQuery, tallySignal } from './steering/messages.js';
 import { followLimits } from './steering/parent-limits.js';
 import { isShare } from './steering/signal-checks.js';
 import { handleStop } from './steering/stop.js';
@@ -37,7 +32,7 @@ export async function rolloutSlice(input: SliceInput): Promise<Tally> {
     const isNews = now.done > tally.done && now.done % interval === 0 && now.done <= rollouts;
     tally = now;
     if (!isNews) return;
-    fireAndForget(batch?.signal(tallySignal, { first, tally, ended }));
+    unawaited(batch?.signal(tallySignal, { first, tally, ended }));
     ended = [];
   };
   const run = runRollouts({

@@ -8,7 +8,7 @@ import {
   historyProblem,
   roomProblem,
 } from '../steering/event-budget.js';
-import { limitsSignal, shareSignal, fireAndForget } from '../steering/messages.js';
+import { limitsSignal, shareSignal, unawaited } from '../steering/messages.js';
 import { MOST_CHILDREN } from './refill.js';
 import type { Steering } from './run-rollouts.js';
 import type { rolloutSlice } from '../slice.js';
@@ -87,7 +87,7 @@ export function setShare(slice: OpenSlice, share: Share): void {
 
 /** A slice that is still being started receives it afterwards. */
 export function signalShare({ handle, share }: OpenSlice): void {
-  fireAndForget(handle?.signal(shareSignal, ...valuesOf(share)));
+  unawaited(handle?.signal(shareSignal, ...valuesOf(share)));
 }
 
 /** Also counts for a slice that is still being started and receives it later. */

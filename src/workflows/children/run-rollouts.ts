@@ -22,7 +22,7 @@ import {
   inRounds,
   limitsSignal,
   stopSignal,
-  fireAndForget,
+  unawaited,
 } from '../steering/messages.js';
 import type { rollout } from '../rollout.js';
 import { watchGroups } from './ended-groups.js';
@@ -109,9 +109,8 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
         const child = await startRollout({ ref, num_repeats: run.num_repeats, limits: now });
         return { given: now, handle: child };
       }, isOver);
-      if (isOver()) fireAndForget(handle.signal(stopSignal));
-      else if (limits !== null && limits !== given)
-        fireAndForget(handle.signal(limitsSignal, limits));
+      if (isOver()) unawaited(handle.signal(stopSignal));
+      else if (limits !== null && limits !== given) unawaited(handle.signal(limitsSignal, limits));
       const result = await running.resultOf(handle, ref.row);
       if (count(tally, result) && groups.count(ref.row)) running.stop(ref.row);
     } catch (error) {
@@ -177,7 +176,7 @@ function runningRollouts(onValid: Run['onValid']): Running {
     },
     stop: (row) => {
       for (const [child, own] of rows)
-        if (row === undefined || row === own) fireAndForget(child.signal(stopSignal));
+        if (row === undefined || row === own) unawaited(child.signal(stopSignal));
     },
     limit: (change) => [...rows.keys()].map((child) => child.signal(limitsSignal, change)),
   };

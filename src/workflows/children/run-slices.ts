@@ -9,7 +9,7 @@ import {
 import type { BatchPlan, Tally } from '../../activities/contract.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
-import { inRounds, stopSignal, tallySignal, fireAndForget } from '../steering/messages.js';
+import { inRounds, stopSignal, tallySignal, unawaited } from '../steering/messages.js';
 import type { OpenSlices, Share } from './open-slices.js';
 import {
   openSlices,
@@ -61,10 +61,10 @@ export function runSlices({ plan, onResult, onEnded }: RunSlices): RolloutRunner
         () => stopped,
       );
       slice.handle = handle;
-      if (stopped) fireAndForget(handle.signal(stopSignal));
+      if (stopped) unawaited(handle.signal(stopSignal));
       else {
         if (slice.share !== share) signalShare(slice);
-        if (limits !== null && limits !== given) fireAndForget(sendLimits(slice, limits));
+        if (limits !== null && limits !== given) unawaited(sendLimits(slice, limits));
       }
       const tally = await handle.result();
       unused = (slice.share.replacements ?? 0) - (tally.replacements ?? 0);
@@ -80,7 +80,7 @@ export function runSlices({ plan, onResult, onEnded }: RunSlices): RolloutRunner
     finished: settleAll(slices.map(play)),
     stop: () => {
       stopped = true;
-      for (const { handle } of open.values()) fireAndForget(handle?.signal(stopSignal));
+      for (const { handle } of open.values()) unawaited(handle?.signal(stopSignal));
     },
     setMaxInFlight: (maxInFlight) => {
       const shares = sharesOf(maxInFlight, open.size);

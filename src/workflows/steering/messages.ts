@@ -73,7 +73,7 @@ export const sliceProgressQuery = defineQuery<Tally>('progress');
 export const rolloutProgressQuery = defineQuery<RolloutProgress>('progress');
 
 /** Ignores the result of a signal: if its receiver has just ended, that receiver's result says so. */
-export function fireAndForget(sent: Promise<void> | null | undefined): void {
+export function unawaited(sent: Promise<void> | null | undefined): void {
   sent?.catch(() => undefined);
 }
 

@@ -12,7 +12,7 @@ import type { GroupNews, StreamPlan } from '../../activities/contract/stream.js'
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import type { rolloutGroup } from '../group.js';
 import { createStartInTurn, isRefusal } from '../children/start-in-turn.js';
-import { groupSignal, limitsSignal, stopSignal, fireAndForget } from '../steering/messages.js';
+import { groupSignal, limitsSignal, stopSignal, unawaited } from '../steering/messages.js';
 import { isGroupNews } from '../steering/signal-checks.js';
 
 /** The group workflows of a stream. They outlive its runs, so they are addressed by id. */
@@ -104,10 +104,10 @@ function groupsOf(
           });
     },
     stop: (groups) => {
-      for (const group of groups) fireAndForget(reach(group).signal(stopSignal));
+      for (const group of groups) unawaited(reach(group).signal(stopSignal));
     },
     setLimits: (change, groups) => {
-      for (const group of groups) fireAndForget(reach(group).signal(limitsSignal, change));
+      for (const group of groups) unawaited(reach(group).signal(limitsSignal, change));
     },
     news: () => news.splice(0),
     hasNews: () => news.length > 0,
