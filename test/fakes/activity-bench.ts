@@ -96,7 +96,10 @@ export interface Bench extends TemporaryStore {
   /** For attempts that must succeed. */
   result: <N extends Name>(name: N, input: Parameters<AllActivities[N]>[0]) => Promise<Result<N>>;
   /** For attempts that must fail: returns what they threw. */
-  failure: <N extends Name>(name: N, input: Parameters<AllActivities[N]>[0]) => Promise<FailureSeen>;
+  failure: <N extends Name>(
+    name: N,
+    input: Parameters<AllActivities[N]>[0],
+  ) => Promise<FailureSeen>;
   /** Writes batch and journal as `openRollout` leaves them. */
   started: (
     given?: Partial<Omit<LineOf<'start'>, 'settings'>> & { settings?: Partial<RolloutSettings> },
