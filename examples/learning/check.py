@@ -29,7 +29,7 @@ RATIO_TOLERANCE = {"policy": 1e-4, "qwen": 1e-3}
 """Trainer and engine compute the same in numpy, or in other kernels."""
 LOGGED_TOLERANCE = 1e-9
 COMPUTED_TOLERANCE = 1e-3
-"""Of a logprob, beside the engine's log and beside what the policy says of it."""
+"""Tolerances of a logprob, compared with the engine's log and with the policy's own computation."""
 
 
 @dataclass

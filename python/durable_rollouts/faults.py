@@ -115,7 +115,7 @@ class Terminated(RolloutFault):
 
 
 class NotFound(RolloutFault):
-    """Temporal does not know this id (any more)."""
+    """Temporal does not know this id, or no longer."""
 
 
 def _subclasses() -> Dict[str, Type[RolloutFault]]:

@@ -259,7 +259,7 @@ def seccomp(owns_other_files):
     if owns_other_files:
         rules.refuse(OF_OTHERS_FILES)
     rules.allow_values("sched_setaffinity", 0, [0])
-    # The parent must go on seeing this process, and it must go on dying with its parent. Core scheduling keeps others off.
+    # The parent must still see this process, and this process must still die with it. Core scheduling keeps others off.
     rules.refuse_values("prctl", 0, [PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SCHED_CORE])
     rules.allow_values("fcntl", 1, FCNTLS)
     # What a file that is no terminal answers.

@@ -24,7 +24,7 @@ class Labels(unittest.TestCase):
             self.run_.put_weights(State(weights, Optimizer.of(weights), step=seed - 1, version=-1))
 
     def report(self, labels):
-        """Of rollouts that version 0 has sampled, and that say so of these versions."""
+        """The check of rollouts that version 0 has sampled, and whose rows name these versions."""
         tasks = list(enumerate(samples(1, len(labels))))
         rows = play(self.run_.weights(0), 0, tasks, np.random.default_rng(1))
         for row, label in zip(rows, labels):

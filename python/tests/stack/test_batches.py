@@ -110,7 +110,7 @@ class Batches(unittest.TestCase):
         counts = batch.wait(60)["counts"]
         self.assertEqual((counts["stopped"], counts["completed"]), (counts["requested"], 0))
         self.assertEqual({len(group.failures) for group in batch.groups()}, {SLOW["num_repeats"]})
-        batch.stop()  # Of one that has ended: nothing.
+        batch.stop()  # Does nothing for an ended batch.
 
     def test_raises_faults_by_name(self):
         batch = self.start({**FAST, "max_seq_length": 1})

@@ -106,8 +106,7 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
     try {
       const { given, handle } = await startInTurn(async () => {
         const now = limits;
-        const child = await startRollout({ ref, num_repeats: run.num_repeats, limits: now });
-        return { given: now, handle: child };
+        return { given: now, handle: await startRollout(ref, { ...run, limits: now }) };
       }, isOver);
       if (isOver()) unawaited(handle.signal(stopSignal));
       else if (limits !== null && limits !== given) unawaited(handle.signal(limitsSignal, limits));
@@ -204,15 +203,10 @@ async function playAll({
   }
 }
 
-function startRollout({
-  ref,
-  num_repeats,
-  limits,
-}: {
-  ref: RolloutInput;
-  num_repeats: number;
-  limits: LimitsChange | null;
-}): Promise<RolloutHandle> {
+function startRollout(
+  ref: RolloutInput,
+  { num_repeats, limits }: { num_repeats: number; limits: LimitsChange | null },
+): Promise<RolloutHandle> {
   return startChild<typeof rollout>('rollout', {
     args: [ref],
     workflowId: rolloutId(ref),

@@ -2,10 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { connectBatchClient, onLoopback } from '../../src/client/batch-client.js';
 import { startTestServer } from '../harness/dev-server.js';
-import { temporaryFolder } from '../dev/fakes.js';
+import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
 
 test('a batch that Temporal has forgotten is over, without a result', async (t) => {
-  const server = await startTestServer({ directory: await temporaryFolder(t) });
+  const directory = await makeTemporaryDirectory('forgotten');
+  t.after(directory.remove);
+  const server = await startTestServer({ directory: directory.path });
   t.after(server.stop);
   const client = await connectBatchClient(onLoopback(server));
   t.after(client.close);
