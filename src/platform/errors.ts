@@ -1,4 +1,5 @@
 import { withoutSecrets } from './secrets.js';
+import { cut } from './utf8.js';
 
 /** The text of anything thrown, including the causes that `fetch` and others hide ("fetch failed"), without secrets. */
 export function describeError(error: unknown): string {
@@ -18,10 +19,8 @@ export function describeError(error: unknown): string {
 }
 
 /** Text from outside, quoted for a message: secrets are removed first, then the end is cut. */
-export function shortened(text: string, characters: number): string {
-  const whole = withoutSecrets(text);
-  return whole.length > characters ? `${whole.slice(0, characters)}…` : whole;
-}
+export const shortened = (text: string, characters: number): string =>
+  cut(withoutSecrets(text), characters);
 
 /** The place where an environment's own code threw the error, or null if it is unknown. */
 export function traceIn(error: unknown): string | null {

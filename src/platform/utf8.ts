@@ -15,6 +15,17 @@ export function utf8Length(text: string): number {
   return bytes;
 }
 
+const isFirstHalf = (unit: number): boolean => unit >= 0xd800 && unit < 0xdc00;
+
+/**
+ * Cut to at most this many UTF-16 units and marked with an ellipsis; ends with a whole character. Half a character has
+ * no UTF-8: a failure that contained one would end its worker.
+ */
+export function cut(text: string, units: number): string {
+  if (text.length <= units) return text;
+  return `${text.slice(0, isFirstHalf(text.charCodeAt(units - 1)) ? units - 1 : units)}…`;
+}
+
 /** Cut to at most `limit` bytes and marked with an ellipsis; ends with a whole character. */
 export function cutToBytes(text: string, limit: number): string {
   let bytes = 0;

@@ -73,6 +73,14 @@ describe('an environment that answers too much', () => {
       );
     });
 
+  test('in the name of a field is quoted up to a whole character, since half of one ends a worker', async () => {
+    for (const before of ['', 'x']) {
+      const { step } = await serve(answer(200, { ...good, [before + '😀'.repeat(5000)]: 1 }));
+      const { message } = await faultOf(step());
+      assert.ok(message.length > 1000 && message.isWellFormed());
+    }
+  });
+
   test('in gzip is counted as it is read', async () => {
     const bomb = gzipSync(JSON.stringify(observing('x'.repeat(40 * MIB))));
     const { step } = await serve((_request, response) => {

@@ -39,6 +39,18 @@ describe('Fault', () => {
     assert.equal(fault.message, 'engine said: red �gnp.exe\nnext line');
   });
 
+  test('is cut between characters: a worker cannot send half of one, and would end', () => {
+    for (const before of ['', 'x']) {
+      const fault = new Fault({
+        type: 'EnvironmentRejected',
+        message: before + '😀'.repeat(5000),
+        trace: before + '😀'.repeat(5000),
+      });
+      assert.ok(fault.message.length <= 4001, `${fault.message.length}`);
+      assert.ok(fault.message.isWellFormed() && fault.trace?.isWellFormed());
+    }
+  });
+
   test('one that is otherwise retried can be final', () => {
     const fault = new Fault({ type: 'ProtocolError', message: 'm', retryable: false });
     assert.equal(fault.retryable, false);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { cutToBytes, utf8Length } from '../../src/platform/utf8.js';
+import { cut, cutToBytes, utf8Length } from '../../src/platform/utf8.js';
 
 const text = fc.string({ unit: 'binary', maxLength: 40 });
 
@@ -37,15 +37,34 @@ describe('cutToBytes', () => {
   test('keeps the longest beginning of whole characters', () => {
     fc.assert(
       fc.property(text, fc.nat({ max: 80 }), (given, limit) => {
-        const cut = cutToBytes(given, limit);
+        const short = cutToBytes(given, limit);
         if (utf8Length(given) <= limit) {
-          assert.equal(cut, given);
+          assert.equal(short, given);
           return;
         }
-        const kept = cut.slice(0, -1);
-        assert.ok(cut.endsWith('…') && given.startsWith(kept) && utf8Length(kept) <= limit);
+        const kept = short.slice(0, -1);
+        assert.ok(short.endsWith('…') && given.startsWith(kept) && utf8Length(kept) <= limit);
         const next = String.fromCodePoint(given.codePointAt(kept.length) ?? 0);
         assert.ok(utf8Length(kept + next) > limit);
+      }),
+    );
+  });
+});
+
+describe('cut', () => {
+  test('keeps the longest beginning of whole characters that has at most so many units', () => {
+    fc.assert(
+      fc.property(text, fc.nat({ max: 80 }), (given, units) => {
+        const kept = cut(given, units);
+        if (given.length <= units) {
+          assert.equal(kept, given);
+          return;
+        }
+        const beginning = kept.slice(0, -1);
+        assert.ok(kept.endsWith('…') && given.startsWith(beginning) && beginning.length <= units);
+        assert.equal(kept.isWellFormed(), true);
+        const next = String.fromCodePoint(given.codePointAt(beginning.length) ?? 0);
+        assert.ok(beginning.length + next.length > units);
       }),
     );
   });
