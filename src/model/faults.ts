@@ -11,6 +11,11 @@ import { shortened } from '../platform/errors.js';
 
 /** Messages are stored in history and in rows. The longest are those of `invalidBatchRequest`. */
 const MAX_MESSAGE = 4000;
+/** Only so much of a text is made plain, which takes a second for the largest answers. */
+const MAX_READ = 65_536;
+
+const messageOf = (text: string): string =>
+  shortened(plain(shortened(text, MAX_READ)), MAX_MESSAGE);
 
 /** Whether a type is retried. `judged` limits the retries of some types per turn. */
 const RETRYABLE = {
@@ -102,7 +107,7 @@ export class Fault extends Error {
   readonly trace: string | null;
 
   constructor({ type, message, cause, ...facts }: FaultFacts) {
-    super(shortened(plain(message), MAX_MESSAGE), cause === undefined ? undefined : { cause });
+    super(messageOf(message), cause === undefined ? undefined : { cause });
     this.name = type;
     this.type = type;
     this.retryable = facts.retryable ?? RETRYABLE[type];
@@ -112,7 +117,7 @@ export class Fault extends Error {
     this.failureClass = facts.failureClass ?? null;
     this.uncounted = facts.uncounted ?? false;
     this.waited = facts.waited ?? null;
-    this.trace = facts.trace === undefined ? null : shortened(plain(facts.trace), MAX_MESSAGE);
+    this.trace = facts.trace === undefined ? null : messageOf(facts.trace);
   }
 }
 
