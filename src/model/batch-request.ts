@@ -6,13 +6,13 @@ import { utf8Length } from '../platform/utf8.js';
 import { recordOf } from './untrusted.js';
 import { TokenId } from './token-id.js';
 import type { Limits } from './workflow-safe/limits.js';
+import { BATCH_ID } from './workflow-safe/rollout-id.js';
 
 /** The request that starts a batch: the input of workflow `rolloutBatch`. Parsing fills in defaults. */
 
-/** It names a directory and prefixes workflow ids, so it must not contain a path. */
 export const BatchId = z
   .string()
-  .regex(/^[A-Za-z0-9][A-Za-z0-9._:-]{0,119}$/, {
+  .regex(BATCH_ID, {
     error: (issue) =>
       `expected a batch id of letters, digits and ._:- (at most 120, beginning with a letter or digit), got ${JSON.stringify(issue.input)}`,
   })

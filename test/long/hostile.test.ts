@@ -78,6 +78,7 @@ describe('a deployment holds against', { timeout: 400_000 }, () => {
     });
 
   const slice = { batch_id: 'b', first: 0, last: 0, num_repeats: 1, max_in_flight: 1, tallies: 0, k: null }; // prettier-ignore
+  const group = { stream_id: 's', group: 0, num_repeats: 1, max_replacements: 0, filter: null };
   const plan = {
     ...{ batch_id: '../escaped', row: '../../escaped', repeat: 0, task_name: 'sliding_puzzle', in_process: true },
     ...{ timeout_ms: 60_000, heartbeat_timeout_ms: 2000, policy_version: null, limits: {} },
@@ -93,6 +94,12 @@ describe('a deployment holds against', { timeout: 400_000 }, () => {
     ['a slice of a billion repeats', 'rolloutSlice', [{ ...slice, num_repeats: 1e9 }]],
     ['a slice without an end', 'rolloutSlice', [{ ...slice, last: 'x' }]],
     ['a slice of an id that names a path', 'rolloutSlice', [{ ...slice, batch_id: '../escaped' }]],
+    ['a slice of an id that is no text', 'rolloutSlice', [{ ...slice, batch_id: '\ud800' }]],
+    [
+      'a group of a stream whose id is no text',
+      'rolloutGroup',
+      [{ ...group, stream_id: '\ud800' }],
+    ],
     ['a rollout that claims to have come far', 'rollout', [place, reached]],
     ['a rollout that has come nowhere', 'rollout', [place, { plan: null }]],
     ['a rollout of a place that names a path', 'rollout', [{ ...place, batch_id: '../escaped' }]],

@@ -7,6 +7,9 @@ export interface RolloutPlace {
   repeat: number;
 }
 
+/** It names a directory and prefixes workflow ids, so it must not contain a path. */
+export const BATCH_ID = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,119}$/;
+
 /** Also the rollout's workflow id. */
 export const rolloutId = ({ batch_id, row, repeat }: RolloutPlace): string =>
   `${batch_id}/${row}-${repeat}`;

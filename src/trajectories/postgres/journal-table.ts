@@ -24,8 +24,9 @@ export interface JournalTable {
   delete: (rollouts: readonly string[]) => Promise<void>;
 }
 
-/** Rows at once: a long journal is not held as a whole. */
+/** A long journal is not held as a whole: rows at once, and bytes in all but the last of them. */
 const PAGE = 200;
+const PAGE_BYTES = 2 ** 20;
 /** Journals deleted per statement, which has limited time and locks only their rows. */
 const DELETED_AT_ONCE = 50;
 
@@ -36,7 +37,7 @@ export function createJournalTable(database: Database, schema: string): JournalT
     read: (rollout, from) =>
       database.ask<StoredRow>({
         name: 'journal_read',
-        text: `select n, writer, lines from ${table} where rollout = $1 and n >= $2 order by n limit ${PAGE}`,
+        text: pageText(table),
         values: [rollout, from],
       }),
     writerOf: async (rollout, n) => {
@@ -84,6 +85,12 @@ export function createJournalTable(database: Database, schema: string): JournalT
 }
 
 /** The length of rows is known without reading them. */
+const pageText = (table: string): string => `select n, writer, lines
+  from (select n, writer, lines, sum(octet_length(lines)) over (order by n) - octet_length(lines) as before
+          from (select n, writer, lines from ${table} where rollout = $1 and n >= $2 order by n limit ${PAGE}) as page) as t
+ where before < ${PAGE_BYTES}
+ order by n`;
+
 const tailText = (table: string): string => `select n, lines
   from (select n, lines, sum(octet_length(lines)) over (order by n desc) - octet_length(lines) as behind
           from ${table} where rollout = $1) as t

@@ -2,6 +2,7 @@ import { workflowInfo } from '@temporalio/workflow';
 import type { PolicyInput, SliceInput } from '../../activities/contract.js';
 import { failWith } from '../ending.js';
 import { limitsProblem } from '../../model/workflow-safe/limits.js';
+import { BATCH_ID } from '../../model/workflow-safe/rollout-id.js';
 import type { GroupInput } from '../../activities/contract/stream.js';
 import { MOST_CHILDREN } from './refill.js';
 import { isCount } from '../steering/signal-checks.js';
@@ -31,7 +32,7 @@ function isGroup(input: unknown): input is GroupInput {
   const group = input as Record<keyof GroupInput, unknown>;
   const { stream_id, num_repeats, max_replacements, limits } = group;
   return (
-    typeof stream_id === 'string' &&
+    isBatchId(stream_id) &&
     [group.group, num_repeats, max_replacements].every(isCount) &&
     Number(num_repeats) <= MOST_CHILDREN &&
     (group.filter === null || group.filter === 'zero_variance') &&
@@ -56,12 +57,15 @@ export function checkReached(reached: unknown): void {
 
 const refused = (message: string): Error => failWith({ type: 'InvalidBatchRequest', message });
 
+/** Of ids of children: the worker ends at one that is no text. */
+const isBatchId = (value: unknown): boolean => typeof value === 'string' && BATCH_ID.test(value);
+
 function isSlice(input: unknown): input is SliceInput {
   if (typeof input !== 'object' || input === null) return false;
   const slice = input as Record<keyof SliceInput, unknown>;
   const { first, last, num_repeats, k, limits, max_replacements = 0 } = slice;
   return (
-    typeof slice.batch_id === 'string' &&
+    isBatchId(slice.batch_id) &&
     [first, last, num_repeats, slice.max_in_flight, slice.tallies, max_replacements].every(
       isCount,
     ) &&
