@@ -22,7 +22,7 @@ from temporalio.envconfig import ClientConfig
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from .faults import InvalidBatchRequest, NotFound, RolloutFault, fault_of
+from .faults import InvalidBatchRequest, NotFound, PolicyUpdateFailed, RolloutFault, fault_of
 from .requests import first_difference, with_defaults
 
 log = logging.getLogger("durable_rollouts")
@@ -50,6 +50,8 @@ def is_away(error: RPCError) -> bool:
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 5.0
+MOST_BYTES = 2**20
+"""Limit of an update's arguments."""
 QUERY_S = 10.0
 """How long a query waits for a worker."""
 
@@ -160,6 +162,10 @@ async def ask_or_start(
 ) -> Any:
     """The same for a workflow that the first update starts."""
     name, given = workflow
+    # Above two megabytes the workflow cannot even refuse an update: its refusal would repeat the arguments.
+    size = sum(payload.ByteSize() for payload in await client.data_converter.encode([request]))
+    if size > MOST_BYTES:
+        raise PolicyUpdateFailed(f"{update}: expected at most {MOST_BYTES} bytes of arguments, got {size}")
 
     async def attempt() -> Any:
         start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(

@@ -4,6 +4,9 @@ import type { PolicyInput, PolicyStatus, PublishResult } from '../activities/con
 import { policyId } from '../model/workflow-safe/policy.js';
 import type { ServerAddress } from './batch-client.js';
 
+/** Above two megabytes the workflow cannot even refuse an update: its refusal would repeat the arguments. */
+const MAX_ARGUMENTS = 2 ** 20;
+
 /** The policy of a generation service, for code outside a worker. */
 export interface PolicyClient {
   /** Starts the policy if it does not run; resolves with the update. */
@@ -22,6 +25,7 @@ export async function connectPolicy(
   const workflowId = policyId(service);
   return {
     publish: async (input) => {
+      checkSize(input);
       const args: [PolicyInput] = [{ service }];
       const startWorkflowOperation = new WithStartWorkflowOperation('policy', {
         workflowId,
@@ -40,4 +44,10 @@ export async function connectPolicy(
     status: () => workflow.getHandle(workflowId).query<PolicyStatus>('status'),
     close: () => connection.close(),
   };
+}
+
+function checkSize(input: unknown): void {
+  const bytes = Buffer.byteLength(JSON.stringify(input) ?? '');
+  if (bytes <= MAX_ARGUMENTS) return;
+  throw new Error(`publish: expected at most ${MAX_ARGUMENTS} bytes of arguments, got ${bytes}`);
 }

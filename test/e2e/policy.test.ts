@@ -95,6 +95,11 @@ for (const wire of ['completions', 'generate'] as const) {
       );
       const wrong = { ...good, mode: 'sideways' } as unknown as typeof good;
       assert.match(await reasonOf(bed.publish(wrong)), /mode/);
+      const large = {
+        ...good,
+        weights: { kind: 'checkpoint' as const, path: '/'.repeat(2 ** 21) },
+      };
+      await assert.rejects(bed.publish(large), /at most 1048576 bytes of arguments, got 2097/);
       assert.equal((await bed.record())?.epoch, before?.epoch);
       // The target with the same weights has nothing left to do.
       assert.equal((await bed.publish(good)).paused_s, 0);

@@ -1,7 +1,10 @@
 import asyncio
 import unittest
 
-from durable_rollouts import connection
+from types import SimpleNamespace
+
+from durable_rollouts import PolicyUpdateFailed, connection
+from temporalio.converter import default as default_converter
 from temporalio.service import RPCError, RPCStatusCode
 
 
@@ -33,3 +36,14 @@ class Away(unittest.TestCase):
         ):
             with self.assertRaises(RPCError):
                 asyncio.run(connection.patiently(failing(error)))
+
+
+class TooMuch(unittest.TestCase):
+    def test_more_arguments_than_a_workflow_can_refuse_are_refused_here(self):
+        client = SimpleNamespace(data_converter=default_converter())
+        request = {"weights": {"path": "/" * 2**21}}
+        asked = connection.ask_or_start(
+            client, ("policy", {}), id="policy/default", task_queue="q", update="publish", request=request
+        )
+        with self.assertRaisesRegex(PolicyUpdateFailed, "publish: expected at most 1048576 bytes of arguments, got 2097"):
+            asyncio.run(asked)

@@ -4,9 +4,13 @@ import { FiniteNumbers, TokenIds } from '../untrusted.js';
 
 /** Update `publish` of workflow `policy`: weights for all replicas of a service, under a version that only grows. */
 
+/** The record contains path and probe, and is written anew with each change of a replica. */
+const MAX_PATH = 4096;
+const MAX_PROBE = 16_384;
+
 export const Weights = z.discriminatedUnion('kind', [
   /** Each engine reads it from its own file system. */
-  z.strictObject({ kind: z.literal('checkpoint'), path: z.string().min(1) }),
+  z.strictObject({ kind: z.literal('checkpoint'), path: z.string().min(1).max(MAX_PATH) }),
 ]);
 export type Weights = z.infer<typeof Weights>;
 
@@ -23,6 +27,9 @@ const Probe = z
     const expected = prompt_ids.length - 1;
     if (expected < 1) {
       const message = `expected at least 2 ids, got ${prompt_ids.length}`;
+      context.addIssue({ code: 'custom', path: ['prompt_ids'], message });
+    } else if (prompt_ids.length > MAX_PROBE) {
+      const message = `expected at most ${MAX_PROBE} ids, got ${prompt_ids.length}`;
       context.addIssue({ code: 'custom', path: ['prompt_ids'], message });
     } else if (logprobs.length !== expected) {
       const message = `expected ${expected} logprobs, one for each id but the first, got ${logprobs.length}`;

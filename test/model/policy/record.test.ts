@@ -83,3 +83,15 @@ test('what a probe says has to fit its prompt', () => {
   assert.equal(probe([1, 2, 3], [-1, -2, -3]), false);
   assert.equal(probe([1], []), false);
 });
+
+test('path and probe are short: the record is written anew with each change of a replica', () => {
+  const publish = (path: string, ids: number) =>
+    Publish.safeParse({
+      version: 1,
+      weights: { kind: 'checkpoint', path },
+      probe: { prompt_ids: Array(ids).fill(1), logprobs: Array(ids - 1).fill(-1) },
+    }).success;
+  assert.equal(publish('/'.repeat(4096), 16_384), true);
+  assert.equal(publish('/'.repeat(4097), 2), false);
+  assert.equal(publish('/', 16_385), false);
+});
