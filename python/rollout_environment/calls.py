@@ -48,7 +48,7 @@ class Direct:
             raise CallFailed(500, type(error).__name__, _text(error), trace_of(error)) from error
         try:
             return _PLAIN[name](returned)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise CallFailed(422, "BadAnswer", str(error)) from error
 
     def health(self):

@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from .calls import CallFailed, Direct
 from .processes import Isolated
+from .traces import plain
 
 
 class BadRequest(Exception):
@@ -136,7 +137,7 @@ class _Handler(BaseHTTPRequestHandler):
             if answer is None:
                 return self._send(404, _error("NotFound", f"there is no {self.path}"))
             self._send(200, json.dumps(answer, allow_nan=False))
-        except BadRequest as error:
+        except (BadRequest, RecursionError) as error:
             self._send(400, _error("BadRequest", str(error)))
         except CallFailed as error:
             self._log(error)
@@ -149,7 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _log(self, error):
         key = self.headers.get("Idempotency-Key")
         lines = [f"{self.command} {self.path} {key!r}: {error.status} {error.kind}: {error.message}", error.trace]
-        print(*(line for line in lines if line), sep="\n", file=sys.stderr, flush=True)
+        print(plain("\n".join(line for line in lines if line)), file=sys.stderr, flush=True)
 
     def _raw(self):
         """The body, whole or in chunks (metrics are sent in chunks)."""
@@ -169,7 +170,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _body(self):
         try:
             body = json.loads(b"".join(self._raw()))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise BadRequest(f"(body): expected JSON, got {error}") from error
         if not isinstance(body, dict):
             raise BadRequest(f"(body): expected an object, got {type(body).__name__}")

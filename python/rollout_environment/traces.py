@@ -17,6 +17,11 @@ def trace_of(error):
     return "".join(lines.format()).strip()
 
 
+def plain(text):
+    """For a terminal: exceptions quote what a policy said, and its characters are shown instead of acting."""
+    return "".join(c if c == "\n" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def place_of(error):
     """`puzzle.py:41 in step: truth = metadata["ground_truth"]`, for the innermost frame outside libraries; or None."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not _is_ours(f.filename)]

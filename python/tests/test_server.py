@@ -1,5 +1,7 @@
 import asyncio
+import contextlib
 import dataclasses
+import io
 import json
 import sys
 import threading
@@ -26,6 +28,13 @@ class Tensor:
         return self.values
 
 
+def nested(levels):
+    value = {}
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
 class Counter:
     def __init__(self):
         self.steps = 0
@@ -45,6 +54,10 @@ class Counter:
                 raise Unavailable("later")
             if said == "broken":
                 raise KeyError("ground_truth")
+            if said == "deep":
+                return Return([{"role": "environment", "content": ""}], [nested(2000)], [None], [1.0], [1], None)
+            if said == "acts":
+                raise ValueError("no move: \x1b]0;owned\x07 \u202egnp.exe")
             reward = float("nan") if said == "nan" else 1.0
             seen = [{"role": "environment", "content": said}]
             return Return(seen, [None], [None], Tensor([reward]), Tensor([1]), [said])
@@ -135,6 +148,20 @@ class Steps(Served):
     def test_nan_is_no_answer(self):
         status, answer = self.step("nan")
         self.assertEqual((status, answer["error"]["type"]), (422, "BadAnswer"))
+
+    def test_more_levels_than_can_be_written_are_no_answer(self):
+        status, answer = self.step("deep")
+        self.assertEqual((status, answer["error"]["type"]), (422, "BadAnswer"))
+
+    def test_more_levels_than_can_be_read_are_bad_input(self):
+        for body in (b"[" * 200_000, b"{\"a\":" * 200_000):
+            self.assertEqual(self.post("/step", body)[0], 400)
+
+    def test_what_a_policy_said_does_not_act_on_the_logs_terminal(self):
+        with contextlib.redirect_stderr(io.StringIO()) as log:
+            self.step("acts")
+        self.assertIn("no move: \\x1b]0;owned\\x07 \\u202egnp.exe", log.getvalue())
+        self.assertNotRegex(log.getvalue(), "[\x1b\x07\u202e]")
 
     def test_bad_input_is_named(self):
         for body, text in (

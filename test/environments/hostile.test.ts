@@ -73,6 +73,16 @@ describe('an environment that answers too much', () => {
       );
     });
 
+  test('in empty objects is not parsed: each takes many times its characters', async () => {
+    const { step } = await serve(
+      answer(200, { ...good, metadata: [{ x: Array(500_000).fill({}) }] }),
+    );
+    assert.match(
+      (await faultOf(step())).message,
+      /\(body\): expected at most \d+ lists and objects/,
+    );
+  });
+
   test('in the name of a field is quoted up to a whole character, since half of one ends a worker', async () => {
     for (const before of ['', 'x']) {
       const { step } = await serve(answer(200, { ...good, [before + '😀'.repeat(5000)]: 1 }));

@@ -40,6 +40,16 @@ describe('describing a service', () => {
     }
   });
 
+  test('does not parse a list of almost nothing but empty objects', async (t) => {
+    const models = JSON.stringify({ data: Array(500_000).fill({}) });
+    const { service, base_url } = await fakeVllm(t, { ...healthy, 'GET /v1/models': reply(200, models) }); // prettier-ignore
+    await assertFault(service.describe(untilAborted()), {
+      type: 'ProtocolError',
+      message: /GET \/v1\/models: \(input\): expected object, got nothing$/,
+      at: base_url,
+    });
+  });
+
   test('waits for health: anything but 200 is GenerationUnavailable', async (t) => {
     const { service, base_url, exchanges } = await fakeVllm(t, { 'GET /health': reply(503, '') });
     await assertFault(service.describe(untilAborted()), {

@@ -25,6 +25,7 @@ describe('a sample that an agent plays', () => {
   const refused: [what: string, change: object, expected: RegExp][] = [
     ['an unknown field', { agents: 1 }, /^extra_env_info\.agents: unknown field$/],
     ['no name', { agent: '' }, /^extra_env_info\.agent: .*got ""$/],
+    ['a name that no search attribute has room for', { agent: 'a'.repeat(256) }, /^extra_env_info\.agent: .*<=255 characters/],
     ['a place that is no index', { task_index: -1 }, /^extra_env_info\.task_index: .*got -1$/],
     ['no attempts', { max_attempts: 0 }, /^extra_env_info\.max_attempts: .*got 0$/],
     ['a time without a unit', { timeout: '30' }, /^extra_env_info\.timeout: expected a duration such as/],

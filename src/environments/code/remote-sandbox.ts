@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { listOf } from '../../model/untrusted.js';
 import { createHttpCall, type HttpCallSettings } from '../http/call.js';
+import { shapeProblem } from '../../platform/json/depth.js';
 import { rejected, rejectedFields } from '../rejections.js';
 import type { Ran, Sandbox } from './outcomes.js';
 import { Excess, Outcomes } from './outcomes.js';
@@ -60,6 +61,9 @@ export function createRemoteSandbox({
 }
 
 function parse(text: string, where: { subject: string; at: string }): z.infer<typeof Reply> {
+  const problem = shapeProblem(text);
+  if (problem !== null)
+    throw rejected({ ...where, problems: [{ where: '(body)', what: problem }] });
   let input: unknown = text;
   try {
     input = JSON.parse(text);

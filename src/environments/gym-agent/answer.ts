@@ -3,7 +3,7 @@ import { describeError } from '../../platform/errors.js';
 import { componentsOf } from '../../model/agent/rewards.js';
 import { countsOf, tokensOf } from '../../model/agent/tokens.js';
 import { Reward } from '../../model/journal.js';
-import { isDeeperThan, MAX_LEVELS } from '../../platform/json/depth.js';
+import { shapeProblem } from '../../platform/json/depth.js';
 import type { Problem } from '../../model/problems.js';
 import { preview, problemsOf } from '../../model/problems.js';
 import type { AgentAnswer } from '../environment.js';
@@ -38,9 +38,8 @@ const Usage = z.object({
 
 /** The content of an agent's answer, or what is wrong with it. An answer that reports a failure needs no reward. */
 export function readAnswer(text: string): AgentAnswer | Problem[] {
-  if (isDeeperThan(MAX_LEVELS, text)) {
-    return [{ where: '(body)', what: `expected at most ${MAX_LEVELS} levels, got more` }];
-  }
+  const problem = shapeProblem(text);
+  if (problem !== null) return [{ where: '(body)', what: problem }];
   let value: unknown;
   try {
     value = JSON.parse(text);

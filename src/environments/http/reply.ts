@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { isDeeperThan, MAX_LEVELS } from '../../platform/json/depth.js';
+import { shapeProblem } from '../../platform/json/depth.js';
 import type { Reply } from './call.js';
 import { rejected, rejectedFields } from '../rejections.js';
 
@@ -7,9 +7,8 @@ import { rejected, rejectedFields } from '../rejections.js';
 export function parseJson({ request, text }: Pick<Reply, 'request' | 'text'>, at: string): unknown {
   const refuse = (what: string): Error =>
     rejected({ subject: `${request} answered`, at, problems: [{ where: '(body)', what }] });
-  if (isDeeperThan(MAX_LEVELS, text)) {
-    throw refuse(`expected at most ${MAX_LEVELS} levels, got more`);
-  }
+  const problem = shapeProblem(text);
+  if (problem !== null) throw refuse(problem);
   try {
     return JSON.parse(text);
   } catch (error) {

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { problemsOf } from '../../model/problems.js';
+import { shapeProblem } from '../../platform/json/depth.js';
 import type { HttpReply } from './http.js';
 import type { CallSite, Refusal } from './wire-faults.js';
 import { protocolFault, readServerError, refusalFault } from './wire-faults.js';
@@ -15,7 +16,7 @@ export const ModelName = nameOf(1000);
 
 /** The JSON body of a 200; otherwise undefined. */
 export function jsonOf({ status, text }: HttpReply): unknown {
-  if (status !== 200) return undefined;
+  if (status !== 200 || shapeProblem(text) !== null) return undefined;
   try {
     return JSON.parse(text) as unknown;
   } catch {

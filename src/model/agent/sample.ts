@@ -11,8 +11,8 @@ const MAX_ATTEMPTS = 3;
 
 /** `extra_env_info` of a sample that an agent plays as a whole: a row of NeMo Gym, and the agent that plays it. */
 export const AgentSample = z.strictObject({
-  /** The name of its server. */
-  agent: z.string().min(1),
+  /** The name of its server. It becomes a search attribute, and a workflow with a longer one hangs. */
+  agent: z.string().min(1).max(255),
   /** `_ng_task_index` and `_ng_rollout_index`. */
   task_index: z.int().nonnegative(),
   rollout_index: z.int().nonnegative(),

@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream';
+import { shapeProblem } from '../json/depth.js';
 import { HttpFailure } from './failure.js';
 
 /** Size limits of a stream of server-sent events, in bytes. */
@@ -47,6 +48,8 @@ export async function* eventsOf(
       }
       if (bytes > max_bytes) throw tooLarge(`a stream of more than ${max_bytes} bytes`);
       for (const event of reader.read(chunk)) {
+        const problem = shapeProblem(event.toString('latin1'));
+        if (problem !== null) throw tooLarge(`an event whose shape is refused: ${problem}`);
         yield event;
         if (!DONE.test(event.toString('latin1', 0, 16))) continue;
         rest = 0;

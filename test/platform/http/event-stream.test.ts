@@ -19,6 +19,13 @@ async function eventsIn(chunks: Iterable<Buffer | string>, bounds = BOUNDS): Pro
 }
 
 describe('events', () => {
+  test('that are almost nothing but empty lists are refused: parsed, they take many times their bytes', async () => {
+    const event = (lists: number): string => `data: [${Array(lists).fill('[]').join(',')}]\n\n`;
+    const bounds = { max_event_bytes: 2 ** 24, max_bytes: 2 ** 24 };
+    assert.equal((await eventsIn([event(200_000)], bounds)).length, 1);
+    await assert.rejects(eventsIn([event(500_000)], bounds), /an event whose shape is refused/);
+  });
+
   test('are the same however the bytes are cut and whichever line ends are used', async () => {
     const line = fc.constantFrom(
       'data: {"a":1}',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { isDeeperThan } from '../../../src/platform/json/depth.js';
+import { isDeeperThan, shapeProblem } from '../../../src/platform/json/depth.js';
 
 function depthOf(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0;
@@ -37,5 +37,27 @@ describe('the depth of a JSON text', () => {
   test('has an answer where the text is no JSON', () => {
     for (const text of ['', '"', '"\\"', ']]}', '[{"a'])
       assert.equal(isDeeperThan(2, text), false, text);
+  });
+});
+
+describe('a text of another process', () => {
+  const lists = (one: string, count: number): string => `[${Array(count).fill(one).join(',')}]`;
+
+  test('is refused if it is almost nothing but lists and objects', () => {
+    for (const one of ['{}', '[]', '[[]]'])
+      assert.match(
+        shapeProblem(lists(one, 500_000)) ?? '',
+        /^expected at most \d+ lists and objects in \d+ characters, got more$/,
+      );
+  });
+
+  test('is read whatever it holds otherwise', () => {
+    const honest = [
+      lists('{}', 200_000),
+      lists('"[[[[[[[[{{{{{{{{"', 500_000),
+      lists('-0.1234567', 500_000),
+      lists('{"token":"a","logprob":-0.123,"bytes":[97],"top_logprobs":[]}', 200_000),
+    ];
+    for (const text of honest) assert.equal(shapeProblem(text), null);
   });
 });
