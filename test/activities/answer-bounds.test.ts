@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { answerOfOne } from '../../src/activities/turn/answer-of-one.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';
 import { author, entryOf } from '../fakes/journal-lines.js';
 import type { ScriptedAnswer } from '../fakes/scripted-environment.js';
@@ -65,4 +66,16 @@ describe('what an environment leaves with a rollout', () => {
       [null, { moves: 2 }],
     );
   });
+});
+
+test('half a character of an answer becomes the sign of a missing one, wherever it stands', () => {
+  const said = {
+    observations: [{ role: 'user', content: 'a\ud800b \\ud800 \\\ud83d😀 \udc00\udc00' }],
+    metadata: [{ 'k\udc00': ['\ud83d', '\\'] }],
+    rewards: [1],
+    terminateds: [true],
+  };
+  const { message, metadata } = answerOfOne(said, 'odd');
+  assert.equal(message?.content, 'a\ufffdb \\ud800 \\\ufffd😀 \ufffd\ufffd');
+  assert.deepEqual(metadata, { 'k\ufffd': ['\ufffd', '\\'] });
 });

@@ -28,6 +28,14 @@ describe('a turn that is generated', () => {
     bench.checkPlayed();
   });
 
+  test('has whole characters alone in its content, whatever the engine said', async (t) => {
+    const bench = await activityBench(t, { service: scriptedService([says('left \ud800')]) });
+    await bench.started();
+    await bench.result('generateTurn', AT);
+    const { open } = await bench.elsewhere().readTrajectory(REF);
+    assert.equal(open.line?.content, 'left \ufffd');
+  });
+
   test('is asked for with everything explicit', async (t) => {
     const service = scriptedService([says('x')]);
     const bench = await activityBench(t, { service });

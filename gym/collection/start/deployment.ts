@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { mkdir } from 'node:fs/promises';
+import { mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { stringify } from 'yaml';
 import type { ServerAddress } from '../../../src/client/batch-client.js';
@@ -15,7 +15,6 @@ import type { Config } from '../../../src/workers/config.js';
 import { loadConfig } from '../../../src/workers/config.js';
 import { connectionSettings } from '../../../src/workers/connection-settings.js';
 import { openStore } from '../../../src/workers/open-store.js';
-import { exists } from '../../config/search-roots.js';
 import { writeNewLines } from '../../new-file.js';
 
 /** What plays a collection: a Temporal server, workers, their store, and their environment of kind `gym_agent`. */
@@ -151,10 +150,13 @@ export function portsFor(folder: string): { server: number; ui: number } {
 const settingsIn = (folder: string): string => path.join(folder, 'collect.yaml');
 
 /**
- * Whether this folder has had a local stack. The state file alone is not trusted, because the folder will be written
- * to.
+ * Whether this folder has had a local stack of this user. The state file alone is not trusted, because the folder will
+ * be written to.
  */
-export const hasStack = (folder: string): Promise<boolean> => exists(settingsIn(folder));
+export async function hasStack(folder: string): Promise<boolean> {
+  const found = await stat(settingsIn(folder)).catch(() => null);
+  return found !== null && found.uid === (process.getuid?.() ?? found.uid);
+}
 
 /** A Temporal server with its Web UI and a worker for this command. They end with it, in any case. */
 export async function startLocalDeployment(options: LocalOptions): Promise<Deployment> {

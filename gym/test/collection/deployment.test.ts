@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { existsSync } from 'node:fs';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { chown, mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { hasStack, portsFor } from '../../collection/start/deployment.js';
 import { planServer } from '../../../src/dev/stack.js';
@@ -13,6 +13,10 @@ test('a folder that only a file names is no stack of a collection, and is not wr
   assert.equal(await hasStack(path.join(folder, 'missing')), false);
   await writeFile(path.join(folder, 'collect.yaml'), '');
   assert.equal(await hasStack(folder), true);
+  // Only root can give a file away.
+  if (process.getuid?.() !== 0) return;
+  await chown(path.join(folder, 'collect.yaml'), 65_534, 65_534);
+  assert.equal(await hasStack(folder), false);
 });
 
 test('a stack removes its own logs from the folder that it is given, and no others', async (t) => {

@@ -236,7 +236,8 @@ async function generateFromJournal(
     moved_at: () => standing.moved_at,
   };
   const end = await hold.asks(asked, () => sampleOrResume(seam, { service, sample, signal }));
-  const text = { content: open.text, token_count: open.token_ids.length };
+  // Trainers in Python fail at half a character.
+  const text = { content: open.text.toWellFormed(), token_count: open.token_ids.length };
   const generated = { ...text, ...end, queue_s: waited_s + end.queue_s };
   if (generated.token_count < open.token_ids.length)
     await dropTokens(journal, { facts, from: generated.token_count });

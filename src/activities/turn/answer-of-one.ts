@@ -86,10 +86,17 @@ export function answerOfOne(answer: unknown, task: string): Answer {
   });
 }
 
-/** An environment may echo a secret, from a header or from a service that it asked. */
+/** Half a character in JSON, which writes whole ones as themselves. */
+const HALF = /(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}/g;
+
+/**
+ * An environment may echo a secret, from a header or from a service that it asked. And it may send half a character, at
+ * which tokenizers and trainers in Python fail.
+ */
 export function cleaned<T extends object>(answer: T): T {
   const text = JSON.stringify(answer);
-  const clean = withoutSecrets(text);
+  const whole = text.includes(String.raw`\ud`) ? text.replace(HALF, '$1\ufffd') : text;
+  const clean = withoutSecrets(whole);
   return clean === text ? answer : (JSON.parse(clean) as T);
 }
 

@@ -18,7 +18,7 @@ const PAUSE_QUESTION_TIMEOUT_MS = 5000;
 /** Captures 091, 093; the other fields are not needed. */
 const TokenizeReply = z.object({ tokens: TokenIds });
 /** Capture 098. */
-const DetokenizeReply = z.object({ prompt: z.string() });
+const DetokenizeReply = z.object({ prompt: z.string().transform((text) => text.toWellFormed()) });
 /** Adapters count. */
 const MAX_MODELS = 10_000;
 
