@@ -47,7 +47,7 @@ export async function connectPolicy(
 }
 
 function checkSize(input: unknown): void {
-  const bytes = Buffer.byteLength(JSON.stringify(input) ?? '');
+  const bytes = Buffer.byteLength(JSON.stringify([input]));
   if (bytes <= MAX_ARGUMENTS) return;
   throw new Error(`publish: expected at most ${MAX_ARGUMENTS} bytes of arguments, got ${bytes}`);
 }
