@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Client, Connection, WithStartWorkflowOperation } from '@temporalio/client';
-import type { PolicyInput, PolicyStatus, PublishResult } from '../activities/contract/policy.js';
+import type { PolicyInput, PolicyStatus, PublishResult } from '../activities/contract.js';
 import { policyId } from '../model/workflow-safe/policy.js';
 import type { ServerAddress } from './batch-client.js';
 
@@ -10,7 +10,7 @@ const MAX_ARGUMENTS = 2 ** 20;
 /** The policy of a generation service, for code outside a worker. */
 export interface PolicyClient {
   /** Starts the policy if it does not run; resolves with the update. */
-  publish: (input: object) => Promise<PublishResult>;
+  publish: (input: unknown) => Promise<PublishResult>;
   /** The workflow's state; throws if it was never started. */
   status: () => Promise<PolicyStatus>;
   close: () => Promise<void>;
@@ -46,8 +46,8 @@ export async function connectPolicy(
   };
 }
 
-function checkSize(input: object): void {
-  const bytes = Buffer.byteLength(JSON.stringify(input));
+function checkSize(input: unknown): void {
+  const bytes = Buffer.byteLength(JSON.stringify([input]));
   if (bytes <= MAX_ARGUMENTS) return;
   throw new Error(`publish: expected at most ${MAX_ARGUMENTS} bytes of arguments, got ${bytes}`);
 }

@@ -18,8 +18,8 @@ export function utf8Length(text: string): number {
 const isFirstHalf = (unit: number): boolean => unit >= 0xd800 && unit < 0xdc00;
 
 /**
- * Cut to at most this many UTF-16 units and marked with an ellipsis; ends with a whole character. Half a character has
- * no UTF-8: a failure that contained one would end its worker.
+ * Cut to at most this many UTF-16 units and marked with an ellipsis; ends with a whole character, because half of one
+ * has no UTF-8.
  */
 export function cut(text: string, units: number): string {
   if (text.length <= units) return text;

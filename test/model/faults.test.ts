@@ -39,7 +39,7 @@ describe('Fault', () => {
     assert.equal(fault.message, 'engine said: red �gnp.exe\nnext line');
   });
 
-  test('is cut between characters: a worker cannot send half of one, and would end', () => {
+  test('is cut between characters: half of one has no UTF-8', () => {
     for (const before of ['', 'x']) {
       const fault = new Fault({
         type: 'EnvironmentRejected',
