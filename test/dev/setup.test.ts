@@ -55,9 +55,11 @@ async function freshClone(t: TestContext) {
     let output = '';
     for (const stream of [child.stdout, child.stderr])
       stream.on('data', (data: Buffer) => (output += data.toString()));
-    const ended = new Promise<{ code: number | null; output: string }>((resolve) =>
-      child.once('close', (code) => resolve({ code, output })),
-    );
+    const ended = new Promise<{ code: number | null; output: string }>((resolve) => {
+      child.once('close', (code) => {
+        resolve({ code, output });
+      });
+    });
     return { child, ended };
   };
   const setUp = () => start().ended;
