@@ -6,6 +6,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { puzzleSamples } from '../../bench/samples.js';
 import type { BatchOutcome } from '../harness/batch.js';
 import type { JournalsCopy } from '../harness/journal-copies.js';
 import { askedAgain } from '../harness/journal-copies.js';
@@ -14,7 +15,7 @@ import type { PostgresBed } from '../harness/postgres-bed.js';
 import { startPostgresBed } from '../harness/postgres-bed.js';
 import type { PostgresServer } from '../harness/postgres-server.js';
 import { noPostgres, startPostgres } from '../harness/postgres-server.js';
-import { puzzleRequest } from '../harness/puzzle-request.js';
+import { puzzleBatch } from '../harness/recovery-bed.js';
 import { assertNotGeneratedAgain, countTurns, playUndisturbed } from '../harness/recovery-runs.js';
 import { assertComplete, assertSameOutcome } from '../harness/row-comparison.js';
 import type { CountdownEnvironment } from '../servers/countdown-environment.js';
@@ -32,27 +33,16 @@ const STORE = 'disturbed';
 const ROLES = ['workflow', 'generation', 'environment'] as const;
 const WORKERS = [1, 2].flatMap((host) => ROLES.map((role) => `${role}-${host}`));
 
-/**
- * Greedy: a generation that is resumed comes out as it would have. No board is solved in so few turns. Every fourth
- * sample plays in a service, whose steps are work for role environment.
- */
-function requestOf(): ReturnType<typeof puzzleRequest> {
-  const { samples, ...request } = puzzleRequest(
-    { samples: SIZE.samples, num_repeats: SIZE.repeats },
-    { generation: { greedy: true, max_new_tokens: 128 }, max_rollout_turns: TURNS },
-  );
-  assert.ok(Array.isArray(samples));
-  return {
-    ...request,
-    samples: samples.map((sample, row) =>
-      row % 4 === 0
-        ? { ...sample, task_name: 'countdown', extra_env_info: { left: TURNS } }
-        : sample,
-    ),
-    max_in_flight: 256,
-    rollout_timeout: '1h',
-  };
-}
+/** Greedy: a generation that is resumed comes out as it would have. No board is solved in so few turns. */
+const REQUEST = {
+  ...puzzleBatch({ ...SIZE, max_in_flight: 256, max_rollout_turns: TURNS, rollout_timeout: '1h' }),
+  generation: { greedy: true, max_new_tokens: 256 },
+  limit: null,
+  // Every fourth plays in a service: its steps are work for role environment.
+  samples: puzzleSamples(SIZE.samples).map((sample, row) =>
+    row % 4 === 0 ? { ...sample, task_name: 'countdown', extra_env_info: { left: TURNS } } : sample,
+  ),
+};
 
 const notWanted = wanted === undefined && 'it takes long: `npm run test:kills`';
 
@@ -105,17 +95,17 @@ describe(
 
     async function play(): Promise<void> {
       const { bed } = tables;
-      const request = requestOf();
       await bed.simulator().change({ tokens_per_second: 120, ms_to_first_token: 50 });
       undisturbed = await timed('undisturbed', () =>
-        playUndisturbed(bed, { batch_id: BATCH, request, timeout_ms: LIMIT_MS }),
+        playUndisturbed(bed, { batch_id: BATCH, request: REQUEST, timeout_ms: LIMIT_MS }),
       );
       assertComplete(undisturbed, SIZE);
+      assert.equal(countTurns(undisturbed), ROLLOUTS * TURNS);
       undisturbedSteps = environment.steps.length;
       const workers = await Promise.all(WORKERS.map((name) => bed.startWorker(STORE, name)));
       const batch = bed.batch(STORE, BATCH);
       outcome = await timed('disturbed', async () => {
-        await batch.start(request);
+        await batch.start(REQUEST);
         const ending = batch.outcome(LIMIT_MS);
         await killUntil(ending, workers);
         return await ending;
@@ -136,12 +126,18 @@ describe(
     }
 
     test('ends with every rollout once and whole', (t) => {
+      const { metrics, counts } = outcome.result!;
+      const figures = {
+        kills: copies.length,
+        seconds,
+        turns: countTurns(outcome),
+        counts,
+        metrics,
+      };
+      t.diagnostic(JSON.stringify(figures));
       assertComplete(outcome, SIZE);
       assert.equal(countTurns(outcome), ROLLOUTS * TURNS);
       assert.ok(copies.length >= WORKERS.length, `${copies.length} kills: not each worker's`);
-      const { metrics } = outcome.result!;
-      const figures = { kills: copies.length, seconds, turns: countTurns(outcome), metrics };
-      t.diagnostic(JSON.stringify(figures));
     });
 
     test('has the rows and the metrics of an undisturbed run with its journals in files', () => {
