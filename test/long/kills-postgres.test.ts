@@ -24,7 +24,7 @@ import { startCountdownEnvironment } from '../servers/countdown-environment.js';
 const wanted = process.env['KILLED_ROLLOUTS'];
 const ROLLOUTS = Number(wanted ?? 2048);
 const KILL_EVERY_MS = Number(process.env['KILL_EVERY_MS'] ?? 10_000);
-const LIMIT_MS = 120_000 + 1500 * ROLLOUTS;
+const LIMIT_MS = 600_000 + 1500 * ROLLOUTS;
 
 const SIZE = { samples: ROLLOUTS / 16, repeats: 16 };
 const TURNS = 10;
