@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Client, Connection, WithStartWorkflowOperation } from '@temporalio/client';
-import type { PolicyInput, PolicyStatus, PublishResult } from '../activities/contract.js';
+import type { PolicyInput, PolicyStatus, PublishResult } from '../activities/contract/policy.js';
 import { policyId } from '../model/workflow-safe/policy.js';
 import type { ServerAddress } from './batch-client.js';
 

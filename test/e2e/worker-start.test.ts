@@ -5,6 +5,7 @@ import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { TestServer } from '../harness/dev-server.js';
 import { PROJECT_ROOT, startTestServer } from '../harness/dev-server.js';
+import { noPostgres, startPostgres } from '../harness/postgres-server.js';
 import type { TemporaryDirectory } from '../harness/temporary-directory.js';
 import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
 import type { WorkerConfig, WorkerOptions } from '../harness/worker-process.js';
@@ -37,7 +38,7 @@ describe('a worker', { timeout: 120_000 }, () => {
 
   const refusal = async (
     name: string,
-    options: Pick<WorkerOptions, 'config' | 'project_root'>,
+    options: Pick<WorkerOptions, 'config' | 'project_root' | 'env'>,
   ): Promise<string> => {
     try {
       const worker = await startWorkerProcess({ directory: directory.path, name, ...options });
@@ -105,6 +106,30 @@ describe('a worker', { timeout: 120_000 }, () => {
       assert.match(await refusal(`settings-${i}`, { config: config(change) }), says);
     });
   }
+
+  test(
+    'whose database has no tables or refuses its password says what helps and ends, without the password',
+    { skip: noPostgres },
+    async (t) => {
+      const database = await startPostgres();
+      t.after(() => database.stop());
+      const refusedAt = (name: string, url: string): Promise<string> => {
+        const store = { kind: 'postgres', url_env: 'DATABASE', outputs: { root: directory.path } };
+        return refusal(name, { config: config({ store }), env: { DATABASE: url } });
+      };
+      assert.match(
+        await refusedAt('no-tables', database.url),
+        /the worker ended with exit code 1[^]*PostgreSQL at [^]*: schema durable_rollouts has no tables of this store: run temporal-rollout store migrate/,
+      );
+      const wrong = database.url.replace(/:[^:@]*@/, ':not-the-password@');
+      const said = await refusedAt('wrong-password', wrong);
+      assert.match(
+        said,
+        /the worker ended with exit code 1[^]*password authentication failed[^]*: check user and password in the URL that store\.url_env or store\.url_file names/,
+      );
+      assert.ok(!said.includes('not-the-password'));
+    },
+  );
 
   test('that cannot make one of its Workers ends with the reason, whatever the others hold', async () => {
     const project_root = path.join(directory.path, 'project');

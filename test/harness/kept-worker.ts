@@ -62,7 +62,7 @@ export async function keepWorker(options: WorkerOptions & { name: string }): Pro
       killed = worker;
       await killed.kill('SIGKILL');
       await meanwhile?.();
-      await start();
+      await startAgain();
     },
     pause: () => {
       worker.pause();

@@ -2,7 +2,7 @@ import { generateSamples } from '../../src/environments/sliding-puzzle/generate-
 import type { BatchRequest } from '../../src/model/batch-request.js';
 import type { z } from 'zod';
 
-/** A small batch of sliding puzzles for the simulator; a 4x4 board that is shuffled this often is never solved. */
+/** A small batch of sliding puzzles for the simulator, on boards of 2x2 to 4x4: some are solved in few turns. */
 export function puzzleRequest(
   size: { samples: number; num_repeats: number },
   change: Partial<z.input<typeof BatchRequest>> = {},

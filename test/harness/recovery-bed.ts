@@ -66,6 +66,8 @@ export interface RecoveryBedOptions {
   simulator?: SimulatorProcessOptions['settings'];
   environments?: WorkerConfig['environments'];
   worker?: WorkerConfig['worker'];
+  /** Of a worker, by its name; all where nothing is said. */
+  roles?: (worker: string) => NonNullable<WorkerConfig['worker']>['roles'];
   pipe_log?: WorkerOptions['pipe_log'];
   /** A store whose journals are not files, by name; its results are below `root`. */
   store?: (store: string, root: string) => WorkerConfig['store'];
@@ -87,6 +89,7 @@ export async function startRecoveryBed({
   simulator: settings = {},
   environments = { sliding_puzzle: { kind: 'sliding_puzzle' } },
   worker: more = {},
+  roles: rolesOf = () => undefined,
   generation = {},
   pipe_log = false,
   store: storeOf = (_, root) => ({ kind: 'file', root }),
@@ -141,13 +144,14 @@ export async function startRecoveryBed({
     },
     startWorker: async (store, workerName = `worker-${store}`) => {
       const { address, namespace } = server!;
+      const roles = rolesOf(workerName);
       const config: WorkerConfig = {
         temporal: { address, namespace, task_queue: store },
         store: storeOf(store, storeRoot(store)),
         inputs_dir: PROJECT_ROOT,
         generation: { default: { kind: 'vllm', base_urls: [`${url}/v1`], ...generation } },
         environments,
-        worker: { ...WORKER, ...more },
+        worker: { ...WORKER, ...more, ...(roles && { roles }) },
       };
       const worker = await keepWorker({
         directory,

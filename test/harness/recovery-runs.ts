@@ -11,12 +11,16 @@ import { eventually } from './waiting.js';
 /** The same batch with nothing in its way, in a store of its own: what every disturbed run is compared with. */
 export async function playUndisturbed(
   bed: RecoveryBed,
-  { batch_id, request }: { batch_id: string; request: z.input<typeof BatchRequest> },
+  {
+    batch_id,
+    request,
+    timeout_ms,
+  }: { batch_id: string; request: z.input<typeof BatchRequest>; timeout_ms?: number },
 ): Promise<BatchOutcome> {
   const worker = await bed.startWorker('undisturbed');
   const batch = bed.batch('undisturbed', batch_id);
   await batch.start(request);
-  const outcome = await batch.outcome();
+  const outcome = await batch.outcome(timeout_ms);
   await worker.stop();
   return outcome;
 }

@@ -65,7 +65,23 @@ describe('a worker that starts', { skip: noPostgres }, () => {
       },
       signal: never,
     });
-    assert.match(said[0] ?? '', /^waiting for PostgreSQL at 127\.0\.0\.1:\d+\/postgres: /);
+    assert.match(
+      said[0] ?? '',
+      /^waiting for PostgreSQL at 127\.0\.0\.1:\d+\/postgres: .+: see that the server runs/,
+    );
+  });
+
+  test('waits for a host without an address, aloud', async (t) => {
+    const own = await postgresStore(t);
+    const url = own.server.url.replace('127.0.0.1', 'nowhere.invalid');
+    const end = new AbortController();
+    const said: string[] = [];
+    const say = (line: string): void => {
+      said.push(line);
+      end.abort();
+    };
+    await own.open({ url }).ready({ say, signal: end.signal });
+    assert.match(said[0] ?? '', /: see that the host in the URL has an address$/);
   });
 
   test('ends its wait when it is told to', async (t) => {
@@ -158,7 +174,7 @@ describe('a running store', { skip: noPostgres }, () => {
       assert.ok(error instanceof Fault);
       assert.match(
         error.message,
-        /^journal of batch\/0-0: PostgreSQL at 127\.0\.0\.1:\d+\/postgres: /,
+        /^journal of batch\/0-0: PostgreSQL at 127\.0\.0\.1:\d+\/postgres: .+: see that the server runs, and that host and port/,
       );
       return error.retryable;
     });

@@ -26,9 +26,13 @@ const codeOf = (error: Error): string | null =>
 const NAME_AUTHORITY =
   'name the authority that signed the server’s certificate as sslrootcert in the URL';
 
+const REACH = 'see that the server runs, and that host and port in the URL lead to it';
+const NAME_HOST = 'see that the host in the URL has an address';
+
 const REMEDIES: Record<string, string> = {
   '28P01': 'check user and password in the URL that store.url_env or store.url_file names',
   '28000': 'check user, pg_hba.conf and TLS (sslmode in the URL)',
+  '25006': 'lead host and port in the URL to the primary',
   '3D000': 'create the database, or name another in the URL',
   '3F000': MIGRATE,
   '42P01': MIGRATE,
@@ -39,6 +43,14 @@ const REMEDIES: Record<string, string> = {
   '57014': 'the server is overloaded, or another transaction holds the row',
   ENOENT: 'sslrootcert, sslcert and sslkey in the URL name files that the worker can read',
   EACCES: 'sslrootcert, sslcert and sslkey in the URL name files that the worker can read',
+  ECONNREFUSED: REACH,
+  ECONNRESET: REACH,
+  EPIPE: REACH,
+  ETIMEDOUT: REACH,
+  EHOSTUNREACH: REACH,
+  ENETUNREACH: REACH,
+  ENOTFOUND: NAME_HOST,
+  EAI_AGAIN: NAME_HOST,
   CERT_HAS_EXPIRED: 'give the server a new certificate',
   CERT_SIGNATURE_FAILURE: NAME_AUTHORITY,
   DEPTH_ZERO_SELF_SIGNED_CERT: NAME_AUTHORITY,
@@ -56,7 +68,8 @@ export function remedyFor(error: unknown): string {
   if (error.message === NO_TLS)
     return ': switch ssl on in the server, or leave sslmode out of the URL';
   const code = codeOf(error);
-  const remedy = code === null ? undefined : REMEDIES[code];
+  const ofDriver = PASSING_TEXTS.test(error.message) ? REACH : undefined;
+  const remedy = code === null ? ofDriver : REMEDIES[code];
   return remedy === undefined ? '' : `: ${remedy}`;
 }
 
