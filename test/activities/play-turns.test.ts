@@ -222,6 +222,7 @@ describe('what is reported', () => {
     const { preview } = await bench.result('playTurns', AT);
     assert.equal(preview, 'ab �gnp.exe �');
     const { turns } = await bench.elsewhere().readTrajectory(REF);
-    assert.equal(turns[0]?.generation.content, said, 'the data is as it was said');
+    // Half a character has no UTF-8, so nobody could read it again.
+    assert.equal(turns[0]?.generation.content, said.toWellFormed(), 'the data is as it was said');
   });
 });
