@@ -39,10 +39,13 @@ async function check(file: string): Promise<Finding[]> {
     config = await loadConfig(file);
   } catch (error) {
     const remedy = 'the file is strict: see temporal.yaml of the project for its form';
-    return [{ part: file, state: 'broken', what: describeError(error), remedy }];
+    return [{ part: 'settings', state: 'broken', what: inOneLine(describeError(error)), remedy }];
   }
   return await checkDeployment(config, process.env);
 }
+
+/** An error has its fields in lines of their own. */
+const inOneLine = (text: string): string => text.replace(/:\n\s+/, ': ').replaceAll(/\n\s+/g, '; ');
 
 /** The remedy follows below the line. */
 function linesOf({ part, state, what, remedy }: Finding, style: TextStyle): string[] {

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { describeError } from '../platform/errors.js';
 import { UsageError, asksForHelp } from '../platform/command.js';
+import { nearest } from '../platform/nearest.js';
 import { plain } from '../platform/plain.js';
 import { COMMANDS } from './commands.js';
 
@@ -47,7 +48,9 @@ async function main([name = '', ...args]: string[]): Promise<number> {
   }
   const command = COMMANDS[name];
   if (command === undefined) {
-    console.error(`unknown command ${JSON.stringify(name)}\n\n${USAGE}`);
+    const meant = nearest(name, { known: Object.keys(COMMANDS), mistakes: 2 });
+    const hint = meant === null ? '' : `; did you mean ${meant}?`;
+    console.error(`${USAGE}\n\nunknown command ${JSON.stringify(name)}${hint}`);
     return 2;
   }
   if (asksForHelp(args)) {

@@ -217,9 +217,10 @@ function startRollout(
   });
 }
 
+/** Counted from 0, as in its id. */
 function summaryOf({ row, repeat, replaces }: Member, num_repeats: number): string {
   if (replaces !== undefined) return `sample ${row}, repeat ${repeat} in place of ${replaces}`;
-  return `sample ${row}${num_repeats > 1 ? `, repeat ${repeat} of ${num_repeats}` : ''}`;
+  return num_repeats > 1 ? `sample ${row}, repeat ${repeat}` : `sample ${row}`;
 }
 
 /** Ended as failed or timeout. Not stopped, cancelled or terminated, and not one that never started. */

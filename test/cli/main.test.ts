@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { describe, test } from 'node:test';
+import { PROJECT_ROOT } from '../../src/platform/project-root.js';
+import { temporaryFolder } from '../fakes/temporary-store.js';
+
+const MAIN = path.join(PROJECT_ROOT, 'src', 'cli', 'main.ts');
+
+function run(...args: string[]) {
+  const options = { cwd: PROJECT_ROOT, timeout: 120_000, encoding: 'utf8' } as const;
+  return spawnSync(process.execPath, ['--import', 'tsx', MAIN, ...args], options);
+}
+
+describe('a mistyped', () => {
+  test('command is answered last of all with the one that it probably means', () => {
+    const { status, stderr } = run('sho');
+    assert.equal(status, 2);
+    assert.match(stderr, /\nunknown command "sho"; did you mean show\?\n$/);
+  });
+
+  test('setting is named by check, with the others and once each', async (t) => {
+    const file = path.join(await temporaryFolder(t), 'temporal.yaml');
+    await writeFile(file, 'generation: {}\nenviroments: {}\n');
+    const { status, stdout } = run('check', '--json', '--config', file);
+    assert.equal(status, 1);
+    const { part, what } = JSON.parse(stdout) as { part: string; what: string };
+    assert.equal(part, 'settings');
+    assert.equal(
+      what,
+      `${file} is not valid: environments: expected record, got nothing; enviroments: unknown field; did you mean environments?`,
+    );
+  });
+});
