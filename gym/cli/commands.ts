@@ -22,8 +22,8 @@ Collects rollouts of NeMo Gym's agent servers: the arguments, the input files an
 \`ng_collect_rollouts\` and \`gym eval run --no-serve\`, such as
   temporal-rollout collect +agent_name=simple_agent +input_jsonl_fpath=in.jsonl +output_jsonl_fpath=out/results.jsonl \\
     +num_repeats=4 +num_samples_in_parallel=64
-Each row is a workflow: whatever dies, +resume_from_cache=true continues. Without --config the command starts a Temporal dev
-server with its Web UI and a worker, with files in their own folder below .rollouts, and ends them at its end.
+Each row is a workflow: whatever dies, +resume_from_cache=true continues. Without --config the command starts a Temporal
+dev server with its Web UI and a worker, with files in their own folder below .rollouts, and ends them at its end.
 
 --config FILE           a deployment's temporal.yaml: its server, its store and its workers play the rows; or, as in
                         Gym, one of Gym's configuration files
@@ -69,10 +69,10 @@ ${fieldsUsage(E2ERolloutCollectionConfig, RUN_FLAGS)}`,
 
 NeMo Gym's \`ng_aggregate_rollouts\`: reads the result files (JSONL) that match, and writes them as one, FILE, sorted by task
 and rollout, and their metrics beside it, <FILE's stem>_aggregate_metrics.json. The first of repeated results counts; the
-others, and lines that are no result, are reported and left out. An agent's metrics come from its server's /aggregate_metrics, found through the head server
-(default 127.0.0.1:11000, +head_server.port=N). If no server answers, they are computed here: upstream's default metrics,
-pass@k of the reward, majority@k of the answers in field --answer-key, and all of these for each value of --subset-key. No
-Temporal server is needed.
+others, and lines that are no result, are reported and left out. An agent's metrics come from its server's
+/aggregate_metrics, found through the head server (default 127.0.0.1:11000, +head_server.port=N). If no server answers,
+they are computed here: upstream's default metrics, pass@k of the reward, majority@k of the answers in field --answer-key,
+and all of these for each value of --subset-key. No Temporal server is needed.
 
 ${FIELDS}
 ${fieldsUsage(RolloutAggregationConfig, AGGREGATE_FLAGS)}`,

@@ -25,7 +25,8 @@ import { EFFECTIVE_KEYS, hasNoEffect, isServer } from './known-keys.js';
 import { pickFields } from './pick-fields.js';
 import { reprOf } from '../../src/platform/python/repr.js';
 import type { Places } from './search-roots.js';
-import { exists, resolveUnderRoots, searchRoots } from './search-roots.js';
+import { resolveUnderRoots, searchRoots } from './search-roots.js';
+import { exists } from '../../src/platform/files.js';
 import { parseYaml } from './yaml-text.js';
 
 export interface CommandArguments extends Places {

@@ -3,7 +3,8 @@ import path from 'node:path';
 import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
 import { isObject } from '../../src/platform/json/lossless.js';
 import { reprOf } from '../../src/platform/python/repr.js';
-import { exists, resolveUnderRoots, searchRoots } from './search-roots.js';
+import { resolveUnderRoots, searchRoots } from './search-roots.js';
+import { exists } from '../../src/platform/files.js';
 import type { Places } from './search-roots.js';
 import { parseYaml } from './yaml-text.js';
 

@@ -1,5 +1,5 @@
-import { access } from 'node:fs/promises';
 import path from 'node:path';
+import { exists } from '../../src/platform/files.js';
 
 /** Where upstream looks for a relative file name, best first. */
 export interface Places {
@@ -31,9 +31,3 @@ export const notFound = (file: string, places: Places): string =>
   path.isAbsolute(file)
     ? ''
     : ` Looked in ${searchRoots(places).join(', ')}. Files that come with Gym are found from its checkout, or with its directory as --search-dir DIR or in NEMO_GYM_EXTRA_ROOTS.`;
-
-export const exists = (file: string): Promise<boolean> =>
-  access(file).then(
-    () => true,
-    () => false,
-  );

@@ -11,7 +11,8 @@ import type { Prompt } from '../rows/prompt.js';
 import { applyPrompt, checkPromptFits, loadPrompt } from '../rows/prompt.js';
 import { dumpJson } from '../../src/platform/python/json.js';
 import type { Places } from '../config/search-roots.js';
-import { exists, resolveUnderRoots } from '../config/search-roots.js';
+import { resolveUnderRoots } from '../config/search-roots.js';
+import { exists } from '../../src/platform/files.js';
 import type { Dataset } from './datasets.js';
 
 export interface Preparation extends Places {

@@ -6,7 +6,7 @@ import type { JsonObject } from '../../src/platform/json/lossless.js';
 import type { ParsedCommand } from '../config/collect-config.js';
 import type { E2ERolloutCollectionConfig, RolloutCollectionConfig } from '../config/schemas.js';
 import type { Places } from '../config/search-roots.js';
-import { exists } from '../config/search-roots.js';
+import { exists } from '../../src/platform/files.js';
 import type { Dataset } from './datasets.js';
 import { datasetsOf } from './datasets.js';
 import { prepareData } from './prepare-data.js';

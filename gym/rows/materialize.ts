@@ -15,7 +15,8 @@ import { applyPrompt, checkPromptFits, loadPrompt } from './prompt.js';
 import { dumpJson } from '../../src/platform/python/json.js';
 import { reprOf } from '../../src/platform/python/repr.js';
 import type { GymRow } from '../row.js';
-import { exists, notFound, resolveUnderRoots } from '../config/search-roots.js';
+import { notFound, resolveUnderRoots } from '../config/search-roots.js';
+import { exists } from '../../src/platform/files.js';
 import type { Places } from '../config/search-roots.js';
 import { skillsRef, usingSkills } from './skills.js';
 

@@ -5,7 +5,8 @@ import type { Json, JsonObject } from '../../src/platform/json/lossless.js';
 import { isObject } from '../../src/platform/json/lossless.js';
 import { isTruthy } from './prompt.js';
 import { reprOf, strOf } from '../../src/platform/python/repr.js';
-import { exists, resolveUnderRoots } from '../config/search-roots.js';
+import { resolveUnderRoots } from '../config/search-roots.js';
+import { exists } from '../../src/platform/files.js';
 import type { Places } from '../config/search-roots.js';
 import { parseYaml } from '../config/yaml-text.js';
 

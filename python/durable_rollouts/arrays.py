@@ -71,8 +71,8 @@ def to_arrays(
     require_logprobs: False accepts rows that were sampled without logprobs; their ``logprobs`` are NaN.
 
     Raises ``ValueError``, naming the rollout: for a failure, a row without tokens (``untokenized``), a log longer than
-    ``length``, an inconsistent row, and, if required, a row without logprobs. Warns if an engine did not show the mode of its logprobs (``logprobs_mode``
-    unknown): do not compute importance ratios from these.
+    ``length``, an inconsistent row, and, if required, a row without logprobs. Warns if an engine did not show the mode
+    of its logprobs (``logprobs_mode`` unknown): do not compute importance ratios from these.
     """
     all_rows = list(rows)
     played = [_Played(row, require_logprobs) for row in all_rows]

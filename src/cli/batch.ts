@@ -1,4 +1,4 @@
-import { access, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
@@ -8,6 +8,7 @@ import { allCompleted, renderResult } from '../client/result-table.js';
 import { createScreen } from '../client/screen.js';
 import { watchBatch } from '../client/watch.js';
 import { UsageError } from '../platform/command.js';
+import { exists } from '../platform/files.js';
 import { listenForInterrupts } from '../platform/process/interrupts.js';
 import { plain, plainJson } from '../platform/plain.js';
 import { connectionSettings } from '../workers/connection-settings.js';
@@ -190,14 +191,8 @@ const DEFAULT_FILE = './temporal.yaml';
  * machine needs none.
  */
 async function temporalSettings(file: string | undefined): Promise<Pick<Config, 'temporal'>> {
-  if (file !== undefined || (await isThere(DEFAULT_FILE))) {
+  if (file !== undefined || (await exists(DEFAULT_FILE))) {
     return await loadConfig(file ?? DEFAULT_FILE);
   }
   return { temporal: Config.shape.temporal.parse({}) };
 }
-
-const isThere = (file: string): Promise<boolean> =>
-  access(file).then(
-    () => true,
-    () => false,
-  );

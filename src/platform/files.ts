@@ -11,6 +11,12 @@ const isThere = (error: unknown): boolean => hasCode(error, 'EEXIST');
 const hasCode = (error: unknown, code: string): boolean =>
   error instanceof Error && 'code' in error && error.code === code;
 
+export const exists = (file: string): Promise<boolean> =>
+  access(file).then(
+    () => true,
+    () => false,
+  );
+
 /**
  * Returns the first directory that was created. It goes step by step, because Node.js' own recursion reports ENOENT for
  * a read-only disk.

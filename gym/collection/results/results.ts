@@ -4,7 +4,7 @@ import { textsOf } from '../../../src/platform/lines.js';
 import type { CollectionFiles } from '../files.js';
 import type { RowKey } from '../../row.js';
 import { byKey, rowKeyOf } from '../../row.js';
-import { exists } from '../../config/search-roots.js';
+import { exists } from '../../../src/platform/files.js';
 import type { Routed } from '../follow/routing.js';
 import { routedLine } from '../follow/routing.js';
 import type { CollectionState } from '../state.js';

@@ -7,7 +7,7 @@ import type { Captures } from '../../capture/captures.js';
 import { loadFromCache } from '../../resume/load-from-cache.js';
 import type { GymRow } from '../../row.js';
 import { rolloutName } from '../../row.js';
-import { exists } from '../../config/search-roots.js';
+import { exists } from '../../../src/platform/files.js';
 import type { Follower, FollowerOptions } from '../follow/follower.js';
 import { createFollower } from '../follow/follower.js';
 import type { Prepared } from './prepare.js';

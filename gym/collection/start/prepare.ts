@@ -6,7 +6,8 @@ import { readMaterialized } from '../../resume/load-from-cache.js';
 import { changedInputs } from '../../resume/changed-inputs.js';
 import { rowsSha256 } from '../../resume/rows-sha256.js';
 import type { GymRow } from '../../row.js';
-import { exists, resolveUnderRoots } from '../../config/search-roots.js';
+import { resolveUnderRoots } from '../../config/search-roots.js';
+import { exists } from '../../../src/platform/files.js';
 import type { CollectionState } from '../state.js';
 import { readState } from '../state.js';
 

@@ -4,7 +4,7 @@ import type { BatchClient, BatchHandle } from '../../../src/client/batch-client.
 import { describeError } from '../../../src/platform/errors.js';
 import type { CollectionRequest } from '../request.js';
 import type { CollectionFiles } from '../files.js';
-import { exists } from '../../config/search-roots.js';
+import { exists } from '../../../src/platform/files.js';
 import { materializedLine } from '../../rows/materialize.js';
 import type { GymRow } from '../../row.js';
 import {

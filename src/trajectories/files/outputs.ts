@@ -1,23 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
-import {
-  access,
-  copyFile,
-  open,
-  readFile,
-  readdir,
-  rename,
-  rm,
-  stat,
-  truncate,
-} from 'node:fs/promises';
+import { copyFile, open, readFile, readdir, rename, rm, stat, truncate } from 'node:fs/promises';
 import path from 'node:path';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import { textsOf } from '../../platform/lines.js';
-import { syncDirectory } from '../../platform/files.js';
+import { exists, syncDirectory } from '../../platform/files.js';
 import type { Disk } from '../../platform/files.js';
 import { storing } from '../storing.js';
 import { groupsOf, partOf } from '../places.js';
@@ -47,7 +37,7 @@ export function createFileOutputs(directory: string, disk: Disk): BatchOutputs {
     files,
     isClosed: async (part) => {
       const files = KINDS.map((kind) => fileOf(part, kind));
-      return (await Promise.all(files.map(isThere))).every(Boolean);
+      return (await Promise.all(files.map(exists))).every(Boolean);
     },
     openPart: (part, resume) =>
       storing(`closing ${nameOf(part)}`, async () => {
@@ -74,7 +64,7 @@ export function createFileOutputs(directory: string, disk: Disk): BatchOutputs {
     putGroups: ({ from, to }, lines) =>
       storing(`groups ${from} to ${to} of ${batch}`, async () => {
         const file = groupsOf(directory, { from, to });
-        if (await isThere(file)) return file;
+        if (await exists(file)) return file;
         await disk.makeDirectory(path.dirname(file));
         await disk.putOnce(file, (handle) => writeLines(handle, lines()));
         return file;
@@ -90,12 +80,6 @@ export function createFileOutputs(directory: string, disk: Disk): BatchOutputs {
       }),
   };
 }
-
-const isThere = (file: string): Promise<boolean> =>
-  access(file).then(
-    () => true,
-    () => false,
-  );
 
 async function openPartWriter({
   what,
