@@ -8,8 +8,8 @@ import { greatest, sum } from '../src/model/results/statistics.js';
 import { median } from './measure.js';
 
 /**
- * `node --import tsx bench/updates.ts [rounds] [updates]`, after `npm run build`: the cost of policy updates for
- * rollouts in flight. For each mode, three stacks play the same batch at the same time and so share the machine
+ * `node --import tsx bench/updates.ts [rounds] [updates] [mode …]`, after `npm run build`: the cost of policy updates
+ * for rollouts in flight. For each mode, three stacks play the same batch at the same time and so share the machine
  * equally: one without updates, one on each wire. An update follows every 15 s.
  */
 const MODES = ['keep', 'abort', 'wait'] as const;
@@ -120,10 +120,12 @@ function rowOf(of: {
 
 const rounds = Number(process.argv[2] ?? 3);
 const updates = Number(process.argv[3] ?? 20);
+const wanted = process.argv.slice(4);
+const modes = MODES.filter((mode) => wanted.length === 0 || wanted.includes(mode));
 console.log(`${rounds} rounds, up to ${updates} updates each; load average ${loadavg()[0]?.toFixed(1) ?? '?'}`); // prettier-ignore
 const measured = new Map<string, Measured[]>();
 for (let round = 1; round <= rounds; round++)
-  for (const mode of MODES) {
+  for (const mode of modes) {
     const stacks = await Promise.all(
       CONTENDERS.map(async (contender) => ({ contender, bed: await startBed(contender) })),
     );
@@ -141,7 +143,7 @@ for (let round = 1; round <= rounds; round++)
     }
   }
 console.log(`\n| ${COLUMNS.join(' | ')} |\n|${COLUMNS.map(() => ' --- ').join('|')}|`);
-for (const mode of MODES)
+for (const mode of modes)
   for (const contender of CONTENDERS) {
     const own = measured.get(`${mode} ${contender}`) ?? [];
     const none = measured.get(`${mode} none`) ?? [];
