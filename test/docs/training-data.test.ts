@@ -1,4 +1,4 @@
-/** Checks that every test named in the table of defects exists. */
+/** Checks that every test named in the table of poisons exists. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -9,12 +9,12 @@ const DOCUMENT = path.join(PROJECT_ROOT, 'docs', 'training-data.md');
 const CITED = /`([^`]+)` › "([^"]+)"/g;
 
 /** The first and the last cell of each row after the column headings. */
-function rowsOf(section: string): { number: string; poison: string; tests: string }[] {
+function rowsOf(section: string): { event: string; tests: string }[] {
   const lines = section.split('\n').filter((line) => line.startsWith('|'));
   return lines.slice(2).map((line) => {
     const cells = line.split('|').map((cell) => cell.trim());
-    assert.equal(cells.length, 7, line);
-    return { number: cells[1]!, poison: cells[2]!, tests: cells[5]! };
+    assert.equal(cells.length, 6, line);
+    return { event: cells[1]!, tests: cells[4]! };
   });
 }
 
@@ -28,16 +28,12 @@ function declares(source: string, { file, name }: { file: string; name: string }
 const text = await readFile(DOCUMENT, 'utf8');
 const rows = rowsOf(text.slice(text.indexOf('\n## What keeps poison out')));
 
-test('every defect is in the table of what keeps poison out', () => {
-  const numbers = new Set(rows.map(({ number }) => number).filter((number) => number !== ''));
-  assert.deepEqual(
-    [...numbers],
-    Array.from({ length: 14 }, (_, i) => `D${i + 1}`),
-  );
+test('the table of what keeps poison out has rows', () => {
+  assert.ok(rows.length >= 21, `${rows.length} rows`);
 });
 
-for (const [index, { number, poison, tests }] of rows.entries()) {
-  test(`row ${index + 1} of that table (${number || 'no number'}: ${poison}) names tests that exist`, async () => {
+for (const [index, { event, tests }] of rows.entries()) {
+  test(`row ${index + 1} of that table (${event}) names tests that exist`, async () => {
     const cited = [...tests.matchAll(CITED)].map(([, file, name]) => ({
       file: file!,
       name: name!,
