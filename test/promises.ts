@@ -22,7 +22,7 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
     ],
     'a retried activity finds it and does not call the engine': [
       `${ACTIVITIES}/generate-turn.test.ts › that finds the generation in the journal calls nothing`,
-      `${LONG}/recovery-worker.test.ts › generates no turn again that stood in the journal when the worker was killed`,
+      `${LONG}/recovery-worker.test.ts › generates no turn again that was journalled when the worker was killed`,
     ],
   },
   2: {
@@ -31,9 +31,9 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
     ],
     'when 64 wait': [`${ACTIVITIES}/chunk-recorder.test.ts › are written when 64 wait`],
     'the next attempt continues after it, never from the start of the turn': [
-      `${ACTIVITIES}/resume-generation.test.ts › goes on behind its last token, with what is left of its room and another seed`,
-      `${ACTIVITIES}/resume-generation.test.ts › goes on as often as it is cut, and wastes nothing`,
-      `${LONG}/recovery-shutdown.test.ts › samples no token again: every request goes on where the journal ends`,
+      `${ACTIVITIES}/resume-generation.test.ts › continues after its last token, with what is left of its room and another seed`,
+      `${ACTIVITIES}/resume-generation.test.ts › continues as often as it is cut, and wastes nothing`,
+      `${LONG}/recovery-shutdown.test.ts › samples no token again: every request continues where the journal ends`,
     ],
   },
   3: {
@@ -42,12 +42,12 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
       `${MODEL}/trajectory-property.test.ts › folds into one consistent trajectory, wherever its lines are torn`,
     ],
     'every generated id has its logprob': [
-      `${MODEL}/trajectory-tokens.test.ts › they stand one behind the other, ids with their logprobs`,
+      `${MODEL}/trajectory-tokens.test.ts › are concatenated, ids with their logprobs`,
       `${ENGINE}/vllm-service.test.ts › hands on the recorded ids, logprobs and text of capture \${number}`,
     ],
     'the version of its weights': [
       `${E2E}/policy.test.ts › tokens have the version of the weights that sampled them, in every mode`,
-      `${ACTIVITIES}/labels.test.ts › tokens have the version of the record while the replica stands where it stood`,
+      `${ACTIVITIES}/labels.test.ts › tokens have the version of the record while the replica is unchanged`,
       `${ENGINE}/generate-wire.test.ts › brings the recorded ids and logprobs, no text, and names the weights of each token`,
     ],
     'null if nobody can know it': [
@@ -69,8 +69,8 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
   },
   5: {
     "Each rollout's row exists once": [
-      `${STORE}/outputs-crash.test.ts › after \${rows} rows, with its heartbeat at \${heartbeat}: each row stands once`,
-      `${ACTIVITIES}/close-refill.test.ts › anywhere is gone on with where it was, and every row is there once`,
+      `${STORE}/outputs-crash.test.ts › after \${rows} rows, with its heartbeat at \${heartbeat}: each row is written once`,
+      `${ACTIVITIES}/close-refill.test.ts › anywhere is resumed where it was, and every row is written once`,
     ],
     'rows come in input order': [
       `${STORE}/outputs.test.ts › are joined in the order given, whatever order they were closed in`,
@@ -92,20 +92,20 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
     'Every wait has a deadline': [
       `${HERE} › have a deadline of each activity, and a heartbeat that ends a dead attempt sooner`,
       `${WORKFLOWS}/rollout.test.ts › is its deadline: it fails as a time-out`,
-      `${ACTIVITIES}/open-rollout.test.ts › ends itself at rollout_timeout, which no workflow knows yet, and keeps what it has`,
+      `${ACTIVITIES}/open-rollout.test.ts › ends itself at rollout_timeout before a workflow can, and keeps what it has`,
       `${ENGINE}/vllm-faults.test.ts › before the first token ends with the first-token timeout and closes the connection`,
       `${ENGINE}/vllm-faults.test.ts › in the stream ends with the idle timeout, its tokens handed on`,
       `${ENVIRONMENTS}/http.test.ts › when no answer comes in time`,
     ],
     'every loop names its stop rule': [
       `${ACTIVITIES}/play-turns.test.ts › is where the turn limit is`,
-      `${ACTIVITIES}/generate-turn.test.ts › by breaking the protocol is retried once per turn, whoever tries`,
+      `${ACTIVITIES}/generate-turn.test.ts › by breaking the protocol is retried once per turn, by any worker`,
       `${ACTIVITIES}/session.test.ts › fails at the third loss; started again as a batch, it has as many lives again`,
       `${WORKFLOWS}/limits-while-starting.test.ts › is not tried again where nothing has changed since`,
       `${WORKFLOWS}/start-in-turn.test.ts › a start that is refused is tried again for a minute, and then it has failed`,
     ],
     'once a worker runs, no engine stays paused because a controller died': [
-      `${WORKERS}/policies.test.ts › starts the workflow for a replica that is in nobody’s care, as often as it is gone`,
+      `${WORKERS}/policies.test.ts › starts the workflow of a replica that has none, as often as it is gone`,
       `${WORKERS}/policies.test.ts › tells a workflow that runs of a pause that is over, once`,
       `${ACTIVITIES}/update-replica.test.ts › ends a pause that was left behind before it begins its own`,
       `${ACTIVITIES}/update-replica.test.ts › an engine that hangs in its load is resumed at the limit of its pause`,
@@ -142,17 +142,17 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
 /** By what fails, as the table there has it. */
 export const FAILURES: Record<string, Tests> = {
   'worker killed': [
-    `${ACTIVITIES}/open-rollout.test.ts › goes on from the journal where an attempt died, and samples nothing again`,
+    `${ACTIVITIES}/open-rollout.test.ts › continues from the journal where an attempt died, and samples nothing again`,
     `${LONG}/recovery-worker.test.ts › completes, with every rollout once and in input order`,
   ],
   'Temporal server killed': [
-    `${LONG}/recovery-server.test.ts › three times goes on from its database: same rows, no finished turn generated again`,
+    `${LONG}/recovery-server.test.ts › three times continues from its database: same rows, no finished turn generated again`,
   ],
   'Temporal database lost': [
-    `${LONG}/recovery-server.test.ts › and whose database is deleted goes on when it is started again: same rows, no finished turn generated again`,
+    `${LONG}/recovery-server.test.ts › and whose database is deleted continues when it is started again: same rows, no finished turn generated again`,
   ],
   'one of several replicas absent or failing': [
-    `${ACTIVITIES}/generation-slots.test.ts › a turn whose replica fails goes on at another one, and the journal names both`,
+    `${ACTIVITIES}/generation-slots.test.ts › a turn whose replica fails continues at another one, and the journal names both`,
     `${E2E}/replicas.test.ts › completes on the other one when one is killed in its midst, and rows name both`,
   ],
   'engine absent or failing': [
@@ -167,7 +167,7 @@ export const FAILURES: Record<string, Tests> = {
     `${ENGINE}/context-limit.test.ts › by \${by}, for \${prompt} and \${max_tokens} tokens, becomes: \${what}`,
   ],
   'reply without logprobs, with another prompt, …': [
-    `${ACTIVITIES}/generate-turn.test.ts › by breaking the protocol is retried once per turn, whoever tries`,
+    `${ACTIVITIES}/generate-turn.test.ts › by breaking the protocol is retried once per turn, by any worker`,
   ],
   'environment away, busy, late (408, 429, 502, 503, 504)': [
     `${ACTIVITIES}/step-environment.test.ts › because the environment is away is retried with the same key`,
@@ -189,7 +189,7 @@ export const FAILURES: Record<string, Tests> = {
   ],
   "an environment that lost the rollout's session": [
     `${ACTIVITIES}/session.test.ts › fails at the third loss; started again as a batch, it has as many lives again`,
-    `${WORKFLOWS}/rollout.test.ts › whose \${lost} found the environment's state lost is opened again and goes on from there`,
+    `${WORKFLOWS}/rollout.test.ts › whose \${lost} found the environment's state lost is opened again and continues from there`,
   ],
   'agent server refuses; `GET /` 429, 502, 503, 504': [
     `${ACTIVITIES}/run-agent.test.ts › is waited for without using up an attempt`,
@@ -210,7 +210,7 @@ export const FAILURES: Record<string, Tests> = {
     `${ENVIRONMENTS}/gym-agent/agents.test.ts › that gives \${what} is \${type} of class \${failureClass}`,
   ],
   'an agent that says that it failed, or that its judge did': [
-    `${ACTIVITIES}/run-agent.test.ts › with \${said} is \${type}, journalled whole, and played again by a batch that goes on`,
+    `${ACTIVITIES}/run-agent.test.ts › with \${said} is \${type}, journalled whole, and played again by a batch that continues`,
     `${ACTIVITIES}/run-agent.test.ts › for good is not played again`,
   ],
   'an update of weights loses its worker, server, engine or trainer': [
@@ -238,7 +238,7 @@ export const FAILURES: Record<string, Tests> = {
     `${ACTIVITIES}/open-rollout.test.ts › because its prompt fills max_seq_len is PromptTooLong, for good`,
   ],
   'request or sample wrong': [
-    `${ACTIVITIES}/plan-batch.test.ts › because it is \${what} is told all of it, for good`,
+    `${ACTIVITIES}/plan-batch.test.ts › because it is \${what} gets every problem in one final answer`,
     `${ACTIVITIES}/read-samples.test.ts › because of \${what} are refused by row`,
     `${WORKFLOWS}/batch.test.ts › that is refused at planning fails, and nothing is closed`,
   ],

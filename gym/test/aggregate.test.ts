@@ -137,7 +137,7 @@ describe('the aggregate metrics of shards', () => {
     assert.deepEqual((await readdir(folder)).sort(), ['a.jsonl', 'out_aggregate_metrics.json']);
   });
 
-  test('a result that is there twice is reported with both places, and the first counts', async (t) => {
+  test('a duplicate result is reported with both places, and the first counts', async (t) => {
     const { at, write, said, metrics, ...own } = await bed(t);
     await write('a.jsonl', [result('0-1'), result('0-0', { reward: 0 })]);
     await write('b.jsonl', [result('0-0', { reward: 1 }), result('0-2')]);

@@ -67,7 +67,7 @@ describe('resuming', () => {
     assert.match(resumed.summary, /- 0 hit max_attempts=3/);
   });
 
-  test('three lines are the end of a row, and the largest index goes on where lines are fewer', async () => {
+  test('three lines are the end of a row, and the largest index continues where lines are fewer', async () => {
     const resumed = await resume({
       failures: [
         ...[failure(0), failure(0, ', "_ng_attempt_index": 5'), failure(0)],

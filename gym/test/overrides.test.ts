@@ -35,7 +35,7 @@ test("upstream's own example commands come out as they are meant", () => {
   assert.equal(json('+num_repeats={a: 2, _default: 1}'), '{"num_repeats":{"a":2,"_default":1}}');
 });
 
-test('a dotted key nests, and a mapping is laid over what is there', () => {
+test('a dotted key nests, and a mapping is laid over the existing one', () => {
   assert.equal(
     json('+p.temperature=0.5', '++p={top_p: 1.0, temperature: 1.0}', '+p.m.k=v'),
     '{"p":{"temperature":1.0,"top_p":1.0,"m":{"k":"v"}}}',
@@ -62,7 +62,7 @@ test('characters that Hydra refuses although they mean nothing are text', () => 
   assert.equal(json('+a=~/données.jsonl'), '{"a":"~/données.jsonl"}');
 });
 
-test('merging replaces lists, keeps keys of both mappings, and a missing value leaves what is there', () => {
+test('merging replaces lists, keeps keys of both mappings, and a missing value keeps the existing one', () => {
   const base = parseJson('{"a":{"x":1,"l":[1,2]},"b":2,"c":3}');
   const over = parseJson('{"a":{"l":[3],"y":2},"b":{"z":1},"c":"???","d":"???"}');
   assert(isObject(base) && isObject(over));

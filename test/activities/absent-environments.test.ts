@@ -42,7 +42,7 @@ describe('a batch whose environment is away', () => {
     assert.match(message, /environment task: broken/);
   });
 
-  test('is planned where the environment refuses the question: it is there', async (t) => {
+  test('is planned if the environment refuses the question: it is available', async (t) => {
     const bench = await benchWith(t, { health: away('EnvironmentRejected') });
     const { error } = await bench.run('planBatch', { input, workflow_id: BATCH });
     assert.equal(error, undefined);

@@ -68,7 +68,7 @@ describe('what an environment leaves with a rollout', () => {
   });
 });
 
-test('half a character of an answer becomes the sign of a missing one, wherever it stands', () => {
+test('half a character of an answer becomes U+FFFD, wherever it occurs', () => {
   const said = {
     observations: [{ role: 'user', content: 'a\ud800b \\ud800 \\\ud83d😀 \udc00\udc00' }],
     metadata: [{ 'k\udc00': ['\ud83d', '\\'] }],

@@ -17,7 +17,7 @@ const away = (message = 'connection refused') =>
 const lastHeartbeat = ({ heartbeats }: AttemptResult<unknown>): unknown => heartbeats.at(-1);
 
 describe('an engine that is away', () => {
-  test('is told to the workflow by the first attempt that has to wait, when twice as many have, and once when it is back', async (t) => {
+  test('is reported to the workflow by the first attempt that waits, when twice as many wait, and once when it is back', async (t) => {
     const aways = [away(), away('still'), away('third'), away('fourth')];
     const service = scriptedService([...aways.map((then) => ({ then })), says('here')]);
     const bench = await activityBench(t, { service });
@@ -55,7 +55,7 @@ describe('an engine that is away', () => {
     assert.deepEqual(tries, [1, 1, 2]);
   });
 
-  test('is told of environments, too', async (t) => {
+  test('is reported for environments, too', async (t) => {
     const fault = new Fault({ type: 'EnvironmentUnavailable', message: '503', at: 'http://env' });
     const service = scriptedService([says('x')]);
     const bench = await activityBench(t, { service, environment: scriptedEnvironment([fault]) });
@@ -69,7 +69,7 @@ describe('an engine that is away', () => {
     assert.deepEqual([told, ...more], [{ service: 'http://env', message: '503', ...call }]);
   });
 
-  test('is told while it gives no answer at all, and when it does', async (t) => {
+  test('is reported while it does not answer, and when it answers again', async (t) => {
     const environment = scriptedEnvironment([{ terminated: true }]);
     const step = environment.step.bind(environment);
     environment.step = async (...given) => {
@@ -86,7 +86,7 @@ describe('an engine that is away', () => {
     assert.deepEqual(more, [null]);
   });
 
-  test('is told while a batch is planned', async (t) => {
+  test('is reported while a batch is planned', async (t) => {
     const service = scriptedService([], { describe: () => Promise.reject(away()) });
     const bench = await activityBench(t, { service });
     const input = { samples: [{ message_log: [{ role: 'user', content: 'x' }], task_name: 'task' }] }; // prettier-ignore
@@ -94,7 +94,7 @@ describe('an engine that is away', () => {
     assert.equal(waiting.length, 1);
   });
 
-  test('is told in a short text', async (t) => {
+  test('is reported in a short text', async (t) => {
     const service = scriptedService([{ then: away('x'.repeat(10_000)) }]);
     const bench = await activityBench(t, { service });
     await bench.started();
@@ -102,7 +102,7 @@ describe('an engine that is away', () => {
     assert.equal(waiting[0]?.message.length, 300);
   });
 
-  test('is not told where nothing has to wait', async (t) => {
+  test('is not reported if nothing waits', async (t) => {
     const rejected = new Fault({ type: 'GenerationRejected', message: 'no' });
     const service = scriptedService([{ then: rejected }, says('x')]);
     const bench = await activityBench(t, { service });
@@ -113,7 +113,7 @@ describe('an engine that is away', () => {
 });
 
 describe('heartbeats', () => {
-  test('go on while an engine is silent', async (t) => {
+  test('continue while an engine is silent', async (t) => {
     const bench = await activityBench(t, {
       service: scriptedService([{ then: 'silence' }]),
       deployment: { heartbeat_timeout_ms: 50 },
@@ -161,7 +161,7 @@ describe('an attempt', () => {
     signalWaiting: () => Promise.resolve(),
   });
 
-  test('knows its workflow, its number and how long it has been waited for, whatever the clock of this machine says', async () => {
+  test('has its workflow, its number and its waiting time, independent of the local clock', async () => {
     const mock = mockAttempt({
       workflow_id: 'batch/3-1',
       number: 4,
@@ -198,7 +198,7 @@ describe('a fault becomes a failure', () => {
     assert.doesNotMatch(failure.stack ?? '', /[\u001b\u202e]/);
   });
 
-  test('and an unknown error has no secret that something unseen stood in', () => {
+  test('and an unknown error is stripped of secrets, also in properties that are not shown', () => {
     keepSecret('sk-of-this-test-0123456789');
     const error = new TypeError('header sk-of-this\u200d-test-0123\u001b[31m456789 is wrong');
     const failure = toFailure(error) as ApplicationFailure;

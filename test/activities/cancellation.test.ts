@@ -119,7 +119,7 @@ describe('an attempt that is cancelled', () => {
 });
 
 describe('a stream whose journal cannot be written', () => {
-  test('is stopped: an engine does not go on for tokens that nobody keeps', async (t) => {
+  test('is stopped: an engine does not generate tokens that are not kept', async (t) => {
     const service = scriptedService([{ deltas: [deltaOf('x'.repeat(64))], then: 'silence' }]);
     const bench = await activityBench(t, { service });
     await bench.started();
@@ -177,6 +177,6 @@ describe('an attempt at planning that is given up', () => {
   test('does not open a batch again that has been closed', (t) =>
     givenUp(t, { name: 'planBatch', input: { samples: [sample] } }));
 
-  test('does not open a rollout of its own again that has been closed', (t) =>
+  test('does not reopen its own closed rollout', (t) =>
     givenUp(t, { name: 'openRollout', input: { sample } }));
 });

@@ -92,7 +92,7 @@ describe('tokens that stream in', () => {
     assert.deepEqual(chunks, []);
   });
 
-  test('stand behind each other, whatever the sizes', async (t) => {
+  test('are appended in order, whatever the sizes', async (t) => {
     const { recorder, chunks } = recording(t);
     for (const [count, from] of [[70, 0], [10, 70], [54, 80], [1, 134]] as const) {
       recorder.add(deltaOf(count, from));
@@ -154,7 +154,7 @@ describe('flush', () => {
 });
 
 describe('a write that fails', () => {
-  test('is told at once and thrown by flush; what follows is not written', async (t) => {
+  test('is reported at once and thrown by flush; later chunks are not written', async (t) => {
     const full = new Error('the disk is full');
     const { recorder, chunks, failures } = recording(t, () => Promise.reject(full));
     recorder.add(deltaOf(64));

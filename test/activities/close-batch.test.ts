@@ -194,7 +194,7 @@ describe('closing a large batch', () => {
     assert.deepEqual(places(await rowsOf(files.failures)), expected);
   });
 
-  test('says in its heartbeat where it is, and the next attempt goes on from there', async (t) => {
+  test('says in its heartbeat where it is, and the next attempt continues from there', async (t) => {
     const bench = await batchOf(t, { ends: none, request: large });
     const { store } = bench.dependencies;
     const read = store.readTrajectory.bind(store);

@@ -77,7 +77,7 @@ describe('closing a batch of min_k', () => {
     assert.deepEqual([counts.completed, counts.failed], [5, 4]);
   });
 
-  test('by an attempt that goes on within a group gives the same', async (t) => {
+  test('by an attempt that continues within a group gives the same', async (t) => {
     const whole = await batchOf(t, { ends, k: 2 });
     const { files } = await whole.result('closeBatch', CLOSE);
     const expected = (await rowsOf(files.rollouts)).map(nameOf);

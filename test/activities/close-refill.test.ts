@@ -128,7 +128,7 @@ describe('closing a batch whose failed members were replaced', () => {
     assert.deepEqual([counts.requested, counts.stopped], [9, 1]);
   });
 
-  test('under another policy knows nothing of repeats beyond num_repeats', async (t) => {
+  test('under another policy ignores repeats beyond num_repeats', async (t) => {
     const bench = await batchOf(t, { played: PLAYED, completion: { policy: 'complete' } });
     const { counts, metrics } = await bench.result('closeBatch', CLOSE);
     assert.equal(counts.requested, 6);
@@ -182,7 +182,7 @@ describe('a closing pass over replacements that dies', () => {
     return { result: result!, asked };
   }
 
-  test('anywhere is gone on with where it was, and every row is there once', async (t) => {
+  test('anywhere is resumed where it was, and every row is written once', async (t) => {
     const expected = await undisturbed(t);
     for (let journal = 1; journal <= PLAYED.length; journal++) {
       const bench = await batchOf(t, { played: PLAYED });

@@ -86,7 +86,7 @@ describe('metrics of environments', () => {
     ['throws', () => Promise.reject(new Error('a bug'))],
     ['gives NaN', () => Promise.resolve({ x: NaN })],
   ] as [string, Metrics][]) {
-    test(`that an environment which ${what} does not give cost nobody else's`, async () => {
+    test(`that an environment which ${what} does not give leave those of others as they are`, async () => {
       const { metrics, warnings } = await run({ a: bad, b: sum }, { patience_ms: 400 });
       assert.deepEqual(metrics, { 'env/a/metrics_failed': 1, 'env/b/sum': 5 });
       assert.equal(warnings.length, 1);

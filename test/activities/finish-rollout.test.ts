@@ -85,7 +85,7 @@ describe('the end that is written', () => {
     assert.deepEqual((await bench.result('finishRollout', ending('timeout'))).failure, failure);
   });
 
-  test('stands even where no start does', async (t) => {
+  test('is kept even without a start', async (t) => {
     const bench = await activityBench(t);
     const failure = { type: 'PromptTooLong', message: 'by far' };
     const { result } = await bench.result('finishRollout', ending('failed', failure));
@@ -154,7 +154,7 @@ describe('a timeout says what the rollout waited for', () => {
   });
 });
 
-describe('an end that stands', () => {
+describe('a written end', () => {
   test('is returned as it is, whatever the workflow thinks, and nothing is added', async (t) => {
     const bench = await activityBench(t);
     await bench.started();
@@ -185,7 +185,7 @@ describe('finishing', () => {
     assert.equal(await endOf(bench), null);
   });
 
-  test('a generated turn that nobody answered is no end', async (t) => {
+  test('a generated turn without an observation is no end', async (t) => {
     const bench = await activityBench(t);
     await bench.started();
     const journal = await bench.store.claim(REF, { activity: 'generateTurn' });

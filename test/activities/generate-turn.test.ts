@@ -174,7 +174,7 @@ describe('a generation that fails', () => {
     assert.deepEqual([type, nonRetryable], ['GenerationRejected', true]);
   });
 
-  test('by breaking the protocol is retried once per turn, whoever tries', async (t) => {
+  test('by breaking the protocol is retried once per turn, by any worker', async (t) => {
     const broken = { then: fault('ProtocolError') };
     const service = scriptedService([broken, broken]);
     const bench = await activityBench(t, { service });
@@ -185,7 +185,7 @@ describe('a generation that fails', () => {
     assert.equal(second.message, 'ProtocolError it is');
   });
 
-  test('by breaking the protocol once in each of two turns goes on', async (t) => {
+  test('by breaking the protocol once in each of two turns continues', async (t) => {
     const broken = { then: fault('ProtocolError') };
     const service = scriptedService([broken, says('a'), broken, says('b')]);
     const bench = await activityBench(t, { service });

@@ -81,7 +81,7 @@ describe('a turn whose replica is full', () => {
   });
 });
 
-test('a turn whose replica fails goes on at another one, and the journal names both', async (t) => {
+test('a turn whose replica fails continues at another one, and the journal names both', async (t) => {
   const away = (at: string) => new Fault({ type: 'GenerationUnavailable', message: 'reset', at });
   const [a, b] = ['http://a/v1', 'http://b/v1'].map((replica) =>
     scriptedService([{ then: away(replica) }, says('here')], { replica }),

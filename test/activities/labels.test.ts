@@ -55,7 +55,7 @@ function fenced({
 
 const MINE = { policy_version: '17', version_source: 'record' };
 
-test('tokens have the version of the record while the replica stands where it stood', async () => {
+test('tokens have the version of the record while the replica is unchanged', async () => {
   const { labels, world } = fenced();
   assert.deepEqual(await labels.ofArrived(), MINE);
   assert.deepEqual(await labels.ofArrived(), MINE);

@@ -74,7 +74,7 @@ describe('a look at a batch', () => {
     assert.deepEqual([waiting?.call, waiting?.message, waiting?.rollouts], ['environment task', 'no answer yet', 1]); // prettier-ignore
   });
 
-  test('tells of nothing that went on since, or has ended', async (t) => {
+  test('leaves out rollouts that have moved since, or have ended', async (t) => {
     const bench = await activityBench(t);
     await bench.started();
     await write(bench, { row: 1, lines: [a.start(), fault(3), a.chunk()] });

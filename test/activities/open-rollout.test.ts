@@ -26,7 +26,7 @@ async function planned(
 } // prettier-ignore
 
 describe('a rollout that starts', () => {
-  test('has its prompt rendered into the journal, and its plan says all that the workflow must know', async (t) => {
+  test('has its prompt rendered into the journal, and its plan has everything that the workflow needs', async (t) => {
     const request = { rollout_timeout: '90s', policy_version: 'v1', max_rollout_turns: 7 };
     const bench = await planned(t, { request });
     const plan = await bench.result('openRollout', REF);
@@ -117,7 +117,7 @@ describe('a rollout that can be played where it is opened', () => {
     bench.checkPlayed();
   });
 
-  test('has its plan after the turn slice, and goes on as the next activity', async (t) => {
+  test('has its plan after the turn slice, and continues as the next activity', async (t) => {
     const bench = await planned(t, { ...twoTurns(), deployment: { turn_slice_ms: 0 } });
     const { progress } = await bench.result('openRollout', REF);
     assert.deepEqual([progress.ended, progress.turn], [null, 1]);
@@ -126,7 +126,7 @@ describe('a rollout that can be played where it is opened', () => {
     bench.checkPlayed();
   });
 
-  test('goes on from the journal where an attempt died, and samples nothing again', async (t) => {
+  test('continues from the journal where an attempt died, and samples nothing again', async (t) => {
     const died = new Fault({ type: 'GenerationUnavailable', message: 'reset' });
     const cut = { deltas: [deltaOf('c ')], then: died };
     const service = scriptedService([says('a b'), cut, says('d')]);
@@ -140,7 +140,7 @@ describe('a rollout that can be played where it is opened', () => {
     bench.checkPlayed();
   });
 
-  test('ends itself at rollout_timeout, which no workflow knows yet, and keeps what it has', async (t) => {
+  test('ends itself at rollout_timeout before a workflow can, and keeps what it has', async (t) => {
     const service = scriptedService([{ deltas: [deltaOf('a ')], then: 'silence' }]);
     const bench = await planned(t, { plays_on: true, service, request: { rollout_timeout: '300ms' } }); // prettier-ignore
     const { type, message, nonRetryable } = await bench.failure('openRollout', REF);
@@ -151,8 +151,8 @@ describe('a rollout that can be played where it is opened', () => {
   });
 });
 
-describe('a rollout that was there before', () => {
-  test('is not rendered again, and goes on where it stood', async (t) => {
+describe('a rollout with a journal', () => {
+  test('is not rendered again, and continues where it was', async (t) => {
     const bench = await planned(t, {});
     await bench.result('openRollout', REF);
     const journal = await bench.store.claim(REF, { activity: 'playTurns' });

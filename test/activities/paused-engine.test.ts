@@ -75,7 +75,7 @@ async function played(
 }
 
 describe('a generation that a paused engine has cut off', () => {
-  test('goes on in the same attempt when the pause is over, behind the last token, and no fault is counted', async (t) => {
+  test('continues in the same attempt when the pause is over, behind the last token, and no fault is counted', async (t) => {
     const engine = pausedEngine([abortedAfter('to the '), says('left¶')], [4]);
     const { bench, error, waiting } = await played(t, { engine });
     assert.equal(error, undefined);
@@ -102,7 +102,7 @@ describe('a generation that a paused engine has cut off', () => {
     assert.equal(open.line?.content, 'left');
   });
 
-  test('again and again goes on each time', async (t) => {
+  test('again and again continues each time', async (t) => {
     const engine = pausedEngine([abortedAfter('a'), abortedAfter('b'), says('c¶')], [2, 3]);
     const { bench, waiting } = await played(t, { engine });
     assert.deepEqual(waiting, [WAITS, null, WAITS, null]);
@@ -176,7 +176,7 @@ describe('a generation that a paused engine has cut off', () => {
     assert.deepEqual(heartbeats.at(-1), { waiting: 0.5, since: null, checkpoint: null });
   });
 
-  test('whose workflow knows already that it waits says only that it is over', async (t) => {
+  test('whose wait is already reported reports only its end', async (t) => {
     const engine = pausedEngine([abortedAfter('a'), says('b')], [1]);
     const heartbeatDetails = { waiting: 1, checkpoint: null };
     const { waiting } = await played(t, { engine, number: 2, heartbeatDetails });

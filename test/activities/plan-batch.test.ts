@@ -34,7 +34,7 @@ const replica = (url: string, models: { id: string; max_model_len: number | null
   scriptedService([], { replica: url, describe: () => Promise.resolve({ models, version: null }) });
 
 describe('a batch that is planned', () => {
-  test('stands in the store, and the plan has counts and slices, never samples', async (t) => {
+  test('is in the store, and the plan has counts and slices, never samples', async (t) => {
     const bench = await activityBench(t);
     const samples = Array.from({ length: 4 }, (_, row) => ({ ...SAMPLE, column: row }));
     const input = { samples, num_repeats: 40, max_in_flight: 7 };
@@ -155,7 +155,7 @@ describe('the model', () => {
     return scriptedService([], { replica: url, describe: () => Promise.reject(away) });
   };
 
-  test('is that of the replicas that are there', async (t) => {
+  test('is that of the available replicas', async (t) => {
     const bench = await activityBench(t, { replicas: [absent('http://b'), two] });
     assert.equal(await modelOf(bench), 'base');
   });
@@ -268,7 +268,7 @@ describe('a request that is refused', () => {
     ['a service that temporal.yaml does not have', { samples: [SAMPLE], generation: { service: 'sglang' } }, /^generation\.service: expected one of default, got "sglang"$/],
     ['a completion policy that there is not', { samples: [SAMPLE], completion: { policy: 'race' } }, /^completion\.policy: .*got "race"$/],
   ] as const) {
-    test(`because it is ${what} is told all of it, for good`, async (t) => {
+    test(`because it is ${what} gets every problem in one final answer`, async (t) => {
       assert.match(await refusal(await activityBench(t), { input }), expected);
     });
   } // prettier-ignore
@@ -290,7 +290,7 @@ describe('a request that is refused', () => {
     assert.equal(bench.service.asked.describe, 0);
   });
 
-  test('may be the largest that 252 slices hold, and is told so when it is larger', async (t) => {
+  test('may be the largest that 252 slices hold; a larger one gets that number', async (t) => {
     const bench = await activityBench(t);
     const samples = Array.from({ length: 253 }, () => SAMPLE);
     const message = await refusal(bench, { input: { samples, num_repeats: 300 } });
@@ -299,7 +299,7 @@ describe('a request that is refused', () => {
     assert.equal(planned?.slices.length, 252);
   });
 
-  test('is told at most ten problems, in under 3 kB, however bad it is', async (t) => {
+  test('gets at most ten problems, in under 3 kB, however bad it is', async (t) => {
     const bench = await activityBench(t);
     await mkdir(bench.root, { recursive: true });
     const rows = Array.from({ length: 500 }, () => `{"message_log": "${'漢'.repeat(900)}"}\n`);

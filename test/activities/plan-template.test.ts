@@ -37,7 +37,7 @@ describe('a batch with chat observations', () => {
     assert.equal((await planned(t, { template: chatml })).told, null);
   });
 
-  test('is refused where it rewrites what was said: by replica, token and message, and told what helps', async (t) => {
+  test('is refused if it rewrites earlier messages: by replica, token and message, with a remedy', async (t) => {
     const { told } = await planned(t, { template: forgetful });
     assert.match(
       told ?? '',
@@ -68,7 +68,7 @@ describe('a batch with chat observations', () => {
     assert.equal((await planned(t, { template: forgetful, generation })).told, null);
   });
 
-  test('whose environment may use any role is told of those that are not rendered, and refused where none is', async (t) => {
+  test('whose environment may use any role gets a warning for those that are not rendered, and is refused if none is', async (t) => {
     const some = await planned(t, { template: withoutEnvironment, roles: null });
     assert.equal(some.told, null);
     assert.match(some.warnings.join(), /leaves out messages of role environment/);

@@ -137,7 +137,7 @@ describe('a prompt that max_seq_len no longer has room for', () => {
 describe('an attempt that dies', () => {
   const answered = wholeTurn(author(''), { ids: [1], reward: 1 });
 
-  test('between two turns costs neither: the next one goes on with the second', async (t) => {
+  test('between two turns costs neither: the next one continues with the second', async (t) => {
     const bench = await activityBench(t, scripts(['two'], [{ terminated: true }]));
     await bench.started();
     const dying = await bench.store.claim(REF, { activity: 'playTurns' });

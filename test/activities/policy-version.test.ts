@@ -82,7 +82,7 @@ function changingService(replies: readonly (readonly RowRange[])[]) {
 const versionsOf = ({ open }: Trajectory): [number, string | null][] =>
   open.segments.map(({ end, policy_version }) => [end, policy_version]);
 
-describe('a generation that goes on under other weights', () => {
+describe('a generation that continues under other weights', () => {
   /** The weights change between the first attempt and the next. */
   async function changed(
     t: TestContext,
@@ -116,7 +116,7 @@ describe('a generation that goes on under other weights', () => {
     assert.deepEqual(versionsOf(trajectory), [[2, 'v2']]);
   });
 
-  test('starts over also where the batch gives no label of its own', async (t) => {
+  test('starts over also if the batch gives no label', async (t) => {
     const script = [cutAfter('ab'), says('cd')];
     const settings = { policy_version: null, max_version_span: 1 };
     const { trajectory } = await changed(t, { script, settings });
@@ -234,7 +234,7 @@ describe('a version that is not known is null', () => {
   });
 });
 
-test('a whole generation that mixes too many versions is not taken, whoever finds it', async (t) => {
+test('a whole generation that mixes too many versions is rejected, by any worker', async (t) => {
   const service = scriptedService([says('new')], { weightVersion: () => 'v2' });
   const bench = await started(t, { service, settings: ONE });
   const journal = await bench.store.claim(REF, { activity: 'generateTurn' });

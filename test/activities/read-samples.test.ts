@@ -62,7 +62,7 @@ describe('samples in a file', () => {
     );
   });
 
-  test('of one line that no string can hold is refused, and the process goes on', async (t) => {
+  test('of one line that no string can hold is refused, and the process continues', async (t) => {
     const { directory, read } = await inputs(t);
     await writeFile(path.join(directory, 'long.jsonl'), `${sampleOf('x')}\n`);
     await truncate(path.join(directory, 'long.jsonl'), 2 ** 30);
@@ -184,7 +184,7 @@ describe('samples that are wrong', () => {
     });
   }
 
-  test('are all told, up to ten, then reading stops', async (t) => {
+  test('are all reported, up to ten, then reading stops', async (t) => {
     const { readText } = await inputs(t);
     const bad = lines(...Array.from({ length: 3 }, () => '{}'));
     await assert.rejects(readText(bad), (error) => {

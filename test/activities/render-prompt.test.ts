@@ -38,7 +38,7 @@ function render(
 }
 
 describe('a prompt that brings its ids', () => {
-  test('is used as it is, logprobs included, and nobody is asked', async () => {
+  test('is used as it is, logprobs included, without a request to the service', async () => {
     const messages: Message[] = [
       { role: 'user', content: 'anything', token_ids: [1, 2] },
       { role: 'assistant', content: '', token_ids: [], generation_logprobs: [] },
@@ -75,7 +75,7 @@ describe('a chat prompt', () => {
     assert.equal(service.asked.renderChat, 1);
   });
 
-  test('stands on its last message where the template rewrites earlier ones', async () => {
+  test('is anchored at its last message if the template rewrites earlier ones', async () => {
     const service = scriptedService([]);
     const rewriting = {
       ...service,

@@ -9,7 +9,7 @@ import { CUT, cutAfter, resumed } from '../fakes/resumed-turn.js';
 import { REF } from '../fakes/temporary-store.js';
 
 describe('a generation that was cut', () => {
-  test('goes on behind its last token, with what is left of its room and another seed', async (t) => {
+  test('continues after its last token, with what is left of its room and another seed', async (t) => {
     const { service, open } = await resumed(t, {
       begun: 'to the ',
       then: [says('left')],
@@ -29,7 +29,7 @@ describe('a generation that was cut', () => {
     );
   });
 
-  test('goes on as often as it is cut, and wastes nothing', async (t) => {
+  test('continues as often as it is cut, and wastes nothing', async (t) => {
     const service = scriptedService([cutAfter('a'), cutAfter('b'), cutAfter('c'), says('d')]);
     const bench = await activityBench(t, { service });
     await bench.started();
@@ -97,7 +97,7 @@ describe('a generation that was cut', () => {
     }
   });
 
-  test('by a token that broke the protocol goes on behind the one before', async (t) => {
+  test('by a token that broke the protocol continues after the one before', async (t) => {
     const breach = new Fault({ type: 'ProtocolError', message: 'NaN' });
     const service = scriptedService([{ deltas: [deltaOf('go')], then: breach }, says('od¶')]);
     const bench = await activityBench(t, { service });
@@ -108,7 +108,7 @@ describe('a generation that was cut', () => {
     assert.deepEqual([open.line?.content, wasted_tokens], ['good', 0]);
   });
 
-  test('by a reply that broke the protocol at its end does not go on from that reply', async (t) => {
+  test('by a reply that broke the protocol at its end does not continue from that reply', async (t) => {
     const breach = new Fault({ type: 'ProtocolError', message: 'wrong usage' });
     const finish = { finish_reason: 'stop', stop_reason: null } as const;
     const bad = { deltas: [{ ...deltaOf('bad'), finish }], then: breach };
@@ -209,7 +209,7 @@ describe('stop strings of a generation that was cut', () => {
     }
   });
 
-  test('that the engine did not know of end it also where the engine had ended it later', async (t) => {
+  test('that the engine did not apply end it even if the engine ended it later', async (t) => {
     const { open } = await resumed(t, { begun: 'x', then: [says('</a> y')], stop_strings });
     assert.deepEqual([open.line?.content, open.line?.stop_reason], ['x</a>', '</a>']);
   });

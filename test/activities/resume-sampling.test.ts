@@ -10,7 +10,7 @@ import { deltaOf, idsOf, says, scriptedService } from '../fakes/scripted-service
 import { REF } from '../fakes/temporary-store.js';
 
 describe('a generation that was cut', () => {
-  test('goes on with what is left of its least length, and past the end of sequence as before', async (t) => {
+  test('continues with what is left of its least length, and past the end of sequence as before', async (t) => {
     const { service } = await resumed(t, {
       begun: 'to the ',
       then: [says('left')],

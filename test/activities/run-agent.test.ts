@@ -224,7 +224,7 @@ describe('a run that failed', () => {
     ['what cannot be trained on: Non-contiguous messages found!', { reward: 1, refused: { type: 'ProtocolError', message: 'Non-contiguous messages found!' } }], // prettier-ignore
   ] as const) {
     const type = 'refused' in answer ? answer.refused.type : 'AgentFailed';
-    test(`with ${said} is ${type}, journalled whole, and played again by a batch that goes on`, async (t) => {
+    test(`with ${said} is ${type}, journalled whole, and played again by a batch that continues`, async (t) => {
       const text = JSON.stringify(answer);
       const { failure, result, journalLines } = await playing(t, { runs: [{ text, ...answer }, {}] }); // prettier-ignore
       const message = `simple_agent answered attempt 0 with ${said}`;

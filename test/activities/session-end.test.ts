@@ -103,7 +103,7 @@ describe('the end of a rollout in a session', () => {
     assert.deepEqual(bench.sessions.end_keys, Array(2).fill('batch/0-0/end-0'));
   });
 
-  test('of an environment without sessions costs nothing, and the rollout goes on where it was', async (t) => {
+  test('of an environment without sessions costs nothing, and the rollout continues where it was', async (t) => {
     const bench = await planned(t, { none: true, says: [says('a')], end: [away] });
     await bench.result('openRollout', REF);
     await bench.result('generateTurn', AT);

@@ -160,7 +160,7 @@ describe('a step', () => {
     bench.checkPlayed();
   });
 
-  test('before the generation only reports where the rollout stands', async (t) => {
+  test('before the generation only reports the position of the rollout', async (t) => {
     const bench = await activityBench(t);
     await bench.started();
     const { turn, phase } = await bench.result('stepEnvironment', AT);
@@ -248,7 +248,7 @@ describe('a step that fails', () => {
     assert.deepEqual([turns.length, open.line?.content], [0, 'hello']);
   });
 
-  test('because no worker knows its environment is final', async (t) => {
+  test('because no worker has its environment is final', async (t) => {
     const bench = await generated(t, { environments: {} });
     const { type, message } = await bench.failure('stepEnvironment', AT);
     assert.equal(type, 'EnvironmentRejected');

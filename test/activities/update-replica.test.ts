@@ -196,7 +196,7 @@ describe('streams that are drained', () => {
   });
 });
 
-describe('whoever takes over a replica', () => {
+describe('the taker of a replica', () => {
   test('ends a pause that was left behind before it begins its own', async (t) => {
     const { engine, bench, set } = await updating(t);
     await set({ state: 'updating', paused_until: Date.now() - 1000 });

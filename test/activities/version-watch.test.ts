@@ -93,7 +93,7 @@ describe('the weights of a stream', () => {
     assert.deepEqual(changes.map(({ version, from }) => [version, from]), [['v2', 10], ['v3', 12]]); // prettier-ignore
   });
 
-  test('stay what they were where nobody answers, until somebody does', async () => {
+  test('stay what they were until a replica answers', async () => {
     const { weights, after, ended, changes } = watched();
     await after(20, 3);
     weights.version = new Error('503');

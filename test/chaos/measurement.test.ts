@@ -32,7 +32,7 @@ describe('rows', () => {
     assert.deepEqual([rollouts_lost, rows_duplicated], [1, 0]);
   });
 
-  test('that are there twice, in one file or in both, are duplicated and stand for no other', () => {
+  test('that occur twice, in one file or in both, are duplicated and replace no other', () => {
     const [first] = evidence().rollouts;
     const { rollouts_lost, rows_duplicated } = measure(
       evidence({ rollouts: [first!, first!], failures: [first!] }),
@@ -122,7 +122,7 @@ describe('recovery', () => {
     assert.equal(measure(evidence({ streams, hits, journals })).recovery_s, 3);
   });
 
-  test('is null where a request was hit and stood', () => {
+  test('is null if a request was hit and completed', () => {
     const streams = [stream({ fault: 'merged_deltas' }), stream({ turn: 1, arrived_at: 500 })];
     const { recovery_s } = measure(evidence({ streams, hits, interrupts: 'nothing' }));
     assert.equal(recovery_s, null);

@@ -27,7 +27,7 @@ describe('the workload', () => {
     assert.equal(requestOf(1, 7).generation?.seed, generation.seed);
   });
 
-  test('is of turns that may be cut anywhere: the policy goes on as if it had not been', () => {
+  test('is of turns that may be cut anywhere: the policy continues as if it had not been', () => {
     const whole = Array.from({ length: 800 }, (_, i) => turnLength(i, Infinity));
     const cut = Array.from({ length: 800 }, (_, i) => turnLength(i + 1000, 97));
     const { p } = ksTest(whole, cut);
@@ -116,7 +116,7 @@ function scriptedTarget() {
 }
 
 describe('an arm', () => {
-  test('has a seam wherever another request went on inside a turn', () => {
+  test('has a seam wherever another request continued a turn', () => {
     const part = { start: 0, end: 1, replica: 'r' };
     const segment = (turn: number, request_id: string) => ({ ...part, turn, request_id });
     assert.equal(seamsOf({ segments: [segment(0, 'a'), segment(1, 'b')] }), 0);
@@ -127,7 +127,7 @@ describe('an arm', () => {
     assert.equal(seamsOf({ segments: [] }), 0);
   });
 
-  test('knows what was cut, and the pace of what was not', () => {
+  test('reports what was cut, and the pace of the rest', () => {
     const stream = {
       whole: true,
       tokens_sent: TOKENS_PER_SECOND,

@@ -55,7 +55,7 @@ describe('the board', () => {
     );
   });
 
-  test('says whom rollouts wait for, how many, how often they tried and since when', () => {
+  test('shows what rollouts wait for, how many wait, how often they tried and since when', () => {
     const waiting = {
       service: 'http://env',
       call: 'environment puzzle',

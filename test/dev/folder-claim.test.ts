@@ -68,7 +68,7 @@ describe('one local stack at a time has its folder', () => {
     await claim.release();
   });
 
-  test('a second one is told which process has it', async (t) => {
+  test('a second one names the process that has it', async (t) => {
     const folder = await temporaryFolder(t);
     const claim = await claimFolder(folder, unheard);
     await assert.rejects(
@@ -80,7 +80,7 @@ describe('one local stack at a time has its folder', () => {
     assert.deepEqual(await readdir(folder), []);
   });
 
-  test('a stack that was killed loses it, and the Temporal server it left is ended aloud', async (t) => {
+  test('a killed stack loses it; the Temporal server that it left is ended, with a message', async (t) => {
     const folder = await temporaryFolder(t);
     const serverPid = running(t);
     const other = await deadStack(t, { folder, serverPid });
@@ -97,7 +97,7 @@ describe('one local stack at a time has its folder', () => {
     await claim.release();
   });
 
-  test('a process that has the number of a dead server by chance is left alone', async (t) => {
+  test('a process that has the number of a dead server by chance is not touched', async (t) => {
     const folder = await temporaryFolder(t);
     const pid = running(t);
     const dead = { pid, command: '/opt/temporal server start-dev', started: null };

@@ -95,7 +95,7 @@ describe('the Temporal CLI is looked for', () => {
     assert.deepEqual(said, []);
   });
 
-  test('further on, aloud, when the one on PATH is too old', async (t) => {
+  test('elsewhere, with a message, if the one on PATH is too old', async (t) => {
     const { options, said, at } = await machine(t);
     await writeProgram(at('bin', 'temporal'), temporalOf('1.6.2'));
     await writeProgram(at('cache', CACHED), temporalOf('1.8.2'));

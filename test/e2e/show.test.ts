@@ -106,7 +106,7 @@ describe('a batch whose worker and server are dead', { timeout: 240_000 }, () =>
     assert.doesNotMatch(await outputOf(['show', `${ID}/0-0`, '--turns', '1', ...at]), /-- turn 0/);
   });
 
-  test('that is watched says what it waits for, and goes on when whoever watches has enough', async () => {
+  test('that is watched shows what it waits for, and continues when the watcher leaves', async () => {
     const watch = startCommand(['watch', ID, ...at]);
     const missing = `waiting for the Temporal server at ${server.address}`;
     await eventually({ what: 'the server to be missed', timeout_ms: 30_000 }, () => watch.output().includes(missing)); // prettier-ignore

@@ -183,7 +183,7 @@ describe('a rollout that is started by hand', () => {
   );
 
   test(
-    'whose prompt leaves no room fails with PromptTooLong, and its row stands in failures.jsonl',
+    'whose prompt leaves no room fails with PromptTooLong, and its row is in failures.jsonl',
     CASE,
     async () => {
       const id = 'too-long';

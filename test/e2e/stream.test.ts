@@ -65,7 +65,7 @@ describe('a stream', { timeout: 240_000 }, () => {
     assert.equal(((await stream.handle().result()) as { steps: number }).steps, 5);
   });
 
-  test('goes back three steps, bit for bit, and goes on where it was', async () => {
+  test('goes back three steps, bit for bit, and continues where it was', async () => {
     const stream = open('goes-back');
     await stream.start(requestOf());
     const first = [];
@@ -172,7 +172,7 @@ describe('a stream', { timeout: 240_000 }, () => {
     assert.match(await reasonOf('columns', requestOf({ samples: [{ ...sample, epoch: 1 }] })), /row 0: epoch: this column is written by the stream/); // prettier-ignore
   });
 
-  test('who waits is told why, and a group that was terminated is played again', async () => {
+  test('gives a waiting trainer the reason, and plays a terminated group again', async () => {
     const stream = open('terminated-group');
     await stream.start(requestOf({ max_lag: 0 }));
     await stream.step(0, 7);

@@ -153,7 +153,7 @@ describe('the example trainer', { skip, timeout: 300_000 }, () => {
     assert.ok(output.startsWith(`${ROLLOUTS} of ${ROLLOUTS} rollouts completed\n`), output);
   });
 
-  test('has the arrays that its rows stand for', async () => {
+  test('has the arrays of its rows', async () => {
     const rows = await readRows(rowsFile());
     assert.equal(rows.length, ROLLOUTS);
     const [first, second] = rows as [Row, Row];

@@ -65,7 +65,7 @@ describe('a batch whose rollouts wait', { timeout: 180_000 }, () => {
     environment.close();
   });
 
-  test('shows for what, and how far those are that go on; a timeout names call, tries, time and last answer', async () => {
+  test('shows for what, and how far the others are; a timeout names call, tries, time and last answer', async () => {
     const request = puzzleRequest({ samples: 4, num_repeats: 1 }, { max_rollout_turns: 1000 });
     const samples = (request.samples as object[]).map((sample, row) =>
       row === 0 ? sample : { ...sample, task_name: row === 3 ? 'silent' : 'busy' },

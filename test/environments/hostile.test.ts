@@ -179,7 +179,7 @@ describe('an environment that answers too much', () => {
   });
 });
 
-describe('an environment that says what it was told in secret', () => {
+describe('an environment that repeats a secret', () => {
   const echo: Handler = ({ headers }, response) => {
     answer(401, { error: { type: 'Unauthorized', message: JSON.stringify(headers) } })(
       {} as never,

@@ -71,7 +71,7 @@ export default () => {
 };`;
 
 describe('a module whose code does not come back', () => {
-  test('from a loop fails its turn within the deadline, while another environment and this process go on', async (t) => {
+  test('from a loop fails its turn within the deadline, while another environment and this process continue', async (t) => {
     const [mine, other] = [await make(t), await make(t)];
     let beats = 0;
     const beating = setInterval(() => (beats += 1), 20);
@@ -133,7 +133,7 @@ describe('a module whose code does not come back', () => {
     assert.deepEqual((await say(mine, 'hi')).rewards, [1]);
   });
 
-  test('when nobody waits for it any more is ended all the same', async (t) => {
+  test('is ended even if its caller has left', async (t) => {
     const mine = await make(t);
     const cancelled = new AbortController();
     const looping = say(mine, { content: 'loop', signal: cancelled.signal });

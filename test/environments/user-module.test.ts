@@ -88,7 +88,7 @@ export default { stepOne: () => inner(way) };`;
     assert.deepEqual([terminateds, truncateds], [[false], [true]]);
   });
 
-  test('begins with a state of its own and ends with the last one, each time told which session', async (t) => {
+  test('begins with its own state and ends with the last one, each time with its session', async (t) => {
     const source = `const open = new Map();
     export default {
       begin: ({ session, metadata }) => { open.set(session, 1); return { ...metadata, at: session }; },
@@ -107,7 +107,7 @@ export default { stepOne: () => inner(way) };`;
     assert.ok(!('begin' in plain) && !('end' in plain));
   });
 
-  test('ends behind a beginning that is still at work, though nobody waits for that any more', async (t) => {
+  test('ends after a beginning that is still running, though its caller has left', async (t) => {
     const source = `let held = 'nothing';
     let goOn;
     export default {

@@ -136,7 +136,7 @@ describe('/inference/v1/generate', () => {
   });
 });
 
-test('completions bring text unless the service is told otherwise', async () => {
+test('completions have text unless a setting turns it off', async () => {
   const service = createVllmService({
     base_url: 'http://127.0.0.1:9/v1',
     api_key: null,

@@ -55,7 +55,7 @@ describe('the end of a pause', () => {
     assert.deepEqual(gone, ['early', 'late']);
   });
 
-  test('is no longer waited for by whoever is cancelled', async () => {
+  test('is no longer awaited by a cancelled caller', async () => {
     const { clock, questions, gone, wait } = watched();
     const one = wait('one');
     one.abort(new Error('cancelled'));
@@ -65,7 +65,7 @@ describe('the end of a pause', () => {
     assert.deepEqual([questions.length, clock.timers()], [0, 0]);
   });
 
-  test('is not waited for by whoever was cancelled before', async () => {
+  test('is not awaited by a caller that was cancelled before', async () => {
     const { clock, gone } = watched();
     const pauseOver = createPauseWatch({ clock, isPaused: () => assert.fail('it was asked') });
     await assert.rejects(pauseOver(AbortSignal.abort(new Error('before'))), { message: 'before' });

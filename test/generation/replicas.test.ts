@@ -32,7 +32,7 @@ describe('generations', () => {
     assert.deepEqual(all.map((one) => one.replica()), [A, A, B]); // prettier-ignore
   });
 
-  test('wait in line while all are full, first come first served, and are told how long', async () => {
+  test('wait in line while all are full, first come first served, and report how long', async () => {
     const bench = replicaBench([A, B], 1);
     const [first, second, third, fourth] = await startOn(bench, { url: A, count: 4 });
     assert.deepEqual([third!.replica(), fourth!.replica()], [null, null]);
@@ -113,7 +113,7 @@ describe('a replica that fails', () => {
     assert.equal(bench.clock.timers(), 0);
   });
 
-  test('by refusing for a time is left alone for that time, and nobody waits for it', async () => {
+  test('by refusing for a time gets no request in that time, and no turn waits for it', async () => {
     const bench = replicaBench([A, B]);
     const error = await bench.start(bench.sessionOf(A)).fail(unavailable(A, 20_000));
     assert.ok(error instanceof Fault);
@@ -180,7 +180,7 @@ describe('a service all of whose replicas are set aside', () => {
     assert.equal(await bench.ask(bench.sessionOf(B)), lucky.replica());
   });
 
-  test('of one replica is as if nobody kept account', async () => {
+  test('with one replica behaves as without accounting', async () => {
     const bench = replicaBench([A]);
     bench.fakes[A]!.down = unavailable(A);
     for (let i = 0; i < 5; i++) {

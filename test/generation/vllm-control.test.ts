@@ -71,7 +71,7 @@ describe('the weights of a server', () => {
   });
 });
 
-test('whoever asks for a pause while a question is on its way shares the next one', async (t) => {
+test('a question about a pause that comes while one is on its way shares the next one', async (t) => {
   const answers: ((is_paused: boolean) => void)[] = [];
   const { service, exchanges } = await fakeVllm(t, {
     'GET /is_paused': (exchange) => {

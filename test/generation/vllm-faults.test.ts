@@ -134,7 +134,7 @@ describe('a stream that is not whole', () => {
     });
   }
 
-  test('but has its finish reason stands, though the connection breaks after it', async (t) => {
+  test('but has its finish reason counts, though the connection breaks after it', async (t) => {
     const { service } = await fakeVllm(t, {
       [COMPLETIONS]: async (exchange) => {
         startStream(exchange).write(RAW.slice(0, FINISH_AT));
@@ -209,7 +209,7 @@ describe('silence', () => {
     assert.ok(asked >= 3, `asked ${asked} times`);
   });
 
-  test('after the end is nobody’s concern', async (t) => {
+  test('after the end is ignored', async (t) => {
     const script = { [COMPLETIONS]: replay('004'), options: limits };
     const { service, exchanges } = await fakeVllm(t, script);
     await service.generate(REQUEST, { signal: untilAborted(), ...collector() });
@@ -238,7 +238,7 @@ describe('silence', () => {
   });
 });
 
-test('a port where nobody listens is GenerationUnavailable that says so', async () => {
+test('a closed port is GenerationUnavailable, with the port', async () => {
   const server = createServer().listen(0, '127.0.0.1');
   await new Promise((resolve) => server.once('listening', resolve));
   const { port } = server.address() as AddressInfo;

@@ -125,7 +125,7 @@ describe('an engine that streams without end', () => {
     assert.equal(end.finish_reason, 'length');
   });
 
-  test('[DONE], and then no end: nobody waits', async (t) => {
+  test('[DONE], and then no end: no wait', async (t) => {
     const { service } = await fakeVllm(t, {
       [COMPLETIONS]: endless({ before: capture('004').raw, text: ': more\n\n' }),
       options: limits,

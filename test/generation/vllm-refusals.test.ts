@@ -132,14 +132,14 @@ describe('a refusal', () => {
 describe('a connection that fails', () => {
   const site = { replica: 'http://engine/v1', call: 'GET /health' };
 
-  test('is told by its code where it has no words, as for a name with several addresses', () => {
+  test('is described by its code if it has no message, as for a name with several addresses', () => {
     const refused = Object.assign(new AggregateError([]), { code: 'ECONNREFUSED' });
     const { type, message } = wireFault(new TypeError('fetch failed', { cause: refused }), site);
     assert.equal(type, 'GenerationUnavailable');
     assert.equal(message, 'http://engine/v1: GET /health: fetch failed (ECONNREFUSED)');
   });
 
-  test('in time is told as that', () => {
+  test('by time-out is described as a time-out', () => {
     const { type, message } = wireFault(new APIConnectionTimeoutError(), site);
     assert.equal(type, 'GenerationUnavailable');
     assert.equal(message, 'http://engine/v1: GET /health: connecting timed out');

@@ -20,7 +20,7 @@ const TOKENIZE = 'POST /tokenize';
 const KEY = 'sk-of-this-engine-0123456789';
 keepSecret(KEY);
 
-describe('an engine that says what it was told in secret', () => {
+describe('an engine that repeats a secret', () => {
   const echo = ({ headers }: Exchange): string => JSON.stringify({ headers });
   const withKey = { api_key: KEY };
   const saysNoKey = (promise: Promise<unknown>): Promise<void> =>

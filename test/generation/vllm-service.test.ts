@@ -72,7 +72,7 @@ describe('a generation', () => {
 });
 
 describe('a request', () => {
-  test('sends every sampling parameter, so that no server default can stand in', async (t) => {
+  test('sends every sampling parameter, so that no server default applies', async (t) => {
     const { service, exchanges } = await fakeVllm(t, { [COMPLETIONS]: replay('004') });
     await service.generate(REQUEST, { signal: untilAborted(), ...collector() });
     assert.deepEqual(exchanges[0]?.body, {

@@ -44,7 +44,7 @@ describe('an engine in development mode', () => {
     assert.ok(exchanges.every(({ route }) => route.startsWith('GET ')));
   });
 
-  test('is paused with the mode, and always told what becomes of its cache', async (t) => {
+  test('is paused with the mode, and always with what happens to its cache', async (t) => {
     const paused = reply(200, '{"status":"paused"}');
     const { control, exchanges } = await controlled(t, {
       'POST /pause?mode=keep&clear_cache=true': paused,
@@ -67,7 +67,7 @@ describe('an engine in development mode', () => {
     });
   });
 
-  test('is told its label and has to say it', async (t) => {
+  test('gets its label and has to report it', async (t) => {
     const { control, exchanges } = await controlled(t, {
       'GET /weight_info': reply(200, '{"weight_version":"default"}'),
       'POST /update_weight_version': replay('175'),

@@ -222,7 +222,7 @@ test(
     }
 
     for (const who of ['upstream', 'ours'] as const) {
-      await t.test(`${who}: a collector that is killed goes on`, async () => {
+      await t.test(`${who}: a collector that is killed continues`, async () => {
         const output = `killed-${who}`;
         const killed = who === 'ours' ? startCollect({ cwd: folder, args: args(output) }) : startUpstream(output); // prettier-ignore
         await until(output, rows / 4);

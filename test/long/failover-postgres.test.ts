@@ -95,7 +95,7 @@ describe('a database with a synchronous standby', { skip: noPostgres, timeout: 5
     });
   });
 
-  test('that dies while commits are open goes on in its standby, without another worker', async () => {
+  test('that dies while commits are open continues in its standby, without another worker', async () => {
     const { bed, proxy, copyTables, historiesOf } = tables;
     await bed.observed(async () => {
       const worker = await bed.startWorker('failed_over', 'only');

@@ -104,7 +104,7 @@ describe('a deployment holds against', { timeout: 400_000 }, () => {
     ['a rollout that has come nowhere', 'rollout', [place, { plan: null }]],
     ['a rollout of a place that names a path', 'rollout', [{ ...place, batch_id: '../escaped' }]],
   ] as const) {
-    test(`${what}: it is refused, and the worker goes on`, async () => {
+    test(`${what}: it is refused, and the worker continues`, async () => {
       const handle = await start(type, [...args]);
       const wait = { what: `the end of ${what}`, timeout_ms: 30_000 };
       await assert.rejects(within(wait, handle.result()), (error: unknown) => {
@@ -190,7 +190,7 @@ describe('a deployment holds against', { timeout: 400_000 }, () => {
     assert.ok(refused > 0, 'no update came while it ran');
   });
 
-  test('a thousand stops: whoever runs is told once, and the batch is closed', async () => {
+  test('a thousand stops: each running rollout gets one, and the batch is closed', async () => {
     const size = { samples: 6, repeats: 2 };
     const batch = await startBatch(bed.batch('stopped', QUEUE), {
       ...puzzleRequest({ samples: size.samples, num_repeats: size.repeats }),

@@ -147,7 +147,7 @@ describe(
       assertSameOutcome(outcome, undisturbed);
     });
 
-    test('generates no turn and plays no step again that stood when a worker was killed', async () => {
+    test('generates no turn and plays no step again that was journalled when a worker was killed', async () => {
       await assertNotGeneratedAgain(tables.bed, copies);
       const steps = environment.steps.map((step) => ({ ...step, writer: null }));
       const asked = steps.slice(undisturbedSteps);

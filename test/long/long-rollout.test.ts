@@ -128,7 +128,7 @@ describe('a rollout of many turns', { timeout: 240_000, concurrency: 2 }, () => 
     assert.ok(failures[0]!.turn_count > 100);
   });
 
-  test('has a recorded run that goes on from another, and it replays', async () => {
+  test('has a recorded run that continues from another, and it replays', async () => {
     const history = historyFromJSON(JSON.parse(await readFile(RECORDED, 'utf8')));
     const started = history.events?.[0]?.workflowExecutionStartedEventAttributes;
     assert.equal(started?.input?.payloads?.length, 2);

@@ -81,7 +81,7 @@ describe('a batch with journals in PostgreSQL', { skip: noPostgres, timeout: 500
     assert.ok(tables.proxy(WORKER).cuts() >= 5);
   });
 
-  test('generates no turn again that stood when its worker was killed', async () => {
+  test('generates no turn again that was journalled when its worker was killed', async () => {
     await assertNotGeneratedAgain(tables.bed, copies);
   });
 

@@ -31,7 +31,7 @@ describe('a batch whose Temporal server is killed', { timeout: 400_000 }, () => 
   });
   after(() => bed.end());
 
-  test('three times goes on from its database: same rows, no finished turn generated again', () =>
+  test('three times continues from its database: same rows, no finished turn generated again', () =>
     bed.observed(async () => {
       const worker = await bed.startWorker('restarted');
       const batch = bed.batch('restarted', BATCH);
@@ -53,7 +53,7 @@ describe('a batch whose Temporal server is killed', { timeout: 400_000 }, () => 
       console.log(`the worker ended ${worker.ownEnds()} times by itself`);
     }));
 
-  test('and whose database is deleted goes on when it is started again: same rows, no finished turn generated again', () =>
+  test('and whose database is deleted continues when it is started again: same rows, no finished turn generated again', () =>
     bed.observed(async () => {
       const worker = await bed.startWorker('deleted');
       const batch = bed.batch('deleted', BATCH);

@@ -13,7 +13,7 @@ const REQUEST = puzzleBatch({ ...SIZE, max_in_flight: 16 });
 const ENDS_WITHIN_S = 5;
 
 describe(
-  'a batch whose worker is told to end in the midst of streams, twice',
+  'a batch whose worker is signalled to end during streams, twice',
   { timeout: 300_000 },
   () => {
     const ended_after_s: number[] = [];
@@ -53,7 +53,7 @@ describe(
       assert.ok(outcome.result!.metrics['inherited_tokens']! > 0);
     });
 
-    test('samples no token again: every request goes on where the journal ends', async () => {
+    test('samples no token again: every request continues where the journal ends', async () => {
       for (const { row, repeat } of outcome.rollouts) {
         const ref = { batch_id: BATCH, row, repeat };
         let reached = { turn: 0, count: 0 };

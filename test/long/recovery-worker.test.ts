@@ -71,7 +71,7 @@ describe('a batch whose worker is killed ten times at random moments', { timeout
     assertComplete(outcome, SIZE);
   });
 
-  test('generates no turn again that stood in the journal when the worker was killed', async () => {
+  test('generates no turn again that was journalled when the worker was killed', async () => {
     assert.equal(copies.length, KILLS);
     await assertNotGeneratedAgain(bed, copies);
   });

@@ -179,7 +179,7 @@ describe('a batch of completion policy refill', { timeout: 300_000 }, () => {
     assert.deepEqual(result?.counts, { ...NONE, requested: 3, completed: 2, timed_out: 1 });
   });
 
-  test('replaces nobody after a stop', async () => {
+  test('replaces no member after a stop', async () => {
     const id = 'stopped';
     const { opened, open } = gate();
     script(id, { fails: new Set(['0-0']), held: new Map([['0-1', opened]]) });
@@ -194,7 +194,7 @@ describe('a batch of completion policy refill', { timeout: 300_000 }, () => {
     assert.deepEqual(result?.counts, { ...NONE, requested: 2, failed: 1, stopped: 1 });
   });
 
-  test('that is started again goes on with replacements, and keeps those that are no longer needed', async () => {
+  test('that is started again continues with replacements, and keeps those that are no longer needed', async () => {
     const id = 'continued';
     const { opened, open } = gate();
     script(id, { fails: new Set(['0-0', '1-1']), held: new Map([['1-2', opened]]) });

@@ -153,7 +153,7 @@ describe(
         console.log(`${left.length} of ${SIZE.samples} rollouts were left with what they held`);
       }));
 
-    test('whose batch was terminated go on with what they hold when it is started again, and end it', () =>
+    test('whose batch was terminated continue with what they hold when it is started again, and end it', () =>
       bed.observed(async () => {
         const left = await environment.held();
         const before = (await environment.events()).length;

@@ -82,7 +82,7 @@ describe('a stream', { timeout: 900_000 }, () => {
     await stream.handle().result();
   });
 
-  test('is killed as it goes on in a new run, and asks and groups are not lost', async () => {
+  test('is killed as it continues as new, and no ask or group is lost', async () => {
     const stream = bed.stream('new-run');
     await stream.start({ ...request({ samples: 20, num_repeats: 1 }), groups_per_step: 20 });
     const first = (await stream.handle().describe()).runId;

@@ -202,7 +202,7 @@ describe('what became of a row', () => {
     });
   });
 
-  test('that nobody is to keep has no class', () => {
+  test('that is not kept has no class', () => {
     const line = a.result({ attempt: 2, persist: false });
     const outcome = agentOutcomeOf(fold(run, line, failed));
     assert.ok(outcome?.kind === 'failure');

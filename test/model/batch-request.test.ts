@@ -80,7 +80,7 @@ describe('a batch request', () => {
     [{ structured_outputs: { regex: 'a'.repeat(70_000) } }, /^generation\.structured_outputs: expected at most 64 kB/],
   ]; // prettier-ignore
   for (const [generation, problem] of wrong) {
-    test(`with ${JSON.stringify(generation).slice(0, 60)} is told what is wrong`, () => {
+    test(`with ${JSON.stringify(generation).slice(0, 60)} is refused with the reason`, () => {
       assert.match(problems({ samples, generation })[0] ?? 'nothing', problem);
     });
   }

@@ -95,7 +95,7 @@ describe('describeError', () => {
     );
   });
 
-  test('a cause that stands in a text already is not told again, and a sentence ends as it does', () => {
+  test('a cause that the text contains already is not repeated, and a sentence keeps its end', () => {
     const cause = new Error('connect ECONNREFUSED 127.0.0.1:1');
     const failed = new Error(`GET / failed: ${cause.message}`, { cause });
     assert.equal(describeError(failed), 'GET / failed: connect ECONNREFUSED 127.0.0.1:1');

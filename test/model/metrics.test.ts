@@ -104,7 +104,7 @@ describe('metrics', () => {
     assert.deepEqual([metrics['faults/ProtocolError'], metrics['attempts/mean'], metrics['attempts/max']], [3, 3, 9]); // prettier-ignore
   });
 
-  test('of several tasks are there for each, too, of its own valid rollouts', () => {
+  test('of several tasks exist for each task, too, over its valid rollouts', () => {
     const of = (task_name: string, given: Parameters<typeof summaryOf>[0]) => summaryOf({ task_name, ...given }); // prettier-ignore
     const metrics = computeMetrics(
       [
@@ -267,7 +267,7 @@ describe('lengths of a batch that stops rollouts', () => {
     });
   });
 
-  test('are there only for what there is', () => {
+  test('exist only for lengths that exist', () => {
     assert.deepEqual(computeLengths([neverStarted]), {});
     assert.deepEqual(Object.keys(computeLengths(completed)), ['completed/mean_tokens']);
   });

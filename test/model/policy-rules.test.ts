@@ -33,7 +33,7 @@ test('those that lack a version are updated, those that serve nothing first, tho
   assert.deepEqual(lacking(view, 2), ['b', 'a']);
 });
 
-test('without a quorum all that are there must have it', () => {
+test('without a quorum all available replicas must have it', () => {
   const view = viewOf({ a: ['current', 2], b: ['current', 1], c: ['away', 1] });
   assert.equal(neededOf(view, { quorum: null }), 2);
   assert.equal(neededOf(view, { quorum: 1 }), 1);

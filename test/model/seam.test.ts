@@ -33,7 +33,7 @@ describe('tokens before a seam', () => {
     assert.equal(endOfTokens([1, 2, 7], rules)?.finish_reason, 'stop');
   });
 
-  test('that are none of that go on', () => {
+  test('that are none of that continue', () => {
     assert.equal(endOfTokens([], rules), null);
     assert.equal(endOfTokens([9, 1], rules), null);
   });
@@ -95,7 +95,7 @@ describe('a stop string', () => {
   });
 });
 
-describe('a turn that goes on under other weights', () => {
+describe('a turn that continues under other weights', () => {
   const open = foldOf([a.claim(), a.start(), a.chunk({ policy_version: '1' })]).open;
   const spans = (max_version_span: number | null, next: string | null) =>
     spansTooManyVersions(open, { settings: { ...SETTINGS, max_version_span }, next: [next] });

@@ -28,7 +28,7 @@ describe('which end is named when several hold', () => {
 
   for (const { lastTurn, end, ...flags } of cases) {
     const holding = Object.entries({ ...flags, lastTurn }).flatMap(([name, on]) => on ? [name] : []); // prettier-ignore
-    test(`${holding.join(' and ') || 'none'}: ${end ?? 'the rollout goes on'}`, () => {
+    test(`${holding.join(' and ') || 'none'}: ${end ?? 'the rollout continues'}`, () => {
       for (const semantics of SEMANTICS) {
         const trajectory = foldOf([
           ...startedWith({ semantics, max_rollout_turns: lastTurn ? 1 : 2 }),
@@ -64,7 +64,7 @@ describe('naturalEnd', () => {
     assert.equal(naturalEnd(foldOf([a.claim()])), null);
   });
 
-  test('a generated turn that nobody has answered is none', () => {
+  test('a generated turn without an observation is none', () => {
     const generated = [a.chunk(), a.generation({ finish_reason: 'length' })];
     assert.equal(naturalEnd(foldOf([...startedWith({}), ...generated])), null);
   });

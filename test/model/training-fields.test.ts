@@ -68,7 +68,7 @@ describe('a row', () => {
 });
 
 describe('a rollout that was truncated', () => {
-  test('is kept as it is, where the request says nothing', () => {
+  test('is kept as it is by default', () => {
     const { row, overlong } = closed(cut);
     assert.deepEqual([row['loss_multiplier'], row.stop_reason, overlong], [1, 'terminated', false]);
   });

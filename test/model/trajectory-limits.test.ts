@@ -20,7 +20,7 @@ const turns = (count: number, semantics: Semantics = 'standard'): JournalLine[] 
 ];
 
 describe('limits that a claim brings', () => {
-  test('stand in the place of the settings of the start, and what they do not name stays', () => {
+  test('replace the settings of the start; the others stay', () => {
     const { start, settings_in_force, limits } = foldOf([...turns(1), b.claim({ limits: { max_seq_len: 50, max_new_tokens: 9 } })]); // prettier-ignore
     assert.deepEqual(limits, { max_seq_len: 50, max_new_tokens: 9 });
     assert.deepEqual(start?.settings, SETTINGS);

@@ -38,7 +38,7 @@ const played = [
 ];
 
 describe('a rollout whose session is lost', () => {
-  test('goes on from its new start: turns, rewards, context and state are those of the new life', () => {
+  test('continues from its new start: turns, rewards, context and state are those of the new life', () => {
     const trajectory = foldOf([...played, lost, begin, over]);
     assert.deepEqual(trajectory.turns, []);
     assert.equal(trajectory.open.line, null);
@@ -65,7 +65,7 @@ describe('a rollout whose session is lost', () => {
     assert.deepEqual(context_ids, [7, 4, 801]);
   });
 
-  test('keeps what stands until it is started again', () => {
+  test('keeps its turns until it is started again', () => {
     const trajectory = foldOf([...played, lost, begin]);
     assert.equal(trajectory.turns.length, 1);
     assert.equal(trajectory.session.gone, 'restarted');
@@ -85,7 +85,7 @@ describe('a rollout whose session is lost', () => {
 });
 
 describe('a start in the journal of a rollout that has one', () => {
-  test('is ignored while the session is there, whatever it says', () => {
+  test('is ignored while the session exists, whatever it says', () => {
     assert.equal(foldOf([...played, over]).turns.length, 1);
   });
   test('is ignored where it does not say that it is over', () => {
@@ -101,7 +101,7 @@ describe('a start in the journal of a rollout that has one', () => {
 });
 
 describe('a turn that is sent to a session', () => {
-  test('is asked until its observation stands', () => {
+  test('is asked until its observation is journalled', () => {
     const asked = (...more: JournalLine[]) => foldOf([...played, ...more]).session.asked?.turn;
     assert.equal(asked(), undefined);
     assert.equal(asked(step(1)), 1);

@@ -14,7 +14,7 @@ function openAfter(...lines: JournalLine[]): Trajectory['open'] {
 }
 
 describe('chunks', () => {
-  test('they stand one behind the other, ids with their logprobs', () => {
+  test('are concatenated, ids with their logprobs', () => {
     const open = openAfter(
       a.chunk({ token_ids: [1, 2], text: 'he' }),
       a.chunk({ offset: 2, token_ids: [3], text: 'y' }),
@@ -24,7 +24,7 @@ describe('chunks', () => {
     assert.equal(open.text, 'hey');
   });
 
-  test('one drops what stood at its offset and beyond', () => {
+  test('one replaces what was at its offset and after', () => {
     const open = openAfter(
       a.chunk({ token_ids: [1, 2, 3, 4] }),
       a.chunk({ offset: 2, token_ids: [9] }),
@@ -63,7 +63,7 @@ describe('chunks', () => {
     assert.deepEqual(open.token_ids, [1]);
   });
 
-  test('without logprobs asked for, the ids stand alone', () => {
+  test('without requested logprobs, have ids only', () => {
     const open = openAfter(a.chunk({ token_ids: [1, 2], logprobs: [] }), a.chunk({ token_ids: [3], logprobs: [] })); // prettier-ignore
     assert.deepEqual(open.token_ids, [3]);
     assert.deepEqual(open.logprobs, []);
@@ -137,7 +137,7 @@ describe('generation', () => {
 describe('inherited and wasted tokens', () => {
   const cut = [...started, a.chunk({ token_ids: [1, 2, 3] }), b.claim()];
 
-  test('an attempt that goes on inherits what stood', () => {
+  test('an attempt that continues inherits the earlier tokens', () => {
     const { inherited_tokens, wasted_tokens, open } = foldOf([
       ...cut,
       b.chunk({ offset: 3, token_ids: [4] }),
@@ -158,7 +158,7 @@ describe('inherited and wasted tokens', () => {
     assert.equal(open.inherited, 0);
   });
 
-  test('an attempt that goes on from a prefix keeps that and wastes the rest', () => {
+  test('an attempt that continues from a prefix keeps that and wastes the rest', () => {
     const { inherited_tokens, wasted_tokens } = foldOf([
       ...cut,
       b.chunk({ offset: 1, token_ids: [9] }),

@@ -13,7 +13,7 @@ describe('claims', () => {
     assert.equal(foldOf([a.claim(), b.claim(), a.claim()]).writer, 'a');
   });
 
-  test('without a claim nobody may write', () => {
+  test('without a claim no write is accepted', () => {
     const { writer, start, turns } = foldOf([a.start(), ...wholeTurn(a)]);
     assert.equal(writer, null);
     assert.equal(start, null);
@@ -37,7 +37,7 @@ describe('claims', () => {
     assert.equal(foldOf([a.claim(), b.claim(), a.start()]).start, null);
   });
 
-  test('what a writer wrote before it was replaced stands', () => {
+  test('what a writer wrote before it was replaced is kept', () => {
     const { turns } = foldOf([a.claim(), a.start(), ...wholeTurn(a, { ids: [7, 8] }), b.claim()]);
     assert.deepEqual(turns[0]?.token_ids, [7, 8]);
   });
@@ -120,7 +120,7 @@ describe('end', () => {
   }
 
   for (const stop_reason of ['timeout', 'stopped', 'cancelled', 'failed'] as const) {
-    test(`${stop_reason} stands for an ordinary claim and is reopened by a reopening one`, () => {
+    test(`${stop_reason} is kept by an ordinary claim and is reopened by a reopening one`, () => {
       const lines = ended(stop_reason);
       assert.equal(foldOf([...lines, b.claim()]).end?.stop_reason, stop_reason);
       const reopened = foldOf([...lines, b.claim({ reopen: true }), ...wholeTurn(b)]);

@@ -101,7 +101,7 @@ describe('a claim has one living holder', () => {
     await (await held(file)).release();
   });
 
-  test('half a claim is nobody’s', async (t) => {
+  test('half a claim has no holder', async (t) => {
     const file = await fileFor(t);
     await writeFile(file, '{"pid":');
     await (await held(file)).release();
@@ -114,7 +114,7 @@ describe('a claim has one living holder', () => {
     assert.equal((await refused(file)).host, host);
   });
 
-  test('a dead remover of a dead claim stops nobody', async (t) => {
+  test('a dead remover of a dead claim stops no other', async (t) => {
     const file = await fileFor(t);
     const dead = await deadClaim();
     await writeFile(file, dead);

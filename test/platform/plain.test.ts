@@ -65,7 +65,7 @@ describe('plain text', () => {
     });
   }
 
-  test('takes time in proportion to the text, whatever stands in it', () => {
+  test('takes time in proportion to the text, whatever it contains', () => {
     for (const unit of ['\u009d', '\u001b]', '\u001b[0', '\u001b[ ', '\u200b', '` ']) {
       const text = unit.repeat(200_000 / unit.length);
       const started = processorTime_ms();
@@ -95,7 +95,7 @@ describe('quoted in Markdown', () => {
 });
 
 describe('a name in Markdown', () => {
-  test('stands as it is where it has no meaning there, and is quoted elsewhere', () => {
+  test('is kept as it is where it has no meaning, and is quoted elsewhere', () => {
     for (const name of ['sliding_puzzle', 'a', 'my-agent-2', 'x__y'])
       assert.equal(named(name), name);
     for (const name of [

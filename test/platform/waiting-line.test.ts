@@ -42,7 +42,7 @@ describe('a waiting line', () => {
     assert.equal(line.length(), 0);
   });
 
-  test('goes on behind a first one that leaves', async () => {
+  test('moves up when the first one leaves', async () => {
     const room = roomOf(2);
     await room.line.join(1, NEVER);
     const stop = new AbortController();

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { startGymAgentProcess } from '../harness/gym-agent-process.js';
 import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
 
-test('a killed agent server goes on where it starts again: the same address, calls counted on', async (t) => {
+test('a killed agent server continues where it starts again: the same address, calls counted on', async (t) => {
   const directory = await makeTemporaryDirectory('gym-agent-server');
   t.after(directory.remove);
   const rows = { '0-1': [{ kind: 'status' as const, status: 500 }, { kind: 'reset' as const }] };

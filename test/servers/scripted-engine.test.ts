@@ -106,7 +106,7 @@ describe('the scripted engine', () => {
     assert.deepEqual([full.text, full.finish_reason], ['abcd', 'length']);
   });
 
-  test('goes on behind the tokens that a resumed turn brings, past its stop string', async () => {
+  test('continues after the tokens that a resumed turn brings, past its stop string', async () => {
     const script: EngineScript = {
       generation: [[{ text: 'ab#cd', eos: true }]],
       // The first answer is cut after some tokens.
@@ -181,7 +181,7 @@ describe('the scripted engine', () => {
     );
   });
 
-  test('refuses a prompt that does not go on from the turn before', async () => {
+  test('refuses a prompt that does not continue from the turn before', async () => {
     const { ask } = await start({ generation: [[{ text: 'ab' }, { text: 'cd' }]] });
     await ask(0);
     const prompt = [...PROMPT, ...encode('aX?')];

@@ -86,7 +86,7 @@ describe('a batch in files', () => {
     );
   });
 
-  test('lists its journals, and nothing that stands beside them', async (t) => {
+  test('lists its journals, and no other files', async (t) => {
     const { store, root } = await temporaryStore(t);
     const journal = await store.claim({ batch_id: BATCH, row: 3, repeat: 1 }, { activity: 'x' });
     await journal.release();

@@ -63,7 +63,7 @@ onEachStore((open) => {
     });
   });
 
-  describe('a batch that is there', () => {
+  describe('an existing batch', () => {
     test('continues with the same request', async (t) => {
       const { store, elsewhere } = await open(t);
       await store.createBatch(batch);
@@ -133,7 +133,7 @@ onEachStore((open) => {
   });
 
   describe('a sample', () => {
-    test('is read by its byte offset, whatever characters stand before it', async (t) => {
+    test('is read by its byte offset, whatever characters precede it', async (t) => {
       const { store } = await open(t);
       const contents = ['é', '漢字', '😀\u2028', ' ', 'a\nb', 'plain'];
       const rows = contents.map((content, i) => sampleOf(content, { column: `${i}é` }));

@@ -9,7 +9,7 @@ import { faultOf, temporaryStore } from '../fakes/temporary-store.js';
 const SERIES = ['_policy', 'default'] as const;
 
 onEachStore((open) => {
-  test('a fact is put once: the first text stands, and the same text again is no conflict', async (t) => {
+  test('a fact is put once: the first text is kept, and the same text again is no conflict', async (t) => {
     const { store, elsewhere } = await open(t);
     assert.equal(await store.facts.put({ series: SERIES, n: 0, text: 'a' }), true);
     assert.equal(await elsewhere().facts.put({ series: SERIES, n: 0, text: 'b' }), false);
@@ -30,7 +30,7 @@ onEachStore((open) => {
     assert.equal(await store.facts.find(SERIES, 0), `${winner}`.repeat(1000));
   });
 
-  test('the last fact is found from wherever a reader stands', async (t) => {
+  test('the last fact is found from any position of a reader', async (t) => {
     const { store } = await open(t);
     assert.equal(await store.facts.last(SERIES, -1), null);
     for (let n = 0; n < 40; n++) await store.facts.put({ series: SERIES, n, text: `${n}` });
@@ -56,7 +56,7 @@ onEachStore((open) => {
   });
 });
 
-test('in files nothing half-written stands beside a fact that writers raced for', async (t) => {
+test('in files a race of writers leaves no half-written file', async (t) => {
   const { store, root } = await temporaryStore(t);
   const texts = Array.from({ length: 20 }, (_, i) => `${i}`.repeat(1000));
   await Promise.all(texts.map((text) => store.facts.put({ series: SERIES, n: 0, text })));

@@ -59,7 +59,7 @@ onEachStore((open) => {
       assert.equal(await store.findEnd(REF), null);
     });
 
-    test('is never another than that of the whole journal, whoever writes and tears', async (t) => {
+    test('is always that of the whole journal, whoever writes and tears', async (t) => {
       const { store, putLines, most_runs } = await open(t);
       const move = fc.record({
         what: fc.constantFrom('claim', 'reopen', 'fault', 'end', 'failed', 'torn'),

@@ -97,7 +97,7 @@ describe('a zombie that is killed in the middle of a line', () => {
 });
 
 describe('reading', () => {
-  test('skips lines of kinds that it does not know', async (t) => {
+  test('skips lines of unknown kinds', async (t) => {
     const { store, elsewhere, journalFile } = await temporaryStore(t);
     const journal = await store.claim(REF, by);
     await journal.append(start);

@@ -32,7 +32,7 @@ onEachStore((open) => {
       assert.ok(Math.abs(line.at - Date.now() / 1000) < 60);
     });
 
-    test('inherits what stands, and what it appends is folded in', async (t) => {
+    test('inherits the journal, and what it appends is folded in', async (t) => {
       const { store, elsewhere } = await open(t);
       const first = await store.claim(REF, by);
       await first.append(start);
@@ -72,7 +72,7 @@ onEachStore((open) => {
       await assert.rejects(first.sync(), faultOf('StoreFault', 'taken over'));
     });
 
-    test('after a sync finds what stood then, and the first goes on where there is none', async (t) => {
+    test('after a sync finds what was synced; without one, the first continues', async (t) => {
       const { store, elsewhere } = await open(t);
       const first = await store.claim(REF, by);
       await first.append(start);

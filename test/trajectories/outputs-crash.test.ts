@@ -48,7 +48,7 @@ async function dieAfter(
 describe('an attempt that dies while it writes rows', () => {
   for (const rows of [0, 1, 5, 10]) {
     for (const heartbeat of [...new Set([0, Math.floor(rows / 2), rows])]) {
-      test(`after ${rows} rows, with its heartbeat at ${heartbeat}: each row stands once`, async (t) => {
+      test(`after ${rows} rows, with its heartbeat at ${heartbeat}: each row is written once`, async (t) => {
         const crash = await scene(t);
         const resume = await dieAfter(crash, { rows, heartbeat });
         const writer = await crash.outputs.openPart(PART, resume);

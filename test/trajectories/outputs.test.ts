@@ -15,7 +15,7 @@ async function outputsOf({ store }: Pick<TemporaryStore, 'store'>) {
 const PART = { first: 0, last: 9 };
 
 describe('a part', () => {
-  test('is closed once its rows stand under their final names, valid ones apart from the others', async (t) => {
+  test('is closed once its rows have their final names, valid ones apart from the others', async (t) => {
     const outputs = await outputsOf(await temporaryStore(t));
     assert.equal(await outputs.isClosed(PART), false);
     const writer = await outputs.openPart(PART, null);
@@ -53,7 +53,7 @@ describe('a part', () => {
     assert.equal((await stat(outputs.files.rollouts)).size, 0);
   });
 
-  test('knows at each row where it stands, small enough for a heartbeat', async (t) => {
+  test('reports its position at each row, small enough for a heartbeat', async (t) => {
     const outputs = await outputsOf(await temporaryStore(t));
     const writer = await outputs.openPart(PART, null);
     const { attempt } = writer.position;

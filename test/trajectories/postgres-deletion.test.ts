@@ -100,7 +100,7 @@ describe('journals in PostgreSQL that are deleted', { skip: noPostgres }, () => 
     assert.deepEqual(await rowsOf(own), []);
   });
 
-  test('go while another batch is written: each of its commits stands', async (t) => {
+  test('are deleted while another batch is written: each of its commits is kept', async (t) => {
     const own = await postgresStore(t);
     const gone = Array.from({ length: 120 }, (_, row) => row);
     const claims = gone.map((row) => own.store.claim({ batch_id: 'gone', row, repeat: 0 }, by));

@@ -74,7 +74,7 @@ async function writeTurn(journal: Journal, turn: number): Promise<void> {
 describe('a database whose disk is full', { skip: noPostgres || noMount }, () => {
   endServer();
 
-  test('makes commits wait until there is room: then they stand, once', async (t) => {
+  test('makes commits wait until there is room: then they are written, once', async (t) => {
     const own = await postgresStore(t);
     const disk = await onSmallDisk(t, own);
     const journal = await own.open().store.claim(REF, by);
@@ -94,7 +94,7 @@ describe('a database whose disk is full', { skip: noPostgres || noMount }, () =>
     assert.deepEqual([read.turns.length, read.attempts], [1, 1]);
   });
 
-  test('for longer than the patience is a StoreFault that says what helps, and what stood stands', async (t) => {
+  test('for longer than the patience is a StoreFault with a remedy, and earlier commits are kept', async (t) => {
     const own = await postgresStore(t);
     const disk = await onSmallDisk(t, own);
     const { store } = own.open({ patience_ms: 500 });

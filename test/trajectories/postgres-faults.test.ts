@@ -54,7 +54,7 @@ describe('a worker that starts', { skip: noPostgres }, () => {
     await assert.rejects(ready(own, { url }), /synchronous_commit is off.*alter role or database/);
   });
 
-  test('waits for a server that is away, aloud', async (t) => {
+  test('waits for a server that is down, with a message', async (t) => {
     const own = await throughProxy(t);
     own.proxy.close();
     const said: string[] = [];
@@ -71,7 +71,7 @@ describe('a worker that starts', { skip: noPostgres }, () => {
     );
   });
 
-  test('waits for a host without an address, aloud', async (t) => {
+  test('waits for a host without an address, with a message', async (t) => {
     const own = await postgresStore(t);
     const url = own.server.url.replace('127.0.0.1', 'nowhere.invalid');
     const end = new AbortController();
@@ -84,7 +84,7 @@ describe('a worker that starts', { skip: noPostgres }, () => {
     assert.match(said[0] ?? '', /: see that the host in the URL has an address$/);
   });
 
-  test('ends its wait when it is told to', async (t) => {
+  test('ends its wait at the signal to end', async (t) => {
     const own = await throughProxy(t);
     own.proxy.close();
     const end = new AbortController();
@@ -118,7 +118,7 @@ describe('migrating', { skip: noPostgres }, () => {
 describe('a running store', { skip: noPostgres }, () => {
   endServer();
 
-  test('sends a commit again whose answer was lost, and it stands once', async (t) => {
+  test('sends a commit again whose answer was lost, and it is written once', async (t) => {
     const own = await throughProxy(t);
     const { store } = own.open({ url: own.url });
     own.proxy.cutAnswers(1);
@@ -134,7 +134,7 @@ describe('a running store', { skip: noPostgres }, () => {
     assert.deepEqual(kinds, ['claim', 'start', 'chunk', 'generation', 'observation']);
   });
 
-  test('whose lost commit another has claimed behind is told so', async (t) => {
+  test('whose lost commit another claim follows gets that reason', async (t) => {
     const own = await throughProxy(t);
     const { store } = own.open({ url: own.url });
     const first = await store.claim(REF, by);
@@ -189,7 +189,7 @@ describe('a running store', { skip: noPostgres }, () => {
     await next.commit();
   });
 
-  test('without its tables says how they are made, and goes on when they are', async (t) => {
+  test('without its tables says how they are made, and continues when they exist', async (t) => {
     const own = await postgresStore(t);
     const { store } = own.open();
     await (await store.claim(REF, by)).commit();
@@ -199,7 +199,7 @@ describe('a running store', { skip: noPostgres }, () => {
     await (await store.claim({ ...REF, row: 1 }, by)).commit();
   });
 
-  test('whose server took its connections away goes on with others', async (t) => {
+  test('whose server took its connections away continues with others', async (t) => {
     const own = await postgresStore(t);
     const { store } = own.open();
     const journal = await store.claim(REF, by);

@@ -54,7 +54,7 @@ onEachStore((open) => {
   });
 
   describe('the rows of a step', () => {
-    test('are its own, in files that trainers read, and whole once its metrics stand', async (t) => {
+    test('are its own, in files that trainers read, and whole once its metrics are written', async (t) => {
       const { store, elsewhere, outputs: root } = await open(t);
       assert.equal(await store.stepOutputs(STEP).readMetrics(), null);
       const { files } = await closeStep(store);
@@ -96,7 +96,7 @@ onEachStore((open) => {
   describe('journals that are forgotten', () => {
     const refOf = (row: number, repeat: number) => ({ batch_id: BATCH, row, repeat });
 
-    test('are gone for every reader, those of other rows stand, and again is no error', async (t) => {
+    test('are gone for every reader, those of other rows are kept, and again is no error', async (t) => {
       const { store, elsewhere } = await open(t);
       const repeats = 60;
       for (const row of [0, 1, 2]) {

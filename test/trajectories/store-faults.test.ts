@@ -41,7 +41,7 @@ describe('a root that cannot be written', () => {
     await assert.rejects(outputs.putMetrics({}), retryable('metrics.json of batch: ENOTDIR'));
   });
 
-  test('heals: the next attempt goes on', async (t) => {
+  test('heals: the next attempt continues', async (t) => {
     const { store, root } = await temporaryStore(t);
     await writeFile(root, '');
     await assert.rejects(store.claim(REF, by), retryable());

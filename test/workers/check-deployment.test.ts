@@ -130,7 +130,7 @@ describe('a check of a deployment', { concurrency: true }, () => {
     assert.match(broken[0]?.remedy ?? '', /needs? an engine that takes token ids.*vLLM/);
   });
 
-  test('goes on where one part is away: each is named, with what to do', async (t) => {
+  test('continues if a part is down: each is named, with what to do', async (t) => {
     const folder = await temporaryFolder(t);
     await writeFile(path.join(folder, 'file'), '');
     await mkdir(path.join(folder, 'inputs'));

@@ -36,7 +36,7 @@ describe('the log of a worker', () => {
     assert.match(text, /^\d\d:\d\d:\d\d WARN {2}Activity failed {2}error=StoreFault: journal of b\/0-0: EIO: i\/o error {2}workflowId=b\/0-0\n$/); // prettier-ignore
   });
 
-  test('has on a terminal the stack of what ends the worker, and nobody else’s', () => {
+  test('shows on a terminal the stack of a fatal error only', () => {
     const fields = withCauses({ error: failure() });
     const text = readable(line({ ...fields, level: 50, msg: 'Worker failed' }));
     assert.match(text, /\n {4}StoreFault: journal of b\/0-0|\n {4}ApplicationFailure: journal of b\/0-0/); // prettier-ignore
@@ -51,7 +51,7 @@ describe('the log of a worker', () => {
     assert.match(text.split('\n')[0] ?? '', /ERROR no room and more {2}error=Error: no room and more$/); // prettier-ignore
   });
 
-  test('is JSON where nobody reads it', () => {
+  test('is JSON if it is not a terminal', () => {
     const source = `
       const { createLog } = await import(${JSON.stringify(path.join(PROJECT_ROOT, 'src', 'workers', 'log.ts'))});
       createLog('info').warn({ error: new Error('outer', { cause: new Error('inner') }) }, 'it failed');

@@ -63,7 +63,7 @@ describe('a worker that looks after a policy', () => {
     assert.equal(await looks(2), 0);
   });
 
-  test('starts the workflow for a replica that is in nobody’s care, as often as it is gone', async (t) => {
+  test('starts the workflow of a replica that has none, as often as it is gone', async (t) => {
     const { world, looks, set } = await kept(t);
     await set({ state: 'updating', paused_until: Date.now() + 600_000 });
     world.isRunning = false;

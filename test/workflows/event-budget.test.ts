@@ -32,7 +32,7 @@ describe('the histories of slices', () => {
     return openSlices(plan);
   };
 
-  test('have room for twelve changes, each of which every rollout that runs hears of', () => {
+  test('have room for twelve changes, each of which is signalled to every running rollout', () => {
     const open = slicesOfBatch(10_000);
     // 128 rollouts: 30 + 14 × 128 events alone, and 4 + 5 × 128 for each change.
     for (let taken = 0; taken < 12; taken++) {

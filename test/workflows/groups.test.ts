@@ -20,7 +20,7 @@ describe('a group has ended', () => {
     over: fc.array(fc.record({ row: fc.nat(4), at: fc.nat(20) })),
   }); // prettier-ignore
 
-  test('once, when none of its members runs and none will, whoever fails and in whatever order', () => {
+  test('once, when none of its members runs and none will, with any failures in any order', () => {
     fc.assert(
       fc.property(batches, ({ samples, num_repeats, max_replacements, max_in_flight, steps, over }) => {
         const isOver = new Set<number>();
@@ -97,7 +97,7 @@ async function closes(history: WrittenHistory): Promise<void> {
 }
 
 describe('update groups of a batch', () => {
-  test('folds what has ended, and gives the same to whoever asks again', async () => {
+  test('folds what has ended, and repeats its answer', async () => {
     const { history, children } = running();
     history.childCompleted(children[1]!, VALID);
     history.task();

@@ -40,7 +40,7 @@ test('news that come while others are on their way go out as one, when all of th
   assert.deepEqual(heard.length, 3);
 });
 
-test('news to nobody hold nothing up', () => {
+test('news without receivers hold nothing up', () => {
   const { heard, send } = children(0);
   const tell = inRounds(send);
   tell({ a: 1 });

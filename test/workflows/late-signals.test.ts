@@ -13,7 +13,7 @@ const notFound = (history: WrittenHistory, initiatedEventId: string): void => {
   });
 };
 
-describe('a child that cannot be told what changed while it was being started', () => {
+describe('a child that cannot be signalled what changed while it was being started', () => {
   test('counts in its slice when it ends', async () => {
     const history = writeHistory(
       { type: 'rolloutSlice', workflowId: 'b/rows-0-0', parent: 'b' },

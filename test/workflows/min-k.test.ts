@@ -48,7 +48,7 @@ describe('under min_k', () => {
     await history.replay();
   });
 
-  test('a rollout that is valid beyond k stops nobody again', async () => {
+  test('a rollout that is valid beyond k stops no other', async () => {
     const history = writeHistory(
       { type: 'rolloutSlice', workflowId: 'b/rows-0-0', parent: 'b' },
       { batch_id: 'b', first: 0, last: 0, num_repeats: 3, max_in_flight: 3, tallies: 0, k: 1 },

@@ -122,7 +122,7 @@ describe('an update', () => {
     await history.replay();
   });
 
-  test('goes on without a replica that its quorum can spare', async () => {
+  test('continues without a replica that its quorum can spare', async () => {
     const history = begin();
     publish(history, { ...planned(1, 1), view: view(null, fleet(OLD, OLD)) });
     history.failActivity(history.scheduleActivity('updateReplica'), 'PolicyUpdateFailed');
@@ -187,7 +187,7 @@ describe('a replica that does not serve', () => {
   });
 });
 
-test('a long history goes on in a new run, with the last updates', async () => {
+test('a long history continues in a new run, with the last updates', async () => {
   const updates = [{ version: 1, at: 0, paused_s: 1, total_s: 2, fault: null }];
   const input = { ...INPUT, updates };
   const given = { type: 'policy', workflowId: 'policy/default', before: 'run-before' };

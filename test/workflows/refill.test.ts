@@ -27,7 +27,7 @@ describe('the line-up of some rows', () => {
     assert.deepEqual(drain(line), ['3-0', '3-1', '4-0', '4-1']);
   });
 
-  test('has nobody for a member that failed where no replacements are asked for', () => {
+  test('has no replacement for a failed member if none are requested', () => {
     const line = queueMembers({ rows: ROWS, num_repeats: 2, max_replacements: 0 });
     line.failed({ row: 3, repeat: 0 });
     assert.deepEqual(drain(line), ['3-0', '3-1', '4-0', '4-1']);
@@ -87,7 +87,7 @@ describe('the line-up of some rows', () => {
   });
 });
 
-describe('whoever fails, and in whatever order', () => {
+describe('with any failures in any order', () => {
   type Batch = typeof batches extends fc.Arbitrary<infer B> ? B : never;
   const batches = fc.record({
     samples: fc.integer({ min: 1, max: 5 }),
@@ -148,7 +148,7 @@ describe('whoever fails, and in whatever order', () => {
     );
   });
 
-  test('nobody is played twice, and the repeats of each group have no gaps', () => {
+  test('no repeat is played twice, and the repeats of each group have no gaps', () => {
     fc.assert(
       fc.property(batches, (batch) => {
         const { started } = play(batch);

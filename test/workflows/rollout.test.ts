@@ -118,7 +118,7 @@ describe('a rollout', () => {
   });
 
   for (const lost of ['generateTurn', 'stepEnvironment']) {
-    test(`whose ${lost} found the environment's state lost is opened again and goes on from there`, async () => {
+    test(`whose ${lost} found the environment's state lost is opened again and continues from there`, async () => {
       const history = begin();
       opened(history, { progress: at({ turn: 1, phase: lost === 'generateTurn' ? 'generate' : 'step' }) }); // prettier-ignore
       history.failActivity(history.scheduleActivity(lost), 'EnvironmentStateLost');

@@ -68,7 +68,7 @@ describe('a batch of slices', () => {
     await closes(history);
   });
 
-  test('waits for the others where one has failed, and closes; it does not know what that one replaced', async () => {
+  test('waits for the others if one has failed, and closes, without the replacements of the failed one', async () => {
     const { history, first, second } = sliced();
     history.childFailed(first, 'StoreFault');
     history.task();

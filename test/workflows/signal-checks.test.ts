@@ -27,7 +27,7 @@ describe('what a signal brings', () => {
 });
 
 describe('a signal of no known shape is ignored', () => {
-  test('by a slice, which goes on with the share that it had', async () => {
+  test('by a slice, which continues with the share that it had', async () => {
     const history = writeHistory(
       { type: 'rolloutSlice', workflowId: 'b/rows-0-0', parent: 'b' },
       { batch_id: 'b', first: 0, last: 0, num_repeats: 2, max_in_flight: 1, tallies: 0, k: null },

@@ -58,7 +58,7 @@ test('a start that is refused is tried again for a minute, and then it has faile
 });
 
 describe('after a stop', () => {
-  test('nobody in line waits any more', async () => {
+  test('no wait in line is left', async () => {
     const history = refusedAndStopped();
     await endsClosed(history);
   });

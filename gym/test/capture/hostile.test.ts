@@ -30,7 +30,7 @@ const trajectory = (field: string): string =>
 const turn = (timestamp: string): string =>
   `{"invocation_id":"i","task_id":"3","rollout_id":"3-1","turn_no":0,"timestamp":${timestamp},"step_count":1}`;
 
-describe('what an agent says of its own play', () => {
+describe('what an agent reports about its own play', () => {
   test('with a number that JSON has none for is written as upstream writes it: null', async () => {
     const { result, said } = await attached(trajectory(`"turns":[${turn('1e999')}]`));
     assert.match(result.get('ng_trajectory') ?? '', /"timestamp":null/);

@@ -74,7 +74,7 @@ describe('temporal-rollout aggregate', () => {
     ]);
   });
 
-  test('asks the agent’s own server, which the head server knows', async (t) => {
+  test('asks the agent’s server, which the head server lists', async (t) => {
     const agent_metrics = { 'arena/score': 61 };
     const script = { agents: ['simple_agent'], aggregate_metrics: { agent_metrics } };
     const server = await startGymAgentServer({ script });
@@ -98,7 +98,7 @@ describe('temporal-rollout aggregate', () => {
     assert.deepEqual(await readdir(folder), ['a.jsonl', 'out_aggregate_metrics.json']);
   });
 
-  test('says what upstream says where no shard matches, and which field it does not know', async (t) => {
+  test('has upstream’s message if no shard matches, and names an unknown field', async (t) => {
     const { run } = await bed(t);
     const none = await run('aggregate', '+input_glob=x*', '+output_jsonl_fpath=o.jsonl');
     assert.equal(none.code, 1);

@@ -27,7 +27,7 @@ test('a head server that is not there stops a collection that begins, and not on
   assert.match(said.join(), /^Could not connect to the head server .*What has been played is collected; other rows wait for it\.$/); // prettier-ignore
 });
 
-test('an agent that the head server does not know stops either', async () => {
+test('an agent that the head server does not list stops either', async () => {
   for (const resumed of [false, true]) {
     await assert.rejects(check(resumed, unknown), /agent "simple_agent" \(of row 0-0\) is unknown/);
   }

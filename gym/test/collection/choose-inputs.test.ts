@@ -19,7 +19,7 @@ describe('a collection that is resumed', () => {
     assert.equal(await readFile(files.materialized, 'utf8'), text);
   });
 
-  test('is refused where its inputs changed, by what changed; and goes on without an input file', async (t) => {
+  test('is refused where its inputs changed, by what changed; and continues without an input file', async (t) => {
     const { go, at, files } = await bed(t);
     await go();
     await writeInput(at('in.jsonl'), 4);
@@ -33,7 +33,7 @@ describe('a collection that is resumed', () => {
     assert.deepEqual(await go({ ...RESUME, input_jsonl_fpath: 'gone.jsonl' }), { rows: [0, 1, 2], running: true }); // prettier-ignore
   });
 
-  test('goes on with its batch though its materialized inputs were written anew, with blanks and in another order', async (t) => {
+  test('continues with its batch though its materialized inputs were written anew, with blanks and in another order', async (t) => {
     const { go, files, asked } = await bed(t);
     await go();
     const lines = (await readFile(files.materialized, 'utf8')).split('\n').slice(0, -1);

@@ -53,7 +53,7 @@ describe('a collection that is resumed', () => {
     assert.ok(existsSync(samples(state)) && !existsSync(samples(before)));
   });
 
-  test('goes on where the workers are: on the task queue that they serve by now, unless it still runs on another', async (t) => {
+  test('continues where the workers are: on the task queue that they serve by now, unless it still runs on another', async (t) => {
     const { go, play, statuses, batchId, said, queues, files } = await bed(t);
     await go();
     await play();
@@ -129,7 +129,7 @@ describe('a collection that is resumed', () => {
     );
   });
 
-  test('goes on from upstream’s files where its batch is in another store', async (t) => {
+  test('continues from upstream’s files where its batch is in another store', async (t) => {
     const { go, play, statuses, batchId, at, said, files } = await bed(t);
     await go();
     await (

@@ -180,7 +180,7 @@ describe('a collection that upstream recorded', () => {
     });
   }
 
-  test('collect_one_run_raises goes on where upstream stopped: the run that failed is a failure, the others are there', async (t) => {
+  test('collect_one_run_raises continues where upstream stopped: the failed run is a failure, the others are results', async (t) => {
     const golden = GOLDENS.find(({ name }) => name === 'collect_one_run_raises');
     assert.ok(golden !== undefined);
     const { dispatched, files } = await collected(golden, t);
@@ -201,7 +201,7 @@ describe('a collection that upstream recorded', () => {
     assert.ok(failures.every((row) => !('reward' in row)));
   });
 
-  test('whose output is there and whose materialized inputs are not says so and starts anew, as upstream does', async (t) => {
+  test('with an output and without materialized inputs says so and starts anew, as upstream does', async (t) => {
     const golden = GOLDENS.find(({ name }) => name === 'collect_resume_materialized_missing');
     assert.ok(golden !== undefined);
     const { said, files } = await collected(golden, t);

@@ -68,7 +68,7 @@ describe('temporal-rollout collect refuses, and touches nothing', () => {
     assert.match(output, /num_samples_in_parallel/, 'and says which was meant');
   });
 
-  test('an agent that the head server does not know', async (t) => {
+  test('an agent that the head server does not list', async (t) => {
     const output = await refused(t, { args: ['++agent_name=simple_agnt'] });
     assert.match(output, /agent "simple_agnt" \(of row 0-0\) is unknown: .*there are simple_agent, other_agent/); // prettier-ignore
   });

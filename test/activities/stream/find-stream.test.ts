@@ -38,7 +38,7 @@ const stepFact = (change: Partial<StepFact>): StepFact => ({
   ...change,
 });
 
-test('a stream that nobody has started begins with nothing', async () => {
+test('a stream that has not started is empty', async () => {
   const { pacing, ...found } = await findState(streamFacts('s', createFacts()), { num_repeats: 2 });
   assert.deepEqual([pacing.next_step, pacing.admitted, pacing.groups], [0, 0, []]);
   assert.deepEqual(found, { is_versioned: false, is_published: false, kept_from: 0, out: [], admitted_before: 0 }); // prettier-ignore
@@ -65,7 +65,7 @@ test('what a signal missed is found: behind the last step, every group is as it 
   assert.deepEqual([pacing.next_step, pacing.last_version, pacing.admitted, admitted_before], [1, 7, 7, 4]); // prettier-ignore
 });
 
-test('who puts a fact second is given what stands', async () => {
+test("the second writer of a fact gets the first one's", async () => {
   const facts = streamFacts('s', createFacts());
   await facts.steps.put(0, stepFact({ groups: [0, 1] }));
   assert.deepEqual((await facts.steps.put(0, stepFact({ groups: [1, 2] }))).groups, [0, 1]);

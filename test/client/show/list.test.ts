@@ -39,7 +39,7 @@ describe('a list of rollouts', () => {
     assert.deepEqual(rows(select(some, ALL)), [0, 1, 2, 3]);
   });
 
-  test('is sorted by rewards, behind which stand rollouts that have none', () => {
+  test('is sorted by rewards, rollouts without one last', () => {
     const largest = { by: 'reward', smallest_first: false } as const;
     assert.deepEqual(rows(select(some, { ...ALL, sort: largest })), [3, 0, 1, 2]);
     const smallest = { by: 'reward', smallest_first: true } as const;

@@ -99,7 +99,7 @@ describe('the page of a rollout', () => {
     assert.match(pageOf(rollout, { ...PAGE, tokens: true }), /0 {2}1:-0.002 +2:-0.003 +3:-0.004/);
   });
 
-  test('says nothing of an attempt that went through', () => {
+  test('leaves out attempts that succeeded', () => {
     const lines = [
       a.claim(),
       a.start(),

@@ -84,7 +84,7 @@ describe('kills', () => {
     await killing;
   });
 
-  test('end when they are told to', async (t) => {
+  test('end at the signal to end', async (t) => {
     const folder = await temporaryFolder(t);
     const told = new AbortController();
     const none = { pidOf: () => null };

@@ -19,7 +19,7 @@ describe('a vLLM in place of the example’s engine', () => {
     );
   });
 
-  test('is started by its command, which knows model and port', async (t) => {
+  test('is started by its command, which has model and port', async (t) => {
     const logs = await temporaryFolder(t);
     const vllm = { start: 'echo "$MODEL at $PORT"', python: 'python' };
     const part = vllmPart(vllm, { model: '/models/a b', port: 8123, logs });

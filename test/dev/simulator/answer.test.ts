@@ -125,7 +125,7 @@ describe('stop strings', () => {
 });
 
 describe('names of tokens', () => {
-  test('stand one after the other, counted in characters', () => {
+  test('have offsets counted in characters', () => {
     const answer = assemble('é😀a');
     assert.deepEqual(answer.names, ['', 'é', '', '', '', '😀', 'a']);
     assert.deepEqual(answer.name_offsets, [0, 0, 1, 1, 1, 1, 2]);

@@ -60,7 +60,7 @@ describe('a simulator that is paused', () => {
     assert.equal((await call(`${url}/health`)).status, 200);
   });
 
-  test('accepts requests and answers them when it goes on (capture 141)', async () => {
+  test('accepts requests and answers them when it continues (capture 141)', async () => {
     const { url } = await simulator({ dev_mode: true });
     await post(`${url}/pause`);
     const stream = await running(url, { ...LONG, max_tokens: 5 });
@@ -104,7 +104,7 @@ describe('a simulator that is paused', () => {
     assert.equal(later.ids().length, 3);
   });
 
-  test('with mode=keep is silent, and then goes on where it was', async () => {
+  test('with mode=keep is silent, and then continues where it was', async () => {
     const { url } = await simulator(PACE);
     const whole = await streamed(url, { body: LONG });
     const stream = await running(url);
@@ -175,7 +175,7 @@ describe('the label of the weights', () => {
   });
 });
 
-test('a simulator that is not in development mode knows nothing of it (captures 192 to 194, 201)', async () => {
+test('a simulator outside development mode has no such endpoint (captures 192 to 194, 201)', async () => {
   const { url } = await simulator();
   for (const [method, path] of [
     ['POST', 'pause'],

@@ -100,7 +100,7 @@ describe('answers', () => {
     }
   });
 
-  test('go on after the end of sequence when it is to be ignored', () => {
+  test('continue after the end of sequence when it is to be ignored', () => {
     const { token_ids } = answer({ ignore_eos: true, max_tokens: 300 });
     assert.equal(token_ids.length, 300);
     assert.ok(token_ids.indexOf(IM_END) < 299);
@@ -125,7 +125,7 @@ describe('answers', () => {
 });
 
 describe('a resumed answer', () => {
-  test('goes on as the whole one did, greedily and token by token, wherever it was cut', () => {
+  test('continues as the whole one did, greedily and token by token, wherever it was cut', () => {
     const afterMove = [
       ...taskPrompt(BOARD_2X2),
       ...encode(`it \n<action>up</action>${observation('Slid tile 1 up.')}`),

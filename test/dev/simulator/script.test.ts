@@ -76,7 +76,7 @@ describe('a prompt whose last message has lines that begin with Say:', () => {
     assert.equal(said([...TWO, ...encode('one → 1'), 10]), '<b>two</b><|im_end|>');
   });
 
-  test('goes on with a line that it ends in the middle of, wherever that is', () => {
+  test('continues with a line that it ends in the middle of, wherever that is', () => {
     for (const prompt of [TWO, [...TWO, ...encode('one → 1'), IM_END, ...encode('seen: ')]]) {
       const whole = answer(prompt);
       for (let cut = 0; cut < whole.token_ids.length; cut++) {

@@ -136,7 +136,7 @@ for (const { level, missing } of LEVELS_HERE) {
     test('code that answers in the place of its interpreter and ends it holds up nothing', () =>
       impostor(patient));
     test('endless recursion without its limit is stopped', () => recursion(bed));
-    test('a thread that goes on does not compute between turns', () => frozen(bed));
+    test('a running thread does not compute between turns', () => frozen(bed));
     test('when it is closed no process and no folder is left, orphans included', (t) =>
       orphans(codeBed(t, { level, ...LIMITS })));
     test('ordinary code runs: subprocesses, threads, temporary files, asyncio', () =>

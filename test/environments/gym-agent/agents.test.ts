@@ -193,7 +193,7 @@ describe('the run of an agent', () => {
 
 describe('the server of an agent', () => {
   for (const status of [200, 404, 500]) {
-    test(`is there when it answers ${status}`, async (t) => {
+    test(`is available if it answers ${status}`, async (t) => {
       const { url } = await startServer(answer(status, 'no such page'));
       const agents = agentsOf(t, { agents: { simple_agent: `${url}/` } });
       assert.equal(await agents.health('simple_agent', signal), `${url}/`);
@@ -255,7 +255,7 @@ describe('the server of an agent', () => {
     assert.equal(await agents.health('a', signal), server.url);
   });
 
-  test('that the head server does not know is a failure of the row, which names those there are', async (t) => {
+  test('that the head server does not list is a failure of the row, which names the listed ones', async (t) => {
     const server = await serve(t, { script: { agents: ['one', 'two'] } });
     const fault = await faultOf(agentsOf(t, { head_server: server.url }).health('three', signal));
     assert.deepEqual([fault.type, fault.failureClass], ['EnvironmentRejected', 'agent_run_error']);

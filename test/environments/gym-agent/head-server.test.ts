@@ -129,7 +129,7 @@ describe('what a head server says at great length', () => {
     });
 });
 
-describe('agents that a head server knows', () => {
+describe('agents that a head server lists', () => {
   const playing = async (t: TestContext, act: 'reset' | 'text' | 'answer') => {
     const script = { rows: { '3-1': [act === 'text' ? { kind: act, text: '<html>' } : { kind: act }] } }; // prettier-ignore
     const server = await startGymAgentServer({ script });
@@ -164,7 +164,7 @@ describe('agents that a head server knows', () => {
     assert.equal(broken.asked(), 2);
   });
 
-  test('go on without it, whatever becomes of a connection to them', async (t) => {
+  test('are used without it, whatever happens to a connection to them', async (t) => {
     const { run, headLeaves } = await playing(t, 'reset');
     await run();
     headLeaves();
@@ -172,7 +172,7 @@ describe('agents that a head server knows', () => {
     assert.ok(!(answered instanceof Error), String(answered));
   });
 
-  test('that are away are told with the age of what it said', async (t) => {
+  test('that are away are reported with the age of its answer', async (t) => {
     const { server, agents, run, headLeaves } = await playing(t, 'reset');
     await run();
     headLeaves();

@@ -149,7 +149,7 @@ describe('a step that was not answered well', () => {
     '502': status(502),
     '504': status(504),
   })) {
-    test(`by ${name} is sent again only to a server that knows it again`, () => {
+    test(`by ${name} is sent again only to a server that recognizes it`, () => {
       assert.equal(typeOf(fault, true), 'EnvironmentUnavailable');
       assert.equal(typeOf(fault, false), 'EnvironmentStateLost');
     });
@@ -164,7 +164,7 @@ describe('a step that was not answered well', () => {
       assert.equal(typeOf(fault, false), 'EnvironmentUnavailable');
     });
   }
-  test('by 500 has raised an exception where the server knows it again', () => {
+  test('by 500 has raised an exception if the server recognizes it', () => {
     const raised = by({ status: 500, text: '' }, 'EnvironmentFailed');
     assert.equal(typeOf(raised, true), 'EnvironmentFailed');
     assert.equal(typeOf(raised, false), 'EnvironmentStateLost');

@@ -63,7 +63,7 @@ describe('the sliding puzzle', () => {
     }
   });
 
-  test('keeps what it does not know in the metadata', async () => {
+  test('keeps unknown fields in the metadata', async () => {
     const metadata = {
       game_state: { ...almostSolved(), label: 'a' },
       num_moves: 0,

@@ -39,7 +39,7 @@ describe('generateSamples', () => {
     assert.notDeepEqual(generateSamples(options), generateSamples({ ...options, seed: 245 }));
   });
 
-  test('gives samples as the sample schema wants them, in order', () => {
+  test('gives samples that the sample schema accepts, in order', () => {
     const samples = generateSamples(options);
     for (const sample of samples) assert.deepEqual(Sample.parse(sample), sample);
     assert.deepEqual(

@@ -17,7 +17,7 @@ test('a row of a stream says its sample, epoch and step, and which tokens are to
   assert.ok(!('masked' in inStep({ row, summary }, { ...step, masks: false }).row));
 });
 
-test('lag is that of tokens; one whose version nobody knows is as old as its group', () => {
+test('lag is that of tokens; a token without a version is as old as its group', () => {
   const { summary: counted } = inStep({ row, summary }, { ...step, masks: false });
   assert.deepEqual(counted.versions, { 5: 4, 6: 2, 8: 3 });
   assert.deepEqual(lagMetrics([counted], step), {

@@ -92,7 +92,7 @@ describe('an answer', () => {
     });
   }
 
-  test('in an encoding that nobody knows is unreadable', async (t) => {
+  test('in an unknown encoding is unreadable', async (t) => {
     const { url } = await serve((_request, response) => {
       response.writeHead(200, { 'content-encoding': 'gzip, gzip, gzip' }).end('?');
     });

@@ -157,7 +157,7 @@ describe('a stream that starves', () => {
     assert.match(whyOf(nextStep(again, SETTINGS)), /^step 0 takes 2 groups/);
   });
 
-  test('goes on with a group that comes complete', () => {
+  test('continues with a group that comes complete', () => {
     const state = { ...starving(), groups: groupsOf('running 0') };
     assert.equal(roomForAdmission(withComplete(state, 0), SETTINGS), 3);
   });

@@ -35,7 +35,7 @@ describe('the order of samples', () => {
     );
   });
 
-  test('its values are these for ever: a stream that goes on has no other order', () => {
+  test('its values never change: a stream that continues keeps its order', () => {
     assert.deepEqual(epochOf(0, { samples: 8 }), [5, 7, 3, 2, 0, 4, 6, 1]);
     assert.deepEqual(epochOf(1, { samples: 8 }), [4, 7, 2, 1, 6, 3, 5, 0]);
     assert.deepEqual(epochOf(0, { samples: 8, seed: 1 }), [4, 2, 5, 3, 7, 0, 1, 6]);

@@ -52,7 +52,7 @@ describe('what is served', () => {
     assert.equal(withServed(pacingFrom({ served: 5 }), 4).served, 5);
   });
 
-  test('does not move while nobody knows what it is', () => {
+  test('does not change while it is unknown', () => {
     assert.equal(served(null), 5);
     assert.equal(served(7, replica('current', 7), replica('current', null)), 5);
   });
@@ -64,7 +64,7 @@ describe('what is served', () => {
   });
 });
 
-test('a stream that goes on from the store serves nothing older than its groups, and numbers go on behind theirs', () => {
+test('a stream that continues from the store serves nothing older than its groups, and its numbers follow theirs', () => {
   const found = pacingFrom({ served: 2, groups: groupsOf('running 3', 'complete 4').toReversed() });
   assert.equal(found.served, 4);
   assert.equal(found.admitted, 2);
