@@ -67,7 +67,7 @@ function namesIn(folder: string, part: string): string[] {
   }
 }
 
-/** `*`, `?`, `[a-z]`, `[!a-z]`; an unclosed bracket stands for itself. */
+/** `*`, `?`, `[a-z]`, `[!a-z]`; an unclosed bracket is literal. */
 function expressionOf(part: string): RegExp {
   const tokens = part.match(/\[!?\]?[^\]]*\]|[^]/gu) ?? [];
   const source = tokens.map((token) => {

@@ -20,7 +20,7 @@ export interface LogMessage {
   generation_logprobs?: number[] | undefined;
   /** The policy sampled it, and no logprobs were asked for. */
   sampled?: true;
-  /** Of each sampled token's place, the likeliest `[id, logprob]` first, where `top_logprobs` asked for them. */
+  /** The likeliest `[id, logprob]` pairs at each sampled token, the likeliest first. Requested by `top_logprobs`. */
   generation_top_logprobs?: [number, number][][];
 }
 

@@ -33,7 +33,7 @@ export function parseYamlDocument(
     return { document, value: document.toJS() as unknown };
   } catch {
     // A few nested aliases may expand to billions of values.
-    return problemOf({ message: 'its aliases stand for too many values', pos: [0, 0] });
+    return problemOf({ message: 'its aliases expand to too many values', pos: [0, 0] });
   }
 }
 
@@ -46,9 +46,7 @@ export function parseYaml(text: string, file: string): unknown {
 }
 
 const describe = (message: string): string =>
-  message.startsWith('Maximum call stack')
-    ? 'lists and mappings stand too deeply in one another'
-    : message;
+  message.startsWith('Maximum call stack') ? 'lists and mappings are nested too deeply' : message;
 
 /** An alias without an anchor, or inside its own anchor. */
 function wrongAlias(document: Document): Found | null {
@@ -59,7 +57,7 @@ function wrongAlias(document: Document): Found | null {
       if (target !== undefined && !path.includes(target)) return undefined;
       const what = target === undefined ? 'nothing' : 'itself';
       const [from = 0, to = 0] = alias.range ?? [];
-      wrong.push({ message: `the alias *${alias.source} stands for ${what}`, pos: [from, to] });
+      wrong.push({ message: `the alias *${alias.source} refers to ${what}`, pos: [from, to] });
       return visit.BREAK;
     },
   });

@@ -102,7 +102,7 @@ const MOST_AT_ONCE = 32;
 
 /** Makes one move, if there is one. `isLast`: the run ends and begins nothing more. */
 async function moveOn(running: Running, isLast: boolean): Promise<boolean> {
-  const { stream, groups, trainer } = running;
+  const { stream, groups, trainer, deliveries } = running;
   const { stream_id } = stream.plan;
   if (groups.hasNews()) {
     applyOutcomes(running);
@@ -130,7 +130,9 @@ async function moveOn(running: Running, isLast: boolean): Promise<boolean> {
     if (next.why.kind === 'ended')
       trainer.fail({ type: 'StreamEnded', message: whyText(next.why) });
   }
-  const room = isLast ? 0 : roomForAdmission(stream.pacing(), stream.settings());
+  // Groups that start while rows are written would delay the answer to the trainer.
+  if (isLast || deliveries.areWriting()) return false;
+  const room = roomForAdmission(stream.pacing(), stream.settings());
   if (room === 0) return false;
   await admit(Math.min(room, MOST_AT_ONCE), running);
   return true;

@@ -1,4 +1,4 @@
-"""The trainer's loop without a server: one that dies anywhere goes on as if it had not."""
+"""The trainer's loop without a server: one that dies anywhere continues as if it had not."""
 
 import tempfile
 import unittest

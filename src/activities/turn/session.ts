@@ -130,7 +130,7 @@ function unrendered(messages: EnvironmentMessage[], sample: Sample): Environment
 
 /**
  * One step, sent at most once by each sender: the journal records the request and its answer before anything else
- * happens. `ask` is told if an earlier attempt sent it and never recorded an answer.
+ * happens. `ask` learns whether an earlier attempt sent it and recorded no answer.
  */
 export async function stepInSession(
   { journal }: Pick<Hold, 'journal'>,

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { listOf } from '../../model/untrusted.js';
 import { createHttpCall, type HttpCallSettings } from '../http/call.js';
-import { shapeProblem } from '../../platform/json/depth.js';
-import { rejected, rejectedFields } from '../rejections.js';
+import { readReply } from '../http/reply.js';
+import { rejected } from '../rejections.js';
 import type { Ran, Sandbox } from './outcomes.js';
 import { Excess, Outcomes } from './outcomes.js';
 import type { CodeSettings } from './settings.js';
@@ -45,12 +45,15 @@ export function createRemoteSandbox({
     run: async ({ session, history, blocks, check, signal }): Promise<Ran> => {
       const { semantics } = settings;
       const body = { session, semantics, limits, history, blocks };
-      const { text, request } = await call({ method: 'POST', path: '/run', body, signal });
-      const subject = `${request} answered`;
-      const { replayed, ran } = parse(text, { subject, at });
+      const reply = await call({ method: 'POST', path: '/run', body, signal });
+      const { replayed, ran } = readReply(reply, { schema: Reply, at });
       if (replayed !== null && replayed.length !== history.length) {
         const what = `expected ${history.length}, one per turn of the history, got ${replayed.length}`;
-        throw rejected({ subject, at, problems: [{ where: 'replayed', what }] });
+        throw rejected({
+          subject: `${reply.request} answered`,
+          at,
+          problems: [{ where: 'replayed', what }],
+        });
       }
       for (const [turn, again] of (replayed ?? []).entries()) check(turn, again);
       return ran;
@@ -58,20 +61,4 @@ export function createRemoteSandbox({
 
     close,
   };
-}
-
-function parse(text: string, where: { subject: string; at: string }): z.infer<typeof Reply> {
-  const problem = shapeProblem(text);
-  if (problem !== null)
-    throw rejected({ ...where, problems: [{ where: '(body)', what: problem }] });
-  let input: unknown = text;
-  try {
-    input = JSON.parse(text);
-  } catch {
-    const what = `expected JSON, got ${JSON.stringify(text.slice(0, 100))}`;
-    throw rejected({ ...where, problems: [{ where: '(body)', what }] });
-  }
-  const parsed = Reply.safeParse(input);
-  if (parsed.success) return parsed.data;
-  throw rejectedFields({ ...where, error: parsed.error, input });
 }

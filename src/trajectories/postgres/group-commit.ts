@@ -16,7 +16,7 @@ export type Commit = (row: JournalRow) => Promise<boolean>;
 
 interface Waiting {
   row: JournalRow;
-  resolve: (stands: boolean) => void;
+  resolve: (is_stored: boolean) => void;
   reject: (error: unknown) => void;
 }
 
@@ -36,9 +36,9 @@ export function createGroupCommit(
 
   const send = async (group: readonly Waiting[]): Promise<void> => {
     try {
-      const stand = await insert(group.map(({ row }) => row));
+      const stored = await insert(group.map(({ row }) => row));
       group.forEach(({ resolve }, i) => {
-        resolve(stand[i] === true);
+        resolve(stored[i] === true);
       });
     } catch (error) {
       // The content of one row must not fail the others.

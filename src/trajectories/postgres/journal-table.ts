@@ -113,15 +113,15 @@ async function insert(
 ): Promise<boolean[]> {
   const column = <K extends keyof JournalRow>(key: K): JournalRow[K][] =>
     rows.map((row) => row[key]);
-  const told = await database.tell({
+  const result = await database.tell({
     name: 'journal_insert',
     text: insertText(table),
     values: [column('rollout'), column('n'), column('writer'), column('lines'), column('behind')],
   });
-  const stand = new Set(told.rows.map(({ rollout }) => rollout as string));
-  const others = rows.filter(({ rollout }) => !stand.has(rollout));
+  const stored = new Set(result.rows.map(({ rollout }) => rollout as string));
+  const others = rows.filter(({ rollout }) => !stored.has(rollout));
   // The lost commit may have been executed. A row after the repeated one is permanent, so it may be read.
-  if (told.is_repeated && others.length > 0) {
+  if (result.is_repeated && others.length > 0) {
     const found = await database.ask<{ rollout: string; writer: string }>({
       text: `select j.rollout, j.writer from unnest($1::text[], $2::int[]) as t (rollout, n)
                join ${table} j on j.rollout = t.rollout and j.n = t.n`,
@@ -129,7 +129,7 @@ async function insert(
     });
     const writers = new Map(found.map(({ rollout, writer }) => [rollout, writer]));
     for (const { rollout, writer } of others)
-      if (writers.get(rollout) === writer) stand.add(rollout);
+      if (writers.get(rollout) === writer) stored.add(rollout);
   }
-  return rows.map(({ rollout }) => stand.has(rollout));
+  return rows.map(({ rollout }) => stored.has(rollout));
 }

@@ -58,7 +58,7 @@ export function checkReached(reached: unknown): void {
 
 const refused = (message: string): Error => failWith({ type: 'InvalidBatchRequest', message });
 
-/** Of ids of children: the worker ends at one that is no text. */
+/** Child ids are derived from it, and a value that is no text would end the worker. */
 const isBatchId = (value: unknown): boolean => typeof value === 'string' && BATCH_ID.test(value);
 
 function isSlice(input: unknown): input is SliceInput {

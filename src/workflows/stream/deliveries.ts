@@ -7,6 +7,8 @@ export interface Deliveries {
   rowsOf(step: number): Promise<StepResult>;
   /** Deletes those up to this step, never while they are being written. */
   forget(through: number): Promise<void>;
+  /** Whether the rows of a step are being written. */
+  areWriting(): boolean;
   /** Whether anything is being written or deleted. */
   areBusy(): boolean;
 }
@@ -38,6 +40,7 @@ export function deliver(stream_id: string, onChange: () => void): Deliveries {
         onChange();
       }
     },
+    areWriting: () => writing.size > 0,
     areBusy: () => writing.size > 0 || forgetting > 0,
   };
 }
