@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, Connection } from '@temporalio/client';
 import { startChild } from '../src/platform/process/child.js';
 import type { Child } from '../src/platform/process/child.js';
-import { LOOPBACK_CHANNEL } from '../src/client/loopback.js';
+import { LOOPBACK_CHANNEL } from '../src/client/server.js';
 import { chooseServerPorts, startDevServer } from '../src/dev/dev-server.js';
 import { stackEnvironment } from '../src/dev/stack-environment.js';
 import { firstFreePort } from '../src/platform/process/free-port.js';

@@ -8,11 +8,9 @@ import { allCompleted, renderResult } from '../client/result-table.js';
 import { createScreen } from '../client/screen.js';
 import { watchBatch } from '../client/watch.js';
 import { UsageError } from '../platform/command.js';
-import { exists } from '../platform/files.js';
 import { listenForInterrupts } from '../platform/process/interrupts.js';
 import { plain, plainJson } from '../platform/plain.js';
-import { connectionSettings } from '../workers/connection-settings.js';
-import { Config, loadConfig } from '../workers/config.js';
+import { temporalSettings } from './temporal-settings.js';
 
 /** A batch without the Temporal CLI: `start`, `watch`, `stop`, `result`. */
 
@@ -35,12 +33,10 @@ export async function startCommand(args: string[]): Promise<number> {
   const { 'input-file': file, watch, config } = values;
   if (file === undefined) throw new UsageError('expected --input-file FILE, the batch request');
   const request = await readRequest(file);
-  const settings = await temporalSettings(config);
-  const server = connectionSettings(settings);
+  const { server, taskQueue } = await temporalSettings(config);
   const batchId = values.id ?? newId(file);
   const client = await connectBatchClient(server);
   try {
-    const taskQueue = settings.temporal.task_queue;
     const batch = await client.start({ batchId, taskQueue, request });
     console.log(plain(`batch ${batchId} runs on ${server.options.address}, queue ${taskQueue}`));
     if (watch) return await watched(batchId, { batch, config });
@@ -72,7 +68,7 @@ export async function watchCommand(args: string[]): Promise<number> {
   const { values, positionals } = parseArgs({ args, options: CONFIG, allowPositionals: true });
   return await withBatch(positionals, async (batchId) => {
     // The board says that the server is unavailable, and continues when it is back.
-    const client = openBatchClient(connectionSettings(await temporalSettings(values.config)));
+    const client = openBatchClient((await temporalSettings(values.config)).server);
     try {
       return await watched(batchId, { batch: client.attach(batchId), config: values.config });
     } finally {
@@ -176,23 +172,10 @@ async function withClient(
   config: string | undefined,
   run: (client: BatchClient) => Promise<number>,
 ): Promise<number> {
-  const client = await connectBatchClient(connectionSettings(await temporalSettings(config)));
+  const client = await connectBatchClient((await temporalSettings(config)).server);
   try {
     return await run(client);
   } finally {
     await client.close();
   }
-}
-
-const DEFAULT_FILE = './temporal.yaml';
-
-/**
- * Where the Temporal server is and which queue batches go to. Without a temporal.yaml the defaults apply: a trainer's
- * machine needs none.
- */
-async function temporalSettings(file: string | undefined): Promise<Pick<Config, 'temporal'>> {
-  if (file !== undefined || (await exists(DEFAULT_FILE))) {
-    return await loadConfig(file ?? DEFAULT_FILE);
-  }
-  return { temporal: Config.shape.temporal.parse({}) };
 }

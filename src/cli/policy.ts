@@ -10,13 +10,12 @@ import { cutLines } from '../client/text-line.js';
 import { UsageError } from '../platform/command.js';
 import { describeError } from '../platform/errors.js';
 import { plain, plainJson } from '../platform/plain.js';
-import { loadConfig } from '../workers/config.js';
-import { connectionSettings } from '../workers/connection-settings.js';
+import { temporalSettings } from './temporal-settings.js';
 
 const LOOK_EVERY_MS = 500;
 
 const OPTIONS = {
-  config: { type: 'string', default: './temporal.yaml' },
+  config: { type: 'string' },
   service: { type: 'string', default: 'default' },
   input: { type: 'string' },
   version: { type: 'string' },
@@ -33,12 +32,8 @@ export async function policyCommand([verb = '', ...args]: string[]): Promise<num
   if (verb !== 'status' && verb !== 'publish')
     throw new UsageError(`expected policy status or policy publish, got ${JSON.stringify(verb)}`);
   const { values } = parseArgs({ args, options: OPTIONS });
-  const config = await loadConfig(values.config);
-  const { task_queue } = config.temporal;
-  const policy = await connectPolicy(connectionSettings(config), {
-    service: values.service,
-    task_queue,
-  });
+  const { server, taskQueue: task_queue } = await temporalSettings(values.config);
+  const policy = await connectPolicy(server, { service: values.service, task_queue });
   try {
     if (verb === 'publish') return await publish(policy, await inputOf(values));
     const status = await policy.status();

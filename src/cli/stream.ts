@@ -9,13 +9,12 @@ import { streamTable } from '../client/stream-table.js';
 import { UsageError } from '../platform/command.js';
 import { describeError } from '../platform/errors.js';
 import { plain, plainJson } from '../platform/plain.js';
-import { loadConfig } from '../workers/config.js';
-import { connectionSettings } from '../workers/connection-settings.js';
+import { temporalSettings } from './temporal-settings.js';
 
 const LOOK_EVERY_MS = 500;
 
 const OPTIONS = {
-  config: { type: 'string', default: './temporal.yaml' },
+  config: { type: 'string' },
   id: { type: 'string' },
   through: { type: 'string' },
   watch: { type: 'boolean', default: false },
@@ -35,7 +34,7 @@ export async function streamCommand([verb = '', ...args]: string[]): Promise<num
     throw new UsageError(
       `expected --through STEP, a whole number, got ${JSON.stringify(through ?? '')}`,
     );
-  const stream = await connectStream(connectionSettings(await loadConfig(values.config)), id);
+  const stream = await connectStream((await temporalSettings(values.config)).server, id);
   try {
     if (verb === 'stop') await stopStream(stream);
     else if (verb === 'forget')

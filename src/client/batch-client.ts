@@ -1,16 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ConnectionOptions } from '@temporalio/client';
 import {
-  Client,
-  Connection,
   WorkflowExecutionAlreadyStartedError,
   WorkflowFailedError,
   WorkflowNotFoundError,
 } from '@temporalio/client';
 import type { BatchProgress, BatchResult } from '../activities/contract.js';
 import { describeError } from '../platform/errors.js';
-import { LOOPBACK_CHANNEL } from './loopback.js';
 import type { Look } from './progress.js';
+import type { Server, ServerAddress } from './server.js';
+import { CALL_MS, connectServer, openServer } from './server.js';
 
 /** A batch on a Temporal server. Calls fail while the server or the worker is unavailable, but the batch does not. */
 export interface BatchHandle {
@@ -39,73 +37,37 @@ export interface BatchClient {
 
 /** Short, because the board asks again. */
 const LOOK_MS = 2000;
-const CALL_MS = 20_000;
 /** Its rollouts close their requests, and its rows are written. */
 const CANCEL_MS = 5 * 60_000;
 
-/** Address of a Temporal server, and how to connect to it. */
-export interface ServerAddress {
-  options: ConnectionOptions & { address: string };
-  namespace: string;
-}
-
-/** A server of this machine. */
-export const onLoopback = ({
-  address,
-  namespace,
-}: {
-  address: string;
-  namespace: string;
-}): ServerAddress => ({ options: { address, channelArgs: LOOPBACK_CHANNEL }, namespace });
-
 /** Rejects if the server does not answer. */
-export async function connectBatchClient(server: ServerAddress): Promise<BatchClient> {
-  const connection = await Connection.connect(server.options).catch((cause: unknown) => {
-    throw new Error(
-      `no Temporal server at ${server.options.address}; start one (npm start), or name it in TEMPORAL_ADDRESS`,
-      { cause },
-    );
-  });
-  return batchClient(connection, server);
-}
+export const connectBatchClient = async (server: ServerAddress): Promise<BatchClient> =>
+  batchClient(await connectServer(server));
 
 /** For callers that wait for a server: calls fail while it does not answer. */
 export const openBatchClient = (server: ServerAddress): BatchClient =>
-  batchClient(Connection.lazy(server.options), server);
+  batchClient(openServer(server));
 
-function batchClient(connection: Connection, { options, namespace }: ServerAddress): BatchClient {
-  const client = new Client({ connection, namespace });
-  const calls: Calls = {
-    address: options.address,
-    client,
-    within: (ms, call) => connection.withDeadline(Date.now() + ms, call),
-  };
-  return {
-    ...handles(calls),
-    ...steering(calls),
-    unfinished: async () => {
-      const ids: string[] = [];
-      await calls.within(CALL_MS, async () => {
-        const query = "WorkflowType = 'rolloutBatch' AND ExecutionStatus = 'Running'";
-        for await (const { workflowId } of client.workflow.list({ query })) ids.push(workflowId);
-      });
-      return ids;
-    },
-    close: () => connection.close(),
-  };
-}
+const batchClient = (server: Server): BatchClient => ({
+  ...handles(server),
+  ...steering(server),
+  unfinished: async () => {
+    const ids: string[] = [];
+    await server.within(CALL_MS, async () => {
+      const query = "WorkflowType = 'rolloutBatch' AND ExecutionStatus = 'Running'";
+      for await (const { workflowId } of server.client.workflow.list({ query }))
+        ids.push(workflowId);
+    });
+    return ids;
+  },
+  close: server.close,
+});
 
-interface Calls {
-  address: string;
-  client: Client;
-  within: <T>(ms: number, call: () => Promise<T>) => Promise<T>;
-}
-
-function handles(calls: Calls): Pick<BatchClient, 'start' | 'attach'> {
-  const { client, within } = calls;
+function handles(server: Server): Pick<BatchClient, 'start' | 'attach'> {
+  const { client, within } = server;
   const attach = (batchId: string): BatchHandle => ({
-    look: () => look(batchId, calls),
-    outcome: () => outcome(batchId, calls),
+    look: () => look(batchId, server),
+    outcome: () => outcome(batchId, server),
   });
   return {
     attach,
@@ -122,7 +84,7 @@ function handles(calls: Calls): Pick<BatchClient, 'start' | 'attach'> {
   };
 }
 
-async function look(batchId: string, { address, client, within }: Calls): Promise<Look> {
+async function look(batchId: string, { address, client, within }: Server): Promise<Look> {
   const handle = client.workflow.getHandle(batchId);
   let closed = false;
   try {
@@ -144,7 +106,7 @@ async function look(batchId: string, { address, client, within }: Calls): Promis
 
 async function outcome(
   batchId: string,
-  { client, within }: Calls,
+  { client, within }: Server,
 ): Promise<{ result: BatchResult } | { failure: string }> {
   try {
     const handle = client.workflow.getHandle(batchId);
@@ -163,7 +125,7 @@ const forgotten = (batchId: string): string => `Temporal no longer knows batch $
 function steering({
   client,
   within,
-}: Calls): Pick<BatchClient, 'status' | 'stop' | 'cancel' | 'setMaxInFlight'> {
+}: Server): Pick<BatchClient, 'status' | 'stop' | 'cancel' | 'setMaxInFlight'> {
   return {
     stop: async (batchId) => {
       const handle = client.workflow.getHandle(batchId);

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { Client, Connection, WithStartWorkflowOperation } from '@temporalio/client';
+import { WithStartWorkflowOperation } from '@temporalio/client';
 import type { PolicyInput, PolicyStatus, PublishResult } from '../activities/contract/policy.js';
 import { policyId } from '../model/workflow-safe/policy.js';
-import type { ServerAddress } from './batch-client.js';
+import type { ServerAddress } from './server.js';
+import { connectServer, query } from './server.js';
 
 /** Above two megabytes the workflow cannot even refuse an update: its refusal would repeat the arguments. */
 const MAX_ARGUMENTS = 2 ** 20;
@@ -17,11 +18,10 @@ export interface PolicyClient {
 }
 
 export async function connectPolicy(
-  { options, namespace }: ServerAddress,
+  address: ServerAddress,
   { service, task_queue }: { service: string; task_queue: string },
 ): Promise<PolicyClient> {
-  const connection = await Connection.connect(options);
-  const { workflow } = new Client({ connection, namespace });
+  const server = await connectServer(address);
   const workflowId = policyId(service);
   return {
     publish: async (input) => {
@@ -34,15 +34,15 @@ export async function connectPolicy(
         workflowIdConflictPolicy: 'USE_EXISTING',
       });
       // Updates have no id, because Temporal would remember a failure under it. Their version identifies them.
-      const answer: unknown = await workflow.executeUpdateWithStart('publish', {
+      const answer: unknown = await server.client.workflow.executeUpdateWithStart('publish', {
         args: [input],
         updateId: randomUUID(),
         startWorkflowOperation,
       });
       return answer as PublishResult;
     },
-    status: () => workflow.getHandle(workflowId).query<PolicyStatus>('status'),
-    close: () => connection.close(),
+    status: () => query<PolicyStatus>(server, { workflowId, name: 'status' }),
+    close: server.close,
   };
 }
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { Client, Connection } from '@temporalio/client';
 import type { StreamProgress } from '../activities/contract/stream.js';
-import type { ServerAddress } from './batch-client.js';
+import type { ServerAddress } from './server.js';
+import { CALL_MS, connectServer, query } from './server.js';
 
 /** A started stream, for code outside a worker. */
 export interface StreamClient {
@@ -14,23 +14,20 @@ export interface StreamClient {
   close: () => Promise<void>;
 }
 
-export async function connectStream(
-  { options, namespace }: ServerAddress,
-  id: string,
-): Promise<StreamClient> {
-  const connection = await Connection.connect(options);
-  const handle = new Client({ connection, namespace }).workflow.getHandle(id);
+export async function connectStream(address: ServerAddress, id: string): Promise<StreamClient> {
+  const server = await connectServer(address);
+  const handle = server.client.workflow.getHandle(id);
   return {
-    progress: () => handle.query<StreamProgress>('progress'),
+    progress: () => query<StreamProgress>(server, { workflowId: id, name: 'progress' }),
     forget: (through) =>
       handle.executeUpdate<{ kept_from: number }, [{ through: number }]>('forget', {
         args: [{ through }],
         updateId: randomUUID(),
       }),
     stop: async () => {
-      await handle.signal('stop');
+      await server.within(CALL_MS, () => handle.signal('stop'));
       await handle.result();
     },
-    close: () => connection.close(),
+    close: server.close,
   };
 }

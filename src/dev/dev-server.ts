@@ -1,4 +1,4 @@
-import { LOOPBACK_CHANNEL } from '../client/loopback.js';
+import { LOOPBACK_CHANNEL } from '../client/server.js';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { Connection } from '@temporalio/client';

@@ -1,7 +1,8 @@
 import { readFile, realpath } from 'node:fs/promises';
 import path from 'node:path';
 import type { BatchClient } from '../client/batch-client.js';
-import { connectBatchClient, onLoopback } from '../client/batch-client.js';
+import { connectBatchClient } from '../client/batch-client.js';
+import { onLoopback } from '../client/server.js';
 import { untilAborted } from '../platform/process/interrupts.js';
 import { PROJECT_ROOT } from '../platform/project-root.js';
 import { allCompleted } from '../client/result-table.js';

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { connectBatchClient, onLoopback } from '../../src/client/batch-client.js';
+import { connectBatchClient } from '../../src/client/batch-client.js';
+import { onLoopback } from '../../src/client/server.js';
 import { startTestServer } from '../harness/dev-server.js';
 import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
 

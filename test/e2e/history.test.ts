@@ -12,7 +12,7 @@ import { historyFromJSON, historyToJSON } from '@temporalio/common/lib/proto-uti
 import { DefaultLogger, Runtime, Worker } from '@temporalio/worker';
 import { WorkflowUpdateFailedError } from '@temporalio/client';
 import type { PolicyStatus } from '../../src/activities/contract/policy.js';
-import { onLoopback } from '../../src/client/batch-client.js';
+import { onLoopback } from '../../src/client/server.js';
 import { connectPolicy } from '../../src/client/policy-client.js';
 import { startSimulator } from '../../src/dev/simulator/server.js';
 import type { Simulator } from '../../src/dev/simulator/server.js';

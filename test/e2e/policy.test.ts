@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import test, { after, before, describe } from 'node:test';
 import { Client, Connection, WorkflowUpdateFailedError } from '@temporalio/client';
-import { onLoopback } from '../../src/client/batch-client.js';
+import { onLoopback } from '../../src/client/server.js';
 import type { PublishResult } from '../../src/activities/contract/policy.js';
 import type { PolicyBed } from '../harness/policy-bed.js';
 import { startPolicyBed, TASK_QUEUE } from '../harness/policy-bed.js';

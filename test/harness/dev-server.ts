@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { Client, Connection } from '@temporalio/client';
-import { LOOPBACK_CHANNEL } from '../../src/client/loopback.js';
+import { LOOPBACK_CHANNEL } from '../../src/client/server.js';
 import { chooseServerPorts, startDevServer } from '../../src/dev/dev-server.js';
 import { findTemporalCli } from '../../src/dev/temporal-cli.js';
 import type { Ports } from '../../src/dev/dev-server.js';

@@ -1,5 +1,6 @@
 import path from 'node:path';
-import { connectBatchClient, onLoopback } from '../../client/batch-client.js';
+import { connectBatchClient } from '../../client/batch-client.js';
+import { onLoopback } from '../../client/server.js';
 import { allCompleted } from '../../client/result-table.js';
 import { watchBatch } from '../../client/watch.js';
 import { textsOf } from '../../platform/lines.js';

@@ -1,0 +1,70 @@
+/** `policy` and `stream` on a trainer's machine, which has no temporal.yaml. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { stackEnvironment } from '../../src/dev/stack-environment.js';
+import type { TestServer } from '../harness/dev-server.js';
+import { PROJECT_ROOT, startTestServer } from '../harness/dev-server.js';
+import type { TemporaryDirectory } from '../harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+
+const MAIN = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');
+
+interface Ended {
+  code: number;
+  output: string;
+}
+
+describe('without a temporal.yaml', { timeout: 120_000 }, () => {
+  let directory: TemporaryDirectory;
+  let server: TestServer;
+
+  before(async () => {
+    directory = await makeTemporaryDirectory('terminal');
+    server = await startTestServer({ directory: directory.path });
+  });
+  after(async () => {
+    await server.stop();
+    await directory.remove();
+  });
+
+  const run = (args: string[], address = server.address): Promise<Ended> =>
+    new Promise((resolve) => {
+      const { namespace } = server;
+      const env = { ...stackEnvironment(process.env), TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace }; // prettier-ignore
+      const child = execFile(process.execPath, [MAIN, ...args], { cwd: directory.path, env }, (_, stdout, stderr) => {
+        resolve({ code: child.exitCode ?? -1, output: stdout + stderr });
+      }); // prettier-ignore
+    });
+
+  test('a policy that does not exist is reported', async () => {
+    const { code, output } = await run(['policy', 'status']);
+    assert.equal(output, 'default: nothing has been published\n');
+    assert.equal(code, 0);
+  });
+
+  test('a stream that does not exist is an error', async () => {
+    const { code, output } = await run(['stream', 'status', '--id', 'none']);
+    assert.equal(output, 'no stream none runs\n');
+    assert.equal(code, 1);
+  });
+
+  test('a stream without a worker is an error that says so, in time', async () => {
+    const place = { workflowId: 'lonely', taskQueue: 'without-workers' };
+    await server.client.workflow.start('rolloutStream', { ...place, args: [{}] });
+    const { code, output } = await run(['stream', 'status', '--id', 'lonely']);
+    assert.match(output, /^no worker answers for lonely; is one running on its task queue\?/);
+    assert.equal(code, 1);
+  });
+
+  for (const args of [
+    ['policy', 'status'],
+    ['stream', 'status', '--id', 'x'],
+  ])
+    test(`${args[0]}: a server that does not answer is named`, async () => {
+      const { code, output } = await run(args, '127.0.0.1:1');
+      assert.match(output, /no Temporal server at 127\.0\.0\.1:1; start one \(npm start\), or name it/); // prettier-ignore
+      assert.equal(code, 1);
+    });
+});
