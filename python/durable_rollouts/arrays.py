@@ -29,8 +29,7 @@ class Arrays:
     rewards: NDArray[np.float32]
     """``(N,)``: ``total_reward``."""
     versions: NDArray[np.int64]
-    """``(N, T)``: the version of the weights that sampled the id; -1 if it was not sampled, or its label is unknown or
-    not
+    """``(N, T)``: the version of the weights that sampled the id; -1 if it was not sampled, or its label is unknown or not
     a whole number.
     """
     group_ids: NDArray[np.int64]

@@ -240,7 +240,7 @@ def seccomp(owns_other_files):
     rules.refuse(["fallocate"], errno.EOPNOTSUPP)
     # What files that cannot be borrowed from answer: programs then read and write.
     rules.refuse(BORROWERS, errno.EINVAL)
-    # Landlock knows truncation since ABI 3 (Linux 6.2). Before, only opening for writing was asked about: these flags
+    # Landlock has truncation since ABI 3 (Linux 6.2). Before, only opening for writing was asked about: these flags
     # empty a file without it.
     for name, index in (("open", 1), ("openat", 2)):
         refusals = [step for value in (O_TRUNC, O_TRUNC | 3) for step in (instruction(JUMP_EQUAL, value, 0, 1), answer(errno.EPERM))]

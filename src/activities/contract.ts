@@ -55,7 +55,7 @@ export interface BatchPlan {
   min_valid?: number;
   /** Whether the batch existed before, so that its journals are continued. */
   continued: boolean;
-  /** The batch looks at its rollouts while they run; absent: it knows only of those that have ended. */
+  /** The batch looks at its rollouts while they run; absent: it counts only those that have ended. */
   looks?: true;
 }
 
@@ -198,7 +198,7 @@ export interface Counts {
 
 export type { Waiting } from '../model/workflow-safe/waiting.js';
 
-/** What a batch or a slice knows of its rollouts from their results. */
+/** Counts of a batch's or a slice's rollouts, from their results. */
 export interface Tally {
   done: number;
   running: number;

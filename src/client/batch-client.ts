@@ -22,7 +22,7 @@ export interface BatchClient {
   start: (batch: { batchId: string; taskQueue: string; request: unknown }) => Promise<BatchHandle>;
   /** A batch that was started before. */
   attach: (batchId: string) => BatchHandle;
-  /** null: Temporal does not know such a batch (any more). */
+  /** null: Temporal has no such batch, or no longer. */
   status: (batchId: string) => Promise<'running' | 'ended' | null>;
   /** Ends a running batch and keeps its results so far. Rejects if none runs. */
   stop: (batchId: string) => Promise<void>;

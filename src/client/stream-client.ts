@@ -5,7 +5,7 @@ import { CALL_MS, connectServer, query } from './server.js';
 
 /** A started stream, for code outside a worker. */
 export interface StreamClient {
-  /** The workflow's state; throws if Temporal does not know it. */
+  /** The workflow's state; throws if Temporal does not have it. */
   progress: () => Promise<StreamProgress>;
   /** Deletes delivered steps up to this one; returns the first one that is kept. */
   forget: (through: number) => Promise<{ kept_from: number }>;

@@ -13,8 +13,8 @@ import { STEP_QUEUE } from './step-queue.js';
 import { needsGrader, VLM_SETTINGS } from './vlm/settings.js';
 
 /**
- * The kinds of environment that temporal.yaml can name. A new one is a schema here, a case in each function below, and
- * one in `createEnvironment` (registry.ts).
+ * The kinds of environment that temporal.yaml can name. A new one is a schema here, a case in `isInProcess` and in
+ * `createEnvironment` (registry.ts), and one in each other function below where its default does not fit.
  */
 
 const SlidingPuzzleSettings = z.strictObject({ kind: z.literal('sliding_puzzle') });

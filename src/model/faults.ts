@@ -2,10 +2,10 @@ import { shortened } from '../platform/errors.js';
 import { plain } from '../platform/plain.js';
 
 /**
- * All faults, named for the boundary where they occur. A fault is data about a rollout, never a reward. This file alone
- * decides whether a fault is retried: `RETRYABLE` by type, `judged` by what came before. Temporal does the retrying:
- * `activities/attempt.ts` turns a `Fault` into Temporal's failure, and `workflows/activity-options.ts` has the
- * intervals.
+ * All faults, named for the boundary where they occur. A fault is data about a rollout, never a reward. This file
+ * decides whether a fault is retried: `RETRYABLE` by type, `judged` by what came before. A thrower can only end the
+ * retries of one fault (`retryable: false`). Temporal does the retrying: `activities/attempt.ts` turns a `Fault` into
+ * Temporal's failure, and `workflows/activity-options.ts` has the intervals.
  */
 
 /** Messages are stored in history and in rows. The longest are those of `invalidBatchRequest`. */
@@ -31,7 +31,7 @@ const RETRYABLE = {
   AgentFailed: false,
   /** An environment's state could not be rebuilt as the journal has it. */
   StateLost: false,
-  /** A service lost the rollout's session: the rollout starts over, three times at most. */
+  /** A service lost the rollout's session: the rollout starts over, and fails at the third loss. */
   EnvironmentStateLost: false,
   StoreFault: true,
   /** An engine reports other weights than the record; retried elsewhere. */

@@ -6,7 +6,7 @@ const MANY_EVENTS = 2000;
 export interface HistoryWatch {
   /** Whether it is as long as it should get, whatever else is under way. */
   isFull(): boolean;
-  /** Whether to continue in a new run. Never during an ending, which the new run would not know of. */
+  /** Whether to continue in a new run. Never during an ending, which the new run would not have. */
   isLong(): boolean;
 }
 

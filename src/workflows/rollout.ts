@@ -110,7 +110,7 @@ function whileHeld(
 }
 
 /**
- * Opens the rollout again if a limit that failed it has changed meanwhile: the activity knows only the limits that it
+ * Opens the rollout again if a limit that failed it has changed meanwhile: the activity has only the limits that it
  * was given.
  */
 async function open(

@@ -193,7 +193,7 @@ async function goOnInNewRun(
   }: { input: unknown; limits: () => LimitsChange; isStopped: () => boolean },
 ): Promise<void> {
   trainer.close('the stream continues in a new run: ask again');
-  // News that comes just then is handled first, because the new run would not know of it.
+  // News that comes just then is handled first, because the new run would not have it.
   const isNews = (): boolean => groups.hasNews() || isStopped();
   await condition(() => isNews() || (allHandlersFinished() && !deliveries.areBusy()));
   if (isNews() || CancellationScope.current().consideredCancelled) {

@@ -66,14 +66,14 @@ export interface RecoveryBedOptions {
   simulator?: SimulatorProcessOptions['settings'];
   environments?: WorkerConfig['environments'];
   worker?: WorkerConfig['worker'];
-  /** Of a worker, by its name; all where nothing is said. */
+  /** The roles of a worker, by its name; absent: all. */
   roles?: (worker: string) => NonNullable<WorkerConfig['worker']>['roles'];
   pipe_log?: WorkerOptions['pipe_log'];
   /** A store whose journals are not files, by name; its results are below `root`. */
   store?: (store: string, root: string) => WorkerConfig['store'];
-  /** Of a worker, by its name, beside this process's. */
+  /** The environment variables of a worker, by its name, beside this process's. */
   env?: (worker: string) => Record<string, string>;
-  /** Of the worker's service; the simulator's URL where none is given. */
+  /** The worker's generation service; without a URL, the simulator's. */
   generation?: Partial<WorkerConfig['generation'][string]>;
 }
 

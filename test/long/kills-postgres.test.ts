@@ -113,7 +113,7 @@ describe(
       await Promise.all(workers.map((worker) => worker.stop()));
     }
 
-    /** What stands while a worker is dead is copied. */
+    /** Copies what is stored while a worker is dead. */
     async function killUntil(end: Promise<unknown>, workers: readonly KeptWorker[]): Promise<void> {
       const isOver = end.then(() => true);
       for (let next = performance.now(); ;) {

@@ -178,7 +178,7 @@ describe(
         const life = Number(session.split('/')[2]);
         assert.ok(asked.length > life, `${session}: ${asked.length} lives were begun`);
         const [first] = events.filter((one) => one.session === session);
-        // A `begin` that never arrived is ended, too, because nobody knows that.
+        // A `begin` that never arrived is ended, too, because the worker cannot tell.
         assert.ok(first?.event === 'begin' || first?.event === 'end', session);
         if (first.event === 'end') assert.equal(first.held, false, session);
       }

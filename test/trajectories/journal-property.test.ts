@@ -14,7 +14,7 @@ import { noPostgres } from '../harness/postgres-server.js';
 
 /**
  * Attempts at one rollout, in several processes, that start, write, are killed and commit in any order and at once. Each plays its
- * own view of the journal, as activities do; one that was replaced goes on writing until it tries to commit.
+ * own view of the journal, as activities do; one that was replaced still writes until it tries to commit.
  */
 
 type Move =
@@ -49,7 +49,7 @@ function nextEntry({ trajectory }: Journal, token: number): Entry {
   const count = open.token_ids.length;
   if (start === null) return entryOf(lines.start());
   if (open.line !== null) return entryOf(lines.observation({ turn, reward: token }));
-  // Some attempts go on where the last one was cut, others start over.
+  // Some attempts continue where the last one was cut, others start over.
   const offset = token % 3 === 0 ? 0 : count;
   return count < 2 || token % 4 === 0
     ? entryOf(lines.chunk({ turn, offset, token_ids: [token, token + 100] }))
@@ -61,7 +61,7 @@ interface Place {
   ref: RolloutRef;
   /** Stores of three processes. */
   stores: readonly TrajectoryStore[];
-  /** As a process sees it that knows nothing. */
+  /** As a new process sees it, without cached folds. */
   fresh: () => TrajectoryStore;
   /** An attempt dies: of what it was writing so much has arrived. */
   kill: (journal: Journal, line: string) => Promise<void>;

@@ -60,7 +60,7 @@ export interface ResultFiles {
 }
 
 /**
- * Opens both for as long as they are used. Of the failures, only those that the batch may have written count as held.
+ * Opens both for as long as they are used. Only failures that the batch may have written count as held.
  */
 export async function withResultFiles<T>(
   {

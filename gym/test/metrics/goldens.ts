@@ -34,5 +34,5 @@ export function objectAt(golden: JsonObject, key: string): JsonObject {
   return value;
 }
 
-/** Without what only the text knows. */
+/** Without what only the text has. */
 export const plain = (value: Json): unknown => JSON.parse(formatJson(value));

@@ -42,7 +42,7 @@ export interface StreamPlan {
   /** From the request. */
   limits: Limits;
   filter: 'zero_variance' | null;
-  /** Rollouts of each group. */
+  /** How many failed members of one group are replaced. */
   max_replacements: number;
   keep_steps: number | null;
   /** As the store has it. */
@@ -119,7 +119,7 @@ export interface StepFact {
   counts: StepCounts;
 }
 
-/** Counts of groups when the step is put; the last four since the previous step. */
+/** Counts of groups when the step is put; `admitted` and those of `Out` count since the previous step. */
 export interface StepCounts extends Record<Out, number> {
   in_flight: number;
   banked: number;

@@ -4,7 +4,10 @@ import type { OpenTurn } from '../../model/journal/trajectory.js';
 import type { Label } from './labels.js';
 import type { Journal } from '../../trajectories/trajectory-store.js';
 
-/** How long, and in how large a group, a streamed token may wait before it is in the journal. */
+/**
+ * How long, and in how large a group, a streamed token may wait before it is written. The write may take the rest of
+ * the 250 ms that ARCHITECTURE.md promises.
+ */
 const MAX_WAIT_MS = 200;
 const MAX_WAITING = 64;
 

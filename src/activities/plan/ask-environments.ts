@@ -11,8 +11,8 @@ type Question = (signal: AbortSignal) => Promise<unknown> | undefined;
 
 /**
  * Waits for unavailable environments before the first rollout starts, so that no generation is wasted. An environment
- * that rejects the question is available. Of a task's agents one is enough: nothing is generated for the others, and
- * their rollouts wait by themselves.
+ * that rejects the question is available. One available agent is enough for all: nothing is generated for the
+ * others, and their rollouts wait by themselves.
  */
 export async function askEnvironments(
   tasks: Tasks,

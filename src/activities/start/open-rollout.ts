@@ -56,7 +56,7 @@ function parseSingle(input: unknown): SingleRollout {
 /** Longer timers end at once; the activity's own timeout is a day. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-/** The workflow does not know `rollout_timeout` before there is a plan, so until then the activity ends itself. */
+/** The workflow does not have `rollout_timeout` before there is a plan, so until then the activity ends itself. */
 async function beforeDeadline<T>(
   { rollout_timeout, attempt }: { rollout_timeout: string; attempt: Attempt },
   body: (signal: AbortSignal) => Promise<T>,

@@ -20,7 +20,7 @@ export const CODE_SETTINGS = {
   disk: Size.default('64MiB'),
   /** Characters of output, and of a result; the rest is only counted. */
   max_output: z.int().positive().default(8192),
-  /** Concurrent interpreters in this worker: the least recently used one gives way. */
+  /** Concurrent interpreters in this worker: a new one ends the least recently used one. */
   max_sandboxes: z.int().positive().default(64),
   /** An interpreter that is unused for this long ends; it is made again when needed. */
   idle_timeout: Duration.default('60s'),

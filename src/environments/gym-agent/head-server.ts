@@ -15,7 +15,7 @@ const KEPT_MS = 10_000;
 /** Size limit of its answer: that of a hundred servers has a tenth. */
 const MAX_CONFIG_BYTES = 2 ** 20;
 
-/** NeMo Gym's head server: it knows every server's host and port. */
+/** NeMo Gym's head server: it has every server's host and port. */
 export interface HeadServer {
   /** `http://<host>:<port>` of the server under this top-level name. Throws `EnvironmentRejected` if there is none. */
   serverUrl(name: string, signal: AbortSignal): Promise<string>;

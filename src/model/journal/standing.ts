@@ -43,7 +43,7 @@ export function applyToStanding(standing: Standing, line: JournalLine): void {
   };
   switch (line.kind) {
     case 'claim':
-      // Whoever only ends a rollout does not begin it.
+      // An attempt that only ends a rollout does not begin it.
       if (line.activity !== 'finishRollout') standing.moved_at ??= line.at;
       // An end that is not valid may be reopened, so what was played stays.
       if (line.reopen && !isValid(standing.ended)) standing.ended = null;

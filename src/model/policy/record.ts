@@ -6,7 +6,7 @@ import { Manner, mannerOf } from './publish.js';
 
 /**
  * The record of a service's policy, on which labels, fences and updates rely. Each change is put once under the next
- * epoch. Of two writers one loses, reads again and decides anew. Without a record nothing is fenced.
+ * epoch. If two write it, one loses, reads again and decides anew. Without a record nothing is fenced.
  */
 
 const ReplicaEntry = z.object({

@@ -94,7 +94,7 @@ function claimed({
   id: string;
   journal: JournalFile;
   fold: Fold;
-  /** Once per process: whoever created the file may have died before its name was durable. */
+  /** Once per process: the process that created the file may have died before its name was durable. */
   isNew: boolean;
   writer: string;
   cache: FoldCache;

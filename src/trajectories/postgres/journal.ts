@@ -21,7 +21,7 @@ const MOST_CLAIMS = 50;
 /** How long lines are folded without a pause. */
 const SLICE_MS = 5;
 
-/** Memory limit of cached folds. */
+/** What all journals of a process share. */
 export interface Journals {
   table: JournalTable;
   commit: Commit;
@@ -51,7 +51,7 @@ export async function claimJournal(
     }
     throw new Fault({
       type: 'StoreFault',
-      message: `${MOST_CLAIMS} others have claimed it meanwhile`,
+      message: `journal of ${id}: ${MOST_CLAIMS} others have claimed it meanwhile`,
     });
   });
 }

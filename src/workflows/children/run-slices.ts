@@ -49,7 +49,7 @@ export function runSlices({ plan, onResult, onEnded }: RunSlices): RolloutRunner
   const play = async (part: RowRange): Promise<void> => {
     const slice = open.get(part.first);
     if (slice === undefined) return;
-    // Nobody knows how many rollouts a failed slice replaced.
+    // A failed slice does not report how many rollouts it replaced.
     let unused = 0;
     try {
       const { share } = slice;

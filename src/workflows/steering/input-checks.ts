@@ -41,7 +41,7 @@ function isGroup(input: unknown): input is GroupInput {
   );
 }
 
-/** Likewise of a policy; what it has done before, a run hands to the next one. */
+/** The same for a policy. Only its previous run may pass on what it has done. */
 export function checkPolicyInput(input: unknown): PolicyInput {
   const { service, updates } = Object(input) as Partial<Record<keyof PolicyInput, unknown>>;
   const isNextRun = workflowInfo().continuedFromExecutionRunId !== undefined;
@@ -50,7 +50,7 @@ export function checkPolicyInput(input: unknown): PolicyInput {
   throw refused('expected {"service": the name of a generation service}');
 }
 
-/** What a run of a rollout hands to the next one is no one else's to give. */
+/** Only the previous run of a workflow may give this second input. */
 export function checkReached(reached: unknown): void {
   if (reached === null || workflowInfo().continuedFromExecutionRunId !== undefined) return;
   throw refused('expected one input, got a second one');

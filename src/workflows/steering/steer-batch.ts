@@ -25,7 +25,7 @@ export function steerBatch(): BatchSteering {
     await condition(() => (run !== null && limits !== null) || closed);
     checkOpen();
     if (run === null || limits === null) throw refusal('the batch was not planned');
-    // The validator could not know this.
+    // The validator had no run to check this with.
     if (isPlanning) refuse(run.roomProblem(update));
     return { run, limits };
   };

@@ -116,8 +116,8 @@ const withBorn = (
 });
 
 /**
- * Without a policy only the trainer knows what is served. What was sampled before its first word belongs to that
- * version, too.
+ * Without a policy, the trainer's requests are the only source of the served version. What was sampled before its first
+ * request belongs to that version, too.
  */
 function withGiven(state: StreamState, given: number | undefined): StreamState {
   const { pacing, is_versioned, is_published } = state;

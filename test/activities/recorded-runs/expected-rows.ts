@@ -8,7 +8,7 @@ import { PROJECT_ROOT } from '../../../src/platform/project-root.js';
 import type { GoldenCase } from './case.js';
 import type { Played } from './play.js';
 
-/** Whose generation the engine refuses under `nemo-rl-async`: upstream goes on with what there is. */
+/** Whose generation the engine refuses under `nemo-rl-async`: upstream continues with what there is. */
 const REFUSED = /^Error generating response for sample (\d+): (.*)$/;
 
 const SCHEMA = JSON.parse(
@@ -31,7 +31,7 @@ function checkSchema(row: Row, { input }: GoldenCase): void {
 
 /**
  * Every sample is one row, in order, with upstream's columns as upstream's loop returned them. A refused generation's row
- * stands in failures.jsonl, with the same columns.
+ * is in failures.jsonl, with the same columns.
  */
 export function checkRows(golden: GoldenCase, played: Played): void {
   const { input, expected, name } = golden;

@@ -1,6 +1,6 @@
 import type { Random } from '../random.js';
 
-/** How a request wants to sample, in vLLM's terms. */
+/** How a request is to be sampled, in vLLM's terms. */
 export interface Sampling {
   /** 0 is greedy. */
   temperature: number;

@@ -61,8 +61,8 @@ export function nextStep(state: PacingState, settings: PacingSettings): NextStep
 }
 
 /**
- * The groups that a full step waits for. Of the groups due by a step, no more may remain than the steps up to it
- * deliver. If this step takes too few of them, it waits for running ones.
+ * The groups that a full step waits for. For each later step, no more groups may be due by then than the steps up to it
+ * deliver. If this step takes too few of the due ones, it waits for those that run.
  */
 function groupsDueFirst(
   open: readonly OpenGroup[],

@@ -29,7 +29,7 @@ export interface OpenGroup {
   /** The version served when it was admitted: no token of it is older. */
   born: number;
   state: 'running' | 'complete';
-  /** How many of its rollouts run, as far as the stream knows. */
+  /** How many of its rollouts run, by the last report. */
   in_flight: number;
 }
 
@@ -52,7 +52,7 @@ export interface PacingState {
   groups: OpenGroup[];
   /** Discarded groups since the last complete one; `told`: `StreamStarved` has been answered for them. */
   out_in_row: Record<Out, number> & { told: boolean };
-  /** All discarded groups. */
+  /** All groups that have left: discarded, by reason, or delivered. */
   out: Record<Out | 'delivered', number>;
 }
 
