@@ -48,10 +48,8 @@ module.exports = {
       'src/workers',
       'src/trajectories',
       'src/environments/gym-agent',
-      'src/activities/contract',
       'src/model',
       'src/platform',
-      'src/platform/command',
     ),
     room(
       'src/cli',

@@ -13,8 +13,8 @@ import { STEP_QUEUE } from './step-queue.js';
 import { needsGrader, VLM_SETTINGS } from './vlm/settings.js';
 
 /**
- * The kinds of environment that temporal.yaml can name. A new one is a schema here, a case in `isInProcess` and in
- * `createEnvironment` (registry.ts), and one in each other function below where its default does not fit.
+ * The kinds of environment that temporal.yaml can name. A new one is a schema here, a case in the functions below, and
+ * one in `createEnvironment` (registry.ts).
  */
 
 const SlidingPuzzleSettings = z.strictObject({ kind: z.literal('sliding_puzzle') });
@@ -114,13 +114,23 @@ export function isInProcess(settings: EnvironmentSettings): boolean {
 
 /** True if it needs a service, which all workers reach alike; false if it needs only the worker's machine. */
 export function isRemote(settings: EnvironmentSettings): boolean {
-  return (
-    settings.kind === 'http' ||
-    settings.kind === 'gymnasium' ||
-    settings.kind === 'reward_model' ||
-    settings.kind === 'gym_agent' ||
-    (settings.kind === 'code' && settings.url !== null)
-  );
+  switch (settings.kind) {
+    case 'http':
+    case 'gymnasium':
+    case 'reward_model':
+    case 'gym_agent':
+      return true;
+    case 'code':
+      return settings.url !== null;
+    case 'sliding_puzzle':
+    case 'retriever':
+    case 'code_jaccard':
+    case 'calculator':
+    case 'math':
+    case 'vlm':
+    case 'module':
+      return false;
+  }
 }
 
 /** Roles of its observations; null: unknown, for foreign programs. An agent needs none. */
@@ -133,7 +143,14 @@ export function observationRoles({ kind }: EnvironmentSettings): readonly string
       return ['user'];
     case 'gym_agent':
       return [];
-    default:
+    case 'sliding_puzzle':
+    case 'retriever':
+    case 'code_jaccard':
+    case 'calculator':
+    case 'math':
+    case 'vlm':
+    case 'code':
+    case 'reward_model':
       return ['environment'];
   }
 }
