@@ -97,12 +97,16 @@ const tailText = (table: string): string => `select n, lines
  where behind < $2
  order by n`;
 
-/** Existing rows are left as they are. A writer that has not read the last row inserts nothing. */
+/**
+ * Existing rows are left as they are. A writer that has not read the last row inserts nothing. The row before is found
+ * by a scalar subquery, which always uses the primary key: `exists` becomes a scan of the whole table if a plan was
+ * made while the table was small.
+ */
 const insertText = (table: string): string => `insert into ${table} (rollout, n, writer, lines)
   select t.rollout, t.n, t.writer, t.lines
     from unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::text[]) as t (rollout, n, writer, lines, behind)
    where t.n = 0
-      or exists (select from ${table} j where j.rollout = t.rollout and j.n = t.n - 1 and j.writer = t.behind)
+      or t.behind = (select j.writer from ${table} j where j.rollout = t.rollout and j.n = t.n - 1)
    order by t.rollout collate "C"
   on conflict do nothing
   returning rollout`;
@@ -122,9 +126,9 @@ async function insert(
   const others = rows.filter(({ rollout }) => !stored.has(rollout));
   // The lost commit may have been executed. A row after the repeated one is permanent, so it may be read.
   if (result.is_repeated && others.length > 0) {
-    const found = await database.ask<{ rollout: string; writer: string }>({
-      text: `select j.rollout, j.writer from unnest($1::text[], $2::int[]) as t (rollout, n)
-               join ${table} j on j.rollout = t.rollout and j.n = t.n`,
+    const found = await database.ask<{ rollout: string; writer: string | null }>({
+      text: `select t.rollout, (select j.writer from ${table} j where j.rollout = t.rollout and j.n = t.n) as writer
+               from unnest($1::text[], $2::int[]) as t (rollout, n)`,
       values: [others.map(({ rollout }) => rollout), others.map(({ n }) => n)],
     });
     const writers = new Map(found.map(({ rollout, writer }) => [rollout, writer]));
