@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { ApplicationFailure, Context } from '@temporalio/activity';
 import { TemporalFailure } from '@temporalio/common';
 import type { FaultType } from '../model/faults.js';
@@ -78,7 +79,9 @@ export function createRunAttempt({
 }: AttemptDependencies): RunAttempt {
   return async (body) => {
     const context = Context.current();
-    const { info } = context;
+    const { info, cancellationSignal: signal } = context;
+    // Every call of an attempt has it, and there may be many at once.
+    setMaxListeners(0, signal);
     const before = info.heartbeatDetails as Partial<HeartbeatDetails> | undefined;
     const details: HeartbeatDetails = {
       waiting: before?.waiting ?? 0,
@@ -95,7 +98,7 @@ export function createRunAttempt({
     const attempt: Attempt = {
       workflow_id: workflow.workflow_id,
       number: info.attempt,
-      signal: context.cancellationSignal,
+      signal,
       waited_s: (info.currentAttemptScheduledTimestampMs - info.scheduledTimestampMs) / 1000,
       get checkpoint() {
         return details.checkpoint;
