@@ -62,15 +62,16 @@ async function showStatus(
   { stream, watch }: { stream: StreamClient; watch: boolean },
 ): Promise<void> {
   const screen = createScreen(process.stdout, process.env);
-  let progress = await stream.progress();
-  while (watch && screen.live && progress.phase !== 'done') {
-    const now = progress;
-    screen.show((style) => cutLines(streamTable(id, now), style));
+  let now = await stream.look();
+  while (watch && screen.live && now.progress.phase !== 'done' && now.ended === null) {
+    const { progress } = now;
+    screen.show((style) => cutLines(streamTable(id, progress), style));
     await sleep(LOOK_EVERY_MS);
     // Its worker may be unavailable: the table shows the last known state.
-    progress = await stream.progress().catch(() => now);
+    now = await stream.look().catch(() => now);
   }
   screen.show(null);
   screen.close();
-  console.log(streamTable(id, progress).join('\n'));
+  console.log(streamTable(id, now.progress).join('\n'));
+  if (now.ended !== null) console.log(plain(`the stream has ended, ${now.ended}`));
 }

@@ -1,12 +1,20 @@
 import { randomUUID } from 'node:crypto';
+import { WorkflowFailedError } from '@temporalio/client';
 import type { StreamProgress } from '../activities/contract/stream.js';
-import type { ServerAddress } from './server.js';
+import { describeError } from '../platform/errors.js';
+import type { Server, ServerAddress } from './server.js';
 import { CALL_MS, connectServer, query } from './server.js';
+
+export interface StreamLook {
+  progress: StreamProgress;
+  /** How it was ended from outside; null: it runs, or it ended itself. */
+  ended: string | null;
+}
 
 /** A started stream, for code outside a worker. */
 export interface StreamClient {
-  /** The workflow's state; throws if Temporal does not have it. */
-  progress: () => Promise<StreamProgress>;
+  /** Throws if Temporal does not have it. */
+  look: () => Promise<StreamLook>;
   /** Deletes delivered steps up to this one; returns the first one that is kept. */
   forget: (through: number) => Promise<{ kept_from: number }>;
   /** Resolves when it has ended. */
@@ -18,7 +26,7 @@ export async function connectStream(address: ServerAddress, id: string): Promise
   const server = await connectServer(address);
   const handle = server.client.workflow.getHandle(id);
   return {
-    progress: () => query<StreamProgress>(server, { workflowId: id, name: 'progress' }),
+    look: () => look(id, server),
     forget: (through) =>
       handle.executeUpdate<{ kept_from: number }, [{ through: number }]>('forget', {
         args: [{ through }],
@@ -30,4 +38,18 @@ export async function connectStream(address: ServerAddress, id: string): Promise
     },
     close: server.close,
   };
+}
+
+async function look(id: string, server: Server): Promise<StreamLook> {
+  const { client, within } = server;
+  const handle = client.workflow.getHandle(id);
+  const { status } = await within(CALL_MS, () => handle.describe());
+  // A closed workflow answers with its last state.
+  const progress = await query<StreamProgress>(server, { workflowId: id, name: 'progress' });
+  if (status.name === 'RUNNING' || status.name === 'COMPLETED') return { progress, ended: null };
+  const failure: unknown = await within(CALL_MS, () => handle.result()).catch(
+    (error: unknown) => error,
+  );
+  const cause = failure instanceof WorkflowFailedError ? (failure.cause ?? failure) : failure;
+  return { progress, ended: `${status.name.toLowerCase()}: ${describeError(cause)}` };
 }

@@ -8,15 +8,18 @@ export interface HistoryWatch {
   isFull(): boolean;
   /** Whether to continue in a new run. Never during an ending, which the new run would not have. */
   isLong(): boolean;
+  /** Lets the history become longer by what the run itself costs. */
+  allow(events: number): void;
 }
 
 /** Call this at the top of a workflow, outside any scope. */
 export function watchHistory(): HistoryWatch {
   // A cancellation reaches the scopes inside it a moment later.
   const workflow = CancellationScope.current();
+  let allowed = MANY_EVENTS;
   const isFull = (): boolean => {
     const { historyLength, continueAsNewSuggested } = workflowInfo();
-    return historyLength >= MANY_EVENTS || continueAsNewSuggested;
+    return historyLength >= allowed || continueAsNewSuggested;
   };
   return {
     isFull,
@@ -25,6 +28,9 @@ export function watchHistory(): HistoryWatch {
       const isEnding =
         workflow.consideredCancelled || CancellationScope.current().consideredCancelled;
       return !isEnding && allHandlersFinished();
+    },
+    allow: (events) => {
+      allowed = MANY_EVENTS + events;
     },
   };
 }

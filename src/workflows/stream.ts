@@ -61,8 +61,14 @@ export async function rolloutStream(
   // 2. Admit groups, take their outcomes and deliver steps, until it is stopped.
   const watching = watchPolicy(stream);
   try {
-    if (reached === null) await groups.start(runningOf(stream));
-    else groups.look(runningOf(stream));
+    if (reached === null) {
+      // A group may have ended since the stream was planned. Started again, it would play its failed members again.
+      takeOutcomes(running);
+      await groups.start(runningOf(stream));
+    } else {
+      groups.look(runningOf(stream));
+      history.allow(EVENTS_OF_LOOK * runningOf(stream).length);
+    }
     while (!view.isStopped()) {
       if (await moveOn(running, history.isFull())) continue;
       view.show();
@@ -97,6 +103,8 @@ interface Running {
   trainer: TrainerUpdates;
 }
 
+/** The signal to a group, and its arrival. */
+const EVENTS_OF_LOOK = 2;
 /** How many groups are put and started at once; news waits that long. */
 const MOST_AT_ONCE = 32;
 
@@ -105,7 +113,7 @@ async function moveOn(running: Running, isLast: boolean): Promise<boolean> {
   const { stream, groups, trainer, deliveries } = running;
   const { stream_id } = stream.plan;
   if (groups.hasNews()) {
-    applyOutcomes(running);
+    groups.restart(takeOutcomes(running));
     return true;
   }
   const next = stream.next();
@@ -146,15 +154,15 @@ async function admit(count: number, { stream, groups }: Running): Promise<void> 
   await groups.start(admitted.map(({ group }) => group));
 }
 
-/** Takes the outcomes of groups. A group that something else stopped or terminated is started again. */
-function applyOutcomes({ stream, groups }: Running): void {
+/** Takes the outcomes of groups. Returns those that something else stopped or terminated. */
+function takeOutcomes({ stream, groups }: Running): number[] {
   const again = new Set<number>();
   for (const { group, outcome } of groups.news()) {
     if (outcome === 'complete') stream.completed(group);
     else if (outcome !== null) stream.out(group, outcome);
     else if (runningOf(stream).includes(group)) again.add(group);
   }
-  groups.restart([...again]);
+  return [...again];
 }
 
 /** Runs beside the next step; a request for this step waits for them. */

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { onLoopback } from '../../src/client/server.js';
+import { connectStream } from '../../src/client/stream-client.js';
 import type { Simulator } from '../../src/dev/simulator/server.js';
 import { startSimulator } from '../../src/dev/simulator/server.js';
 import { puzzleRequest } from '../harness/puzzle-request.js';
@@ -7,27 +9,37 @@ import type { StreamToTest } from '../harness/stream-bed.js';
 import { faultOf, openStreamToTest } from '../harness/stream-bed.js';
 import type { Testbed } from '../harness/testbed.js';
 import { startTestbed } from '../harness/testbed.js';
+import { eventually } from '../harness/waiting.js';
 
 const QUEUE = 'stream';
 
 describe('a stream', { timeout: 240_000 }, () => {
   let bed: Testbed;
   let simulator: Simulator;
+  let slow: Simulator;
   before(async () => {
     bed = await startTestbed('stream');
     simulator = await startSimulator({
       settings: { thinking_tokens: 8, skill: 1, seed: 1 },
       port: 0,
     });
+    slow = await startSimulator({
+      settings: { thinking_tokens: 150, tokens_per_second: 20, skill: 1, seed: 1 },
+      port: 0,
+    });
     await bed.startWorker({
       task_queue: QUEUE,
-      generation: { default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] } },
+      generation: {
+        default: { kind: 'vllm', base_urls: [`${simulator.url}/v1`] },
+        slow: { kind: 'vllm', base_urls: [`${slow.url}/v1`] },
+      },
       environments: { sliding_puzzle: { kind: 'sliding_puzzle' } },
     });
   });
   after(async () => {
     await bed.end();
     await simulator.close();
+    await slow.close();
   });
 
   const open = (id: string): StreamToTest =>
@@ -149,6 +161,41 @@ describe('a stream', { timeout: 240_000 }, () => {
     assert.equal(new Set(groups).size, 8);
     await stream.handle().signal('stop');
     await stream.handle().result();
+  });
+
+  test('finds an adopted group that ends without a word, and plays it again', async () => {
+    const stream = open('adopts-and-loses');
+    const request = { ...requestOf(), generation: { service: 'slow', max_new_tokens: 300 } };
+    await stream.start(request);
+    await eventually({ what: 'four groups', timeout_ms: 30_000 }, async () => (await stream.progress()).admitted === 4); // prettier-ignore
+    await stream.handle().terminate();
+    await stream.start(request);
+    await eventually({ what: 'adoption', timeout_ms: 30_000 }, async () => (await stream.progress()).phase === 'running'); // prettier-ignore
+    await bed.server.client.workflow.getHandle(`${stream.id}/0`).terminate();
+    for (const step of [0, 1]) assert.equal((await stream.step(step, step)).counts.completed, 4);
+    const groups = (await Promise.all([0, 1].map(async (step) => (await stream.fact(step)).groups))).flat(); // prettier-ignore
+    assert.deepEqual(new Set(groups), new Set([0, 1, 2, 3]));
+    await stream.handle().signal('stop');
+    await stream.handle().result();
+  });
+
+  test('lets a request with a higher version replace one that waits, as that of a dead trainer', async () => {
+    const stream = open('went-back');
+    await stream.start({ ...requestOf(), generation: { service: 'slow', max_new_tokens: 300 } });
+    const dead = stream.ask({ step: 0, version: 7, wait: '60s' });
+    await eventually({ what: 'the first request', timeout_ms: 30_000 }, async () => (await stream.progress()).served === 7); // prettier-ignore
+    const step = stream.step(0, 8);
+    assert.deepEqual(await dead, {
+      ready: false,
+      why: 'step 0 has been asked for with version 8 since',
+    });
+    assert.match((await faultOf(stream.ask({ step: 0, version: 7 }))).message, /asked for with version 8, got 7/); // prettier-ignore
+    assert.equal((await step).version, 8);
+    await stream.handle().terminate('enough');
+    const client = await connectStream(onLoopback(bed.server), stream.id);
+    const { ended } = await client.look();
+    await client.close();
+    assert.match(ended ?? '', /^terminated: /, 'its last state says that it runs');
   });
 
   test('a request that is wrong, and another one under its id, are refused by field', async () => {

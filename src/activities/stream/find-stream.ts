@@ -10,19 +10,19 @@ export async function findState(
 ): Promise<StreamState> {
   const last = (await facts.steps.last(-1))?.value ?? null;
   const kept_from = ((await facts.forgotten.last(-1))?.value.through ?? -1) + 1;
+  const version = last?.version ?? null;
   const before = last?.admitted ?? 0;
   const admitted = ((await facts.admitted.last(before - 1))?.n ?? before - 1) + 1;
   const candidates = [...(last?.open ?? []), ...range(before, admitted)];
   const groups: OpenGroup[] = [];
   const out: OutGroup[] = [];
   for (const group of candidates) {
-    const found = await stateOf(group, { ...facts, num_repeats });
+    const found = await stateOf(group, { ...facts, num_repeats, version });
     if ('as' in found) out.push(found);
     else groups.push(found);
   }
   const totals = last?.totals ?? { filtered: 0, dropped: 0, failed: 0, delivered: 0 };
   for (const { as } of out) totals[as] += 1;
-  const version = last?.version ?? null;
   return {
     pacing: pacingFrom({
       next_step: (last?.step ?? -1) + 1,
@@ -42,12 +42,13 @@ export async function findState(
 
 async function stateOf(
   group: number,
-  { admitted, ended, dropped, num_repeats }: StreamFacts & { num_repeats: number },
+  { admitted, ended, dropped, num_repeats, version }: StreamFacts & { num_repeats: number; version: number | null }, // prettier-ignore
 ): Promise<OpenGroup | OutGroup> {
   if ((await dropped.find(group)) !== null) return { group, as: 'dropped' };
   const { outcome = null } = (await ended.find(group)) ?? {};
   if (outcome === 'filtered' || outcome === 'failed') return { group, as: outcome };
-  const born = (await admitted.find(group))?.born ?? 0;
+  // Without a known version, that of the last step: the group was admitted before the first request named one.
+  const born = (await admitted.find(group))?.born ?? version ?? 0;
   return outcome === 'complete'
     ? { group, born, state: 'complete', in_flight: 0 }
     : { group, born, state: 'running', in_flight: num_repeats };

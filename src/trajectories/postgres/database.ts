@@ -111,10 +111,15 @@ type Use<T> = (ask: Ask) => Promise<T>;
 
 function createPool({ url, max_connections, statement_ms, check }: DatabaseOptions): pg.Pool {
   // The pool awaits this check, so nobody gets a connection that it refuses.
+  const prepare = async (client: pg.ClientBase): Promise<void> => {
+    // Every statement has an index. A plan that was made for a small table stays when the table has grown.
+    await client.query('set enable_seqscan = off');
+    await check(asking(client));
+  };
   const onConnect = (client: pg.ClientBase): unknown => {
     // A connection that breaks in use fails its statement, which reports it once.
     client.on('error', () => undefined);
-    return check(asking(client));
+    return prepare(client);
   };
   const pool = new pg.Pool({
     connectionString: url,

@@ -99,8 +99,7 @@ const tailText = (table: string): string => `select n, lines
 
 /**
  * Existing rows are left as they are. A writer that has not read the last row inserts nothing. The row before is found
- * by a scalar subquery, which always uses the primary key: `exists` becomes a scan of the whole table if a plan was
- * made while the table was small.
+ * by a scalar subquery, which uses the primary key. The planner may turn `exists` into a hash of the whole table.
  */
 const insertText = (table: string): string => `insert into ${table} (rollout, n, writer, lines)
   select t.rollout, t.n, t.writer, t.lines

@@ -6,6 +6,7 @@ import {
   condition,
   getExternalWorkflowHandle,
   setHandler,
+  sleep,
   startChild,
 } from '@temporalio/workflow';
 import type { GroupNews, StreamPlan } from '../../activities/contract/stream.js';
@@ -17,7 +18,10 @@ import { isGroupNews } from '../steering/signal-checks.js';
 
 /** The group workflows of a stream. They outlive its runs, so they are addressed by id. */
 export interface StreamGroups {
-  /** Resolves when they run. A group that already runs is adopted. */
+  /**
+   * Resolves when they run. A group that already runs is adopted. It may be about to end, for the previous run of the
+   * stream, so it is looked at again.
+   */
   start(groups: readonly number[]): Promise<void>;
   /** The same for groups that have announced their end: a refused start is tried again. */
   restart(groups: readonly number[]): void;
@@ -34,6 +38,8 @@ export interface StreamGroups {
 }
 
 const ENDING = '15m';
+/** A group's last workflow task is late if its worker has ended. */
+const LOOKS_AT_ADOPTED = ['10s', '60s'] as const;
 
 interface Inbox {
   news: GroupNews[];
@@ -70,48 +76,50 @@ function groupsOf(
 ): StreamGroups {
   const reach = (group: number): ExternalWorkflowHandle =>
     getExternalWorkflowHandle(`${plan.stream_id}/${group}`);
-  const startInTurn = createStartInTurn();
+  /** Those that this run has started: it sees when they are closed. */
+  const children = new Set<number>();
   const start = async (group: number): Promise<void> => {
     const child = await startGroup(group, { plan, limits: limits() });
-    const ended = (end: GroupNews): void => {
-      if (end.outcome === null) receive(end);
+    children.add(group);
+    const ended = (end: Pick<GroupNews, 'outcome'>): void => {
+      children.delete(group);
+      if (end.outcome === null) receive({ group, outcome: null });
     };
     // A terminated or failed group sends no signal itself.
     child.result().then(ended, () => {
-      receive({ group, outcome: null });
+      ended({ outcome: null });
     });
   };
-  const all = async (
-    groups: readonly number[],
-    one: (group: number) => Promise<void>,
-  ): Promise<void> => {
-    const each = (group: number): Promise<void> => one(group).catch(unlessItRuns);
-    await CancellationScope.nonCancellable(() => Promise.all(groups.map(each)));
+  const restarts = createRestarts(start);
+  const look = (groups: readonly number[]): void => {
+    // They have these limits already, so only the signal could fail.
+    for (const group of groups)
+      reach(group)
+        .signal(limitsSignal, limits())
+        .catch(() => {
+          receive({ group, outcome: null });
+        });
   };
   return {
-    start: (groups) => all(groups, start),
-    restart: (groups) => {
-      const never = (): boolean => false;
-      all(groups, (group) => startInTurn(() => start(group), never)).catch(() => undefined);
+    start: async (groups) => {
+      const adopted = await startAll(groups, start);
+      if (adopted.length > 0) unawaited(lookLater(adopted, look));
     },
-    look: (groups) => {
-      // They have these limits already, so only the signal could fail.
-      for (const group of groups)
-        reach(group)
-          .signal(limitsSignal, limits())
-          .catch(() => {
-            receive({ group, outcome: null });
-          });
-    },
+    restart: restarts.start,
+    look,
     stop: (groups) => {
+      restarts.drop(groups);
       for (const group of groups) unawaited(reach(group).signal(stopSignal));
     },
     setLimits: (change, groups) => {
       for (const group of groups) unawaited(reach(group).signal(limitsSignal, change));
     },
-    news: () => news.splice(0),
+    // The start of a group that has not closed yet is refused.
+    news: () =>
+      news.splice(0).filter(({ group, outcome }) => outcome !== null || !children.has(group)),
     hasNews: () => news.length > 0,
     ended: async (groups, how) => {
+      restarts.drop(groups);
       const running = new Set(groups);
       for (const group of groups) {
         const sent = how === 'stop' ? reach(group).signal(stopSignal) : reach(group).cancel();
@@ -126,8 +134,62 @@ function groupsOf(
   };
 }
 
-function unlessItRuns(error: unknown): void {
-  if (!isRefusal(error)) throw error;
+/** Returns those that run already. */
+async function startAll(
+  groups: readonly number[],
+  start: (group: number) => Promise<void>,
+): Promise<number[]> {
+  const refused: number[] = [];
+  const each = async (group: number): Promise<void> => {
+    try {
+      await start(group);
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      refused.push(group);
+    }
+  };
+  await CancellationScope.nonCancellable(() => Promise.all(groups.map(each)));
+  return refused;
+}
+
+async function lookLater(
+  groups: readonly number[],
+  look: (groups: readonly number[]) => void,
+): Promise<void> {
+  for (const pause of LOOKS_AT_ADOPTED) {
+    await sleep(pause);
+    look(groups);
+  }
+}
+
+/** A group is restarted once at a time, and not after it was dropped. */
+function createRestarts(start: (group: number) => Promise<void>): {
+  start: (groups: readonly number[]) => void;
+  drop: (groups: readonly number[]) => void;
+} {
+  const startInTurn = createStartInTurn();
+  const waiting = new Set<number>();
+  const isOver = (group: number): boolean => !waiting.has(group);
+  const restart = async (group: number): Promise<void> => {
+    await CancellationScope.nonCancellable(() =>
+      startInTurn(
+        () => start(group),
+        () => isOver(group),
+      ),
+    );
+  };
+  return {
+    start: (groups) => {
+      for (const group of groups.filter(isOver)) {
+        waiting.add(group);
+        const over = (): void => void waiting.delete(group);
+        restart(group).then(over, over);
+      }
+    },
+    drop: (groups) => {
+      for (const group of groups) waiting.delete(group);
+    },
+  };
 }
 
 async function startGroup(

@@ -26,6 +26,8 @@ export interface TrainerUpdates {
 
 interface Asking extends StepAsked {
   fault: FailureFacts | null;
+  /** A later request has a higher version. */
+  replaced_by: number | null;
 }
 
 interface State {
@@ -79,7 +81,11 @@ async function answer(asked: StepAsked, state: State): Promise<NextStepAnswer> {
   if (opened === null) return { ready: false, why: closed ?? 'the stream is being planned' };
   const { stream, deliveries } = opened;
   checkAsked(asked, { stream, asking: state.asking });
-  if (asked.step === stream.pacing().next_step) await awaitPut(asked, { stream, state, left });
+  if (asked.step === stream.pacing().next_step) {
+    const replaced_by = await awaitPut(asked, { stream, state, left });
+    if (replaced_by !== null)
+      return { ready: false, why: `step ${asked.step} has been asked for with version ${replaced_by} since` }; // prettier-ignore
+  }
   if (asked.step === stream.pacing().next_step)
     return { ready: false, why: state.closed ?? state.whyNot(stream) };
   const rows = deliveries.rowsOf(asked.step);
@@ -92,19 +98,28 @@ async function answer(asked: StepAsked, state: State): Promise<NextStepAnswer> {
   return { ready: false, why: `the rows of step ${asked.step} are being written` };
 }
 
-/** Resolves when the next step is put, or the wait is over; throws if the step will not come. */
+/**
+ * Resolves when the next step is put, or the wait is over, with the version of the request that has replaced this one;
+ * throws if the step will not come.
+ */
 async function awaitPut(
   asked: StepAsked,
   { stream, state, left }: { stream: Stream; state: State; left: () => number },
-): Promise<void> {
+): Promise<number | null> {
   const { asking } = state;
-  const ask: Asking = { ...asked, fault: null };
+  const ask: Asking = { ...asked, fault: null, replaced_by: null };
   const fault = (): FailureFacts | null => ask.fault;
+  const { version } = asked;
+  for (const other of asking)
+    if (version !== undefined && (other.version ?? version) < version) other.replaced_by = version;
   // A request without a version keeps the version of an earlier one.
-  if (asked.version !== undefined || asking.size === 0) stream.asked(asked.version);
+  if (version !== undefined || asking.size === 0) stream.asked(version);
   asking.add(ask);
   const isOver = (): boolean =>
-    asked.step < stream.pacing().next_step || fault() !== null || state.closed !== null;
+    asked.step < stream.pacing().next_step ||
+    fault() !== null ||
+    ask.replaced_by !== null ||
+    state.closed !== null;
   try {
     await condition(isOver, left());
   } finally {
@@ -112,6 +127,7 @@ async function awaitPut(
   }
   const failed = fault();
   if (failed !== null) throw failWith(failed);
+  return ask.replaced_by;
 }
 
 async function forget(through: number, state: State): Promise<{ kept_from: number }> {
@@ -149,7 +165,8 @@ function checkAsked(
     throw outOfOrder(
       `version: expected at least ${last_version}, that of the step before, got ${version}; a trainer that has gone back publishes its weights under a higher version`,
     );
-  const other = [...asking].find((ask) => ask.version !== undefined && ask.version !== version);
+  // A trainer that died and went back asks with a higher version, and its former request may still wait.
+  const other = [...asking].find((ask) => ask.version !== undefined && ask.version > version);
   if (other !== undefined)
     throw outOfOrder(
       `version: step ${step} is being asked for with version ${other.version ?? ''}, got ${version}; one trainer at a time asks for a new step`,
