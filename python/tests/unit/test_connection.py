@@ -33,7 +33,7 @@ class Away(unittest.TestCase):
         for error in (
             RPCError("no such workflow", RPCStatusCode.NOT_FOUND, b""),
             RPCError("panic", RPCStatusCode.UNKNOWN, b""),
-            RPCError("grpc: received message larger than max (5 vs. 4)", RPCStatusCode.RESOURCE_EXHAUSTED, b""),
+            RPCError("grpc: received message after decompression larger than max 4194304", RPCStatusCode.RESOURCE_EXHAUSTED, b""),
         ):
             with self.assertRaises(RPCError):
                 asyncio.run(connection.patiently(failing(error)))
