@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from contextlib import nullcontext, suppress
 from typing import Any, AsyncIterator, Callable, Dict, List, Literal, Optional, Set, Union
 
@@ -10,11 +11,11 @@ from temporalio.client import Client as TemporalClient
 
 from . import bar, connection
 from .connection import Gone, Handle
-from .faults import RolloutFault, StreamEnded, UpdateRefused
+from .faults import RolloutFault, Stopped, UpdateRefused
 from .requests import BATCH_DEFAULTS, STREAM_DEFAULTS, BatchRequest, Checkpoint, Probe, PublishRequest, StreamRequest
 from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step, read_rows, to_groups
 
-LONGEST_WAIT = "10m"
+LONGEST_WAIT, LONGEST_WAIT_S = "10m", 600.0
 """Duration of one long poll; each poll costs some events of a history."""
 BREATH_S = 1.0
 """Pause between two polls if the first one was answered at once with nothing."""
@@ -113,8 +114,10 @@ class Batch:
         return result
 
     async def progress(self) -> BatchProgress:
-        """Its counts now. Raises ``NotFound``, and ``TimeoutError`` if no worker answers."""
-        progress: BatchProgress = await connection.query(self._handle, "progress")
+        """Its counts now, or its last ones. Raises ``NotFound``, ``TimeoutError`` if no worker answers, and the fault of
+        a batch that ended without its files (``Terminated``, ``InvalidBatchRequest``, …).
+        """
+        progress: BatchProgress = await connection.progress_of(self._temporal, self.id)
         return progress
 
     async def groups(self) -> AsyncIterator[Group]:
@@ -180,6 +183,7 @@ class Stream:
     """A batch without end, whose steps are facts: a step always has the same rows."""
 
     def __init__(self, temporal: TemporalClient, id: str) -> None:
+        self._temporal = temporal
         self._handle: Handle = temporal.get_workflow_handle(id)
         self.id = id
 
@@ -194,21 +198,28 @@ class Stream:
         """A step, once it can be delivered.
 
         step: counts from 0: the next one, or one that is kept. version: that of the weights that will train on it;
-        None: the served one. timeout: seconds; then ``TimeoutError``, and the step may be requested again. on_wait:
-        called with what the step waits for, each time that the stream reports it. Raises ``StepOutOfOrder``,
-        ``StreamEnded``, ``StreamStarved``, ``NotFound``.
+        None: the served one. A request with a higher version replaces one that waits. timeout: seconds; then
+        ``TimeoutError``, and the step may be requested again. on_wait: called with what the step waits for, each time
+        that the stream reports it.
+
+        Raises ``StreamEnded`` if the epochs are used up, ``Stopped`` if the stream was stopped (``client.stream``
+        continues it), the fault of a stream that ended otherwise (``Cancelled``, ``Terminated``, …),
+        ``StepOutOfOrder``, ``StreamStarved``, ``NotFound``.
         """
-        request: Dict[str, Any] = {"step": step, "wait": LONGEST_WAIT}
+        request: Dict[str, Any] = {"step": step}
         if version is not None:
             request["version"] = version
-        asked = self._ask_for(request, on_wait)
+        asked = self._ask_for(request, timeout, on_wait)
         return Step(step, await connection.within(timeout, asked, f"step {step} of {self.id}"))
 
-    async def _ask_for(self, request: Dict[str, Any], on_wait: Optional[Callable[[str], None]]) -> Dict[str, Any]:
+    async def _ask_for(
+        self, request: Dict[str, Any], timeout: Optional[float], on_wait: Optional[Callable[[str], None]]
+    ) -> Dict[str, Any]:
         loop = asyncio.get_running_loop()
+        until = math.inf if timeout is None else loop.time() + timeout
         while True:
             asked_at = loop.time()
-            answer: Dict[str, Any] = await self._ask("next_step", request)
+            answer: Dict[str, Any] = await self._ask("next_step", {**request, "wait": _wait(until - asked_at)})
             if answer["ready"]:
                 return answer
             connection.log.info("step %s of %s waits: %s", request["step"], self.id, answer["why"])
@@ -227,17 +238,19 @@ class Stream:
                 await asyncio.sleep(BREATH_S)
 
     async def _end(self) -> Exception:
-        """The error to raise for an ended stream: its own fault, or that it has ended."""
+        """The error to raise for an ended stream: its own fault, or that it was stopped."""
         await connection.result_of(self._handle)
-        return StreamEnded(f"stream {self.id} runs no more; client.stream(id, request) continues it from its store")
+        return Stopped(f"stream {self.id} was stopped; client.stream(id, request) continues it from its store")
 
     async def forget(self, through: int) -> None:
         """Deletes delivered steps up to this one. No trainer may go back to them."""
         await self._ask("forget", {"through": through})
 
     async def progress(self) -> Dict[str, Any]:
-        """Step, version, groups in flight and banked, lag. Raises like ``Batch.progress``."""
-        progress: Dict[str, Any] = await connection.query(self._handle, "progress")
+        """Step, version, groups in flight and banked, lag; ``phase`` is ``done`` for one that was stopped. Raises like
+        ``Batch.progress``.
+        """
+        progress: Dict[str, Any] = await connection.progress_of(self._temporal, self.id)
         return progress
 
     async def stop(self) -> None:
@@ -316,6 +329,13 @@ class Policy:
 
     def __repr__(self) -> str:
         return f"Policy({self.service!r})"
+
+
+def _wait(left_s: float) -> str:
+    """Duration of a long poll whose caller has that much time left. A poll that nobody waits for would still count as
+    one of the few that a workflow answers at once.
+    """
+    return LONGEST_WAIT if left_s >= LONGEST_WAIT_S else f"{max(1, math.ceil(left_s * 1000))}ms"
 
 
 def _groups_in(files: List[str], seen: Set[int]) -> List[Group]:

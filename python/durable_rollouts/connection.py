@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-from typing import Any, Awaitable, Callable, Mapping, Optional, Tuple, TypeVar
+from typing import Any, Awaitable, Callable, Mapping, Optional, Tuple, Type, TypeVar
 
 from temporalio.client import (
     Client as TemporalClient,
@@ -18,6 +19,7 @@ from temporalio.client import (
     WorkflowUpdateFailedError,
 )
 from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.converter import AdvancedJSONEncoder
 from temporalio.envconfig import ClientConfig
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
@@ -38,20 +40,25 @@ AWAY = {
     RPCStatusCode.ABORTED,
 }
 """The server may answer the same call later."""
+TOO_LARGE = "larger than max"
+"""What gRPC says of a message that no server takes."""
 
 
 def is_away(error: RPCError) -> bool:
     """Whether the server may answer the same call later. A connection that breaks when the server is killed has no
-    status
-    of its own.
+    status of its own; a message that is too large has that of a server under load.
     """
+    if TOO_LARGE in error.message:
+        return False
     return error.status in AWAY or (error.status == RPCStatusCode.UNKNOWN and "transport error" in error.message)
 
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 5.0
 MOST_BYTES = 2**20
-"""Limit of an update's arguments."""
+"""Limit of the arguments of a workflow or an update."""
+INLINE_BYTES = 2**18
+"""Limit of the samples within a request."""
 QUERY_S = 10.0
 """How long a query waits for a worker."""
 
@@ -111,6 +118,8 @@ async def start_once(
     defaults: Mapping[str, Any],
 ) -> None:
     """Starts a workflow, or joins it if it runs with the same request. Another request is ``InvalidBatchRequest``."""
+    _check_samples(request.get("samples"))
+    await _check_size(client, request, of=workflow, fault=InvalidBatchRequest)
 
     async def start() -> None:
         try:
@@ -121,6 +130,30 @@ async def start_once(
             await _check_same(client, request, id=id, defaults=defaults)
 
     await patiently(start)
+
+
+def _check_samples(samples: Any) -> None:
+    """Counts bytes as the worker does: of compact JSON in UTF-8."""
+    if isinstance(samples, Mapping):
+        return
+    text = json.dumps(samples, cls=AdvancedJSONEncoder, separators=(",", ":"), ensure_ascii=False)
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size > INLINE_BYTES:
+        raise InvalidBatchRequest(
+            f"samples: expected at most {INLINE_BYTES // 1024} kB of inline samples, got {size} bytes; "
+            'write them to a JSONL file and give {"path": …}'
+        )
+
+
+async def _check_size(
+    client: TemporalClient, request: Mapping[str, Any], *, of: str, fault: Type[RolloutFault]
+) -> None:
+    """Above two megabytes a workflow cannot even refuse an update: its refusal would repeat the arguments. Above four
+    the server takes no message.
+    """
+    size = sum(payload.ByteSize() for payload in await client.data_converter.encode([request]))
+    if size > MOST_BYTES:
+        raise fault(f"{of}: expected at most {MOST_BYTES} bytes of arguments, got {size}")
 
 
 async def _check_same(
@@ -162,10 +195,7 @@ async def ask_or_start(
 ) -> Any:
     """The same for a workflow that the first update starts."""
     name, given = workflow
-    # Above two megabytes the workflow cannot even refuse an update: its refusal would repeat the arguments.
-    size = sum(payload.ByteSize() for payload in await client.data_converter.encode([request]))
-    if size > MOST_BYTES:
-        raise PolicyUpdateFailed(f"{update}: expected at most {MOST_BYTES} bytes of arguments, got {size}")
+    await _check_size(client, request, of=update, fault=PolicyUpdateFailed)
 
     async def attempt() -> Any:
         start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
@@ -191,15 +221,35 @@ def _is_cut_off(error: WorkflowUpdateFailedError) -> bool:
 async def query(handle: Handle, name: str) -> Any:
     """A query's answer. Raises ``NotFound``, and ``TimeoutError`` if no worker answers."""
     try:
-        return await asyncio.wait_for(handle.query(name), QUERY_S)
+        return await _now(handle, handle.query(name))
+    except (WorkflowQueryFailedError, WorkflowQueryRejectedError) as error:
+        raise RolloutFault(str(error), "QueryFailed") from error
+
+
+async def progress_of(client: TemporalClient, id: str) -> Any:
+    """The answer of query ``progress``. A workflow that has ended without being done raises its fault, because its last
+    state looks alive.
+    """
+    latest: Handle = client.get_workflow_handle(id)
+    described = await _now(latest, latest.describe())
+    # Started again meanwhile, the id has another run.
+    run: Handle = client.get_workflow_handle(id, run_id=described.run_id)
+    progress = await query(run, "progress")
+    if described.status is not WorkflowExecutionStatus.RUNNING and progress["phase"] != "done":
+        await result_of(run)
+    return progress
+
+
+async def _now(handle: Handle, call: Awaitable[T]) -> T:
+    """The answer of a call that does not wait for an unavailable server."""
+    try:
+        return await asyncio.wait_for(call, QUERY_S)
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
             raise NotFound(f"Temporal does not know {handle.id}") from error
         raise TimeoutError(f"no worker answers for {handle.id} now: {error.message}") from error
     except asyncio.TimeoutError:
         raise TimeoutError(f"no worker answers for {handle.id} within {QUERY_S} s; it continues when one is back") from None
-    except (WorkflowQueryFailedError, WorkflowQueryRejectedError) as error:
-        raise RolloutFault(str(error), "QueryFailed") from error
 
 
 async def result_of(handle: Handle) -> Any:

@@ -75,7 +75,7 @@ class StepOutOfOrder(RolloutFault):
 
 
 class StreamEnded(RolloutFault):
-    """The stream's epochs are used up, or it was stopped: it has no further steps."""
+    """The stream's epochs are used up: it has no further steps."""
 
 
 class StreamStarved(RolloutFault):
@@ -103,7 +103,7 @@ class TimedOut(RolloutFault):
 
 
 class Stopped(RolloutFault):
-    """It was stopped before there was a result."""
+    """It was stopped before there was a result. A stopped stream continues when it is started again."""
 
 
 class Cancelled(RolloutFault):

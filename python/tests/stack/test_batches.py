@@ -118,6 +118,8 @@ class Batches(unittest.TestCase):
             batch.wait(60)
         with self.assertRaisesRegex(durable_rollouts.InvalidBatchRequest, "max_seq_length"):
             list(batch.groups())
+        with self.assertRaisesRegex(durable_rollouts.InvalidBatchRequest, "max_seq_length"):
+            batch.progress()
         for ask in (batch_call for batch_call in ("wait", "progress", "stop", "rows")):
             with self.assertRaisesRegex(durable_rollouts.NotFound, "nobody-started-this"):
                 getattr(self.client.batch("nobody-started-this"), ask)()

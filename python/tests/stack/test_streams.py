@@ -67,7 +67,8 @@ class ScriptedStream:
 
     @workflow.query
     def progress(self):
-        return {"run": self.number, "asked": self.asked, "request": self.request}
+        phase = "done" if self.stopped else "running"
+        return {"phase": phase, "run": self.number, "asked": self.asked, "request": self.request}
 
     @workflow.signal
     def stop(self):
@@ -127,13 +128,14 @@ class Streams(Scripted):
         self.assertEqual(repr(step), "Step(0: 4 rollouts)")
         await stream.forget(0)
         progress = await stream.progress()
-        asked = {"step": 0, "wait": "10m", "version": 17}
-        self.assertEqual(progress["asked"], [asked, asked, {"through": 0}])
+        *asked, forgot = progress["asked"]
+        self.assertEqual([(one["step"], one["version"]) for one in asked], [(0, 17)] * 2)
+        self.assertEqual(forgot, {"through": 0})
         self.assertEqual(progress["request"], REQUEST)
 
     async def test_is_asked_again_where_it_goes_on_in_a_new_run_before_it_has_answered(self):
         stream = await self.stream()
-        self.assertEqual((await stream.next_step(1, timeout=60)).step, 1)
+        self.assertEqual((await asyncio.wait_for(stream.next_step(1), 60)).step, 1)
         progress = await stream.progress()
         self.assertEqual((progress["run"], progress["asked"]), (1, [{"step": 1, "wait": "10m"}]))
         joined = await self.stream()
@@ -160,12 +162,26 @@ class Streams(Scripted):
         await stream.next_step(2, timeout=60)
         await stream.stop()
         await asyncio.wait_for(stream._handle.result(), 60)
-        with self.assertRaisesRegex(durable_rollouts.StreamEnded, "runs no more"):
+        with self.assertRaisesRegex(durable_rollouts.Stopped, "was stopped"):
             await stream.next_step(3)
+        self.assertEqual((await stream.progress())["phase"], "done")
         await self.stream()
         with self.assertRaisesRegex(durable_rollouts.InvalidBatchRequest, "groups_per_step: 2 there, 3 here"):
             await self.stream({**REQUEST, "groups_per_step": 3})
         self.assertEqual((await (await self.stream(None)).next_step(2, timeout=60)).step, 2)
+
+    async def test_one_that_was_terminated_does_not_look_alive(self):
+        stream = await self.stream()
+        self.assertEqual((await stream.progress())["phase"], "running")
+        await stream._handle.terminate()
+        for call in (stream.progress, lambda: stream.next_step(0)):
+            with self.assertRaises(durable_rollouts.Terminated):
+                await call()
+
+    async def test_with_more_inline_samples_than_the_server_takes_is_refused_at_once(self):
+        samples = ["x" * 2**20] * 5
+        with self.assertRaisesRegex(durable_rollouts.InvalidBatchRequest, "expected at most 256 kB of inline samples"):
+            await asyncio.wait_for(self.stream({**REQUEST, "samples": samples}), 5)
 
     async def test_of_an_id_that_nobody_started_is_not_found(self):
         with self.assertRaises(durable_rollouts.NotFound):

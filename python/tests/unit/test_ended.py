@@ -1,0 +1,85 @@
+"""What batches and streams say of workflows that have ended, and what steps ask for: without a server."""
+
+import asyncio
+import unittest
+from types import SimpleNamespace
+
+import durable_rollouts
+from durable_rollouts import aio
+from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
+from temporalio.exceptions import ApplicationError, TerminatedError
+from temporalio.service import RPCError, RPCStatusCode
+
+RUNNING, COMPLETED = WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED
+TERMINATED, FAILED = WorkflowExecutionStatus.TERMINATED, WorkflowExecutionStatus.FAILED
+REFUSED = ApplicationError("num_repeats: expected at least 1, got 0", type="InvalidBatchRequest")
+
+
+class Workflow:
+    """A workflow as Temporal has it. ``steps``: its answers to update ``next_step``."""
+
+    def __init__(self, status, phase="running", cause=None, steps=()):
+        self.status, self.phase, self.cause = status, phase, cause
+        self.steps, self.asked = list(steps), []
+        self.id = "run-7"
+
+    def get_workflow_handle(self, id, run_id=None):
+        return self
+
+    async def describe(self):
+        return SimpleNamespace(status=self.status, run_id="a")
+
+    async def query(self, name):
+        return {"phase": self.phase}
+
+    async def result(self):
+        if self.cause is not None:
+            raise WorkflowFailureError(cause=self.cause)
+        return {}
+
+    async def execute_update(self, name, request):
+        if self.status is not RUNNING:
+            raise RPCError("workflow execution already completed", RPCStatusCode.NOT_FOUND, b"")
+        self.asked.append(request)
+        return self.steps.pop(0)
+
+
+class Progress(unittest.TestCase):
+    def test_of_one_that_runs_or_is_done_is_its_answer(self):
+        too_few = ApplicationError("3 of 8 are valid", type="TooFewValid")
+        for cls in (aio.Batch, aio.Stream):
+            for workflow in (Workflow(RUNNING, "planning"), Workflow(COMPLETED, "done"), Workflow(FAILED, "done", too_few)):
+                self.assertEqual(asyncio.run(cls(workflow, "run-7").progress()), {"phase": workflow.phase})
+
+    def test_of_one_that_ended_without_being_done_is_its_fault(self):
+        for cls in (aio.Batch, aio.Stream):
+            with self.assertRaisesRegex(durable_rollouts.Terminated, "starting its id again continues it"):
+                asyncio.run(cls(Workflow(TERMINATED, "running", TerminatedError("by hand")), "run-7").progress())
+            with self.assertRaisesRegex(durable_rollouts.InvalidBatchRequest, "num_repeats: expected at least 1"):
+                asyncio.run(cls(Workflow(FAILED, "planning", REFUSED), "run-7").progress())
+
+
+class NextStep(unittest.TestCase):
+    def test_of_a_stream_that_was_stopped_is_not_taken_for_one_whose_epochs_are_used_up(self):
+        with self.assertRaisesRegex(durable_rollouts.Stopped, "stream run-7 was stopped; client.stream.* continues it"):
+            asyncio.run(aio.Stream(Workflow(COMPLETED, "done"), "run-7").next_step(3))
+        with self.assertRaises(durable_rollouts.Terminated):
+            asyncio.run(aio.Stream(Workflow(TERMINATED, cause=TerminatedError("by hand")), "run-7").next_step(3))
+
+    def waits(self, timeout, answers=1):
+        steps = [{"ready": False, "why": "1 of 2 groups is complete"}] * (answers - 1) + [{"ready": True}]
+        workflow = Workflow(RUNNING, steps=steps)
+        asyncio.run(aio.Stream(workflow, "run-7").next_step(0, version=1, timeout=timeout))
+        self.assertTrue(all((asked["step"], asked["version"]) == (0, 1) for asked in workflow.asked))
+        return [asked["wait"] for asked in workflow.asked]
+
+    def test_waits_on_the_server_ten_minutes_and_no_longer_than_its_caller(self):
+        self.assertEqual(self.waits(None), ["10m"])
+        self.assertEqual(self.waits(3600), ["10m"])
+        [wait] = self.waits(0.5)
+        self.assertRegex(wait, r"^[1-9]\d*ms$")
+        self.assertLessEqual(int(wait[:-2]), 500)
+
+    def test_that_is_asked_again_waits_only_for_the_time_that_its_caller_has_left(self):
+        first, second = (int(wait[:-2]) for wait in self.waits(5, answers=2))
+        self.assertLessEqual(second, first - 900)
