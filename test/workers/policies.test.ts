@@ -110,6 +110,7 @@ describe('a worker that looks after a policy', () => {
       await set({ state: 'unknown' });
       assert.equal(await looks(1), 0);
       pass(2);
+      assert.equal(await looks(1), 0);
     }
   });
 
