@@ -109,6 +109,7 @@ export const INVARIANTS: Record<number, Record<string, Tests>> = {
       `${WORKERS}/policies.test.ts › tells a workflow that runs of a pause that is over, once`,
       `${ACTIVITIES}/update-replica.test.ts › ends a pause that was left behind before it begins its own`,
       `${ACTIVITIES}/update-replica.test.ts › an engine that hangs in its load is resumed at the limit of its pause`,
+      `${ACTIVITIES}/update-replica.test.ts › an engine is resumed at the limit of its pause, once, and updated when the store is back`,
     ],
   },
   8: {
@@ -230,6 +231,7 @@ export const FAILURES: Record<string, Tests> = {
   "another process behind a replica's URL": [
     `${E2E}/policy.test.ts › a process that replaces a replica serves only once it has the weights`,
     `${ACTIVITIES}/labels.test.ts › another process behind the URL is distrusted, and none of its tokens is labelled`,
+    `${WORKERS}/policies.test.ts › tells a workflow that runs of an unknown replica that nobody restores for minutes, once`,
   ],
   'disk full, file system away': [
     `${STORE}/store-faults.test.ts › is a retryable StoreFault that names the batch or the rollout, whatever is tried`,

@@ -41,7 +41,9 @@ export async function policyCommand([verb = '', ...args]: string[]): Promise<num
     return 0;
   } catch (error) {
     if (!(error instanceof WorkflowNotFoundError)) throw error;
-    console.log(`${values.service}: nothing has been published`);
+    console.log(
+      `${values.service}: no policy workflow runs on this server: nothing has been published, or Temporal's database was lost (the record in the store stays in force)`,
+    );
     return 0;
   } finally {
     await policy.close();

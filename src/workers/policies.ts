@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
 import type { Logger } from 'pino';
 import type { PolicyInput } from '../activities/contract/policy.js';
-import { isOverdue, needsCare } from '../model/policy/record.js';
+import { isForgotten, isOverdue, needsCare } from '../model/policy/record.js';
 import type { PhaseNews } from '../model/workflow-safe/policy.js';
 import { policyId } from '../model/workflow-safe/policy.js';
 import { describeError } from '../platform/errors.js';
@@ -62,15 +62,20 @@ export function keepPolicies(
 ): () => void {
   const looks = [...parts.policies].map(([service, policy]) => {
     let woken_at_epoch = -1;
+    let seen = { epoch: -1, since: 0 };
     const look = async (): Promise<void> => {
       const record = await policy.records.latest();
       if (record === null) return;
+      const now = Date.now();
+      if (record.epoch !== seen.epoch) seen = { epoch: record.epoch, since: now };
       const urls = policy.controls.map(({ replica }) => replica);
       const isLeft = needsCare(record, urls) && !(await workflows.isRunning(service));
       // A running workflow gets one signal per epoch; it may have its reasons.
       if (!isLeft && record.epoch === woken_at_epoch) return;
       const isNew = urls.some((url) => record.replicas[url] === undefined);
-      if (!isNew && !isLeft && !isOverdue(record, Date.now())) return;
+      const isWaiting =
+        isOverdue(record, now) || isForgotten(record, { unchanged_ms: now - seen.since });
+      if (!isNew && !isLeft && !isWaiting) return;
       woken_at_epoch = record.epoch;
       log.warn(
         { service, epoch: record.epoch },

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { mkdir, rmdir } from 'node:fs/promises';
 import { describe, test, type TestContext } from 'node:test';
 import type { Change, PolicyRecord, ReplicaEntry } from '../../src/model/policy/record.js';
 import { firstRecord, withReplica, withTarget } from '../../src/model/policy/record.js';
@@ -6,6 +7,7 @@ import { Publish } from '../../src/model/policy/publish.js';
 import type { ControlCall } from '../fakes/controlled-engine.js';
 import { controlFault, controlledEngine, PROBE } from '../fakes/controlled-engine.js';
 import { activityBench } from '../fakes/activity-bench.js';
+import { factOf } from '../../src/trajectories/places.js';
 
 const URL = 'http://a/v1';
 const OTHER = 'http://b/v1';
@@ -158,6 +160,74 @@ test('an engine that hangs in its load is resumed at the limit of its pause', as
   assert.match(message, /load: the engine says nothing/);
   assert.equal(engine.isPaused(), false);
   assert.equal((await entry()).state, 'unknown');
+});
+
+test('an engine that does not resume at once is asked again: the first update has no version to restore', async (t) => {
+  const { engine, bench, entry } = await updating(t);
+  engine.before = (call, times) => {
+    if (call === 'load') throw controlFault('GenerationRejected', 400);
+    if (call === 'resume' && times === 1) throw controlFault('GenerationUnavailable');
+  };
+  await bench.failure('updateReplica', ORDER);
+  assert.deepEqual(engine.calls.slice(1), ['load', 'cutOff', 'resume', 'resume']);
+  assert.equal(engine.isPaused(), false);
+  assert.equal((await entry()).state, 'unknown');
+});
+
+describe('while the record cannot be read', () => {
+  /** An engine that an earlier attempt has paused until then. Reading the record fails until the store is back. */
+  async function left(t: TestContext, { paused_until }: { paused_until: number }) {
+    const world = await updating(t);
+    const { engine, bench, set } = world;
+    const record = await set({ state: 'updating', paused_until });
+    await engine.pause({ mode: 'keep', cache: 'keep' }, { within_ms: 1, signal: t.signal });
+    const series = ['_policy', 'default'] as const;
+    const unreadable = factOf(bench.root, { series, n: record!.epoch + 1 });
+    await mkdir(unreadable);
+    const back = () => rmdir(unreadable);
+    const attempt = async (checkpoint: unknown): Promise<unknown> => {
+      const heartbeatDetails = { waiting: false, checkpoint };
+      const { error, heartbeats } = await bench.run('updateReplica', {
+        input: ORDER,
+        heartbeatDetails,
+      });
+      assert.equal((error as { type?: string } | undefined)?.type, 'StoreFault');
+      return (heartbeats.at(-1) as { checkpoint: unknown }).checkpoint;
+    };
+    return { ...world, back, attempt };
+  }
+
+  test('an engine is resumed at the limit of its pause, once, and updated when the store is back', async (t) => {
+    const paused_until = Date.now() - 1;
+    const { engine, bench, entry, back, attempt } = await left(t, { paused_until });
+    const checkpoint = await attempt({ paused_until, failures: 1 });
+    assert.deepEqual(engine.calls.slice(1), ['cutOff', 'resume']);
+    assert.equal(engine.isPaused(), false);
+    assert.equal(await attempt(checkpoint), null);
+    assert.equal(engine.calls.length, 3);
+    await back();
+    await bench.result('updateReplica', ORDER);
+    assert.equal((await entry()).state, 'current');
+  });
+
+  test('an engine that does not answer is asked again by the next attempt', async (t) => {
+    const paused_until = Date.now() - 1;
+    const { engine, attempt } = await left(t, { paused_until });
+    engine.before = (call, times) => {
+      if (call === 'cutOff' && times === 1) throw controlFault('GenerationUnavailable');
+    };
+    const checkpoint = await attempt({ paused_until, failures: 0 });
+    assert.equal(engine.isPaused(), true);
+    await attempt(checkpoint);
+    assert.equal(engine.isPaused(), false);
+  });
+
+  test('a pause that is not over continues', async (t) => {
+    const paused_until = Date.now() + 60_000;
+    const { engine, attempt } = await left(t, { paused_until });
+    assert.deepEqual(await attempt({ paused_until, failures: 0 }), { paused_until, failures: 0 });
+    assert.equal(engine.calls.length, 1);
+  });
 });
 
 describe('streams that are drained', () => {

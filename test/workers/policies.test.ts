@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, mock, test, type TestContext } from 'node:test';
 import { pino } from 'pino';
 import { createPolicyRecords } from '../../src/activities/policy/policy-records.js';
-import type { ReplicaEntry } from '../../src/model/policy/record.js';
+import type { PolicyRecord, ReplicaEntry } from '../../src/model/policy/record.js';
 import { firstRecord, withReplica } from '../../src/model/policy/record.js';
 import { keepPolicies } from '../../src/workers/policies.js';
 import { controlledEngine } from '../fakes/controlled-engine.js';
@@ -10,6 +10,9 @@ import { temporaryStore } from '../fakes/temporary-store.js';
 import { eventually } from '../harness/waiting.js';
 
 const URL = 'http://a/v1';
+const OTHER = 'http://b/v1';
+
+const published = (): PolicyRecord => ({ ...firstRecord([URL, OTHER]), version: 1, target: 1 });
 
 /** A worker's look at the record, as often as `look` is called. */
 async function kept(t: TestContext) {
@@ -25,9 +28,13 @@ async function kept(t: TestContext) {
       return record;
     },
   };
-  mock.timers.enable({ apis: ['setInterval'] });
+  mock.timers.enable({ apis: ['setInterval', 'Date'], now: Date.now() });
   const end = keepPolicies(
-    { policies: new Map([['default', { records: counted, controls: [controlledEngine(URL)] }]]) },
+    {
+      policies: new Map([
+        ['default', { records: counted, controls: [URL, OTHER].map(controlledEngine) }],
+      ]),
+    },
     {
       log: pino({ level: 'silent' }),
       workflows: {
@@ -50,9 +57,12 @@ async function kept(t: TestContext) {
     }
     return world.woken;
   };
+  const pass = (minutes: number): void => {
+    mock.timers.setTime(Date.now() + minutes * 60_000);
+  };
   const set = (change: Partial<ReplicaEntry> & Pick<ReplicaEntry, 'state'>) =>
-    records.change((now) => withReplica(now ?? firstRecord([URL]), { replica: URL, ...change }));
-  return { world, records, looks, set };
+    records.change((now) => withReplica(now ?? published(), { replica: URL, ...change }));
+  return { world, records, looks, pass, set };
 }
 
 describe('a worker that looks after a policy', () => {
@@ -81,6 +91,39 @@ describe('a worker that looks after a policy', () => {
     assert.equal(await looks(2), 0);
     await set({ state: 'updating', paused_until: Date.now() - 1 });
     assert.equal(await looks(3), 1);
+  });
+
+  test('tells a workflow that runs of an unknown replica that nobody restores for minutes, once', async (t) => {
+    const { looks, pass, set } = await kept(t);
+    await set({ state: 'unknown', fault: 'its wake was lost with the server' });
+    assert.equal(await looks(2), 0);
+    pass(2.5);
+    assert.equal(await looks(1), 0);
+    pass(1);
+    assert.equal(await looks(3), 1);
+  });
+
+  test('leaves a workflow alone that tries to restore a replica every two minutes', async (t) => {
+    const { looks, pass, set } = await kept(t);
+    for (let tries = 0; tries < 3; tries++) {
+      await set({ state: 'updating', paused_until: Date.now() + 600_000 });
+      await set({ state: 'unknown' });
+      assert.equal(await looks(1), 0);
+      pass(2);
+      assert.equal(await looks(1), 0);
+    }
+  });
+
+  test('does not disturb a long load because another replica is unknown', async (t) => {
+    const { looks, pass, records, set } = await kept(t);
+    await set({ state: 'unknown' });
+    const paused_until = Date.now() + 600_000;
+    await records.change((now) =>
+      withReplica(now!, { replica: OTHER, state: 'updating', paused_until }),
+    );
+    assert.equal(await looks(1), 0);
+    pass(9);
+    assert.equal(await looks(2), 0);
   });
 
   test('tells of a replica that has joined', async (t) => {

@@ -45,7 +45,6 @@ export function createUpdateReplica(dependencies: Dependencies): PolicyActivitie
       const policy = policyOf(order.service, dependencies);
       const control = policy.controls.find(({ replica }) => replica === order.replica);
       if (control === undefined) throw refused(`temporal.yaml no longer names ${order.replica}`);
-      await checkIsThere(control, { order, policy, attempt });
       const work = await begin(order, { policy, control, attempt });
       try {
         return await takeThrough(work);
@@ -71,10 +70,36 @@ async function checkIsThere(
   if (lacks.length > 0) throw refused(`${order.replica} lacks ${lacks.join(', ')}`);
 }
 
+interface Beginning {
+  policy: PolicyService;
+  control: WeightControl;
+  attempt: Attempt;
+}
+
+/**
+ * Without the record no phase can begin, and the pause of an earlier attempt must end all the same. The next attempt
+ * begins a new one.
+ */
+async function begin(order: UpdateReplica, beginning: Beginning): Promise<Work> {
+  const { policy, control, attempt } = beginning;
+  try {
+    await checkIsThere(control, { order, policy, attempt });
+    return await recordPause(order, beginning);
+  } catch (error) {
+    const own = attempt.checkpoint as Checkpoint | null;
+    const isOver = own !== null && own.paused_until < Date.now();
+    if (isOver && isStoreFault(error) && (await release(control))) attempt.checkpoint = null;
+    throw error;
+  }
+}
+
+const isStoreFault = (error: unknown): boolean =>
+  error instanceof Fault && error.type === 'StoreFault';
+
 /** Phase `record`: from here on the replica gets no requests, and what it samples is fenced. */
-async function begin(
+async function recordPause(
   order: UpdateReplica,
-  { policy, control, attempt }: { policy: PolicyService; control: WeightControl; attempt: Attempt },
+  { policy, control, attempt }: Beginning,
 ): Promise<Work> {
   const { replica } = order;
   const before = await policy.records.latest();
@@ -84,7 +109,7 @@ async function begin(
   const left = entry?.state === 'updating' ? entry.paused_until : null;
   // An abandoned pause is ended before this one begins.
   const isAbandoned = own === null && left !== null && left < Date.now();
-  if (isAbandoned) await release(control, { signal: attempt.signal });
+  if (isAbandoned) await release(control);
   const manner = mannerOf(before, version);
   const fresh = Date.now() + toMs(manner.pause_limit);
   const paused_until = own?.paused_until ?? (isAbandoned ? fresh : (left ?? fresh));
@@ -197,7 +222,7 @@ async function afterFailure(
   { work, attempt }: { work: Work; attempt: Attempt },
 ): Promise<unknown> {
   const { order, policy, control, paused_until } = work;
-  if (error instanceof Fault && error.type === 'StoreFault') return error;
+  if (isStoreFault(error)) return error;
   const failures = (attempt.checkpoint as Checkpoint).failures + 1;
   const mayPass = error instanceof Fault && error.retryable && Date.now() < paused_until;
   if (mayPass && failures < MOST_FAILURES && !attempt.signal.aborted) {
@@ -205,7 +230,7 @@ async function afterFailure(
     return error;
   }
   const message = error instanceof Error ? error.message : String(error);
-  const isThere = await release(control, { signal: AbortSignal.timeout(RELEASE_MS) });
+  const isThere = await release(control);
   await policy.records.change((now) =>
     now !== null && isUnchanged(now, { replica: order.replica, epoch: work.epoch })
       ? withReplica(now, {
@@ -217,5 +242,3 @@ async function afterFailure(
   );
   return error instanceof Fault ? refused(`${order.replica}: ${message}`) : error;
 }
-
-const RELEASE_MS = 30_000;

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { ReplicaState } from '../workflow-safe/policy.js';
-import { REPLICA_STATES } from '../workflow-safe/policy.js';
+import { REPLICA_STATES, restoreDelayMs } from '../workflow-safe/policy.js';
 import type { Publish, Weights } from './publish.js';
 import { Manner, mannerOf } from './publish.js';
 
@@ -142,3 +142,23 @@ export function needsCare(record: PolicyRecord, urls: readonly string[]): boolea
 /** A replica that is paused beyond its limit, so its updater is gone. */
 export const isOverdue = ({ replicas }: PolicyRecord, now: number): boolean =>
   Object.values(replicas).some(({ paused_until }) => paused_until !== null && paused_until < now);
+
+/** Longer than the workflow waits between two tries, each of which changes the record. */
+const FORGOTTEN_MS = restoreDelayMs(Infinity) + 60_000;
+
+/**
+ * Nobody gives weights to an unknown replica, so its workflow has not been told. While another replica is updated, the
+ * record stays the same for as long as a load takes, and the workflow must not be disturbed.
+ */
+export function isForgotten(
+  { version, replicas }: PolicyRecord,
+  { unchanged_ms }: { unchanged_ms: number },
+): boolean {
+  const states = new Set(Object.values(replicas).map(({ state }) => state));
+  return (
+    version !== null &&
+    unchanged_ms >= FORGOTTEN_MS &&
+    states.has('unknown') &&
+    !states.has('updating')
+  );
+}
