@@ -1,7 +1,9 @@
 /** `policy` and `stream` on a trainer's machine, which has no temporal.yaml. */
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import path from 'node:path';
+import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
 import { stackEnvironment } from '../../src/dev/stack-environment.js';
 import type { TestServer } from '../harness/dev-server.js';
@@ -29,14 +31,14 @@ describe('without a temporal.yaml', { timeout: 120_000 }, () => {
     await directory.remove();
   });
 
-  const run = (args: string[], address = server.address): Promise<Ended> =>
-    new Promise((resolve) => {
-      const { namespace } = server;
-      const env = { ...stackEnvironment(process.env), TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace }; // prettier-ignore
-      const child = execFile(process.execPath, [MAIN, ...args], { cwd: directory.path, env }, (_, stdout, stderr) => {
-        resolve({ code: child.exitCode ?? -1, output: stdout + stderr });
-      }); // prettier-ignore
-    });
+  const run = async (args: string[], address = server.address): Promise<Ended> => {
+    const { namespace } = server;
+    const env = { ...stackEnvironment(process.env), TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace }; // prettier-ignore
+    const child = spawn(process.execPath, [MAIN, ...args], { cwd: directory.path, env });
+    const [stdout, stderr] = [text(child.stdout), text(child.stderr)];
+    const [code] = (await once(child, 'close')) as [number];
+    return { code, output: (await stdout) + (await stderr) };
+  };
 
   test('a policy that does not exist is reported, with both reasons', async () => {
     const { code, output } = await run(['policy', 'status']);

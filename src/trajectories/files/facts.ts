@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { statSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Disk } from '../../platform/files.js';
 import { isMissing } from '../../platform/files.js';
@@ -27,12 +27,15 @@ export function createFileFacts(root: string, disk: Disk): Facts {
     find: (series, n) => storing(`fact ${series.join('/')} ${n}`, () => read(series, n)),
     last: (series, known) =>
       storing(`facts ${series.join('/')}`, () => {
-        const n = lastThatIs((number) => existsSync(fileOf(series, number)), known);
+        const n = lastThatIs((number) => isThere(fileOf(series, number)), known);
         const text = n === known ? null : read(series, n);
         return text === null ? null : { series, n, text };
       }),
   };
 }
+
+/** Throws where the disk cannot be read: a fact that is not seen would count as one that was never put. */
+const isThere = (file: string): boolean => statSync(file, { throwIfNoEntry: false }) !== undefined;
 
 /** There are no gaps, so finding the last one takes one look if nothing is new, and few otherwise. */
 function lastThatIs(is: (n: number) => boolean, known: number): number {
