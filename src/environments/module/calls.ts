@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import ms from 'ms';
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
 import type { ModuleThread } from './module-thread.js';
@@ -116,7 +117,7 @@ export class ModuleCalls {
   }
 
   async #pass(one: PendingCall): Promise<void> {
-    const why = `did not answer within ${this.#options.timeout_ms} ms`;
+    const why = `did not answer within ${ms(this.#options.timeout_ms)}`;
     const asked = this.#thread;
     if (asked === null) return;
     asked.send({ kind: 'abort', id: one.id });
@@ -124,7 +125,7 @@ export class ModuleCalls {
       this.#calls.fail(one.id, this.#fault('EnvironmentFailed', why));
       return;
     }
-    this.#lose(asked, why);
+    this.#lose(asked, `${why}; its thread was ended`);
     await asked.end();
   }
 
