@@ -82,7 +82,10 @@ describe('a module whose code does not come back', () => {
     assert.deepEqual((await say(other, 'hi')).rewards, [1]);
     const { type, message } = await looping;
     assert.equal(type, 'EnvironmentFailed');
-    assert.match(message, /export default of .*mine\.mjs did not answer within 200ms; its thread was ended/);
+    assert.match(
+      message,
+      /export default of .*mine\.mjs did not answer within 200ms; its thread was ended/,
+    );
     assert.ok(beats > 5, `${beats} beats of the event loop`);
     assert.deepEqual((await say(mine, 'again')).rewards, [1], 'in a thread that was made again');
   });
