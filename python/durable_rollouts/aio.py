@@ -323,7 +323,11 @@ class Policy:
         return result
 
     async def status(self) -> Dict[str, Any]:
-        """The record (version, target, replicas) and the last ten updates. Raises ``NotFound`` before the first one."""
+        """The record (version, target, replicas) and the last ten updates.
+
+        Raises ``NotFound`` before the first update, and if Temporal's database was lost. Then the record in the store
+        stays in force, and the next update has it.
+        """
         status: Dict[str, Any] = await connection.query(self._temporal.get_workflow_handle(self._id), "status")
         return status
 
