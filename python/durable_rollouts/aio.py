@@ -102,9 +102,9 @@ class Batch:
     async def wait(self, timeout: Optional[float] = None, *, show: bool = False) -> BatchResult:
         """Its result, once it has ended.
 
-        timeout: seconds; then ``TimeoutError``, and the batch continues. show: a progress bar (with ``tqdm``). Raises
-        the fault that failed the batch, ``Cancelled`` (its files are written), ``Terminated``, ``NotFound``. An
-        unavailable server is waited for.
+        timeout: seconds; then ``TimeoutError``, and the batch continues. show: progress on standard error, as a bar
+        with ``tqdm``, else a line every ten seconds. Raises the fault that failed the batch, ``Cancelled`` (its files
+        are written), ``Terminated``, ``NotFound``. An unavailable server is waited for.
         """
         showing = bar.shown(self.progress, self.id) if show else nullcontext()
         async with showing:
