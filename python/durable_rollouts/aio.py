@@ -120,12 +120,17 @@ class Batch:
         progress: BatchProgress = await connection.progress_of(self._temporal, self.id)
         return progress
 
-    async def groups(self) -> AsyncIterator[Group]:
+    async def groups(self, *, show: bool = False) -> AsyncIterator[Group]:
         """All groups, each once: as they end, and at last those that end with the batch.
 
         A batch that runs as slices reports groups only a few times per slice. Rows are read from the store, so this
-        needs access to its disk. Raises what ``wait`` raises.
+        needs access to its disk. show: as in ``wait``. Raises what ``wait`` raises.
         """
+        async with bar.shown(self.progress, self.id) if show else nullcontext():
+            async for group in self._groups():
+                yield group
+
+    async def _groups(self) -> AsyncIterator[Group]:
         seen: Set[int] = set()
         while (run := await connection.running_run(self._handle)) is not None:
             async for group in self._groups_of_run(run, seen):
