@@ -6,6 +6,8 @@
 
 import argparse
 import json
+import logging
+import sys
 
 import numpy as np
 from durable_rollouts import Client, to_arrays
@@ -20,11 +22,14 @@ def main() -> None:
     args = parser.parse_args()
     with open(args.request) as file:
         request = json.load(file)
+    # The package logs whether it started the batch or joined it.
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("durable_rollouts").setLevel(logging.INFO)
     client = Client.connect(args.address, args.namespace)
     # A trainer that crashed joins its running batch, or continues an ended one.
     batch = client.start_batch(request, args.batch_id)
     means = {}
-    for group in batch.groups():  # While others still run: a reference model could score them now.
+    for group in batch.groups(show=True):  # While others still run: a reference model could score them now.
         means[group.row] = round(float(np.mean(group.rewards)), 3) if group.rows else None
     counts = batch.wait()["counts"]
     arrays = to_arrays(batch.rows())
@@ -39,4 +44,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit("interrupted: the batch continues, and the same command joins it")

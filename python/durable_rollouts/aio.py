@@ -102,9 +102,9 @@ class Batch:
     async def wait(self, timeout: Optional[float] = None, *, show: bool = False) -> BatchResult:
         """Its result, once it has ended.
 
-        timeout: seconds; then ``TimeoutError``, and the batch continues. show: a progress bar (with ``tqdm``). Raises
-        the fault that failed the batch, ``Cancelled`` (its files are written), ``Terminated``, ``NotFound``. An
-        unavailable server is waited for.
+        timeout: seconds; then ``TimeoutError``, and the batch continues. show: progress on standard error, as a bar
+        with ``tqdm``, else a line every ten seconds. Raises the fault that failed the batch, ``Cancelled`` (its files
+        are written), ``Terminated``, ``NotFound``. An unavailable server is waited for.
         """
         showing = bar.shown(self.progress, self.id) if show else nullcontext()
         async with showing:
@@ -120,12 +120,17 @@ class Batch:
         progress: BatchProgress = await connection.progress_of(self._temporal, self.id)
         return progress
 
-    async def groups(self) -> AsyncIterator[Group]:
+    async def groups(self, *, show: bool = False) -> AsyncIterator[Group]:
         """All groups, each once: as they end, and at last those that end with the batch.
 
         A batch that runs as slices reports groups only a few times per slice. Rows are read from the store, so this
-        needs access to its disk. Raises what ``wait`` raises.
+        needs access to its disk. show: as in ``wait``. Raises what ``wait`` raises.
         """
+        async with bar.shown(self.progress, self.id) if show else nullcontext():
+            async for group in self._groups():
+                yield group
+
+    async def _groups(self) -> AsyncIterator[Group]:
         seen: Set[int] = set()
         while (run := await connection.running_run(self._handle)) is not None:
             async for group in self._groups_of_run(run, seen):
@@ -323,7 +328,11 @@ class Policy:
         return result
 
     async def status(self) -> Dict[str, Any]:
-        """The record (version, target, replicas) and the last ten updates. Raises ``NotFound`` before the first one."""
+        """The record (version, target, replicas) and the last ten updates.
+
+        Raises ``NotFound`` before the first update, and if Temporal's database was lost. Then the record in the store
+        stays in force, and the next update has it.
+        """
         status: Dict[str, Any] = await connection.query(self._temporal.get_workflow_handle(self._id), "status")
         return status
 

@@ -117,7 +117,9 @@ async def start_once(
     task_queue: str,
     defaults: Mapping[str, Any],
 ) -> None:
-    """Starts a workflow, or joins it if it runs with the same request. Another request is ``InvalidBatchRequest``."""
+    """Starts a workflow, or joins it if it runs with the same request, and logs which. Another request is
+    ``InvalidBatchRequest``.
+    """
     _check_samples(request.get("samples"))
     await _check_size(client, request, of=workflow, fault=InvalidBatchRequest)
 
@@ -126,8 +128,10 @@ async def start_once(
             await client.start_workflow(
                 workflow, request, id=id, task_queue=task_queue, id_conflict_policy=WorkflowIDConflictPolicy.FAIL
             )
+            log.info("started %s %s", workflow, id)
         except WorkflowAlreadyStartedError:
             await _check_same(client, request, id=id, defaults=defaults)
+            log.info("joined %s %s, which runs", workflow, id)
 
     await patiently(start)
 

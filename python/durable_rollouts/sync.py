@@ -104,8 +104,8 @@ class Batch:
     def progress(self) -> BatchProgress:
         return _run(self._aio.progress())
 
-    def groups(self) -> Iterator[Group]:
-        groups = self._aio.groups()
+    def groups(self, *, show: bool = False) -> Iterator[Group]:
+        groups = self._aio.groups(show=show)
 
         async def following() -> Optional[Group]:
             return await anext(groups, None)

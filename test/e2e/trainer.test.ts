@@ -185,6 +185,23 @@ describe('the example trainer', { skip, timeout: 300_000 }, () => {
     assert.equal(await readFile(rowsFile(), 'utf8'), rows);
   });
 
+  test('says on standard error what it started, and Ctrl-C ends it with one line', async () => {
+    const child = start(command.map((arg) => (arg === batch_id ? 'interrupted' : arg)));
+    const ended = once(child, 'close');
+    let errors = '';
+    child.stderr.setEncoding('utf8').on('data', (piece: string) => {
+      errors += piece;
+      // Only once: another one would meet the interpreter as it ends.
+      if (!child.killed && errors.includes('started')) child.kill('SIGINT');
+    });
+    const output = text(child.stdout);
+    assert.deepEqual(await ended, [1, null], errors);
+    assert.equal(await output, '');
+    assert.match(errors, /^started rolloutBatch interrupted\n/);
+    assert.match(errors, /interrupted: the batch continues, and the same command joins it\n$/);
+    assert.doesNotMatch(errors, /Traceback|Error/);
+  });
+
   test('refuses rows without logprobs, in which what the policy sampled is marked all the same', async () => {
     const request = path.join(bed.directory, 'without.json');
     const given = JSON.parse(await readFile(path.join(bed.directory, REQUEST), 'utf8')) as Request;

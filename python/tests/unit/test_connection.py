@@ -2,9 +2,11 @@ import asyncio
 import unittest
 
 from types import SimpleNamespace
+from unittest import mock
 
 from durable_rollouts import InvalidBatchRequest, PolicyUpdateFailed, connection
 from temporalio.converter import default as default_converter
+from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 
@@ -37,6 +39,20 @@ class Away(unittest.TestCase):
         ):
             with self.assertRaises(RPCError):
                 asyncio.run(connection.patiently(failing(error)))
+
+
+class StartOnce(unittest.TestCase):
+    def logged(self, error=None):
+        client = SimpleNamespace(data_converter=default_converter(), start_workflow=mock.AsyncMock(side_effect=error))
+        same = mock.patch.object(connection, "_check_same", mock.AsyncMock())
+        with same, self.assertLogs("durable_rollouts", "INFO") as log:
+            asyncio.run(connection.start_once(client, "rolloutBatch", {}, id="b", task_queue="q", defaults={}))
+        return [record.getMessage() for record in log.records]
+
+    def test_logs_whether_it_started_or_joined(self):
+        self.assertEqual(self.logged(), ["started rolloutBatch b"])
+        error = WorkflowAlreadyStartedError("b", "rolloutBatch")
+        self.assertEqual(self.logged(error), ["joined rolloutBatch b, which runs"])
 
 
 class TooMuch(unittest.TestCase):
