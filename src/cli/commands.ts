@@ -33,7 +33,7 @@ if the batch failed.`,
     load: async () => (await import('./batch.js')).resultCommand,
   },
   show: {
-    usage: `temporal-rollout show BATCH [--worst N] [--sort reward|length|turns|wall] [--reverse] [--limit N] [--failed]
+    usage: `temporal-rollout show BATCH [--worst N] [--sort reward|tokens|turns|wall] [--reverse] [--limit N] [--failed]
                            [--where CONDITION] [--follow] [--json] [--config FILE]
 temporal-rollout show BATCH/ROW [--json] [--tokens] [--config FILE]
 temporal-rollout show BATCH/ROW-REPEAT [--turns FIRST-LAST] [--tokens] [--follow] [--json] [--config FILE]
@@ -43,7 +43,7 @@ worker. BATCH lists them. BATCH/ROW shows those of one sample side by side. BATC
 reward, mean logprob and end of each turn, where a generation was interrupted, attempts and faults with their times.
 
 --worst N shows the N lowest rewards. --sort has the largest first, --reverse the smallest. A CONDITION such as
-'reward<0.5 and turns>=3' uses reward, length (tokens), turns, wall (seconds), attempts, faults, row, repeat, ended, task
+'reward<0.5 and turns>=3' uses reward, tokens, turns, wall (seconds), attempts, faults, row, repeat, ended, task
 and failure. Only a rollout with a valid end has a reward. --tokens adds ids and logprobs. --follow shows new output.
 --json prints a line for each rollout. Output longer than the terminal goes through PAGER (less).`,
     load: async () => (await import('./show/show.js')).showCommand,

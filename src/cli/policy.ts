@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { isAbsolute, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { WorkflowNotFoundError, WorkflowUpdateFailedError } from '@temporalio/client';
@@ -32,6 +33,7 @@ export async function policyCommand([verb = '', ...args]: string[]): Promise<num
   if (verb !== 'status' && verb !== 'publish')
     throw new UsageError(`expected policy status or policy publish, got ${JSON.stringify(verb)}`);
   const { values } = parseArgs({ args, options: OPTIONS });
+  if (verb === 'publish') checkPath(values.path);
   const { server, taskQueue: task_queue } = await temporalSettings(values.config);
   const policy = await connectPolicy(server, { service: values.service, task_queue });
   try {
@@ -48,6 +50,14 @@ export async function policyCommand([verb = '', ...args]: string[]): Promise<num
   } finally {
     await policy.close();
   }
+}
+
+function checkPath(path: string | undefined): void {
+  if (path === undefined || isAbsolute(path)) return;
+  const [got, here] = [path, resolve(path)].map((one) => JSON.stringify(one));
+  throw new UsageError(
+    `--path: expected an absolute path, because each engine opens it itself, got ${got}; here it would be ${here}`,
+  );
 }
 
 /** The fields of update `publish`: from a file, overridden by options. The workflow checks them. */

@@ -36,8 +36,8 @@ export async function streamCommand([verb = '', ...args]: string[]): Promise<num
     );
   const stream = await connectStream((await temporalSettings(values.config)).server, id);
   try {
-    if (verb === 'stop') await stopStream(stream);
-    else if (verb === 'forget')
+    if (verb === 'stop') return await stopStream(stream);
+    if (verb === 'forget')
       console.log(plainJson(JSON.stringify(await stream.forget(Number(through)))));
     else await showStatus(id, { stream, watch: values.watch });
     return 0;
@@ -51,9 +51,17 @@ export async function streamCommand([verb = '', ...args]: string[]): Promise<num
   }
 }
 
-async function stopStream(stream: StreamClient): Promise<void> {
+/** Returns the exit code. */
+export async function stopStream(stream: Pick<StreamClient, 'stop' | 'ended'>): Promise<number> {
   await stream.stop();
-  console.log('stopped; its steps stay, and starting its id again continues it');
+  console.log('stop was sent');
+  const hasEnded = await stream.ended();
+  console.log(
+    hasEnded
+      ? 'stopped; its steps stay, and starting its id again continues it'
+      : 'the stream is stopping; its end is not confirmed yet: stream status shows it',
+  );
+  return hasEnded ? 0 : 1;
 }
 
 /** Once, or with `watch` on a terminal until it has ended or Ctrl-C. */

@@ -76,11 +76,12 @@ export function progressBar(
     : spread(left, { line: [`about ${formatClock(etaS)} left`], columns });
 }
 
-function numbers({ running, failed, valid, reward_sum }: BatchProgress): Line {
+function numbers(progress: BatchProgress): Line {
+  const { running, failed } = progress;
   return [
     `running ${formatNumber(running)}   `,
     { text: `failed ${formatNumber(failed)}`, ink: failed > 0 ? 'red' : 'dim' },
-    `   mean reward ${meanReward(valid, reward_sum)}`,
+    `   mean reward ${meanReward(progress)}`,
   ];
 }
 
@@ -115,7 +116,7 @@ export function renderPlain(state: BoardState): string {
   const { batchId, progress } = state;
   if (!isCounted(progress))
     return [`${batchId} ${phaseOf(progress)}`, ...notes(state).map(plainLine)].join(', ');
-  const { phase, done, requested, running, failed, valid, turns, tokens } = progress;
+  const { phase, done, requested, running, failed, turns, tokens } = progress;
   const eta = etaSeconds(progress);
   return [
     `${batchId} ${phase}: ${formatNumber(done)} of ${formatNumber(requested)} done`,
@@ -123,7 +124,7 @@ export function renderPlain(state: BoardState): string {
     `${formatNumber(failed)} failed`,
     `${formatNumber(turns)} turns (${formatRate(progress.turns_per_s)}/s)`,
     `${formatNumber(tokens)} tokens (${formatRate(progress.tokens_per_s)}/s)`,
-    `mean reward ${meanReward(valid, progress.reward_sum)}`,
+    `mean reward ${meanReward(progress)}`,
     ...(eta === null ? [] : [`about ${formatClock(eta)} left`]),
     ...notes(state).map(plainLine),
   ].join(', ');
@@ -146,8 +147,11 @@ export function factsOf({ progress, trouble }: BoardState): string {
   ]);
 }
 
-const meanReward = (valid: number, sum: number): string =>
-  valid === 0 ? '-' : (sum / valid).toFixed(3);
+/** Of the rollouts that have ended; it says of how many until all have. */
+function meanReward({ valid, reward_sum, done, requested }: BatchProgress): string {
+  if (valid === 0) return '-';
+  return `${(reward_sum / valid).toFixed(3)}${done < requested ? ` of ${formatNumber(valid)}` : ''}`;
+}
 
 /** Estimated from the ended rollouts; null while there are too few. */
 function etaSeconds({ phase, done, requested, elapsed_s }: BatchProgress): number | null {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { WorkflowFailedError } from '@temporalio/client';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { WorkflowFailedError, isGrpcDeadlineError } from '@temporalio/client';
 import type { StreamProgress } from '../activities/contract/stream.js';
 import { describeError } from '../platform/errors.js';
 import type { Server, ServerAddress } from './server.js';
@@ -17,8 +18,10 @@ export interface StreamClient {
   look: () => Promise<StreamLook>;
   /** Deletes delivered steps up to this one; returns the first one that is kept. */
   forget: (through: number) => Promise<{ kept_from: number }>;
-  /** Resolves when it has ended. */
+  /** Asks it to end. */
   stop: () => Promise<void>;
+  /** Waits for its end. false: a slow server does not confirm it in time. */
+  ended: () => Promise<boolean>;
   close: () => Promise<void>;
 }
 
@@ -32,12 +35,32 @@ export async function connectStream(address: ServerAddress, id: string): Promise
         args: [{ through }],
         updateId: randomUUID(),
       }),
-    stop: async () => {
-      await server.within(CALL_MS, () => handle.signal('stop'));
-      await handle.result();
-    },
+    stop: () => server.within(CALL_MS, () => handle.signal('stop')),
+    ended: () => endsWithin(END_MS, (ms) => server.within(ms, () => handle.result())),
     close: server.close,
   };
+}
+
+/** How long a stream that was stopped may take to end. */
+const END_MS = 120_000;
+const ASK_AGAIN_MS = 500;
+
+/** Whether `result` answers in time. A slow server gives a single call up before that; then it is asked again. */
+export async function endsWithin(
+  ms: number,
+  result: (ms: number) => Promise<unknown>,
+): Promise<boolean> {
+  const until = Date.now() + ms;
+  for (let left = ms; left > 0; left = until - Date.now()) {
+    try {
+      await result(left);
+      return true;
+    } catch (error) {
+      if (!isGrpcDeadlineError(error)) throw error;
+      await sleep(Math.min(ASK_AGAIN_MS, left));
+    }
+  }
+  return false;
 }
 
 async function look(id: string, server: Server): Promise<StreamLook> {

@@ -7,17 +7,20 @@ import type { TemporalCli } from './temporal-cli.js';
 const IN_THE_WAY = /^TEMPORAL_(?:PROFILE|API_KEY|TLS.*|GRPC_META_.*)$/;
 
 export interface CopyOptions {
+  /** The folder of the deployment: paths of commands are relative to it. */
+  root: string;
   address: string;
   namespace: string;
   cli: TemporalCli;
   env: NodeJS.ProcessEnv;
 }
 
-/** Lines that connect another shell to this stack: its address, and names for programs that are not on its path. */
-export function linesToCopy({ address, namespace, cli, env }: CopyOptions): string[] {
+/** Lines that connect another shell to this stack: its folder, its address, and names for programs that are not on its path. */
+export function linesToCopy({ root, address, namespace, cli, env }: CopyOptions): string[] {
   const inTheWay = Object.keys(env).filter((name) => IN_THE_WAY.test(name));
   const main = path.join(PROJECT_ROOT, 'dist', 'src', 'cli', 'main.js');
   return [
+    `cd ${shellWord(root)}`,
     ...(inTheWay.length === 0 ? [] : [`unset ${inTheWay.join(' ')}`]),
     `export TEMPORAL_ADDRESS=${address}`,
     ...((env['TEMPORAL_NAMESPACE'] ?? namespace) === namespace

@@ -116,11 +116,12 @@ async function stayUp(
   session: Session,
   { plays, folder }: { plays: boolean; folder: string | null },
 ): Promise<void> {
-  const lines = linesToCopy({ ...session.stack, cli: session.cli, env: process.env });
+  const root = folder === null ? PROJECT_ROOT : path.dirname(folder);
+  const lines = linesToCopy({ ...session.stack, root, cli: session.cli, env: process.env });
   const batch =
     folder === null
-      ? `--input-file ${EXAMPLE_HERE}`
-      : `--config ${path.relative('', path.join(folder, 'temporal.yaml'))} --input-file FILE`;
+      ? `--input-file ${EXAMPLE}`
+      : `--config ${path.join(path.basename(folder), 'temporal.yaml')} --input-file FILE`;
   session.screen.say(
     [
       '\nThe stack stays up until Ctrl-C.',

@@ -19,15 +19,30 @@ export function problemsWithHints(
   });
 }
 
-/** The field of this name elsewhere, or else one with a similar name, siblings first. */
+/** Names that other programs give to fields. */
+const ALIASES = new Map([
+  ['max_tokens', 'generation.max_new_tokens'],
+  ['max_completion_tokens', 'generation.max_new_tokens'],
+  ['n', 'num_repeats'],
+  ['num_generations', 'num_repeats'],
+  ['group_size', 'num_repeats'],
+  ['num_return_sequences', 'num_repeats'],
+  ['max_turns', 'max_rollout_turns'],
+  ['stop', 'generation.stop_strings'],
+  ['logprobs', 'generation.include_logprobs'],
+]);
+
+/** The field that other programs call so, or one of this name elsewhere, or one spelled much like it, siblings first. */
 function likelyPlace(where: string, places: readonly string[]): string | null {
   const name = nameOf(where);
+  const alias = ALIASES.get(name);
+  if (alias !== undefined && places.includes(alias)) return alias;
   const isBeside = (place: string): boolean => parentOf(place) === parentOf(where);
   const ordered = [...places].sort((a, b) => Number(isBeside(b)) - Number(isBeside(a)));
   const known = ordered.map(nameOf);
   const meant = known.includes(name)
     ? name
-    : nearest(name, { known, mistakes: Math.max(1, Math.floor(name.length / 4)) });
+    : nearest(name, { known, mistakes: Math.floor(name.length / 4) });
   return meant === null ? null : (ordered[known.indexOf(meant)] ?? null);
 }
 

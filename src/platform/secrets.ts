@@ -8,7 +8,7 @@
  */
 
 /** Shorter values are ordinary words; removing them would damage other text. */
-const FEWEST_CHARACTERS = 8;
+export const FEWEST_CHARACTERS = 8;
 const REMOVED = '[secret]';
 
 export interface Secrets {

@@ -35,7 +35,7 @@ describe('the board', () => {
     assert.deepEqual(renderBoard(state(), { columns: 79, colour: false }), [
       `${BATCH}  running${' '.repeat(35)}0:10`,
       `${'#'.repeat(9)}${'.'.repeat(30)}  16 of 64 done${' '.repeat(10)}about 0:30 left`,
-      'running 48   failed 1   mean reward 0.400',
+      'running 48   failed 1   mean reward 0.400 of 15',
       'turns 120 (12/s)   tokens 12,345 (1,235/s)',
     ]);
   });
@@ -168,8 +168,13 @@ describe('a plain line', () => {
   test('says the same as the board', () => {
     assert.equal(
       renderPlain(state()),
-      `${BATCH} running: 16 of 64 done, 48 running, 1 failed, 120 turns (12/s), 12,345 tokens (1,235/s), mean reward 0.400, about 0:30 left`,
+      `${BATCH} running: 16 of 64 done, 48 running, 1 failed, 120 turns (12/s), 12,345 tokens (1,235/s), mean reward 0.400 of 15, about 0:30 left`,
     );
+  });
+
+  test('says of how many the mean reward is only until all have ended', () => {
+    const ended = { ...PROGRESS, done: 64, valid: 63, reward_sum: 31.5 };
+    assert.match(renderPlain(state({ progress: ended })), /mean reward 0\.500(?:,|$)/);
   });
 
   test('has no mean reward before a rollout is valid', () => {

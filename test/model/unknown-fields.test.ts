@@ -40,6 +40,38 @@ test('an unknown field names one that is spelled much like it', () => {
   ]);
 });
 
+test('an unknown field names the one that other programs call so', () => {
+  const said = saidOf(BatchRequest, {
+    samples,
+    n: 8,
+    group_size: 8,
+    max_turns: 5,
+    generation: { max_tokens: 64, max_completion_tokens: 64, stop: ['.'], logprobs: true },
+  });
+  assert.deepEqual(said.sort(), [
+    'generation.logprobs: unknown field; did you mean generation.include_logprobs?',
+    'generation.max_completion_tokens: unknown field; did you mean generation.max_new_tokens?',
+    'generation.max_tokens: unknown field; did you mean generation.max_new_tokens?',
+    'generation.stop: unknown field; did you mean generation.stop_strings?',
+    'group_size: unknown field; did you mean num_repeats?',
+    'max_turns: unknown field; did you mean max_rollout_turns?',
+    'n: unknown field; did you mean num_repeats?',
+  ]);
+});
+
+test('a short name is like no other: one letter away is another word', () => {
+  assert.deepEqual(saidOf(BatchRequest, { samples, m: 1, generation: { top: 1 } }).sort(), [
+    'generation.top: unknown field',
+    'm: unknown field',
+  ]);
+});
+
+test('a field that other programs name is named only where the request has it', () => {
+  const generation = { default: { kind: 'vllm', base_urls: ['http://a/v1'] } };
+  const said = saidOf(Config, { environments: {}, n: 8, generation });
+  assert.ok(said.includes('n: unknown field'), said.join('\n'));
+});
+
 test('a field that is like none is unknown, and no more', () => {
   assert.deepEqual(saidOf(BatchRequest, { samples, wombat: 1 }), ['wombat: unknown field']);
 });

@@ -95,6 +95,13 @@ describe('a check of a deployment', { concurrency: true }, () => {
     assert.match(wrong?.remedy ?? '', /the key in ENGINE_KEY is not the one/);
     const [unset] = await ofEngine(t, { url, api_key_env: 'ENGINE_KEY' });
     assert.match(`${unset?.state ?? ''} ${unset?.what ?? ''}`, /broken .*ENGINE_KEY/);
+    assert.match(unset?.remedy ?? '', /^set the variable/);
+    const [short] = await ofEngine(t, {
+      url,
+      env: { ENGINE_KEY: 'abc' },
+      api_key_env: 'ENGINE_KEY',
+    });
+    assert.match(short?.remedy ?? '', /^the key has 3 characters: .* of at least 8$/);
   });
 
   test('names the models where the one that is asked for is not served', async (t) => {

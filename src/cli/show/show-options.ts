@@ -76,7 +76,8 @@ function targetOf(positionals: readonly string[]): Pick<ShowOptions, 'batch_id' 
 
 function sortOf(text: string | undefined): Sort | null {
   if (text === undefined) return null;
-  const found = SORTS.find((sort) => sort === text);
+  // As the column is called.
+  const found = SORTS.find((sort) => sort === (text === 'tokens' ? 'length' : text));
   if (found !== undefined) return found;
   throw new UsageError(`--sort: expected one of ${SORTS.join(', ')}, got ${JSON.stringify(text)}`);
 }

@@ -34,6 +34,7 @@ const COMPARE: Record<string, (a: number, b: number) => boolean> = {
 
 const FIELDS = [...Object.keys(NUMBERS), ...Object.keys(TEXTS)];
 const CONDITION = /^([a-z_]+)\s*(<=|>=|!=|==?|<|>)\s*(.+)$/;
+const QUOTED = /^(['"])(.*)\1$/;
 
 /**
  * All conditions, joined by ` and `. A missing value (the reward of a rollout without a valid end) meets no condition.
@@ -45,7 +46,8 @@ export function parseWhere(text: string): Condition {
 }
 
 function parseCondition(text: string): Condition {
-  const [, field = '', sign = '', value = ''] = CONDITION.exec(text) ?? [];
+  const [, field = '', sign = '', given = ''] = CONDITION.exec(text) ?? [];
+  const value = QUOTED.exec(given)?.[2] ?? given;
   const operator = sign === '==' ? '=' : sign;
   if (field === '') throw wrong(text, 'FIELD OPERATOR VALUE such as reward<0.5');
   if (isKey(NUMBERS, field)) {

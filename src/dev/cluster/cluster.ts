@@ -92,6 +92,8 @@ const introduction = ({ address, uiUrl, database, logs, outputs }: Cluster): str
 const linesOf = ({ cli }: StackSession, cluster: Cluster): string =>
   [
     '\nThe cluster stays up until Ctrl-C; kill any of its processes: it starts again. From another terminal:',
-    ...linesToCopy({ ...cluster, cli, env: process.env }).map((line) => `  ${line}`),
+    ...linesToCopy({ ...cluster, root: process.cwd(), cli, env: process.env }).map(
+      (line) => `  ${line}`,
+    ),
     `  temporal-rollout show ${BATCH} --config ${path.relative('', cluster.config)}`,
   ].join('\n');

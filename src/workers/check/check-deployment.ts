@@ -2,6 +2,7 @@ import { access, constants } from 'node:fs/promises';
 import { pino } from 'pino';
 import { createAllowance } from '../../platform/waits/allowance.js';
 import { checkWritable } from '../../platform/files.js';
+import { FEWEST_CHARACTERS } from '../../platform/secrets.js';
 import { describeError } from '../../platform/errors.js';
 import type { Config } from '../config.js';
 import { memoryOf } from '../config.js';
@@ -96,9 +97,17 @@ async function checkEngines(config: Config, env: NodeJS.ProcessEnv): Promise<Fin
       });
       return (await Promise.all(of_replicas)).flat();
     } catch (error) {
-      const remedy = 'set the variable where workers run';
+      const remedy = keyRemedy(settings.api_key_env, env);
       return [{ part: `generation.${name}`, state: 'broken' as const, what: describeError(error), remedy }]; // prettier-ignore
     }
   });
   return (await Promise.all(found)).flat();
+}
+
+/** For a key that workers cannot read. */
+function keyRemedy(variable: string | null, env: NodeJS.ProcessEnv): string {
+  const { length } = env[variable ?? ''] ?? '';
+  if (length === 0) return 'set the variable where workers run';
+  if (length >= FEWEST_CHARACTERS) return 'correct the variable where workers run';
+  return `the key has ${length} characters: give engine and workers one of at least ${FEWEST_CHARACTERS}`;
 }

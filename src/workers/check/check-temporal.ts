@@ -94,7 +94,29 @@ async function checkQueue(client: Client, { name, type, role }: Queue): Promise<
   const question = { namespace, taskQueue: { name }, taskQueueType: TYPES[type] };
   // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- the enum is not exported
   const { pollers } = await client.workflowService.describeTaskQueue(question);
-  if (pollers.length > 0) return { part, state: 'ok', what: `a worker waits (${role})` };
+  return { part, ...pollersFinding(pollers, { role, now: Date.now() }) };
+}
+
+/** A worker that waits for tasks asks again after 60 s; the server lists one that died for minutes. */
+const ASKS_WITHIN_S = 75;
+
+/** The part of a poller that tells when it last asked. */
+interface Poller {
+  lastAccessTime?: { seconds?: unknown } | null;
+}
+
+/** Whether a worker waits: the one that asked last counts. */
+export function pollersFinding(
+  pollers: readonly Poller[],
+  { role, now }: { role: string; now: number },
+): Omit<Finding, 'part'> {
   const remedy = `start one with role ${role}: temporal-rollout worker`;
-  return { part, state: 'limited', what: 'no worker waits: what is started there waits, too', remedy }; // prettier-ignore
+  if (pollers.length === 0)
+    return { state: 'limited', what: 'no worker waits: what is started there waits, too', remedy };
+  const asked = pollers.map(({ lastAccessTime }) => Number(lastAccessTime?.seconds ?? 0));
+  // The server's clock may be ahead of this one.
+  const ago = Math.max(0, Math.round(now / 1000 - Math.max(...asked)));
+  if (ago <= ASKS_WITHIN_S)
+    return { state: 'ok', what: `a worker asked for tasks ${ago} s ago (${role})` };
+  return { state: 'limited', what: `last asked by a worker ${ago} s ago; it may be gone`, remedy };
 }

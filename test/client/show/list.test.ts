@@ -4,6 +4,7 @@ import type { Entry } from '../../../src/client/show/entry.js';
 import { listPage } from '../../../src/client/show/list-page.js';
 import type { Selection } from '../../../src/client/show/selection.js';
 import { select } from '../../../src/client/show/selection.js';
+import { parseShow } from '../../../src/cli/show/show-options.js';
 import { parseWhere } from '../../../src/client/show/where.js';
 
 const ALL: Selection = { where: () => true, failed: false, sort: null, limit: null };
@@ -55,6 +56,14 @@ describe('a list of rollouts', () => {
       [2],
     );
     assert.deepEqual(rows(select(some, { ...ALL, where: parseWhere('ended!=failed') })), [0, 1, 3]);
+    for (const quoted of ["ended='failed'", 'ended = "failed"'])
+      assert.deepEqual(rows(select(some, { ...ALL, where: parseWhere(quoted) })), [2], quoted);
+  });
+
+  test('is sorted by tokens under the name of their column, too', () => {
+    for (const name of ['tokens', 'length'])
+      assert.equal(parseShow(['b', '--sort', name]).selection.sort?.by, 'length');
+    assert.throws(() => parseShow(['b', '--sort', 'size']), /--sort: expected one of reward, /);
   });
 
   test('refuses a condition that is none, and says what it expected', () => {
