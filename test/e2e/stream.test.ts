@@ -167,11 +167,18 @@ describe('a stream', { timeout: 240_000 }, () => {
     const stream = open('adopts-and-loses');
     const request = { ...requestOf(), generation: { service: 'slow', max_new_tokens: 300 } };
     await stream.start(request);
-    await eventually({ what: 'four groups', timeout_ms: 30_000 }, async () => (await stream.progress()).admitted === 4); // prettier-ignore
+    const first = bed.server.client.workflow.getHandle(`${stream.id}/0`);
+    const runs = (): Promise<boolean> =>
+      first.describe().then(({ status }) => status.name === 'RUNNING', () => false); // prettier-ignore
+    await eventually({ what: 'the first group', timeout_ms: 30_000 }, runs);
     await stream.handle().terminate();
     await stream.start(request);
-    await eventually({ what: 'adoption', timeout_ms: 30_000 }, async () => (await stream.progress()).phase === 'running'); // prettier-ignore
-    await bed.server.client.workflow.getHandle(`${stream.id}/0`).terminate();
+    await eventually({ what: 'its adoption', timeout_ms: 30_000 }, async () => {
+      const { events = [] } = await stream.handle().fetchHistory();
+      const refused = (events ?? []).flatMap(({ startChildWorkflowExecutionFailedEventAttributes: failed }) => failed?.workflowId ?? []); // prettier-ignore
+      return refused.includes(`${stream.id}/0`);
+    });
+    await first.terminate();
     for (const step of [0, 1]) assert.equal((await stream.step(step, step)).counts.completed, 4);
     const groups = (await Promise.all([0, 1].map(async (step) => (await stream.fact(step)).groups))).flat(); // prettier-ignore
     assert.deepEqual(new Set(groups), new Set([0, 1, 2, 3]));
