@@ -26,7 +26,8 @@ const RECHECK_MS = 15_000;
 
 /**
  * Runs a worker until it receives the signal to end; `listen` begins to wait for that. It is called after the
- * deployment's own modules have been loaded. Before that, a signal ends the process as usual, whatever code keeps it busy.
+ * deployment's own modules have been loaded. Before that, a signal ends the process as usual, whatever code keeps it
+ * busy.
  */
 export async function runWorker(config: Config, listen: () => AbortSignal): Promise<void> {
   const log = createLog(process.env['LOG_LEVEL'] ?? 'info');

@@ -147,7 +147,7 @@ export const isOverdue = ({ replicas }: PolicyRecord, now: number): boolean =>
 const FORGOTTEN_MS = restoreDelayMs(Infinity) + 60_000;
 
 /**
- * Nobody gives weights to an unknown replica, so its workflow has not been told. While another replica is updated, the
+ * Nobody gives weights to an unknown replica, so the signal to its workflow was lost. While another replica is updated, the
  * record stays the same for as long as a load takes, and the workflow must not be disturbed.
  */
 export function isForgotten(

@@ -169,18 +169,17 @@ function createRestarts(start: (group: number) => Promise<void>): {
 } {
   const startInTurn = createStartInTurn();
   const waiting = new Set<number>();
-  const isOver = (group: number): boolean => !waiting.has(group);
   const restart = async (group: number): Promise<void> => {
     await CancellationScope.nonCancellable(() =>
       startInTurn(
         () => start(group),
-        () => isOver(group),
+        () => !waiting.has(group),
       ),
     );
   };
   return {
     start: (groups) => {
-      for (const group of groups.filter(isOver)) {
+      for (const group of groups.filter((one) => !waiting.has(one))) {
         waiting.add(group);
         const over = (): void => void waiting.delete(group);
         restart(group).then(over, over);
