@@ -8,7 +8,7 @@ import { renderLine } from '../text-line.js';
 import type { Entry } from './entry.js';
 import { placeText } from './entry.js';
 import type { Happening } from './history.js';
-import { endOf, rewardText } from './list-page.js';
+import { rewardText, stateSpan } from './list-page.js';
 import type { Rollout } from './read-batch.js';
 import { wrapped } from './wrapping.js';
 
@@ -52,7 +52,7 @@ export function headingOf(
     [
       { text: `${batch_id}/${placeText(entry)}`, ink: 'bold' },
       `  ${entry.task_name ?? ''}  `,
-      ...endOf({ ...entry, failure: null }),
+      stateSpan(entry),
     ],
     ...wrapped(facts.join(', '), style.columns).map((line): Line => [line]),
     ...wrapped(plainLine(more.join(', ')), style.columns).map((line): Line => [line]),

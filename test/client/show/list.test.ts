@@ -22,6 +22,7 @@ const entry = (row: number, given: Partial<Entry> = {}): Entry => ({
   attempts: 1,
   faults: 0,
   failure: null,
+  reason: 'environment: wrong \u001b]0;owned\u0007',
   ...given,
 });
 const FAILURE = {
@@ -30,7 +31,13 @@ const FAILURE = {
   turn: 1,
 };
 const failed = (row: number): Entry =>
-  entry(row, { ended: 'failed', reward: null, reward_so_far: 9, failure: FAILURE });
+  entry(row, {
+    ended: 'failed',
+    reward: null,
+    reward_so_far: 9,
+    failure: FAILURE,
+    reason: `${FAILURE.type}: ${FAILURE.message}`,
+  });
 const rows = (entries: readonly Entry[]): number[] => entries.map(({ row }) => row);
 
 describe('a list of rollouts', () => {
@@ -83,7 +90,7 @@ describe('a list of rollouts', () => {
       assert.equal(lines[0], 'b  6 rollouts: 3 valid, 1 failed, 2 not started');
       assert.equal(lines[1], 'mean reward 0.500');
       assert.ok(lines.every((line) => line.length <= columns));
-      assert.ok(lines.some((line) => line.includes('failed EnvironmentFailed')));
+      assert.ok(lines.some((line) => line.includes('EnvironmentFailed: bad red')));
       assert.doesNotMatch(lines.join(''), /[\u001b\u0007]|owned/);
     });
   }

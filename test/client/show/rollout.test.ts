@@ -8,6 +8,7 @@ import { rolloutJson } from '../../../src/client/show/rollout-json.js';
 import { blocksOf, headingOf } from '../../../src/client/show/rollout-page.js';
 import { widthOf, wrapped } from '../../../src/client/show/wrapping.js';
 import type { JournalLine } from '../../../src/model/journal.js';
+import { lastWordsOf } from '../../../src/model/journal/last-words.js';
 import { glanceOf } from '../../../src/model/journal/outcome.js';
 import { applyLine, emptyTrajectory } from '../../../src/model/journal/trajectory.js';
 import { author } from '../../fakes/journal-lines.js';
@@ -25,7 +26,9 @@ function rolloutOf(lines: readonly JournalLine[], repeat = 0): Rollout {
   }
   const place = { row: 7, repeat };
   const { end } = trajectory;
-  const entry = entryOf(place, { glance: glanceOf(trajectory), end, last_at: history.last_at });
+  const glance = { ...glanceOf(trajectory), last_words: lastWordsOf(trajectory) };
+  const { fault } = trajectory.standing;
+  const entry = entryOf(place, { glance, end, last_at: history.last_at, fault });
   return { batch_id: 'batch', ...place, entry, trajectory, happenings: history.happenings };
 }
 
