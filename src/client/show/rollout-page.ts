@@ -136,7 +136,7 @@ const INDENT = 32;
 function happeningText(one: Happening): string {
   switch (one.kind) {
     case 'attempt':
-      return `attempt ${one.attempt} (${one.activity})`;
+      return `attempt ${one.attempt} (${one.activity})${one.why === null ? '' : `: ${one.why}`}`;
     case 'fault':
       return `turn ${one.turn}: ${one.type}: ${one.message}${one.replica === null ? '' : ` (${one.replica})`}`;
     case 'over':

@@ -83,6 +83,13 @@ describe('a list of rollouts', () => {
     assert.throws(() => parseWhere('task<a'), /expected task= or task!=/);
   });
 
+  test('says why beside the numbers where there is room, else below them', () => {
+    const list = { batch_id: 'b', entries: some, shown: some.slice(0, 1), requested: 6 };
+    const at = (columns: number): string[] => listPage(list, { columns, colour: false }).slice(4);
+    assert.match(at(159).join('|'), /^3-0 .* terminated {2}environment: wrong $/);
+    assert.match(at(79).join('|'), /^3-0 .* terminated\| {4}environment: wrong $/);
+  });
+
   for (const columns of [79, 159]) {
     test(`fits into ${columns} columns, without a command for the terminal`, () => {
       const list = { batch_id: 'b', entries: some, shown: select(some, ALL), requested: 6 };

@@ -87,8 +87,19 @@ describe('the page of a rollout', () => {
   test('has its attempts, its faults with their times, and the seam', () => {
     const page = pageOf(rollout);
     assert.match(page, /\+0:02 {2}turn 0: GenerationUnavailable: stream cut/);
-    assert.match(page, /\+0:10 {2}attempt 2 \(playTurns\)/);
+    assert.match(page, /\+0:10 {2}attempt 2 \(playTurns\): after GenerationUnavailable in/);
     assert.match(page, /seam at token 1: continues at http:\/\/other\/v1, version 3 then 4/);
+  });
+
+  test('says why an attempt began: silence before it, or a batch that was started again', () => {
+    const silent = pageOf(
+      rolloutOf([a.claim(), a.start(), a.chunk({ at: 1 }), b.claim({ at: 13, attempt: 2 })]),
+    ).replace(/\s+/g, ' ');
+    assert.match(silent, /attempt 2 \(playTurns\): the one before it fell silent 12\.0 s earlier/);
+    const again = b.claim({ at: 99, reopen: true });
+    const started = [a.claim(), a.start(), a.end({ stop_reason: 'timeout' }), again];
+    const page = pageOf(rolloutOf(started)).replace(/\s+/g, ' ');
+    assert.match(page, /attempt 2 \(playTurns\): the batch was started again, after timeout/);
   });
 
   test('lets no command through to the terminal', () => {
