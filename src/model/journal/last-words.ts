@@ -26,6 +26,7 @@ const oneLine = (text: string): string =>
     .replace(/\s+/g, ' ')
     .trim();
 
-/** A policy comes to its answer at the end. */
+/** A policy comes to its answer at the end, which a line of 80 columns shows. */
+const END_CHARACTERS = 50;
 const endOf = (text: string): string =>
-  text.length <= MOST_CHARACTERS ? text : `...${Array.from(text).slice(-MOST_CHARACTERS).join('')}`;
+  text.length <= END_CHARACTERS ? text : `...${Array.from(text).slice(-END_CHARACTERS).join('')}`;

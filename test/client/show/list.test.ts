@@ -4,6 +4,7 @@ import type { Entry } from '../../../src/client/show/entry.js';
 import { listPage } from '../../../src/client/show/list-page.js';
 import type { Selection } from '../../../src/client/show/selection.js';
 import { select } from '../../../src/client/show/selection.js';
+import { widthOf } from '../../../src/client/text-width.js';
 import { parseShow } from '../../../src/cli/show/show-options.js';
 import { parseWhere } from '../../../src/client/show/where.js';
 
@@ -88,6 +89,13 @@ describe('a list of rollouts', () => {
     const at = (columns: number): string[] => listPage(list, { columns, colour: false }).slice(4);
     assert.match(at(159).join('|'), /^3-0 .* terminated {2}environment: wrong $/);
     assert.match(at(79).join('|'), /^3-0 .* terminated\| {4}environment: wrong $/);
+  });
+
+  test('counts wide characters twice where it cuts a reason', () => {
+    const shown = [entry(0, { reason: '问题'.repeat(100) })];
+    const list = { batch_id: 'b', entries: some, shown, requested: 6 };
+    const [, why = ''] = listPage(list, { columns: 79, colour: false }).slice(4);
+    assert.ok(widthOf(why) > 70 && widthOf(why) <= 79, why);
   });
 
   for (const columns of [79, 159]) {

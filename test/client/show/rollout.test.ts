@@ -6,7 +6,8 @@ import { createHistory } from '../../../src/client/show/history.js';
 import type { Rollout } from '../../../src/client/show/read-batch.js';
 import { rolloutJson } from '../../../src/client/show/rollout-json.js';
 import { blocksOf, headingOf } from '../../../src/client/show/rollout-page.js';
-import { widthOf, wrapped } from '../../../src/client/show/wrapping.js';
+import { wrapped } from '../../../src/client/show/wrapping.js';
+import { widthOf } from '../../../src/client/text-width.js';
 import type { JournalLine } from '../../../src/model/journal.js';
 import { lastWordsOf } from '../../../src/model/journal/last-words.js';
 import { glanceOf } from '../../../src/model/journal/outcome.js';
@@ -87,7 +88,10 @@ describe('the page of a rollout', () => {
   test('has its attempts, its faults with their times, and the seam', () => {
     const page = pageOf(rollout);
     assert.match(page, /\+0:02 {2}turn 0: GenerationUnavailable: stream cut/);
-    assert.match(page, /\+0:10 {2}attempt 2 \(playTurns\): after GenerationUnavailable in/);
+    assert.match(
+      page,
+      /\+0:10 {2}attempt 2 \(playTurns\): after\s+GenerationUnavailable in turn 0/,
+    );
     assert.match(page, /seam at token 1: continues at http:\/\/other\/v1, version 3 then 4/);
   });
 
