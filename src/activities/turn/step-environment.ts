@@ -4,6 +4,8 @@ import { Fault } from '../../model/faults.js';
 import { idsAfterGeneration } from '../../model/turn/turn-end.js';
 import { lengthLimit, limitObservation, nextStep } from '../../model/turn/stop-rules.js';
 import { messageLog } from '../../model/journal/message-log.js';
+import { glanceOf } from '../../model/journal/outcome.js';
+import { rewardWith } from '../../model/journal/reward-sum.js';
 import { environmentCall } from '../../model/journal/standing.js';
 import { totalsOf } from '../../model/journal/trajectory.js';
 import type { Share } from '../../platform/waits/allowance.js';
@@ -67,6 +69,10 @@ async function answerTurn(
     truncated: answer.truncated || limited.truncated,
     total_tokens:
       totalsOf(trajectory).total_tokens + open.token_ids.length + limited.token_ids.length,
+    glance: {
+      ...glanceOf(trajectory),
+      total_reward: rewardWith(trajectory, { line: answer, semantics: settings.semantics }),
+    },
     step_s: (performance.now() - began) / 1000,
   });
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** What a list shows of a rollout. The `end` line contains it, so listing ended rollouts folds no journal. */
+/** What a list shows of a rollout. Lines that begin a turn and the `end` contain it, so a list reads only the last lines. */
 export const Glance = z.object({
   task_name: z.string().nullable(),
   /** The rewards so far, however the rollout ended. */
