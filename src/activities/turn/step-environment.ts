@@ -15,6 +15,7 @@ import { answerOfOne, type Answer } from './answer-of-one.js';
 import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';
+import { unknownTask } from '../unknown-task.js';
 import { notStarted, poolOf, recordFault } from '../hold.js';
 import { playOpened } from '../play-from-journal.js';
 import { stepInSession, environmentFault } from './session.js';
@@ -79,7 +80,7 @@ async function answerTurn(
 
 async function askEnvironment(
   hold: Hold,
-  { environment, share }: Pick<Dependencies, 'environment'> & { share: Share },
+  { environment, known, share }: Pick<Dependencies, 'environment' | 'known'> & { share: Share },
 ): Promise<Answer> {
   const { ref, signal } = hold;
   const { trajectory } = hold.journal;
@@ -88,7 +89,7 @@ async function askEnvironment(
   if (deployed === undefined) {
     throw new Fault({
       type: 'EnvironmentRejected',
-      message: `No environment found for task type: ${task}`,
+      message: unknownTask(task, known.environments),
     });
   }
   const log = textLog(messageLog(trajectory));

@@ -138,13 +138,17 @@ function happeningText(one: Happening): string {
     case 'attempt':
       return `attempt ${one.attempt} (${one.activity})${one.why === null ? '' : `: ${one.why}`}`;
     case 'fault':
-      return `turn ${one.turn}: ${one.type}: ${one.message}${one.replica === null ? '' : ` (${one.replica})`}`;
+      return `turn ${one.turn}: ${one.type}: ${one.message}${namesReplica(one) ? '' : ` (${one.replica})`}`;
     case 'over':
       return `starts over, for the ${one.life}. time: the environment lost its session`;
     case 'end':
       return `end: ${one.stop_reason}`;
   }
 }
+
+/** Most messages begin with it. */
+const namesReplica = ({ replica, message }: { replica: string | null; message: string }): boolean =>
+  replica === null || message.startsWith(replica);
 
 function promptBlock(
   { role, content, token_ids }: LogMessage,

@@ -68,6 +68,18 @@ describe('a list of rollouts', () => {
       assert.deepEqual(rows(select(some, { ...ALL, where: parseWhere(quoted) })), [2], quoted);
   });
 
+  test('takes a condition apart only outside its quotes', () => {
+    const named = [entry(0, { task_name: 'search and rescue' }), entry(1, { task_name: "it's" })];
+    for (const where of [
+      "task='search and rescue' and reward<1",
+      'reward<1&&task = "search and rescue"',
+    ])
+      assert.deepEqual(rows(select(named, { ...ALL, where: parseWhere(where) })), [0], where);
+    const where = parseWhere("task=it's and reward<1");
+    assert.deepEqual(rows(select(named, { ...ALL, where })), [1]);
+    assert.throws(() => parseWhere('reward<1 && '), /--where: expected FIELD OPERATOR VALUE/);
+  });
+
   test('is sorted by tokens under the name of their column, too', () => {
     for (const name of ['tokens', 'length'])
       assert.equal(parseShow(['b', '--sort', name]).selection.sort?.by, 'length');
