@@ -141,7 +141,10 @@ describe('the model', () => {
     const refused = new Fault({ type: 'GenerationRejected', message: 'http://a: GET /v1/models: 401', status: 401 }); // prettier-ignore
     const locked = { ...two, describe: () => Promise.reject(refused) };
     const bench = await activityBench(t, { replicas: [locked] });
-    const message = await refusal(bench, { input: { samples: [SAMPLE] } });
+    const asked = { input: { samples: [SAMPLE] }, workflow_id: BATCH };
+    const { error } = await bench.run('planBatch', asked);
+    const { type, message, nonRetryable } = error as FailureSeen;
+    assert.deepEqual([type, nonRetryable], ['GenerationRejected', true]);
     const remedy = refusedKey(401, { api_key_env: null }) ?? 'none';
     assert.equal(message, `http://a: GET /v1/models: 401; ${remedy}`);
   });
