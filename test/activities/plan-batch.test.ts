@@ -6,7 +6,7 @@ import type { TestContext } from 'node:test';
 import { Fault } from '../../src/model/faults.js';
 import type { LogprobsMode } from '../../src/model/logprobs-mode.js';
 import type { Bench, FailureSeen, Parts } from '../fakes/activity-bench.js';
-import { refusedKey } from '../../src/generation/refused-key.js';
+import { refusedKey } from '../../src/model/refused-key.js';
 import { activityBench } from '../fakes/activity-bench.js';
 import { scriptedService } from '../fakes/scripted-service.js';
 import { BATCH, sampleOf } from '../fakes/temporary-store.js';

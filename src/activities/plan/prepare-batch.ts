@@ -2,7 +2,7 @@ import { BatchRequest } from '../../model/batch-request.js';
 import type { StoredRequest } from '../../model/stream/stream-request.js';
 import type { LogprobsMode } from '../../model/logprobs-mode.js';
 import { modeOfAll, refusalOfMode } from '../../model/logprobs-mode.js';
-import { refusedKey } from '../../generation/refused-key.js';
+import { refusedKey } from '../../model/refused-key.js';
 import { Fault, faultWith } from '../../model/faults.js';
 import { invalidBatchRequest, preview } from '../../model/problems.js';
 import { problemsWithHints } from '../../model/unknown-fields.js';

@@ -1,7 +1,7 @@
 import type { GenerationPool } from '../../activities/dependencies.js';
 import type { DescribedReplica, GenerationService } from '../../generation/generation-service.js';
 import { probeRequest } from '../../generation/logprobs-probe.js';
-import { refusedKey } from '../../generation/refused-key.js';
+import { refusedKey } from '../../model/refused-key.js';
 import type { WeightControl } from '../../generation/weight-control.js';
 import { Fault } from '../../model/faults.js';
 import { describeError, shortened } from '../../platform/errors.js';
