@@ -83,8 +83,11 @@ async function batchOf(
       prompt: [{ role: 'user', content: 'go', token_ids: [1, 2] }],
       extra_env_info: {},
     }); // prettier-ignore
-    for (const line of turnsOf(played)) await journal.append(line);
     const { trajectory } = journal;
+    for (const line of turnsOf(played)) {
+      const glance = glanceOf(trajectory);
+      await journal.append(line.kind === 'observation' ? { ...line, glance } : line);
+    }
     if (played.has_ended !== false)
       await journal.append({
         kind: 'end',

@@ -30,6 +30,8 @@ export interface Dependencies {
 export interface GenerationPool extends Replicas {
   /** Served name to use if the request names none; null: the service's first. */
   model: string | null;
+  /** The variable that holds the key for its engines; null: they get none. */
+  api_key_env: string | null;
   /** Texts to remove from content, for services whose detokenizer renders them. */
   special_tokens: readonly string[];
   /** Whether prompts may contain images. Only their ids reach the engine (temporal.yaml: `images`). */

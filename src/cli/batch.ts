@@ -6,11 +6,12 @@ import type { BatchClient, BatchHandle } from '../client/batch-client.js';
 import { awaitOutcome, connectBatchClient, openBatchClient } from '../client/batch-client.js';
 import { allCompleted, renderResult } from '../client/result-table.js';
 import { createScreen } from '../client/screen.js';
+import type { ServerAddress } from '../client/server.js';
 import { watchBatch } from '../client/watch.js';
 import { UsageError } from '../platform/command.js';
 import { listenForInterrupts } from '../platform/process/interrupts.js';
 import { plain, plainJson } from '../platform/plain.js';
-import { temporalSettings } from './temporal-settings.js';
+import { storeOfBatch, temporalSettings } from './temporal-settings.js';
 
 /** A batch without the Temporal CLI: `start`, `watch`, `stop`, `result`. */
 
@@ -67,14 +68,48 @@ async function readRequest(file: string): Promise<unknown> {
 export async function watchCommand(args: string[]): Promise<number> {
   const { values, positionals } = parseArgs({ args, options: CONFIG, allowPositionals: true });
   return await withBatch(positionals, async (batchId) => {
-    // The board says that the server is unavailable, and continues when it is back.
-    const client = openBatchClient((await temporalSettings(values.config)).server);
+    const { config } = values;
+    const { server } = await temporalSettings(config);
+    const client = openBatchClient(server);
     try {
+      // The board says that the server is unavailable, and continues when it is back.
+      const type = await client.typeOf(batchId).catch(() => 'rolloutBatch');
+      if (type !== 'rolloutBatch')
+        throw new Error(await whyNoBoard({ batchId, type, server, config }));
       return await watched(batchId, { batch: client.attach(batchId), config: values.config });
     } finally {
       await client.close();
     }
   });
+}
+
+/** The command that shows a workflow of another type. */
+const SHOWN_BY: Record<string, (id: string) => string> = {
+  rolloutStream: (id) => `a stream: temporal-rollout stream status --id ${id} --watch`,
+  policy: (id) =>
+    `a policy: temporal-rollout policy status --service ${id.slice(id.indexOf('/') + 1)}`,
+  rollout: (id) => `one rollout: temporal-rollout show ${id}`,
+};
+
+async function whyNoBoard({
+  batchId,
+  type,
+  server,
+  config,
+}: {
+  batchId: string;
+  /** null: there is no such workflow. */
+  type: string | null;
+  server: ServerAddress;
+  config: string | undefined;
+}): Promise<string> {
+  if (type !== null)
+    return `${batchId} is ${SHOWN_BY[type]?.(batchId) ?? `a workflow of type ${type}, which has no board`}`;
+  const place = `the Temporal server at ${server.options.address}, namespace ${server.namespace}`;
+  const { name, has } = await storeOfBatch(batchId, config);
+  return has
+    ? `${place} no longer has batch ${batchId}; its journals are in ${name}: ${commandOf('show', { batchId, config })} reads them, and starting it again continues it`
+    : `no batch ${batchId} on ${place}${name === null ? '' : `, or in ${name}`}`;
 }
 
 /** A line to copy. */

@@ -1,9 +1,15 @@
 import type { ServerAddress } from '../client/server.js';
 import { exists } from '../platform/files.js';
 import { Config, loadConfig } from '../workers/config.js';
+import { openStore } from '../workers/open-store.js';
 import { connectionSettings } from '../workers/connection-settings.js';
 
 const DEFAULT_FILE = './temporal.yaml';
+
+const givenConfig = async (file: string | undefined): Promise<Config | null> =>
+  file !== undefined || (await exists(DEFAULT_FILE))
+    ? await loadConfig(file ?? DEFAULT_FILE)
+    : null;
 
 /**
  * Where the Temporal server is, and the task queue of its workers. Without a temporal.yaml the defaults apply: a
@@ -12,9 +18,27 @@ const DEFAULT_FILE = './temporal.yaml';
 export async function temporalSettings(
   file: string | undefined,
 ): Promise<{ server: ServerAddress; taskQueue: string }> {
-  const isGiven = file !== undefined || (await exists(DEFAULT_FILE));
-  const { temporal } = isGiven
-    ? await loadConfig(file ?? DEFAULT_FILE)
-    : { temporal: Config.shape.temporal.parse({}) };
+  const { temporal } = (await givenConfig(file)) ?? { temporal: Config.shape.temporal.parse({}) };
   return { server: connectionSettings({ temporal }), taskQueue: temporal.task_queue };
+}
+
+/** How long a person waits for a database. */
+const STORE_MS = 5000;
+
+/** The store that temporal.yaml names, and whether it has the batch; a store that does not answer has none. */
+export async function storeOfBatch(
+  batchId: string,
+  file: string | undefined,
+): Promise<{ name: string | null; has: boolean }> {
+  const config = await givenConfig(file);
+  if (config === null) return { name: null, has: false };
+  const opened = openStore(config, { env: process.env, max_cached_bytes: 0, max_request_bytes: 0 });
+  try {
+    await opened.ready({ say: () => undefined, signal: AbortSignal.timeout(STORE_MS) });
+    return { name: opened.name, has: (await opened.store.findRequest(batchId)) !== null };
+  } catch {
+    return { name: `${opened.name}, which does not answer`, has: false };
+  } finally {
+    await opened.close();
+  }
 }

@@ -24,6 +24,8 @@ export interface BatchClient {
   attach: (batchId: string) => BatchHandle;
   /** null: Temporal has no such batch, or no longer. */
   status: (batchId: string) => Promise<'running' | 'ended' | null>;
+  /** The type of the workflow that has this id; null: Temporal has none, or no longer. */
+  typeOf: (id: string) => Promise<string | null>;
   /** Ends a running batch and keeps its results so far. Rejects if none runs. */
   stop: (batchId: string) => Promise<void>;
   /** Cancels a running batch with its rollouts; resolves when it has ended. */
@@ -125,7 +127,7 @@ const forgotten = (batchId: string): string => `Temporal no longer knows batch $
 function steering({
   client,
   within,
-}: Server): Pick<BatchClient, 'status' | 'stop' | 'cancel' | 'setMaxInFlight'> {
+}: Server): Pick<BatchClient, 'status' | 'typeOf' | 'stop' | 'cancel' | 'setMaxInFlight'> {
   return {
     stop: async (batchId) => {
       const handle = client.workflow.getHandle(batchId);
@@ -139,6 +141,14 @@ function steering({
         const handle = client.workflow.getHandle(batchId);
         const { status } = await within(CALL_MS, () => handle.describe());
         return status.name === 'RUNNING' ? 'running' : 'ended';
+      } catch (error) {
+        if (error instanceof WorkflowNotFoundError) return null;
+        throw error;
+      }
+    },
+    typeOf: async (id) => {
+      try {
+        return (await within(LOOK_MS, () => client.workflow.getHandle(id).describe())).type;
       } catch (error) {
         if (error instanceof WorkflowNotFoundError) return null;
         throw error;

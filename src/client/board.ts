@@ -1,5 +1,10 @@
 import type { BatchProgress } from '../activities/contract.js';
-import { waitedForText, waitedHowText, waitingText } from '../model/workflow-safe/waiting.js';
+import {
+  answerText,
+  waitedForText,
+  waitedHowText,
+  waitingText,
+} from '../model/workflow-safe/waiting.js';
 import type { Waiting } from '../model/workflow-safe/waiting.js';
 import { plainLine } from '../platform/plain.js';
 import { formatClock, formatNumber, formatRate } from './number-text.js';
@@ -107,7 +112,7 @@ function waitingLines(waiting: Waiting, columns: number): string[] {
   if (plainLine(line).length <= columns) return [line];
   return [
     `waiting for ${waitedForText(waiting)}${waitedHowText(waiting)}`,
-    `  ${plainLine(waiting.message)}`,
+    `  ${plainLine(answerText(waiting))}`,
   ];
 }
 

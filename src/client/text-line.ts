@@ -1,4 +1,5 @@
 import { plainLine } from '../platform/plain.js';
+import { headOf, widthOf } from './text-width.js';
 
 /** A line of the terminal, made of spans, so that it can be measured and cut before it is coloured. */
 export type Line = readonly Span[];
@@ -26,18 +27,15 @@ export function renderLine(line: Line, { columns, colour }: TextStyle): string {
   const parts: string[] = [];
   for (const span of line) {
     const { text, ink } = typeof span === 'string' ? { text: span, ink: null } : span;
-    const characters = Array.from(plainLine(text));
-    if (characters.length > left) {
-      parts.push(
-        paint(left > 3 ? `${characters.slice(0, left - 3).join('')}...` : '.'.repeat(left), {
-          ink,
-          colour,
-        }),
-      );
+    const shown = plainLine(text);
+    const width = widthOf(shown);
+    if (width > left) {
+      const cut = left > 3 ? `${headOf(shown, left - 3)}...` : '.'.repeat(left);
+      parts.push(paint(cut, { ink, colour }));
       break;
     }
-    parts.push(paint(characters.join(''), { ink, colour }));
-    left -= characters.length;
+    parts.push(paint(shown, { ink, colour }));
+    left -= width;
   }
   return parts.join('');
 }
@@ -53,7 +51,7 @@ export function spread(left: Line, right: { line: Line; columns: number }): Line
 }
 
 const lengthOf = (line: Line): number =>
-  line.reduce((length, span) => length + (typeof span === 'string' ? span : span.text).length, 0);
+  line.reduce((length, span) => length + widthOf(typeof span === 'string' ? span : span.text), 0);
 
 function paint(text: string, { ink, colour }: { ink: Ink | null; colour: boolean }): string {
   return ink === null || !colour || text === '' ? text : `\u001b[${CODES[ink]}m${text}\u001b[0m`;

@@ -62,6 +62,8 @@ const StartLine = z.object({
   stop_strings: z.array(z.string()).nullable().optional(),
   /** The environment lost its session: the rollout starts over, and earlier turns are dropped. */
   over: z.literal(true).exactOptional(),
+  /** What lists show before it, for readers of only the last lines. Absent if it starts over. */
+  glance: Glance.exactOptional(),
 });
 
 /** `asked`: the request is about to be sent, so it may happen from here on. `none`: the environment has no sessions. */
@@ -185,6 +187,8 @@ const ObservationLine = z.object({
   step_s: z.number(),
   /** Tokens of the rollout including this turn, for readers of only the last lines. The fold computes its own. */
   total_tokens: z.int().exactOptional(),
+  /** What lists show after it, likewise. */
+  glance: Glance.exactOptional(),
 });
 
 /** For environments with sessions: null before the turn is sent, then the answer. */

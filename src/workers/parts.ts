@@ -131,8 +131,9 @@ export function createPool(
       else log.info({ service: name, replica, why }, 'replica is back');
     },
   });
-  const { model, special_tokens } = settings;
-  return { ...replicas, model, special_tokens, images: settings.images === 'rendered_ids' };
+  const { model, special_tokens, api_key_env } = settings;
+  const images = settings.images === 'rendered_ids';
+  return { ...replicas, model, special_tokens, api_key_env, images };
 }
 
 const replicaOf = (url: string): string => url.replace(/\/$/, '');

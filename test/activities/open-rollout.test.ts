@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { lastGlanceOf } from '../../src/model/journal/last-glance.js';
+import { glanceOf } from '../../src/model/journal/outcome.js';
 import { Fault } from '../../src/model/faults.js';
 import type { Bench, Parts } from '../fakes/activity-bench.js';
 import { activityBench } from '../fakes/activity-bench.js';
@@ -30,6 +32,8 @@ describe('a rollout that starts', () => {
     const request = { rollout_timeout: '90s', policy_version: 'v1', max_rollout_turns: 7 };
     const bench = await planned(t, { request });
     const plan = await bench.result('openRollout', REF);
+    const last = lastGlanceOf(await bench.elsewhere().readLastLines(REF));
+    assert.deepEqual(last?.glance, glanceOf(await bench.elsewhere().readTrajectory(REF)));
     assert.deepEqual(plan, {
       ...REF,
       task_name: 'task',

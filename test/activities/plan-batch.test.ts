@@ -6,6 +6,7 @@ import type { TestContext } from 'node:test';
 import { Fault } from '../../src/model/faults.js';
 import type { LogprobsMode } from '../../src/model/logprobs-mode.js';
 import type { Bench, FailureSeen, Parts } from '../fakes/activity-bench.js';
+import { refusedKey } from '../../src/model/refused-key.js';
 import { activityBench } from '../fakes/activity-bench.js';
 import { scriptedService } from '../fakes/scripted-service.js';
 import { BATCH, sampleOf } from '../fakes/temporary-store.js';
@@ -128,6 +129,24 @@ describe('the model', () => {
       input: { samples: [SAMPLE], generation: { model: 'gpt' } },
     });
     assert.equal(message, 'generation.model: expected a model that http://a serves (base, adapter), got "gpt"'); // prettier-ignore
+  });
+
+  test('that a service does not serve is sought where it was named: in temporal.yaml', async (t) => {
+    const bench = await activityBench(t, { replicas: [two], model: 'gpt' });
+    const message = await refusal(bench, { input: { samples: [SAMPLE] } });
+    assert.match(message, /^generation\.default\.model of temporal\.yaml: expected a model that /);
+  });
+
+  test('of an engine that refuses the key is asked for in the words of `check`', async (t) => {
+    const refused = new Fault({ type: 'GenerationRejected', message: 'http://a: GET /v1/models: 401', status: 401 }); // prettier-ignore
+    const locked = { ...two, describe: () => Promise.reject(refused) };
+    const bench = await activityBench(t, { replicas: [locked] });
+    const asked = { input: { samples: [SAMPLE] }, workflow_id: BATCH };
+    const { error } = await bench.run('planBatch', asked);
+    const { type, message, nonRetryable } = error as FailureSeen;
+    assert.deepEqual([type, nonRetryable], ['GenerationRejected', true]);
+    const remedy = refusedKey(401, { api_key_env: null }) ?? 'none';
+    assert.equal(message, `http://a: GET /v1/models: 401; ${remedy}`);
   });
 
   test('has to be served by every replica that answers', async (t) => {

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { Fault } from '../../src/model/faults.js';
+import { lastGlanceOf } from '../../src/model/journal/last-glance.js';
+import { glanceOf } from '../../src/model/journal/outcome.js';
 import { AT, activityBench } from '../fakes/activity-bench.js';
 import { author, entryOf, wholeTurn } from '../fakes/journal-lines.js';
 import type { ScriptedAnswer } from '../fakes/scripted-environment.js';
@@ -34,12 +36,15 @@ describe('a turn slice', () => {
     bench.checkPlayed();
   }); // prettier-ignore
 
-  test('of 0 ms is one turn', async (t) => {
-    const parts = scripts(['one', 'two'], [{}, { terminated: true }]);
+  test('of 0 ms is one turn, whose last line has what lists show', async (t) => {
+    const parts = scripts(['one', 'two'], [{ reward: 0.5 }, { terminated: true }]);
     const bench = await activityBench(t, { ...parts, deployment: { turn_slice_ms: 0 } });
     await bench.started();
     const first = await bench.result('playTurns', AT);
     assert.deepEqual([first.turn, first.phase, first.ended], [1, 'generate', null]);
+    const store = bench.elsewhere();
+    const last = lastGlanceOf(await store.readLastLines(REF));
+    assert.deepEqual(last?.glance, glanceOf(await store.readTrajectory(REF)));
     const second = await bench.result('playTurns', { ...AT, turn: 1 });
     assert.deepEqual([second.turn, second.ended], [2, 'terminated']);
     bench.checkPlayed();

@@ -40,6 +40,19 @@ describe('the board', () => {
     ]);
   });
 
+  test('says the address of a service once', () => {
+    const service = 'http://engine/v1';
+    const waiting = { service, call: 'generation service default', message: `${service}: GET /health: refused` }; // prettier-ignore
+    const board = renderBoard(state({ progress: { ...PROGRESS, waiting } }), {
+      columns: 159,
+      colour: false,
+    });
+    assert.equal(
+      board.at(-1),
+      'waiting for generation service default at http://engine/v1: GET /health: refused',
+    );
+  });
+
   test('names what the batch waits for, on one line without control characters', () => {
     const waiting = {
       service: 'generation service default',

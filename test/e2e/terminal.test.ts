@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
@@ -52,6 +53,34 @@ describe('without a temporal.yaml', { timeout: 120_000 }, () => {
   test('a stream that does not exist is an error', async () => {
     const { code, output } = await run(['stream', 'status', '--id', 'none']);
     assert.equal(output, 'no stream none runs\n');
+    assert.equal(code, 1);
+  });
+
+  test('a batch that is nowhere cannot be watched, and the error says where it was sought', async () => {
+    const { code, output } = await run(['watch', 'nope']);
+    assert.equal(
+      output,
+      `temporal-rollout watch: no batch nope on the Temporal server at ${server.address}, namespace ${server.namespace}\n`,
+    );
+    assert.equal(code, 1);
+    const config = path.join(directory.path, 'seeking.yaml');
+    const temporal = { address: server.address, namespace: server.namespace };
+    const root = path.join(directory.path, 'store');
+    const settings = { temporal, store: { kind: 'file', root }, generation: {}, environments: {} };
+    await writeFile(config, JSON.stringify(settings));
+    const sought = await run(['watch', 'nope', '--config', config]);
+    assert.match(sought.output, /no batch nope on the Temporal server at .*, or in /);
+    assert.ok(sought.output.includes(root), sought.output);
+  });
+
+  test('a stream that is watched like a batch is one, and the command that shows it is named', async () => {
+    const place = { workflowId: 'flowing', taskQueue: 'without-workers' };
+    await server.client.workflow.start('rolloutStream', { ...place, args: [{}] });
+    const { code, output } = await run(['watch', 'flowing']);
+    assert.match(
+      output,
+      /flowing is a stream: temporal-rollout stream status --id flowing --watch/,
+    );
     assert.equal(code, 1);
   });
 

@@ -146,6 +146,7 @@ export async function activityBench(
         ? {
             ...pool,
             model: parts.model ?? null,
+            api_key_env: null,
             special_tokens: parts.special_tokens ?? [],
             images: parts.images ?? false,
           }

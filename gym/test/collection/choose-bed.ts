@@ -49,6 +49,7 @@ export async function bed(t: TestContext) {
       return handle;
     },
     stop: () => Promise.reject(new Error('not stopped here')),
+    typeOf: () => Promise.resolve('rolloutBatch'),
     status: (batchId) => Promise.resolve(statuses.get(batchId) ?? null),
     cancel: (batchId) => {
       statuses.set(batchId, 'ended');

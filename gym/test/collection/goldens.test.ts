@@ -156,6 +156,7 @@ function player({
       };
     },
     status: () => Promise.resolve(null),
+    typeOf: refuse,
     attach: refuse,
     stop: refuse,
     cancel: refuse,

@@ -1,4 +1,5 @@
 import type { Failure } from '../../model/journal.js';
+import { lastWordsOf } from '../../model/journal/last-words.js';
 import { glanceOf } from '../../model/journal/outcome.js';
 import { totalsOf } from '../../model/journal/trajectory.js';
 import type { StopReason } from '../../model/workflow-safe/stop-reasons.js';
@@ -20,6 +21,7 @@ export async function endRollout(
   await endSessionOf(hold, dependencies);
   const { journal } = hold;
   const { trajectory } = journal;
-  const summary = { totals: totalsOf(trajectory), failure, glance: glanceOf(trajectory) };
+  const glance = { ...glanceOf(trajectory), last_words: lastWordsOf(trajectory) };
+  const summary = { totals: totalsOf(trajectory), failure, glance };
   await journal.append({ kind: 'end', stop_reason, ...summary });
 }

@@ -2,6 +2,8 @@ import { BatchRequest } from '../../model/batch-request.js';
 import type { StoredRequest } from '../../model/stream/stream-request.js';
 import type { LogprobsMode } from '../../model/logprobs-mode.js';
 import { modeOfAll, refusalOfMode } from '../../model/logprobs-mode.js';
+import { refusedKey } from '../../model/refused-key.js';
+import { Fault, faultWith } from '../../model/faults.js';
 import { invalidBatchRequest, preview } from '../../model/problems.js';
 import { problemsWithHints } from '../../model/unknown-fields.js';
 import type { Attempt } from '../attempt.js';
@@ -78,14 +80,19 @@ async function resolveModel({
   pool: GenerationPool;
   signal: AbortSignal;
 }): Promise<string> {
-  const described = await askedOnce(() => pool.describe(signal));
+  const described = await askedOnce(() => pool.describe(signal)).catch((error: unknown) => {
+    throw withRemedy(error, pool);
+  });
   const first = described[0]?.models[0]?.id;
-  const model = request.generation.model ?? pool.model ?? first ?? '';
+  const { service, model: wanted } = request.generation;
+  const model = wanted ?? pool.model ?? first ?? '';
+  const isDeployed = wanted === null && pool.model !== null;
+  const where = isDeployed ? `generation.${service}.model of temporal.yaml` : 'generation.model';
   for (const { replica, models } of described) {
     const served = models.find(({ id }) => id === model);
     if (served === undefined) {
       const what = `expected a model that ${replica} serves (${models.map(({ id }) => id).join(', ')}), got ${preview(model)}`;
-      throw invalidBatchRequest([{ where: 'generation.model', what }]);
+      throw invalidBatchRequest([{ where, what }]);
     }
     if (served.max_model_len !== null && request.max_seq_len > served.max_model_len) {
       const what = `expected at most the model's max_model_len ${served.max_model_len}, got ${request.max_seq_len}`;
@@ -93,6 +100,13 @@ async function resolveModel({
     }
   }
   return model;
+}
+
+/** As `temporal-rollout check` says it. */
+function withRemedy(error: unknown, pool: GenerationPool): unknown {
+  const remedy = error instanceof Fault ? refusedKey(error.status, pool) : null;
+  if (!(error instanceof Fault) || remedy === null) return error;
+  return faultWith(error, { message: `${error.message}; ${remedy}` });
 }
 
 /** Logprobs of a distribution other than the sampled one make every importance ratio wrong. */

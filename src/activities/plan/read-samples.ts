@@ -1,4 +1,5 @@
 import { realpath, stat } from 'node:fs/promises';
+import { unknownTask } from '../unknown-task.js';
 import path from 'node:path';
 import { AgentSample, agentSampleProblems } from '../../model/agent/sample.js';
 import type { BatchRequest } from '../../model/batch-request.js';
@@ -42,6 +43,7 @@ export async function readSamples(
     ? rowsOf({
         file: await locate(samples.path, dependencies.deployment.inputs_dir),
         name: preview(samples.path),
+        badPath: badPathBelow(dependencies.deployment.inputs_dir),
       })
     : samples.map((sample) => JSON.stringify(sample));
   const raw: string[] = [];
@@ -86,6 +88,7 @@ const tooLong = (most: number): Fault =>
 
 /** Must be below `inputs_dir` after symbolic links are resolved, so a request cannot reach other files. */
 async function locate(file: string, inputsDirectory: string): Promise<string> {
+  const badPath = badPathBelow(inputsDirectory);
   const root = await realpath(inputsDirectory).catch((error: unknown) => {
     throw badPath(`the worker's inputs_dir cannot be read: ${withoutPath(error)}`);
   });
@@ -104,14 +107,19 @@ async function locate(file: string, inputsDirectory: string): Promise<string> {
   throw badPath(`cannot read ${preview(file)} below inputs_dir: it is not a file`);
 }
 
-/** The system's message without its path: where inputs_dir is on the worker does not concern a request. */
+const badPathBelow =
+  (inputsDirectory: string) =>
+  (what: string): Fault => {
+    const place = `inputs_dir of the worker's temporal.yaml: ${inputsDirectory}`;
+    return invalidBatchRequest([{ where: 'samples.path', what: `${what} (${place})` }]);
+  };
+
+/** The system's message without its path, which a link may lead anywhere. */
 function withoutPath(error: unknown): string {
   const { message, code, syscall } = error as NodeJS.ErrnoException;
   if (syscall !== undefined) return message.split(`, ${syscall}`)[0] ?? '';
   return code ?? message;
 }
-
-const badPath = (what: string): Fault => invalidBatchRequest([{ where: 'samples.path', what }]);
 
 function isInside(file: string, directory: string): boolean {
   const relative = path.relative(directory, file);
@@ -119,7 +127,15 @@ function isInside(file: string, directory: string): boolean {
 }
 
 /** Blank lines at the end of a file are no samples; anywhere else they are reported like any torn line. */
-async function* rowsOf({ file, name }: { file: string; name: string }): AsyncGenerator<string> {
+async function* rowsOf({
+  file,
+  name,
+  badPath,
+}: {
+  file: string;
+  name: string;
+  badPath: (what: string) => Fault;
+}): AsyncGenerator<string> {
   let blank = 0;
   try {
     for await (const line of textsOf(file, { most_bytes: MOST_SAMPLE_BYTES })) {
@@ -197,8 +213,7 @@ function checkSample(text: string, { row, tasks, prompts, ...context }: SampleCo
   if (deployed === undefined) {
     problems.push({
       where: `samples row ${row}: task_name`,
-      // Upstream's text, then what exists.
-      what: `No environment found for task type: ${task_name}; expected one of ${dependencies.known.environments.join(', ')} (environments of temporal.yaml)`,
+      what: unknownTask(task_name, dependencies.known.environments),
     });
   }
   const roles = message_log.map(({ role }) => role);

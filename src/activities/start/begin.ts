@@ -2,6 +2,7 @@ import type { BatchRequest } from '../../model/batch-request.js';
 import { observationFormatOf } from '../../model/batch-request.js';
 import { referenceImages } from '../../model/content.js';
 import type { LineOf, RolloutSettings } from '../../model/journal.js';
+import { glanceOf } from '../../model/journal/outcome.js';
 import type { LogMessage, Sample } from '../../model/sample.js';
 import { checkPromptLength } from '../../model/turn/stop-rules.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
@@ -35,7 +36,9 @@ export async function begin(
     ...opening,
     extra_env_info: sample.extra_env_info ?? {},
     ...(sample.stop_strings !== undefined && { stop_strings: sample.stop_strings }),
-    ...(journal.trajectory.start !== null && { over: true as const }),
+    ...(journal.trajectory.start === null
+      ? { glance: { ...glanceOf(journal.trajectory), task_name: sample.task_name } }
+      : { over: true as const }),
   });
 }
 

@@ -4,6 +4,8 @@ import { Fault } from '../../model/faults.js';
 import { idsAfterGeneration } from '../../model/turn/turn-end.js';
 import { lengthLimit, limitObservation, nextStep } from '../../model/turn/stop-rules.js';
 import { messageLog } from '../../model/journal/message-log.js';
+import { glanceOf } from '../../model/journal/outcome.js';
+import { rewardWith } from '../../model/journal/reward-sum.js';
 import { environmentCall } from '../../model/journal/standing.js';
 import { totalsOf } from '../../model/journal/trajectory.js';
 import type { Share } from '../../platform/waits/allowance.js';
@@ -13,6 +15,7 @@ import { answerOfOne, type Answer } from './answer-of-one.js';
 import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
 import type { Hold } from '../hold.js';
+import { unknownTask } from '../unknown-task.js';
 import { notStarted, poolOf, recordFault } from '../hold.js';
 import { playOpened } from '../play-from-journal.js';
 import { stepInSession, environmentFault } from './session.js';
@@ -67,13 +70,17 @@ async function answerTurn(
     truncated: answer.truncated || limited.truncated,
     total_tokens:
       totalsOf(trajectory).total_tokens + open.token_ids.length + limited.token_ids.length,
+    glance: {
+      ...glanceOf(trajectory),
+      total_reward: rewardWith(trajectory, { line: answer, semantics: settings.semantics }),
+    },
     step_s: (performance.now() - began) / 1000,
   });
 }
 
 async function askEnvironment(
   hold: Hold,
-  { environment, share }: Pick<Dependencies, 'environment'> & { share: Share },
+  { environment, known, share }: Pick<Dependencies, 'environment' | 'known'> & { share: Share },
 ): Promise<Answer> {
   const { ref, signal } = hold;
   const { trajectory } = hold.journal;
@@ -82,7 +89,7 @@ async function askEnvironment(
   if (deployed === undefined) {
     throw new Fault({
       type: 'EnvironmentRejected',
-      message: `No environment found for task type: ${task}`,
+      message: unknownTask(task, known.environments),
     });
   }
   const log = textLog(messageLog(trajectory));

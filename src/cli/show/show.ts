@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { groupPage } from '../../client/show/group-page.js';
 import type { List } from '../../client/show/list-page.js';
-import { listPage } from '../../client/show/list-page.js';
+import { LIST_HEAD, listPage } from '../../client/show/list-page.js';
 import type { Rollout, ShowStore } from '../../client/show/read-batch.js';
 import { createBatchReader, readRollout } from '../../client/show/read-batch.js';
 import { rolloutJson } from '../../client/show/rollout-json.js';
@@ -99,8 +99,8 @@ function printEnded(
     const key = `${entry.row}-${entry.repeat}`;
     if (entry.ended === null || printed.has(key)) continue;
     printed.add(key);
-    const [line = ''] = listPage({ ...list, shown: [entry] }, styleOf()).slice(-1);
-    screen.print([options.json ? json(entry) : line]);
+    const lines = listPage({ ...list, shown: [entry] }, styleOf()).slice(LIST_HEAD);
+    screen.print(options.json ? [json(entry)] : lines);
   }
 }
 

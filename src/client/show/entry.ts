@@ -1,6 +1,8 @@
 import type { Glance } from '../../model/journal/glance.js';
 import type { Failure, LineOf } from '../../model/journal.js';
 import type { StopReason } from '../../model/workflow-safe/stop-reasons.js';
+import { shortened } from '../../platform/errors.js';
+import { plainLine } from '../../platform/plain.js';
 import { VALID_STOP_REASONS } from '../../model/workflow-safe/stop-reasons.js';
 
 /** A rollout as a list shows it. */
@@ -22,6 +24,8 @@ export interface Entry {
   attempts: number;
   faults: number;
   failure: Failure | null;
+  /** Why, in a line: its failure, the last words of a valid one, or the fault that an unfinished one waits on. */
+  reason: string | null;
 }
 
 export interface Place {
@@ -38,11 +42,18 @@ export const isFailed = (entry: Pick<Entry, 'ended'>): boolean =>
 
 export const placeText = ({ row, repeat }: Place): string => `${row}-${repeat}`;
 
-/** `last_at`: the time of the last line that counts, if it has not ended. */
-export function entryOf(
-  { row, repeat }: Place,
-  { glance, end, last_at }: { glance: Glance; end: LineOf<'end'> | null; last_at: number | null },
-): Entry {
+/** What its journal says. */
+export interface Read {
+  glance: Glance;
+  end: LineOf<'end'> | null;
+  /** The time of the last line that counts, if it has not ended. */
+  last_at: number | null;
+  /** The last fault since it progressed, likewise. */
+  fault: LineOf<'fault'> | null;
+}
+
+export function entryOf({ row, repeat }: Place, read: Read): Entry {
+  const { glance, end, last_at } = read;
   const ended = end?.stop_reason ?? null;
   const until = end?.at ?? last_at;
   const { started_at, total_reward } = glance;
@@ -59,5 +70,15 @@ export function entryOf(
     attempts: glance.attempts,
     faults: glance.faults,
     failure: end?.failure ?? null,
+    reason: reasonOf(read),
   };
+}
+
+/** Longer than a line of most terminals. */
+const REASON_CHARACTERS = 240;
+
+function reasonOf({ glance, end, fault }: Read): string | null {
+  const trouble = end === null ? fault : end.failure;
+  if (trouble === null) return end === null ? null : (glance.last_words ?? null);
+  return shortened(plainLine(`${trouble.type}: ${trouble.message}`), REASON_CHARACTERS);
 }

@@ -3,7 +3,7 @@ import type { TextStyle } from '../text-line.js';
 import { renderLine } from '../text-line.js';
 import type { Line } from '../text-line.js';
 import { placeText } from './entry.js';
-import { endOf, rewardText } from './list-page.js';
+import { rewardText, stateOf } from './list-page.js';
 import type { Rollout } from './read-batch.js';
 import { meanLogprob } from './rollout-page.js';
 import { padded, wrapped } from './wrapping.js';
@@ -52,15 +52,14 @@ function columnOf({ entry, trajectory }: Rollout, width: number): Cell[] {
   const title = (text: string): Cell[] => wrapped(text, width).map((line) => ({ text: line, isTitle: true })); // prettier-ignore
   const body = (text: string): Cell[] => wrapped(text, width).map((line) => ({ text: line, isTitle: false })); // prettier-ignore
   const mean = meanLogprob(turns);
-  const end = endOf(entry)
-    .map((span) => (typeof span === 'string' ? span : span.text))
-    .join('');
+  const { failure } = entry;
+  const why = failure === null ? '' : ` ${failure.type}: ${failure.message}`;
   return [
     ...title(`${placeText(entry)}  reward ${rewardText(entry)}`),
     ...body(
       `${formatCount(entry.turns, 'turn')}, ${formatCount(entry.tokens, 'token')}${mean === null ? '' : `, logprob ${mean.toFixed(3)}`}`,
     ),
-    ...body(end),
+    ...body(`${stateOf(entry)}${why}`),
     ...turns.flatMap(({ generation, observation }, at) => [
       ...title(`-- ${at}: assistant`),
       ...body(generation.content),

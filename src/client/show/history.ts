@@ -1,9 +1,9 @@
-import type { JournalLine } from '../../model/journal.js';
+import type { JournalLine, LineOf } from '../../model/journal.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 
 /** Events of a rollout besides its turns; `at` in seconds, as in journal lines. */
 export type Happening =
-  | { kind: 'attempt'; at: number; attempt: number; activity: string }
+  | { kind: 'attempt'; at: number; attempt: number; activity: string; why: string | null }
   | { kind: 'fault'; at: number; turn: number; type: string; message: string; replica: string | null }
   | { kind: 'over'; at: number; life: number }
   | { kind: 'end'; at: number; stop_reason: string }; // prettier-ignore
@@ -18,19 +18,22 @@ export interface History {
 
 export function createHistory(): History {
   let attempts = 0;
+  let before = NOTHING;
   const history: History = {
     happenings: [],
     last_at: null,
     take: (line, trajectory) => {
       const { happenings } = history;
       const { at } = line;
+      const why = line.kind === 'claim' && attempts > 0 ? whyAgain(line, before) : null;
+      before = after(line, before);
       // An attempt that only finds a valid end changes nothing.
       if (line.kind !== 'claim' || trajectory.end === null) history.last_at = at;
       switch (line.kind) {
         case 'claim':
           if (trajectory.attempts === attempts) break;
           attempts = trajectory.attempts;
-          happenings.push({ kind: 'attempt', at, attempt: attempts, activity: line.activity });
+          happenings.push({ kind: 'attempt', at, attempt: attempts, activity: line.activity, why });
           break;
         case 'fault': {
           const { turn, type, message, replica } = line;
@@ -49,4 +52,29 @@ export function createHistory(): History {
     },
   };
   return history;
+}
+
+/** What the lines before a claim say about it. */
+interface Before {
+  at: number | null;
+  /** How the rollout had ended. */
+  ended: string | null;
+  /** The fault after which its last attempt wrote nothing. */
+  fault: LineOf<'fault'> | null;
+}
+const NOTHING: Before = { at: null, ended: null, fault: null };
+
+const after = (line: JournalLine, { ended }: Before): Before => ({
+  at: line.at,
+  ended: line.kind === 'end' ? line.stop_reason : line.kind === 'claim' ? null : ended,
+  fault: line.kind === 'fault' ? line : null,
+});
+
+/** A lost worker cannot write that it is lost, so its silence is all that there is. */
+function whyAgain({ at, attempt }: LineOf<'claim'>, { ended, fault, ...before }: Before): string {
+  if (ended !== null) return `the batch was started again, after ${ended}`;
+  if (attempt === 1) return 'the batch was started again';
+  if (fault !== null) return `after ${fault.type} in turn ${fault.turn}`;
+  const silent_s = Math.max(0, at - (before.at ?? at)).toFixed(1);
+  return `the one before it fell silent ${silent_s} s earlier: its worker was lost, or its heartbeats were`;
 }

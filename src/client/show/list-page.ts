@@ -14,7 +14,13 @@ export interface List {
   requested: number;
 }
 
-/** A list of rollouts: totals, then a line for each. */
+/** Lines of a list before its rollouts. */
+export const LIST_HEAD = 4;
+/** A reason with less room than this stands on a line of its own. */
+const REASON_COLUMNS = 60;
+const INDENT = '    ';
+
+/** A list of rollouts: totals, then a line or two for each. */
 export function listPage(list: List, style: TextStyle): string[] {
   const { shown } = list;
   const columns = columnsFor(list);
@@ -22,6 +28,8 @@ export function listPage(list: List, style: TextStyle): string[] {
   const widths = columns.map(({ title }, at) =>
     cells.reduce((most, row) => Math.max(most, row[at]?.length ?? 0), title.length),
   );
+  const ended = shown.reduce((most, entry) => Math.max(most, stateOf(entry).length), ENDED.length);
+  const left = style.columns - widths.reduce((sum, width) => sum + width + 2, ended + 2);
   const lineOf = (texts: readonly string[], last: Line): Line => [
     texts
       .map((text, at) =>
@@ -36,9 +44,16 @@ export function listPage(list: List, style: TextStyle): string[] {
     [],
     lineOf(
       columns.map(({ title }) => title),
-      ['ended'],
+      [left < REASON_COLUMNS ? ENDED : `${ENDED.padEnd(ended)}  reason`],
     ).map((span) => ({ text: typeof span === 'string' ? span : span.text, ink: 'dim' as const })),
-    ...shown.map((entry, at) => lineOf(cells[at] ?? [], endOf(entry))),
+    ...shown.flatMap((entry, at): Line[] => {
+      const line = lineOf(cells[at] ?? [], [stateSpan(entry)]);
+      const { reason } = entry;
+      if (reason === null) return [line];
+      const why = { text: reason, ink: isFailed(entry) ? ('red' as const) : ('dim' as const) };
+      if (left < REASON_COLUMNS) return [line, [INDENT, why]];
+      return [[...line, ' '.repeat(ended - stateOf(entry).length + 2), why]];
+    }),
   ];
   return lines.map((line) => renderLine(line, style));
 }
@@ -72,11 +87,13 @@ function columnsFor({ entries }: List): readonly Column[] {
 export const rewardText = ({ reward }: Pick<Entry, 'reward'>): string =>
   reward === null ? '-' : reward.toFixed(3);
 
-export function endOf(entry: Entry): Line {
-  const { ended, failure } = entry;
-  if (ended === null) return [{ text: 'unfinished', ink: 'yellow' }];
-  if (!isFailed(entry)) return [ended];
-  return [{ text: `${ended} ${failure === null ? '' : `${failure.type}: ${failure.message}`}`, ink: 'red' }]; // prettier-ignore
+const ENDED = 'ended';
+export const stateOf = ({ ended }: Pick<Entry, 'ended'>): string => ended ?? 'unfinished';
+
+export function stateSpan(entry: Pick<Entry, 'ended'>): Line[number] {
+  const text = stateOf(entry);
+  if (entry.ended === null) return { text, ink: 'yellow' };
+  return isFailed(entry) ? { text, ink: 'red' } : text;
 }
 
 function summary({ batch_id, entries, shown, requested }: List): Line[] {

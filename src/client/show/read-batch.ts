@@ -1,3 +1,5 @@
+import { lastGlanceOf } from '../../model/journal/last-glance.js';
+import { lastWordsOf } from '../../model/journal/last-words.js';
 import { glanceOf } from '../../model/journal/outcome.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
@@ -10,7 +12,13 @@ import { createHistory } from './history.js';
 
 export type ShowStore = Pick<
   TrajectoryStore,
-  'findRequest' | 'sampleCount' | 'listJournals' | 'journalSize' | 'findEnd' | 'readTrajectory'
+  | 'findRequest'
+  | 'sampleCount'
+  | 'listJournals'
+  | 'journalSize'
+  | 'findEnd'
+  | 'readLastLines'
+  | 'readTrajectory'
 >;
 
 /** A rollout, read completely. */
@@ -67,10 +75,12 @@ interface Of {
   row?: number;
 }
 
-/** The end has all that a list needs; a journal without one is folded. */
+/** The last lines have all that a list needs. Only unusual journals are folded. */
 async function readEntry(ref: Place & { batch_id: string }, store: ShowStore): Promise<Entry> {
   const end = await store.findEnd(ref);
-  if (end !== null) return entryOf(ref, { glance: end.glance, end, last_at: null });
+  if (end !== null) return entryOf(ref, { glance: end.glance, end, last_at: null, fault: null });
+  const last = lastGlanceOf(await store.readLastLines(ref));
+  if (last !== null) return entryOf(ref, { ...last, end: null });
   return (await readRollout(ref, store)).entry;
 }
 
@@ -83,6 +93,8 @@ export async function readRollout(
   const trajectory = await store.readTrajectory(ref, history.take);
   const { end } = trajectory;
   const last_at = history.last_at;
-  const entry = entryOf(ref, { glance: glanceOf(trajectory), end, last_at });
+  const { fault } = trajectory.standing;
+  const glance = { ...glanceOf(trajectory), last_words: lastWordsOf(trajectory) };
+  const entry = entryOf(ref, { glance, end, last_at, fault });
   return { ...ref, entry, trajectory, happenings: history.happenings };
 }

@@ -8,7 +8,7 @@ import { renderLine } from '../text-line.js';
 import type { Entry } from './entry.js';
 import { placeText } from './entry.js';
 import type { Happening } from './history.js';
-import { endOf, rewardText } from './list-page.js';
+import { rewardText, stateSpan } from './list-page.js';
 import type { Rollout } from './read-batch.js';
 import { wrapped } from './wrapping.js';
 
@@ -52,7 +52,7 @@ export function headingOf(
     [
       { text: `${batch_id}/${placeText(entry)}`, ink: 'bold' },
       `  ${entry.task_name ?? ''}  `,
-      ...endOf({ ...entry, failure: null }),
+      stateSpan(entry),
     ],
     ...wrapped(facts.join(', '), style.columns).map((line): Line => [line]),
     ...wrapped(plainLine(more.join(', ')), style.columns).map((line): Line => [line]),
@@ -136,15 +136,19 @@ const INDENT = 32;
 function happeningText(one: Happening): string {
   switch (one.kind) {
     case 'attempt':
-      return `attempt ${one.attempt} (${one.activity})`;
+      return `attempt ${one.attempt} (${one.activity})${one.why === null ? '' : `: ${one.why}`}`;
     case 'fault':
-      return `turn ${one.turn}: ${one.type}: ${one.message}${one.replica === null ? '' : ` (${one.replica})`}`;
+      return `turn ${one.turn}: ${one.type}: ${one.message}${namesReplica(one) ? '' : ` (${one.replica})`}`;
     case 'over':
       return `starts over, for the ${one.life}. time: the environment lost its session`;
     case 'end':
       return `end: ${one.stop_reason}`;
   }
 }
+
+/** Most messages begin with it. */
+const namesReplica = ({ replica, message }: { replica: string | null; message: string }): boolean =>
+  replica === null || message.startsWith(replica);
 
 function promptBlock(
   { role, content, token_ids }: LogMessage,

@@ -34,6 +34,9 @@ const COMPARE: Record<string, (a: number, b: number) => boolean> = {
 
 const FIELDS = [...Object.keys(NUMBERS), ...Object.keys(TEXTS)];
 const CONDITION = /^([a-z_]+)\s*(<=|>=|!=|==?|<|>)\s*(.+)$/;
+const AND = /(\s+and\s+|&&)/;
+/** A condition whose quoted value does not end here. */
+const OPEN = /^\s*[a-z_]+\s*[<>=!]+\s*(?:"[^"]*|'[^']*)$/;
 const QUOTED = /^(['"])(.*)\1$/;
 
 /**
@@ -41,8 +44,20 @@ const QUOTED = /^(['"])(.*)\1$/;
  * Throws an error that says what was expected.
  */
 export function parseWhere(text: string): Condition {
-  const conditions = text.split(/\s+and\s+|&&/).map((part) => parseCondition(part.trim()));
+  const conditions = partsOf(text).map((part) => parseCondition(part.trim()));
   return (entry) => conditions.every((holds) => holds(entry));
+}
+
+/** A joining word inside quotes joins nothing. */
+function partsOf(text: string): string[] {
+  const parts = [''];
+  for (const [at, piece] of text.split(AND).entries()) {
+    const last = parts.at(-1) ?? '';
+    // Every other one is a joint.
+    if (at % 2 === 1 && !OPEN.test(last)) parts.push('');
+    else parts[parts.length - 1] = last + piece;
+  }
+  return parts;
 }
 
 function parseCondition(text: string): Condition {

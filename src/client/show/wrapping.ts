@@ -1,21 +1,7 @@
 import { plain } from '../../platform/plain.js';
+import { widthOf, widthOfCharacter } from '../text-width.js';
 
-/** Scripts and pictures whose characters take two columns. */
-const WIDE =
-  /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}/u;
-/** They combine with the previous character. */
-const WITHOUT_WIDTH = /[\p{Mn}\ufe00-\ufe0f]/u;
 const TAB = '    ';
-
-export function widthOf(text: string): number {
-  if (/^[\x20-\x7e]*$/.test(text)) return text.length;
-  let width = 0;
-  for (const character of text) width += widthOfCharacter(character);
-  return width;
-}
-
-const widthOfCharacter = (character: string): number =>
-  WITHOUT_WIDTH.test(character) ? 0 : WIDE.test(character) ? 2 : 1;
 
 /** The text's lines for a terminal of this width, cut at blanks if there are any. */
 export function wrapped(text: string, columns: number): string[] {

@@ -93,9 +93,12 @@ const failureOf = ({ turns }: Trajectory, why: Omit<Failure, 'turn'>): Failure =
 export const glanceOf = (trajectory: Trajectory): Glance => ({
   task_name: trajectory.start?.task_name ?? null,
   total_reward: trajectory.total_reward,
-  turn_count: trajectory.turns.length,
-  assistant_tokens: trajectory.assistant_tokens,
+  turn_count: trajectory.turns.length + (isBegun(trajectory.open) ? 1 : 0),
+  assistant_tokens: trajectory.assistant_tokens + trajectory.open.token_ids.length,
   started_at: trajectory.start?.at ?? null,
   attempts: trajectory.attempts,
   faults: Object.values(trajectory.faults).reduce((sum, count) => sum + count, 0),
 });
+
+const isBegun = ({ line, token_ids }: Trajectory['open']): boolean =>
+  line !== null || token_ids.length > 0;

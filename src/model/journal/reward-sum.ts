@@ -7,7 +7,13 @@ import type { LineOf, RolloutSettings } from '../journal.js';
  */
 export function addReward(
   sums: { total_reward: number; rewards: Record<string, number> },
-  { line, semantics }: { line: LineOf<'observation'>; semantics: RolloutSettings['semantics'] },
+  {
+    line,
+    semantics,
+  }: {
+    line: Pick<LineOf<'observation'>, 'reward' | 'rewards'>;
+    semantics: RolloutSettings['semantics'];
+  },
 ): void {
   const round = semantics === 'standard' ? (value: number): number => value : Math.fround;
   const plus = (sum: number, value: number): number =>
@@ -22,4 +28,15 @@ export function addReward(
   }
   if (Object.keys(line.rewards).length === 0) step = round(line.reward);
   sums.total_reward = plus(sums.total_reward, step);
+}
+
+/** The sum as it will be with one more turn. */
+export function rewardWith(
+  sums: Parameters<typeof addReward>[0],
+  turn: Parameters<typeof addReward>[1],
+): number {
+  const { total_reward, rewards } = sums;
+  const after = { total_reward, rewards: { ...rewards } };
+  addReward(after, turn);
+  return after.total_reward;
 }

@@ -1,3 +1,4 @@
+import { isAnotherAttempt } from './last-glance.js';
 import type { AgentRuns } from '../agent/runs.js';
 import { applyToRuns, lengthsOf, noRuns } from '../agent/runs.js';
 import type { Finish, LineOf, JournalLine, RolloutSettings, TopLogprobs } from '../journal.js';
@@ -192,7 +193,7 @@ function applyClaim(trajectory: Trajectory, claim: LineOf<'claim'>): void {
     open.faults = {};
     trajectory.session.losses = 0;
   }
-  if (trajectory.attempts === 0 || claim.attempt > 1 || claim.reopen) trajectory.attempts += 1;
+  if (trajectory.attempts === 0 || isAnotherAttempt(claim)) trajectory.attempts += 1;
   if (open.line === null && open.token_ids.length > open.inherited) {
     trajectory.inherited_tokens += open.token_ids.length - open.inherited;
     open.inherited = open.token_ids.length;

@@ -34,6 +34,10 @@ export function waitedHowText({ tries, since, rollouts }: Waiting): string {
   return parts.length === 0 ? '' : ` (${parts.join(', ')})`;
 }
 
+/** The answer, without the address that the text before it names. */
+export const answerText = ({ service, message }: Waiting): string =>
+  message.startsWith(`${service}: `) ? message.slice(service.length + 2) : message;
+
 /** All of it in one text. */
 export const waitingText = (waiting: Waiting): string =>
-  `${waitedForText(waiting)}${waitedHowText(waiting)}: ${waiting.message}`;
+  `${waitedForText(waiting)}${waitedHowText(waiting)}: ${answerText(waiting)}`;

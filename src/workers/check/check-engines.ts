@@ -1,6 +1,7 @@
 import type { GenerationPool } from '../../activities/dependencies.js';
 import type { DescribedReplica, GenerationService } from '../../generation/generation-service.js';
 import { probeRequest } from '../../generation/logprobs-probe.js';
+import { refusedKey } from '../../model/refused-key.js';
 import type { WeightControl } from '../../generation/weight-control.js';
 import { Fault } from '../../model/faults.js';
 import { describeError, shortened } from '../../platform/errors.js';
@@ -105,13 +106,10 @@ async function checkControl({ control }: EngineToCheck, part: string): Promise<F
   }
 }
 
-function remedyOf(error: unknown, { api_key_env }: GenerationServiceSettings): string {
+function remedyOf(error: unknown, settings: GenerationServiceSettings): string {
   const status = error instanceof Fault ? error.status : null;
-  if (status === 401 || status === 403) {
-    return api_key_env === null
-      ? 'it wants a key: api_key_env names the environment variable that holds it'
-      : `the key in ${api_key_env} is not the one that it takes`;
-  }
+  const refused = refusedKey(status, settings);
+  if (refused !== null) return refused;
   if (status === 404) return `base_urls end in /v1, as in http://host:8000/v1; ${NEEDS_TOKENS}`;
   return 'start it (docs/engines.md has the command), or correct base_urls; workers wait for it meanwhile';
 }

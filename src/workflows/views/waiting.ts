@@ -1,5 +1,5 @@
 import type { Waiting } from '../../activities/contract.js';
-import { waitedForText, waitedHowText } from '../../model/workflow-safe/waiting.js';
+import { answerText, waitedForText, waitedHowText } from '../../model/workflow-safe/waiting.js';
 import { plainLine, quoted } from '../../platform/plain.js';
 import { isCount } from '../steering/signal-checks.js';
 
@@ -28,4 +28,4 @@ const short = (text: string): string => plainLine(text.slice(0, MOST));
 
 /** For current details, which are Markdown. */
 export const waitingLine = (waiting: Waiting): string =>
-  `Waiting for ${quoted(waitedForText(waiting))}${waitedHowText(waiting)}: ${quoted(waiting.message)}`;
+  `Waiting for ${quoted(waitedForText(waiting))}${waitedHowText(waiting)}: ${quoted(answerText(waiting))}`;

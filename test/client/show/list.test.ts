@@ -4,6 +4,7 @@ import type { Entry } from '../../../src/client/show/entry.js';
 import { listPage } from '../../../src/client/show/list-page.js';
 import type { Selection } from '../../../src/client/show/selection.js';
 import { select } from '../../../src/client/show/selection.js';
+import { widthOf } from '../../../src/client/text-width.js';
 import { parseShow } from '../../../src/cli/show/show-options.js';
 import { parseWhere } from '../../../src/client/show/where.js';
 
@@ -22,6 +23,7 @@ const entry = (row: number, given: Partial<Entry> = {}): Entry => ({
   attempts: 1,
   faults: 0,
   failure: null,
+  reason: 'environment: wrong \u001b]0;owned\u0007',
   ...given,
 });
 const FAILURE = {
@@ -30,7 +32,13 @@ const FAILURE = {
   turn: 1,
 };
 const failed = (row: number): Entry =>
-  entry(row, { ended: 'failed', reward: null, reward_so_far: 9, failure: FAILURE });
+  entry(row, {
+    ended: 'failed',
+    reward: null,
+    reward_so_far: 9,
+    failure: FAILURE,
+    reason: `${FAILURE.type}: ${FAILURE.message}`,
+  });
 const rows = (entries: readonly Entry[]): number[] => entries.map(({ row }) => row);
 
 describe('a list of rollouts', () => {
@@ -60,6 +68,18 @@ describe('a list of rollouts', () => {
       assert.deepEqual(rows(select(some, { ...ALL, where: parseWhere(quoted) })), [2], quoted);
   });
 
+  test('takes a condition apart only outside its quotes', () => {
+    const named = [entry(0, { task_name: 'search and rescue' }), entry(1, { task_name: "it's" })];
+    for (const where of [
+      "task='search and rescue' and reward<1",
+      'reward<1&&task = "search and rescue"',
+    ])
+      assert.deepEqual(rows(select(named, { ...ALL, where: parseWhere(where) })), [0], where);
+    const where = parseWhere("task=it's and reward<1");
+    assert.deepEqual(rows(select(named, { ...ALL, where })), [1]);
+    assert.throws(() => parseWhere('reward<1 && '), /--where: expected FIELD OPERATOR VALUE/);
+  });
+
   test('is sorted by tokens under the name of their column, too', () => {
     for (const name of ['tokens', 'length'])
       assert.equal(parseShow(['b', '--sort', name]).selection.sort?.by, 'length');
@@ -76,6 +96,20 @@ describe('a list of rollouts', () => {
     assert.throws(() => parseWhere('task<a'), /expected task= or task!=/);
   });
 
+  test('says why beside the numbers where there is room, else below them', () => {
+    const list = { batch_id: 'b', entries: some, shown: some.slice(0, 1), requested: 6 };
+    const at = (columns: number): string[] => listPage(list, { columns, colour: false }).slice(4);
+    assert.match(at(159).join('|'), /^3-0 .* terminated {2}environment: wrong $/);
+    assert.match(at(79).join('|'), /^3-0 .* terminated\| {4}environment: wrong $/);
+  });
+
+  test('counts wide characters twice where it cuts a reason', () => {
+    const shown = [entry(0, { reason: '问题'.repeat(100) })];
+    const list = { batch_id: 'b', entries: some, shown, requested: 6 };
+    const [, why = ''] = listPage(list, { columns: 79, colour: false }).slice(4);
+    assert.ok(widthOf(why) > 70 && widthOf(why) <= 79, why);
+  });
+
   for (const columns of [79, 159]) {
     test(`fits into ${columns} columns, without a command for the terminal`, () => {
       const list = { batch_id: 'b', entries: some, shown: select(some, ALL), requested: 6 };
@@ -83,7 +117,7 @@ describe('a list of rollouts', () => {
       assert.equal(lines[0], 'b  6 rollouts: 3 valid, 1 failed, 2 not started');
       assert.equal(lines[1], 'mean reward 0.500');
       assert.ok(lines.every((line) => line.length <= columns));
-      assert.ok(lines.some((line) => line.includes('failed EnvironmentFailed')));
+      assert.ok(lines.some((line) => line.includes('EnvironmentFailed: bad red')));
       assert.doesNotMatch(lines.join(''), /[\u001b\u0007]|owned/);
     });
   }

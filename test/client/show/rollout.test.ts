@@ -6,8 +6,10 @@ import { createHistory } from '../../../src/client/show/history.js';
 import type { Rollout } from '../../../src/client/show/read-batch.js';
 import { rolloutJson } from '../../../src/client/show/rollout-json.js';
 import { blocksOf, headingOf } from '../../../src/client/show/rollout-page.js';
-import { widthOf, wrapped } from '../../../src/client/show/wrapping.js';
+import { wrapped } from '../../../src/client/show/wrapping.js';
+import { widthOf } from '../../../src/client/text-width.js';
 import type { JournalLine } from '../../../src/model/journal.js';
+import { lastWordsOf } from '../../../src/model/journal/last-words.js';
 import { glanceOf } from '../../../src/model/journal/outcome.js';
 import { applyLine, emptyTrajectory } from '../../../src/model/journal/trajectory.js';
 import { author } from '../../fakes/journal-lines.js';
@@ -25,7 +27,9 @@ function rolloutOf(lines: readonly JournalLine[], repeat = 0): Rollout {
   }
   const place = { row: 7, repeat };
   const { end } = trajectory;
-  const entry = entryOf(place, { glance: glanceOf(trajectory), end, last_at: history.last_at });
+  const glance = { ...glanceOf(trajectory), last_words: lastWordsOf(trajectory) };
+  const { fault } = trajectory.standing;
+  const entry = entryOf(place, { glance, end, last_at: history.last_at, fault });
   return { batch_id: 'batch', ...place, entry, trajectory, happenings: history.happenings };
 }
 
@@ -84,8 +88,22 @@ describe('the page of a rollout', () => {
   test('has its attempts, its faults with their times, and the seam', () => {
     const page = pageOf(rollout);
     assert.match(page, /\+0:02 {2}turn 0: GenerationUnavailable: stream cut/);
-    assert.match(page, /\+0:10 {2}attempt 2 \(playTurns\)/);
+    assert.match(
+      page,
+      /\+0:10 {2}attempt 2 \(playTurns\): after\s+GenerationUnavailable in turn 0/,
+    );
     assert.match(page, /seam at token 1: continues at http:\/\/other\/v1, version 3 then 4/);
+  });
+
+  test('says why an attempt began: silence before it, or a batch that was started again', () => {
+    const silent = pageOf(
+      rolloutOf([a.claim(), a.start(), a.chunk({ at: 1 }), b.claim({ at: 13, attempt: 2 })]),
+    ).replace(/\s+/g, ' ');
+    assert.match(silent, /attempt 2 \(playTurns\): the one before it fell silent 12\.0 s earlier/);
+    const again = b.claim({ at: 99, reopen: true });
+    const started = [a.claim(), a.start(), a.end({ stop_reason: 'timeout' }), again];
+    const page = pageOf(rolloutOf(started)).replace(/\s+/g, ' ');
+    assert.match(page, /attempt 2 \(playTurns\): the batch was started again, after timeout/);
   });
 
   test('lets no command through to the terminal', () => {

@@ -1,0 +1,44 @@
+import type { JournalLine, LineOf } from '../journal.js';
+import type { Glance } from './glance.js';
+import { applyToStanding, newStanding } from './standing.js';
+
+/** What lists show of a rollout that has not ended. */
+export interface LastGlance {
+  glance: Glance;
+  /** Time of the last line. */
+  last_at: number;
+  /** The last fault since the rollout progressed. */
+  fault: LineOf<'fault'> | null;
+}
+
+/**
+ * From the last lines of a journal without a standing end (`TrajectoryStore.readLastLines`), where folding the whole
+ * would give the same. null: only the whole can tell, because another attempt's lines stand among them, an agent has
+ * answered, or the first line has no glance.
+ */
+export function lastGlanceOf([first, ...rest]: readonly JournalLine[]): LastGlance | null {
+  if (first?.kind !== 'start' && first?.kind !== 'observation') return null;
+  if (first.glance === undefined) return null;
+  const glance = { ...first.glance, started_at: first.glance.started_at ?? first.at };
+  const { turn_count, assistant_tokens } = glance;
+  const standing = newStanding();
+  let { writer, at: last_at } = first;
+  for (const line of rest) {
+    if (line.kind === 'claim') ({ writer } = line);
+    if (line.writer !== writer || line.kind === 'result' || line.kind === 'end') return null;
+    last_at = line.at;
+    applyToStanding(standing, line);
+    if (line.kind === 'claim' && isAnotherAttempt(line)) glance.attempts += 1;
+    if (line.kind === 'fault') glance.faults += 1;
+    if (line.kind === 'chunk') {
+      glance.turn_count = turn_count + 1;
+      glance.assistant_tokens = assistant_tokens + line.offset + line.token_ids.length;
+    }
+    if (line.kind === 'generation') glance.turn_count = turn_count + 1;
+  }
+  return { glance, last_at, fault: standing.fault };
+}
+
+/** Of claims after the first. The others only continue with the next activity. */
+export const isAnotherAttempt = ({ attempt, reopen }: LineOf<'claim'>): boolean =>
+  attempt > 1 || reopen;

@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { lastWordsOf } from '../../src/model/journal/last-words.js';
+import { glanceOf } from '../../src/model/journal/outcome.js';
+import type { JournalLine } from '../../src/model/journal.js';
+import { applyLine, emptyTrajectory } from '../../src/model/journal/trajectory.js';
+import { author } from '../fakes/journal-lines.js';
+
+const a = author('a');
+const PLAYED = [a.claim(), a.start(), a.chunk()];
+
+function foldOf(lines: readonly JournalLine[]) {
+  const trajectory = emptyTrajectory();
+  for (const line of lines) applyLine(trajectory, line);
+  return trajectory;
+}
+
+describe('the last words of a rollout', () => {
+  test("are the environment's, on one line", () => {
+    const message = { role: 'tool', content: 'expected 7,\n  got \u001b[31m8' };
+    const lines = [...PLAYED, a.generation(), a.observation({ message })];
+    assert.equal(lastWordsOf(foldOf(lines)), 'tool: expected 7, got 8');
+  });
+
+  test("are the end of the policy's where the environment says nothing, after `length`", () => {
+    const content = `${'thinking '.repeat(2000)}so it is 8`;
+    const generation = a.generation({ content, finish_reason: 'length' });
+    const words = lastWordsOf(foldOf([...PLAYED, generation, a.observation({ message: null })]));
+    assert.match(words ?? '', /^length, assistant: \.\.\..*thinking so it is 8$/);
+    assert.ok((words ?? '').length < 250);
+  });
+
+  test('are none where nobody spoke', () => {
+    assert.equal(lastWordsOf(foldOf([a.claim(), a.start()])), null);
+  });
+});
+
+test('a turn that was sampled and not answered counts in the turns and tokens of lists', () => {
+  const failed = glanceOf(foldOf([...PLAYED, a.generation(), a.fault()]));
+  assert.deepEqual([failed.turn_count, failed.assistant_tokens], [1, 1]);
+});
