@@ -5,6 +5,7 @@ import io
 import json
 import sys
 import threading
+import time
 import unittest
 import urllib.error
 import urllib.request
@@ -101,9 +102,10 @@ class Served(unittest.TestCase):
         self.thread.join()
         self.server.server_close()
 
-    def post(self, path, body, key=None):
+    def post(self, path, body, key=None, seconds=None):
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         headers = {"Idempotency-Key": key} if key else {}
+        headers |= {"Rollout-Call-Timeout": str(seconds)} if seconds else {}
         try:
             with urllib.request.urlopen(urllib.request.Request(self.url + path, data, headers), timeout=10) as answer:
                 return answer.status, json.load(answer)
@@ -111,9 +113,9 @@ class Served(unittest.TestCase):
             with error:
                 return error.code, json.load(error)
 
-    def step(self, said, key=None):
+    def step(self, said, key=None, seconds=None):
         log = [{"role": "assistant", "content": said}]
-        return self.post("/step", {"message_log_batch": [log], "metadata": [{}]}, key)
+        return self.post("/step", {"message_log_batch": [log], "metadata": [{}]}, key, seconds)
 
 
 class AsynchronousSteps(Served):
@@ -192,6 +194,57 @@ class Steps(Served):
         for call in calls:
             call.join()
         self.assertEqual((seen, self.object.steps, self.object.most_inside), ([200] * 3, 2, 1))
+
+    def hang(self, key, seconds=None):
+        """Until `gate` is set."""
+        self.object.gate = threading.Event()
+        hanging = threading.Thread(target=self.step, args=(key, key, seconds))
+        hanging.start()
+        self.addCleanup(hanging.join)
+        self.addCleanup(self.object.gate.set)
+        while not self.object.inside:
+            time.sleep(0.01)
+
+    def test_a_call_whose_caller_gives_up_before_its_turn_says_what_it_waited_for_and_is_never_run(self):
+        self.hang("b/0-0/3")
+        status, answer = self.step("hi", "k", 0.5)
+        self.assertEqual((status, answer["error"]["type"]), (503, "NoTurn"))
+        self.assertRegex(answer["error"]["message"], r"^waited 0\.\d s for its turn: step b/0-0/3 has been running for \d+\.\d s$")
+        self.object.gate.set()
+        self.assertEqual(self.step("ho", "l", 5)[0], 200)
+        self.assertEqual(self.object.steps, 2)
+
+    def test_a_repeat_that_joins_a_waiting_call_is_not_given_up_with_the_first_caller(self):
+        self.hang("a")
+        seen = []
+        callers = [threading.Thread(target=lambda s=s: seen.append(self.step("hi", "k", s)[0])) for s in (1, 9)]
+        for caller in callers:
+            caller.start()
+        time.sleep(1.5)
+        self.object.gate.set()
+        for caller in callers:
+            caller.join()
+        self.assertEqual((seen, self.object.steps), ([200, 200], 2))
+
+    def test_while_a_call_hangs_longer_than_its_caller_waits_all_else_fails_at_once_with_its_place(self):
+        self.hang("b/0-0/3", 0.2)
+        time.sleep(0.3)
+        where = r"^step b/0-0/3 has been running for \d+\.\d s \(at test_server.py:\d+ in step: self.gate.wait\(5\)\)$"
+        status, answer = self.step("hi", "k", 60)
+        self.assertEqual((status, answer["error"]["type"]), (503, "Hanging"))
+        self.assertRegex(answer["error"]["message"], where)
+        with self.assertRaises(urllib.error.HTTPError) as ill:
+            urllib.request.urlopen(self.url + "/health", timeout=10)
+        with ill.exception as health:
+            self.assertRegex(json.load(health)["error"]["message"], where)
+        self.object.gate.set()
+        self.assertEqual(self.step("b/0-0/3", "b/0-0/3")[0], 200)
+        self.assertEqual(self.step("hi", "k", 60)[0], 200)
+
+    def test_a_limit_that_is_no_number_of_seconds_is_bad_input(self):
+        for text in ("soon", "0", "-1", "nan"):
+            status, answer = self.step("hi", "k", text)
+            self.assertEqual((status, answer["error"]["message"]), (400, f"Rollout-Call-Timeout: expected seconds, got '{text}'"))
 
     def test_metrics_of_upstreams_pair_are_answered(self):
         self.assertEqual(self.post("/global_post_process_and_metrics", {"rollouts": [{}, {}]}), (200, {"count": 2}))
