@@ -1,6 +1,5 @@
 import contextlib
 import io
-import math
 import os
 import sys
 import tempfile
@@ -80,12 +79,12 @@ class Processes(unittest.TestCase):
             self.step(environment, said, caller)
         return caught.exception
 
-    def at_once(self, environment, *saids, seconds=math.inf):
+    def at_once(self, environment, *saids):
         seen = {}
 
         def call(said):
             try:
-                seen[said] = self.step(environment, said, Caller(said, seconds))["observations"][0]["content"]
+                seen[said] = self.step(environment, said)["observations"][0]["content"]
             except CallFailed as error:
                 seen[said] = (error.status, error.kind)
 
@@ -120,13 +119,11 @@ class Processes(unittest.TestCase):
 
     def test_a_call_that_began_late_has_all_of_its_time(self):
         environment = self.isolated("One")
-        caller = Caller("late", 3)
-        caller.until = caller.since
-        self.assertEqual(self.step(environment, "end", None)["rewards"], [1.0])
-        with self.assertRaises(CallFailed):
-            self.step(environment, "slow", caller)
-        caller.until = caller.since + 0.5
-        self.assertEqual(self.step(environment, "slow", caller)["rewards"], [1.0])
+        first = threading.Thread(target=self.step, args=(environment, "slow"))
+        first.start()
+        time.sleep(0.3)
+        self.assertEqual(self.step(environment, "slow", Caller("late", 1.6))["rewards"], [1.0])
+        first.join()
 
     def test_those_that_share_the_process_of_one_that_hangs_are_tried_again_together(self):
         environment = self.isolated("Many", timeout=1.5)

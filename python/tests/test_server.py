@@ -220,7 +220,8 @@ class Steps(Served):
         callers = [threading.Thread(target=lambda s=s: seen.append(self.step("hi", "k", s)[0])) for s in (1, 9)]
         for caller in callers:
             caller.start()
-        time.sleep(1.5)
+            time.sleep(0.3)
+        time.sleep(1)
         self.object.gate.set()
         for caller in callers:
             caller.join()
