@@ -40,7 +40,7 @@ class Direct:
         except CallFailed:
             raise
         except (Unavailable, ConnectionError, TimeoutError, asyncio.TimeoutError) as error:
-            raise CallFailed(503, type(error).__name__, str(error)) from error
+            raise CallFailed(503, type(error).__name__, _text(error)) from error
         # `sys.exit()`, too, concerns this call alone.
         except BaseException as error:
             raise CallFailed(500, type(error).__name__, _text(error), trace_of(error)) from error
@@ -75,7 +75,7 @@ async def _wait(awaitable):
 
 def _text(error):
     place = place_of(error)
-    return str(error) if place is None else f"{error} (at {place})"
+    return str(error) if place is None else f"{error} (at {place})".strip()
 
 
 def _first_state(returned):

@@ -29,7 +29,7 @@ _SPAWN = multiprocessing.get_context("spawn")
 
 
 class _Process:
-    def __init__(self, name, died):
+    def __init__(self, name, died, within=None):
         handle, self.dump_path = tempfile.mkstemp(prefix="rollout-environment-")
         os.close(handle)
         self.connection, theirs = _SPAWN.Pipe()
@@ -46,7 +46,8 @@ class _Process:
         self.died = died
         self.why = None
         try:
-            self.hello = self.connection.recv()
+            late = ("failed", f"it was not loaded within {within} s", None)
+            self.hello = self.connection.recv() if self.connection.poll(within) else late
         except EOFError:
             self.hello = ("failed", f"its process ended with {self._exit()} while it was loaded", None)
         if self.hello[0] == "ready":
@@ -156,11 +157,14 @@ class Isolated:
         self.name = name
         self.lock = threading.Lock()
         self.deaths = 0
+        began = time.monotonic()
         first = _Process(name, self._count)
         if first.hello[0] != "ready":
             raise CallFailed(500, "Unavailable", *first.hello[1:])
         _, self.has, self.end_takes_session, said = first.hello
         self.timeout = timeout or said["timeout"] or TIMEOUT_S
+        # Whoever starts the server sees how long its first process loads. Nobody sees it of the others.
+        self.load_within = round(self.timeout + 2 * (time.monotonic() - began))
         self.parallel = bool(said["thread_safe"])
         places = processes or said["processes"] or 1
         self.turns = Turns([first] + [None] * (places - 1))
@@ -214,7 +218,7 @@ class Isolated:
             process.close()
 
     def _opened(self):
-        process = _Process(self.name, self._count)
+        process = _Process(self.name, self._count, self.load_within)
         if process.hello[0] != "ready":
             self._count(f"while it was loaded ({process.hello[1]})")
             raise CallFailed(503, "Unavailable", f"{self.name} cannot be loaded: {process.hello[1]}", process.hello[2])

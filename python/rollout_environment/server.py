@@ -75,6 +75,8 @@ class _Service:
         if not isinstance(session, str) or not isinstance(metadata, dict):
             raise BadRequest("expected a session and metadata")
         key = caller.key
+        # It releases what a rollout holds, also for a caller that has left.
+        caller = Caller(key)
         begin_key = key and key.replace("/end-", "/begin-")
         begun = self._known(begin_key)
         state = {**(begun or {}).get("metadata", {}), **metadata}

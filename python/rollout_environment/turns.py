@@ -65,7 +65,7 @@ class Turns:
             self.give(place, caller)
 
     def take(self, name, caller):
-        place = self._awaited(name, caller)
+        place = self._awaited(caller)
         call = f"{name} {caller.key}" if caller.key else name
         self.held[caller] = Held(call, time.monotonic(), caller.seconds, threading.get_ident())
         return place
@@ -82,10 +82,9 @@ class Turns:
         held = self.longest()
         return held if held is not None and time.monotonic() - held.since > held.seconds else None
 
-    def _awaited(self, name, caller):
+    def _awaited(self, caller):
         while True:
-            # Without a caller, too, `end` releases what a rollout holds.
-            left = math.inf if name == "end" else caller.waits_until() - time.monotonic()
+            left = caller.waits_until() - time.monotonic()
             if left <= 0:
                 held = self.longest()
                 waited = f"waited {time.monotonic() - caller.since:.1f} s for its turn"

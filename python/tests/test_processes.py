@@ -52,6 +52,9 @@ SOURCE = textwrap.dedent(
         processes = 4
         timeout = 3
 
+    if os.path.exists("hangs"):
+        time.sleep(60)
+
     broken = 1 / 0 if os.environ.get("BROKEN") else None
     """
 )
@@ -184,6 +187,17 @@ class Processes(unittest.TestCase):
         with self.assertRaises(CallFailed):
             environment.health()
         environment.aside_until = 0
+        self.assertEqual(self.step(environment, "hi")["rewards"], [1.0])
+
+    def test_one_that_hangs_while_it_is_loaded_again_holds_its_turn_for_a_while_only(self):
+        environment = self.isolated("One", timeout=0.5)
+        environment.load_within = 1
+        self.assertEqual(self.fails(environment, "exit").kind, "ProcessEnded")
+        Path("hangs").touch()
+        error = self.fails(environment, "hi")
+        self.assertEqual((error.status, error.message), (503, "mine:One cannot be loaded: it was not loaded within 1 s"))
+        Path("hangs").unlink()
+        environment.load_within = 30
         self.assertEqual(self.step(environment, "hi")["rewards"], [1.0])
 
     def test_one_that_cannot_be_loaded_says_why(self):

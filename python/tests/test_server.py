@@ -53,6 +53,8 @@ class Counter:
             said = message_log_batch[0][-1]["content"]
             if said == "away":
                 raise Unavailable("later")
+            if said == "wrong":
+                assert not said
             if said == "broken":
                 raise KeyError("ground_truth")
             if said == "deep":
@@ -136,6 +138,14 @@ class Steps(Served):
     def test_what_an_environment_raises_is_its_failure(self):
         status, answer = self.step("broken")
         self.assertEqual((status, answer["error"]["type"]), (500, "KeyError"))
+
+    def test_a_failure_without_a_text_says_where(self):
+        place = r"^\(at test_server.py:\d+ in step: assert not said\)$"
+        self.assertRegex(self.step("wrong")[1]["error"]["message"], place)
+
+    def test_unavailable_says_where(self):
+        place = r"^later \(at test_server.py:\d+ in step: raise Unavailable"
+        self.assertRegex(self.step("away")[1]["error"]["message"], place)
 
     def test_unavailable_is_for_trying_again_and_is_not_kept(self):
         self.assertEqual(self.step("away", "k")[0], 503)
@@ -258,6 +268,7 @@ class Steps(Served):
 class Sessions(Served):
     class environment(Bare):
         def __init__(self):
+            self.gate = None
             self.begun = []
             self.ended = []
 
@@ -266,6 +277,8 @@ class Sessions(Served):
             return {**sample["metadata"], "handle": len(self.begun)}
 
         def end(self, metadata):
+            if self.gate is not None:
+                self.gate.wait(5)
             self.ended.append(metadata)
             if metadata.get("bad"):
                 raise KeyError("bad")
@@ -287,6 +300,24 @@ class Sessions(Served):
         self.begin()
         self.end(a=1)
         self.assertEqual(self.object.ended, [{"a": 1, "handle": 1}])
+
+    def test_one_whose_end_waits_for_its_turn_is_ended_though_nobody_waits_for_it(self):
+        self.object.gate = threading.Event()
+        seen = []
+
+        def end(key):
+            body = {"session": key, "metadata": {"key": key}}
+            seen.append(self.post("/end", body, f"{key}/end-0", 0.1))
+
+        ending = [threading.Thread(target=end, args=(key,)) for key in ("a", "b")]
+        for thread in ending:
+            thread.start()
+        time.sleep(0.5)
+        self.object.gate.set()
+        for thread in ending:
+            thread.join()
+        self.assertEqual(seen, [(200, {})] * 2)
+        self.assertEqual(sorted(state["key"] for state in self.object.ended), ["a", "b"])
 
     def test_one_of_the_same_name_that_begins_after_the_end_is_another(self):
         for _ in range(2):

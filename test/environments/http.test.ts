@@ -52,6 +52,7 @@ describe('a step over HTTP', () => {
     assert.equal(`${request.method} ${request.url}`, 'POST /step');
     assert.equal(request.headers['idempotency-key'], 'batch-1/3-0/2');
     assert.equal(request.headers['rollout-protocol'], '1');
+    assert.equal(request.headers['rollout-call-timeout'], '5');
     assert.equal(request.headers['content-type'], 'application/json');
   });
 
