@@ -125,21 +125,21 @@ class Processes(unittest.TestCase):
         first = threading.Thread(target=self.step, args=(environment, "slow"))
         first.start()
         time.sleep(0.3)
-        self.assertEqual(self.step(environment, "slow", Caller("late", 1.6))["rewards"], [1.0])
+        self.assertEqual(self.step(environment, "slow", Caller("late", 1.7))["rewards"], [1.0])
         first.join()
 
     def test_those_that_share_the_process_of_one_that_hangs_are_tried_again_together(self):
-        environment = self.isolated("Many", timeout=1.5)
+        environment = self.isolated("Many")
         self.step(environment, "hi")
-        hanging = threading.Thread(target=self.fails, args=(environment, "hang"))
+        hanging = threading.Thread(target=self.fails, args=(environment, "hang", Caller("b/0-0/3", 3)))
         hanging.start()
-        time.sleep(0.8)
-        error = self.fails(environment, "slow")
+        time.sleep(0.5)
+        error = self.fails(environment, "hang")
         hanging.join()
         self.assertEqual((error.status, error.kind), (503, "ProcessEnded"))
-        self.assertRegex(error.message, r"^its process was ended because a call did not answer within 1\.\d s, and this")
+        self.assertRegex(error.message, r"^its process was ended because a call did not answer within 2\.\d s, and this")
         self.assertEqual(len(environment.suspects), 0)
-        self.assertEqual(self.step(environment, "slow")["rewards"], [1.0])
+        self.assertEqual(self.step(environment, "hi")["rewards"], [1.0])
 
     def test_one_that_leaves_python_fails_alone(self):
         environment = self.isolated("Many")

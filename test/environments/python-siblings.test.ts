@@ -66,7 +66,7 @@ async function scene(t: TestContext, name: string) {
   return { attempt, step, hang, ran };
 }
 
-describe('one of four siblings hangs in a Python environment', { skip }, () => {
+describe('one of four siblings hangs in a Python environment', { skip, timeout: 60_000 }, () => {
   test('that takes one call at a time: it fails before the worker gives up, and the others go through', async (t) => {
     const { hang, step, ran } = await scene(t, 'One');
     const hanging = hang(4000);
