@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from .answers import CallFailed
 
 # What is left of a caller's time for the answer that says why its call was ended.
-SPARE = 0.1
+SPARE = 0.25
 MOST_SPARE_S = 5
 
 

@@ -125,7 +125,7 @@ class Processes(unittest.TestCase):
         first = threading.Thread(target=self.step, args=(environment, "slow"))
         first.start()
         time.sleep(0.3)
-        self.assertEqual(self.step(environment, "slow", Caller("late", 1.7))["rewards"], [1.0])
+        self.assertEqual(self.step(environment, "slow", Caller("late", 2))["rewards"], [1.0])
         first.join()
 
     def test_those_that_share_the_process_of_one_that_hangs_are_tried_again_together(self):
