@@ -5,7 +5,7 @@ import signal
 import sys
 import threading
 
-from .calls import CallFailed
+from .answers import CallFailed
 from .processes import TIMEOUT_S, Isolated
 from .server import create_server
 

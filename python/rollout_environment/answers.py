@@ -11,6 +11,16 @@ class Unavailable(Exception):
     """Raise this if an environment cannot answer now: the step is tried again later."""
 
 
+class CallFailed(Exception):
+    """The failure as it is answered. `status`: 500 it raised, 503 it cannot answer now, 422 it returned a malformed
+    answer.
+    """
+
+    def __init__(self, status, kind, message, trace=None):
+        super().__init__(status, kind, message, trace)
+        self.status, self.kind, self.message, self.trace = status, kind, message, trace
+
+
 def to_json(value, where=""):
     """Tensors and arrays become lists by their own `tolist`; their libraries are not imported. `where` names a field."""
     if isinstance(value, float) and not math.isfinite(value):

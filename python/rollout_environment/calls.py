@@ -5,46 +5,44 @@ import contextlib
 import inspect
 import threading
 
-from .answers import Unavailable, to_answer, to_json
-from .traces import place_of, trace_of
+from .answers import CallFailed, Unavailable, to_answer, to_json
+from .traces import place_of, place_of_thread, trace_of
+from .turns import Caller, Turns
 
 OPTIONAL = ("begin", "end", "global_post_process_and_metrics")
 
 
-class CallFailed(Exception):
-    """The failure as it is answered. `status`: 500 it raised, 503 it cannot answer now, 422 it returned a malformed
-    answer.
-    """
-
-    def __init__(self, status, kind, message, trace=None):
-        super().__init__(status, kind, message, trace)
-        self.status, self.kind, self.message, self.trace = status, kind, message, trace
-
-
 class Direct:
-    """In this process: one call at a time unless the environment says `thread_safe = True`."""
+    """In this process: one call at a time unless the environment says `thread_safe = True`.
+
+    Nothing can end a call that hangs here. Once its caller has gone, other calls fail at once (503) with its name and
+    place, and so does `/health`.
+    """
 
     def __init__(self, environment):
         if not callable(getattr(environment, "step", None)):
             raise TypeError(f"{type(environment).__name__} has no method step(message_log_batch, metadata)")
         self.environment = environment
         serial = not getattr(environment, "thread_safe", False)
-        self.turn = threading.Lock() if serial else contextlib.nullcontext()
+        self.turns = Turns([None]) if serial else None
         self.has = [name for name in OPTIONAL if hasattr(environment, name)]
         self.end_takes_session = _takes_two(getattr(environment, "end", None))
         self.lock = threading.Lock()
         self.loop = None
 
-    def call(self, name, *arguments):
+    def call(self, name, *arguments, caller=None):
+        self.health()
+        caller = caller or Caller()
         try:
-            with self.turn:
+            with contextlib.nullcontext() if self.turns is None else self.turns.turn(name, caller):
                 returned = getattr(self.environment, name)(*arguments)
                 returned = self._awaited(returned) if inspect.isawaitable(returned) else returned
         except CallFailed:
             raise
         except (Unavailable, ConnectionError, TimeoutError, asyncio.TimeoutError) as error:
-            raise CallFailed(503, type(error).__name__, str(error)) from error
-        except Exception as error:
+            raise CallFailed(503, type(error).__name__, _text(error)) from error
+        # `sys.exit()`, too, concerns this call alone.
+        except BaseException as error:
             raise CallFailed(500, type(error).__name__, _text(error), trace_of(error)) from error
         try:
             return _PLAIN[name](returned)
@@ -52,7 +50,10 @@ class Direct:
             raise CallFailed(422, "BadAnswer", str(error)) from error
 
     def health(self):
-        """It is this process, which answers."""
+        held = self.turns.overdue() if self.turns else None
+        if held is not None:
+            place = place_of_thread(held.thread)
+            raise CallFailed(503, "Hanging", str(held) if place is None else f"{held} (at {place})")
 
     def close(self):
         """Holds nothing."""
@@ -74,7 +75,7 @@ async def _wait(awaitable):
 
 def _text(error):
     place = place_of(error)
-    return str(error) if place is None else f"{error} (at {place})"
+    return str(error) if place is None else f"{error} (at {place})".strip()
 
 
 def _first_state(returned):

@@ -7,7 +7,8 @@ import signal
 import sys
 import threading
 
-from .calls import CallFailed, Direct
+from .answers import CallFailed
+from .calls import Direct
 from .traces import trace_of
 
 

@@ -5,7 +5,6 @@ import hashlib
 import multiprocessing
 import os
 import pickle
-import queue
 import signal
 import tempfile
 import threading
@@ -15,8 +14,9 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoAnswer
 
 from . import child
-from .calls import CallFailed
+from .answers import CallFailed
 from .traces import place_in_dump
+from .turns import Caller, Turns
 
 # Below the five minutes that a caller of kind `http` waits.
 TIMEOUT_S = 240
@@ -29,7 +29,7 @@ _SPAWN = multiprocessing.get_context("spawn")
 
 
 class _Process:
-    def __init__(self, name, died):
+    def __init__(self, name, died, within=None):
         handle, self.dump_path = tempfile.mkstemp(prefix="rollout-environment-")
         os.close(handle)
         self.connection, theirs = _SPAWN.Pipe()
@@ -46,7 +46,8 @@ class _Process:
         self.died = died
         self.why = None
         try:
-            self.hello = self.connection.recv()
+            late = ("failed", f"it was not loaded within {within} s", None)
+            self.hello = self.connection.recv() if self.connection.poll(within) else late
         except EOFError:
             self.hello = ("failed", f"its process ended with {self._exit()} while it was loaded", None)
         if self.hello[0] == "ready":
@@ -146,46 +147,53 @@ class Isolated:
     """Runs `module:Class` in `processes` processes: one call at a time in each, or many if it says `thread_safe =
     True`.
 
-    A call that takes more than `timeout` seconds, or ends its process, has failed (500). Calls that shared its process
-    are tried again (503). If several calls shared a process that died, each is tried again in its own process, so that
-    only the faulty one fails. An environment whose process dies again and again is set aside for a while.
+    A call that takes more than `timeout` seconds (or than its caller waits, if that is less), or ends its process, has
+    failed (500). Calls that shared its process are tried again (503). If several calls shared a process that died, each
+    is tried again in its own process, so that only the faulty one fails. An environment whose process dies again and
+    again is set aside for a while.
     """
 
     def __init__(self, name, *, timeout=None, processes=None):
         self.name = name
         self.lock = threading.Lock()
         self.deaths = 0
+        began = time.monotonic()
         first = _Process(name, self._count)
         if first.hello[0] != "ready":
             raise CallFailed(500, "Unavailable", *first.hello[1:])
         _, self.has, self.end_takes_session, said = first.hello
         self.timeout = timeout or said["timeout"] or TIMEOUT_S
+        # Whoever starts the server sees how long its first process loads. Nobody sees it of the others.
+        self.load_within = round(self.timeout + 2 * (time.monotonic() - began))
         self.parallel = bool(said["thread_safe"])
-        self.free = queue.Queue()
+        places = processes or said["processes"] or 1
+        self.turns = Turns([first] + [None] * (places - 1))
+        # Each process more costs what the class loads.
+        self.turns_alone = Turns([None] * places)
         self.aside_until = 0.0
         self.last = ""
         self.suspects = OrderedDict()
         self.running = [first]
-        for place in range(processes or said["processes"] or 1):
-            self.free.put(first if place == 0 else None)
 
-    def call(self, name, *arguments):
+    def call(self, name, *arguments, caller=None):
         self.health()
+        caller = caller or Caller()
         digest = hashlib.sha256(pickle.dumps((name, arguments))).digest()
         if digest in self.suspects:
-            return self._alone(digest, name, arguments)
-        process = self.free.get()
+            with self.turns_alone.turn(name, caller):
+                return self._alone(digest, name, arguments, caller)
+        process = self.turns.take(name, caller)
         kept = None
         try:
             process = process if process is not None and not process.dead else self._opened()
             kept = process
             if self.parallel:
                 # The next caller shares it.
-                self.free.put(process)
-            return self._asked(process, digest, name, arguments)
+                self.turns.give(process, caller)
+            return self._asked(process, digest, name, arguments, caller)
         finally:
             if not self.parallel or kept is None:
-                self.free.put(kept)
+                self.turns.give(kept, caller)
 
     def health(self):
         left = self.aside_until - time.monotonic()
@@ -200,17 +208,17 @@ class Isolated:
         for process in running:
             process.close()
 
-    def _alone(self, digest, name, arguments):
+    def _alone(self, digest, name, arguments, caller):
         process = self._opened()
         try:
-            answer = self._asked(process, digest, name, arguments)
+            answer = self._asked(process, digest, name, arguments, caller)
             self.suspects.pop(digest, None)
             return answer
         finally:
             process.close()
 
     def _opened(self):
-        process = _Process(self.name, self._count)
+        process = _Process(self.name, self._count, self.load_within)
         if process.hello[0] != "ready":
             self._count(f"while it was loaded ({process.hello[1]})")
             raise CallFailed(503, "Unavailable", f"{self.name} cannot be loaded: {process.hello[1]}", process.hello[2])
@@ -218,14 +226,20 @@ class Isolated:
             self.running = [p for p in self.running if not p.dead] + [process]
         return process
 
-    def _asked(self, process, digest, name, arguments):
+    def _asked(self, process, digest, name, arguments, caller):
+        caller.begins()
+        began = time.monotonic()
         try:
-            answer = process.send(name, arguments).result(self.timeout)
+            answer = self._answer(process.send(name, arguments), caller)
         except NoAnswer:
-            where = process.stop_late(f"at the limit of {self.timeout:g} s")
-            message = f"{name} did not answer within {self.timeout:g} s, and its process was ended{_at(where)}"
+            within = f"within {time.monotonic() - began:.1f} s"
+            where = process.stop_late(f"because a call did not answer {within}")
+            message = f"{name} did not answer {within}, and its process was ended{_at(where)}"
             raise CallFailed(500, "NoAnswer", message) from None
         except _Died as death:
+            if process.why is not None:
+                message = f"its process was ended {process.why}, and this call shared it"
+                raise CallFailed(503, "ProcessEnded", message) from None
             if not death.alone:
                 self._suspect(digest)
                 message = f"its process ended with {death.how} while it answered other calls, too"
@@ -234,6 +248,17 @@ class Isolated:
             raise CallFailed(500, "ProcessEnded", message) from None
         self.deaths = 0
         return answer
+
+    def _answer(self, future, caller):
+        """Raises NoAnswer at its limit, which a repeat of the call may move."""
+        latest = time.monotonic() + self.timeout
+        while True:
+            left = min(latest, caller.ends_at()) - time.monotonic()
+            try:
+                return future.result(max(0, left))
+            except NoAnswer:
+                if left <= 0:
+                    raise
 
     def _suspect(self, digest):
         with self.lock:

@@ -2,19 +2,32 @@
 
 import hashlib
 import json
+import math
 import sys
 import threading
 from collections import OrderedDict
 from concurrent.futures import Future
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from .calls import CallFailed, Direct
+from .answers import CallFailed
+from .calls import Direct
 from .processes import Isolated
 from .traces import plain
+from .turns import Caller
+
+
+# The seconds after which the caller waits no longer.
+TIMEOUT_HEADER = "Rollout-Call-Timeout"
 
 
 class BadRequest(Exception):
     pass
+
+
+class _Answer(Future):
+    def __init__(self, caller):
+        super().__init__()
+        self.caller = caller
 
 
 class _Service:
@@ -26,7 +39,7 @@ class _Service:
         self.max_answers = max_answers
         self.lock = threading.Lock()
 
-    def step(self, body, key):
+    def step(self, body, caller):
         logs, metadata = body.get("message_log_batch"), body.get("metadata")
         for name, value in (("message_log_batch", logs), ("metadata", metadata)):
             if not isinstance(value, list):
@@ -38,20 +51,22 @@ class _Service:
             if not good:
                 raise BadRequest(f"message_log_batch.{i}: expected messages with role and content")
         # A key with another body is another request: from another store, or after a batch was deleted.
-        known = (key, hashlib.sha256(json.dumps([logs, metadata]).encode()).digest()) if key else None
-        return self._once(known, lambda: self.calls.call("step", logs, metadata))
+        digest = hashlib.sha256(json.dumps([logs, metadata]).encode()).digest()
+        known = (caller.key, digest) if caller.key else None
+        return self._once(known, caller, lambda: self.calls.call("step", logs, metadata, caller=caller))
 
-    def begin(self, body, key):
+    def begin(self, body, caller):
         """What `begin(sample)` returns is the first state; None keeps the sample's."""
         sample = {name: body.get(name) for name in ("session", "message_log", "metadata")}
         for name, kind in (("session", str), ("message_log", list), ("metadata", dict)):
             if not isinstance(sample[name], kind):
                 raise BadRequest(f"{name}: expected a {kind.__name__}, got {type(sample[name]).__name__}")
-        answer = self._once(key, lambda: self.calls.call("begin", sample))
+        key = caller.key
+        answer = self._once(key, caller, lambda: self.calls.call("begin", sample, caller=caller))
         self._forget(key and key.replace("/begin-", "/end-"))
         return answer
 
-    def end(self, body, key):
+    def end(self, body, caller):
         """Merges the last state over what `begin` returned. A session that this process has ended is not ended again.
 
         A session that is still being begun, for a caller that no longer waits, is ended once it has begun.
@@ -59,17 +74,17 @@ class _Service:
         session, metadata = body.get("session"), body.get("metadata")
         if not isinstance(session, str) or not isinstance(metadata, dict):
             raise BadRequest("expected a session and metadata")
+        key = caller.key
+        # It releases what a rollout holds, also for a caller that has left.
+        caller = Caller(key)
         begin_key = key and key.replace("/end-", "/begin-")
         begun = self._known(begin_key)
         state = {**(begun or {}).get("metadata", {}), **metadata}
-        answer = self._once(key, lambda: self._ended(state, session))
+        more = [session] if self.calls.end_takes_session else []
+        answer = self._once(key, caller, lambda: self.calls.call("end", state, *more, caller=caller))
         # A later session of this name is another one: from another store, or after a batch was deleted.
         self._forget(begin_key)
         return answer
-
-    def _ended(self, state, session):
-        more = [session] if self.calls.end_takes_session else []
-        return self.calls.call("end", state, *more)
 
     def _forget(self, key):
         with self.lock:
@@ -80,25 +95,28 @@ class _Service:
             found = self.answers.get(key)
         return found.result() if found is not None and found.exception() is None else None
 
-    def metrics(self, body):
+    def metrics(self, body, caller):
         rollouts = body.get("rollouts")
         if not isinstance(rollouts, list):
             raise BadRequest(f"rollouts: expected a list, got {type(rollouts).__name__}")
-        return self.calls.call("global_post_process_and_metrics", rollouts)
+        return self.calls.call("global_post_process_and_metrics", rollouts, caller=caller)
 
-    def _once(self, key, make):
-        """The first request of a key computes, others wait for it; a failure is not cached."""
+    def _once(self, key, caller, make):
+        """The first request of a key computes, others wait for it, and it runs as long as any of them waits. A failure
+        is not cached.
+        """
         if not key:
             return make()
         with self.lock:
             found = self.answers.get(key)
             if found is None:
-                mine = self.answers[key] = Future()
+                mine = self.answers[key] = _Answer(caller)
                 done = (k for k, f in self.answers.items() if f.done())
                 while len(self.answers) > self.max_answers and (oldest := next(done, None)):
                     del self.answers[oldest]
                     done = (k for k, f in self.answers.items() if f.done())
         if found is not None:
+            found.caller.joined_by(caller)
             return found.result()
         try:
             answer = make()
@@ -119,13 +137,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self):
         service = self.server.service
-        key = self.headers.get("Idempotency-Key")
         if self.path == "/step":
-            self._answer(lambda: service.step(self._body(), key))
+            self._answer(lambda: service.step(self._body(), self._caller()))
         elif self.path in ("/begin", "/end") and self.path[1:] in service.calls.has:
-            self._answer(lambda: getattr(service, self.path[1:])(self._body(), key))
+            self._answer(lambda: getattr(service, self.path[1:])(self._body(), self._caller()))
         elif self.path == "/global_post_process_and_metrics" and self.path[1:] in service.calls.has:
-            self._answer(lambda: service.metrics(self._body()), absent={})
+            self._answer(lambda: service.metrics(self._body(), self._caller()), absent={})
         else:
             self._drain()
             self._send(404, _error("NotFound", f"there is no POST {self.path}"))
@@ -175,6 +192,16 @@ class _Handler(BaseHTTPRequestHandler):
         if not isinstance(body, dict):
             raise BadRequest(f"(body): expected an object, got {type(body).__name__}")
         return body
+
+    def _caller(self):
+        text = self.headers.get(TIMEOUT_HEADER, "inf")
+        try:
+            seconds = float(text)
+        except ValueError:
+            seconds = math.nan
+        if not seconds > 0:
+            raise BadRequest(f"{TIMEOUT_HEADER}: expected seconds, got {text!r}")
+        return Caller(self.headers.get("Idempotency-Key"), seconds)
 
     def _send(self, status, text):
         data = text.encode()

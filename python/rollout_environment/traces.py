@@ -2,6 +2,7 @@
 
 import linecache
 import os
+import sys
 import traceback
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -29,16 +30,33 @@ def place_of(error):
     return _place(own[-1].filename, own[-1].lineno, own[-1].name) if own else None
 
 
+def place_of_thread(ident):
+    """The same for what a thread does at the moment."""
+    frame = sys._current_frames().get(ident)
+    frames = [] if frame is None else traceback.extract_stack(frame)
+    own = [f for f in frames if not _is_ours(f.filename) and not _is_library(f.filename)]
+    return _place(own[-1].filename, own[-1].lineno, own[-1].name) if own else None
+
+
 def place_in_dump(text):
-    """The same from the output of faulthandler: innermost frames first."""
-    for line in text.splitlines():
-        head, separator, name = line.strip().rpartition(" in ")
-        if not separator or not head.startswith('File "'):
-            continue
-        path, _, number = head[len('File "') :].rpartition('", line ')
-        if number.isdigit() and not _is_ours(path) and not _is_library(path):
-            return _place(path, int(number), name)
-    return None
+    """The same from the output of faulthandler: of the current thread, else of all that may be it."""
+    places = {}
+    for thread in text.split("\n\n"):
+        place = next(filter(None, map(_place_in_line, thread.splitlines())), None)
+        if place is not None and thread.startswith("Current thread"):
+            return place
+        places[place] = None
+    places.pop(None, None)
+    return " or ".join(places) or None
+
+
+def _place_in_line(line):
+    head, separator, name = line.strip().rpartition(" in ")
+    if not separator or not head.startswith('File "'):
+        return None
+    path, _, number = head[len('File "') :].rpartition('", line ')
+    is_own = number.isdigit() and not _is_ours(path) and not _is_library(path)
+    return _place(path, int(number), name) if is_own else None
 
 
 def _place(path, number, name):

@@ -5,18 +5,22 @@ import sys
 import tempfile
 import textwrap
 import threading
+import time
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from rollout_environment import Isolated  # noqa: E402
-from rollout_environment.calls import CallFailed  # noqa: E402
+from rollout_environment.answers import CallFailed  # noqa: E402
+from rollout_environment.traces import place_in_dump  # noqa: E402
+from rollout_environment.turns import Caller  # noqa: E402
 
 SOURCE = textwrap.dedent(
     """
     import os
     import signal
+    import sys
     import time
 
     class One:
@@ -34,6 +38,8 @@ SOURCE = textwrap.dedent(
                 time.sleep(0.3)
                 os.kill(os.getpid(), signal.SIGSEGV)
                 time.sleep(1)
+            if said == "leave":
+                sys.exit("no data")
             if said == "exit":
                 os._exit(3)
             reward = metadata[0]["truth"] if said == "raise" else 1.0
@@ -45,6 +51,9 @@ SOURCE = textwrap.dedent(
     class Four(One):
         processes = 4
         timeout = 3
+
+    if os.path.exists("hangs"):
+        time.sleep(60)
 
     broken = 1 / 0 if os.environ.get("BROKEN") else None
     """
@@ -65,12 +74,12 @@ class Processes(unittest.TestCase):
         self.addCleanup(environment.close)
         return environment
 
-    def step(self, environment, said):
-        return environment.call("step", [[{"role": "assistant", "content": said}]], [{}])
+    def step(self, environment, said, caller=None):
+        return environment.call("step", [[{"role": "assistant", "content": said}]], [{}], caller=caller)
 
-    def fails(self, environment, said):
+    def fails(self, environment, said, caller=None):
         with self.assertRaises(CallFailed) as caught:
-            self.step(environment, said)
+            self.step(environment, said, caller)
         return caught.exception
 
     def at_once(self, environment, *saids):
@@ -100,8 +109,51 @@ class Processes(unittest.TestCase):
         environment = self.isolated("One", timeout=1)
         error = self.fails(environment, "hang")
         self.assertEqual((error.status, error.kind), (500, "NoAnswer"))
-        self.assertRegex(error.message, r"within 1 s, and its process was ended \(at mine.py:\d+ in step: time.sleep")
+        self.assertRegex(error.message, r"within 1\.\d s, and its process was ended \(at mine.py:\d+ in step: time.sleep")
         self.assertEqual(self.step(environment, "hi")["rewards"], [1.0])
+
+    def test_a_call_that_hangs_is_ended_before_its_caller_gives_up(self):
+        environment = self.isolated("One")
+        caller = Caller("b/0-0/3", 2)
+        error = self.fails(environment, "hang", caller)
+        self.assertEqual((error.status, error.kind), (500, "NoAnswer"))
+        self.assertRegex(error.message, r"within 1\.\d s, and its process was ended \(at mine.py:\d+ in step: time.sleep")
+        self.assertGreaterEqual(caller.until - caller.since, 2)
+
+    def test_a_call_that_began_late_has_all_of_its_time(self):
+        environment = self.isolated("One")
+        first = threading.Thread(target=self.step, args=(environment, "slow"))
+        first.start()
+        time.sleep(0.3)
+        self.assertEqual(self.step(environment, "slow", Caller("late", 2))["rewards"], [1.0])
+        first.join()
+
+    def test_those_that_share_the_process_of_one_that_hangs_are_tried_again_together(self):
+        environment = self.isolated("Many")
+        self.step(environment, "hi")
+        hanging = threading.Thread(target=self.fails, args=(environment, "hang", Caller("b/0-0/3", 3)))
+        hanging.start()
+        time.sleep(0.5)
+        error = self.fails(environment, "hang")
+        hanging.join()
+        self.assertEqual((error.status, error.kind), (503, "ProcessEnded"))
+        self.assertRegex(error.message, r"^its process was ended because a call did not answer within 2\.\d s, and this")
+        self.assertEqual(len(environment.suspects), 0)
+        self.assertEqual(self.step(environment, "hi")["rewards"], [1.0])
+
+    def test_one_that_leaves_python_fails_alone(self):
+        environment = self.isolated("Many")
+        before = self.step(environment, "hi")
+        error = self.fails(environment, "leave")
+        self.assertEqual((error.status, error.kind), (500, "SystemExit"))
+        self.assertRegex(error.message, r"^no data \(at mine.py:\d+ in step: sys.exit")
+        self.assertEqual(self.step(environment, "hi"), before)
+
+    def test_a_place_is_the_current_threads_or_one_of_those_that_it_may_be(self):
+        dump = 'Thread 0x1 (most recent call first):\n  File "a.py", line 1 in f\n\nThread 0x2:\n  File "b.py", line 2 in g\n'
+        self.assertEqual(place_in_dump(dump), "a.py:1 in f or b.py:2 in g")
+        self.assertEqual(place_in_dump(dump.replace("Thread 0x2", "Current thread 0x2")), "b.py:2 in g")
+        self.assertIsNone(place_in_dump("Thread 0x1:\n"))
 
     def test_one_that_ends_its_process_is_named_with_how_and_where(self):
         environment = self.isolated("One")
@@ -135,6 +187,17 @@ class Processes(unittest.TestCase):
         with self.assertRaises(CallFailed):
             environment.health()
         environment.aside_until = 0
+        self.assertEqual(self.step(environment, "hi")["rewards"], [1.0])
+
+    def test_one_that_hangs_while_it_is_loaded_again_holds_its_turn_for_a_while_only(self):
+        environment = self.isolated("One", timeout=0.5)
+        environment.load_within = 1
+        self.assertEqual(self.fails(environment, "exit").kind, "ProcessEnded")
+        Path("hangs").touch()
+        error = self.fails(environment, "hi")
+        self.assertEqual((error.status, error.message), (503, "mine:One cannot be loaded: it was not loaded within 1 s"))
+        Path("hangs").unlink()
+        environment.load_within = 30
         self.assertEqual(self.step(environment, "hi")["rewards"], [1.0])
 
     def test_one_that_cannot_be_loaded_says_why(self):

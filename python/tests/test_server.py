@@ -5,6 +5,7 @@ import io
 import json
 import sys
 import threading
+import time
 import unittest
 import urllib.error
 import urllib.request
@@ -52,6 +53,8 @@ class Counter:
             said = message_log_batch[0][-1]["content"]
             if said == "away":
                 raise Unavailable("later")
+            if said == "wrong":
+                assert not said
             if said == "broken":
                 raise KeyError("ground_truth")
             if said == "deep":
@@ -101,9 +104,10 @@ class Served(unittest.TestCase):
         self.thread.join()
         self.server.server_close()
 
-    def post(self, path, body, key=None):
+    def post(self, path, body, key=None, seconds=None):
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         headers = {"Idempotency-Key": key} if key else {}
+        headers |= {"Rollout-Call-Timeout": str(seconds)} if seconds else {}
         try:
             with urllib.request.urlopen(urllib.request.Request(self.url + path, data, headers), timeout=10) as answer:
                 return answer.status, json.load(answer)
@@ -111,9 +115,9 @@ class Served(unittest.TestCase):
             with error:
                 return error.code, json.load(error)
 
-    def step(self, said, key=None):
+    def step(self, said, key=None, seconds=None):
         log = [{"role": "assistant", "content": said}]
-        return self.post("/step", {"message_log_batch": [log], "metadata": [{}]}, key)
+        return self.post("/step", {"message_log_batch": [log], "metadata": [{}]}, key, seconds)
 
 
 class AsynchronousSteps(Served):
@@ -134,6 +138,14 @@ class Steps(Served):
     def test_what_an_environment_raises_is_its_failure(self):
         status, answer = self.step("broken")
         self.assertEqual((status, answer["error"]["type"]), (500, "KeyError"))
+
+    def test_a_failure_without_a_text_says_where(self):
+        place = r"^\(at test_server.py:\d+ in step: assert not said\)$"
+        self.assertRegex(self.step("wrong")[1]["error"]["message"], place)
+
+    def test_unavailable_says_where(self):
+        place = r"^later \(at test_server.py:\d+ in step: raise Unavailable"
+        self.assertRegex(self.step("away")[1]["error"]["message"], place)
 
     def test_unavailable_is_for_trying_again_and_is_not_kept(self):
         self.assertEqual(self.step("away", "k")[0], 503)
@@ -193,6 +205,58 @@ class Steps(Served):
             call.join()
         self.assertEqual((seen, self.object.steps, self.object.most_inside), ([200] * 3, 2, 1))
 
+    def hang(self, key, seconds=None):
+        """Until `gate` is set."""
+        self.object.gate = threading.Event()
+        hanging = threading.Thread(target=self.step, args=(key, key, seconds))
+        hanging.start()
+        self.addCleanup(hanging.join)
+        self.addCleanup(self.object.gate.set)
+        while not self.object.inside:
+            time.sleep(0.01)
+
+    def test_a_call_whose_caller_gives_up_before_its_turn_says_what_it_waited_for_and_is_never_run(self):
+        self.hang("b/0-0/3")
+        status, answer = self.step("hi", "k", 0.5)
+        self.assertEqual((status, answer["error"]["type"]), (503, "NoTurn"))
+        self.assertRegex(answer["error"]["message"], r"^waited 0\.\d s for its turn: step b/0-0/3 has been running for \d+\.\d s$")
+        self.object.gate.set()
+        self.assertEqual(self.step("ho", "l", 5)[0], 200)
+        self.assertEqual(self.object.steps, 2)
+
+    def test_a_repeat_that_joins_a_waiting_call_is_not_given_up_with_the_first_caller(self):
+        self.hang("a")
+        seen = []
+        callers = [threading.Thread(target=lambda s=s: seen.append(self.step("hi", "k", s)[0])) for s in (1, 9)]
+        for caller in callers:
+            caller.start()
+            time.sleep(0.3)
+        time.sleep(1)
+        self.object.gate.set()
+        for caller in callers:
+            caller.join()
+        self.assertEqual((seen, self.object.steps), ([200, 200], 2))
+
+    def test_while_a_call_hangs_longer_than_its_caller_waits_all_else_fails_at_once_with_its_place(self):
+        self.hang("b/0-0/3", 0.2)
+        time.sleep(0.3)
+        where = r"^step b/0-0/3 has been running for \d+\.\d s \(at test_server.py:\d+ in step: self.gate.wait\(5\)\)$"
+        status, answer = self.step("hi", "k", 60)
+        self.assertEqual((status, answer["error"]["type"]), (503, "Hanging"))
+        self.assertRegex(answer["error"]["message"], where)
+        with self.assertRaises(urllib.error.HTTPError) as ill:
+            urllib.request.urlopen(self.url + "/health", timeout=10)
+        with ill.exception as health:
+            self.assertRegex(json.load(health)["error"]["message"], where)
+        self.object.gate.set()
+        self.assertEqual(self.step("b/0-0/3", "b/0-0/3")[0], 200)
+        self.assertEqual(self.step("hi", "k", 60)[0], 200)
+
+    def test_a_limit_that_is_no_number_of_seconds_is_bad_input(self):
+        for text in ("soon", "0", "-1", "nan"):
+            status, answer = self.step("hi", "k", text)
+            self.assertEqual((status, answer["error"]["message"]), (400, f"Rollout-Call-Timeout: expected seconds, got '{text}'"))
+
     def test_metrics_of_upstreams_pair_are_answered(self):
         self.assertEqual(self.post("/global_post_process_and_metrics", {"rollouts": [{}, {}]}), (200, {"count": 2}))
 
@@ -204,6 +268,7 @@ class Steps(Served):
 class Sessions(Served):
     class environment(Bare):
         def __init__(self):
+            self.gate = None
             self.begun = []
             self.ended = []
 
@@ -212,6 +277,8 @@ class Sessions(Served):
             return {**sample["metadata"], "handle": len(self.begun)}
 
         def end(self, metadata):
+            if self.gate is not None:
+                self.gate.wait(5)
             self.ended.append(metadata)
             if metadata.get("bad"):
                 raise KeyError("bad")
@@ -233,6 +300,24 @@ class Sessions(Served):
         self.begin()
         self.end(a=1)
         self.assertEqual(self.object.ended, [{"a": 1, "handle": 1}])
+
+    def test_one_whose_end_waits_for_its_turn_is_ended_though_nobody_waits_for_it(self):
+        self.object.gate = threading.Event()
+        seen = []
+
+        def end(key):
+            body = {"session": key, "metadata": {"key": key}}
+            seen.append(self.post("/end", body, f"{key}/end-0", 0.1))
+
+        ending = [threading.Thread(target=end, args=(key,)) for key in ("a", "b")]
+        for thread in ending:
+            thread.start()
+        time.sleep(0.5)
+        self.object.gate.set()
+        for thread in ending:
+            thread.join()
+        self.assertEqual(seen, [(200, {})] * 2)
+        self.assertEqual(sorted(state["key"] for state in self.object.ended), ["a", "b"])
 
     def test_one_of_the_same_name_that_begins_after_the_end_is_another(self):
         for _ in range(2):

@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describeError } from '../platform/errors.js';
-import type { Child } from '../platform/process/child.js';
+import type { Child, Exit } from '../platform/process/child.js';
 import { describeExit, logTail } from '../platform/process/child.js';
 
 /** A process of the stack. */
@@ -111,12 +111,20 @@ async function keepRunning(part: Part, first: { stack: Stack; child: Child }): P
       return;
     }
     const delayMs = stack.restartDelayMs ?? RESTART_DELAY_MS;
+    const words = await lastWords(child, exit);
     stack.say(
-      `${part.name} ${end}; it starts again in ${delayMs / 1000} s (log: ${path.relative('', part.logFile)})`,
+      `${part.name} ${end}${words}; it starts again in ${delayMs / 1000} s (log: ${path.relative('', part.logFile)})`,
     );
     await sleep(delayMs, undefined, { signal: stack.signal }).catch(() => undefined);
     child = await startAgain(part, stack);
   }
+}
+
+/** ` (TypeError: …)`; nothing for a part that was killed from outside or could not be started. */
+async function lastWords(child: Child | null, exit: Exit | undefined): Promise<string> {
+  if (exit === undefined || exit.signal === 'SIGKILL' || exit.signal === 'SIGTERM') return '';
+  const words = await child?.lastWords();
+  return words == null ? '' : ` (${words})`;
 }
 
 /** null if it cannot be started or has been stopped. */

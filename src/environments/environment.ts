@@ -7,6 +7,11 @@ import type { Share } from '../platform/waits/allowance.js';
  * folder here, a schema in `settings.ts` and a case in `registry.ts`.
  */
 
+/** How long a caller of `end` waits: less than an attempt at finishing a rollout has. */
+export const END_TIMEOUT_MS = 30_000;
+/** The longest that metrics of an absent or hanging environment delay the closing of a batch. */
+export const METRICS_TIMEOUT_MS = 60_000;
+
 export interface EnvironmentMessage {
   role: string;
   content: string;

@@ -71,6 +71,35 @@ describe('the supervisor', () => {
     for (const pid of await pids()) assert.equal(isRunning(pid), false, `process ${pid} is gone`);
   });
 
+  for (const [what, source, says] of [
+    [
+      'a corrupted async hook stack',
+      `console.log('{"level":30,"msg":"worker runs"}');
+      console.error('Error: async hook stack has become corrupted (actual: 12, expected: 7)\\n----- Native stack trace -----\\n\\n 1: 0xc20e2d node::AsyncHooks [node]\\n\\n----- JavaScript stack trace -----\\n\\n1: runScript (node:internal:5:9)\\n');
+      console.log('{"level":30,"msg":"one more"}'); process.exit(7);`,
+      /^part ended with exit code 7 \(Error: async hook stack has become corrupted \(actual: 12, expected: 7\)\); it starts/,
+    ],
+    [
+      'an uncaught error',
+      `console.error('before'); throw new TypeError('no such thing', { cause: new Error('why') });`,
+      /^part ended with exit code 1 \(TypeError: no such thing\); it starts/,
+    ],
+    [
+      'nothing',
+      `console.log('{"level":30}'); process.exit(4);`,
+      /^part ended with exit code 4; it/,
+    ],
+  ] as const) {
+    test(`says how a part ended and its last words, where they are ${what}`, async (t) => {
+      const { folder, supervisor, said, part } = await scene(t);
+      await writeFile(path.join(folder, 'part.log'), 'Error: of an earlier life\n');
+      await supervisor.run(part(source));
+      await until('it has ended', () => said.length > 0);
+      await supervisor.stop();
+      assert.match(said[0] ?? '', says);
+    });
+  }
+
   test('ends a part that ignores SIGTERM, and what that part started', async (t) => {
     const { supervisor, pids, pidsFile, part } = await scene(t);
     const grandchild = JSON.stringify(program(pidsFile, DEAF));

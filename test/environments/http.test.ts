@@ -52,6 +52,7 @@ describe('a step over HTTP', () => {
     assert.equal(`${request.method} ${request.url}`, 'POST /step');
     assert.equal(request.headers['idempotency-key'], 'batch-1/3-0/2');
     assert.equal(request.headers['rollout-protocol'], '1');
+    assert.equal(request.headers['rollout-call-timeout'], '5');
     assert.equal(request.headers['content-type'], 'application/json');
   });
 
@@ -284,48 +285,4 @@ test('health resolves on 2xx and is a fault otherwise', async () => {
   const fault = await faultOf(ill.environment.health(signal));
   assert.equal(fault.type, 'EnvironmentUnavailable');
   assert.match(fault.message, /\/health answered 503: Loading: index/);
-});
-
-describe('a session over HTTP', () => {
-  const sample = { message_log: [{ role: 'user', content: 'go' }], metadata: { level: 1 } };
-  const keyed = (idempotency_key: string) => ({ idempotency_key, signal });
-
-  test('begins with the sample and ends with the state, under keys that every attempt shares', async () => {
-    const { environment, received } = await serve(answer(200, { metadata: { handle: 7 } }));
-    const begun = await environment.begin?.(sample, keyed('b/0-0/begin-1'));
-    assert.deepEqual(begun, { messages: [], metadata: { handle: 7 } });
-    assert.equal(await environment.end?.({ handle: 7 }, keyed('b/0-0/end-1')), true);
-    assert.deepEqual(
-      received.map(({ url, headers, body }) => [url, headers['idempotency-key'], body]),
-      [
-        ['/begin', 'b/0-0/begin-1', { session: 'b/0-0/1', ...sample }],
-        ['/end', 'b/0-0/end-1', { session: 'b/0-0/1', metadata: { handle: 7 } }],
-      ],
-    );
-  });
-
-  test('keeps the sample’s state where the answer has none, and adds what it says to the prompt', async () => {
-    const messages = [{ role: 'user', content: 'now' }];
-    const { environment } = await serve(answer(200, { messages }));
-    const begun = await environment.begin?.(sample, keyed('b/0-0/begin-0'));
-    assert.deepEqual(begun, { messages, metadata: { level: 1 } });
-  });
-
-  test('is none where the server answers 404, which is asked once', async () => {
-    const { environment, received } = await serve(answer(404, {}));
-    assert.equal(environment.mayBegin!(), true);
-    for (let i = 0; i < 3; i++) {
-      assert.equal(await environment.begin?.(sample, keyed('b/0-0/begin-0')), null);
-      assert.equal(await environment.end?.({}, keyed('b/0-0/end-0')), false);
-      assert.equal(environment.mayBegin!(), false);
-    }
-    assert.deepEqual(received.map(({ url }) => url), ['/begin', '/end']); // prettier-ignore
-  });
-
-  test('that is answered with anything else is refused, by field', async () => {
-    const { environment } = await serve(answer(200, { metadata: [] }));
-    const { type, message } = await faultOf(environment.begin!(sample, keyed('b/0-0/begin-0')));
-    assert.equal(type, 'EnvironmentRejected');
-    assert.match(message, /POST .*\/begin answered: metadata: /);
-  });
 });

@@ -150,7 +150,7 @@ describe('a module in its thread', () => {
   test('throws with its own text', async (t) => {
     const mine = await make(t);
     await assert.rejects(say(mine, 'throw'), {
-      message: 'no such move (at mine.mjs:8 in stepOne)',
+      message: 'RangeError: no such move (at mine.mjs:8 in stepOne)',
     });
   });
 

@@ -1,17 +1,12 @@
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { createInterface } from 'node:readline';
 import { describe, test } from 'node:test';
 import { createHttpEnvironment } from '../../src/environments/http/environment.js';
-import { PROJECT_ROOT } from '../../src/platform/project-root.js';
-
-const PYTHON = path.join(PROJECT_ROOT, 'python');
-const absent = spawnSync('python3', ['--version']).status !== 0;
-const skip = absent ? 'there is no python3 on PATH' : false;
+import { PYTHON, servePython, withoutPython as skip } from './python-server.js';
 
 const SOURCE = `
 class Echo:
@@ -60,19 +55,7 @@ describe('the Python package', { skip }, () => {
   });
 
   test('serves a class to kind http, and ends with SIGTERM', async (t) => {
-    const folder = await mkdtemp(path.join(tmpdir(), 'python-'));
-    t.after(() => rm(folder, { recursive: true }));
-    await writeFile(path.join(folder, 'echo.py'), SOURCE);
-    const child = spawn('python3', ['-m', 'rollout_environment', 'echo:Echo', '--port', '0'], {
-      cwd: folder,
-      env: { ...process.env, PYTHONPATH: PYTHON, PYTHONDONTWRITEBYTECODE: '1' },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    let log = '';
-    child.stderr.on('data', (data: Buffer) => (log += data.toString()));
-    t.after(() => child.kill('SIGKILL'));
-    const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string];
-    const url = /http:\S+/.exec(line)?.[0] ?? '';
+    const { url, child, log } = await servePython(t, { source: SOURCE, name: 'Echo' });
     const environment = createHttpEnvironment({ url, timeout_ms: 10_000 });
     const { signal } = new AbortController();
     await environment.health(signal);
@@ -92,16 +75,16 @@ describe('the Python package', { skip }, () => {
     });
     await assert.rejects(say('bad'), {
       name: 'EnvironmentFailed',
-      message: /500: ValueError: no ground truth \(at echo\.py:5 in step: raise ValueError/,
-      trace: /^Traceback \(most recent call last\):\n +File ".*echo\.py", line 5, in step\n/,
+      message: /500: ValueError: no ground truth \(at mine\.py:5 in step: raise ValueError/,
+      trace: /^Traceback \(most recent call last\):\n +File ".*mine\.py", line 5, in step\n/,
     });
     await assert.rejects(say('nan'), {
       name: 'EnvironmentRejected',
       message: /rewards\.a\.0: expected a finite number, got nan$/,
     });
     assert.match(
-      log,
-      /POST \/step 'b\/0-0\/bad': 500 ValueError: .*\nTraceback .*\n.*echo\.py", line 5/,
+      log(),
+      /POST \/step 'b\/0-0\/bad': 500 ValueError: .*\nTraceback .*\n.*mine\.py", line 5/,
     );
     const rollout = { message_log: [], total_reward: 0.5, rewards: {}, extra_env_info: {} };
     const rollouts = Array.from({ length: 2000 }, () => rollout);

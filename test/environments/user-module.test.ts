@@ -74,13 +74,22 @@ const way${of} = 1;
 function inner(n${of}) { throw new RangeError('no such move ' + n); }
 export default { stepOne: () => inner(way) };`;
       const thrown: unknown = await step(await make(t, { source, file })).catch((e: unknown) => e);
-      assert.match(String(thrown), new RegExp(`no such move 1 \\(at ${place}\\)$`));
+      assert.match(String(thrown), new RegExp(`RangeError: no such move 1 \\(at ${place}\\)$`));
       const trace = traceIn(thrown) ?? assert.fail('no trace');
       assert.match(trace, /^RangeError: no such move 1\n {4}at inner \(.*mine\..*\n {4}at .*stepOne/);
       assert.doesNotMatch(trace, /src\/environments|node_modules|node:|data:/);
       assert.equal(trace.includes('name the file .mts'), !/at inner \(.*:4\)/.test(trace), trace);
     });
   }
+
+  test('that throws a class of its own, or a plain error, says so by class, or without', async (t) => {
+    const source = `class Lost extends Error {}
+    export default { stepOne: ({ metadata }) => { throw metadata.left === 1 ? new Lost('the key') : new Error('the lock'); } };`;
+    const environment = await make(t, { source, file: 'mine.mjs' });
+    await assert.rejects(step(environment), /^Error: Lost: the key \(at /);
+    const plain = step(environment, { ...TURN, metadata: [{ left: 2 }] });
+    await assert.rejects(plain, /^Error: the lock \(at /);
+  });
 
   test('says that a limit of its own ended the rollout', async (t) => {
     const source = `export default { stepOne: () => ({ ...${ANSWER}, terminated: false, truncated: true }) };`;
@@ -162,7 +171,8 @@ export default { stepOne: () => inner(way) };`;
     ['a file that does not parse', `export default {`, /environment mine: cannot load .*mine\.mjs/],
     ['an export that is not there', `export const other = 1;`, /export default of .*only other/],
     ['an object without a step', `export default { stap() {} };`, /export default of .*one with stap/],
-    ['a function that throws', `export default () => { throw new Error('no key'); };`, /threw: no key/],
+    ['a function that throws', `export default () => { throw new Error('no key'); };`, /mine\.mjs threw: no key/],
+    ['a function with a mistake', `export default () => null.key;`, /threw: TypeError: Cannot read/],
   ] as const) {
     test(`does not start with ${what}: the error names file and export`, async (t) => {
       await assert.rejects(make(t, { source, file: 'mine.mjs' }), { message: says });

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Environment, FinishedRollout } from '../../environments/environment.js';
+import { METRICS_TIMEOUT_MS } from '../../environments/environment.js';
 import { textLog } from '../../model/content.js';
 import { Fault } from '../../model/faults.js';
 import { describeError } from '../../platform/errors.js';
@@ -18,8 +19,6 @@ const MAX_METRICS = 64;
 const MAX_NAME_BYTES = 120;
 const MAX_BYTES = 4000;
 
-/** The longest that an absent or hanging environment delays the closing of a batch. */
-const PATIENCE_MS = 60_000;
 const LONGEST_PAUSE_MS = 10_000;
 
 export interface EnvironmentMetricsInput {
@@ -79,7 +78,7 @@ async function askPatiently(
   environment: Environment,
   { task, asking }: { task: string; asking: Asking },
 ): Promise<Metrics | null> {
-  const { attempt, patience_ms = PATIENCE_MS } = asking;
+  const { attempt, patience_ms = METRICS_TIMEOUT_MS } = asking;
   return await withDeadline(attempt.signal, {
     ms: patience_ms,
     run: async (signal) => {

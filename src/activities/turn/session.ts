@@ -1,4 +1,5 @@
 import type { Environment, EnvironmentMessage, Metadata } from '../../environments/environment.js';
+import { END_TIMEOUT_MS } from '../../environments/environment.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { textLog } from '../../model/content.js';
 import type { Attempts } from '../../model/faults.js';
@@ -25,8 +26,6 @@ import { sampleOf } from '../request-of.js';
  * (no attempt opens another), `step` when a turn was sent and answered, `close` when it was ended.
  */
 
-/** For one call that ends a session: less than an attempt at finishing a rollout has. */
-const END_TIMEOUT_MS = 30_000;
 /** How long to wait for an unavailable environment, from the first try on, before the rollout ends anyway. */
 const PATIENCE_S = 60;
 

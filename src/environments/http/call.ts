@@ -86,6 +86,7 @@ export function createHttpCall({
 
   const ask = async (call: HttpCall & { share: Share }): Promise<Reply> => {
     const { method, path, signal, share } = call;
+    const patience_ms = call.timeout_ms ?? timeout_ms;
     const request = `${method} ${url}${path}`;
     const answer = await client
       .exchange({
@@ -93,11 +94,13 @@ export function createHttpCall({
         url: `${url}${path}`,
         headers: {
           'rollout-protocol': '1',
+          // So that a server ends calls, and drops queued ones, that nobody waits for any more.
+          'rollout-call-timeout': String(patience_ms / 1000),
           ...(hasBody(call) && { 'content-type': 'application/json' }),
           ...call.headers,
         },
         body: call.json ?? bodyOf(call.body),
-        timeout_ms: call.timeout_ms ?? timeout_ms,
+        timeout_ms: patience_ms,
         signal,
         max_bytes: max_answer_bytes,
         share,

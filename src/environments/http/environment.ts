@@ -2,6 +2,7 @@ import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { recordOf } from '../../model/untrusted.js';
 import type { Environment, FinishedRollouts } from '../environment.js';
+import { METRICS_TIMEOUT_MS } from '../environment.js';
 import { createHttpCall, type HttpCallSettings, type Reply } from './call.js';
 import { parseJson, readReply } from './reply.js';
 import { sessionCalls } from './session.js';
@@ -49,8 +50,14 @@ export function createHttpEnvironment(settings: HttpCallSettings): HttpEnvironme
 
     async globalPostProcessAndMetrics(finished, signal) {
       const path = '/global_post_process_and_metrics';
-      const body = Readable.from(jsonOf(finished));
-      const reply = await call({ method: 'POST', path, body, signal, accept: [404] });
+      const reply = await call({
+        method: 'POST',
+        path,
+        body: Readable.from(jsonOf(finished)),
+        timeout_ms: Math.min(settings.timeout_ms, METRICS_TIMEOUT_MS),
+        signal,
+        accept: [404],
+      });
       return reply.status === 404 ? null : parseMetrics(reply, at);
     },
 

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { listOf, recordOf } from '../../model/untrusted.js';
 import type { Environment } from '../environment.js';
+import { END_TIMEOUT_MS } from '../environment.js';
 import type { HttpCalls } from './call.js';
 import { readReply } from './reply.js';
 
@@ -60,8 +61,13 @@ export function sessionCalls({
     },
 
     async end(metadata, { idempotency_key, signal }) {
-      const body = { session: sessionOf(idempotency_key), metadata };
-      return (await ask('/end', { idempotency_key, body, signal })) !== null;
+      const reply = await ask('/end', {
+        idempotency_key,
+        body: { session: sessionOf(idempotency_key), metadata },
+        timeout_ms: Math.min(timeout_ms, END_TIMEOUT_MS),
+        signal,
+      });
+      return reply !== null;
     },
   };
 }

@@ -1,9 +1,8 @@
 import { pathToFileURL } from 'node:url';
-import { describeError } from '../../platform/errors.js';
 import type { BatchEnvironment, TurnEnvironment } from './authoring.js';
 import type { EnvironmentContext } from '../environment-context.js';
 import type { ThreadStart } from './wire.js';
-import { OPTIONAL } from './wire.js';
+import { OPTIONAL, thrownText } from './wire.js';
 
 /** The result of a module's export. Throws an error that names file and export. */
 export async function loadModule(
@@ -28,7 +27,7 @@ async function load(path: string, { name }: EnvironmentContext): Promise<Record<
     if (!/\.[cm]?tsx?$/.test(path)) return (await import(url)) as Record<string, unknown>;
     return await loadTypeScript(url);
   } catch (error) {
-    const message = `environment ${name}: cannot load ${path}: ${describeError(error)}`;
+    const message = `environment ${name}: cannot load ${path}: ${thrownText(error)}`;
     throw new Error(message, { cause: error });
   }
 }
@@ -63,7 +62,7 @@ async function make(
   try {
     made = await (exported as (...given: unknown[]) => unknown)(settings, context);
   } catch (error) {
-    throw new Error(`${subject} threw: ${describeError(error)}`, { cause: error });
+    throw new Error(`${subject} threw: ${thrownText(error)}`, { cause: error });
   }
   return shaped(made, `${subject} returned`);
 }

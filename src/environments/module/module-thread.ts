@@ -1,7 +1,6 @@
-import { describeError } from '../../platform/errors.js';
 import { startThread } from '../../platform/process/threads.js';
 import type { CallNews, FromThread, OptionalFunction, ThreadStart, ToThread } from './wire.js';
-import { errorOf } from './wire.js';
+import { errorOf, thrownText } from './wire.js';
 
 /** A thread answers within this time unless a loop holds it. */
 const PING_MS = 1000;
@@ -54,7 +53,7 @@ export function openThread(start: ThreadStart, { subject, hear, lost }: Listenin
       lost(why);
     };
     thread.on('error', (error) => {
-      over(`ended its thread: ${describeError(error)}`);
+      over(`ended its thread: ${thrownText(error)}`);
     });
     thread.on('exit', (code) => {
       over(`ended its thread with code ${code}`);

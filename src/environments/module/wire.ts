@@ -80,10 +80,19 @@ class ModuleError extends Error {
 export function wireError(error: unknown): WireError {
   const trace = ownTrace(error);
   if (!(error instanceof Fault))
-    return { message: `${describeError(error)}${ownPlace(error)}`, fault: null, trace };
+    return { message: `${thrownText(error)}${ownPlace(error)}`, fault: null, trace };
   const { type, message, at, retryAfterMs } = error;
   const facts = { ...(at !== null && { at }), ...(retryAfterMs !== null && { retryAfterMs }) };
   return { message, fault: { type, ...facts }, trace: null };
+}
+
+/** With its class, unless that is plain `Error`: "TypeError: x is not a function". */
+export function thrownText(error: unknown): string {
+  const text = describeError(error);
+  if (!(error instanceof Error) || error instanceof ModuleError || error.message === '')
+    return text;
+  const [name] = [error.name, error.constructor.name].filter((one) => one !== 'Error');
+  return name === undefined ? text : `${name}: ${text}`;
 }
 
 export const errorOf = ({ message, fault, trace }: WireError): Error =>

@@ -1,7 +1,8 @@
 import { spawn } from 'node:child_process';
 import { mkdir, open, readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { describeError } from '../errors.js';
+import { describeError, shortened } from '../errors.js';
+import { plainLine } from '../plain.js';
 import { lastLines, runCommand } from './run-command.js';
 import { spawned } from './spawned.js';
 
@@ -14,6 +15,8 @@ export interface Exit {
 export interface Child {
   pid: number;
   exited: Promise<Exit>;
+  /** Why it ended, as its output says it: the last line that is neither a log line in JSON nor part of a stack. */
+  lastWords: () => Promise<string | null>;
   /** SIGTERM, then SIGKILL to the whole group after `graceMs` (8 s) and to what the process left behind. */
   stop: (graceMs?: number) => Promise<void>;
   /** SIGKILL to the whole group at once, for the last moment of the parent. */
@@ -53,6 +56,7 @@ export async function startChild({
   const [program, rest] =
     prefix === null ? [command, args] : ['setpriv', [...prefix, command, ...args]];
   const log = await open(logFile, 'a', 0o600);
+  const { size: loggedBefore } = await log.stat();
   try {
     const child = spawn(program, rest, {
       ...user,
@@ -72,7 +76,8 @@ export async function startChild({
     });
     const { pid } = await spawned(child);
     if (pid === undefined) throw new Error('it has no process id');
-    return toChild(pid, exited);
+    const lastWords = (): Promise<string | null> => lastWordsIn(logFile, loggedBefore);
+    return { ...toChild(pid, exited), lastWords };
   } catch (error) {
     throw new Error(`${command} cannot be started: ${describeError(error)}`);
   } finally {
@@ -80,7 +85,7 @@ export async function startChild({
   }
 }
 
-function toChild(pid: number, exited: Promise<Exit>): Child {
+function toChild(pid: number, exited: Promise<Exit>): Omit<Child, 'lastWords'> {
   let alive = true;
   void exited.then(() => {
     alive = false;
@@ -120,6 +125,29 @@ async function kernelLifeline(): Promise<string[] | null> {
 
 export function describeExit({ code, signal }: Exit): string {
   return signal === null ? `with exit code ${code ?? 'unknown'}` : `by ${signal}`;
+}
+
+/** Lines of stacks (of JavaScript, of native code), of their headings, and of objects and log lines in JSON. */
+const NO_WORDS = /^(?:\s|-----|\d+: |[{}[\]]|note: |Node\.js v|$)/;
+const LAST_BYTES = 64 * 1024;
+const MOST_WORDS = 300;
+
+async function lastWordsIn(logFile: string, from: number): Promise<string | null> {
+  try {
+    const log = await open(logFile, 'r');
+    try {
+      const { size } = await log.stat();
+      const start = Math.max(from, size - LAST_BYTES);
+      const { buffer, bytesRead } = await log.read(Buffer.alloc(size - start), 0, size - start, start); // prettier-ignore
+      const lines = buffer.toString('utf8', 0, bytesRead).split('\n');
+      const words = lines.findLast((line) => !NO_WORDS.test(line));
+      return words === undefined ? null : shortened(plainLine(words), MOST_WORDS);
+    } finally {
+      await log.close();
+    }
+  } catch {
+    return null;
+  }
 }
 
 /** The end of a log file for an error message, or an empty text. */
