@@ -6,6 +6,7 @@ import type {
   StreamPlan,
   StreamState,
 } from '../../activities/contract/stream.js';
+import type { Waiting } from '../../model/workflow-safe/waiting.js';
 import type { NextStep } from '../../model/workflow-safe/stream/next-step.js';
 import { nextStep } from '../../model/workflow-safe/stream/next-step.js';
 import type { Out, PacingSettings, PacingState } from '../../model/workflow-safe/stream/state.js';
@@ -28,6 +29,8 @@ export interface Stream {
   /** A version of the policy's record. */
   served(): Served;
   serves(served: Served): void;
+  /** The policy cannot be watched. */
+  waits(waiting: Waiting): void;
   /** The next step is requested. */
   asked(version: number | undefined): void;
   change(change: (pacing: PacingState) => PacingState): void;
@@ -67,10 +70,17 @@ export function openStream(plan: StreamPlan): Stream {
       settings = { ...settings, max_in_flight };
       set({});
     },
-    served: () => ({ served: state.pacing.served, is_published: state.is_published }),
-    serves: ({ served, is_published }) => {
+    served: () => ({
+      served: state.pacing.served,
+      is_published: state.is_published,
+      waiting: state.waiting ?? null,
+    }),
+    serves: ({ served, is_published, waiting = null }) => {
       const is_versioned = state.is_versioned || is_published;
-      set({ pacing: withServed(state.pacing, served), is_published, is_versioned });
+      set({ pacing: withServed(state.pacing, served), is_published, is_versioned, waiting });
+    },
+    waits: (waiting) => {
+      set({ waiting });
     },
     asked: (given) => {
       set(withGiven(state, given));
