@@ -196,7 +196,8 @@ function watchPolicy(stream: Stream): CancellationScope {
         stream.serves(await watchServed({ service, known: stream.served() }));
       } catch (error) {
         if (isCancellation(error)) throw error;
-        stream.waits({ service: `policy ${service}`, message: failureOf(error).message });
+        const waiting = { service: `policy ${service}`, message: failureOf(error).message };
+        stream.serves({ ...stream.served(), waiting });
         await sleep(WATCH_AGAIN_MS, { summary: 'until the policy is watched again' });
       }
     }

@@ -6,7 +6,6 @@ import type {
   StreamPlan,
   StreamState,
 } from '../../activities/contract/stream.js';
-import type { Waiting } from '../../model/workflow-safe/waiting.js';
 import type { NextStep } from '../../model/workflow-safe/stream/next-step.js';
 import { nextStep } from '../../model/workflow-safe/stream/next-step.js';
 import type { Out, PacingSettings, PacingState } from '../../model/workflow-safe/stream/state.js';
@@ -29,8 +28,6 @@ export interface Stream {
   /** A version of the policy's record. */
   served(): Served;
   serves(served: Served): void;
-  /** The policy cannot be watched. */
-  waits(waiting: Waiting): void;
   /** The next step is requested. */
   asked(version: number | undefined): void;
   change(change: (pacing: PacingState) => PacingState): void;
@@ -70,17 +67,10 @@ export function openStream(plan: StreamPlan): Stream {
       settings = { ...settings, max_in_flight };
       set({});
     },
-    served: () => ({
-      served: state.pacing.served,
-      is_published: state.is_published,
-      waiting: state.waiting ?? null,
-    }),
+    served: () => servedIn(state),
     serves: ({ served, is_published, waiting = null }) => {
       const is_versioned = state.is_versioned || is_published;
       set({ pacing: withServed(state.pacing, served), is_published, is_versioned, waiting });
-    },
-    waits: (waiting) => {
-      set({ waiting });
     },
     asked: (given) => {
       set(withGiven(state, given));
@@ -115,6 +105,12 @@ export function openStream(plan: StreamPlan): Stream {
     forNextRun: () => ({ ...plan, pacing: settings, found: state }),
   };
 }
+
+const servedIn = ({ pacing, is_published, waiting = null }: StreamState): Served => ({
+  served: pacing.served,
+  is_published,
+  waiting,
+});
 
 /** An abandoned run may have put it before, when a lower version was served. */
 const withBorn = (
