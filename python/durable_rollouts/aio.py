@@ -17,6 +17,8 @@ from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step
 
 LONGEST_WAIT, LONGEST_WAIT_S = "10m", 600.0
 """Duration of one long poll; each poll costs some events of a history."""
+FIRST_WAIT_S = 10.0
+"""Duration of the first poll of a caller with ``on_wait``."""
 BREATH_S = 1.0
 """Pause between two polls if the first one was answered at once with nothing."""
 
@@ -222,14 +224,17 @@ class Stream:
     ) -> Dict[str, Any]:
         loop = asyncio.get_running_loop()
         until = math.inf if timeout is None else loop.time() + timeout
+        # Someone who wants to know what is waited for learns of it soon, and then ever more rarely.
+        poll_s = LONGEST_WAIT_S if on_wait is None else FIRST_WAIT_S
         while True:
             asked_at = loop.time()
-            answer: Dict[str, Any] = await self._ask("next_step", {**request, "wait": _wait(until - asked_at)})
+            answer: Dict[str, Any] = await self._ask("next_step", {**request, "wait": _wait(min(until - asked_at, poll_s))})
             if answer["ready"]:
                 return answer
             connection.log.info("step %s of %s waits: %s", request["step"], self.id, answer["why"])
             if on_wait is not None:
                 on_wait(answer["why"])
+            poll_s = min(2 * poll_s, LONGEST_WAIT_S)
             await asyncio.sleep(max(0.0, asked_at + BREATH_S - loop.time()))
 
     async def _ask(self, update: str, request: Dict[str, Any]) -> Any:
@@ -238,13 +243,15 @@ class Stream:
             try:
                 return await connection.ask(self._handle, update, request)
             except Gone:
-                if await connection.running_run(self._handle) is None:
-                    raise await self._end() from None
+                run, is_running = await connection.latest_run(self._handle)
+                if not is_running:
+                    raise await self._end(run) from None
                 await asyncio.sleep(BREATH_S)
 
-    async def _end(self) -> Exception:
+    async def _end(self, run: str) -> Exception:
         """The error to raise for an ended stream: its own fault, or that it was stopped."""
-        await connection.result_of(self._handle)
+        # Started again meanwhile, the id has another run, which may never end.
+        await connection.result_of(self._temporal.get_workflow_handle(self.id, run_id=run))
         return Stopped(f"stream {self.id} was stopped; client.stream(id, request) continues it from its store")
 
     async def forget(self, through: int) -> None:

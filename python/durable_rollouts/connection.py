@@ -281,10 +281,16 @@ async def send(call: Callable[[], Awaitable[None]], id: str) -> None:
 
 async def running_run(handle: Handle) -> Optional[str]:
     """The id of the open run; None: it has ended."""
+    run, is_running = await latest_run(handle)
+    return run if is_running else None
+
+
+async def latest_run(handle: Handle) -> Tuple[str, bool]:
+    """The id of the latest run, and whether it is open."""
     try:
         description = await patiently(handle.describe)
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
             raise NotFound(f"Temporal does not know {handle.id}") from error
         raise
-    return description.run_id if description.status is WorkflowExecutionStatus.RUNNING else None
+    return description.run_id, description.status is WorkflowExecutionStatus.RUNNING

@@ -28,7 +28,7 @@ export function renderBoard(state: BoardState, style: TextStyle): string[] {
   const lines = [
     heading(state, style.columns),
     ...(isCounted(progress)
-      ? [progressBar(barOf(progress), style), numbers(progress), speed(progress)]
+      ? [progressBar(barOf(progress, state.trouble), style), numbers(progress), speed(progress)]
       : []),
     ...notes(state, style.columns).map((note): Line => [{ text: note, ink: 'yellow' }]),
   ];
@@ -51,10 +51,13 @@ function isCounted(progress: BatchProgress | null): progress is BatchProgress {
 
 const BAR_WIDTH = 40;
 
-const barOf = (progress: BatchProgress): { done: number; total: number; etaS: number | null } => ({
+const barOf = (
+  progress: BatchProgress,
+  trouble: string | null,
+): { done: number; total: number; etaS: number | null } => ({
   done: progress.done,
   total: progress.requested,
-  etaS: etaSeconds(progress),
+  etaS: trouble === null ? etaSeconds(progress) : null,
 });
 
 /** Solid by colour, because not every terminal has block characters; without colours with `#`. */
@@ -118,11 +121,11 @@ function waitingLines(waiting: Waiting, columns: number): string[] {
 
 /** One plain line, for logs. */
 export function renderPlain(state: BoardState): string {
-  const { batchId, progress } = state;
+  const { batchId, progress, trouble } = state;
   if (!isCounted(progress))
     return [`${batchId} ${phaseOf(progress)}`, ...notes(state).map(plainLine)].join(', ');
   const { phase, done, requested, running, failed, turns, tokens } = progress;
-  const eta = etaSeconds(progress);
+  const eta = trouble === null ? etaSeconds(progress) : null;
   return [
     `${batchId} ${phase}: ${formatNumber(done)} of ${formatNumber(requested)} done`,
     `${formatNumber(running)} running`,
@@ -158,9 +161,9 @@ function meanReward({ valid, reward_sum, done, requested }: BatchProgress): stri
   return `${(reward_sum / valid).toFixed(3)}${done < requested ? ` of ${formatNumber(valid)}` : ''}`;
 }
 
-/** Estimated from the ended rollouts; null while there are too few. */
-function etaSeconds({ phase, done, requested, elapsed_s }: BatchProgress): number | null {
+/** Estimated from the ended rollouts; null while there are too few, and while the batch waits for something. */
+function etaSeconds({ phase, done, requested, elapsed_s, waiting }: BatchProgress): number | null {
   const few = Math.min(5, requested / 10);
-  if (phase !== 'running' || done < few || done === 0) return null;
+  if (phase !== 'running' || done < few || done === 0 || waiting !== null) return null;
   return ((requested - done) * elapsed_s) / done;
 }

@@ -3,7 +3,7 @@ import { WithStartWorkflowOperation } from '@temporalio/client';
 import type { PolicyInput, PolicyStatus, PublishResult } from '../activities/contract/policy.js';
 import { policyId } from '../model/workflow-safe/policy.js';
 import type { ServerAddress } from './server.js';
-import { connectServer, query } from './server.js';
+import { CALL_MS, answered, connectServer, query } from './server.js';
 
 /** Above two megabytes the workflow cannot even refuse an update: its refusal would repeat the arguments. */
 const MAX_ARGUMENTS = 2 ** 20;
@@ -34,12 +34,17 @@ export async function connectPolicy(
         workflowIdConflictPolicy: 'USE_EXISTING',
       });
       // Updates have no id, because Temporal would remember a failure under it. Their version identifies them.
-      const answer: unknown = await server.client.workflow.executeUpdateWithStart('publish', {
-        args: [input],
-        updateId: randomUUID(),
-        startWorkflowOperation,
-      });
-      return answer as PublishResult;
+      const update = await answered(workflowId, () =>
+        server.within(CALL_MS, () =>
+          server.client.workflow.startUpdateWithStart('publish', {
+            args: [input],
+            updateId: randomUUID(),
+            waitForStage: 'ACCEPTED',
+            startWorkflowOperation,
+          }),
+        ),
+      );
+      return (await update.result()) as PublishResult;
     },
     status: () => query<PolicyStatus>(server, { workflowId, name: 'status' }),
     close: server.close,

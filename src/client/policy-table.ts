@@ -1,5 +1,6 @@
 import type { PolicyStatus } from '../activities/contract/policy.js';
-import { aimOf } from '../model/workflow-safe/policy.js';
+import { aimOf, whyNothingServes } from '../model/workflow-safe/policy.js';
+import { timeText } from '../model/workflow-safe/waiting.js';
 import { plainLine } from '../platform/plain.js';
 
 /** `policy status`: one line for each replica, then the last updates. */
@@ -28,12 +29,26 @@ export function policyTable(
   ]);
   return [
     plainLine(`${service}: version ${version ?? 'none'}${path}${aimOf(record, updates)}`),
+    ...silence(record, updates).map(plainLine),
     '',
     ...columns([['replica', 'state', 'version', 'pause', ''], ...rows]),
     ...(said.length === 0
       ? []
       : ['', ...columns([['update at', 'version', 'paused', 'in all', ''], ...said])]),
   ];
+}
+
+/** Why nothing is sampled, since when, and what to do. */
+function silence(
+  record: NonNullable<PolicyStatus['record']>,
+  updates: PolicyStatus['updates'],
+): string[] {
+  const why = whyNothingServes(record);
+  const last = updates.at(-1);
+  const isFailed = last !== undefined && last.fault !== null;
+  if (why === null) return [];
+  const since = isFailed ? ` (since ${timeText(last.at / 1000 + last.total_s)})` : '';
+  return [`waiting for a replica${since}: ${why}`];
 }
 
 /** The full text is in the record, and in the failure of its update. */

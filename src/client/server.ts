@@ -1,5 +1,10 @@
 import type { ConnectionOptions } from '@temporalio/client';
-import { Client, Connection, ServiceError } from '@temporalio/client';
+import {
+  Client,
+  Connection,
+  ServiceError,
+  WorkflowUpdateRPCTimeoutOrCancelledError,
+} from '@temporalio/client';
 
 /** For connections to a server of this machine: no proxy, and fast reconnection after a restart. */
 export const LOOPBACK_CHANNEL = {
@@ -62,10 +67,19 @@ export async function query<T>(
   { client, within }: Pick<Server, 'client' | 'within'>,
   { workflowId, name }: { workflowId: string; name: string },
 ): Promise<T> {
+  return await answered(workflowId, () =>
+    within(CALL_MS, () => client.workflow.getHandle(workflowId).query<T>(name)),
+  );
+}
+
+/** The answer of a worker; throws an error that says that none answers. */
+export async function answered<T>(workflowId: string, call: () => Promise<T>): Promise<T> {
   try {
-    return await within(CALL_MS, () => client.workflow.getHandle(workflowId).query<T>(name));
+    return await call();
   } catch (error) {
-    if (!(error instanceof ServiceError)) throw error;
+    const isSilence =
+      error instanceof ServiceError || error instanceof WorkflowUpdateRPCTimeoutOrCancelledError;
+    if (!isSilence) throw error;
     throw new Error(`no worker answers for ${workflowId}; is one running on its task queue?`, {
       cause: error,
     });

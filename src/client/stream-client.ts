@@ -4,7 +4,7 @@ import { WorkflowFailedError, isGrpcDeadlineError } from '@temporalio/client';
 import type { StreamProgress } from '../activities/contract/stream.js';
 import { describeError } from '../platform/errors.js';
 import type { Server, ServerAddress } from './server.js';
-import { CALL_MS, connectServer, query } from './server.js';
+import { CALL_MS, answered, connectServer, query } from './server.js';
 
 export interface StreamLook {
   progress: StreamProgress;
@@ -30,11 +30,19 @@ export async function connectStream(address: ServerAddress, id: string): Promise
   const handle = server.client.workflow.getHandle(id);
   return {
     look: () => look(id, server),
-    forget: (through) =>
-      handle.executeUpdate<{ kept_from: number }, [{ through: number }]>('forget', {
-        args: [{ through }],
-        updateId: randomUUID(),
-      }),
+    forget: async (through) => {
+      // A worker accepts at once; the deletion may take long.
+      const update = await answered(id, () =>
+        server.within(CALL_MS, () =>
+          handle.startUpdate<{ kept_from: number }, [{ through: number }]>('forget', {
+            args: [{ through }],
+            updateId: randomUUID(),
+            waitForStage: 'ACCEPTED',
+          }),
+        ),
+      );
+      return await update.result();
+    },
     stop: () => server.within(CALL_MS, () => handle.signal('stop')),
     ended: () => endsWithin(END_MS, (ms) => server.within(ms, () => handle.result())),
     close: server.close,

@@ -1,9 +1,11 @@
 import type { StreamProgress } from '../activities/contract/stream.js';
+import { waitingText } from '../model/workflow-safe/waiting.js';
 import { plainLine } from '../platform/plain.js';
 
 /** `stream status`: the stream's state, then its groups. */
 export function streamTable(id: string, progress: StreamProgress): string[] {
-  const { phase, step, kept_from, served, lag, in_flight, banked, admitted, out, why } = progress;
+  const { phase, step, kept_from, served, lag, in_flight, banked, admitted, out, why, waiting } =
+    progress;
   const numbers: [string, number][] = [
     ['in flight', in_flight],
     ['banked', banked],
@@ -22,6 +24,7 @@ export function streamTable(id: string, progress: StreamProgress): string[] {
       `${id}: ${phase}, next step ${step}, version ${served ?? 'unknown'}, lag ${lag ?? 'unknown'}${kept}`,
     ),
     plainLine(why),
+    ...(waiting === null ? [] : [plainLine(`waiting for ${waitingText(waiting)}`)]),
     '',
     row(numbers.map(([name]) => name)),
     row(numbers.map(([, count]) => String(count))),

@@ -5,6 +5,7 @@ import {
   condition,
   continueAsNew,
   isCancellation,
+  sleep,
 } from '@temporalio/workflow';
 import type { StreamPlan, StreamResult } from '../activities/contract/stream.js';
 import type { LimitsChange } from '../model/workflow-safe/limits.js';
@@ -20,11 +21,12 @@ import type { StreamGroups } from './stream/stream-groups.js';
 import { handleGroupSignals } from './stream/stream-groups.js';
 import type { Stream } from './stream/stream-state.js';
 import { openStream } from './stream/stream-state.js';
+import { failureOf } from './ending.js';
 import { watchHistory } from './long-history.js';
 import { runningOf, steerStream } from './stream/steer-stream.js';
 import type { TrainerUpdates } from './stream/trainer-updates.js';
 import { handleTrainerUpdates } from './stream/trainer-updates.js';
-import { showStream, whyOf } from './stream/stream-view.js';
+import { showStream, whyWithWaiting } from './stream/stream-view.js';
 
 /** What a run of a stream passes to the next one. */
 interface Reached {
@@ -43,7 +45,7 @@ export async function rolloutStream(
   checkReached(reached);
   const view = showStream();
   const openGroups = handleGroupSignals();
-  const trainer = handleTrainerUpdates(whyOf);
+  const trainer = handleTrainerUpdates(whyWithWaiting);
   const steering = steerStream(reached?.limits ?? {});
   const history = watchHistory();
 
@@ -72,7 +74,8 @@ export async function rolloutStream(
     while (!view.isStopped()) {
       if (await moveOn(running, history.isFull())) continue;
       view.show();
-      if (history.isFull())
+      // While rows are deleted, requests are answered here.
+      if (history.isFull() && !deliveries.areBusy())
         await goOnInNewRun(running, { input, limits: steering.limits, isStopped: view.isStopped });
       await stream.news();
     }
@@ -179,13 +182,25 @@ function writeRows(step: number, { stream, deliveries }: Running): void {
   write().catch(() => undefined);
 }
 
+/** For someone to repair the deployment. */
+const WATCH_AGAIN_MS = 60_000;
+
 /** Runs until it is cancelled. If nothing is published, the trainer's version counts. */
 function watchPolicy(stream: Stream): CancellationScope {
   const scope = new CancellationScope();
   const { service } = stream.plan;
   const watch = async (): Promise<void> => {
     if (service === null) return;
-    for (;;) stream.serves(await watchServed({ service, known: stream.served() }));
+    for (;;) {
+      try {
+        stream.serves(await watchServed({ service, known: stream.served() }));
+      } catch (error) {
+        if (isCancellation(error)) throw error;
+        const waiting = { service: `policy ${service}`, message: failureOf(error).message };
+        stream.serves({ ...stream.served(), waiting });
+        await sleep(WATCH_AGAIN_MS, { summary: 'until the policy is watched again' });
+      }
+    }
   };
   scope.run(watch).catch(() => undefined);
   return scope;

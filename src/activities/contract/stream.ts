@@ -1,4 +1,5 @@
 import type { Limits, LimitsChange } from '../../model/workflow-safe/limits.js';
+import type { Waiting } from '../../model/workflow-safe/waiting.js';
 import type { Out, PacingSettings, PacingState } from '../../model/workflow-safe/stream/state.js';
 import type { Activities, BatchResult } from '../contract.js';
 import type { PolicyActivities } from './policy.js';
@@ -31,6 +32,8 @@ export interface Served {
   served: number;
   /** Whether anything was published. If not, the trainer's versions are the served ones. */
   is_published: boolean;
+  /** Why nothing is served; null: something is. */
+  waiting?: Waiting | null;
 }
 
 /** Everything that a stream's workflow needs. */
@@ -53,6 +56,8 @@ export interface StreamPlan {
 export interface StreamState {
   pacing: PacingState;
   is_published: boolean;
+  /** Why the policy serves nothing; null: it does. */
+  waiting?: Waiting | null;
   /** Whether a version was ever known. */
   is_versioned: boolean;
   /** Earlier steps are forgotten. */
@@ -172,6 +177,8 @@ export interface StreamProgress {
   max_in_flight: number;
   /** What the next step waits for. */
   why: string;
+  /** What all of it waits for; null: nothing outside. */
+  waiting: Waiting | null;
 }
 
 /** Input of workflow `rolloutGroup`, which only a stream starts. */

@@ -60,11 +60,16 @@ async function withPolicy(
   { service, dependencies }: { service: string; dependencies: Dependencies },
 ): Promise<StreamState> {
   const { pacing, is_versioned } = found;
-  const { served, is_published } = await servedNow(service, { known: pacing, dependencies });
+  const {
+    served,
+    is_published,
+    waiting = null,
+  } = await servedNow(service, { known: pacing, dependencies });
   return {
     ...found,
     pacing: { ...pacing, served },
     is_published,
+    waiting,
     is_versioned: is_versioned || is_published,
   };
 }

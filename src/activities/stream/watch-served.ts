@@ -1,5 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { PolicyView } from '../../model/workflow-safe/policy.js';
+import { whyNothingServes } from '../../model/workflow-safe/policy.js';
 import { servedOf } from '../../model/workflow-safe/stream/state.js';
+import type { Waiting } from '../../model/workflow-safe/waiting.js';
+import { timeText } from '../../model/workflow-safe/waiting.js';
 import type { Served, StreamActivities } from '../contract/stream.js';
 import type { Dependencies } from '../dependencies.js';
 import { policyOf, viewOf } from '../policy/policy-view.js';
@@ -14,20 +18,44 @@ export function createWatchServed(dependencies: Dependencies): StreamActivities[
     dependencies.attempt(async ({ signal }) => {
       for (const end = performance.now() + WATCH_MS; ;) {
         const now = await servedNow(service, { known, dependencies });
-        const isNews = now.served !== known.served || now.is_published !== known.is_published;
-        if (isNews || performance.now() > end) return now;
+        if (isNews(now, known) || performance.now() > end) return now;
         await sleep(LOOK_EVERY_MS, undefined, { signal }).catch(() => undefined);
         signal.throwIfAborted();
       }
     });
 }
 
+const isNews = (now: Served, known: Served): boolean =>
+  now.served !== known.served ||
+  now.is_published !== known.is_published ||
+  now.waiting?.message !== known.waiting?.message;
+
 /** From the record of the service's policy; without one the known version stays. */
 export async function servedNow(
   service: string,
-  { known, dependencies }: { known: Pick<Served, 'served'>; dependencies: Dependencies },
+  {
+    known,
+    dependencies,
+  }: { known: Pick<Served, 'served' | 'waiting'>; dependencies: Dependencies },
 ): Promise<Served> {
   const record = await policyOf(service, dependencies).records.latest();
   if (record === null) return { served: known.served, is_published: false };
-  return { served: servedOf(known, { policy: viewOf(record), given: null }), is_published: true };
+  const policy = viewOf(record);
+  return {
+    served: servedOf(known, { policy, given: null }),
+    is_published: true,
+    waiting: waitingFor(service, { policy, before: known.waiting ?? null }),
+  };
+}
+
+/** A load that is under way changes nothing: it may be one of many tries. */
+function waitingFor(
+  service: string,
+  { policy, before }: { policy: PolicyView; before: Waiting | null },
+): Waiting | null {
+  const message = whyNothingServes(policy);
+  if (message === null) return null;
+  if (Object.values(policy.replicas).some(({ state }) => state === 'updating')) return before;
+  const since = before?.since ?? timeText(Date.now() / 1000);
+  return { service: `policy ${service}`, message, since };
 }

@@ -1,4 +1,5 @@
 import type { PolicyRecord } from '../../model/policy/record.js';
+import { whyNothingServes } from '../../model/workflow-safe/policy.js';
 import type { Clock } from '../../platform/waits/clock.js';
 import type { Fence, PolicyReading, ReplicaRequest } from '../generation-service.js';
 
@@ -36,8 +37,7 @@ export function createGate({
   let isWatching = false;
   const serves = (replica: string): boolean =>
     record === null || record.replicas[replica]?.state === 'current';
-  const isClosed = (): boolean =>
-    record !== null && !Object.keys(record.replicas).some((replica) => serves(replica));
+  const isClosed = (): boolean => record !== null && whyNothingServes(record) !== null;
   const refresh = async (): Promise<void> => {
     record = await policy.latest();
   };
@@ -68,7 +68,7 @@ export function createGate({
       const said = { it: false };
       const cancel = clock.after(SILENT_MS, () => {
         said.it = isClosed();
-        if (said.it) held?.(whyClosed(record));
+        if (said.it && record !== null) held?.(whyNothingServes(record));
       });
       try {
         return await wait();
@@ -78,11 +78,4 @@ export function createGate({
       }
     },
   };
-}
-
-function whyClosed(record: PolicyRecord | null): string {
-  const states = Object.entries(record?.replicas ?? {}).map(
-    ([replica, { state, fault }]) => `${replica} is ${state}${fault === null ? '' : ` (${fault})`}`,
-  );
-  return `no replica serves: ${states.join(', ')}`;
 }

@@ -91,6 +91,37 @@ export const toRestore = (view: PolicyView): string[] =>
 export const restoreDelayMs = (failures: number): number =>
   Math.min(120_000, 5000 * 2 ** Math.min(failures, 6));
 
+/** What it says of each replica that does not serve; the full text is in the record. */
+const MOST_OF_FAULT = 100;
+const MOST_REPLICAS = 4;
+
+/** Why requests wait, and what to do about it; null: a replica serves. */
+export function whyNothingServes({
+  version,
+  replicas,
+}: {
+  version: number | null;
+  replicas: Record<string, Pick<ReplicaView, 'state' | 'fault'>>;
+}): string | null {
+  const all = Object.entries(replicas);
+  if (all.some(([, { state }]) => state === 'current')) return null;
+  const said = all.slice(0, MOST_REPLICAS).map(([url, { state, fault }]) => {
+    const why = fault === null ? '' : ` (${shortened(fault)})`;
+    return `${url} is ${state}${why}`;
+  });
+  const more = all.length > said.length ? ` and ${all.length - said.length} more` : '';
+  const isLoading = all.some(([, { state }]) => state === 'updating');
+  return `no replica serves: ${said.join(', ')}${more}${isLoading ? '' : `; ${remedyFor(version)}`}`;
+}
+
+const shortened = (fault: string): string =>
+  fault.length > MOST_OF_FAULT ? `${fault.slice(0, MOST_OF_FAULT)} …` : fault;
+
+const remedyFor = (version: number | null): string =>
+  version === null
+    ? 'publish a version that loads'
+    : `version ${version} is tried again; or publish one that loads`;
+
 /** A note after a version: another one is on its way, or has failed. */
 export function aimOf(
   { version, target }: Pick<PolicyView, 'version' | 'target'>,

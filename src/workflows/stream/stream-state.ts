@@ -67,10 +67,10 @@ export function openStream(plan: StreamPlan): Stream {
       settings = { ...settings, max_in_flight };
       set({});
     },
-    served: () => ({ served: state.pacing.served, is_published: state.is_published }),
-    serves: ({ served, is_published }) => {
+    served: () => servedIn(state),
+    serves: ({ served, is_published, waiting = null }) => {
       const is_versioned = state.is_versioned || is_published;
-      set({ pacing: withServed(state.pacing, served), is_published, is_versioned });
+      set({ pacing: withServed(state.pacing, served), is_published, is_versioned, waiting });
     },
     asked: (given) => {
       set(withGiven(state, given));
@@ -105,6 +105,12 @@ export function openStream(plan: StreamPlan): Stream {
     forNextRun: () => ({ ...plan, pacing: settings, found: state }),
   };
 }
+
+const servedIn = ({ pacing, is_published, waiting = null }: StreamState): Served => ({
+  served: pacing.served,
+  is_published,
+  waiting,
+});
 
 /** An abandoned run may have put it before, when a lower version was served. */
 const withBorn = (

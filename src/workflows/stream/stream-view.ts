@@ -7,7 +7,8 @@ import { PolicyVersion } from '../../model/workflow-safe/search-attributes.js';
 import type { Stream } from './stream-state.js';
 import { streamProgressQuery, waitingSignal } from '../steering/messages.js';
 import { isWaiting } from '../steering/signal-checks.js';
-import { quoted } from '../../platform/plain.js';
+import { waitingText } from '../../model/workflow-safe/waiting.js';
+import { plainLine, quoted } from '../../platform/plain.js';
 import type { Stop } from '../steering/stop.js';
 import { handleStop } from '../steering/stop.js';
 import { forDisplay, waitingLine } from '../views/waiting.js';
@@ -25,10 +26,12 @@ export function showStream(): StreamView {
   let stream: Stream | null = null;
   let waiting: Waiting | null = null;
   let shownVersion: number | null = null;
-  const progress = (): StreamProgress =>
-    stream === null ? { ...NOTHING, phase } : { ...progressOf(stream), phase };
+  const progress = (): StreamProgress => {
+    const now = stream === null ? NOTHING : progressOf(stream);
+    return { ...now, phase, waiting: waiting ?? now.waiting };
+  };
   const show = (): void => {
-    setCurrentDetails(detailsOf(progress(), waiting));
+    setCurrentDetails(detailsOf(progress()));
   };
   setHandler(streamProgressQuery, progress);
   setHandler(waitingSignal, (now) => {
@@ -77,6 +80,7 @@ const NOTHING: StreamProgress = {
   lag: null,
   max_in_flight: 0,
   why: 'the stream is being planned',
+  waiting: null,
 };
 
 function progressOf(stream: Stream): Omit<StreamProgress, 'phase'> {
@@ -99,6 +103,7 @@ function progressOf(stream: Stream): Omit<StreamProgress, 'phase'> {
     lag: isKnown ? versionOfNextStep(pacing, settings) - oldest : null,
     max_in_flight: settings.max_in_flight,
     why: whyOf(stream),
+    waiting: waitingOf(stream),
   };
 }
 
@@ -108,8 +113,20 @@ export function whyOf(stream: Stream): string {
   return next.ready ? `step ${stream.pacing().next_step} is ready` : whyText(next.why);
 }
 
-function detailsOf(progress: StreamProgress, waiting: Waiting | null): string {
-  const { phase, step, served, in_flight, banked, lag, why } = progress;
+/** Bounded by its activity; faults of engines are plain text. */
+function waitingOf(stream: Stream): Waiting | null {
+  const waiting = stream.served().waiting ?? null;
+  return waiting && { ...waiting, message: plainLine(waiting.message) };
+}
+
+/** The same with what all of it waits for, for a trainer. */
+export function whyWithWaiting(stream: Stream): string {
+  const waiting = waitingOf(stream);
+  return waiting === null ? whyOf(stream) : `${whyOf(stream)}; waits for ${waitingText(waiting)}`;
+}
+
+function detailsOf(progress: StreamProgress): string {
+  const { phase, step, served, in_flight, banked, lag, why, waiting } = progress;
   const line =
     `**${phase}** · step ${step} · version ${served ?? 'unknown'} · ` +
     `${in_flight} groups in flight, ${banked} banked · lag ${lag ?? 'unknown'} · ${quoted(why)}`;

@@ -110,15 +110,22 @@ async function awaitPut(
   const ask: Asking = { ...asked, fault: null, replaced_by: null };
   const fault = (): FailureFacts | null => ask.fault;
   const { version } = asked;
+  const before = stream.served().waiting?.message;
   for (const other of asking)
     if (version !== undefined && (other.version ?? version) < version) other.replaced_by = version;
   // A request without a version keeps the version of an earlier one.
   if (version !== undefined || asking.size === 0) stream.asked(version);
   asking.add(ask);
+  // Nothing serves any longer: a trainer should learn of it before its wait is over.
+  const isNews = (): boolean => {
+    const waiting = stream.served().waiting ?? null;
+    return waiting !== null && waiting.message !== before;
+  };
   const isOver = (): boolean =>
     asked.step < stream.pacing().next_step ||
     fault() !== null ||
     ask.replaced_by !== null ||
+    isNews() ||
     state.closed !== null;
   try {
     await condition(isOver, left());

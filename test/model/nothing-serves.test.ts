@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { ReplicaState } from '../../src/model/workflow-safe/policy.js';
+import { whyNothingServes } from '../../src/model/workflow-safe/policy.js';
+
+const view = (version: number | null, ...states: [ReplicaState, string | null][]) => ({
+  version,
+  replicas: Object.fromEntries(
+    states.map(([state, fault], i) => [`http://${i}`, { state, fault }] as const),
+  ),
+});
+
+describe('a policy that serves nothing', () => {
+  test('names each replica, its last error in short, and what to do', () => {
+    assert.equal(
+      whyNothingServes(view(null, ['unknown', 'load: no such file'], ['away', null])),
+      'no replica serves: http://0 is unknown (load: no such file), http://1 is away; publish a version that loads',
+    );
+    const long = whyNothingServes(view(null, ['unknown', 'x'.repeat(500)])) ?? '';
+    assert.ok(long.includes(`${'x'.repeat(100)} …`) && !long.includes('x'.repeat(101)));
+  });
+
+  test('is given an earlier version again, if there is one', () => {
+    const why = whyNothingServes(view(5, ['unknown', 'probe']));
+    assert.match(why ?? '', /version 5 is tried again; or publish one that loads$/);
+  });
+
+  test('needs nothing while a replica loads', () => {
+    const why = whyNothingServes(view(null, ['updating', null], ['unknown', 'load']));
+    assert.equal(why, 'no replica serves: http://0 is updating, http://1 is unknown (load)');
+  });
+
+  test('is none as soon as one replica serves', () => {
+    assert.equal(whyNothingServes(view(5, ['current', null], ['unknown', 'load'])), null);
+  });
+
+  test('with many replicas names only some', () => {
+    const many = Array.from({ length: 9 }, (): [ReplicaState, null] => ['away', null]);
+    assert.match(whyNothingServes(view(null, ...many)) ?? '', /http:\/\/3 is away and 5 more; /);
+  });
+});
