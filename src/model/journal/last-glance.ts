@@ -1,6 +1,7 @@
 import type { JournalLine, LineOf } from '../journal.js';
 import type { Glance } from './glance.js';
 import { applyToStanding, newStanding } from './standing.js';
+import { isAnotherAttempt } from './trajectory.js';
 
 /** What lists show of a rollout that has not ended. */
 export interface LastGlance {
@@ -38,7 +39,3 @@ export function lastGlanceOf([first, ...rest]: readonly JournalLine[]): LastGlan
   }
   return { glance, last_at, fault: standing.fault };
 }
-
-/** Of claims after the first. The others only continue with the next activity. */
-export const isAnotherAttempt = ({ attempt, reopen }: LineOf<'claim'>): boolean =>
-  attempt > 1 || reopen;

@@ -1,4 +1,3 @@
-import { isAnotherAttempt } from './last-glance.js';
 import type { AgentRuns } from '../agent/runs.js';
 import { applyToRuns, lengthsOf, noRuns } from '../agent/runs.js';
 import type { Finish, LineOf, JournalLine, RolloutSettings, TopLogprobs } from '../journal.js';
@@ -181,6 +180,10 @@ export function applyLine(trajectory: Trajectory, line: JournalLine): void {
       break;
   }
 }
+
+/** Of claims after the first. The others only continue with the next activity. */
+export const isAnotherAttempt = ({ attempt, reopen }: LineOf<'claim'>): boolean =>
+  attempt > 1 || reopen;
 
 function applyClaim(trajectory: Trajectory, claim: LineOf<'claim'>): void {
   trajectory.writer = claim.writer;
