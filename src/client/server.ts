@@ -98,6 +98,8 @@ const DEADLINE_EXCEEDED = 4;
 const RESOURCE_EXHAUSTED = 8;
 const FAILED_PRECONDITION = 9;
 const UNAVAILABLE = 14;
+/** temporal.api.enums.v1.TaskQueueType, which none of our packages exports. */
+const OF_WORKFLOWS = 1;
 
 /** Why a workflow or its server gave no answer, for people; null: it is only slow. */
 export function silenceOf(
@@ -121,8 +123,13 @@ export async function unpolled(
   { workflowId, taskQueue }: { workflowId: string; taskQueue: string },
 ): Promise<string | null> {
   const { namespace } = client.options;
-  const request = { namespace, taskQueue: { name: taskQueue }, taskQueueType: 1 };
+  const request = {
+    namespace,
+    taskQueue: { name: taskQueue },
+    taskQueueType: OF_WORKFLOWS,
+  } as const;
   const described = await within(CALL_MS, () =>
+    // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- the enum is not exported
     client.workflowService.describeTaskQueue(request),
   ).catch(() => null);
   return described?.pollers.length === 0 ? noWorkerFor(workflowId) : null;
