@@ -94,8 +94,7 @@ const noWorkerFor = (workflowId: string): string =>
   `no worker answers for ${workflowId}; is one running on its task queue?`;
 
 /** Codes of gRPC. */
-const DEADLINE_EXCEEDED = 4;
-const RESOURCE_EXHAUSTED = 8;
+const [CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED] = [1, 4, 8];
 const FAILED_PRECONDITION = 9;
 const UNAVAILABLE = 14;
 /** temporal.api.enums.v1.TaskQueueType, which none of our packages exports. */
@@ -109,8 +108,9 @@ export function silenceOf(
   const cause: unknown = error instanceof ServiceError ? error.cause : error;
   if (!isGrpcServiceError(cause)) return describeError(error);
   const { code, details } = cause as Error & { code: number; details: string };
-  // Exhausted: earlier queries still wait for the worker.
-  if (code === DEADLINE_EXCEEDED || code === RESOURCE_EXHAUSTED) return null;
+  // Exhausted: earlier queries still wait for the worker. Parts of a server report their timeouts under any code.
+  const isSlow = [CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED].includes(code);
+  if (isSlow || /deadline|timed out/i.test(details)) return null;
   if (code === UNAVAILABLE) return `waiting for the Temporal server at ${address}`;
   // The server says it of a task queue that nobody has polled for minutes.
   const isUnpolled = code === FAILED_PRECONDITION && details.includes('no poller');

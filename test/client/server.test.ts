@@ -45,6 +45,7 @@ test('a look that got no answer names the server or the worker only where that i
   const of = (error: unknown) => silenceOf(error, { address: 'host:7233', workflowId: 'b' });
   assert.equal(of(failed(4, 'Deadline exceeded')), null);
   assert.equal(of(failed(8, 'consistent query buffer is full')), null);
+  assert.equal(of(failed(14, 'context deadline exceeded')), null);
   assert.equal(
     of(failed(14, 'connect ECONNREFUSED')),
     'waiting for the Temporal server at host:7233',
