@@ -67,6 +67,7 @@ class BatchProgress(TypedDict):
     elapsed_s: float
     turns_per_s: float
     tokens_per_s: float
+    continued: NotRequired[bool]
     replacements: NotRequired[int]
 
 

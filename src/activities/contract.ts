@@ -223,6 +223,8 @@ export interface BatchProgress extends Tally {
   /** Done, and not valid. */
   failed: number;
   waiting: Waiting | null;
+  /** An earlier run has played a part of `done`, in time that `elapsed_s` does not count. */
+  continued?: true;
   /** Since the workflow's start, up to its last event. */
   elapsed_s: number;
   turns_per_s: number;

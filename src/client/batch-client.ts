@@ -8,7 +8,14 @@ import type { BatchProgress, BatchResult } from '../activities/contract.js';
 import { describeError } from '../platform/errors.js';
 import type { Look } from './progress.js';
 import type { Server, ServerAddress } from './server.js';
-import { CALL_MS, connectServer, openServer } from './server.js';
+import {
+  CALL_MS,
+  connectServer,
+  openServer,
+  openServerToLook,
+  silenceOf,
+  unpolled,
+} from './server.js';
 
 /** A batch on a Temporal server. Calls fail while the server or the worker is unavailable, but the batch does not. */
 export interface BatchHandle {
@@ -37,21 +44,21 @@ export interface BatchClient {
   close: () => Promise<void>;
 }
 
-/** Short, because the board asks again. */
-const LOOK_MS = 2000;
+/** For answers that are not needed if they take longer. */
+const BRIEF_MS = 2000;
 /** Its rollouts close their requests, and its rows are written. */
 const CANCEL_MS = 5 * 60_000;
 
 /** Rejects if the server does not answer. */
 export const connectBatchClient = async (server: ServerAddress): Promise<BatchClient> =>
-  batchClient(await connectServer(server));
+  batchClient(await connectServer(server), openServerToLook(server));
 
 /** For callers that wait for a server: calls fail while it does not answer. */
 export const openBatchClient = (server: ServerAddress): BatchClient =>
-  batchClient(openServer(server));
+  batchClient(openServer(server), openServerToLook(server));
 
-const batchClient = (server: Server): BatchClient => ({
-  ...handles(server),
+const batchClient = (server: Server, looks: Server): BatchClient => ({
+  ...handles(server, looks),
   ...steering(server),
   unfinished: async () => {
     const ids: string[] = [];
@@ -62,13 +69,16 @@ const batchClient = (server: Server): BatchClient => ({
     });
     return ids;
   },
-  close: server.close,
+  close: async () => {
+    await looks.close();
+    await server.close();
+  },
 });
 
-function handles(server: Server): Pick<BatchClient, 'start' | 'attach'> {
+function handles(server: Server, looks: Server): Pick<BatchClient, 'start' | 'attach'> {
   const { client, within } = server;
   const attach = (batchId: string): BatchHandle => ({
-    look: () => look(batchId, server),
+    look: () => look(batchId, looks),
     outcome: () => outcome(batchId, server),
   });
   return {
@@ -86,24 +96,46 @@ function handles(server: Server): Pick<BatchClient, 'start' | 'attach'> {
   };
 }
 
-async function look(batchId: string, { address, client, within }: Server): Promise<Look> {
-  const handle = client.workflow.getHandle(batchId);
-  let closed = false;
+async function look(batchId: string, server: Server): Promise<Look> {
   try {
-    closed = (await within(LOOK_MS, () => handle.describe())).status.name !== 'RUNNING';
+    const handle = server.client.workflow.getHandle(batchId);
+    const { status, taskQueue } = await server.within(CALL_MS, () => handle.describe());
+    const closed = status.name !== 'RUNNING';
+    return { closed, ...(await progressOf(server, { batchId, taskQueue, closed })) };
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return { closed: true, progress: null, trouble: forgotten(batchId) }; // prettier-ignore
-    return { closed, progress: null, trouble: `waiting for the Temporal server at ${address}` };
+    return { closed: false, progress: null, trouble: silence(error, { batchId, server }) };
   }
-  try {
-    return {
-      closed,
-      progress: await within(LOOK_MS, () => handle.query<BatchProgress>('progress')),
-      trouble: null,
-    };
-  } catch {
-    return { closed, progress: null, trouble: 'waiting for the worker' };
-  }
+}
+
+const silence = (
+  error: unknown,
+  { batchId, server: { address } }: { batchId: string; server: Server },
+): string | null => silenceOf(error, { address, workflowId: batchId });
+
+/** A slow answer is waited for, unless nobody can give it. */
+async function progressOf(
+  server: Server,
+  { batchId, taskQueue, closed }: { batchId: string; taskQueue: string; closed: boolean },
+): Promise<Pick<Look, 'progress' | 'trouble'>> {
+  const handle = server.client.workflow.getHandle(batchId);
+  const left = new AbortController();
+  const asking = server.client
+    .withAbortSignal(left.signal, () =>
+      server.within(closed ? BRIEF_MS : CALL_MS, () => handle.query<BatchProgress>('progress')),
+    )
+    .then(
+      (progress) => ({ progress, trouble: null }),
+      (error: unknown) => ({ progress: null, trouble: silence(error, { batchId, server }) }),
+    );
+  const brief = sleep(BRIEF_MS, null, { ref: false });
+  const answer = await Promise.race([asking, brief]);
+  if (answer !== null) return answer;
+  const trouble = await unpolled(server, { workflowId: batchId, taskQueue });
+  if (trouble === null) return await asking;
+  // The server queues few queries of a workflow.
+  left.abort();
+  return { progress: null, trouble };
 }
 
 async function outcome(
@@ -148,7 +180,7 @@ function steering({
     },
     typeOf: async (id) => {
       try {
-        return (await within(LOOK_MS, () => client.workflow.getHandle(id).describe())).type;
+        return (await within(BRIEF_MS, () => client.workflow.getHandle(id).describe())).type;
       } catch (error) {
         if (error instanceof WorkflowNotFoundError) return null;
         throw error;

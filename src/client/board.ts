@@ -18,17 +18,19 @@ export interface BoardState {
   progress: BatchProgress | null;
   /** Since following began. */
   elapsedS: number;
-  /** Why nothing newer is known, for people; null if all is well. */
+  /** Seconds since the last answer, or since following began; null if one came just now. */
+  silentS: number | null;
+  /** Why nothing newer is known, for people; null: it is not known, or all is well. */
   trouble: string | null;
 }
 
-/** The live board: seven lines at most, none longer than the terminal is wide. */
+/** The live board: six lines at most, none longer than the terminal is wide. */
 export function renderBoard(state: BoardState, style: TextStyle): string[] {
   const { progress } = state;
   const lines = [
     heading(state, style.columns),
     ...(isCounted(progress)
-      ? [progressBar(barOf(progress, state.trouble), style), numbers(progress), speed(progress)]
+      ? [progressBar(barOf(progress, state), style), numbers(progress), speed(progress)]
       : []),
     ...notes(state, style.columns).map((note): Line => [{ text: note, ink: 'yellow' }]),
   ];
@@ -53,11 +55,11 @@ const BAR_WIDTH = 40;
 
 const barOf = (
   progress: BatchProgress,
-  trouble: string | null,
+  { silentS }: BoardState,
 ): { done: number; total: number; etaS: number | null } => ({
   done: progress.done,
   total: progress.requested,
-  etaS: trouble === null ? etaSeconds(progress) : null,
+  etaS: silentS === null ? etaSeconds(progress) : null,
 });
 
 /** Solid by colour, because not every terminal has block characters; without colours with `#`. */
@@ -100,13 +102,12 @@ function speed({ turns, tokens, turns_per_s, tokens_per_s }: BatchProgress): Lin
   ];
 }
 
-/** What the batch waits for, and what this process waits for. */
-function notes({ progress, trouble }: BoardState, columns = Infinity): string[] {
+/** What the batch waits for; without an answer nobody knows whether it still does, only what this process waits for. */
+function notes({ progress, silentS, trouble }: BoardState, columns = Infinity): string[] {
   const waiting = progress?.waiting ?? null;
-  return [
-    ...(waiting === null ? [] : waitingLines(waiting, columns)),
-    ...(trouble === null ? [] : [trouble]),
-  ];
+  if (silentS === null) return waiting === null ? [] : waitingLines(waiting, columns);
+  const silent = `no answer for ${Math.floor(silentS)} s`;
+  return [trouble === null ? silent : `${silent}: ${trouble}`];
 }
 
 /** The last answer has its own line where one line has no room for it: it is what people look for. */
@@ -121,11 +122,11 @@ function waitingLines(waiting: Waiting, columns: number): string[] {
 
 /** One plain line, for logs. */
 export function renderPlain(state: BoardState): string {
-  const { batchId, progress, trouble } = state;
+  const { batchId, progress, silentS } = state;
   if (!isCounted(progress))
     return [`${batchId} ${phaseOf(progress)}`, ...notes(state).map(plainLine)].join(', ');
   const { phase, done, requested, running, failed, turns, tokens } = progress;
-  const eta = trouble === null ? etaSeconds(progress) : null;
+  const eta = silentS === null ? etaSeconds(progress) : null;
   return [
     `${batchId} ${phase}: ${formatNumber(done)} of ${formatNumber(requested)} done`,
     `${formatNumber(running)} running`,
@@ -139,8 +140,9 @@ export function renderPlain(state: BoardState): string {
 }
 
 /** States with the same facts print the same line, except for times and rates, which alone are no news. */
-export function factsOf({ progress, trouble }: BoardState): string {
-  if (progress === null) return JSON.stringify([trouble]);
+export function factsOf({ progress, silentS, trouble }: BoardState): string {
+  const silence = silentS === null ? null : [trouble];
+  if (progress === null) return JSON.stringify([silence]);
   const { phase, requested, done, running, failed, turns, tokens, waiting } = progress;
   return JSON.stringify([
     phase,
@@ -151,7 +153,7 @@ export function factsOf({ progress, trouble }: BoardState): string {
     turns,
     tokens,
     waiting && [waitedForText(waiting), waiting.rollouts, waiting.tries],
-    trouble,
+    silence,
   ]);
 }
 
@@ -161,9 +163,14 @@ function meanReward({ valid, reward_sum, done, requested }: BatchProgress): stri
   return `${(reward_sum / valid).toFixed(3)}${done < requested ? ` of ${formatNumber(valid)}` : ''}`;
 }
 
-/** Estimated from the ended rollouts; null while there are too few, and while the batch waits for something. */
-function etaSeconds({ phase, done, requested, elapsed_s, waiting }: BatchProgress): number | null {
+/**
+ * Estimated from the ended rollouts; null while there are too few, while the batch waits for something, and for a
+ * continued batch, most of whose time an earlier run has spent.
+ */
+function etaSeconds(progress: BatchProgress): number | null {
+  const { phase, done, requested, elapsed_s, waiting, continued = false } = progress;
   const few = Math.min(5, requested / 10);
-  if (phase !== 'running' || done < few || done === 0 || waiting !== null) return null;
+  if (phase !== 'running' || done < few || done === 0) return null;
+  if (waiting !== null || continued) return null;
   return ((requested - done) * elapsed_s) / done;
 }

@@ -10,7 +10,7 @@ export interface Look {
   closed: boolean;
   /** null: no answer this time. */
   progress: BatchProgress | null;
-  /** Why there was no answer. */
+  /** Why there was no answer, if that is known. */
   trouble: string | null;
 }
 
@@ -24,8 +24,8 @@ export interface FollowOptions {
   plainEveryMs?: number;
 }
 
-/** Shorter interruptions are not shown. */
-const TROUBLE_AFTER_MS = 3000;
+/** Shorter interruptions are not shown, and what an older look found is no longer told. */
+const SILENT_AFTER_MS = 3000;
 
 /**
  * Shows a batch until its workflow has ended or the signal aborts: a live board on a terminal, otherwise a line at most
@@ -37,23 +37,28 @@ export async function followBatch(options: FollowOptions): Promise<'closed' | 'a
   const print = plainPrinter(screen, plainEveryMs);
   let latest: Look = { closed: false, progress: null, trouble: null };
   let answeredAt = startedAt;
+  let lookedAt = startedAt;
   const draw = (): void => {
     const now = performance.now();
     const state: BoardState = {
       batchId,
       progress: latest.progress,
       elapsedS: (now - startedAt) / 1000,
-      trouble: now - answeredAt > TROUBLE_AFTER_MS ? latest.trouble : null,
+      silentS: now - answeredAt > SILENT_AFTER_MS ? (now - answeredAt) / 1000 : null,
+      trouble: now - lookedAt > SILENT_AFTER_MS ? null : latest.trouble,
     };
     screen.show((style) => renderBoard(state, style));
     print(state, latest.closed);
   };
-  // A look takes seconds while the server is unavailable, but the clock keeps running.
+  // A look takes long while the server or the worker is slow, but the clock keeps running.
   const ticking = setInterval(draw, intervalMs);
   try {
     while (!signal.aborted) {
-      const { closed, progress, trouble } = await look();
-      if (progress !== null) answeredAt = performance.now();
+      const found = await unlessAborted(look(), signal);
+      if (found === null) break;
+      const { closed, progress, trouble } = found;
+      lookedAt = performance.now();
+      if (progress !== null) answeredAt = lookedAt;
       latest = { closed, progress: progress ?? latest.progress, trouble };
       draw();
       if (closed) return 'closed';
@@ -65,6 +70,17 @@ export async function followBatch(options: FollowOptions): Promise<'closed' | 'a
     screen.show(null);
   }
 }
+
+const unlessAborted = <T>(asked: Promise<T>, signal: AbortSignal): Promise<T | null> =>
+  new Promise((resolve, reject) => {
+    const leave = (): void => {
+      resolve(null);
+    };
+    signal.addEventListener('abort', leave, { once: true });
+    asked.then(resolve, reject).finally(() => {
+      signal.removeEventListener('abort', leave);
+    });
+  });
 
 /** `last` is printed whenever it has news. */
 function plainPrinter(screen: Screen, everyMs: number): (state: BoardState, last: boolean) => void {

@@ -4,7 +4,9 @@ import {
   Connection,
   ServiceError,
   WorkflowUpdateRPCTimeoutOrCancelledError,
+  isGrpcServiceError,
 } from '@temporalio/client';
+import { describeError } from '../platform/errors.js';
 
 /** For connections to a server of this machine: no proxy, and fast reconnection after a restart. */
 export const LOOPBACK_CHANNEL = {
@@ -55,6 +57,10 @@ export async function connectServer(server: ServerAddress): Promise<Server> {
 export const openServer = (server: ServerAddress): Server =>
   serverOn(Connection.lazy(server.options), server);
 
+/** For callers that ask again and again: a call fails as soon as the server cannot be reached. */
+export const openServerToLook = ({ options, namespace }: ServerAddress): Server =>
+  serverOn(Connection.lazy({ ...options, interceptors: [] }), { options, namespace });
+
 const serverOn = (connection: Connection, { options, namespace }: ServerAddress): Server => ({
   address: options.address,
   client: new Client({ connection, namespace }),
@@ -80,8 +86,51 @@ export async function answered<T>(workflowId: string, call: () => Promise<T>): P
     const isSilence =
       error instanceof ServiceError || error instanceof WorkflowUpdateRPCTimeoutOrCancelledError;
     if (!isSilence) throw error;
-    throw new Error(`no worker answers for ${workflowId}; is one running on its task queue?`, {
-      cause: error,
-    });
+    throw new Error(noWorkerFor(workflowId), { cause: error });
   }
+}
+
+const noWorkerFor = (workflowId: string): string =>
+  `no worker answers for ${workflowId}; is one running on its task queue?`;
+
+/** Codes of gRPC. */
+const [CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED] = [1, 4, 8];
+const FAILED_PRECONDITION = 9;
+const UNAVAILABLE = 14;
+/** temporal.api.enums.v1.TaskQueueType, which none of our packages exports. */
+const OF_WORKFLOWS = 1;
+
+/** Why a workflow or its server gave no answer, for people; null: it is only slow. */
+export function silenceOf(
+  error: unknown,
+  { address, workflowId }: { address: string; workflowId: string },
+): string | null {
+  const cause: unknown = error instanceof ServiceError ? error.cause : error;
+  if (!isGrpcServiceError(cause)) return describeError(error);
+  const { code, details } = cause as Error & { code: number; details: string };
+  // Exhausted: earlier queries still wait for the worker. Parts of a server report their timeouts under any code.
+  const isSlow = [CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED].includes(code);
+  if (isSlow || /deadline|timed out/i.test(details)) return null;
+  if (code === UNAVAILABLE) return `waiting for the Temporal server at ${address}`;
+  // The server says it of a task queue that nobody has polled for minutes.
+  const isUnpolled = code === FAILED_PRECONDITION && details.includes('no poller');
+  return isUnpolled ? noWorkerFor(workflowId) : details;
+}
+
+/** What `silenceOf` says where nobody polls the workflow's task queue; null: somebody does, or the server is slow. */
+export async function unpolled(
+  { client, within }: Pick<Server, 'client' | 'within'>,
+  { workflowId, taskQueue }: { workflowId: string; taskQueue: string },
+): Promise<string | null> {
+  const { namespace } = client.options;
+  const request = {
+    namespace,
+    taskQueue: { name: taskQueue },
+    taskQueueType: OF_WORKFLOWS,
+  } as const;
+  const described = await within(CALL_MS, () =>
+    // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- the enum is not exported
+    client.workflowService.describeTaskQueue(request),
+  ).catch(() => null);
+  return described?.pollers.length === 0 ? noWorkerFor(workflowId) : null;
 }

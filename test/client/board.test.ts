@@ -26,6 +26,7 @@ const state = (change: Partial<BoardState> = {}): BoardState => ({
   batchId: BATCH,
   progress: PROGRESS,
   elapsedS: 10.4,
+  silentS: null,
   trouble: null,
   ...change,
 });
@@ -103,12 +104,31 @@ describe('the board', () => {
     ]);
   });
 
-  test('says that nothing was answered yet, and why', () => {
-    const board = renderBoard(state({ progress: null, trouble: 'waiting for the worker' }), {
-      columns: 60,
-      colour: false,
-    });
-    assert.deepEqual(board, [`${BATCH}  starting${' '.repeat(15)}0:10`, 'waiting for the worker']);
+  test('says that nothing was answered yet, and why, if that is known', () => {
+    const style = { columns: 60, colour: false };
+    const silent = { progress: null, silentS: 10.4 };
+    const head = `${BATCH}  starting${' '.repeat(15)}0:10`;
+    assert.deepEqual(renderBoard(state(silent), style), [head, 'no answer for 10 s']);
+    const known = state({ ...silent, trouble: 'waiting for the Temporal server at host:7233' });
+    assert.deepEqual(renderBoard(known, style), [
+      head,
+      'no answer for 10 s: waiting for the Temporal server at ho...',
+    ]);
+  });
+
+  test('without an answer keeps the last numbers, but neither what was waited for nor a time left', () => {
+    const waiting = { service: 'engine', message: 'refused' };
+    const style = { columns: 79, colour: false };
+    const shown = (change: Partial<BoardState>) => renderBoard(state(change), style).slice(1).join('\n'); // prettier-ignore
+    const progress = { ...PROGRESS, waiting };
+    assert.match(shown({ progress }), /16 of 64 done[^]*\nwaiting for engine: refused$/);
+    assert.match(shown({ progress, silentS: 4 }), /16 of 64 done[^]*\nno answer for 4 s$/);
+    for (const silentS of [null, 4]) {
+      const silent = state({ silentS });
+      for (const text of [renderPlain(silent), renderBoard(silent, style).join()])
+        assert.equal(/about 0:30 left/.test(text), silentS === null, text);
+      assert.doesNotMatch(renderPlain(state({ progress, silentS: 4 })), /waiting for/);
+    }
   });
 
   test('counts nothing before the batch is planned', () => {
@@ -142,11 +162,12 @@ describe('the board', () => {
       tokens_per_s: fc.double({ min: 0, max: 1e6, noNaN: true }),
     });
     const columns = fc.integer({ min: 20, max: 200 });
-    const shown = fc.record({ progress: fc.option(progress), trouble: fc.option(fc.string()) });
+    const silentS = fc.option(fc.double({ min: 0, max: 1e6, noNaN: true }));
+    const shown = fc.record({ progress: fc.option(progress), silentS, trouble: fc.option(fc.string()) }); // prettier-ignore
     fc.assert(
       fc.property(shown, columns, (change, width) => {
         const board = renderBoard(state(change), { columns: width, colour: false });
-        assert.ok(board.length <= 7);
+        assert.ok(board.length <= 6);
         for (const line of board)
           assert.ok(Array.from(line).length <= width && !line.includes('\n'), line);
       }),
@@ -175,6 +196,14 @@ describe('the board', () => {
       assert.equal(text.includes('left'), guessed, `${done} done`);
     }
   });
+});
+
+test('a batch that waits, or that an earlier run has played in part, gets no guess of the time left', () => {
+  const waiting = { service: 'engine', message: 'refused' };
+  const text = (change: Partial<BatchProgress>) => renderPlain(state({ progress: { ...PROGRESS, ...change } })); // prettier-ignore
+  assert.match(text({}), /about 0:30 left/);
+  assert.doesNotMatch(text({ waiting }), /left/);
+  assert.doesNotMatch(text({ continued: true }), /left/);
 });
 
 describe('a plain line', () => {

@@ -34,6 +34,25 @@ test('a policy’s table says where each replica is, in which phase, and how lon
   assert.equal(update, '12:30:00   17       1.23 s  5.68 s  done');
 });
 
+test('while no replica serves, a table says since when, which, why, and what to do', () => {
+  const fault = 'load: no such file';
+  const record = {
+    ...status.record!,
+    version: null,
+    target: 18,
+    replicas: { 'http://c/v1': { ...entry, state: 'unknown' as const, version: null, fault } },
+  };
+  const failed = { version: 18, at, paused_s: 1, total_s: 5.6, fault };
+  const silence = (change: Partial<PolicyStatus>) => policyTable({ ...status, record, ...change }, at)[1]; // prettier-ignore
+  const why = 'no replica serves: http://c/v1 is unknown (load: no such file); publish a version that loads'; // prettier-ignore
+  assert.equal(
+    silence({ updates: [failed] }),
+    `waiting for a replica (since 2026-01-01 12:30:05 UTC): ${why}`,
+  );
+  assert.equal(silence({ updates: [] }), `waiting for a replica: ${why}`);
+  assert.equal(silence({ record: status.record, updates: [failed] }), '', 'one serves');
+});
+
 test('what an engine says is plain text in it', () => {
   assert.ok(policyTable(status, at).every((line) => !line.includes('\u001b')));
 });

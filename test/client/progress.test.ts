@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { BatchProgress } from '../../src/activities/contract.js';
 import type { Look } from '../../src/client/progress.js';
 import { followBatch } from '../../src/client/progress.js';
@@ -162,7 +163,60 @@ describe('on a terminal', () => {
   });
 });
 
-test('following ends at once when it is interrupted', async () => {
+describe('while a look takes long', () => {
+  const LOOK_MS = 4500;
+  /** One answer, then a slow look; the third look closes. */
+  async function linesOf(troubles: readonly (string | null)[]): Promise<string[]> {
+    const terminal = new FakeTerminal(false);
+    const waiting = { service: 'engine', message: 'refused' };
+    let looks = 0;
+    await followBatch({
+      batchId: 'b',
+      look: async () => {
+        const progress = looks === 0 ? progressOf(3, { waiting }) : null;
+        const trouble = troubles[looks] ?? null;
+        looks += 1;
+        if (looks > 1) await sleep(LOOK_MS);
+        return { closed: looks > 2, progress, trouble };
+      },
+      screen: createScreen(terminal, {}),
+      signal: new AbortController().signal,
+      intervalMs: 100,
+      plainEveryMs: 100,
+    });
+    return terminal.written.trimEnd().split('\n');
+  }
+
+  test('the last numbers stay with how old they are, and no cause is guessed', async () => {
+    const [first, silent, ...more] = await linesOf([]);
+    assert.match(first ?? '', /^b running: 3 of 8 done.*, waiting for engine: refused$/);
+    assert.match(silent ?? '', /^b running: 3 of 8 done.*, no answer for 3 s$/);
+    assert.deepEqual(more, [], 'its age alone is no news');
+  });
+
+  test('a cause is told as long as looks find it', async () => {
+    const [, silent, told, untold] = await linesOf([null, 'no worker', null]);
+    assert.match(silent ?? '', /no answer for 3 s$/);
+    assert.match(told ?? '', /no answer for 4 s: no worker$/);
+    assert.match(untold ?? '', /no answer for 7 s$/);
+  });
+});
+
+test('following ends at once when it is interrupted, also within a look', async () => {
+  const controller = new AbortController();
+  const following = followBatch({
+    batchId: 'b',
+    look: () => sleep(60_000, { closed: true, progress: null, trouble: null }, { ref: false }),
+    screen: createScreen(new FakeTerminal(true), {}),
+    signal: controller.signal,
+  });
+  setTimeout(() => {
+    controller.abort();
+  }, 20);
+  assert.equal(await following, 'aborted');
+});
+
+test('following ends at once when it is interrupted, also between looks', async () => {
   const controller = new AbortController();
   const following = followBatch({
     batchId: 'b',

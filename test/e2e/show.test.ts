@@ -74,7 +74,7 @@ describe('a batch whose worker and server are dead', { timeout: 240_000 }, () =>
     );
     const { handle } = await startBatch(batch, request);
     await eventually({ what: 'a few turns', timeout_ms: 60_000 }, async () => {
-      const list = await outputOf(['show', ID, '--where', 'turns>=2', '--json', ...at]).catch(() => ''); // prettier-ignore
+      const list = await outputOf(['show', ID, '--where', 'turns>=3', '--json', ...at]).catch(() => ''); // prettier-ignore
       return list.split('\n').length > 3;
     });
     assert.equal((await handle.describe()).status.name, 'RUNNING');

@@ -1,11 +1,77 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { streamTable } from '../../src/client/stream-table.js';
 import type { PolicyBed } from '../harness/policy-bed.js';
 import { startPolicyBed } from '../harness/policy-bed.js';
 import { puzzleBatch } from '../harness/recovery-bed.js';
 import type { StreamToTest } from '../harness/stream-bed.js';
+import { faultOf } from '../harness/stream-bed.js';
+import { eventually } from '../harness/waiting.js';
 
 const STEPS = 4;
+
+async function startOn(
+  bed: PolicyBed,
+  { id, ...change }: { id: string } & Record<string, unknown>,
+): Promise<StreamToTest> {
+  const { samples, generation } = puzzleBatch({ samples: 8, repeats: 2, max_rollout_turns: 2 });
+  const stream = bed.stream(id);
+  const request = { samples, generation, max_rollout_turns: 2, num_repeats: 2 };
+  await stream.start({ ...request, groups_per_step: 2, ...change });
+  return stream;
+}
+
+async function end(stream: StreamToTest): Promise<void> {
+  await stream.handle().signal('stop');
+  await stream.handle().result();
+}
+
+test(
+  'while no replica could load what was published first, a stream says which, why, and what to do',
+  {
+    timeout: 240_000,
+  },
+  async (t) => {
+    const bed = await startPolicyBed({ name: 'stream-unserved', replicas: 1 });
+    t.after(() => bed.end());
+    const missing = { kind: 'checkpoint' as const, path: '/no/such/file' };
+    const { message } = await faultOf(bed.publish({ ...(await bed.weights(1)), weights: missing }));
+    assert.match(message, /was not reached/);
+    const stream = await startOn(bed, { id: 'unserved', max_lag: 1 });
+
+    const replica = bed.engines[0]?.replica ?? '';
+    const why = `no replica serves: ${replica} is unknown (load: `;
+    const remedy = '; publish a version that loads';
+    const names = (text: string): void => {
+      assert.ok(text.includes(why) && text.includes('no such file') && text.includes(remedy), text);
+    };
+    const waits = { what: 'the stream to say it', timeout_ms: 60_000 };
+    const progress = await eventually(waits, async () => {
+      const now = await stream.progress();
+      return now.waiting?.message.startsWith('no replica serves') && now;
+    });
+    const lines = streamTable('unserved', progress);
+    const line = lines.find((one) => one.startsWith('waiting for ')) ?? lines.join('\n');
+    names(line);
+    assert.match(
+      line,
+      /^waiting for policy default \(since \d{4}-\d\d-\d\d [\d:]+ UTC\): no replica/,
+    );
+    const answer = await stream.ask({ step: 0, wait: '2s' });
+    assert.ok(!answer.ready);
+    names(answer.why);
+
+    await bed.publish(await bed.weights(2));
+    await eventually({ what: 'nothing to wait for', timeout_ms: 60_000 }, async () => (await stream.progress()).waiting === null); // prettier-ignore
+    assert.ok(
+      !streamTable('unserved', await stream.progress())
+        .join('\n')
+        .includes('waiting for'),
+    );
+    assert.equal((await stream.step(0, 2)).version, 2);
+    await end(stream);
+  },
+);
 
 describe('a stream whose policy moves', { timeout: 300_000 }, () => {
   let bed: PolicyBed;
@@ -20,17 +86,7 @@ describe('a stream whose policy moves', { timeout: 300_000 }, () => {
     await bed.publish(await bed.weights(version));
     return version;
   };
-  const started = async (id: string, change: Record<string, unknown>): Promise<StreamToTest> => {
-    const { samples, generation } = puzzleBatch({ samples: 8, repeats: 2, max_rollout_turns: 2 });
-    const stream = bed.stream(id);
-    const request = { samples, generation, max_rollout_turns: 2, num_repeats: 2 };
-    await stream.start({ ...request, groups_per_step: 2, ...change });
-    return stream;
-  };
-  const end = async (stream: StreamToTest): Promise<void> => {
-    await stream.handle().signal('stop');
-    await stream.handle().result();
-  };
+  const started = (id: string, change: Record<string, unknown>) => startOn(bed, { id, ...change });
 
   test('waits so that no token is older than max_lag, and discards nothing', async () => {
     await publish();

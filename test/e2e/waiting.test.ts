@@ -15,11 +15,20 @@ import { eventually } from '../harness/waiting.js';
 
 const QUEUE = 'waiting';
 
-/** Answers no step: `/busy` with 503, `/silent` never. */
-function startEnvironment(): Promise<Server> {
+const STEP = {
+  observations: [{ role: 'environment', content: 'on' }],
+  metadata: [null],
+  next_stop_strings: null,
+  rewards: [0],
+  terminateds: [true],
+};
+
+/** Answers steps: `/busy` with 503, `/silent` never, `/mended` with 503 until it is mended. */
+function startEnvironment(isMended: () => boolean): Promise<Server> {
   const server = createServer(({ url = '' }, response) => {
     if (url.endsWith('/health')) response.end('{}');
-    else if (url.startsWith('/busy/step'))
+    else if (url.startsWith('/mended/step') && isMended()) response.end(JSON.stringify(STEP));
+    else if (/^\/(busy|mended)\/step/.test(url))
       response.writeHead(503).end('{"error": {"type": "Busy", "message": "no room"}}');
     else if (!url.endsWith('/step')) response.writeHead(404).end();
   });
@@ -34,6 +43,7 @@ describe('a batch whose rollouts wait', { timeout: 180_000 }, () => {
   let bed: Testbed;
   let simulator: Simulator;
   let environment: Server;
+  let isMended = false;
 
   before(async () => {
     bed = await startTestbed('waiting');
@@ -41,7 +51,7 @@ describe('a batch whose rollouts wait', { timeout: 180_000 }, () => {
       settings: { thinking_tokens: 8, skill: 0, seed: 1, tokens_per_second: 60 },
       port: 0,
     });
-    environment = await startEnvironment();
+    environment = await startEnvironment(() => isMended);
     const { port } = environment.address() as AddressInfo;
     const http = (name: string) => ({
       kind: 'http' as const,
@@ -54,6 +64,7 @@ describe('a batch whose rollouts wait', { timeout: 180_000 }, () => {
         sliding_puzzle: { kind: 'sliding_puzzle' },
         busy: http('busy'),
         silent: http('silent'),
+        mended: http('mended'),
       },
       worker: { turn_slice: '0s', heartbeat_timeout: '2s' },
     });
@@ -63,6 +74,27 @@ describe('a batch whose rollouts wait', { timeout: 180_000 }, () => {
     await simulator.close();
     environment.closeAllConnections();
     environment.close();
+  });
+
+  test('shows nothing more once it came, though others still run', async () => {
+    const request = puzzleRequest({ samples: 2, num_repeats: 1 }, { max_rollout_turns: 1000 });
+    const [first, second] = request.samples as object[];
+    const { handle } = await startBatch(bed.batch('mended', QUEUE), {
+      ...request,
+      samples: [first, { ...second, task_name: 'mended' }],
+    });
+    const progress = () => handle.query<BatchProgress>('progress');
+    const what = 'waiting of the batch';
+    const waiting = await eventually({ what, timeout_ms: 30_000 }, async () => (await progress()).waiting); // prettier-ignore
+    assert.equal(waiting.call, 'environment mended');
+    isMended = true;
+    const mended = await eventually({ what: 'its end', timeout_ms: 60_000 }, async () => {
+      const now = await progress();
+      return now.waiting === null && now.done === 1 && now;
+    });
+    assert.deepEqual([mended.phase, mended.running], ['running', 1]);
+    await handle.signal('stop');
+    await handle.result();
   });
 
   test('shows for what, and how far the others are; a timeout names call, tries, time and last answer', async () => {

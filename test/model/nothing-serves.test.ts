@@ -17,7 +17,7 @@ describe('a policy that serves nothing', () => {
       'no replica serves: http://0 is unknown (load: no such file), http://1 is away; publish a version that loads',
     );
     const long = whyNothingServes(view(null, ['unknown', 'x'.repeat(500)])) ?? '';
-    assert.ok(long.includes(`${'x'.repeat(100)} …`) && !long.includes('x'.repeat(101)));
+    assert.ok(long.includes(`${'x'.repeat(160)} …`) && !long.includes('x'.repeat(161)));
   });
 
   test('is given an earlier version again, if there is one', () => {

@@ -3,6 +3,7 @@
 import asyncio
 import unittest
 from types import SimpleNamespace
+from unittest import mock
 
 import durable_rollouts
 from durable_rollouts import aio
@@ -20,10 +21,11 @@ class Workflow:
 
     def __init__(self, status, phase="running", cause=None, steps=()):
         self.status, self.phase, self.cause = status, phase, cause
-        self.steps, self.asked = list(steps), []
+        self.steps, self.asked, self.runs = list(steps), [], []
         self.id = "run-7"
 
     def get_workflow_handle(self, id, run_id=None):
+        self.runs.append(run_id)
         return self
 
     async def describe(self):
@@ -66,10 +68,18 @@ class NextStep(unittest.TestCase):
         with self.assertRaises(durable_rollouts.Terminated):
             asyncio.run(aio.Stream(Workflow(TERMINATED, cause=TerminatedError("by hand")), "run-7").next_step(3))
 
-    def waits(self, timeout, answers=1):
+    def test_takes_the_fault_of_the_run_that_has_ended_and_not_of_one_that_was_started_after_it(self):
+        workflow = Workflow(TERMINATED, cause=TerminatedError("by hand"))
+        with self.assertRaises(durable_rollouts.Terminated):
+            asyncio.run(aio.Stream(workflow, "run-7").next_step(3))
+        self.assertEqual(workflow.runs[-1], "a")
+
+    def waits(self, timeout, answers=1, on_wait=None):
         steps = [{"ready": False, "why": "1 of 2 groups is complete"}] * (answers - 1) + [{"ready": True}]
         workflow = Workflow(RUNNING, steps=steps)
-        asyncio.run(aio.Stream(workflow, "run-7").next_step(0, version=1, timeout=timeout))
+        stream = aio.Stream(workflow, "run-7")
+        with mock.patch.object(aio, "BREATH_S", 1.0 if on_wait is None else 0.0):
+            asyncio.run(stream.next_step(0, version=1, timeout=timeout, on_wait=on_wait))
         self.assertTrue(all((asked["step"], asked["version"]) == (0, 1) for asked in workflow.asked))
         return [asked["wait"] for asked in workflow.asked]
 
@@ -79,6 +89,13 @@ class NextStep(unittest.TestCase):
         [wait] = self.waits(0.5)
         self.assertRegex(wait, r"^[1-9]\d*ms$")
         self.assertLessEqual(int(wait[:-2]), 500)
+
+    def test_with_on_wait_is_answered_soon_and_then_ever_more_rarely(self):
+        said = []
+        polls = self.waits(None, answers=9, on_wait=said.append)
+        doubling = ["10000ms", "20000ms", "40000ms", "80000ms", "160000ms", "320000ms"]
+        self.assertEqual(polls, doubling + ["10m"] * 3)
+        self.assertEqual(said, ["1 of 2 groups is complete"] * 8)
 
     def test_that_is_asked_again_waits_only_for_the_time_that_its_caller_has_left(self):
         first, second = (int(wait[:-2]) for wait in self.waits(5, answers=2))

@@ -92,7 +92,7 @@ export const restoreDelayMs = (failures: number): number =>
   Math.min(120_000, 5000 * 2 ** Math.min(failures, 6));
 
 /** What it says of each replica that does not serve; the full text is in the record. */
-const MOST_OF_FAULT = 100;
+const MOST_OF_FAULT = 160;
 const MOST_REPLICAS = 4;
 
 /** Why requests wait, and what to do about it; null: a replica serves. */

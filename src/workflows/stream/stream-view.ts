@@ -108,7 +108,7 @@ function progressOf(stream: Stream): Omit<StreamProgress, 'phase'> {
 }
 
 /** What the next step waits for. */
-export function whyOf(stream: Stream): string {
+function whyOf(stream: Stream): string {
   const next = stream.next();
   return next.ready ? `step ${stream.pacing().next_step} is ready` : whyText(next.why);
 }

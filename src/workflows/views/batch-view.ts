@@ -44,9 +44,14 @@ export function showBatch(): BatchView {
   });
   const stop = handleStop();
   return {
-    planned: ({ samples, num_repeats }) => {
+    planned: ({ samples, num_repeats, continued }) => {
       members = samples * num_repeats;
-      show({ phase: 'running', requested: members, waiting: null });
+      show({
+        phase: 'running',
+        requested: members,
+        waiting: null,
+        ...(continued && { continued }),
+      });
     },
     counted: (tally) => {
       const requested = members + (tally.replacements ?? 0);

@@ -11,6 +11,9 @@ const SHARE_OF_TIME = 20;
 /** Limit of the batch's history for looks; the rest is for rollouts and updates. */
 const MOST_EVENTS = 5000;
 
+/** After the last look nobody knows what they wait for. */
+const NOTHING_SEEN: RolloutsSeen = { turns: 0, tokens: 0, waiting: null, took_ms: 0 };
+
 /** Looks at the batch's rollouts from time to time until they are over. */
 export function lookWhileTheyRun(
   { batch_id, looks }: BatchPlan,
@@ -28,7 +31,10 @@ export function lookWhileTheyRun(
     }
   };
   // Looks are only for display, so a failed one does not affect the batch.
-  if (looks === true) scope.run(looking).catch(() => undefined);
+  const ended = (): void => {
+    seen(NOTHING_SEEN);
+  };
+  if (looks === true) scope.run(looking).then(ended, ended);
   return {
     over: () => {
       scope.cancel();

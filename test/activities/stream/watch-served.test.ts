@@ -1,0 +1,55 @@
+/** What a stream learns of the policy that it waits for, from the policy's record. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Served } from '../../../src/activities/contract/stream.js';
+import { createPolicyRecords } from '../../../src/activities/policy/policy-records.js';
+import type { ReplicaEntry } from '../../../src/model/policy/record.js';
+import { firstRecord } from '../../../src/model/policy/record.js';
+import type { Bench } from '../../fakes/activity-bench.js';
+import { activityBench } from '../../fakes/activity-bench.js';
+
+const A = 'http://a/v1';
+const NOTHING: Served = { served: 0, is_published: false };
+
+async function put(bench: Bench, change: Partial<ReplicaEntry>): Promise<void> {
+  const records = createPolicyRecords({ facts: bench.store.facts, service: 'default' });
+  await records.change((record) => {
+    const last = record ?? firstRecord([A]);
+    const entry = { ...last.replicas[A]!, ...change };
+    return { ...last, version: entry.version, replicas: { [A]: entry } };
+  });
+}
+
+const watch = (bench: Bench, known: Served): Promise<Served> =>
+  bench.result('watchServed', { service: 'default', known });
+
+test('a watched policy that serves nothing says why, since when, and when it serves again', async (t) => {
+  const bench = await activityBench(t, { controls: [] });
+  await put(bench, { state: 'unknown', fault: 'load: no such file' });
+  const silent = await watch(bench, NOTHING);
+  assert.equal(silent.is_published, true);
+  const { service, message, since = '' } = silent.waiting ?? {};
+  assert.equal(service, 'policy default');
+  assert.equal(message, `no replica serves: ${A} is unknown (load: no such file); publish a version that loads`); // prettier-ignore
+  assert.match(since, /^\d{4}-\d\d-\d\d [\d:]{8} UTC$/);
+
+  // Another fault is news; the wait has begun before.
+  const earlier = { ...silent, waiting: { ...silent.waiting!, since: '2026-01-01 12:30:05 UTC' } };
+  await put(bench, { fault: 'probe: other logprobs' });
+  const { waiting } = await watch(bench, earlier);
+  assert.match(waiting?.message ?? '', /\(probe: other logprobs\)/);
+  assert.equal(waiting?.since, '2026-01-01 12:30:05 UTC');
+
+  await put(bench, { state: 'current', version: 1, fault: null });
+  const served = await watch(bench, earlier);
+  assert.deepEqual([served.served, served.waiting], [1, null]);
+});
+
+test('a load that is under way is no news: it may be one of many tries', async (t) => {
+  const bench = await activityBench(t, { controls: [] });
+  await put(bench, { state: 'unknown', fault: 'load: no such file' });
+  const silent = await watch(bench, NOTHING);
+  await put(bench, { state: 'updating' });
+  const { waiting } = await watch(bench, { ...silent, is_published: false });
+  assert.deepEqual(waiting, silent.waiting);
+});

@@ -1,0 +1,108 @@
+/** Who does not answer: the server, the worker, or nobody that is known. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { ServiceError, WorkflowUpdateRPCTimeoutOrCancelledError } from '@temporalio/client';
+import type { BatchClient } from '../../src/client/batch-client.js';
+import { openBatchClient } from '../../src/client/batch-client.js';
+import { answered, onLoopback, silenceOf } from '../../src/client/server.js';
+import type { OwnServer } from '../harness/dev-server.js';
+import { startOwnServer } from '../harness/dev-server.js';
+import type { TemporaryDirectory } from '../harness/temporary-directory.js';
+import { makeTemporaryDirectory } from '../harness/temporary-directory.js';
+
+const NO_WORKER = 'no worker answers for b; is one running on its task queue?';
+
+/** As gRPC has it, in the SDK's error. */
+const failed = (code: number, details: string): ServiceError =>
+  new ServiceError('Failed to query Workflow', {
+    cause: Object.assign(new Error(details), { code, details, metadata: {} }),
+  });
+
+describe('the error of a call that no worker answers', () => {
+  test('says so, for queries and for updates', async () => {
+    const errors = [
+      failed(4, 'Deadline exceeded'),
+      new WorkflowUpdateRPCTimeoutOrCancelledError('Deadline exceeded'),
+    ];
+    for (const error of errors)
+      await assert.rejects(
+        answered('b', () => Promise.reject(error)),
+        { message: NO_WORKER, cause: error },
+      );
+  });
+
+  test('is not made of a worker’s refusal', async () => {
+    const refusal = new Error('step: expected 3, got 5');
+    await assert.rejects(
+      answered('b', () => Promise.reject(refusal)),
+      refusal,
+    );
+    assert.equal(await answered('b', () => Promise.resolve(5)), 5);
+  });
+});
+
+test('a look that got no answer names the server or the worker only where that is certain', () => {
+  const of = (error: unknown) => silenceOf(error, { address: 'host:7233', workflowId: 'b' });
+  assert.equal(of(failed(4, 'Deadline exceeded')), null);
+  assert.equal(of(failed(8, 'consistent query buffer is full')), null);
+  assert.equal(of(failed(14, 'context deadline exceeded')), null);
+  assert.equal(
+    of(failed(14, 'connect ECONNREFUSED')),
+    'waiting for the Temporal server at host:7233',
+  );
+  assert.equal(
+    of(failed(9, 'no poller seen for task queue recently, worker may be down')),
+    NO_WORKER,
+  );
+  assert.equal(
+    of(failed(9, 'Workflow task is not scheduled yet.')),
+    'Workflow task is not scheduled yet.',
+  );
+});
+
+describe('a look at a batch', { timeout: 120_000 }, () => {
+  let directory: TemporaryDirectory;
+  let server: OwnServer;
+  let client: BatchClient;
+  before(async () => {
+    directory = await makeTemporaryDirectory('server');
+    server = await startOwnServer({ directory: directory.path, db_file: null });
+    client = openBatchClient(onLoopback(server));
+    await server.client.workflow.start('rolloutBatch', { workflowId: 'b', taskQueue: 'q' });
+  });
+  after(async () => {
+    await client.close();
+    await server.stop();
+    await directory.remove();
+  });
+
+  test('asks for a worker where nobody polls the task queue, well before the query gives up', async () => {
+    for (let look = 0; look < 3; look++) {
+      const began = performance.now();
+      const trouble = NO_WORKER;
+      const found = await client.attach('b').look();
+      assert.deepEqual(found, { closed: false, progress: null, trouble });
+      assert.ok(performance.now() - began < 15_000);
+    }
+  });
+
+  test('waits for an answer where somebody polls, and blames nobody', async () => {
+    const { workflowService, connection, options } = server.client;
+    // It takes the batch's first task and never completes it.
+    const poll = { namespace: options.namespace, taskQueue: { name: 'q' }, identity: 'slow' };
+    await connection.withDeadline(Date.now() + 60_000, () =>
+      workflowService.pollWorkflowTaskQueue(poll),
+    );
+    const look = await client.attach('b').look();
+    assert.deepEqual(look, { closed: false, progress: null, trouble: null });
+  });
+
+  test('says at once that the server cannot be reached', async () => {
+    await server.stop();
+    const began = performance.now();
+    const look = await client.attach('b').look();
+    const trouble = `waiting for the Temporal server at ${server.address}`;
+    assert.deepEqual(look, { closed: false, progress: null, trouble });
+    assert.ok(performance.now() - began < 10_000);
+  });
+});

@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import type { StreamProgress } from '../../src/activities/contract/stream.js';
+import { streamTable } from '../../src/client/stream-table.js';
+
+const PROGRESS: StreamProgress = {
+  phase: 'running',
+  step: 3,
+  kept_from: 3,
+  version: 2,
+  served: 2,
+  in_flight: 4,
+  banked: 1,
+  admitted: 12,
+  out: { filtered: 0, dropped: 0, failed: 0, delivered: 6 },
+  lag: 1,
+  max_in_flight: 4,
+  why: '1 of 2 groups is complete',
+  waiting: null,
+};
+
+test('a stream’s table says under the cause of the next step what all of it waits for, on one plain line', () => {
+  const waiting = {
+    service: 'policy default',
+    message: 'no replica serves:\n\u001b[31mhttp://c is unknown',
+    since: '2026-01-01 12:30:05 UTC',
+  };
+  const [head, ...lines] = streamTable('s', { ...PROGRESS, waiting });
+  assert.equal(head, 's: running, next step 3, version 2, lag 1');
+  assert.deepEqual(lines.slice(0, 3), [
+    '1 of 2 groups is complete',
+    'waiting for policy default (since 2026-01-01 12:30:05 UTC): no replica serves: http://c is unknown',
+    '',
+  ]);
+});
+
+test('a stream that waits for nothing outside has no such line', () => {
+  const waits = streamTable('s', PROGRESS);
+  assert.deepEqual(waits.slice(1, 3), ['1 of 2 groups is complete', '']);
+});
