@@ -7,6 +7,7 @@ import {
   isGrpcServiceError,
 } from '@temporalio/client';
 import { describeError } from '../platform/errors.js';
+import { ASKS_WITHIN_S, lastAsked } from '../platform/pollers.js';
 
 /** For connections to a server of this machine: no proxy, and fast reconnection after a restart. */
 export const LOOPBACK_CHANNEL = {
@@ -97,8 +98,6 @@ const noWorkerFor = (workflowId: string): string =>
 const [CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED] = [1, 4, 8];
 const FAILED_PRECONDITION = 9;
 const UNAVAILABLE = 14;
-/** temporal.api.enums.v1.TaskQueueType, which none of our packages exports. */
-const OF_WORKFLOWS = 1;
 
 /** Why a workflow or its server gave no answer, for people; null: it is only slow. */
 export function silenceOf(
@@ -117,20 +116,13 @@ export function silenceOf(
   return isUnpolled ? noWorkerFor(workflowId) : details;
 }
 
-/** What `silenceOf` says where nobody polls the workflow's task queue; null: somebody does, or the server is slow. */
+/** What `silenceOf` says where no worker asks for the workflow's tasks; null: one does, or the server is slow. */
 export async function unpolled(
   { client, within }: Pick<Server, 'client' | 'within'>,
   { workflowId, taskQueue }: { workflowId: string; taskQueue: string },
 ): Promise<string | null> {
   const { namespace } = client.options;
-  const request = {
-    namespace,
-    taskQueue: { name: taskQueue },
-    taskQueueType: OF_WORKFLOWS,
-  } as const;
-  const described = await within(CALL_MS, () =>
-    // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- the enum is not exported
-    client.workflowService.describeTaskQueue(request),
-  ).catch(() => null);
-  return described?.pollers.length === 0 ? noWorkerFor(workflowId) : null;
+  const queue = { namespace, name: taskQueue, type: 'workflow' } as const;
+  const ago = await within(CALL_MS, () => lastAsked(client.workflowService, queue)).catch(() => 0);
+  return ago === null || ago > ASKS_WITHIN_S ? noWorkerFor(workflowId) : null;
 }

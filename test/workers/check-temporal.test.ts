@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { pollersFinding } from '../../src/workers/check/check-temporal.js';
+import { secondsSince } from '../../src/platform/pollers.js';
+import { workerFinding } from '../../src/workers/check/check-temporal.js';
 
 const NOW = Date.UTC(2026, 0, 1);
 const judged = (...ages: number[]) =>
-  pollersFinding(
-    ages.map((age) => ({ lastAccessTime: { seconds: String(NOW / 1000 - age) } })),
-    { role: 'generation', now: NOW },
+  workerFinding(
+    secondsSince(
+      ages.map((age) => ({ lastAccessTime: { seconds: String(NOW / 1000 - age) } })),
+      NOW,
+    ),
+    'generation',
   );
 
 describe('a task queue', () => {

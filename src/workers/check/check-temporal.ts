@@ -1,5 +1,7 @@
 import { Client, Connection } from '@temporalio/client';
 import { describeError } from '../../platform/errors.js';
+import type { TaskQueue } from '../../platform/pollers.js';
+import { ASKS_WITHIN_S, lastAsked } from '../../platform/pollers.js';
 import type { Config } from '../config.js';
 import { connectionSettings } from '../connection-settings.js';
 import { commonEnvironmentQueue, generationQueue, ownQueue } from '../queues.js';
@@ -7,8 +9,6 @@ import { missingSearchAttributes } from '../search-attributes.js';
 import type { Finding } from './finding.js';
 import { ANSWERS_WITHIN_MS } from './finding.js';
 
-/** temporal.api.enums.v1.TaskQueueType, which none of our packages exports. */
-const TYPES = { workflow: 1, activity: 2 } as const;
 const CONNECTS_WITHIN_MS = 10_000;
 
 /** Checks the server, its namespace, its search attributes, and whether workers poll the queues. */
@@ -66,9 +66,7 @@ async function checkAttributes(
   }
 }
 
-interface Queue {
-  name: string;
-  type: 'workflow' | 'activity';
+interface Queue extends TaskQueue {
   role: Config['worker']['roles'][number];
 }
 
@@ -88,34 +86,17 @@ function queuesOf(config: Config): Queue[] {
   ];
 }
 
-async function checkQueue(client: Client, { name, type, role }: Queue): Promise<Finding> {
-  const part = `task queue ${name}`;
+async function checkQueue(client: Client, { role, ...queue }: Queue): Promise<Finding> {
   const { namespace } = client.options;
-  const question = { namespace, taskQueue: { name }, taskQueueType: TYPES[type] };
-  // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- the enum is not exported
-  const { pollers } = await client.workflowService.describeTaskQueue(question);
-  return { part, ...pollersFinding(pollers, { role, now: Date.now() }) };
+  const ago = await lastAsked(client.workflowService, { namespace, ...queue });
+  return { part: `task queue ${queue.name}`, ...workerFinding(ago, role) };
 }
 
-/** A worker that waits for tasks asks again after 60 s; the server lists one that died for minutes. */
-const ASKS_WITHIN_S = 75;
-
-/** The part of a poller that tells when it last asked. */
-interface Poller {
-  lastAccessTime?: { seconds?: unknown } | null;
-}
-
-/** Whether a worker waits: the one that asked last counts. */
-export function pollersFinding(
-  pollers: readonly Poller[],
-  { role, now }: { role: string; now: number },
-): Omit<Finding, 'part'> {
+/** Whether a worker waits, which last asked so many seconds ago. */
+export function workerFinding(ago: number | null, role: string): Omit<Finding, 'part'> {
   const remedy = `start one with role ${role}: temporal-rollout worker`;
-  if (pollers.length === 0)
+  if (ago === null)
     return { state: 'limited', what: 'no worker waits: what is started there waits, too', remedy };
-  const asked = pollers.map(({ lastAccessTime }) => Number(lastAccessTime?.seconds ?? 0));
-  // The server's clock may be ahead of this one.
-  const ago = Math.max(0, Math.round(now / 1000 - Math.max(...asked)));
   if (ago <= ASKS_WITHIN_S)
     return { state: 'ok', what: `a worker asked for tasks ${ago} s ago (${role})` };
   return { state: 'limited', what: `last asked by a worker ${ago} s ago; it may be gone`, remedy };
