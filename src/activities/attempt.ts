@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events';
+import type { Info } from '@temporalio/activity';
 import { ApplicationFailure, Context } from '@temporalio/activity';
 import { TemporalFailure } from '@temporalio/common';
 import type { FaultType } from '../model/faults.js';
@@ -17,11 +18,8 @@ export interface Attempt {
   number: number;
   /** Aborts on cancellation, worker shutdown and lost heartbeats, with the reason to throw. */
   signal: AbortSignal;
-  /**
-   * Seconds from the first scheduling of the activity to this attempt. Both times are the server's, because this
-   * machine's clock may differ.
-   */
-  waited_s: number;
+  /** Milliseconds since the activity was first scheduled, without those in which no replica served. */
+  elapsed_ms: () => number;
   /** The position of a predecessor. Set it to the position of this attempt. */
   checkpoint: unknown;
   /** Signals the workflow that this attempt waits for a service, or, with null, that the wait is over. */
@@ -54,6 +52,10 @@ interface HeartbeatDetails {
   waiting: number;
   since: number | null;
   checkpoint: unknown;
+  /** The workflow knows that the rollout is held up. */
+  holds: boolean;
+  /** How long it was, in all attempts. */
+  held_ms: number;
 }
 
 /** Below the first try, so that the first failure is news. */
@@ -82,24 +84,21 @@ export function createRunAttempt({
     const { info, cancellationSignal: signal } = context;
     // Every call of an attempt has it, and there may be many at once.
     setMaxListeners(0, signal);
-    const before = info.heartbeatDetails as Partial<HeartbeatDetails> | undefined;
-    const details: HeartbeatDetails = {
-      waiting: before?.waiting ?? 0,
-      since: before?.since ?? null,
-      checkpoint: before?.checkpoint ?? null,
-    };
+    const before = (info.heartbeatDetails ?? {}) as Partial<HeartbeatDetails>;
+    const held = createHoldClock(before.held_ms ?? 0);
+    const details = detailsAfter(before, held);
     const workflow = {
       workflow_id: info.workflowExecution?.workflowId ?? '',
       run_id: info.workflowExecution?.runId ?? '',
     };
-    const reportWaiting = createWaitReporter(details, (waiting) =>
+    const reportWaiting = createWaitReporter({ details, held }, (waiting) =>
       signalWaiting(workflow, waiting),
     );
     const attempt: Attempt = {
       workflow_id: workflow.workflow_id,
       number: info.attempt,
       signal,
-      waited_s: (info.currentAttemptScheduledTimestampMs - info.scheduledTimestampMs) / 1000,
+      elapsed_ms: elapsedOf(info, held),
       get checkpoint() {
         return details.checkpoint;
       },
@@ -135,22 +134,67 @@ export function createRunAttempt({
   };
 }
 
+const detailsAfter = (
+  { waiting = 0, since = null, checkpoint = null, holds = false }: Partial<HeartbeatDetails>,
+  held: HoldClock,
+): HeartbeatDetails => ({
+  waiting,
+  since,
+  checkpoint,
+  holds,
+  get held_ms() {
+    return held.ms();
+  },
+});
+
+/** Until this attempt both times are the server's, because this machine's clock may differ. */
+function elapsedOf(
+  { scheduledTimestampMs, currentAttemptScheduledTimestampMs }: Info,
+  held: HoldClock,
+): () => number {
+  const waited_ms = currentAttemptScheduledTimestampMs - scheduledTimestampMs;
+  const began = performance.now();
+  return () => waited_ms + performance.now() - began - held.ms();
+}
+
+/** Counts the time in which no replica serves the rollout. */
+interface HoldClock {
+  ms: () => number;
+  count: (isHeld: boolean) => void;
+}
+
+function createHoldClock(before_ms: number): HoldClock {
+  let over_ms = before_ms;
+  let since: number | null = null;
+  const ms = (): number => over_ms + (since === null ? 0 : performance.now() - since);
+  return {
+    ms,
+    count: (isHeld) => {
+      over_ms = ms();
+      since = isHeld ? performance.now() : null;
+    },
+  };
+}
+
 /** The start of a wait that no journal counts. */
 function sinceOf(details: HeartbeatDetails): string {
   details.since ??= Date.now() / 1000;
   return timeText(details.since);
 }
 
-/** Signals only news: the wait begins, was tried twice as often, or is over. */
+/** Signals only news: the wait begins, holds the rollout up, was tried twice as often, or is over. */
 function createWaitReporter(
-  details: HeartbeatDetails,
+  { details, held }: { details: HeartbeatDetails; held: HoldClock },
   signal: (waiting: Waiting | null) => Promise<void>,
 ): Attempt['reportWaiting'] {
   return async (waiting) => {
     const tries = waiting === null ? 0 : (waiting.tries ?? NO_TRY);
+    const holds = waiting?.holds === true;
+    held.count(holds);
     const isNews = waiting === null ? details.waiting > 0 : tries >= 2 * details.waiting;
-    if (!isNews) return;
+    if (!isNews && holds === details.holds) return;
     details.waiting = tries;
+    details.holds = holds;
     if (waiting === null) details.since = null;
     await signal(waiting);
   };

@@ -69,7 +69,7 @@ async function publish(
   if (fault !== null) {
     const back =
       view.version === null
-        ? 'there is no version to go back to'
+        ? `no replica serves until a version above ${version} loads`
         : `${view.version} stays the version`;
     const message = `version ${version} was not reached, ${back}: ${fault}`;
     throw failWith({ type: 'PolicyUpdateFailed', message });

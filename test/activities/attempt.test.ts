@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ApplicationFailure } from '@temporalio/common';
 import { createRunAttempt } from '../../src/activities/attempt.js';
 import { toFailure } from '../../src/activities/attempt.js';
@@ -161,17 +162,59 @@ describe('an attempt', () => {
     signalWaiting: () => Promise.resolve(),
   });
 
-  test('has its workflow, its number and its waiting time, independent of the local clock', async () => {
+  test('has its workflow, its number and the time since it was scheduled, whatever the local clock says', async () => {
     const mock = mockAttempt({
       workflow_id: 'batch/3-1',
       number: 4,
       waited_ms: 5000,
     });
-    const found: { workflow_id: string; number: number; waited_s: number }[] = [];
-    await mock.run(() => runAttempt((attempt) => Promise.resolve(found.push(attempt))));
-    const { workflow_id, number, waited_s } = found[0] ?? assert.fail();
-    assert.deepEqual([workflow_id, number], ['batch/3-1', 4]);
-    assert.equal(waited_s, 5);
+    await mock.run(() =>
+      runAttempt(({ workflow_id, number, elapsed_ms }) => {
+        assert.deepEqual([workflow_id, number], ['batch/3-1', 4]);
+        const elapsed = elapsed_ms();
+        assert.ok(elapsed >= 5000 && elapsed < 6000, `${elapsed} ms`);
+        return Promise.resolve();
+      }),
+    );
+  });
+
+  const HELD = { service: 'default', message: 'no replica serves', holds: true } as const;
+
+  test('signals that no replica serves, whatever it has waited for before', async () => {
+    const told: unknown[] = [];
+    const attempt = createRunAttempt({
+      signalWaiting: (_, waiting) => Promise.resolve(void told.push(waiting)),
+    });
+    const refused = { service: 'http://replica/v1', message: 'refused', tries: 4 };
+    await mockAttempt({}).run(() =>
+      attempt(async ({ reportWaiting }) => {
+        for (const waiting of [refused, HELD, HELD, refused, null, null])
+          await reportWaiting(waiting);
+      }),
+    );
+    assert.deepEqual(told, [refused, HELD, refused, null]);
+  });
+
+  test('does not count the time in which no replica serves, in earlier attempts neither', async () => {
+    const first = mockAttempt({});
+    const heartbeats: unknown[] = [];
+    first.on('heartbeat', (details: unknown) => heartbeats.push(structuredClone(details)));
+    const failing = first.run(() =>
+      runAttempt(async ({ reportWaiting, elapsed_ms }) => {
+        const before = elapsed_ms();
+        await reportWaiting(HELD);
+        await sleep(300);
+        assert.ok(elapsed_ms() - before < 100, 'while it is held up');
+        await reportWaiting(null);
+        await sleep(200);
+        assert.ok(elapsed_ms() - before >= 200, 'afterwards');
+        throw new Error('the worker is lost');
+      }),
+    );
+    await assert.rejects(failing, /the worker is lost/);
+    const second = mockAttempt({ heartbeatDetails: heartbeats.at(-1), waited_ms: 1000 });
+    const elapsed = Number(await second.run(() => runAttempt(({ elapsed_ms }) => Promise.resolve(elapsed_ms())))); // prettier-ignore
+    assert.ok(elapsed > 500 && elapsed < 900, `${elapsed} ms`);
   });
 });
 

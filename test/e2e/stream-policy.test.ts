@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { streamTable } from '../../src/client/stream-table.js';
 import type { PolicyBed } from '../harness/policy-bed.js';
 import { startPolicyBed } from '../harness/policy-bed.js';
@@ -38,6 +39,10 @@ test(
     const { message } = await faultOf(bed.publish({ ...(await bed.weights(1)), weights: missing }));
     assert.match(message, /was not reached/);
     const stream = await startOn(bed, { id: 'unserved', max_lag: 1 });
+    const batch = bed.batch('held-up');
+    const held = { ...puzzleBatch({ samples: 2, repeats: 2, max_rollout_turns: 2 }), rollout_timeout: '10s' }; // prettier-ignore
+    await batch.start(held);
+    const began = Date.now();
 
     const replica = bed.engines[0]?.replica ?? '';
     const why = `no replica serves: ${replica} is unknown (load: `;
@@ -61,7 +66,14 @@ test(
     assert.ok(!answer.ready);
     names(answer.why);
 
+    await eventually({ what: 'the batch to say it', timeout_ms: 60_000 }, async () => {
+      const { waiting } = await batch.progress();
+      return waiting?.service === 'policy default' && (names(waiting.message), true);
+    });
+    await sleep(Math.max(0, began + 15_000 - Date.now()));
     await bed.publish(await bed.weights(2));
+    const { result } = await batch.outcome();
+    assert.equal(result?.counts.completed, 4, 'rollout_timeout does not run while nothing serves');
     await eventually({ what: 'nothing to wait for', timeout_ms: 60_000 }, async () => (await stream.progress()).waiting === null); // prettier-ignore
     assert.ok(
       !streamTable('unserved', await stream.progress())

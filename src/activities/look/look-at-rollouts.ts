@@ -1,16 +1,24 @@
 import type { RolloutRef } from '../../model/batch-request.js';
 import type { Standing } from '../../model/journal/standing.js';
-import { applyToStanding, newStanding, waitingOf } from '../../model/journal/standing.js';
+import {
+  applyToStanding,
+  generationCall,
+  newStanding,
+  waitingOf,
+} from '../../model/journal/standing.js';
+import { whyNothingServes } from '../../model/workflow-safe/policy.js';
 import type { Waiting } from '../../model/workflow-safe/waiting.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Activities } from '../contract.js';
 import type { Dependencies } from '../dependencies.js';
+import { viewOf } from '../policy/policy-view.js';
 
 /** How far the rollouts of a batch are, from the last lines of their journals. No rollout is asked or delayed. */
 export function createLookAtRollouts({
   attempt,
   store,
-}: Pick<Dependencies, 'attempt' | 'store'>): Activities['lookAtRollouts'] {
+  policy,
+}: Pick<Dependencies, 'attempt' | 'store' | 'policy'>): Activities['lookAtRollouts'] {
   return ({ batch_id }) =>
     attempt(async ({ signal }) => {
       const began = performance.now();
@@ -28,7 +36,8 @@ export function createLookAtRollouts({
         if (waiting !== null) waits.push(waiting);
       }
       const took_ms = Math.ceil(performance.now() - began);
-      return { ...totals, waiting: mostCommonWait(waits), took_ms };
+      const waiting = await withReason(mostCommonWait(waits), { service, policy });
+      return { ...totals, waiting, took_ms };
     });
 }
 
@@ -44,6 +53,17 @@ async function waitingAt(
     return waiting;
   const { task_name: task } = await store.readSample(ref);
   return waitingOf(standing, { names: { task, service }, now_s });
+}
+
+/** Journals do not say why no engine answers: a policy whose weights no replica could load serves nothing. */
+async function withReason(
+  waiting: Waiting | null,
+  { service, policy }: { service: string } & Pick<Dependencies, 'policy'>,
+): Promise<Waiting | null> {
+  if (waiting?.call !== generationCall(service)) return waiting;
+  const record = await policy(service)?.records.latest();
+  const message = record ? whyNothingServes(viewOf(record)) : null;
+  return message === null ? waiting : { ...waiting, service: `policy ${service}`, message };
 }
 
 /** Failing services come before silent ones; the text is that of the rollout with the most tries. */

@@ -53,24 +53,30 @@ function parseSingle(input: unknown): SingleRollout {
   throw invalidBatchRequest(problemsWithHints(parsed.error, { schema: SingleRollout, input }));
 }
 
-/** Longer timers end at once; the activity's own timeout is a day. */
+/** Longer timers end at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-/** The workflow does not have `rollout_timeout` before there is a plan, so until then the activity ends itself. */
+/**
+ * The workflow does not have `rollout_timeout` before there is a plan, so until then the activity ends itself. The time
+ * in which no replica serves is known only when it is over, so the deadline is looked at again.
+ */
 async function beforeDeadline<T>(
   { rollout_timeout, attempt }: { rollout_timeout: string; attempt: Attempt },
   body: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const left_ms = toMs(rollout_timeout) - attempt.waited_s * 1000;
+  const leftMs = (): number => toMs(rollout_timeout) - attempt.elapsed_ms();
   const timedOut = () =>
     new Fault({ type: 'TimedOut', message: `rollout_timeout ${rollout_timeout} passed` });
-  if (left_ms < 0) throw timedOut();
+  if (leftMs() < 0) throw timedOut();
   return await withController(attempt.signal, async (controller) => {
     const passed = new Error('rollout_timeout passed');
-    const end = (): void => {
-      controller.abort(passed);
+    let timer: NodeJS.Timeout | undefined;
+    const look = (): void => {
+      const left_ms = leftMs();
+      if (left_ms > 0) timer = setTimeout(look, Math.min(Math.ceil(left_ms), LONGEST_TIMER_MS));
+      else controller.abort(passed);
     };
-    const timer = setTimeout(end, Math.min(left_ms, LONGEST_TIMER_MS));
+    look();
     try {
       return await body(controller.signal);
     } catch (error) {

@@ -1,19 +1,15 @@
-import { access, constants } from 'node:fs/promises';
 import { pino } from 'pino';
 import { createAllowance } from '../../platform/waits/allowance.js';
-import { checkWritable } from '../../platform/files.js';
 import { FEWEST_CHARACTERS } from '../../platform/secrets.js';
 import { describeError } from '../../platform/errors.js';
 import type { Config } from '../config.js';
 import { memoryOf } from '../config.js';
-import { openStore, outputsRoot } from '../open-store.js';
 import { createControls, createPool } from '../parts.js';
 import { checkEngine } from './check-engines.js';
 import { checkEnvironments } from './check-environments.js';
+import { checkStore } from './check-store.js';
 import { checkTemporal } from './check-temporal.js';
 import type { Finding } from './finding.js';
-
-const STORE_ANSWERS_WITHIN_MS = 10_000;
 
 /** Asks every part that temporal.yaml names once, without changing any. Never rejects because of a part. */
 export async function checkDeployment(config: Config, env: NodeJS.ProcessEnv): Promise<Finding[]> {
@@ -24,57 +20,6 @@ export async function checkDeployment(config: Config, env: NodeJS.ProcessEnv): P
     checkEnvironments(config, env),
   ]);
   return found.flat();
-}
-
-async function checkStore(config: Config, env: NodeJS.ProcessEnv): Promise<Finding[]> {
-  const { store, inputs_dir } = config;
-  const root = outputsRoot(config);
-  const part = `store ${store.kind === 'file' ? root : `${store.kind}, outputs ${root}`}`;
-  return [
-    await judge(part, {
-      ask: async () => {
-        await askStore(config, env);
-        await checkWritable(root);
-      },
-      what: 'can be written',
-      remedy: 'store in temporal.yaml names a place that workers can write',
-    }),
-    await judge(`inputs_dir ${inputs_dir}`, {
-      ask: () => access(inputs_dir, constants.R_OK | constants.X_OK),
-      what: 'can be read',
-      remedy: 'inputs_dir in temporal.yaml is the folder that sample files are below',
-    }),
-  ];
-}
-
-async function askStore(config: Config, env: NodeJS.ProcessEnv): Promise<void> {
-  const { cached_fold_bytes, request_bytes } = memoryOf(config);
-  const bounds = { max_cached_bytes: cached_fold_bytes, max_request_bytes: request_bytes };
-  const { ready, close } = openStore(config, { env, ...bounds });
-  try {
-    // The store reports while it waits; the last report is the reason.
-    const said: string[] = [];
-    const say = (line: string): void => {
-      said.push(line);
-    };
-    const signal = AbortSignal.timeout(STORE_ANSWERS_WITHIN_MS);
-    await ready({ say, signal });
-    if (signal.aborted) throw new Error(said.at(-1) ?? 'no answer');
-  } finally {
-    await close();
-  }
-}
-
-async function judge(
-  part: string,
-  { ask, what, remedy }: { ask: () => Promise<unknown>; what: string; remedy: string },
-): Promise<Finding> {
-  try {
-    await ask();
-    return { part, state: 'ok', what };
-  } catch (error) {
-    return { part, state: 'broken', what: describeError(error), remedy };
-  }
 }
 
 /** Each replica by itself, because an unavailable one does not affect the others. */
