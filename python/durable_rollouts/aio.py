@@ -11,7 +11,7 @@ from temporalio.client import Client as TemporalClient
 
 from . import bar, connection
 from .connection import Gone, Handle
-from .faults import RolloutFault, Stopped, UpdateRefused
+from .faults import NotFound, RolloutFault, Stopped, UpdateRefused
 from .requests import BATCH_DEFAULTS, STREAM_DEFAULTS, BatchRequest, Checkpoint, Probe, PublishRequest, StreamRequest
 from .results import BatchProgress, BatchResult, Group, PublishResult, Row, Step, read_rows, to_groups
 
@@ -340,7 +340,13 @@ class Policy:
         Raises ``NotFound`` before the first update, and if Temporal's database was lost. Then the record in the store
         stays in force, and the next update has it.
         """
-        status: Dict[str, Any] = await connection.query(self._temporal.get_workflow_handle(self._id), "status")
+        try:
+            status: Dict[str, Any] = await connection.query(self._temporal.get_workflow_handle(self._id), "status")
+        except NotFound:
+            raise NotFound(
+                f"{self.service}: no policy workflow runs on this server: nothing has been published, or Temporal's "
+                "database was lost (the record in the store stays in force)"
+            ) from None
         return status
 
     def __repr__(self) -> str:

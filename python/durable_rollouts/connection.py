@@ -77,7 +77,7 @@ async def connect(address: Optional[str], namespace: Optional[str], profile: Opt
     except RuntimeError as error:
         raise ConnectionError(
             f"no Temporal server at {found['target_host']}; start one (npm start), or name it in TEMPORAL_ADDRESS: {error}"
-        ) from error
+        ) from None
 
 
 async def patiently(call: Callable[[], Awaitable[T]]) -> T:
@@ -170,7 +170,7 @@ async def _check_same(
         [running, *_] = await client.data_converter.decode(started.input.payloads)
         difference = first_difference(with_defaults(running, defaults), with_defaults(request, defaults))
         if difference is not None:
-            raise InvalidBatchRequest(f"{id} runs with another request: {difference}; use another id")
+            raise InvalidBatchRequest(f"{id} runs with another request: {difference}; use another id") from None
         return
 
 
@@ -181,7 +181,7 @@ async def ask(handle: Handle, update: str, request: Mapping[str, Any]) -> Any:
     except WorkflowUpdateFailedError as error:
         if _is_cut_off(error):
             raise Gone from error
-        raise fault_of(error) from error
+        raise fault_of(error) from None
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
             raise Gone from error
@@ -212,7 +212,7 @@ async def ask_or_start(
             return await patiently(attempt)
         except WorkflowUpdateFailedError as error:
             if not _is_cut_off(error):
-                raise fault_of(error) from error
+                raise fault_of(error) from None
             await asyncio.sleep(FIRST_PAUSE_S)
 
 
@@ -227,7 +227,7 @@ async def query(handle: Handle, name: str) -> Any:
     try:
         return await _now(handle, handle.query(name))
     except (WorkflowQueryFailedError, WorkflowQueryRejectedError) as error:
-        raise RolloutFault(str(error), "QueryFailed") from error
+        raise RolloutFault(str(error), "QueryFailed") from None
 
 
 async def progress_of(client: TemporalClient, id: str) -> Any:
@@ -250,8 +250,8 @@ async def _now(handle: Handle, call: Awaitable[T]) -> T:
         return await asyncio.wait_for(call, QUERY_S)
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
-            raise NotFound(f"Temporal does not know {handle.id}") from error
-        raise TimeoutError(f"no worker answers for {handle.id} now: {error.message}") from error
+            raise NotFound(f"Temporal does not know {handle.id}") from None
+        raise TimeoutError(f"no worker answers for {handle.id} now: {error.message}") from None
     except asyncio.TimeoutError:
         raise TimeoutError(f"no worker answers for {handle.id} within {QUERY_S} s; it continues when one is back") from None
 
@@ -261,10 +261,10 @@ async def result_of(handle: Handle) -> Any:
     try:
         return await patiently(handle.result)
     except WorkflowFailureError as error:
-        raise fault_of(error) from error
+        raise fault_of(error) from None
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
-            raise NotFound(f"Temporal does not know {handle.id}") from error
+            raise NotFound(f"Temporal does not know {handle.id}") from None
         raise
 
 
@@ -276,7 +276,7 @@ async def send(call: Callable[[], Awaitable[None]], id: str) -> None:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
         if "already completed" not in error.message:
-            raise NotFound(f"Temporal does not know {id}") from error
+            raise NotFound(f"Temporal does not know {id}") from None
 
 
 async def running_run(handle: Handle) -> Optional[str]:
@@ -291,6 +291,6 @@ async def latest_run(handle: Handle) -> Tuple[str, bool]:
         description = await patiently(handle.describe)
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
-            raise NotFound(f"Temporal does not know {handle.id}") from error
+            raise NotFound(f"Temporal does not know {handle.id}") from None
         raise
     return description.run_id, description.status is WorkflowExecutionStatus.RUNNING

@@ -30,7 +30,10 @@ def main():
 
 
 def _serve(environment, arguments):
-    server = create_server(environment, host=arguments.host, port=arguments.port)
+    try:
+        server = create_server(environment, host=arguments.host, port=arguments.port)
+    except (OSError, OverflowError) as error:
+        raise SystemExit(f"cannot listen on {arguments.host}:{arguments.port}: {error}") from None
 
     def end(*_):
         threading.Thread(target=server.shutdown, daemon=True).start()

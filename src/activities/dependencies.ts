@@ -7,6 +7,14 @@ import type { TrajectoryStore } from '../trajectories/trajectory-store.js';
 import type { RunAttempt } from './attempt.js';
 import type { PolicyRecords } from './policy/policy-records.js';
 
+/** What messages name. */
+export interface KnownNames {
+  services: readonly string[];
+  environments: readonly string[];
+  /** Kinds of environment that temporal.yaml names without further settings. */
+  bare_kinds: readonly string[];
+}
+
 /** What activities are closures over: only interfaces, wired in `workers/`. */
 export interface Dependencies {
   store: TrajectoryStore;
@@ -20,7 +28,7 @@ export interface Dependencies {
   answers: Allowance;
   /** The allowance for the folds of turns in progress. */
   folds: Allowance;
-  known: { services: string[]; environments: string[] };
+  known: KnownNames;
   attempt: RunAttempt;
   deployment: Deployment;
   /** Open workflows whose id begins with `<batch_id>/`: children of an earlier run that are still ending. */

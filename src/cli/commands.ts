@@ -39,15 +39,15 @@ temporal-rollout show BATCH/ROW [--json] [--tokens] [--config FILE]
 temporal-rollout show BATCH/ROW-REPEAT [--turns FIRST-LAST] [--tokens] [--follow] [--json] [--config FILE]
 
 Shows a batch's rollouts from the store that temporal.yaml names: while it runs, afterwards, and without server and
-worker. BATCH lists them, each with its reason: the failure, the environment's last message or the end of the policy's,
+worker. BATCH lists them, each with its reason: the failure, the environment's last message, the end of the policy's,
 or the fault that it waits on. BATCH/ROW shows those of one sample side by side. BATCH/ROW-REPEAT shows one: its
 messages, the reward, mean logprob and end of each turn, where a generation was interrupted, attempts with why they
 began, and faults, with their times.
 
---worst N shows the N lowest rewards. --sort has the largest first, --reverse the smallest. A CONDITION such as
-'reward<0.5 and turns>=3' uses reward, tokens, turns, wall (seconds), attempts, faults, row, repeat, ended, task
-and failure; a value with " and " in it needs quotes. Only a rollout with a valid end has a reward. --tokens adds ids
-and logprobs. --follow shows new output.
+--worst N shows the N lowest rewards, and goes with none of --sort, --reverse, --limit and --failed. --sort has the
+largest first, --reverse the smallest. A CONDITION such as 'reward<0.5 and turns>=3' uses reward, tokens (or length),
+turns, wall (seconds), attempts, faults, row, repeat, ended, task and failure; a value with " and " in it needs
+quotes. Only a rollout with a valid end has a reward. --tokens adds ids and logprobs. --follow shows new output.
 --json prints a line for each rollout. Output longer than the terminal goes through PAGER (less).`,
     load: async () => (await import('./show/show.js')).showCommand,
   },

@@ -77,6 +77,11 @@ export const EnvironmentSettings = z.discriminatedUnion('kind', KINDS, {
 });
 export type EnvironmentSettings = z.infer<typeof EnvironmentSettings>;
 
+/** Kinds that need no other setting. */
+export const BARE_KINDS: readonly string[] = KINDS.map(({ shape }) => shape.kind.value).filter(
+  (kind) => EnvironmentSettings.safeParse({ kind }).success,
+);
+
 /** undefined keeps zod's own message, for settings that are not an object. */
 function describeKind(settings: unknown): string | undefined {
   if (typeof settings !== 'object' || settings === null || Array.isArray(settings))

@@ -68,12 +68,16 @@ export function textOf(value: unknown): string {
 /** One problem is one line, even if it quotes newlines. */
 export const lineOf = ({ where, what }: Problem): string => plainLine(`${where}: ${what}`);
 
-/** At most ten problems and 3 kB, so that the failure stays readable in the Web UI and small in history. */
-export function invalidBatchRequest(problems: Problem[]): Fault {
+/**
+ * At most ten problems and 3 kB, so that the failure stays readable in the Web UI and small in history. `is_all`: false
+ * if there may be others.
+ */
+export function invalidBatchRequest(problems: Problem[], { is_all = true } = {}): Fault {
   const lines = problems
     .slice(0, MAX_PROBLEMS)
     .map((problem) => cutToBytes(lineOf(problem), MAX_BYTES_EACH));
-  if (problems.length > MAX_PROBLEMS) lines.push(`… and ${problems.length - MAX_PROBLEMS} more`);
+  const more = problems.length - MAX_PROBLEMS;
+  if (more > 0) lines.push(is_all ? `… and ${more} more` : '… and more');
   return new Fault({
     type: 'InvalidBatchRequest',
     message: cutToBytes(lines.join('\n'), MAX_BYTES),

@@ -2,7 +2,7 @@ import { distance } from 'fastest-levenshtein';
 
 /**
  * The name that a typing mistake most likely meant; the first one if several are equally near. null: none is within
- * `mistakes` letters.
+ * `mistakes` letters. Two letters in each other's place are one mistake.
  */
 export function nearest(
   name: string,
@@ -11,8 +11,13 @@ export function nearest(
   let best: string | null = null;
   let least = mistakes + 1;
   for (const candidate of known) {
-    const far = distance(name, candidate);
+    const far = isSwapped(name, candidate) ? 1 : distance(name, candidate);
     if (far < least) [best, least] = [candidate, far];
   }
   return best;
 }
+
+const isSwapped = (name: string, candidate: string): boolean =>
+  distance(name, candidate) === 2 && sorted(name) === sorted(candidate);
+
+const sorted = (text: string): string => Array.from(text).sort().join('');

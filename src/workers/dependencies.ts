@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import type { AttemptDependencies } from '../activities/attempt.js';
 import { createRunAttempt } from '../activities/attempt.js';
 import type { Dependencies, PolicyService } from '../activities/dependencies.js';
+import { BARE_KINDS } from '../environments/settings.js';
 import { toMs } from '../model/workflow-safe/durations.js';
 import { describeError } from '../platform/errors.js';
 import type { Config } from './config.js';
@@ -26,7 +27,11 @@ export function createDependencies(
     service: (name) => parts.pools.get(name),
     environment: (task) => parts.environments.get(task),
     policy: (name) => policyOf(name, { parts, temporal }),
-    known: { services: [...parts.pools.keys()], environments: [...parts.environments.keys()] },
+    known: {
+      services: [...parts.pools.keys()],
+      environments: [...parts.environments.keys()],
+      bare_kinds: BARE_KINDS,
+    },
     attempt: createRunAttempt(temporal),
     answers: parts.answers,
     folds: parts.folds,

@@ -184,22 +184,34 @@ describe('samples that are wrong', () => {
     });
   }
 
-  test('are all reported, up to ten, then reading stops', async (t) => {
+  const told = async (reading: Promise<unknown>): Promise<string[]> => {
+    const error: unknown = await reading.catch((thrown: unknown) => thrown);
+    assert.ok(error instanceof Fault);
+    return error.message.split('\n');
+  };
+
+  test('for one cause are reported in one line, with all their rows', async (t) => {
     const { readText } = await inputs(t);
-    const bad = lines(...Array.from({ length: 3 }, () => '{}'));
-    await assert.rejects(readText(bad), (error) => {
-      assert.ok(error instanceof Fault);
-      const rows = [0, 1, 2].flatMap((row) => [`samples row ${row}: message_log`, `samples row ${row}: task_name`]); // prettier-ignore
-      const told = error.message.split('\n').map((line) => line.split(': expected')[0]);
-      assert.deepEqual(told, rows);
-      return true;
-    });
-    const many = lines(...Array.from({ length: 5000 }, () => 'x'));
-    await assert.rejects(readText(many), (error) => {
-      assert.ok(error instanceof Fault);
-      assert.equal(error.message.split('\n').length, 11);
-      return true;
-    });
+    const lost = sampleOf('x', { task_name: 'math' });
+    const [what, ...others] = await told(
+      readText(lines(...Array.from({ length: 12 }, () => lost))),
+    );
+    assert.deepEqual(others, []);
+    assert.match(what ?? '', /^samples rows 0 to 11: task_name: No environment .*; add math: \{ kind: math \} to environments of temporal.yaml and start the worker again$/); // prettier-ignore
+    const mixed = Array.from({ length: 16 }, (_, row) => (row % 2 === 0 && row > 3 ? good : '{}'));
+    const fields = (await told(readText(lines(...mixed)))).map(
+      (line) => line.split(': expected')[0],
+    );
+    assert.deepEqual(fields, ['message_log', 'task_name'].map((name) => `samples rows 0 to 3, 5, 7, 9, 11 and 2 more: ${name}`)); // prettier-ignore
+  });
+
+  test('for different causes are reported up to ten, then reading stops', async (t) => {
+    const { readText } = await inputs(t);
+    const many = await told(
+      readText(lines(...Array.from({ length: 5000 }, (_, row) => `x${row}`))),
+    );
+    assert.equal(many.length, 11);
+    assert.equal(many[10], '… and more');
   });
 
   test('beyond the limit do not matter', async (t) => {

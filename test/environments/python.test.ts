@@ -2,8 +2,11 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import { createHttpEnvironment } from '../../src/environments/http/environment.js';
 import { PYTHON, servePython, withoutPython as skip } from './python-server.js';
@@ -33,13 +36,13 @@ describe('the Python package', { skip }, () => {
     assert.equal(run.status, 0, run.stderr);
   });
 
-  test('says why a class cannot be loaded, with its own frames, and ends', async (t) => {
+  async function ends(t: TestContext, { source, port }: { source: string; port: number }) {
     const folder = await mkdtemp(path.join(tmpdir(), 'python-'));
     t.after(() => rm(folder, { recursive: true }));
-    await writeFile(path.join(folder, 'mine.py'), 'table = {}\nlimit = table["limit"]\n');
-    const { status, stderr } = spawnSync(
+    await writeFile(path.join(folder, 'mine.py'), source);
+    return spawnSync(
       'python3',
-      ['-m', 'rollout_environment', 'mine:Echo', '--port', '0'],
+      ['-m', 'rollout_environment', 'mine:Echo', '--port', String(port)],
       {
         cwd: folder,
         encoding: 'utf8',
@@ -47,6 +50,21 @@ describe('the Python package', { skip }, () => {
         timeout: 60_000,
       },
     );
+  }
+
+  test('says in a line that its port is taken, and ends', async (t) => {
+    const other = createServer().listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    t.after(() => other.close());
+    const { port } = other.address() as AddressInfo;
+    const { status, stderr } = await ends(t, { source: SOURCE, port });
+    assert.equal(status, 1);
+    assert.match(stderr, new RegExp(`^cannot listen on 127.0.0.1:${port}: .*already in use\n$`));
+  });
+
+  test('says why a class cannot be loaded, with its own frames, and ends', async (t) => {
+    const source = 'table = {}\nlimit = table["limit"]\n';
+    const { status, stderr } = await ends(t, { source, port: 0 });
     assert.equal(status, 1);
     assert.match(
       stderr,

@@ -168,7 +168,7 @@ export async function activityBench(
       },
     answers: createAllowance(0),
     folds: parts.folds ?? createAllowance(Infinity),
-    known: { services: ['default'], environments: Object.keys(environments) },
+    known: { services: ['default'], environments: Object.keys(environments), bare_kinds: ['math'] },
     attempt: createRunAttempt({
       signalWaiting: (_, said) => Promise.resolve(void waiting.push(said)),
       ...(parts.silent_ms !== undefined && { silent_ms: parts.silent_ms }),

@@ -17,9 +17,28 @@ function foldOf(lines: readonly JournalLine[]) {
 
 describe('the last words of a rollout', () => {
   test("are the environment's, on one line", () => {
-    const message = { role: 'tool', content: 'expected 7,\n  got \u001b[31m8' };
+    const content = 'Tool: expected the sum of both lists, 7,\n  got \u001b[31m8';
+    const message = { role: 'tool', content };
     const lines = [...PLAYED, a.generation(), a.observation({ message })];
-    assert.equal(lastWordsOf(foldOf(lines)), 'tool: expected 7, got 8');
+    assert.equal(lastWordsOf(foldOf(lines)), 'tool: expected the sum of both lists, 7, got 8');
+  });
+
+  test('of a verdict without reasons have what was expected and what was said, or the answer taken', () => {
+    const message = { role: 'environment', content: 'Environment: incorrect' };
+    const content = 'First we count the apples. So the answer is \\boxed{3}';
+    const start = a.start({ extra_env_info: { ground_truth: '2' } });
+    const answered = (given: Parameters<typeof a.observation>[0]): string | null =>
+      lastWordsOf(
+        foldOf([a.claim(), start, a.chunk(), a.generation({ content }), a.observation(given)]),
+      );
+    assert.equal(
+      answered({ message }),
+      'environment: incorrect; expected "2"; ended with: ... the answer is \\boxed{3}',
+    );
+    assert.equal(
+      answered({ message, answer: '3' }),
+      'environment: incorrect; took "3"; expected "2"',
+    );
   });
 
   test("are the end of the policy's where the environment says nothing, after `length`", () => {

@@ -1,6 +1,7 @@
 """What batches and streams say of workflows that have ended, and what steps ask for: without a server."""
 
 import asyncio
+import traceback
 import unittest
 from types import SimpleNamespace
 from unittest import mock
@@ -59,6 +60,25 @@ class Progress(unittest.TestCase):
                 asyncio.run(cls(Workflow(TERMINATED, "running", TerminatedError("by hand")), "run-7").progress())
             with self.assertRaisesRegex(durable_rollouts.InvalidBatchRequest, "num_repeats: expected at least 1"):
                 asyncio.run(cls(Workflow(FAILED, "planning", REFUSED), "run-7").progress())
+
+
+class Fault(unittest.TestCase):
+    def test_is_shown_without_the_errors_of_temporal_that_it_came_in(self):
+        for call in (
+            aio.Batch(Workflow(FAILED, "planning", REFUSED), "run-7").progress,
+            aio.Stream(Workflow(FAILED, "planning", REFUSED), "run-7").progress,
+            lambda: aio.Stream(Workflow(FAILED, cause=REFUSED), "run-7").next_step(3),
+        ):
+            with self.assertRaises(durable_rollouts.InvalidBatchRequest) as raised:
+                asyncio.run(call())
+            shown = "".join(traceback.format_exception(None, raised.exception, raised.exception.__traceback__))
+            self.assertEqual(shown.count("\n"), 1, shown)
+
+    def test_of_a_policy_that_was_never_published_says_so(self):
+        workflow = Workflow(RUNNING)
+        workflow.query = mock.AsyncMock(side_effect=RPCError("workflow not found", RPCStatusCode.NOT_FOUND, b""))
+        with self.assertRaisesRegex(durable_rollouts.NotFound, "^default: no policy workflow runs on this server: nothing has been published"):
+            asyncio.run(aio.Policy(workflow, "default", "rollouts").status())
 
 
 class NextStep(unittest.TestCase):

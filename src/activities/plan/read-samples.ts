@@ -14,9 +14,8 @@ import { mostSamples } from '../../model/workflow-safe/slices.js';
 import { isDeeperThan, MAX_LEVELS } from '../../platform/json/depth.js';
 import { textsOf } from '../../platform/lines.js';
 import type { Dependencies } from '../dependencies.js';
+import { collectProblems } from './sample-problems.js';
 
-/** More than ten problems do not help; reading stops soon after. */
-const ENOUGH_PROBLEMS = 11;
 /** Size limit of one sample, images included. */
 const MOST_SAMPLE_BYTES = 64 * 2 ** 20;
 
@@ -49,18 +48,18 @@ export async function readSamples(
   const raw: string[] = [];
   const tasks: SampleContext['tasks'] = new Map();
   const prompts: SampleContext['prompts'] = new Map();
-  const problems: Problem[] = [];
+  const problems = collectProblems();
   let left = dependencies.deployment.sample_bytes;
   for await (const text of rows) {
-    if (raw.length === most) throw tooMany(most, request);
     left -= text.length;
-    if (left < 0) throw tooLong(dependencies.deployment.sample_bytes);
-    problems.push(...checkSample(text, { row: raw.length, tasks, prompts, request, dependencies }));
-    if (problems.length >= ENOUGH_PROBLEMS) break;
+    const tooLarge = raw.length === most ? tooMany(most, request) : left < 0 ? tooLong(dependencies.deployment.sample_bytes) : null; // prettier-ignore
+    if (tooLarge !== null) throw problems.isEmpty() ? tooLarge : problems.fault({ is_all: false });
+    problems.add(raw.length, checkSample(text, { tasks, prompts, request, dependencies }));
+    if (problems.isEnough()) throw problems.fault({ is_all: false });
     raw.push(text);
     if (raw.length === limit) break;
   }
-  if (problems.length > 0) throw invalidBatchRequest(problems);
+  if (!problems.isEmpty()) throw problems.fault({ is_all: true });
   if (raw.length === 0) {
     throw invalidBatchRequest([
       { where: 'samples', what: 'expected at least one sample, got an empty file' },
@@ -155,7 +154,6 @@ async function* rowsOf({
 }
 
 interface SampleContext {
-  row: number;
   /** Receives the sample's. */
   tasks: Map<string, Set<string>>;
   /** Receives the sample's. */
@@ -164,10 +162,10 @@ interface SampleContext {
   dependencies: Dependencies;
 }
 
-function checkSample(text: string, { row, tasks, prompts, ...context }: SampleContext): Problem[] {
+function checkSample(text: string, { tasks, prompts, ...context }: SampleContext): Problem[] {
   if (isDeeperThan(MAX_LEVELS, text)) {
     const what = `expected at most ${MAX_LEVELS} levels of lists and objects, got more`;
-    return [{ where: `samples row ${row}`, what }];
+    return [{ where: '', what }];
   }
   let value: unknown;
   try {
@@ -175,23 +173,20 @@ function checkSample(text: string, { row, tasks, prompts, ...context }: SampleCo
   } catch (error) {
     return [
       {
-        where: `samples row ${row}`,
+        where: '',
         what: `expected a JSON object, got ${preview(text)} (${describeError(error)})`,
       },
     ];
   }
   const parsed = Sample.safeParse(value);
   if (!parsed.success) {
-    return problemsOf(parsed.error, value).map(({ where, what }) => ({
-      where: `samples row ${row}: ${where}`,
-      what,
-    }));
+    return problemsOf(parsed.error, value);
   }
-  const problems: Problem[] = streamColumns(parsed.data, { row, ...context });
+  const problems: Problem[] = streamColumns(parsed.data, context);
   const lost = lostDigits(text);
   if (lost !== null) {
     problems.push({
-      where: `samples row ${row}`,
+      where: '',
       what: `the integer ${lost} is beyond 2^53 and would lose digits; write it as a string`,
     });
   }
@@ -202,18 +197,18 @@ function checkSample(text: string, { row, tasks, prompts, ...context }: SampleCo
   tasks.set(task_name, agents);
   if (deployed?.environment.agent !== undefined) {
     const wrong = agentSampleProblems(parsed.data);
-    problems.push(...wrong.map((p) => ({ ...p, where: `samples row ${row}: ${p.where}` })));
+    problems.push(...wrong);
     if (wrong.length === 0) agents.add(AgentSample.parse(parsed.data.extra_env_info).agent);
     return problems;
   }
   if (message_log.length === 0) {
     const what = 'expected at least one message, got an empty prompt';
-    problems.push({ where: `samples row ${row}: message_log`, what });
+    problems.push({ where: 'message_log', what });
   }
   if (deployed === undefined) {
     problems.push({
-      where: `samples row ${row}: task_name`,
-      what: unknownTask(task_name, dependencies.known.environments),
+      where: 'task_name',
+      what: unknownTask(task_name, dependencies.known),
     });
   }
   const roles = message_log.map(({ role }) => role);
@@ -221,17 +216,17 @@ function checkSample(text: string, { row, tasks, prompts, ...context }: SampleCo
     prompts.set(JSON.stringify([task_name, roles]), { task: task_name, roles });
   const k = message_log.findIndex(({ content }) => hasImages(content));
   const what = k === -1 ? null : imageProblem(context);
-  if (what !== null) problems.push({ where: `samples row ${row}: message_log.${k}.content`, what });
+  if (what !== null) problems.push({ where: `message_log.${k}.content`, what });
   return problems;
 }
 
 /** Columns that a stream would overwrite. */
 const streamColumns = (
   sample: Sample,
-  { row, request: { stream } }: Pick<SampleContext, 'row' | 'request'>,
+  { request: { stream } }: Pick<SampleContext, 'request'>,
 ): Problem[] =>
   STREAM_COLUMNS.filter((column) => stream !== undefined && column in sample).map((column) => ({
-    where: `samples row ${row}: ${column}`,
+    where: column,
     what: 'this column is written by the stream; rename it in the sample',
   }));
 

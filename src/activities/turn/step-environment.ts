@@ -89,7 +89,7 @@ async function askEnvironment(
   if (deployed === undefined) {
     throw new Fault({
       type: 'EnvironmentRejected',
-      message: unknownTask(task, known.environments),
+      message: unknownTask(task, known),
     });
   }
   const log = textLog(messageLog(trajectory));

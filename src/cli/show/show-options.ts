@@ -12,6 +12,8 @@ export interface ShowOptions {
   /** null: the list. A row without a repeat: its group. */
   place: { row: number; repeat: number | null } | null;
   selection: Selection;
+  /** It lists only rollouts with a reward, so that failed ones are not seen. */
+  worst: boolean;
   follow: boolean;
   json: boolean;
   tokens: boolean;
@@ -38,6 +40,7 @@ export function parseShow(args: string[]): ShowOptions {
     },
   });
   const { config, worst, sort, reverse, limit, failed, where, follow, json, tokens } = values;
+  if (worst !== undefined) checkAlone({ sort, reverse, limit, failed });
   const by = sortOf(sort);
   const conditions = where.map(parseWhere);
   if (worst !== undefined) conditions.push(({ reward }) => reward !== null);
@@ -53,11 +56,20 @@ export function parseShow(args: string[]): ShowOptions {
           : by && { by, smallest_first: reverse },
       limit: countOf('--worst', worst) ?? countOf('--limit', limit),
     },
+    worst: worst !== undefined,
     follow,
     json,
     tokens,
     turns: turnsOf(values.turns),
   };
+}
+
+/** What `--worst` decides itself. */
+function checkAlone(others: Record<string, string | boolean | undefined>): void {
+  const other = Object.entries(others).find(([, value]) => value !== undefined && value !== false);
+  if (other === undefined) return;
+  const means = 'the N lowest rewards, as --sort reward --reverse --limit N lists them';
+  throw new UsageError(`--worst N: expected it without --${other[0]}; it means ${means}`);
 }
 
 function targetOf(positionals: readonly string[]): Pick<ShowOptions, 'batch_id' | 'place'> {

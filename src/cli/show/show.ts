@@ -67,7 +67,7 @@ async function showList(show: Show): Promise<void> {
   const look = async (): Promise<List> => {
     const entries = await reader.entries();
     const shown = select(entries, options.selection);
-    return { batch_id: options.batch_id, entries, shown, requested };
+    return { batch_id: options.batch_id, entries, shown, requested, hides_failed: options.worst };
   };
   if (!options.follow) {
     const list = await look();
@@ -99,7 +99,9 @@ function printEnded(
     const key = `${entry.row}-${entry.repeat}`;
     if (entry.ended === null || printed.has(key)) continue;
     printed.add(key);
-    const lines = listPage({ ...list, shown: [entry] }, styleOf()).slice(LIST_HEAD);
+    const lines = listPage({ ...list, shown: [entry], hides_failed: false }, styleOf()).slice(
+      LIST_HEAD,
+    );
     screen.print(options.json ? [json(entry)] : lines);
   }
 }

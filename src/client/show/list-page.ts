@@ -12,6 +12,8 @@ export interface List {
   shown: readonly Entry[];
   /** Those that the request asks for, without replacements. */
   requested: number;
+  /** Failed ones are counted below it. */
+  hides_failed?: boolean;
 }
 
 /** Lines of a list before its rollouts. */
@@ -54,6 +56,7 @@ export function listPage(list: List, style: TextStyle): string[] {
       if (left < REASON_COLUMNS) return [line, [INDENT, why]];
       return [[...line, ' '.repeat(ended - stateOf(entry).length + 2), why]];
     }),
+    ...notShown(list),
   ];
   return lines.map((line) => renderLine(line, style));
 }
@@ -117,6 +120,12 @@ function summary({ batch_id, entries, shown, requested }: List): Line[] {
       ...(shown.length === entries.length ? [] : [`   ${formatNumber(shown.length)} shown`]),
     ],
   ]; // prettier-ignore
+}
+
+function notShown({ entries, hides_failed }: List): Line[] {
+  const failed = hides_failed === true ? entries.filter(isFailed).length : 0;
+  if (failed === 0) return [];
+  return [[], [`${formatNumber(failed)} failed: --failed shows ${failed === 1 ? 'it' : 'them'}`]];
 }
 
 const meanReward = (valid: readonly Entry[]): number =>

@@ -1,5 +1,6 @@
 import type { LogMessage } from '../../model/sample.js';
 import type { Content } from '../../model/content.js';
+import { expectedOf } from '../../model/journal/last-words.js';
 import type { Segment, Trajectory, Turn } from '../../model/journal/trajectory.js';
 import { plainLine } from '../../platform/plain.js';
 import { formatClock, formatCount, formatNumber } from '../number-text.js';
@@ -178,6 +179,7 @@ function turnBlocks(turn: Turn, { at, life, trajectory, style, tokens }: TurnCon
     `reward ${observation.reward}`,
     ...Object.entries(observation.rewards).map(([name, reward]) => `${name} ${reward}`),
     ...(observation.answer === undefined ? [] : [`took ${JSON.stringify(observation.answer)} for its answer`]),
+    ...(at === trajectory.turns.length - 1 ? expectedOf(trajectory) : []),
     ...(observation.terminated ? ['terminated'] : []),
     ...(observation.truncated ? ['truncated'] : []),
   ]; // prettier-ignore

@@ -5,19 +5,45 @@ import type { Trajectory } from './trajectory.js';
 /** As much as a wide terminal shows beside a rollout's numbers. */
 const MOST_CHARACTERS = 200;
 
+/** Words as short as "Environment: incorrect" say the same of every sample. */
+const FEW_CHARACTERS = 40;
+
 /**
- * Why a rollout went as it did, in a line: the environment's last message, else the end of the policy's. Begins with
- * `length` if the last generation was cut. null: nobody spoke.
+ * Why a rollout went as it did, in a line: the environment's last message, else the end of the policy's. Where the
+ * environment says little: also the answer that it took or the end of the policy's message, and what was expected.
+ * Begins with `length` if the last generation was cut. null: nobody spoke.
  */
-export function lastWordsOf({ turns, open }: Trajectory): string | null {
+export function lastWordsOf(trajectory: Trajectory): string | null {
+  const { turns, open } = trajectory;
   const { generation, observation } = turns.at(-1) ?? {};
   const cut = generation?.finish_reason === 'length' ? 'length, ' : '';
-  const seen = oneLine(observation?.message?.content ?? '');
-  if (seen !== '')
-    return `${cut}${observation?.message?.role ?? ''}: ${shortened(seen, MOST_CHARACTERS)}`;
   const said = oneLine(generation?.content ?? open.line?.content ?? open.text);
-  return said === '' ? null : `${cut}assistant: ${endOf(said)}`;
+  const { role = '', content = '' } = observation?.message ?? {};
+  const seen = withoutRole(oneLine(content), role);
+  if (seen === '') return said === '' ? null : `${cut}assistant: ${endOf(said, END_CHARACTERS)}`;
+  const words = `${cut}${role}: ${shortened(seen, MOST_CHARACTERS)}`;
+  if (seen.length >= FEW_CHARACTERS) return words;
+  const { answer } = observation ?? {};
+  return [
+    words,
+    ...(answer === undefined ? [] : [`took ${quoted(answer)}`]),
+    ...expectedOf(trajectory),
+    ...(answer !== undefined || said === '' ? [] : [`ended with: ${endOf(said, SHORT_END)}`]),
+  ].join('; ');
 }
+
+/** `expected "2"`, if the sample has a `ground_truth` that a line can show. */
+export function expectedOf({ start }: Pick<Trajectory, 'start'>): string[] {
+  const truth = start?.extra_env_info['ground_truth'];
+  const isShown = typeof truth === 'string' || typeof truth === 'number';
+  return isShown ? [`expected ${quoted(String(truth))}`] : [];
+}
+
+const quoted = (text: string): string => JSON.stringify(shortened(oneLine(text), FEW_CHARACTERS));
+
+/** Environments may begin their message with their role, as NeMo RL's do. */
+const withoutRole = (text: string, role: string): string =>
+  text.toLowerCase().startsWith(`${role}: `.toLowerCase()) ? text.slice(role.length + 2) : text;
 
 /** Of a long text, only a part is looked at. */
 const LOOKED_AT = 20 * MOST_CHARACTERS;
@@ -28,5 +54,7 @@ const oneLine = (text: string): string =>
 
 /** A policy comes to its answer at the end, which a line of 80 columns shows. */
 const END_CHARACTERS = 50;
-const endOf = (text: string): string =>
-  text.length <= END_CHARACTERS ? text : `...${Array.from(text).slice(-END_CHARACTERS).join('')}`;
+/** The same behind other words. */
+const SHORT_END = 24;
+const endOf = (text: string, most: number): string =>
+  text.length <= most ? text : `...${Array.from(text).slice(-most).join('')}`;

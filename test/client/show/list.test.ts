@@ -86,6 +86,20 @@ describe('a list of rollouts', () => {
     assert.throws(() => parseShow(['b', '--sort', 'size']), /--sort: expected one of reward, /);
   });
 
+  test('of the worst counts the failed ones below it, and takes no second order', () => {
+    const { selection, worst } = parseShow(['b', '--worst', '2']);
+    const shown = select(some, selection);
+    const list = { batch_id: 'b', entries: some, shown, requested: 4, hides_failed: worst };
+    const style = { columns: 120, colour: false };
+    assert.deepEqual(rows(shown), [1, 0]);
+    assert.equal(listPage(list, style).at(-1), '1 failed: --failed shows it');
+    for (const other of [['--sort', 'wall'], ['--reverse'], ['--limit', '3'], ['--failed']])
+      assert.throws(
+        () => parseShow(['b', '--worst', '2', ...other]),
+        new RegExp(`--worst N: expected it without ${other[0]}`),
+      );
+  });
+
   test('refuses a condition that is none, and says what it expected', () => {
     assert.throws(
       () => parseWhere('reward'),

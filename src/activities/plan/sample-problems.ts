@@ -1,0 +1,57 @@
+import type { Fault } from '../../model/faults.js';
+import type { Problem } from '../../model/problems.js';
+import { invalidBatchRequest } from '../../model/problems.js';
+
+/** More than ten problems do not help; reading stops soon after. */
+const ENOUGH_PROBLEMS = 11;
+/** How many of its places a problem names. */
+const MOST_RANGES = 5;
+
+/** The problems of a batch's samples: one that many rows have is one, with all its rows. */
+interface SampleProblems {
+  add: (row: number, problems: readonly Problem[]) => void;
+  isEmpty: () => boolean;
+  isEnough: () => boolean;
+  /** `is_all`: every sample was looked at. */
+  fault: (read: { is_all: boolean }) => Fault;
+}
+
+interface Found extends Problem {
+  /** First and last of each range of rows. */
+  ranges: [number, number][];
+}
+
+export function collectProblems(): SampleProblems {
+  const found = new Map<string, Found>();
+  return {
+    add: (row, problems) => {
+      for (const problem of problems) {
+        const key = JSON.stringify([problem.where, problem.what]);
+        const { ranges } = found.get(key) ?? { ranges: [] as Found['ranges'] };
+        const last = ranges.at(-1);
+        if (last !== undefined && last[1] >= row - 1) last[1] = row;
+        else ranges.push([row, row]);
+        found.set(key, { ...problem, ranges });
+      }
+    },
+    isEmpty: () => found.size === 0,
+    isEnough: () => found.size >= ENOUGH_PROBLEMS,
+    fault: (read) =>
+      invalidBatchRequest(
+        [...found.values()].map(({ where, what, ranges }) => ({
+          where: [`samples ${rowsText(ranges)}`, where].filter((part) => part !== '').join(': '),
+          what,
+        })),
+        read,
+      ),
+  };
+}
+
+function rowsText(ranges: readonly [number, number][]): string {
+  const named = ranges.slice(0, MOST_RANGES).map(([first, last]) => (first === last ? `${first}` : `${first} to ${last}`)); // prettier-ignore
+  const others = ranges
+    .slice(MOST_RANGES)
+    .reduce((count, [first, last]) => count + last - first + 1, 0);
+  const isOne = ranges.length === 1 && ranges[0]?.[0] === ranges[0]?.[1];
+  return `row${isOne ? '' : 's'} ${named.join(', ')}${others === 0 ? '' : ` and ${others} more`}`;
+}
