@@ -1,6 +1,5 @@
 /**
- * The example of a training scheduler, run as its README says: a separate Python program with the project's own
- * package.
+ * The examples of a trainer, run as their README says: separate Python programs with the project's own package.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -99,7 +98,7 @@ describe('the example trainer', { skip, timeout: 300_000 }, () => {
     ];
     batch_id = id;
     simulator = await startSimulator({
-      settings: { thinking_tokens: 4, skill: 0.5, seed: 1 },
+      settings: { thinking_tokens: 4, skill: 0.5, seed: 1, dev_mode: true },
       port: 0,
     });
     await bed.startWorker({
@@ -113,14 +112,17 @@ describe('the example trainer', { skip, timeout: 300_000 }, () => {
     await simulator.close();
   });
 
-  const start = (args: string[]) =>
+  const start = (
+    args: string[],
+    { cwd = TRAINER_EXAMPLE, env = {} }: { cwd?: string; env?: NodeJS.ProcessEnv } = {},
+  ) =>
     spawn(install.python, args, {
-      cwd: TRAINER_EXAMPLE,
-      env: { ...process.env, PYTHONPATH: PYTHON_PACKAGES, PYTHONDONTWRITEBYTECODE: '1' },
+      cwd,
+      env: { ...process.env, PYTHONPATH: PYTHON_PACKAGES, PYTHONDONTWRITEBYTECODE: '1', ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
-  const ranWith = async (args: string[]) => {
-    const child = start(args);
+  type Running = ReturnType<typeof start>;
+  const ending = async (child: Running) => {
     const [output, errors, [code]] = await Promise.all([
       text(child.stdout),
       text(child.stderr),
@@ -128,6 +130,7 @@ describe('the example trainer', { skip, timeout: 300_000 }, () => {
     ]);
     return { output, errors, code };
   };
+  const ranWith = (args: string[]) => ending(start(args));
   const outputOf = async (args: string[]): Promise<string> => {
     const { output, errors, code } = await ranWith(args);
     assert.equal(code, 0, errors);
@@ -222,5 +225,26 @@ describe('the example trainer', { skip, timeout: 300_000 }, () => {
       const tokens = marked.flatMap(({ token_ids }) => token_ids);
       assert.ok(assistant_tokens > 0 && tokens.length === assistant_tokens);
     }
+  });
+
+  test('on a stream, killed and started again continues after its last checkpoint', async () => {
+    const { address, namespace } = bed.server;
+    const trainer = (): Running => {
+      const env = { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace };
+      return start([path.join(TRAINER_EXAMPLE, 'stream.py')], { env, cwd: bed.directory });
+    };
+    const killed = trainer();
+    const ended = once(killed, 'close');
+    const checkpoint = path.join(bed.directory, 'checkpoints', '1.json');
+    await eventually({ what: 'a checkpoint', timeout_ms: 60_000 }, () => existsSync(checkpoint));
+    killed.kill('SIGKILL');
+    assert.deepEqual(await ended, [null, 'SIGKILL']);
+    const { output, errors, code } = await ending(trainer());
+    assert.equal(code, 0, errors);
+    assert.match(output, /^(2\.json: .*\n)?3\.json: mean reward \d\.\d{3}, \d+ tokens\n$/);
+    const rows = await readRows(path.join(bed.store_root, 'run-1', 'steps', '2', 'rollouts.jsonl'));
+    assert.equal(rows.length, ROLLOUTS);
+    const versions = rows.flatMap(({ policy_versions }) => policy_versions);
+    assert.ok(versions.length > 0 && versions.every(({ version }) => Number(version) >= 1));
   });
 });

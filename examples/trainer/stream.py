@@ -1,0 +1,45 @@
+"""Trains on a stream, step by step. Killed and started again, it continues after its last checkpoint.
+
+    python stream.py
+
+Rows, arrays, a step of training, its checkpoint, and the new weights in every engine before the next step is requested.
+"""
+
+import json
+from pathlib import Path
+
+from durable_rollouts import Arrays, Client, StreamRequest, to_arrays
+
+STREAM, STEPS, CHECKPOINTS = "run-1", 3, Path("checkpoints").absolute()
+REQUEST: StreamRequest = {
+    "samples": {"path": "examples/sliding-puzzle/samples.jsonl"},
+    "num_repeats": 4,
+    "groups_per_step": 4,
+    "max_rollout_turns": 12,
+    "generation": {"max_new_tokens": 256},
+}
+
+
+def train(arrays: Arrays, checkpoint: Path) -> None:
+    """Put yours here. This one makes a checkpoint of the simulator; vLLM reads a folder with .safetensors."""
+    print(f"{checkpoint.name}: mean reward {arrays.rewards.mean():.3f}, {arrays.loss_mask.sum():.0f} tokens")
+    unfinished = checkpoint.with_suffix(".unfinished")
+    unfinished.write_text(json.dumps({"name": checkpoint.stem, "skill": 3, "seed": 1}))
+    unfinished.rename(checkpoint)  # A trainer that dies leaves a whole checkpoint or none.
+
+
+def main() -> None:
+    CHECKPOINTS.mkdir(exist_ok=True)
+    trained = len(list(CHECKPOINTS.glob("*.json")))
+    client = Client.connect()
+    stream = client.stream(STREAM, REQUEST)  # Starts it, joins it or continues it.
+    for k in range(trained, STEPS):
+        if k > 0:  # Version 0 is what the engines serve by themselves. The same version again is safe.
+            client.policy().publish(k, str(CHECKPOINTS / f"{k}.json"))
+        step = stream.next_step(k, version=k)
+        train(to_arrays(step.rows()), CHECKPOINTS / f"{k + 1}.json")
+    stream.stop()
+
+
+if __name__ == "__main__":
+    main()
