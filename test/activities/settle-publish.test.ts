@@ -42,7 +42,7 @@ describe('refused before anything is touched', () => {
     await bench.result('settlePublish', publish(5));
     const before = await records.latest();
     const lower = await bench.failure('settlePublish', publish(4));
-    assert.match(lower.message, /version: expected more than 5, got 4/);
+    assert.match(lower.message, /version: expected more than 5, the last one tried, got 4/);
     const other = { weights: { kind: 'checkpoint', path: '/elsewhere' } };
     const another = await bench.failure('settlePublish', publish(5, other));
     assert.match(another.message, /version 5 has checkpoint "\/weights-5", got checkpoint "\/elsewhere"/); // prettier-ignore

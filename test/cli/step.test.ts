@@ -153,7 +153,7 @@ export default { stepOne: () => check() };`;
     const given = { lines: [said('x')], environment: 'raises', environments };
     const { status, printed, stderr } = await step(t, given);
     assert.equal(status, 1);
-    const message = 'no such move (at raises.mjs:1 in check)';
+    const message = 'RangeError: no such move (at raises.mjs:1 in check)';
     assert.deepEqual(printed, [{ error: { type: 'EnvironmentFailed', message } }]);
     assert.match(
       stderr,

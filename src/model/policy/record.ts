@@ -67,7 +67,8 @@ export function refusalOfTarget(
 ): string | null {
   const target = record?.target ?? null;
   if (record === null || target === null || version > target) return null;
-  if (version < target) return `version: expected more than ${target}, the last one tried, got ${version}`;
+  if (version < target)
+    return `version: expected more than ${target}, the last one tried, got ${version}`;
   const theirs = record.weights[version]?.weights;
   if (theirs === undefined || isSame(theirs, weights)) return null;
   return `weights: version ${version} has ${nameOf(theirs)}, got ${nameOf(weights)}; publish other weights under a higher version`;
