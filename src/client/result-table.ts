@@ -1,3 +1,4 @@
+import path from 'node:path';
 import type { BatchResult, Counts } from '../activities/contract.js';
 import { plainLine } from '../platform/plain.js';
 import { formatNumber } from './number-text.js';
@@ -32,7 +33,7 @@ export function renderResult(result: BatchResult, style: TextStyle): string[] {
   return [
     ...lines.map((line) => renderLine(line, style)),
     // Never cut, so that they can be copied.
-    ...Object.entries(files).map(([name, path]) => `  ${name.padEnd(10)}${plainLine(path)}`),
+    ...Object.entries(files).map(([name, file]) => `  ${name.padEnd(10)}${plainLine(near(file))}`),
   ];
 }
 
@@ -97,3 +98,7 @@ function alignedCells(entries: readonly Entry[]): string[] {
   const valueWidth = Math.max(...cells.map(({ value }) => value.length));
   return cells.map(({ name, value }) => `${name.padEnd(nameWidth)}  ${value.padStart(valueWidth)}`);
 }
+
+/** A path below the current folder is given from there, since most terminals are narrower than the whole. */
+const near = (file: string): string =>
+  file.startsWith(process.cwd() + path.sep) ? path.relative('', file) : file;
