@@ -124,7 +124,7 @@ function howToReach(
 const INDENT = '  ';
 
 async function stayUp({ screen, batchId, signal }: Session, plays: boolean): Promise<void> {
-  const read = `To read its rollouts, with the lines above in another terminal:\n  temporal-rollout show ${batchId} --worst 20`;
+  const read = `To read its rollouts, in the other terminal:\n  temporal-rollout show ${batchId} --worst 20`;
   screen.say(`The stack stays up until Ctrl-C.${plays ? ` ${read}` : ''}`);
   await untilAborted(signal);
 }
