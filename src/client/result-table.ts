@@ -1,5 +1,5 @@
-import path from 'node:path';
 import type { BatchResult, Counts } from '../activities/contract.js';
+import { nearPath } from '../platform/near-path.js';
 import { plainLine } from '../platform/plain.js';
 import { formatNumber } from './number-text.js';
 import type { Line, TextStyle } from './text-line.js';
@@ -33,7 +33,9 @@ export function renderResult(result: BatchResult, style: TextStyle): string[] {
   return [
     ...lines.map((line) => renderLine(line, style)),
     // Never cut, so that they can be copied.
-    ...Object.entries(files).map(([name, file]) => `  ${name.padEnd(10)}${plainLine(near(file))}`),
+    ...Object.entries(files).map(
+      ([name, file]) => `  ${name.padEnd(10)}${plainLine(nearPath(file))}`,
+    ),
   ];
 }
 
@@ -98,7 +100,3 @@ function alignedCells(entries: readonly Entry[]): string[] {
   const valueWidth = Math.max(...cells.map(({ value }) => value.length));
   return cells.map(({ name, value }) => `${name.padEnd(nameWidth)}  ${value.padStart(valueWidth)}`);
 }
-
-/** A path below the current folder is given from there, since most terminals are narrower than the whole. */
-const near = (file: string): string =>
-  file.startsWith(process.cwd() + path.sep) ? path.relative('', file) : file;

@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { nearPath } from '../platform/near-path.js';
 import type { Stack } from './stack.js';
 
 export interface Introduced extends Pick<
@@ -20,8 +21,8 @@ export function introduction(stack: Introduced): string {
     `Temporal server  ${address}, Web UI ${uiUrl}`,
     `simulator        ${generationUrl}, in place of a GPU service`,
     `worker           process ${worker ?? 'none'}`,
-    `logs             ${path.relative('', logs)}`,
-    `settings         ${path.relative('', settings)}`,
+    `logs             ${nearPath(logs)}`,
+    `settings         ${nearPath(settings)}`,
     `                 what it runs with, made from ${path.basename(config)} at each start`,
     ...(batchId === null
       ? []
