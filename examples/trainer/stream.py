@@ -6,9 +6,10 @@ Rows, arrays, a step of training, its checkpoint, and the new weights in every e
 """
 
 import json
+import sys
 from pathlib import Path
 
-from durable_rollouts import Arrays, Client, StreamRequest, to_arrays
+from durable_rollouts import Arrays, Client, NotFound, StreamRequest, to_arrays
 
 STREAM, STEPS, CHECKPOINTS = "run-1", 3, Path("checkpoints").absolute()
 REQUEST: StreamRequest = {
@@ -28,15 +29,26 @@ def train(arrays: Arrays, checkpoint: Path) -> None:
     unfinished.rename(checkpoint)  # A trainer that dies leaves a whole checkpoint or none.
 
 
+def served(client: Client) -> int:
+    try:
+        return int(client.policy().status()["record"]["version"] or 0)
+    except NotFound:  # Nothing was published yet.
+        return 0
+
+
 def main() -> None:
     CHECKPOINTS.mkdir(exist_ok=True)
     trained = len(list(CHECKPOINTS.glob("*.json")))
+    print(f"{STREAM}: {trained} of {STEPS} steps have a checkpoint in {CHECKPOINTS}", flush=True)
     client = Client.connect()
+    if served(client) > trained:
+        sys.exit(f"version {served(client)} is served, and its checkpoint is missing: restore it, or use a new stack")
     stream = client.stream(STREAM, REQUEST)  # Starts it, joins it or continues it.
     for k in range(trained, STEPS):
         if k > 0:  # Version 0 is what the engines serve by themselves. The same version again is safe.
             client.policy().publish(k, str(CHECKPOINTS / f"{k}.json"))
-        step = stream.next_step(k, version=k)
+        print(f"step {k}: asked for, with weights of version {k}", flush=True)
+        step = stream.next_step(k, version=k, on_wait=print)
         train(to_arrays(step.rows()), CHECKPOINTS / f"{k + 1}.json")
     stream.stop()
 

@@ -132,12 +132,14 @@ async function watched(
     const { signal } = interrupts;
     const outcome = await watchBatch({ batchId, batch, screen, signal });
     if (outcome === null) {
-      screen.say(`Batch ${batchId} continues: ${commandOf('watch', { batchId, config })}`);
+      screen.say(
+        `Batch ${batchId} continues. To watch it:\n  ${commandOf('watch', { batchId, config })}`,
+      );
       return INTERRUPTED;
     }
     if (!('result' in outcome)) return 1;
     const which = allCompleted(outcome.result.counts) ? '--worst 20' : '--failed';
-    screen.say(`To read them: ${commandOf('show', { batchId, config })} ${which}`);
+    screen.say(`To read them:\n  ${commandOf('show', { batchId, config })} ${which}`);
     return 0;
   } finally {
     screen.close();

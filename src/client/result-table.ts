@@ -1,4 +1,5 @@
 import type { BatchResult, Counts } from '../activities/contract.js';
+import { nearPath } from '../platform/near-path.js';
 import { plainLine } from '../platform/plain.js';
 import { formatNumber } from './number-text.js';
 import type { Line, TextStyle } from './text-line.js';
@@ -32,7 +33,9 @@ export function renderResult(result: BatchResult, style: TextStyle): string[] {
   return [
     ...lines.map((line) => renderLine(line, style)),
     // Never cut, so that they can be copied.
-    ...Object.entries(files).map(([name, path]) => `  ${name.padEnd(10)}${plainLine(path)}`),
+    ...Object.entries(files).map(
+      ([name, file]) => `  ${name.padEnd(10)}${plainLine(nearPath(file))}`,
+    ),
   ];
 }
 

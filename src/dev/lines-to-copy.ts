@@ -31,6 +31,22 @@ export function linesToCopy({ root, address, namespace, cli, env }: CopyOptions)
   ];
 }
 
+/**
+ * A command on as many lines as `columns` need, each but the last with a backslash: a terminal that breaks it would do
+ * so in the middle of a path. It is broken before options alone.
+ */
+export function commandLines(command: string, columns: number): string[] {
+  const lines: string[] = [];
+  for (const part of command.split(/ (?=--)/)) {
+    const last = lines.at(-1);
+    // Room for the backslash that a further part may need.
+    const joins = last !== undefined && last.length + 1 + part.length + 2 <= columns;
+    if (joins) lines[lines.length - 1] = `${last} ${part}`;
+    else lines.push(last === undefined ? part : `  ${part}`);
+  }
+  return lines.map((line, i) => (i < lines.length - 1 ? `${line} \\` : line));
+}
+
 const alias = (name: string, command: readonly string[]): string =>
   `alias ${name}=${shellWord(command.map(shellWord).join(' '))}`;
 

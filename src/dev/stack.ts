@@ -40,6 +40,8 @@ export interface PlannedServer {
 export interface Stack extends PlannedServer {
   taskQueue: string;
   generationUrl: string;
+  /** Its own temporal.yaml. */
+  settings: string;
 }
 
 /**
@@ -85,7 +87,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const simulatorPort = await firstFreePort(8000, Object.values(ports));
   const generationUrl = `http://127.0.0.1:${simulatorPort}/v1`;
   const target = path.join(folder, 'temporal.yaml');
-  const settings = await writeLocalConfig({
+  const { temporal } = await writeLocalConfig({
     source: config,
     target,
     address,
@@ -98,7 +100,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     part('simulator', { args: ['--port', String(simulatorPort), ...DEMO_SIMULATOR] }),
   );
   await supervisor.run(part('worker', { args: ['--config', target] }));
-  return { ...server, taskQueue: settings.temporal.task_queue, generationUrl };
+  return { ...server, taskQueue: temporal.task_queue, generationUrl, settings: target };
 }
 
 /** Only a stack's server and a worker with these settings. */

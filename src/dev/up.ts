@@ -8,7 +8,8 @@ import { PROJECT_ROOT } from '../platform/project-root.js';
 import { allCompleted } from '../client/result-table.js';
 import type { Screen } from '../client/screen.js';
 import { watchBatch } from '../client/watch.js';
-import { linesToCopy } from './lines-to-copy.js';
+import { batchLink, introduction } from './introduction.js';
+import { commandLines, linesToCopy } from './lines-to-copy.js';
 import { inSession, throwIfPartFailed } from './session.js';
 import type { Stack } from './stack.js';
 import { startStack } from './stack.js';
@@ -47,14 +48,15 @@ export async function up({ exit, batch, config }: UpOptions): Promise<number> {
   return await inSession(folder, async ({ place, cli, screen, interrupts }) => {
     const stack = await startStack({ ...place, config });
     const client = await connectBatchClient(onLoopback(stack));
-    const batchId = `sliding-puzzle-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`;
+    const batchId = `puzzle-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`;
     const session: Session = { cli, screen, stack, client, signal: interrupts.signal, batchId };
     const plays = batch && own;
-    if (!plays) screen.say(partsOf(stack).join('\n'));
+    const worker = place.supervisor.pidOf('worker');
+    screen.say(introduction({ ...stack, config, worker, batchId: plays ? batchId : null }));
+    screen.say(howToReach(session, { plays, folder: own ? null : folder }));
     const played = plays ? runBatch(session) : Promise.resolve(0);
     const code = await played.finally(() => client.close());
-    if (!exit && !interrupts.signal.aborted)
-      await stayUp(session, { plays, folder: own ? null : folder });
+    if (!exit && !interrupts.signal.aborted) await stayUp(session, plays);
     throwIfPartFailed(interrupts);
     return code;
   });
@@ -67,9 +69,8 @@ async function runBatch(session: Session): Promise<number> {
   }
   const request = JSON.parse(await readFile(path.join(PROJECT_ROOT, EXAMPLE), 'utf8')) as unknown;
   const batch = await client.start({ batchId, taskQueue: stack.taskQueue, request });
-  screen.say(introduction(session));
   const outcome = await watchBatch({ batchId, batch, screen, signal });
-  screen.say(`  Web UI    ${batchLink(session)}`);
+  screen.say(`  Web UI\n  ${batchLink({ ...stack, batchId })}`);
   if (outcome === null) {
     screen.say(howToContinue(session));
     return 130;
@@ -83,23 +84,6 @@ async function isProjectsOwn(config: string): Promise<boolean> {
   return (await realpath(config).catch(() => config)) === (await realpath(own));
 }
 
-const batchLink = ({ stack, batchId }: Session): string =>
-  `${stack.uiUrl}/namespaces/${stack.namespace}/workflows/${encodeURIComponent(batchId)}`;
-
-const partsOf = (stack: Stack): string[] => [
-  `Temporal server  ${stack.address}, Web UI ${stack.uiUrl}`,
-  `simulator        ${stack.generationUrl}, in place of a GPU service`,
-  `logs             ${path.relative('', stack.logs)}`,
-];
-
-const introduction = (session: Session): string =>
-  [
-    ...partsOf(session.stack),
-    `batch            ${session.batchId}`,
-    `                 ${batchLink(session)}`,
-    '',
-  ].join('\n');
-
 const EXAMPLE_HERE = path.relative('', path.join(PROJECT_ROOT, EXAMPLE));
 
 function howToContinue(session: Session): string {
@@ -112,27 +96,35 @@ function howToContinue(session: Session): string {
 }
 
 /** `folder`: of another deployment's stack, whose settings may differ in more than the address. */
-async function stayUp(
-  session: Session,
+function howToReach(
+  { stack, cli, batchId, screen }: Session,
   { plays, folder }: { plays: boolean; folder: string | null },
-): Promise<void> {
+): string {
   const root = folder === null ? PROJECT_ROOT : path.dirname(folder);
-  const lines = linesToCopy({ ...session.stack, root, cli: session.cli, env: process.env });
-  const batch =
+  const from =
     folder === null
       ? `--input-file ${EXAMPLE}`
       : `--config ${path.join(path.basename(folder), 'temporal.yaml')} --input-file FILE`;
-  session.screen.say(
-    [
-      '\nThe stack stays up until Ctrl-C.',
-      'With these lines in another terminal, the commands of the README reach it:',
-      ...lines.map((line) => `  ${line}`),
-      ...(plays
-        ? ['To read its rollouts:', `  temporal-rollout show ${session.batchId} --worst 20`]
-        : []),
-      `${folder === null ? 'Another' : 'A'} batch:`,
-      `  temporal-rollout start ${batch} --watch`,
-    ].join('\n'),
-  );
-  await untilAborted(session.signal);
+  const commands = [
+    ...(plays ? [`temporal-rollout show ${batchId}`, `temporal-rollout watch ${batchId}`] : []),
+    `temporal-rollout start ${from} --watch`,
+  ];
+  const columns = screen.style().columns - INDENT.length;
+  return [
+    'With these lines in another terminal, the commands of the README reach it:',
+    ...linesToCopy({ ...stack, root, cli, env: process.env }).map((line) => INDENT + line),
+    plays
+      ? 'Then read its rollouts, watch it there too, or start another batch:'
+      : 'Then start a batch:',
+    ...commands.flatMap((one) => commandLines(one, columns)).map((line) => INDENT + line),
+    '',
+  ].join('\n');
+}
+
+const INDENT = '  ';
+
+async function stayUp({ screen, batchId, signal }: Session, plays: boolean): Promise<void> {
+  const read = `To read its rollouts, in the other terminal:\n  temporal-rollout show ${batchId} --worst 20`;
+  screen.say(`The stack stays up until Ctrl-C.${plays ? ` ${read}` : ''}`);
+  await untilAborted(signal);
 }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import path from 'node:path';
 import { describe, test } from 'node:test';
 import type { BatchResult } from '../../src/activities/contract.js';
 import { renderResult } from '../../src/client/result-table.js';
@@ -80,6 +81,13 @@ describe('the result', () => {
       wide.map((line) => line.trim().split(/ +/)[1]),
       Object.values(FILES),
     );
+  });
+
+  test('gives paths below the current folder from there', () => {
+    const rollouts = path.join(process.cwd(), '.rollouts', 'b', 'rollouts.jsonl');
+    const text = renderResult({ ...RESULT, files: { ...FILES, rollouts } }, { columns: 79, colour: false }).join('\n'); // prettier-ignore
+    assert.match(text, /^ {2}rollouts {2}\.rollouts\/b\/rollouts\.jsonl$/m);
+    assert.match(text, new RegExp(`^ {2}metrics {3}${FILES.metrics}$`, 'm'));
   });
 
   test('has no table when no rollout is valid', () => {

@@ -112,7 +112,10 @@ describe('a batch whose worker and server are dead', { timeout: 240_000 }, () =>
     await eventually({ what: 'the server to be missed', timeout_ms: 30_000 }, () => watch.output().includes(missing)); // prettier-ignore
     watch.interrupt();
     assert.equal(await watch.exited, 130);
-    assert.match(watch.output(), new RegExp(`Batch ${ID} continues: temporal-rollout watch ${ID}`));
+    assert.match(
+      watch.output(),
+      new RegExp(`Batch ${ID} continues.*\n  temporal-rollout watch ${ID}`),
+    );
   });
 
   test('that is watched is followed to its result once both are back', async () => {

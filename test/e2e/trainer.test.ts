@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
@@ -227,24 +227,38 @@ describe('the example trainer', { skip, timeout: 300_000 }, () => {
     }
   });
 
-  test('on a stream, killed and started again continues after its last checkpoint', async () => {
+  const streamTrainer = (): Running => {
     const { address, namespace } = bed.server;
-    const trainer = (): Running => {
-      const env = { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace };
-      return start([path.join(TRAINER_EXAMPLE, 'stream.py')], { env, cwd: bed.directory });
-    };
-    const killed = trainer();
+    const env = { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace };
+    return start([path.join(TRAINER_EXAMPLE, 'stream.py')], { env, cwd: bed.directory });
+  };
+
+  test('on a stream, killed and started again continues after its last checkpoint', async () => {
+    const killed = streamTrainer();
     const ended = once(killed, 'close');
     const checkpoint = path.join(bed.directory, 'checkpoints', '1.json');
     await eventually({ what: 'a checkpoint', timeout_ms: 60_000 }, () => existsSync(checkpoint));
     killed.kill('SIGKILL');
     assert.deepEqual(await ended, [null, 'SIGKILL']);
-    const { output, errors, code } = await ending(trainer());
+    const { output, errors, code } = await ending(streamTrainer());
     assert.equal(code, 0, errors);
-    assert.match(output, /^(2\.json: .*\n)?3\.json: mean reward \d\.\d{3}, \d+ tokens\n$/);
+    assert.match(
+      output,
+      /^run-1: [12] of 3 steps have a checkpoint in \/.*\/checkpoints\nstep [12]: /,
+    );
+    assert.match(output, /\n3\.json: mean reward \d\.\d{3}, \d+ tokens\n$/);
+    assert.doesNotMatch(output, /^1\.json/m);
     const rows = await readRows(path.join(bed.store_root, 'run-1', 'steps', '2', 'rollouts.jsonl'));
     assert.equal(rows.length, ROLLOUTS);
     const versions = rows.flatMap(({ policy_versions }) => policy_versions);
     assert.ok(versions.length > 0 && versions.every(({ version }) => Number(version) >= 1));
+  });
+
+  test('on a stream, without the checkpoints that are served says so, and trains on nothing', async () => {
+    await rm(path.join(bed.directory, 'checkpoints'), { recursive: true });
+    const { output, errors, code } = await ending(streamTrainer());
+    assert.equal(code, 1, output);
+    assert.match(errors, /^version 2 is served, and its checkpoint is missing: .*\n$/);
+    assert.doesNotMatch(output, /mean reward/);
   });
 });

@@ -167,6 +167,14 @@ export default { stepOne: () => inner(way) };`;
     });
   }
 
+  for (const file of ['mine.mjs', 'mine.ts', 'mine.mts']) {
+    test(`does not start with a mistake in the syntax of ${file}: the error has its line`, async (t) => {
+      const source = 'export default {\n  stepOne() {\n    const x = ;\n  },\n};\n';
+      const says = new RegExp(`SyntaxError: Unexpected .*;.* \\(at /.*${file.replace('.', '\\.')}:3\\)$`);
+      await assert.rejects(make(t, { source, file }), { message: says });
+    });
+  }
+
   for (const [what, source, says] of [
     ['a file that does not parse', `export default {`, /environment mine: cannot load .*mine\.mjs/],
     ['an export that is not there', `export const other = 1;`, /export default of .*only other/],

@@ -117,15 +117,18 @@ export class ModuleCalls {
   }
 
   async #pass(one: PendingCall): Promise<void> {
-    const why = `did not answer within ${ms(this.#options.timeout_ms)}`;
+    const why = `did not answer ${one.body.call} within ${ms(this.#options.timeout_ms)} (its timeout)`;
     const asked = this.#thread;
     if (asked === null) return;
     asked.send({ kind: 'abort', id: one.id });
     if (await asked.answersPing()) {
-      this.#calls.fail(one.id, this.#fault('EnvironmentFailed', why));
+      this.#calls.fail(
+        one.id,
+        this.#fault('EnvironmentFailed', `${why}: its promise has not settled`),
+      );
       return;
     }
-    this.#lose(asked, `${why}; its thread was ended`);
+    this.#lose(asked, `${why}: its code held the thread, which was ended`);
     await asked.end();
   }
 

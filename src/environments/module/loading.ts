@@ -1,3 +1,5 @@
+import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
 import { pathToFileURL } from 'node:url';
 import type { BatchEnvironment, TurnEnvironment } from './authoring.js';
 import type { EnvironmentContext } from '../environment-context.js';
@@ -27,9 +29,40 @@ async function load(path: string, { name }: EnvironmentContext): Promise<Record<
     if (!/\.[cm]?tsx?$/.test(path)) return (await import(url)) as Record<string, unknown>;
     return await loadTypeScript(url);
   } catch (error) {
-    const message = `environment ${name}: cannot load ${path}: ${thrownText(error)}`;
-    throw new Error(message, { cause: error });
+    const subject = `environment ${name}: cannot load ${path}`;
+    const mistake = await whereUnparsable(error, path);
+    if (mistake !== null) throw new Error(`${subject}: ${mistake}`);
+    throw new Error(`${subject}: ${thrownText(error)}`, { cause: error });
   }
+}
+
+/** esbuild's line for a mistake: `/a/b.ts:3:14: ERROR: Unexpected ";"`. */
+const MISTAKE = /^(\/.*:\d+):\d+: ERROR: (.*)$/m;
+
+/** A mistake in the module's syntax, or in that of a TypeScript file that it imports, with its line; null: no such error. */
+async function whereUnparsable(error: unknown, path: string): Promise<string | null> {
+  if (error instanceof SyntaxError) {
+    const line = await lineOfMistake(path);
+    return line === null ? null : `SyntaxError: ${error.message} (at ${path}:${line})`;
+  }
+  const [, place, text] = MISTAKE.exec(error instanceof Error ? error.message : '') ?? [];
+  if (place === undefined || text === undefined) return null;
+  // The loader calls an .mts file .ts.
+  const own = path.replace(/\.[cm]ts$/, '.ts');
+  return `SyntaxError: ${text} (at ${place.replace(`${own}:`, `${path}:`)})`;
+}
+
+/** Node.js tells the line on standard error alone, so another process parses the file again, as the module that it is. */
+async function lineOfMistake(path: string): Promise<string | null> {
+  const source = await readFile(path);
+  const said = await new Promise<string>((resolve) => {
+    const args = ['--check', '--input-type=module', '-'];
+    const parser = execFile(process.execPath, args, (...told) => {
+      resolve(told[2]);
+    });
+    parser.stdin?.on('error', () => undefined).end(source);
+  });
+  return /^\[stdin\]:(\d+)$/m.exec(said)?.[1] ?? null;
 }
 
 /**

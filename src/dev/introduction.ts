@@ -1,0 +1,39 @@
+import path from 'node:path';
+import { nearPath } from '../platform/near-path.js';
+import type { Stack } from './stack.js';
+
+export interface Introduced extends Pick<
+  Stack,
+  'address' | 'namespace' | 'uiUrl' | 'generationUrl' | 'logs' | 'settings'
+> {
+  /** The temporal.yaml that the stack was started with. */
+  config: string;
+  /** Process of the worker; null while there is none. */
+  worker: number | null;
+  /** null: no batch is started. */
+  batchId: string | null;
+}
+
+/** What a stack consists of, a line for each part. */
+export function introduction(stack: Introduced): string {
+  const { address, uiUrl, generationUrl, worker, logs, settings, config, batchId } = stack;
+  return [
+    `Temporal server  ${address}, Web UI ${uiUrl}`,
+    `simulator        ${generationUrl}, in place of a GPU service`,
+    `worker           process ${worker ?? 'none'}`,
+    `logs             ${nearPath(logs)}`,
+    `settings         ${nearPath(settings)}`,
+    `                 what it runs with, made from ${path.basename(config)} at each start`,
+    ...(batchId === null
+      ? []
+      : [`batch            ${batchId}`, `  ${batchLink({ ...stack, batchId })}`]),
+    '',
+  ].join('\n');
+}
+
+export const batchLink = ({
+  uiUrl,
+  namespace,
+  batchId,
+}: Pick<Stack, 'uiUrl' | 'namespace'> & { batchId: string }): string =>
+  `${uiUrl}/namespaces/${namespace}/workflows/${encodeURIComponent(batchId)}`;
