@@ -4,6 +4,7 @@ import type { Selection, Sort } from '../../client/show/selection.js';
 import { SORTS } from '../../client/show/selection.js';
 import { parseWhere } from '../../client/show/where.js';
 import { UsageError } from '../../platform/command.js';
+import { integerOf } from '../arguments.js';
 
 /** What `show` should print. */
 export interface ShowOptions {
@@ -95,9 +96,7 @@ function sortOf(text: string | undefined): Sort | null {
 }
 
 function countOf(option: string, text: string | undefined): number | null {
-  if (text === undefined) return null;
-  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
-  throw new UsageError(`${option}: expected a number above 0, got ${JSON.stringify(text)}`);
+  return text === undefined ? null : integerOf(option, { text, least: 1 });
 }
 
 /** `7` or `7-12`. */
