@@ -66,6 +66,18 @@ test('a version of weights that is no number is refused, with what was expected 
   );
 });
 
+test('a batch that the store does not have may still be planned, and what shows that is named with the same file', async (t) => {
+  const folder = await temporaryFolder(t);
+  const file = path.join(folder, 'temporal.yaml');
+  await writeFile(file, 'store: {root: store}\ngeneration: {}\nenvironments: {}\n');
+  const { status, stderr } = run('show', 'new', '--config', file);
+  assert.equal(status, 1);
+  assert.equal(
+    stderr,
+    `temporal-rollout show: no batch new in ${path.join(folder, 'store')}: either none was started under this id for this store, or it is still being planned, which temporal-rollout watch new --config ${file} shows\n`,
+  );
+});
+
 test('a relative path of weights is refused, with the absolute one that it has here', () => {
   const { status, stderr } = run('policy', 'publish', '--version', '2', '--path', 'better.json');
   assert.equal(status, 2);

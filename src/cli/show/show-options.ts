@@ -8,7 +8,8 @@ import { integerOf } from '../arguments.js';
 
 /** What `show` should print. */
 export interface ShowOptions {
-  config: string;
+  /** Absent: the default. */
+  config: string | undefined;
   batch_id: string;
   /** null: the list. A row without a repeat: its group. */
   place: { row: number; repeat: number | null } | null;
@@ -27,7 +28,7 @@ export function parseShow(args: string[]): ShowOptions {
     args,
     allowPositionals: true,
     options: {
-      config: { type: 'string', default: './temporal.yaml' },
+      config: { type: 'string' },
       worst: { type: 'string' },
       sort: { type: 'string' },
       reverse: { type: 'boolean', default: false },
