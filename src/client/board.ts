@@ -102,10 +102,18 @@ function speed({ turns, tokens, turns_per_s, tokens_per_s }: BatchProgress): Lin
   ];
 }
 
+const FIRST_ANSWER = 'waiting for the first answer: from the Temporal server, then from a worker';
+const PLAN =
+  'waiting for its plan: a worker checks the request and asks the engine and the environments';
+
 /** What the batch waits for; without an answer nobody knows whether it still does, only what this process waits for. */
 function notes({ progress, silentS, trouble }: BoardState, columns = Infinity): string[] {
-  const waiting = progress?.waiting ?? null;
-  if (silentS === null) return waiting === null ? [] : waitingLines(waiting, columns);
+  if (silentS === null) {
+    if (progress === null) return [trouble ?? FIRST_ANSWER];
+    const { waiting, phase } = progress;
+    if (waiting !== null) return waitingLines(waiting, columns);
+    return phase === 'planning' ? [PLAN] : [];
+  }
   const silent = `no answer for ${Math.floor(silentS)} s`;
   return [trouble === null ? silent : `${silent}: ${trouble}`];
 }
@@ -142,7 +150,7 @@ export function renderPlain(state: BoardState): string {
 /** States with the same facts print the same line, except for times and rates, which alone are no news. */
 export function factsOf({ progress, silentS, trouble }: BoardState): string {
   const silence = silentS === null ? null : [trouble];
-  if (progress === null) return JSON.stringify([silence]);
+  if (progress === null) return JSON.stringify([silence, trouble]);
   const { phase, requested, done, running, failed, turns, tokens, waiting } = progress;
   return JSON.stringify([
     phase,

@@ -131,10 +131,31 @@ describe('the board', () => {
     }
   });
 
+  test('says from the first moment what a batch waits for that has not answered or is not planned', () => {
+    const first = state({ progress: null });
+    const planning = state({ progress: { ...PROGRESS, phase: 'planning', requested: 0, done: 0 } });
+    const away = state({ progress: null, trouble: 'waiting for the Temporal server at host:7233' });
+    for (const [shown, says] of [
+      [
+        first,
+        'starting, waiting for the first answer: from the Temporal server, then from a worker',
+      ],
+      [away, 'starting, waiting for the Temporal server at host:7233'],
+      [
+        planning,
+        'planning, waiting for its plan: a worker checks the request and asks the engine and the environments',
+      ],
+    ] as const) {
+      assert.equal(renderPlain(shown), `${BATCH} ${says}`);
+      const [, note] = renderBoard(shown, { columns: 150, colour: false });
+      assert.equal(note, says.slice(says.indexOf('waiting')));
+    }
+  });
+
   test('counts nothing before the batch is planned', () => {
     const planning = state({ progress: { ...PROGRESS, phase: 'planning', requested: 0, done: 0 } });
-    assert.equal(renderBoard(planning, { columns: 79, colour: false }).length, 1);
-    assert.equal(renderPlain(planning), `${BATCH} planning`);
+    assert.equal(renderBoard(planning, { columns: 79, colour: false }).length, 2);
+    assert.doesNotMatch(renderPlain(planning), /done|failed/);
   });
 
   test('is never wider than the terminal, nor taller than six lines', () => {
