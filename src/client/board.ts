@@ -5,6 +5,7 @@ import {
   waitedHowText,
   waitingText,
 } from '../model/workflow-safe/waiting.js';
+import { mostFrequentText } from '../model/workflow-safe/failures.js';
 import type { Waiting } from '../model/workflow-safe/waiting.js';
 import { plainLine } from '../platform/plain.js';
 import { formatClock, formatNumber, formatRate } from './number-text.js';
@@ -24,13 +25,18 @@ export interface BoardState {
   trouble: string | null;
 }
 
-/** The live board: six lines at most, none longer than the terminal is wide. */
+/** The live board: seven lines at most, none longer than the terminal is wide. */
 export function renderBoard(state: BoardState, style: TextStyle): string[] {
   const { progress } = state;
   const lines = [
     heading(state, style.columns),
     ...(isCounted(progress)
-      ? [progressBar(barOf(progress, state), style), numbers(progress), speed(progress)]
+      ? [
+          progressBar(barOf(progress, state), style),
+          numbers(progress),
+          ...cause(progress),
+          speed(progress),
+        ]
       : []),
     ...notes(state, style.columns).map((note): Line => [{ text: note, ink: 'yellow' }]),
   ];
@@ -95,6 +101,11 @@ function numbers(progress: BatchProgress): Line {
   ];
 }
 
+function cause({ failures }: BatchProgress): Line[] {
+  const text = mostFrequentText(failures);
+  return text === null ? [] : [[{ text: plainLine(text), ink: 'red' }]];
+}
+
 function speed({ turns, tokens, turns_per_s, tokens_per_s }: BatchProgress): Line {
   return [
     `turns ${formatNumber(turns)} (${formatRate(turns_per_s)}/s)   `,
@@ -135,10 +146,11 @@ export function renderPlain(state: BoardState): string {
     return [`${batchId} ${phaseOf(progress)}`, ...notes(state).map(plainLine)].join(', ');
   const { phase, done, requested, running, failed, turns, tokens } = progress;
   const eta = silentS === null ? etaSeconds(progress) : null;
+  const failures = mostFrequentText(progress.failures);
   return [
     `${batchId} ${phase}: ${formatNumber(done)} of ${formatNumber(requested)} done`,
     `${formatNumber(running)} running`,
-    `${formatNumber(failed)} failed`,
+    `${formatNumber(failed)} failed${failures === null ? '' : ` (${plainLine(failures)})`}`,
     `${formatNumber(turns)} turns (${formatRate(progress.turns_per_s)}/s)`,
     `${formatNumber(tokens)} tokens (${formatRate(progress.tokens_per_s)}/s)`,
     `mean reward ${meanReward(progress)}`,

@@ -152,13 +152,24 @@ describe('the board', () => {
     }
   });
 
+  test('names the most frequent cause of failures with its count', () => {
+    const failures = {
+      TimedOut: { rollouts: 1, message: 'rollout_timeout passed' },
+      EnvironmentFailed: { rollouts: 7, message: 'no such\ntable' },
+    };
+    const failing = state({ progress: { ...PROGRESS, failed: 8, failures } });
+    const says = 'most frequent failure: EnvironmentFailed (7 rollouts): no such table';
+    assert.equal(renderBoard(failing, { columns: 79, colour: false })[3], says);
+    assert.match(renderPlain(failing), new RegExp(`8 failed \\(${says.replace(/[()]/g, '\\\\$&')}\\)`)); // prettier-ignore
+  });
+
   test('counts nothing before the batch is planned', () => {
     const planning = state({ progress: { ...PROGRESS, phase: 'planning', requested: 0, done: 0 } });
     assert.equal(renderBoard(planning, { columns: 79, colour: false }).length, 2);
     assert.doesNotMatch(renderPlain(planning), /done|failed/);
   });
 
-  test('is never wider than the terminal, nor taller than six lines', () => {
+  test('is never wider than the terminal, nor taller than seven lines', () => {
     const count = fc.nat({ max: 1_000_000 });
     const progress = fc.record({
       phase: fc.constantFrom(

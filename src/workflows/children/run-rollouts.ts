@@ -10,12 +10,14 @@ import {
   startChild,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { RolloutResult, Tally } from '../../activities/contract.js';
+import type { FailureFacts, RolloutResult, Tally } from '../../activities/contract.js';
 import type { RolloutInput } from '../../model/batch-request.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { VALID_STOP_REASONS } from '../../model/workflow-safe/stop-reasons.js';
+import { oneFailure, sumOf } from '../../model/workflow-safe/failures.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
+import { failureOf } from '../ending.js';
 import { roomProblem } from '../steering/event-budget.js';
 import {
   LIMITS_MEMO,
@@ -114,7 +116,10 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
       if (count(tally, result) && groups.count(ref.row)) running.stop(ref.row);
     } catch (error) {
       // The child's journal says what ended it. A child that could not even start is closed without a journal.
-      if (hasFailed(error)) line.failed(member);
+      const failure = failureIn(error);
+      if (failure === null) return;
+      tally.failures = sumOf([tally.failures, oneFailure(failure)]);
+      line.failed(member);
     } finally {
       tally.running -= 1;
       tally.done += 1;
@@ -224,10 +229,12 @@ function summaryOf({ row, repeat, replaces }: Member, num_repeats: number): stri
 }
 
 /** Ended as failed or timeout. Not stopped, cancelled or terminated, and not one that never started. */
-const hasFailed = (error: unknown): boolean =>
-  error instanceof ChildWorkflowFailure &&
-  error.cause instanceof ApplicationFailure &&
-  error.cause.type !== 'InvalidBatchRequest';
+function failureIn(error: unknown): FailureFacts | null {
+  const cause = error instanceof ChildWorkflowFailure ? error.cause : null;
+  if (!(cause instanceof ApplicationFailure)) return null;
+  const { type, message } = failureOf(cause);
+  return type === 'InvalidBatchRequest' ? null : { type, message };
+}
 
 /** Returns whether the result is valid. */
 function count(tally: Tally, result: RolloutResult): boolean {
