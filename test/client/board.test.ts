@@ -160,7 +160,7 @@ describe('the board', () => {
     const failing = state({ progress: { ...PROGRESS, failed: 8, failures } });
     const says = 'most frequent failure: EnvironmentFailed (7 rollouts): no such table';
     assert.equal(renderBoard(failing, { columns: 79, colour: false })[3], says);
-    assert.match(renderPlain(failing), new RegExp(`8 failed \\(${says.replace(/[()]/g, '\\\\$&')}\\)`)); // prettier-ignore
+    assert.ok(renderPlain(failing).includes(`8 failed (${says}),`));
   });
 
   test('counts nothing before the batch is planned', () => {
@@ -199,7 +199,7 @@ describe('the board', () => {
     fc.assert(
       fc.property(shown, columns, (change, width) => {
         const board = renderBoard(state(change), { columns: width, colour: false });
-        assert.ok(board.length <= 6);
+        assert.ok(board.length <= 7);
         for (const line of board)
           assert.ok(Array.from(line).length <= width && !line.includes('\n'), line);
       }),
