@@ -10,7 +10,7 @@ import {
   startChild,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { FailureFacts, RolloutResult, Tally } from '../../activities/contract.js';
+import type { RolloutResult, Tally } from '../../activities/contract.js';
 import type { RolloutInput } from '../../model/batch-request.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { VALID_STOP_REASONS } from '../../model/workflow-safe/stop-reasons.js';
@@ -116,10 +116,7 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
       if (count(tally, result) && groups.count(ref.row)) running.stop(ref.row);
     } catch (error) {
       // The child's journal says what ended it. A child that could not even start is closed without a journal.
-      const failure = failureIn(error);
-      if (failure === null) return;
-      tally.failures = sumOf([tally.failures, oneFailure(failure)]);
-      line.failed(member);
+      if (countFailure(tally, error)) line.failed(member);
     } finally {
       tally.running -= 1;
       tally.done += 1;
@@ -228,12 +225,12 @@ function summaryOf({ row, repeat, replaces }: Member, num_repeats: number): stri
   return num_repeats > 1 ? `sample ${row}, repeat ${repeat}` : `sample ${row}`;
 }
 
-/** Ended as failed or timeout. Not stopped, cancelled or terminated, and not one that never started. */
-function failureIn(error: unknown): FailureFacts | null {
+/** Returns whether it ended as failed or timeout. Not stopped, cancelled or terminated, and not one that never started. */
+function countFailure(tally: Tally, error: unknown): boolean {
   const cause = error instanceof ChildWorkflowFailure ? error.cause : null;
-  if (!(cause instanceof ApplicationFailure)) return null;
-  const { type, message } = failureOf(cause);
-  return type === 'InvalidBatchRequest' ? null : { type, message };
+  if (!(cause instanceof ApplicationFailure) || cause.type === 'InvalidBatchRequest') return false;
+  tally.failures = sumOf([tally.failures, oneFailure(failureOf(cause))]);
+  return true;
 }
 
 /** Returns whether the result is valid. */
