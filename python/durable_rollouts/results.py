@@ -51,6 +51,13 @@ class Waiting(TypedDict):
     holds: NotRequired[bool]
 
 
+class Failures(TypedDict):
+    """Rollouts that failed for one reason, with the first message."""
+
+    rollouts: int
+    message: str
+
+
 class BatchProgress(TypedDict):
     """The state of a batch's rollouts. ``elapsed_s``: seconds since its start, up to its last event."""
 
@@ -69,6 +76,7 @@ class BatchProgress(TypedDict):
     tokens_per_s: float
     continued: NotRequired[bool]
     replacements: NotRequired[int]
+    failures: NotRequired[Dict[str, Failures]]
 
 
 class Replica(TypedDict):

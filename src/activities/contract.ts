@@ -2,6 +2,7 @@ import type { LogprobsMode } from '../model/logprobs-mode.js';
 import type { RolloutRef } from '../model/batch-request.js';
 import type { StopReason } from '../model/workflow-safe/stop-reasons.js';
 import type { Limits, LimitsChange, TurnLimits } from '../model/workflow-safe/limits.js';
+import type { Failures } from '../model/workflow-safe/failures.js';
 import type { Metrics } from '../model/results/metrics.js';
 import type { RowRange } from '../model/workflow-safe/slices.js';
 import type { Waiting } from '../model/workflow-safe/waiting.js';
@@ -213,6 +214,8 @@ export interface Tally {
   reward_sum: number;
   /** Rollouts that replace failed ones; absent: none. */
   replacements?: number;
+  /** Of rollouts that failed or passed their deadline in this run; absent or empty: none. */
+  failures?: Failures;
 }
 
 /** Query `progress` of workflow `rolloutBatch`. */

@@ -8,7 +8,7 @@ import { allCompleted, renderResult } from '../client/result-table.js';
 import { createScreen } from '../client/screen.js';
 import type { ServerAddress } from '../client/server.js';
 import { watchBatch } from '../client/watch.js';
-import { UsageError } from '../platform/command.js';
+import { UsageError, commandLine } from '../platform/command.js';
 import { listenForInterrupts } from '../platform/process/interrupts.js';
 import { plain, plainJson } from '../platform/plain.js';
 import { storeOfBatch, temporalSettings } from './temporal-settings.js';
@@ -41,7 +41,7 @@ export async function startCommand(args: string[]): Promise<number> {
     const batch = await client.start({ batchId, taskQueue, request });
     console.log(plain(`batch ${batchId} runs on ${server.options.address}, queue ${taskQueue}`));
     if (watch) return await watched(batchId, { batch, config });
-    console.log(plain(`its board: ${commandOf('watch', { batchId, config })}`));
+    console.log(plain(`its board: ${commandLine(`watch ${batchId}`, config)}`));
     return 0;
   } finally {
     await client.close();
@@ -72,10 +72,7 @@ export async function watchCommand(args: string[]): Promise<number> {
     const { server } = await temporalSettings(config);
     const client = openBatchClient(server);
     try {
-      // The board says that the server is unavailable, and continues when it is back.
-      const type = await client.typeOf(batchId).catch(() => 'rolloutBatch');
-      if (type !== 'rolloutBatch')
-        throw new Error(await whyNoBoard({ batchId, type, server, config }));
+      await checkIsBatch(client, { batchId, server, config });
       return await watched(batchId, { batch: client.attach(batchId), config: values.config });
     } finally {
       await client.close();
@@ -84,40 +81,43 @@ export async function watchCommand(args: string[]): Promise<number> {
 }
 
 /** The command that shows a workflow of another type. */
-const SHOWN_BY: Record<string, (id: string) => string> = {
-  rolloutStream: (id) => `a stream: temporal-rollout stream status --id ${id} --watch`,
-  policy: (id) =>
-    `a policy: temporal-rollout policy status --service ${id.slice(id.indexOf('/') + 1)}`,
-  rollout: (id) => `one rollout: temporal-rollout show ${id}`,
+const SHOWN_BY: Record<string, { what: string; by: (id: string) => string }> = {
+  rolloutStream: { what: 'a stream', by: (id) => `stream status --id ${id} --watch` },
+  policy: {
+    what: 'a policy',
+    by: (id) => `policy status --service ${id.slice(id.indexOf('/') + 1)}`,
+  },
+  rollout: { what: 'one rollout', by: (id) => `show ${id}` },
 };
 
-async function whyNoBoard({
-  batchId,
-  type,
-  server,
-  config,
-}: {
+interface Sought {
   batchId: string;
-  /** null: there is no such workflow. */
-  type: string | null;
   server: ServerAddress;
   config: string | undefined;
-}): Promise<string> {
-  if (type !== null)
-    return `${batchId} is ${SHOWN_BY[type]?.(batchId) ?? `a workflow of type ${type}, which has no board`}`;
+}
+
+/** Throws an error for the user that says what the id is, or where it was sought. */
+async function checkIsBatch(client: Pick<BatchClient, 'typeOf'>, sought: Sought): Promise<void> {
+  // Who then looks at the batch says that the server is unavailable, and waits for it.
+  const type = await client.typeOf(sought.batchId).catch(() => 'rolloutBatch');
+  if (type === null) throw new Error(await whyNowhere(sought));
+  if (type === 'rolloutBatch') return;
+  const { batchId, config } = sought;
+  const shown = SHOWN_BY[type];
+  throw new Error(
+    shown === undefined
+      ? `${batchId} is a workflow of type ${type}, no batch`
+      : `${batchId} is ${shown.what}: ${commandLine(shown.by(batchId), config)}`,
+  );
+}
+
+async function whyNowhere({ batchId, server, config }: Sought): Promise<string> {
   const place = `the Temporal server at ${server.options.address}, namespace ${server.namespace}`;
   const { name, has } = await storeOfBatch(batchId, config);
   return has
-    ? `${place} no longer has batch ${batchId}; its journals are in ${name}: ${commandOf('show', { batchId, config })} reads them, and starting it again continues it`
+    ? `${place} no longer has batch ${batchId}; its journals are in ${name}: ${commandLine(`show ${batchId}`, config)} reads them, and starting it again continues it`
     : `no batch ${batchId} on ${place}${name === null ? '' : `, or in ${name}`}`;
 }
-
-/** A line to copy. */
-const commandOf = (
-  name: 'watch' | 'show',
-  { batchId, config }: { batchId: string; config: string | undefined },
-): string =>
-  `temporal-rollout ${name} ${batchId}${config === undefined ? '' : ` --config ${config}`}`;
 
 async function watched(
   batchId: string,
@@ -132,14 +132,13 @@ async function watched(
     const { signal } = interrupts;
     const outcome = await watchBatch({ batchId, batch, screen, signal });
     if (outcome === null) {
-      screen.say(
-        `Batch ${batchId} continues. To watch it:\n  ${commandOf('watch', { batchId, config })}`,
-      );
+      const watch = commandLine(`watch ${batchId}`, config);
+      screen.say(`Batch ${batchId} continues. To watch it:\n  ${watch}`);
       return INTERRUPTED;
     }
     if (!('result' in outcome)) return 1;
     const which = allCompleted(outcome.result.counts) ? '--worst 20' : '--failed';
-    screen.say(`To read them:\n  ${commandOf('show', { batchId, config })} ${which}`);
+    screen.say(`To read them:\n  ${commandLine(`show ${batchId}`, config)} ${which}`);
     return 0;
   } finally {
     screen.close();
@@ -165,7 +164,8 @@ export async function resultCommand(args: string[]): Promise<number> {
     allowPositionals: true,
   });
   return await withBatch(positionals, (batchId) =>
-    withClient(values.config, async (client) => {
+    withClient(values.config, async (client, server) => {
+      await checkIsBatch(client, { batchId, server, config: values.config });
       const outcome = await untilEnded(client, batchId);
       if (outcome === null) return INTERRUPTED;
       if ('failure' in outcome) throw new Error(`batch ${batchId}: ${outcome.failure}`);
@@ -207,11 +207,12 @@ async function withBatch(
 
 async function withClient(
   config: string | undefined,
-  run: (client: BatchClient) => Promise<number>,
+  run: (client: BatchClient, server: ServerAddress) => Promise<number>,
 ): Promise<number> {
-  const client = await connectBatchClient((await temporalSettings(config)).server);
+  const { server } = await temporalSettings(config);
+  const client = await connectBatchClient(server);
   try {
-    return await run(client);
+    return await run(client, server);
   } finally {
     await client.close();
   }

@@ -7,6 +7,7 @@ import { plain } from '../platform/plain.js';
 import { createAllowance } from '../platform/waits/allowance.js';
 import { loadConfig } from '../workers/config.js';
 import { createPool } from '../workers/parts.js';
+import { settingsNamed } from './arguments.js';
 
 const ROLES = ['user', 'tool', 'environment'] as const;
 const PROMPTS = [['user'], ['system', 'user']] as const;
@@ -25,11 +26,8 @@ export async function checkTemplateCommand(args: string[]): Promise<number> {
   });
   const config = await loadConfig(values.config);
   const { service: name } = values;
-  const settings = config.generation[name];
-  if (settings === undefined) {
-    const known = Object.keys(config.generation).join(', ');
-    throw new UsageError(`unknown service ${JSON.stringify(name)}; ${values.config} has ${known || 'none'}`); // prettier-ignore
-  }
+  const { generation: among } = config;
+  const settings = settingsNamed(name, { among, what: 'service', file: values.config });
   const chat_template_kwargs = kwargsOf(values['template-kwargs']);
   const log = pino({ level: 'silent' });
   const pool = createPool({ name, settings, config }, { env: process.env, log, replies: createAllowance(0) }); // prettier-ignore

@@ -9,6 +9,7 @@ import { checkDeployment } from '../workers/check/check-deployment.js';
 import type { Finding } from '../workers/check/finding.js';
 import type { Config } from '../workers/config.js';
 import { loadConfig } from '../workers/config.js';
+import { DEFAULT_FILE } from './temporal-settings.js';
 
 const MARKS = { ok: '  ok   ', limited: 'limited', broken: 'BROKEN ' } as const;
 const INKS = { ok: 'green', limited: 'yellow', broken: 'red' } as const;
@@ -18,7 +19,7 @@ export async function checkCommand(args: string[]): Promise<number> {
   const { values } = parseArgs({
     args,
     options: {
-      config: { type: 'string', default: './temporal.yaml' },
+      config: { type: 'string' },
       json: { type: 'boolean', default: false },
     },
   });
@@ -33,15 +34,15 @@ export async function checkCommand(args: string[]): Promise<number> {
   return broken === 0 ? 0 : 1;
 }
 
-async function check(file: string): Promise<Finding[]> {
+async function check(file: string | undefined): Promise<Finding[]> {
   let config: Config;
   try {
-    config = await loadConfig(file);
+    config = await loadConfig(file ?? DEFAULT_FILE);
   } catch (error) {
     const remedy = 'the file is strict: see temporal.yaml of the project for its form';
     return [{ part: 'settings', state: 'broken', what: inOneLine(describeError(error)), remedy }];
   }
-  return await checkDeployment(config, process.env);
+  return await checkDeployment(config, { env: process.env, file });
 }
 
 /** An error has its fields in lines of their own. */

@@ -5,6 +5,7 @@ import type { Vllm } from '../dev/learning/vllm.js';
 import { vllmOf } from '../dev/learning/vllm.js';
 import { UsageError } from '../platform/command.js';
 import { PROJECT_ROOT } from '../platform/project-root.js';
+import { integerOf } from './arguments.js';
 
 /** Number of steps, and the held-out reward to reach with them. */
 const LESSON = { example: { steps: '50', target: '0.9' }, vllm: { steps: '60', target: '0.7' } };
@@ -74,8 +75,5 @@ function numberOf(option: string, text: string): number {
   throw new UsageError(`--${option}: expected a number from 0 on, got ${JSON.stringify(text)}`);
 }
 
-function wholeOf(option: string, text: string): number {
-  const value = numberOf(option, text);
-  if (Number.isInteger(value)) return value;
-  throw new UsageError(`--${option}: expected a whole number, got ${JSON.stringify(text)}`);
-}
+const wholeOf = (option: string, text: string): number =>
+  integerOf(`--${option}`, { text, least: 0 });

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import { describeError } from '../platform/errors.js';
 import { UsageError, asksForHelp } from '../platform/command.js';
-import { nearest } from '../platform/nearest.js';
+import { didYouMean } from '../platform/nearest.js';
 import { plain } from '../platform/plain.js';
 import { COMMANDS } from './commands.js';
 
@@ -48,8 +48,7 @@ async function main([name = '', ...args]: string[]): Promise<number> {
   }
   const command = COMMANDS[name];
   if (command === undefined) {
-    const meant = nearest(name, { known: Object.keys(COMMANDS), mistakes: 2 });
-    const hint = meant === null ? '' : `; did you mean ${meant}?`;
+    const hint = didYouMean(name, Object.keys(COMMANDS));
     console.error(`${USAGE}\n\nunknown command ${JSON.stringify(name)}${hint}`);
     return 2;
   }
@@ -69,12 +68,19 @@ async function main([name = '', ...args]: string[]): Promise<number> {
     console.error(
       plain(
         isUsage
-          ? `${error.message}\n\n${command.usage}`
+          ? `${withHint(error.message, command.usage)}\n\n${command.usage}`
           : `temporal-rollout ${name}: ${describeError(error)}`,
       ),
     );
     return isUsage || error instanceof UsageError ? 2 : 1;
   }
+}
+
+/** Of an unknown option: the one of the command's usage that it probably means, in place of Node's advice. */
+function withHint(message: string, usage: string): string {
+  const [said, option] = /^Unknown option '(--[^']+)'/.exec(message) ?? [];
+  if (said === undefined || option === undefined) return message;
+  return said + didYouMean(option, usage.match(/--[a-z][a-z-]*/g) ?? []);
 }
 
 process.exitCode = await main(process.argv.slice(2));

@@ -11,7 +11,8 @@ import { cutLines } from '../client/text-line.js';
 import { UsageError } from '../platform/command.js';
 import { describeError } from '../platform/errors.js';
 import { plain, plainJson } from '../platform/plain.js';
-import { temporalSettings } from './temporal-settings.js';
+import { integerOf, settingsNamed } from './arguments.js';
+import { DEFAULT_FILE, temporalSettings } from './temporal-settings.js';
 
 const LOOK_EVERY_MS = 500;
 
@@ -33,18 +34,21 @@ export async function policyCommand([verb = '', ...args]: string[]): Promise<num
   if (verb !== 'status' && verb !== 'publish')
     throw new UsageError(`expected policy status or policy publish, got ${JSON.stringify(verb)}`);
   const { values } = parseArgs({ args, options: OPTIONS });
-  if (verb === 'publish') checkPath(values.path);
-  const { server, taskQueue: task_queue } = await temporalSettings(values.config);
-  const policy = await connectPolicy(server, { service: values.service, task_queue });
+  const input = verb === 'publish' ? await inputOf(values) : null;
+  const { service } = values;
+  const { server, taskQueue: task_queue, services } = await temporalSettings(values.config);
+  if (Object.keys(services).length > 0)
+    settingsNamed(service, { among: services, what: 'service', file: values.config ?? DEFAULT_FILE }); // prettier-ignore
+  const policy = await connectPolicy(server, { service, task_queue });
   try {
-    if (verb === 'publish') return await publish(policy, await inputOf(values));
+    if (input !== null) return await publish(policy, input);
     const status = await policy.status();
     console.log(policyTable(status, Date.now()).join('\n'));
     return 0;
   } catch (error) {
     if (!(error instanceof WorkflowNotFoundError)) throw error;
     console.log(
-      `${values.service}: no policy workflow runs on this server: nothing has been published, or Temporal's database was lost (the record in the store stays in force)`,
+      `${service}: no policy workflow runs on this server: nothing has been published, or Temporal's database was lost (the record in the store stays in force)`,
     );
     return 0;
   } finally {
@@ -60,17 +64,19 @@ function checkPath(path: string | undefined): void {
   );
 }
 
-/** The fields of update `publish`: from a file, overridden by options. The workflow checks them. */
+/** The fields of update `publish`: from a file, overridden by options. The workflow checks all but numbers and path. */
 async function inputOf(values: Record<string, string | undefined>): Promise<object> {
   const { input, version, path, mode, cache, order, quorum } = values;
+  checkPath(path);
   const file = input === undefined ? {} : (JSON.parse(await readFile(input, 'utf8')) as object);
   const given = {
-    version: version === undefined ? undefined : Number(version),
+    version:
+      version === undefined ? undefined : integerOf('--version', { text: version, least: 0 }),
     weights: path === undefined ? undefined : { kind: 'checkpoint', path },
     mode,
     cache,
     order,
-    quorum: quorum === undefined ? undefined : Number(quorum),
+    quorum: quorum === undefined ? undefined : integerOf('--quorum', { text: quorum, least: 1 }),
     pause_limit: values['pause-limit'],
   };
   const set = Object.entries(given).filter(([, value]) => value !== undefined);

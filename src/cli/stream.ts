@@ -9,6 +9,7 @@ import { streamTable } from '../client/stream-table.js';
 import { UsageError } from '../platform/command.js';
 import { describeError } from '../platform/errors.js';
 import { plain, plainJson } from '../platform/plain.js';
+import { integerOf } from './arguments.js';
 import { temporalSettings } from './temporal-settings.js';
 
 const LOOK_EVERY_MS = 500;
@@ -30,15 +31,11 @@ export async function streamCommand([verb = '', ...args]: string[]): Promise<num
     throw new UsageError(
       `expected stream ${VERBS.join('|')} --id STREAM, got ${JSON.stringify(verb)}`,
     );
-  if (verb === 'forget' && !/^\d+$/.test(through ?? ''))
-    throw new UsageError(
-      `expected --through STEP, a whole number, got ${JSON.stringify(through ?? '')}`,
-    );
+  const step = verb === 'forget' ? integerOf('--through', { text: through ?? '', least: 0 }) : null;
   const stream = await connectStream((await temporalSettings(values.config)).server, id);
   try {
     if (verb === 'stop') return await stopStream(stream);
-    if (verb === 'forget')
-      console.log(plainJson(JSON.stringify(await stream.forget(Number(through)))));
+    if (step !== null) console.log(plainJson(JSON.stringify(await stream.forget(step))));
     else await showStatus(id, { stream, watch: values.watch });
     return 0;
   } catch (error) {

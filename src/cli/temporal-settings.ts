@@ -4,7 +4,7 @@ import { Config, loadConfig } from '../workers/config.js';
 import { openStore } from '../workers/open-store.js';
 import { connectionSettings } from '../workers/connection-settings.js';
 
-const DEFAULT_FILE = './temporal.yaml';
+export const DEFAULT_FILE = './temporal.yaml';
 
 const givenConfig = async (file: string | undefined): Promise<Config | null> =>
   file !== undefined || (await exists(DEFAULT_FILE))
@@ -12,14 +12,16 @@ const givenConfig = async (file: string | undefined): Promise<Config | null> =>
     : null;
 
 /**
- * Where the Temporal server is, and the task queue of its workers. Without a temporal.yaml the defaults apply: a
- * trainer's machine needs none.
+ * Where the Temporal server is, the task queue of its workers, and their generation services. Without a temporal.yaml
+ * the defaults apply, and no service is known: a trainer's machine needs none.
  */
 export async function temporalSettings(
   file: string | undefined,
-): Promise<{ server: ServerAddress; taskQueue: string }> {
-  const { temporal } = (await givenConfig(file)) ?? { temporal: Config.shape.temporal.parse({}) };
-  return { server: connectionSettings({ temporal }), taskQueue: temporal.task_queue };
+): Promise<{ server: ServerAddress; taskQueue: string; services: Config['generation'] }> {
+  const config = await givenConfig(file);
+  const temporal = config?.temporal ?? Config.shape.temporal.parse({});
+  const server = connectionSettings({ temporal });
+  return { server, taskQueue: temporal.task_queue, services: config?.generation ?? {} };
 }
 
 /** How long a person waits for a database. */

@@ -60,6 +60,7 @@ export const openBatchClient = (server: ServerAddress): BatchClient =>
 const batchClient = (server: Server, looks: Server): BatchClient => ({
   ...handles(server, looks),
   ...steering(server),
+  typeOf: (id) => typeOf(id, looks),
   unfinished: async () => {
     const ids: string[] = [];
     await server.within(CALL_MS, async () => {
@@ -156,10 +157,19 @@ async function outcome(
 /** Its database was lost, or its retention has passed. */
 const forgotten = (batchId: string): string => `Temporal no longer knows batch ${batchId}`;
 
+async function typeOf(id: string, { client, within }: Server): Promise<string | null> {
+  try {
+    return (await within(BRIEF_MS, () => client.workflow.getHandle(id).describe())).type;
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return null;
+    throw error;
+  }
+}
+
 function steering({
   client,
   within,
-}: Server): Pick<BatchClient, 'status' | 'typeOf' | 'stop' | 'cancel' | 'setMaxInFlight'> {
+}: Server): Pick<BatchClient, 'status' | 'stop' | 'cancel' | 'setMaxInFlight'> {
   return {
     stop: async (batchId) => {
       const handle = client.workflow.getHandle(batchId);
@@ -173,14 +183,6 @@ function steering({
         const handle = client.workflow.getHandle(batchId);
         const { status } = await within(CALL_MS, () => handle.describe());
         return status.name === 'RUNNING' ? 'running' : 'ended';
-      } catch (error) {
-        if (error instanceof WorkflowNotFoundError) return null;
-        throw error;
-      }
-    },
-    typeOf: async (id) => {
-      try {
-        return (await within(BRIEF_MS, () => client.workflow.getHandle(id).describe())).type;
       } catch (error) {
         if (error instanceof WorkflowNotFoundError) return null;
         throw error;

@@ -5,6 +5,7 @@ import {
   waitedHowText,
   waitingText,
 } from '../model/workflow-safe/waiting.js';
+import { mostFrequentText } from '../model/workflow-safe/failures.js';
 import type { Waiting } from '../model/workflow-safe/waiting.js';
 import { plainLine } from '../platform/plain.js';
 import { formatClock, formatNumber, formatRate } from './number-text.js';
@@ -24,13 +25,18 @@ export interface BoardState {
   trouble: string | null;
 }
 
-/** The live board: six lines at most, none longer than the terminal is wide. */
+/** The live board: seven lines at most, none longer than the terminal is wide. */
 export function renderBoard(state: BoardState, style: TextStyle): string[] {
   const { progress } = state;
   const lines = [
     heading(state, style.columns),
     ...(isCounted(progress)
-      ? [progressBar(barOf(progress, state), style), numbers(progress), speed(progress)]
+      ? [
+          progressBar(barOf(progress, state), style),
+          numbers(progress),
+          ...cause(progress),
+          speed(progress),
+        ]
       : []),
     ...notes(state, style.columns).map((note): Line => [{ text: note, ink: 'yellow' }]),
   ];
@@ -95,6 +101,11 @@ function numbers(progress: BatchProgress): Line {
   ];
 }
 
+function cause({ failures }: BatchProgress): Line[] {
+  const text = mostFrequentText(failures);
+  return text === null ? [] : [[{ text: plainLine(text), ink: 'red' }]];
+}
+
 function speed({ turns, tokens, turns_per_s, tokens_per_s }: BatchProgress): Line {
   return [
     `turns ${formatNumber(turns)} (${formatRate(turns_per_s)}/s)   `,
@@ -102,10 +113,18 @@ function speed({ turns, tokens, turns_per_s, tokens_per_s }: BatchProgress): Lin
   ];
 }
 
+const FIRST_ANSWER = 'waiting for the first answer: from the Temporal server, then from a worker';
+const PLAN =
+  'waiting for its plan: a worker checks the request and asks the engine and the environments';
+
 /** What the batch waits for; without an answer nobody knows whether it still does, only what this process waits for. */
 function notes({ progress, silentS, trouble }: BoardState, columns = Infinity): string[] {
-  const waiting = progress?.waiting ?? null;
-  if (silentS === null) return waiting === null ? [] : waitingLines(waiting, columns);
+  if (silentS === null) {
+    if (progress === null) return [trouble ?? FIRST_ANSWER];
+    const { waiting, phase } = progress;
+    if (waiting !== null) return waitingLines(waiting, columns);
+    return phase === 'planning' ? [PLAN] : [];
+  }
   const silent = `no answer for ${Math.floor(silentS)} s`;
   return [trouble === null ? silent : `${silent}: ${trouble}`];
 }
@@ -127,10 +146,11 @@ export function renderPlain(state: BoardState): string {
     return [`${batchId} ${phaseOf(progress)}`, ...notes(state).map(plainLine)].join(', ');
   const { phase, done, requested, running, failed, turns, tokens } = progress;
   const eta = silentS === null ? etaSeconds(progress) : null;
+  const failures = mostFrequentText(progress.failures);
   return [
     `${batchId} ${phase}: ${formatNumber(done)} of ${formatNumber(requested)} done`,
     `${formatNumber(running)} running`,
-    `${formatNumber(failed)} failed`,
+    `${formatNumber(failed)} failed${failures === null ? '' : ` (${plainLine(failures)})`}`,
     `${formatNumber(turns)} turns (${formatRate(progress.turns_per_s)}/s)`,
     `${formatNumber(tokens)} tokens (${formatRate(progress.tokens_per_s)}/s)`,
     `mean reward ${meanReward(progress)}`,
@@ -142,7 +162,7 @@ export function renderPlain(state: BoardState): string {
 /** States with the same facts print the same line, except for times and rates, which alone are no news. */
 export function factsOf({ progress, silentS, trouble }: BoardState): string {
   const silence = silentS === null ? null : [trouble];
-  if (progress === null) return JSON.stringify([silence]);
+  if (progress === null) return JSON.stringify([silence, trouble]);
   const { phase, requested, done, running, failed, turns, tokens, waiting } = progress;
   return JSON.stringify([
     phase,

@@ -53,6 +53,8 @@ export async function followBatch(options: FollowOptions): Promise<'closed' | 'a
   // A look takes long while the server or the worker is slow, but the clock keeps running.
   const ticking = setInterval(draw, intervalMs);
   try {
+    // A log needs no line about the moment before the first look.
+    if (screen.live) draw();
     while (!signal.aborted) {
       const found = await unlessAborted(look(), signal);
       if (found === null) break;

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
+import { shellWord } from '../platform/command.js';
 import { PROJECT_ROOT } from '../platform/project-root.js';
 import type { TemporalCli } from './temporal-cli.js';
 
@@ -49,10 +50,6 @@ export function commandLines(command: string, columns: number): string[] {
 
 const alias = (name: string, command: readonly string[]): string =>
   `alias ${name}=${shellWord(command.map(shellWord).join(' '))}`;
-
-function shellWord(text: string): string {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
-}
 
 const isOnPath = (program: string, env: NodeJS.ProcessEnv): boolean =>
   (env['PATH'] ?? '')

@@ -8,6 +8,7 @@ import { GymnasiumSettings } from './gymnasium/settings.js';
 import { isPureVerifier, MATH_SETTINGS } from './math/settings.js';
 import { RetrieverSettings, resolveRetrieverPaths } from './retriever/settings.js';
 import { RewardModelSettings } from './reward-model/settings.js';
+import { didYouMean } from '../platform/nearest.js';
 import { MAX_ANSWER, MaxAnswer } from '../platform/size.js';
 import { STEP_QUEUE } from './step-queue.js';
 import { needsGrader, VLM_SETTINGS } from './vlm/settings.js';
@@ -87,12 +88,12 @@ function describeKind(settings: unknown): string | undefined {
   if (typeof settings !== 'object' || settings === null || Array.isArray(settings))
     return undefined;
   const kind = 'kind' in settings ? settings.kind : undefined;
+  const known = KINDS.map(({ shape }) => shape.kind.value);
   const problem =
     kind === undefined ? 'required' : `unknown environment kind ${JSON.stringify(kind)}`;
-  return `${problem}; known kinds: ${knownKinds()}`;
+  const hint = typeof kind === 'string' ? didYouMean(kind, known) : '';
+  return `${problem}; known kinds: ${known.join(', ')}${hint}`;
 }
-
-const knownKinds = (): string => KINDS.map(({ shape }) => shape.kind.value).join(', ');
 
 /** True if its turns are played next to the generation: the value of the environment's `in_process`. */
 export function isInProcess(settings: EnvironmentSettings): boolean {

@@ -14,7 +14,9 @@ export function problemsWithHints(
   if (!problems.some(isUnknown)) return problems;
   const places = placesOf(of.schema);
   return problems.map((problem) => {
-    const meant = isUnknown(problem) ? likelyPlace(problem.where, places) : null;
+    const { where } = problem;
+    const here = places.map((place) => asIn(where, place));
+    const meant = isUnknown(problem) ? likelyPlace(where, here) : null;
     return meant === null ? problem : { ...problem, what: `unknown field; did you mean ${meant}?` };
   });
 }
@@ -44,6 +46,17 @@ function likelyPlace(where: string, places: readonly string[]): string | null {
     ? name
     : nearest(name, { known, mistakes: Math.floor(name.length / 4) });
   return meant === null ? null : (ordered[known.indexOf(meant)] ?? null);
+}
+
+/** A field of any entry of a record as the field of the entry that `where` is in. */
+function asIn(where: string, place: string): string {
+  const own = where.split('.');
+  let isInside = true;
+  const parts = place.split('.').map((part, at) => {
+    isInside &&= part === '*' || part === own[at];
+    return isInside ? (own[at] ?? part) : part;
+  });
+  return parts.join('.');
 }
 
 const nameOf = (place: string): string => place.slice(place.lastIndexOf('.') + 1);

@@ -11,3 +11,11 @@ export interface Command {
 /** Whether arguments ask for help: `--help`, and Gym's `+help=true` and `+h=true`. */
 export const asksForHelp = (args: readonly string[]): boolean =>
   args.some((argument) => /^(?:-h|--help|\+{0,2}(?:h|help)=(?:true|1|yes|on))$/i.test(argument));
+
+/** A word of a line that a shell reads. */
+export const shellWord = (text: string): string =>
+  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
+
+/** A command to copy. It repeats the user's `--config FILE`; without one the command finds the same default. */
+export const commandLine = (words: string, config: string | undefined): string =>
+  `temporal-rollout ${words}${config === undefined ? '' : ` --config ${shellWord(config)}`}`;

@@ -21,3 +21,9 @@ const isSwapped = (name: string, candidate: string): boolean =>
   distance(name, candidate) === 2 && sorted(name) === sorted(candidate);
 
 const sorted = (text: string): string => Array.from(text).sort().join('');
+
+/** The end of a message about an unknown name that a person typed: which of few names it probably means, or nothing. */
+export function didYouMean(name: string, known: Iterable<string>): string {
+  const meant = nearest(name, { known, mistakes: Math.min(2, Math.floor(name.length / 2)) });
+  return meant === null ? '' : `; did you mean ${meant}?`;
+}

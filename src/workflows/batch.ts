@@ -1,5 +1,7 @@
 import { CancellationScope, CancelledFailure } from '@temporalio/workflow';
 import type { BatchPlan, BatchResult } from '../activities/contract.js';
+import type { Failures } from '../model/workflow-safe/failures.js';
+import { mostFrequentText } from '../model/workflow-safe/failures.js';
 import { closeBatch, planBatch } from './activity-options.js';
 import { showBatch } from './views/batch-view.js';
 import { failWith } from './ending.js';
@@ -65,14 +67,20 @@ export async function rolloutBatch(input: unknown): Promise<BatchResult> {
   view.closed(result);
   if (CancellationScope.current().consideredCancelled)
     throw new CancelledFailure('the batch was cancelled; its files are written');
-  checkValid(result, plan);
+  checkValid(result, { plan, failures: view.failures() });
   return result;
 }
 
 /** A trainer would notice too late. The files are written, and the id may be started again. */
-function checkValid({ counts, files }: BatchResult, { min_valid = 0 }: BatchPlan): void {
+function checkValid(
+  { counts, files }: BatchResult,
+  { plan: { min_valid = 0 }, failures }: { plan: BatchPlan; failures: Failures | undefined },
+): void {
   const { completed, requested } = counts;
   if (completed >= min_valid) return;
-  const message = `${completed} of ${requested} rollouts are valid, fewer than min_valid ${min_valid}; why: ${files.failures}`;
+  const few = `${completed} of ${requested} rollouts are valid, fewer than min_valid ${min_valid}`;
+  const message = [few, mostFrequentText(failures), `why: ${files.failures}`]
+    .filter((part) => part !== null)
+    .join('; ');
   throw failWith({ type: 'TooFewValid', message });
 }

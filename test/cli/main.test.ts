@@ -14,6 +14,29 @@ function run(...args: string[]) {
 }
 
 describe('a mistyped', () => {
+  test('option is answered with the one of the command that it probably means', () => {
+    const { status, stderr } = run('show', 'b', '--fallow');
+    assert.equal(status, 2);
+    assert.match(
+      stderr,
+      /^Unknown option '--fallow'; did you mean --follow\?\n\ntemporal-rollout show/,
+    );
+  });
+
+  test('service of new weights is refused before anything starts, with those that temporal.yaml has', async (t) => {
+    const file = path.join(await temporaryFolder(t), 'temporal.yaml');
+    const service = '{kind: vllm, base_urls: [http://127.0.0.1:1/v1]}';
+    // Nothing listens there: a command that went on would say so.
+    const temporal = 'temporal: {address: "127.0.0.1:1"}';
+    await writeFile(file, `${temporal}\ngeneration: {default: ${service}, big: ${service}}\nenvironments: {}\n`); // prettier-ignore
+    const { status, stderr } = run('policy', 'publish', '--service', 'bigg', '--version', '2', '--config', file); // prettier-ignore
+    assert.equal(status, 2);
+    assert.equal(
+      stderr,
+      `temporal-rollout policy: unknown service "bigg"; ${file} has default, big; did you mean big?\n`,
+    );
+  });
+
   test('command is answered last of all with the one that it probably means', () => {
     const { status, stderr } = run('sho');
     assert.equal(status, 2);
@@ -32,6 +55,27 @@ describe('a mistyped', () => {
       `${file} is not valid: environments: expected record, got nothing; enviroments: unknown field; did you mean environments?`,
     );
   });
+});
+
+test('a version of weights that is no number is refused, with what was expected and what came', () => {
+  const { status, stderr } = run('policy', 'publish', '--version', 'seven', '--path', '/w');
+  assert.equal(status, 2);
+  assert.equal(
+    stderr,
+    'temporal-rollout policy: --version: expected an integer, 0 or more, got "seven"\n',
+  );
+});
+
+test('a batch that the store does not have may still be planned, and what shows that is named with the same file', async (t) => {
+  const folder = await temporaryFolder(t);
+  const file = path.join(folder, 'temporal.yaml');
+  await writeFile(file, 'store: {root: store}\ngeneration: {}\nenvironments: {}\n');
+  const { status, stderr } = run('show', 'new', '--config', file);
+  assert.equal(status, 1);
+  assert.equal(
+    stderr,
+    `temporal-rollout show: no batch new in ${path.join(folder, 'store')}: either none was started under this id for this store, or it is still being planned, which temporal-rollout watch new --config ${file} shows\n`,
+  );
 });
 
 test('a relative path of weights is refused, with the absolute one that it has here', () => {

@@ -131,13 +131,45 @@ describe('the board', () => {
     }
   });
 
-  test('counts nothing before the batch is planned', () => {
+  test('says from the first moment what a batch waits for that has not answered or is not planned', () => {
+    const first = state({ progress: null });
     const planning = state({ progress: { ...PROGRESS, phase: 'planning', requested: 0, done: 0 } });
-    assert.equal(renderBoard(planning, { columns: 79, colour: false }).length, 1);
-    assert.equal(renderPlain(planning), `${BATCH} planning`);
+    const away = state({ progress: null, trouble: 'waiting for the Temporal server at host:7233' });
+    for (const [shown, says] of [
+      [
+        first,
+        'starting, waiting for the first answer: from the Temporal server, then from a worker',
+      ],
+      [away, 'starting, waiting for the Temporal server at host:7233'],
+      [
+        planning,
+        'planning, waiting for its plan: a worker checks the request and asks the engine and the environments',
+      ],
+    ] as const) {
+      assert.equal(renderPlain(shown), `${BATCH} ${says}`);
+      const [, note] = renderBoard(shown, { columns: 150, colour: false });
+      assert.equal(note, says.slice(says.indexOf('waiting')));
+    }
   });
 
-  test('is never wider than the terminal, nor taller than six lines', () => {
+  test('names the most frequent cause of failures with its count', () => {
+    const failures = {
+      TimedOut: { rollouts: 1, message: 'rollout_timeout passed' },
+      EnvironmentFailed: { rollouts: 7, message: 'no such\ntable' },
+    };
+    const failing = state({ progress: { ...PROGRESS, failed: 8, failures } });
+    const says = 'most frequent failure: EnvironmentFailed (7 rollouts): no such table';
+    assert.equal(renderBoard(failing, { columns: 79, colour: false })[3], says);
+    assert.ok(renderPlain(failing).includes(`8 failed (${says}),`));
+  });
+
+  test('counts nothing before the batch is planned', () => {
+    const planning = state({ progress: { ...PROGRESS, phase: 'planning', requested: 0, done: 0 } });
+    assert.equal(renderBoard(planning, { columns: 79, colour: false }).length, 2);
+    assert.doesNotMatch(renderPlain(planning), /done|failed/);
+  });
+
+  test('is never wider than the terminal, nor taller than seven lines', () => {
     const count = fc.nat({ max: 1_000_000 });
     const progress = fc.record({
       phase: fc.constantFrom(
@@ -167,7 +199,7 @@ describe('the board', () => {
     fc.assert(
       fc.property(shown, columns, (change, width) => {
         const board = renderBoard(state(change), { columns: width, colour: false });
-        assert.ok(board.length <= 6);
+        assert.ok(board.length <= 7);
         for (const line of board)
           assert.ok(Array.from(line).length <= width && !line.includes('\n'), line);
       }),

@@ -56,13 +56,15 @@ describe('without a temporal.yaml', { timeout: 120_000 }, () => {
     assert.equal(code, 1);
   });
 
-  test('a batch that is nowhere cannot be watched, and the error says where it was sought', async () => {
-    const { code, output } = await run(['watch', 'nope']);
-    assert.equal(
-      output,
-      `temporal-rollout watch: no batch nope on the Temporal server at ${server.address}, namespace ${server.namespace}\n`,
-    );
-    assert.equal(code, 1);
+  test('a batch that is nowhere has no board and no result, and the error says where it was sought', async () => {
+    for (const command of ['watch', 'result']) {
+      const { code, output } = await run([command, 'nope']);
+      assert.equal(
+        output,
+        `temporal-rollout ${command}: no batch nope on the Temporal server at ${server.address}, namespace ${server.namespace}\n`,
+      );
+      assert.equal(code, 1);
+    }
     const config = path.join(directory.path, 'seeking.yaml');
     const temporal = { address: server.address, namespace: server.namespace };
     const root = path.join(directory.path, 'store');

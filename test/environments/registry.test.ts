@@ -62,6 +62,9 @@ describe('environment settings', () => {
     assert.deepEqual(problemsIn({ kind: 'chess' }), [
       `kind: unknown environment kind "chess"; ${known}`,
     ]);
+    assert.deepEqual(problemsIn({ kind: 'gymnasum' }), [
+      `kind: unknown environment kind "gymnasum"; ${known}; did you mean gymnasium?`,
+    ]);
     assert.deepEqual(problemsIn({}), [`kind: required; ${known}`]);
     assert.deepEqual(problemsIn('http'), ['(input): expected object, got "http"']);
   });

@@ -24,7 +24,7 @@ async function found(
   const temporal = { address: '127.0.0.1:9' };
   const rest = { generation: {}, environments: { puzzle: { kind: 'sliding_puzzle' } }, ...config };
   await writeFile(file, JSON.stringify({ temporal, ...rest }));
-  const findings = await checkDeployment(await loadConfig(file), env);
+  const findings = await checkDeployment(await loadConfig(file), { env, file });
   return (part) => findings.filter((one) => one.part.startsWith(part));
 }
 

@@ -19,7 +19,7 @@ test('a policy that no replica serves is broken, with the last error; without a 
   await writeFile(file, JSON.stringify({ generation, environments: {}, store, inputs_dir: '.' }));
   const config = await loadConfig(file);
   const check = async () =>
-    (await checkStore(config, {})).filter(({ part }) => part === 'policy default');
+    (await checkStore(config, { env: {}, file })).filter(({ part }) => part === 'policy default');
   assert.deepEqual(await check(), []);
 
   const opened = openStore(config, { env: {}, max_cached_bytes: 0, max_request_bytes: 0 });

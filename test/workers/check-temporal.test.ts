@@ -10,7 +10,7 @@ const judged = (...ages: number[]) =>
       ages.map((age) => ({ lastAccessTime: { seconds: String(NOW / 1000 - age) } })),
       NOW,
     ),
-    'generation',
+    { role: 'generation', file: 'their own.yaml' },
   );
 
 describe('a task queue', () => {
@@ -24,7 +24,7 @@ describe('a task queue', () => {
     assert.deepEqual(judged(290, 101), {
       state: 'limited',
       what: 'last asked by a worker 101 s ago; it may be gone',
-      remedy: 'start one with role generation: temporal-rollout worker',
+      remedy: "start one with role generation: temporal-rollout worker --config 'their own.yaml'",
     });
   });
 

@@ -152,7 +152,8 @@ describe('a slice', () => {
     history.childFailed(children[3]!, 'TimedOut');
     history.task();
     history.signalOther('tally', 'b');
-    const all = { done: 4, running: 0, valid: 3, turns: 9, tokens: 27, reward_sum: 6 };
+    const failures = { TimedOut: { rollouts: 1, message: 'written' } };
+    const all = { done: 4, running: 0, valid: 3, turns: 9, tokens: 27, reward_sum: 6, failures };
     history.gives({ first: 4, tally: all, ended: [5] });
     await ends(history, { tally: all });
   });

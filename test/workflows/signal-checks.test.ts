@@ -21,6 +21,9 @@ describe('what a signal brings', () => {
   test('is a slice’s counts, where each of them is a number', () => {
     assert.ok(isTallyOf({ first: 0, tally: TALLY }));
     assert.ok(isTallyOf({ first: 64, tally: { ...TALLY, replacements: 1 } }));
+    const failures = { StoreFault: { rollouts: 1, message: 'x' } };
+    assert.ok(isTallyOf({ first: 0, tally: { ...TALLY, failures } }));
+    assert.ok(!isTallyOf({ first: 0, tally: { ...TALLY, failures: { StoreFault: 1 } } }));
     const incomplete = { done: 3 };
     for (const value of [undefined, null, 3, {}, { first: 0 }, { first: 0, tally: null }, { tally: TALLY }, { first: '0', tally: TALLY }, { first: 0, tally: incomplete }, { first: 0, tally: { ...TALLY, reward_sum: null } }, { first: 0, tally: { ...TALLY, replacements: 'x' } }]) assert.ok(!isTallyOf(value), JSON.stringify(value)); // prettier-ignore
   });

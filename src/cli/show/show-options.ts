@@ -4,10 +4,12 @@ import type { Selection, Sort } from '../../client/show/selection.js';
 import { SORTS } from '../../client/show/selection.js';
 import { parseWhere } from '../../client/show/where.js';
 import { UsageError } from '../../platform/command.js';
+import { integerOf } from '../arguments.js';
 
 /** What `show` should print. */
 export interface ShowOptions {
-  config: string;
+  /** Absent: the default. */
+  config: string | undefined;
   batch_id: string;
   /** null: the list. A row without a repeat: its group. */
   place: { row: number; repeat: number | null } | null;
@@ -26,7 +28,7 @@ export function parseShow(args: string[]): ShowOptions {
     args,
     allowPositionals: true,
     options: {
-      config: { type: 'string', default: './temporal.yaml' },
+      config: { type: 'string' },
       worst: { type: 'string' },
       sort: { type: 'string' },
       reverse: { type: 'boolean', default: false },
@@ -95,9 +97,7 @@ function sortOf(text: string | undefined): Sort | null {
 }
 
 function countOf(option: string, text: string | undefined): number | null {
-  if (text === undefined) return null;
-  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
-  throw new UsageError(`${option}: expected a number above 0, got ${JSON.stringify(text)}`);
+  return text === undefined ? null : integerOf(option, { text, least: 1 });
 }
 
 /** `7` or `7-12`. */

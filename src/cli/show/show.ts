@@ -12,9 +12,11 @@ import { createScreen, pageStyle } from '../../client/screen.js';
 import type { TextStyle } from '../../client/text-line.js';
 import type { Interrupts } from '../../platform/process/interrupts.js';
 import { listenForInterrupts } from '../../platform/process/interrupts.js';
+import { commandLine } from '../../platform/command.js';
 import { plain, plainJson } from '../../platform/plain.js';
 import { loadConfig } from '../../workers/config.js';
 import { openStore } from '../../workers/open-store.js';
+import { DEFAULT_FILE } from '../temporal-settings.js';
 import { writePaged } from './pager.js';
 import type { ShowOptions } from './show-options.js';
 import { parseShow } from './show-options.js';
@@ -25,7 +27,7 @@ const LOOK_EVERY_MS = 1000;
 /** Rollouts from their journals. No server and no worker is needed. */
 export async function showCommand(args: string[]): Promise<number> {
   const options = parseShow(args);
-  const config = await loadConfig(options.config);
+  const config = await loadConfig(options.config ?? DEFAULT_FILE);
   const opened = openStore(config, { env: process.env, max_cached_bytes: 0, max_request_bytes: 0 });
   try {
     await opened.ready({
@@ -36,7 +38,7 @@ export async function showCommand(args: string[]): Promise<number> {
     const { store } = opened;
     const reader = createBatchReader(store, options.batch_id);
     const requested = await reader.requested();
-    if (requested === null) throw new Error(`no batch ${options.batch_id} in ${opened.name}`);
+    if (requested === null) throw new Error(notPlanned(options, opened.name));
     const show: Show = { options, store, reader, requested, style: styleOf };
     if (options.place === null) await showList(show);
     else if (options.place.repeat === null) await showGroup(show, options.place.row);
@@ -178,6 +180,10 @@ async function followRollout(
     });
   });
 }
+
+/** Only the server knows which of the two it is, and `show` needs none. */
+const notPlanned = ({ batch_id, config }: ShowOptions, store: string): string =>
+  `no batch ${batch_id} in ${store}: either none was started under this id for this store, or it is still being planned, which ${commandLine(`watch ${batch_id}`, config)} shows`;
 
 const notThere = ({ options, requested }: Show, what: string): string =>
   `${what} of ${options.batch_id} has no journal: it has not started, or is none of its ${requested} rollouts`;

@@ -14,6 +14,7 @@ import { linesOf } from '../../platform/lines.js';
 import { recordOf } from '../../model/untrusted.js';
 import { plain, plainJson } from '../../platform/plain.js';
 import { loadConfig } from '../../workers/config.js';
+import { settingsNamed } from '../arguments.js';
 import { stepAlone } from './step-alone.js';
 
 /** Concurrent lines for an environment behind a service without `max_concurrent`. */
@@ -53,13 +54,7 @@ export async function stepCommand(args: string[]): Promise<number> {
   if (name === undefined || input === undefined)
     throw new UsageError(`${name === undefined ? '--environment' : '--input'} is missing`);
   const config = await loadConfig(file);
-  const settings = config.environments[name];
-  if (settings === undefined) {
-    const known = Object.keys(config.environments).join(', ');
-    throw new UsageError(
-      `unknown environment ${JSON.stringify(name)}; ${file} has ${known || 'none'}`,
-    );
-  }
+  const settings = settingsNamed(name, { among: config.environments, what: 'environment', file });
   await access(input, constants.R_OK);
   const print = takeOverOutput();
   const factory = createEnvironmentFactory({

@@ -11,11 +11,17 @@ import { checkStore } from './check-store.js';
 import { checkTemporal } from './check-temporal.js';
 import type { Finding } from './finding.js';
 
-/** Asks every part that temporal.yaml names once, without changing any. Never rejects because of a part. */
-export async function checkDeployment(config: Config, env: NodeJS.ProcessEnv): Promise<Finding[]> {
+/**
+ * Asks every part that temporal.yaml names once, without changing any. Never rejects because of a part. `file`: the
+ * user's `--config`, for the commands of remedies.
+ */
+export async function checkDeployment(
+  config: Config,
+  { env, file }: { env: NodeJS.ProcessEnv; file: string | undefined },
+): Promise<Finding[]> {
   const found = await Promise.all([
-    checkTemporal(config),
-    checkStore(config, env),
+    checkTemporal(config, file),
+    checkStore(config, { env, file }),
     checkEngines(config, env),
     checkEnvironments(config, env),
   ]);

@@ -1,8 +1,10 @@
 import { access, constants } from 'node:fs/promises';
 import { createPolicyRecords } from '../../activities/policy/policy-records.js';
 import { whyNothingServes } from '../../model/workflow-safe/policy.js';
+import { commandLine } from '../../platform/command.js';
 import { describeError } from '../../platform/errors.js';
 import { checkWritable } from '../../platform/files.js';
+import { MIGRATE } from '../../trajectories/postgres/faults.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
 import type { Config } from '../config.js';
 import { memoryOf } from '../config.js';
@@ -12,7 +14,10 @@ import type { Finding } from './finding.js';
 const STORE_ANSWERS_WITHIN_MS = 10_000;
 
 /** Checks the store, the folder of samples, and whether what the store has of policies lets rollouts go on. */
-export async function checkStore(config: Config, env: NodeJS.ProcessEnv): Promise<Finding[]> {
+export async function checkStore(
+  config: Config,
+  { env, file }: { env: NodeJS.ProcessEnv; file: string | undefined },
+): Promise<Finding[]> {
   const { store: settings, inputs_dir } = config;
   const root = outputsRoot(config);
   const part = `store ${settings.kind === 'file' ? root : `${settings.kind}, outputs ${root}`}`;
@@ -24,7 +29,10 @@ export async function checkStore(config: Config, env: NodeJS.ProcessEnv): Promis
         return policies;
       },
       what: 'can be written',
-      remedy: 'store in temporal.yaml names a place that workers can write',
+      remedy: (what) =>
+        what.includes(MIGRATE)
+          ? commandLine('store migrate', file)
+          : 'store in temporal.yaml names a place that workers can write',
     })),
     ...(await judge(`inputs_dir ${inputs_dir}`, {
       ask: async () => {
@@ -32,7 +40,7 @@ export async function checkStore(config: Config, env: NodeJS.ProcessEnv): Promis
         return [];
       },
       what: 'can be read',
-      remedy: 'inputs_dir in temporal.yaml is the folder that sample files are below',
+      remedy: () => 'inputs_dir in temporal.yaml is the folder that sample files are below',
     })),
   ];
 }
@@ -82,12 +90,17 @@ async function checkPolicies(
 /** The part's own finding, then what asking it found besides. */
 async function judge(
   part: string,
-  { ask, what, remedy }: { ask: () => Promise<Finding[]>; what: string; remedy: string },
+  {
+    ask,
+    what,
+    remedy,
+  }: { ask: () => Promise<Finding[]>; what: string; remedy: (what: string) => string },
 ): Promise<Finding[]> {
   try {
     const more = await ask();
     return [{ part, state: 'ok', what }, ...more];
   } catch (error) {
-    return [{ part, state: 'broken', what: describeError(error), remedy }];
+    const what = describeError(error);
+    return [{ part, state: 'broken', what, remedy: remedy(what) }];
   }
 }

@@ -1,4 +1,5 @@
 import { Client, Connection } from '@temporalio/client';
+import { commandLine } from '../../platform/command.js';
 import { describeError } from '../../platform/errors.js';
 import type { TaskQueue } from '../../platform/pollers.js';
 import { ASKS_WITHIN_S, lastAsked } from '../../platform/pollers.js';
@@ -12,7 +13,7 @@ import { ANSWERS_WITHIN_MS } from './finding.js';
 const CONNECTS_WITHIN_MS = 10_000;
 
 /** Checks the server, its namespace, its search attributes, and whether workers poll the queues. */
-export async function checkTemporal(config: Config): Promise<Finding[]> {
+export async function checkTemporal(config: Config, file: string | undefined): Promise<Finding[]> {
   const { options, namespace } = connectionSettings(config);
   const part = `temporal ${options.address}`;
   let connection: Connection;
@@ -25,7 +26,7 @@ export async function checkTemporal(config: Config): Promise<Finding[]> {
   }
   try {
     return await connection.withDeadline(Date.now() + ANSWERS_WITHIN_MS, () =>
-      askServer(connection, { part, namespace, config }),
+      askServer(connection, { part, namespace, config, file }),
     );
   } finally {
     await connection.close();
@@ -34,7 +35,12 @@ export async function checkTemporal(config: Config): Promise<Finding[]> {
 
 async function askServer(
   connection: Connection,
-  { part, namespace, config }: { part: string; namespace: string; config: Config },
+  {
+    part,
+    namespace,
+    config,
+    file,
+  }: { part: string; namespace: string; config: Config; file: string | undefined },
 ): Promise<Finding[]> {
   try {
     await connection.workflowService.describeNamespace({ namespace });
@@ -45,7 +51,7 @@ async function askServer(
   const found: Finding[] = [{ part, state: 'ok', what: `namespace ${namespace}` }];
   found.push(await checkAttributes(connection, { part, namespace }));
   const client = new Client({ connection, namespace });
-  for (const queue of queuesOf(config)) found.push(await checkQueue(client, queue));
+  for (const queue of queuesOf(config)) found.push(await checkQueue(client, { ...queue, file }));
   return found;
 }
 
@@ -86,15 +92,21 @@ function queuesOf(config: Config): Queue[] {
   ];
 }
 
-async function checkQueue(client: Client, { role, ...queue }: Queue): Promise<Finding> {
+async function checkQueue(
+  client: Client,
+  { role, file, ...queue }: Queue & { file: string | undefined },
+): Promise<Finding> {
   const { namespace } = client.options;
   const ago = await lastAsked(client.workflowService, { namespace, ...queue });
-  return { part: `task queue ${queue.name}`, ...workerFinding(ago, role) };
+  return { part: `task queue ${queue.name}`, ...workerFinding(ago, { role, file }) };
 }
 
 /** Whether a worker waits, which last asked so many seconds ago. */
-export function workerFinding(ago: number | null, role: string): Omit<Finding, 'part'> {
-  const remedy = `start one with role ${role}: temporal-rollout worker`;
+export function workerFinding(
+  ago: number | null,
+  { role, file }: { role: string; file: string | undefined },
+): Omit<Finding, 'part'> {
+  const remedy = `start one with role ${role}: ${commandLine('worker', file)}`;
   if (ago === null)
     return { state: 'limited', what: 'no worker waits: what is started there waits, too', remedy };
   if (ago <= ASKS_WITHIN_S)

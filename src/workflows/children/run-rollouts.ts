@@ -14,8 +14,10 @@ import type { RolloutResult, Tally } from '../../activities/contract.js';
 import type { RolloutInput } from '../../model/batch-request.js';
 import { rolloutId } from '../../model/workflow-safe/rollout-id.js';
 import { VALID_STOP_REASONS } from '../../model/workflow-safe/stop-reasons.js';
+import { oneFailure, sumOf } from '../../model/workflow-safe/failures.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
+import { failureOf } from '../ending.js';
 import { roomProblem } from '../steering/event-budget.js';
 import {
   LIMITS_MEMO,
@@ -114,7 +116,7 @@ export function runRollouts({ onChange, onEnded, onValid, ...run }: Run): RowsRu
       if (count(tally, result) && groups.count(ref.row)) running.stop(ref.row);
     } catch (error) {
       // The child's journal says what ended it. A child that could not even start is closed without a journal.
-      if (hasFailed(error)) line.failed(member);
+      if (countFailure(tally, error)) line.failed(member);
     } finally {
       tally.running -= 1;
       tally.done += 1;
@@ -223,11 +225,13 @@ function summaryOf({ row, repeat, replaces }: Member, num_repeats: number): stri
   return num_repeats > 1 ? `sample ${row}, repeat ${repeat}` : `sample ${row}`;
 }
 
-/** Ended as failed or timeout. Not stopped, cancelled or terminated, and not one that never started. */
-const hasFailed = (error: unknown): boolean =>
-  error instanceof ChildWorkflowFailure &&
-  error.cause instanceof ApplicationFailure &&
-  error.cause.type !== 'InvalidBatchRequest';
+/** Returns whether it ended as failed or timeout. Not stopped, cancelled or terminated, and not one that never started. */
+function countFailure(tally: Tally, error: unknown): boolean {
+  const cause = error instanceof ChildWorkflowFailure ? error.cause : null;
+  if (!(cause instanceof ApplicationFailure) || cause.type === 'InvalidBatchRequest') return false;
+  tally.failures = sumOf([tally.failures, oneFailure(failureOf(cause))]);
+  return true;
+}
 
 /** Returns whether the result is valid. */
 function count(tally: Tally, result: RolloutResult): boolean {

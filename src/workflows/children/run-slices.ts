@@ -7,6 +7,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { BatchPlan, Tally } from '../../activities/contract.js';
+import { sumOf } from '../../model/workflow-safe/failures.js';
 import type { LimitsChange } from '../../model/workflow-safe/limits.js';
 import type { RowRange } from '../../model/workflow-safe/slices.js';
 import { inRounds, stopSignal, tallySignal, unawaited } from '../steering/messages.js';
@@ -170,5 +171,6 @@ function total(tallies: readonly Tally[]): Tally {
     tokens: sum.tokens + tally.tokens,
     reward_sum: sum.reward_sum + tally.reward_sum,
     replacements: (sum.replacements ?? 0) + (tally.replacements ?? 0),
+    failures: sumOf([sum.failures, tally.failures]),
   }));
 }

@@ -23,7 +23,8 @@ export function isTallyOf(
   const { tally, ended = [] } = value;
   if (!isObject(tally) || !Array.isArray(ended) || !ended.every(isCount)) return false;
   const { replacements = 0, reward_sum } = tally;
-  return COUNTS.every((name) => isCount(tally[name])) && isCount(replacements) && isNumber(reward_sum); // prettier-ignore
+  const { failures = {} } = tally;
+  return COUNTS.every((name) => isCount(tally[name])) && isCount(replacements) && isNumber(reward_sum) && isFailures(failures); // prettier-ignore
 }
 
 const OUTCOMES: readonly unknown[] = ['complete', 'filtered', 'failed', null];
@@ -32,6 +33,12 @@ export const isGroupNews = (value: unknown): value is GroupNews =>
   isObject(value) && isCount(value['group']) && OUTCOMES.includes(value['outcome']);
 
 const COUNTS = ['done', 'running', 'valid', 'turns', 'tokens'];
+
+const isFailures = (value: unknown): boolean =>
+  isObject(value) &&
+  Object.values(value).every(
+    (one) => isObject(one) && isCount(one['rollouts']) && isText(one['message']),
+  );
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null;

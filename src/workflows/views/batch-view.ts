@@ -6,6 +6,9 @@ import type {
   RolloutsSeen,
   Tally,
 } from '../../activities/contract.js';
+import type { Failures } from '../../model/workflow-safe/failures.js';
+import { mostFrequentText } from '../../model/workflow-safe/failures.js';
+import { quoted } from '../../platform/plain.js';
 import { batchProgressQuery, waitingSignal } from '../steering/messages.js';
 import { isWaiting } from '../steering/signal-checks.js';
 import type { Stop } from '../steering/stop.js';
@@ -20,6 +23,8 @@ export interface BatchView extends Stop {
   seen: (rollouts: RolloutsSeen) => void;
   closing(): void;
   closed(result: BatchResult): void;
+  /** Of this run. */
+  failures: () => Failures | undefined;
 }
 
 export function showBatch(): BatchView {
@@ -67,6 +72,7 @@ export function showBatch(): BatchView {
       const { requested, completed } = counts;
       show({ phase: 'done', running: 0, requested, done: requested, valid: completed });
     },
+    failures: () => progress.failures,
     ...stop,
   };
 }
@@ -99,7 +105,7 @@ const NOTHING: BatchProgress = {
 function detailsOf(progress: BatchProgress): string {
   const { phase, requested, done, running, valid, failed, turns, tokens, reward_sum, waiting } =
     progress;
-  const { replacements = 0 } = progress;
+  const { replacements = 0, failures } = progress;
   const inPlace = replacements > 0 ? `, ${replacements} in place of failed ones` : '';
   const reward = valid > 0 ? (reward_sum / valid).toFixed(3) : '–';
   const lines = [
@@ -109,6 +115,8 @@ function detailsOf(progress: BatchProgress): string {
     '|---|---|---|---|---|---|',
     `| ${valid} | ${failed} | ${running} | ${turns} | ${tokens} | ${reward} |`,
   ];
+  const cause = mostFrequentText(failures);
+  if (cause !== null) lines.push('', quoted(cause));
   if (waiting !== null) lines.push('', waitingLine(waiting));
   return lines.join('\n');
 }
