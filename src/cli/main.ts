@@ -83,6 +83,11 @@ function withHint(message: string, usage: string): string {
   return said + didYouMean(option, usage.match(/--[a-z][a-z-]*/g) ?? []);
 }
 
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
+  // The reader, such as head, has seen enough.
+  process.exit();
+});
 process.exitCode = await main(process.argv.slice(2));
 // A failed command may hold the process forever: a Worker that was created and never ran does.
 setTimeout(() => process.exit(), ENDED_WITHIN_MS).unref();

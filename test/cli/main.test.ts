@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { text } from 'node:stream/consumers';
 import { describe, test } from 'node:test';
 import { PROJECT_ROOT } from '../../src/platform/project-root.js';
 import { temporaryFolder } from '../fakes/temporary-store.js';
@@ -84,4 +86,11 @@ test('a relative path of weights is refused, with the absolute one that it has h
   const here = path.join(PROJECT_ROOT, 'better.json');
   const said = `--path: expected an absolute path, because each engine opens it itself, got "better.json"; here it would be "${here}"`;
   assert.ok(stderr.includes(said), stderr);
+});
+
+test('a reader that has seen enough ends a command without an error', async () => {
+  const command = spawn(process.execPath, ['--import', 'tsx', MAIN, 'help']);
+  command.stdout.destroy();
+  const [said] = await Promise.all([text(command.stderr), once(command, 'close')]);
+  assert.deepEqual([said, command.exitCode], ['', 0]);
 });

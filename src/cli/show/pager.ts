@@ -9,14 +9,10 @@ export async function writePaged(
   const pager = env['PAGER'] ?? 'less';
   if (isLong && pager !== '' && pager !== 'cat' && (await throughPager(pager, { lines, env })))
     return;
-  await new Promise<void>((resolve, reject) => {
-    const settle = (error?: Error | null): void => {
-      // The reader has seen enough.
-      if (error && !isClosed(error)) reject(error);
-      else resolve();
-    };
-    stdout.once('error', settle);
-    stdout.write(lines.map((line) => `${line}\n`).join(''), settle);
+  await new Promise<void>((resolve) => {
+    stdout.write(lines.map((line) => `${line}\n`).join(''), () => {
+      resolve();
+    });
   });
 }
 
@@ -52,5 +48,3 @@ async function throughPager(
 
 /** Exit code of the shell. */
 const NOT_FOUND = 127;
-
-const isClosed = (error: Error): boolean => 'code' in error && error.code === 'EPIPE';

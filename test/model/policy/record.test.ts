@@ -27,7 +27,10 @@ test('a target is above every one before, or the same with the same weights', ()
   assert.equal(refusalOfTarget(record, publish(6)), null);
   assert.equal(refusalOfTarget(record, publish(5)), null);
   assert.match(refusalOfTarget(record, publish(5, '/other')) ?? '', /"\/w\/5", got .*"\/other"/);
-  assert.match(refusalOfTarget(record, publish(4)) ?? '', /expected more than 5, the last one tried, got 4/);
+  assert.match(
+    refusalOfTarget(record, publish(4)) ?? '',
+    /expected more than 5, the last one tried, got 4/,
+  );
 });
 
 test('a record keeps how its version and its target are brought, and nothing older', () => {
