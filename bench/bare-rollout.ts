@@ -5,9 +5,11 @@ import type { PuzzleSample } from '../src/environments/sliding-puzzle/generate-s
 import type { GenerationService } from '../src/generation/generation-service.js';
 import { createVllmService } from '../src/generation/vllm/vllm-service.js';
 import type { BatchRequest } from '../src/model/batch-request.js';
+import { observationFormatOf } from '../src/model/batch-request.js';
 import { textOf } from '../src/model/content.js';
-import type { LogMessage } from '../src/model/sample.js';
+import type { LogMessage, Message } from '../src/model/sample.js';
 import { seedOf } from '../src/model/turn/seeds.js';
+import { idsAfterGeneration } from '../src/model/turn/turn-end.js';
 
 const MODEL = 'simulator';
 
@@ -74,17 +76,32 @@ export function createBareRollouts({ request, ...timeouts }: BareOptions): BareR
       total_reward += rewardOf(answer);
       metadata = answer.metadata[0] ?? metadata;
       stop_strings = answer.next_stop_strings?.[0] ?? stop_strings;
-      const text = observation.content;
-      const token_ids = await service.tokenize(
-        { model: MODEL, text, add_special_tokens: false },
-        signal,
-      );
+      const token_ids = await encode(observation, { after: message, service, request });
       log.push({ ...observation, token_ids });
       if (answer.terminateds[0]) return { turns: turn + 1, tokens, total_reward };
     }
     return { turns: request.max_rollout_turns, tokens, total_reward };
   };
   return { play, close: () => service.close() };
+}
+
+/** As `step` does, so that both loops play the same game: the prompts have the same ids. */
+async function encode(
+  message: Message,
+  {
+    after,
+    service,
+    request,
+  }: { after: LogMessage; service: GenerationService; request: BatchRequest },
+): Promise<number[]> {
+  const { signal } = new AbortController();
+  if (observationFormatOf(request) === 'bare') {
+    const text = textOf(message.content);
+    return await service.tokenize({ model: MODEL, text, add_special_tokens: false }, signal);
+  }
+  const { chat_template_kwargs } = request.generation;
+  const ids = await service.renderTurn({ model: MODEL, message, chat_template_kwargs }, signal);
+  return idsAfterGeneration(after.token_ids, ids);
 }
 
 /** The puzzle has only one. */

@@ -34,8 +34,8 @@ export const SCENARIOS: readonly Scenario[] = [
   },
 ];
 
-/** Played before the measurement, since a worker lives long: compiled code, open connections. */
-export const WARM_UP = { rollouts: 64, batches: 3 };
+/** Played before the measurement, since a worker lives long: compiled code, open connections. With fewer, V8 still compiles. */
+export const WARM_UP = { rollouts: 64, batches: 12 };
 
 /** Sizes of batches; each is played in slices of each of the sizes below. */
 export const SLICED = { rollouts: 512, large: 2048, sizes: [64, 128, 256, 300, 512] };
