@@ -60,7 +60,7 @@ class Isolated:
         self.makes_room = not self.parallel and (places > 1 or (asked is None and not holds))
         self.turns = Turns([first] + [None] * (places - 1))
         # Each process more costs what the class loads.
-        self.turns_alone = Turns([None] * places)
+        self.turns_alone = Turns([None] * max(places, MOST_OUTSIDE if self.makes_room else 0))
         self.least_patience = max(PATIENCE_S, 2 * loaded_in)
         self.took = deque(maxlen=LAST_ANSWERS)
         self.aside_until = 0.0
@@ -69,6 +69,7 @@ class Isolated:
         self.processes = [first]
         self.running = {}
         self.outside = {}
+        self.closed = False
 
     def call(self, name, *arguments, caller=None):
         self.health()
@@ -115,7 +116,7 @@ class Isolated:
 
     def close(self):
         with self.lock:
-            processes, self.processes = self.processes, []
+            processes, self.processes, self.closed = self.processes, [], True
         for process in processes:
             process.close()
 
@@ -138,6 +139,10 @@ class Isolated:
             raise CallFailed(503, "Unavailable", f"{self.name} cannot be loaded: {process.hello[1]}", process.hello[2])
         with self.lock:
             self.processes = [p for p in self.processes if not p.dead] + [process]
+            closed = self.closed
+        if closed:
+            process.close()
+            raise CallFailed(503, "Unavailable", f"{self.name} is closed")
         return process
 
     def _asked(self, process, digest, name, arguments, caller):

@@ -73,6 +73,7 @@ class Turns:
             self.free.put(place)
         self.held = {}
         self.waiting = {}
+        self.behind_s, self.long_s = BEHIND_S, LONG_S
 
     @contextmanager
     def turn(self, caller):
@@ -107,15 +108,15 @@ class Turns:
         while True:
             now = time.monotonic()
             left = caller.waits_until() - now
-            if left <= 0 or (now - caller.since >= BEHIND_S and self._is_in_vain(caller)):
+            if left <= 0 or (now - caller.since >= self.behind_s and self._is_in_vain(caller)):
                 held = longest(self.held)
                 waited = f"waited {now - caller.since:.1f} s for its turn"
                 raise CallFailed(503, "NoTurn", waited if held is None else f"{waited}: {held}")
             # Those that wait are served in their order, so waiting is interrupted as seldom as possible.
-            look = BEHIND_S - (now - caller.since) % BEHIND_S
+            look = self.behind_s - (now - caller.since) % self.behind_s
             with suppress(queue.Empty):
                 return self.free.get(timeout=min(left, look, threading.TIMEOUT_MAX))
 
     def _is_in_vain(self, caller):
         """Nobody waits for a call without a limit, so it stays."""
-        return math.isfinite(caller.seconds) and all(held.runs_s() >= LONG_S for held in list(self.held))
+        return math.isfinite(caller.seconds) and all(held.runs_s() >= self.long_s for held in list(self.held))

@@ -129,6 +129,7 @@ class Processes(unittest.TestCase):
         for thread in threads:
             thread.start()
         self.addCleanup(lambda: [thread.join() for thread in threads])
+        self.addCleanup(environment.close)
         deadline = time.monotonic() + 5
         while not environment.running and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -146,7 +147,7 @@ class Processes(unittest.TestCase):
 
     def test_calls_behind_more_that_hang_than_there_may_be_processes_are_answered_too(self):
         environment = self.served("One")
-        threads, failures = self.hanging(environment, 7, 60)
+        _, failures = self.hanging(environment, 7, 60)
         for _ in range(4):
             self.assertEqual(self.step(environment, "hi", Caller("b/0-0/0", 40))["rewards"], [1.0])
         self.assertGreaterEqual(len(failures), 1)
@@ -155,9 +156,6 @@ class Processes(unittest.TestCase):
             self.assertEqual((error.status, error.kind), (503, "MadeRoom"))
             self.assertRegex(error.message, r"^step was ended after \d+\.\d s, because other calls waited \(at mine.py:\d+ in step: ")
         self.assertEqual(environment.deaths, 0)
-        environment.close()
-        for thread in threads:
-            thread.join(1)
 
     def test_one_that_did_not_answer_has_its_own_process_the_next_time(self):
         environment = self.isolated("One", timeout=3)
@@ -178,6 +176,25 @@ class Processes(unittest.TestCase):
             time.sleep(0.2)
             self.assertEqual(self.step(environment, "hi"), before)
             slow.join()
+
+    def test_a_call_that_waits_for_long_behind_one_that_hangs_fails_with_its_name_before_its_caller_gives_up(self):
+        environment = self.isolated("Single")
+        environment.turns.behind_s, environment.turns.long_s = 0.6, 0.3
+        (hangs,), _ = self.hanging(environment, 1, 20)
+        error = self.fails(environment, "hi", Caller("b/0-0/0", 60))
+        self.assertTrue(hangs.is_alive())
+        self.assertEqual((error.status, error.kind), (503, "NoTurn"))
+        text = r"^waited \d+\.\d s for its turn: step b/3-0/2 has been running for \d+\.\d s \(at mine.py:\d+ in step: "
+        self.assertRegex(error.message, text)
+
+    def test_a_call_behind_others_that_answer_waits_for_as_long_as_its_caller_does(self):
+        environment = self.isolated("Single")
+        environment.turns.behind_s, environment.turns.long_s = 0.2, 30
+        slow = threading.Thread(target=self.step, args=(environment, "slow"))
+        slow.start()
+        time.sleep(0.1)
+        self.assertEqual(self.step(environment, "hi", Caller("b/0-0/0", 60))["rewards"], [1.0])
+        slow.join()
 
     def test_a_class_whose_calls_take_long_is_given_the_time_that_they_take(self):
         environment = self.served("One")
@@ -202,8 +219,8 @@ class Processes(unittest.TestCase):
     def test_one_that_runs_for_long_is_in_the_log_ever_more_seldom_and_in_the_health(self):
         environment = self.isolated("One")
         watch = Watch(environment, long_s=0.4)
-        self.hanging(environment, 1, 4)
-        text = r"step b/3-0/2 has been running for \d\.\d s \(at mine.py:\d+ in step: .+\)"
+        self.hanging(environment, 1, 12)
+        text = r"step b/3-0/2 has been running for \d+\.\d s \(at mine.py:\d+ in step: .+\)"
         with contextlib.redirect_stderr(io.StringIO()) as log:
             self.assertEqual(watch.long(), [])
             until = time.monotonic() + 2.5
@@ -213,7 +230,11 @@ class Processes(unittest.TestCase):
         lines = log.getvalue().splitlines()
         for line in [*lines, *watch.long()]:
             self.assertRegex(line, f"^{text}$")
-        self.assertEqual((len(lines), len(watch.long())), (2, 1))
+        seconds = [float(line.split(" for ")[1].split(" s ")[0]) for line in lines]
+        self.assertGreaterEqual(len(seconds), 2)
+        for earlier, later in zip(seconds, seconds[1:]):
+            self.assertGreaterEqual(later, 2 * earlier - 0.2)
+        self.assertEqual(len(watch.long()), 1)
 
     def test_a_line_of_the_log_is_one_write(self):
         writes = []
