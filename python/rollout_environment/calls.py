@@ -25,6 +25,7 @@ class Direct:
         self.environment = environment
         serial = not getattr(environment, "thread_safe", False)
         self.turns = Turns([None]) if serial else None
+        self.running = {}
         self.has = [name for name in OPTIONAL if hasattr(environment, name)]
         self.end_takes_session = _takes_two(getattr(environment, "end", None))
         self.lock = threading.Lock()
@@ -34,7 +35,7 @@ class Direct:
         self.health()
         caller = caller or Caller()
         try:
-            with contextlib.nullcontext() if self.turns is None else self.turns.turn(name, caller):
+            with contextlib.nullcontext() if self.turns is None else self.turns.turn(caller), self._runs(name, caller):
                 returned = getattr(self.environment, name)(*arguments)
                 returned = self._awaited(returned) if inspect.isawaitable(returned) else returned
         except CallFailed:
@@ -52,8 +53,20 @@ class Direct:
     def health(self):
         held = self.turns.overdue() if self.turns else None
         if held is not None:
-            place = place_of_thread(held.thread)
-            raise CallFailed(503, "Hanging", str(held) if place is None else f"{held} (at {place})")
+            raise CallFailed(503, "Hanging", str(held))
+
+    def make_room(self):
+        """There are no other processes."""
+
+    @contextlib.contextmanager
+    def _runs(self, name, caller):
+        thread = threading.get_ident()
+        caller.begins(name, lambda: place_of_thread(thread))
+        self.running[caller] = True
+        try:
+            yield
+        finally:
+            del self.running[caller]
 
     def close(self):
         """Holds nothing."""

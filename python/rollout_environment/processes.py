@@ -1,22 +1,16 @@
 """Runs an environment in separate processes: a call that hangs, or ends its process, affects no other call."""
 
-import contextlib
 import hashlib
-import multiprocessing
-import os
 import pickle
-import signal
-import tempfile
 import threading
 import time
-from collections import OrderedDict
-from concurrent.futures import Future
+from collections import OrderedDict, deque
 from concurrent.futures import TimeoutError as NoAnswer
 
-from . import child
 from .answers import CallFailed
-from .traces import place_in_dump
-from .turns import Caller, Turns
+from .process import Died, Process
+from .traces import at
+from .turns import Caller, Turns, longest
 
 # Below the five minutes that a caller of kind `http` waits.
 TIMEOUT_S = 240
@@ -24,123 +18,13 @@ TIMEOUT_S = 240
 MOST_DEATHS = 5
 SET_ASIDE_S = 30
 MOST_SUSPECTS = 1024
-
-_SPAWN = multiprocessing.get_context("spawn")
-
-
-class _Process:
-    def __init__(self, name, died, within=None):
-        handle, self.dump_path = tempfile.mkstemp(prefix="rollout-environment-")
-        os.close(handle)
-        self.connection, theirs = _SPAWN.Pipe()
-        # Not a daemon: those may have no child processes. It ends when the pipe does.
-        self.process = _SPAWN.Process(target=child.run, args=(name, theirs, self.dump_path))
-        self.process.start()
-        theirs.close()
-        self.lock = threading.Lock()
-        self.sending = threading.Lock()
-        self.reaping = threading.Lock()
-        self.pending = {}
-        self.calls = 0
-        self.dead = False
-        self.died = died
-        self.why = None
-        try:
-            late = ("failed", f"it was not loaded within {within} s", None)
-            self.hello = self.connection.recv() if self.connection.poll(within) else late
-        except EOFError:
-            self.hello = ("failed", f"its process ended with {self._exit()} while it was loaded", None)
-        if self.hello[0] == "ready":
-            threading.Thread(target=self._read, daemon=True).start()
-        else:
-            self.end()
-
-    def send(self, name, arguments):
-        future = Future()
-        with self.lock:
-            if self.dead:
-                raise CallFailed(503, "Unavailable", "its process has just ended")
-            self.calls += 1
-            self.pending[self.calls] = future
-            number = self.calls
-        try:
-            with self.sending:
-                self.connection.send((number, name, arguments))
-        except OSError:
-            pass  # The reader finds that it has ended, and reports it.
-        return future
-
-    def _read(self):
-        try:
-            while True:
-                number, how, value = self.connection.recv()
-                with self.lock:
-                    future = self.pending.pop(number, None)
-                if future is None:
-                    continue
-                if how == "ok":
-                    future.set_result(value)
-                else:
-                    future.set_exception(CallFailed(*value))
-        except (EOFError, OSError):
-            self._lose()
-
-    def _lose(self):
-        with self.lock:
-            self.dead = True
-            lost, self.pending = list(self.pending.values()), {}
-        how, where = self._exit(), self.where()
-        died = self.died
-        if died is not None:
-            died(self.why or f"with {how}{_at(where)}")
-        for future in lost:
-            future.set_exception(_Died(how, where, alone=len(lost) == 1))
-        self.end()
-
-    def _exit(self):
-        with self.reaping:
-            self.process.join(5)
-            code = self.process.exitcode
-        return signal.Signals(-code).name if code is not None and code < 0 else f"code {code}"
-
-    def where(self):
-        """Where it was, after it was asked or died of a fault."""
-        try:
-            with open(self.dump_path) as dump:
-                return place_in_dump(dump.read())
-        except OSError:
-            return None
-
-    def stop_late(self, why):
-        """Returns where it was."""
-        self.why = why
-        if hasattr(signal, "SIGUSR1") and self.process.is_alive():
-            os.kill(self.process.pid, signal.SIGUSR1)
-            time.sleep(0.2)
-        where = self.where()
-        self.end()
-        return where
-
-    def close(self):
-        """It has done its work, so this is not a death."""
-        self.died = None
-        self.end()
-
-    def end(self):
-        with self.lock:
-            self.dead = True
-        with self.reaping:
-            if self.process.is_alive():
-                self.process.kill()
-            self.process.join(5)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self.dump_path)
-
-
-class _Died(Exception):
-    def __init__(self, how, where, alone):
-        super().__init__(how, where, alone)
-        self.how, self.where, self.alone = how, where, alone
+# A call that runs for longer, while others wait, goes on outside the processes that serve them.
+PATIENCE_S = 10
+MOST_OUTSIDE = 4
+# With that many outside, the longest is ended after so many times the patience.
+PATIENCES = 6
+# The last answers show how long a call of this class usually takes.
+LAST_ANSWERS = 64
 
 
 class Isolated:
@@ -151,6 +35,9 @@ class Isolated:
     failed (500). Calls that shared its process are tried again (503). If several calls shared a process that died, each
     is tried again in its own process, so that only the faulty one fails. An environment whose process dies again and
     again is set aside for a while.
+
+    A slow call does not hold up others: it keeps its process, and a new one takes its place. Next time, one that did
+    not answer has its own process from the start. A class that may hold something in memory stays in one process.
     """
 
     def __init__(self, name, *, timeout=None, processes=None):
@@ -158,31 +45,40 @@ class Isolated:
         self.lock = threading.Lock()
         self.deaths = 0
         began = time.monotonic()
-        first = _Process(name, self._count)
+        first = Process(name, self._count)
         if first.hello[0] != "ready":
             raise CallFailed(500, "Unavailable", *first.hello[1:])
         _, self.has, self.end_takes_session, said = first.hello
         self.timeout = timeout or said["timeout"] or TIMEOUT_S
+        loaded_in = time.monotonic() - began
         # Whoever starts the server sees how long its first process loads. Nobody sees it of the others.
-        self.load_within = round(self.timeout + 2 * (time.monotonic() - began))
+        self.load_within = round(self.timeout + 2 * loaded_in)
         self.parallel = bool(said["thread_safe"])
-        places = processes or said["processes"] or 1
+        asked = processes or said["processes"]
+        places = asked or 1
+        holds = "begin" in self.has or "end" in self.has
+        self.makes_room = not self.parallel and (places > 1 or (asked is None and not holds))
         self.turns = Turns([first] + [None] * (places - 1))
         # Each process more costs what the class loads.
-        self.turns_alone = Turns([None] * places)
+        self.turns_alone = Turns([None] * max(places, MOST_OUTSIDE if self.makes_room else 0))
+        self.least_patience = max(PATIENCE_S, 2 * loaded_in)
+        self.took = deque(maxlen=LAST_ANSWERS)
         self.aside_until = 0.0
         self.last = ""
         self.suspects = OrderedDict()
-        self.running = [first]
+        self.processes = [first]
+        self.running = {}
+        self.outside = {}
+        self.closed = False
 
     def call(self, name, *arguments, caller=None):
         self.health()
         caller = caller or Caller()
         digest = hashlib.sha256(pickle.dumps((name, arguments))).digest()
         if digest in self.suspects:
-            with self.turns_alone.turn(name, caller):
+            with self.turns_alone.turn(caller):
                 return self._alone(digest, name, arguments, caller)
-        process = self.turns.take(name, caller)
+        process = self.turns.take(caller)
         kept = None
         try:
             process = process if process is not None and not process.dead else self._opened()
@@ -192,8 +88,9 @@ class Isolated:
                 self.turns.give(process, caller)
             return self._asked(process, digest, name, arguments, caller)
         finally:
-            if not self.parallel or kept is None:
-                self.turns.give(kept, caller)
+            if (not self.parallel or kept is None) and not self.turns.give(kept, caller):
+                del self.outside[caller]
+                kept.close()
 
     def health(self):
         left = self.aside_until - time.monotonic()
@@ -202,11 +99,29 @@ class Isolated:
                 503, "SetAside", f"{self.name} is set aside for {left:.0f} s: its process ended {self.last}, {self.deaths} times in a row"
             )
 
+    def make_room(self):
+        """For calls that wait behind a slow one. It is called every second or so."""
+        slow = longest(self.turns.held)
+        if not self.makes_room or not self.turns.waiting or slow is None or slow.runs_s() < self._patience():
+            return
+        if len(self.outside) >= MOST_OUTSIDE:
+            last = longest(self.outside)
+            if last is not None and last.runs_s() >= PATIENCES * self._patience():
+                last.process.make_room(f"after {last.runs_s():.1f} s, because other calls waited")
+            return
+        # Before its own thread can find that its place is lost.
+        self.outside[slow] = True
+        if not self.turns.give(None, slow):
+            self.outside.pop(slow, None)
+
     def close(self):
         with self.lock:
-            running, self.running = self.running, []
-        for process in running:
+            processes, self.processes, self.closed = self.processes, [], True
+        for process in processes:
             process.close()
+
+    def _patience(self):
+        return max(self.least_patience, 2 * max(list(self.took), default=0))
 
     def _alone(self, digest, name, arguments, caller):
         process = self._opened()
@@ -218,36 +133,54 @@ class Isolated:
             process.close()
 
     def _opened(self):
-        process = _Process(self.name, self._count, self.load_within)
+        process = Process(self.name, self._count, self.load_within)
         if process.hello[0] != "ready":
             self._count(f"while it was loaded ({process.hello[1]})")
             raise CallFailed(503, "Unavailable", f"{self.name} cannot be loaded: {process.hello[1]}", process.hello[2])
         with self.lock:
-            self.running = [p for p in self.running if not p.dead] + [process]
+            self.processes = [p for p in self.processes if not p.dead] + [process]
+            closed = self.closed
+        if closed:
+            process.close()
+            raise CallFailed(503, "Unavailable", f"{self.name} is closed")
         return process
 
     def _asked(self, process, digest, name, arguments, caller):
-        caller.begins()
-        began = time.monotonic()
+        caller.begins(name, process.where_now, process)
+        self.running[caller] = True
         try:
             answer = self._answer(process.send(name, arguments), caller)
         except NoAnswer:
-            within = f"within {time.monotonic() - began:.1f} s"
+            within = f"within {caller.runs_s():.1f} s"
+            if digest in self.suspects:
+                # It is to blame, and not the environment.
+                process.died = None
             where = process.stop_late(f"because a call did not answer {within}")
-            message = f"{name} did not answer {within}, and its process was ended{_at(where)}"
-            raise CallFailed(500, "NoAnswer", message) from None
-        except _Died as death:
-            if process.why is not None:
-                message = f"its process was ended {process.why}, and this call shared it"
-                raise CallFailed(503, "ProcessEnded", message) from None
-            if not death.alone:
+            if self.makes_room:
                 self._suspect(digest)
-                message = f"its process ended with {death.how} while it answered other calls, too"
-                raise CallFailed(503, "ProcessEnded", message) from None
-            message = f"{name} ended its process with {death.how}{_at(death.where)}"
-            raise CallFailed(500, "ProcessEnded", message) from None
+            message = f"{name} did not answer {within}, and its process was ended{at(where)}"
+            raise CallFailed(500, "NoAnswer", message) from None
+        except Died as death:
+            raise self._fault_of(death, process, digest, name) from None
+        finally:
+            del self.running[caller]
         self.deaths = 0
+        self.took.append(caller.runs_s())
         return answer
+
+    def _fault_of(self, death, process, digest, name):
+        if process.made_room:
+            self._suspect(digest)
+            message = f"{name} was ended {process.why}{at(process.place)}; it is tried again in its own process"
+            return CallFailed(503, "MadeRoom", message)
+        if process.why is not None:
+            message = f"its process was ended {process.why}, and this call shared it"
+            return CallFailed(503, "ProcessEnded", message)
+        if not death.alone:
+            self._suspect(digest)
+            message = f"its process ended with {death.how} while it answered other calls, too"
+            return CallFailed(503, "ProcessEnded", message)
+        return CallFailed(500, "ProcessEnded", f"{name} ended its process with {death.how}{at(death.where)}")
 
     def _answer(self, future, caller):
         """Raises NoAnswer at its limit, which a repeat of the call may move."""
@@ -273,6 +206,3 @@ class Isolated:
             if self.deaths >= MOST_DEATHS:
                 self.aside_until = time.monotonic() + SET_ASIDE_S
 
-
-def _at(where):
-    return "" if where is None else f" (at {where})"

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import math
-import sys
 import threading
 from collections import OrderedDict
 from concurrent.futures import Future
@@ -12,12 +11,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from .answers import CallFailed
 from .calls import Direct
 from .processes import Isolated
-from .traces import plain
 from .turns import Caller
+from .watch import Watch, write
 
 
 # The seconds after which the caller waits no longer.
 TIMEOUT_HEADER = "Rollout-Call-Timeout"
+# How often running calls are looked at.
+LOOK_S = 0.5
 
 
 class BadRequest(Exception):
@@ -162,12 +163,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _health(self):
         self.server.service.calls.health()
-        return {"status": "ok"}
+        running = self.server.watch.long()
+        return {"status": "ok", **({"running": running} if running else {})}
 
     def _log(self, error):
         key = self.headers.get("Idempotency-Key")
         lines = [f"{self.command} {self.path} {key!r}: {error.status} {error.kind}: {error.message}", error.trace]
-        print(plain("\n".join(line for line in lines if line)), file=sys.stderr, flush=True)
+        write("\n".join(line for line in lines if line))
 
     def _raw(self):
         """The body, whole or in chunks (metrics are sent in chunks)."""
@@ -226,10 +228,23 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
 
+    def serve_forever(self, poll_interval=0.5):
+        over = threading.Event()
+        threading.Thread(target=self._look, args=(over,), daemon=True).start()
+        try:
+            super().serve_forever(poll_interval)
+        finally:
+            over.set()
+
+    def _look(self, over):
+        while not over.wait(LOOK_S):
+            self.watch.look()
+
 
 def create_server(environment, *, host="127.0.0.1", port=9000, max_answers=4096):
     """A server that listens; `serve_forever()` runs it, `shutdown()` ends it. An object is called in this process."""
     calls = environment if isinstance(environment, Isolated) else Direct(environment)
     server = _Server((host, port), _Handler)
     server.service = _Service(calls, max_answers)
+    server.watch = Watch(calls)
     return server

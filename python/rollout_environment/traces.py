@@ -23,6 +23,10 @@ def plain(text):
     return "".join(c if c == "\n" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def at(where):
+    return "" if where is None else f" (at {where})"
+
+
 def place_of(error):
     """`puzzle.py:41 in step: truth = metadata["ground_truth"]`, for the innermost frame outside libraries; or None."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not _is_ours(f.filename)]

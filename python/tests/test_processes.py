@@ -11,10 +11,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from rollout_environment import Isolated  # noqa: E402
+from rollout_environment import Isolated, create_server  # noqa: E402
 from rollout_environment.answers import CallFailed  # noqa: E402
 from rollout_environment.traces import place_in_dump  # noqa: E402
 from rollout_environment.turns import Caller  # noqa: E402
+from rollout_environment.watch import Watch, write  # noqa: E402
 
 SOURCE = textwrap.dedent(
     """
@@ -51,6 +52,13 @@ SOURCE = textwrap.dedent(
     class Four(One):
         processes = 4
         timeout = 3
+
+    class Holds(One):
+        def begin(self, sample):
+            return None
+
+    class Single(One):
+        processes = 1
 
     if os.path.exists("hangs"):
         time.sleep(60)
@@ -97,6 +105,147 @@ class Processes(unittest.TestCase):
         for thread in threads:
             thread.join()
         return seen
+
+    def served(self, name, **settings):
+        """A server looks at its calls all the time."""
+        environment = self.isolated(name, **settings)
+        environment.least_patience = 0.3
+        server = create_server(environment, port=0)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(thread.join)
+        self.addCleanup(server.shutdown)
+        return environment
+
+    def hanging(self, environment, times, seconds):
+        """That many calls that hang, and how each of them fails."""
+        failures = []
+
+        def hang(i):
+            failures.append(self.fails(environment, "hang", Caller(f"b/3-{i}/2", seconds)))
+
+        threads = [threading.Thread(target=hang, args=(i,)) for i in range(times)]
+        for thread in threads:
+            thread.start()
+        self.addCleanup(lambda: [thread.join() for thread in threads])
+        self.addCleanup(environment.close)
+        deadline = time.monotonic() + 5
+        while not environment.running and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return threads, failures
+
+    def test_calls_behind_one_that_hangs_are_answered_while_it_keeps_its_process_until_its_limit(self):
+        environment = self.served("One")
+        (hangs,), failures = self.hanging(environment, 1, 12)
+        for _ in range(14):
+            self.assertEqual(self.step(environment, "hi", Caller("b/0-0/0", 8))["rewards"], [1.0])
+        self.assertTrue(hangs.is_alive())
+        hangs.join()
+        self.assertEqual([error.kind for error in failures], ["NoAnswer"])
+        self.assertRegex(failures[0].message, r"within 9\.\d s")
+
+    def test_calls_behind_more_that_hang_than_there_may_be_processes_are_answered_too(self):
+        environment = self.served("One")
+        _, failures = self.hanging(environment, 7, 60)
+        for _ in range(4):
+            self.assertEqual(self.step(environment, "hi", Caller("b/0-0/0", 40))["rewards"], [1.0])
+        self.assertGreaterEqual(len(failures), 1)
+        self.assertLessEqual(len(environment.outside), 4)
+        for error in failures:
+            self.assertEqual((error.status, error.kind), (503, "MadeRoom"))
+            self.assertRegex(error.message, r"^step was ended after \d+\.\d s, because other calls waited \(at mine.py:\d+ in step: ")
+        self.assertEqual(environment.deaths, 0)
+
+    def test_one_that_did_not_answer_has_its_own_process_the_next_time(self):
+        environment = self.isolated("One", timeout=3)
+        self.assertEqual(self.fails(environment, "hang").kind, "NoAnswer")
+        before = self.step(environment, "hi")
+        (hangs,), failures = self.hanging(environment, 1, 60)
+        self.assertEqual(self.step(environment, "hi"), before)
+        self.assertEqual(failures, [])
+        hangs.join()
+        self.assertEqual([error.kind for error in failures], ["NoAnswer"])
+
+    def test_a_class_that_may_hold_something_in_memory_stays_in_one_process(self):
+        for name in ("Holds", "Single"):
+            environment = self.served(name)
+            before = self.step(environment, "hi")
+            slow = threading.Thread(target=self.step, args=(environment, "slow"))
+            slow.start()
+            time.sleep(0.2)
+            self.assertEqual(self.step(environment, "hi"), before)
+            slow.join()
+
+    def test_a_call_that_waits_for_long_behind_one_that_hangs_fails_with_its_name_before_its_caller_gives_up(self):
+        environment = self.isolated("Single")
+        environment.turns.behind_s, environment.turns.long_s = 0.6, 0.3
+        (hangs,), _ = self.hanging(environment, 1, 20)
+        error = self.fails(environment, "hi", Caller("b/0-0/0", 60))
+        self.assertTrue(hangs.is_alive())
+        self.assertEqual((error.status, error.kind), (503, "NoTurn"))
+        text = r"^waited \d+\.\d s for its turn: step b/3-0/2 has been running for \d+\.\d s \(at mine.py:\d+ in step: "
+        self.assertRegex(error.message, text)
+
+    def test_a_call_behind_others_that_answer_waits_for_as_long_as_its_caller_does(self):
+        environment = self.isolated("Single")
+        environment.turns.behind_s, environment.turns.long_s = 0.2, 30
+        slow = threading.Thread(target=self.step, args=(environment, "slow"))
+        slow.start()
+        time.sleep(0.1)
+        self.assertEqual(self.step(environment, "hi", Caller("b/0-0/0", 60))["rewards"], [1.0])
+        slow.join()
+
+    def test_a_class_whose_calls_take_long_is_given_the_time_that_they_take(self):
+        environment = self.served("One")
+        environment.took.append(5)
+        before = self.step(environment, "hi")
+        slow = threading.Thread(target=self.step, args=(environment, "slow"))
+        slow.start()
+        time.sleep(0.2)
+        self.assertEqual(self.step(environment, "hi"), before)
+        slow.join()
+
+    def test_all_that_are_late_in_one_process_say_where(self):
+        environment = self.isolated("Many")
+        threads, failures = self.hanging(environment, 3, 2)
+        for thread in threads:
+            thread.join()
+        late = [error.message for error in failures if error.kind == "NoAnswer"]
+        self.assertGreaterEqual(len(late), 2)
+        for message in late:
+            self.assertRegex(message, r"\(at mine.py:\d+ in step: ")
+
+    def test_one_that_runs_for_long_is_in_the_log_ever_more_seldom_and_in_the_health(self):
+        environment = self.isolated("One")
+        watch = Watch(environment, long_s=0.4)
+        self.hanging(environment, 1, 12)
+        text = r"step b/3-0/2 has been running for \d+\.\d s \(at mine.py:\d+ in step: .+\)"
+        with contextlib.redirect_stderr(io.StringIO()) as log:
+            self.assertEqual(watch.long(), [])
+            until = time.monotonic() + 2.5
+            while time.monotonic() < until:
+                watch.look()
+                time.sleep(0.05)
+        lines = log.getvalue().splitlines()
+        for line in [*lines, *watch.long()]:
+            self.assertRegex(line, f"^{text}$")
+        seconds = [float(line.split(" for ")[1].split(" s ")[0]) for line in lines]
+        self.assertGreaterEqual(len(seconds), 2)
+        for earlier, later in zip(seconds, seconds[1:]):
+            self.assertGreaterEqual(later, 2 * earlier - 0.2)
+        self.assertEqual(len(watch.long()), 1)
+
+    def test_a_line_of_the_log_is_one_write(self):
+        writes = []
+
+        class Log(io.StringIO):
+            def write(self, text):
+                writes.append(text)
+
+        with contextlib.redirect_stderr(Log()):
+            write("one\ntwo\x1b")
+        self.assertEqual(writes, ["one\ntwo\\x1b\n"])
 
     def test_what_is_raised_says_file_line_and_text_and_has_its_trace(self):
         error = self.fails(self.isolated("One"), "raise")

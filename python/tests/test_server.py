@@ -219,7 +219,7 @@ class Steps(Served):
         self.hang("b/0-0/3")
         status, answer = self.step("hi", "k", 0.5)
         self.assertEqual((status, answer["error"]["type"]), (503, "NoTurn"))
-        self.assertRegex(answer["error"]["message"], r"^waited 0\.\d s for its turn: step b/0-0/3 has been running for \d+\.\d s$")
+        self.assertRegex(answer["error"]["message"], r"^waited 0\.\d s for its turn: step b/0-0/3 has been running for \d+\.\d s \(at test_server.py:\d+ in step: ")
         self.object.gate.set()
         self.assertEqual(self.step("ho", "l", 5)[0], 200)
         self.assertEqual(self.object.steps, 2)

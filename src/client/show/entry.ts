@@ -1,9 +1,12 @@
 import type { Glance } from '../../model/journal/glance.js';
 import type { Failure, LineOf } from '../../model/journal.js';
+import type { Standing } from '../../model/journal/standing.js';
+import { waitingOf } from '../../model/journal/standing.js';
 import type { StopReason } from '../../model/workflow-safe/stop-reasons.js';
 import { shortened } from '../../platform/errors.js';
 import { plainLine } from '../../platform/plain.js';
 import { VALID_STOP_REASONS } from '../../model/workflow-safe/stop-reasons.js';
+import { waitingText } from '../../model/workflow-safe/waiting.js';
 
 /** A rollout as a list shows it. */
 export interface Entry {
@@ -24,7 +27,7 @@ export interface Entry {
   attempts: number;
   faults: number;
   failure: Failure | null;
-  /** Why, in a line: its failure, the last words of a valid one, or the fault that an unfinished one waits on. */
+  /** Why, in a line: its failure, the last words of a valid one, or what an unfinished one waits for. */
   reason: string | null;
 }
 
@@ -48,11 +51,12 @@ export interface Read {
   end: LineOf<'end'> | null;
   /** The time of the last line that counts, if it has not ended. */
   last_at: number | null;
-  /** The last fault since it progressed, likewise. */
-  fault: LineOf<'fault'> | null;
+  /** How far it is, likewise. */
+  standing: Standing | null;
 }
 
-export function entryOf({ row, repeat }: Place, read: Read): Entry {
+/** `now_s`: in seconds, as in journal lines. */
+export function entryOf({ row, repeat }: Place, read: Read & { now_s: number }): Entry {
   const { glance, end, last_at } = read;
   const ended = end?.stop_reason ?? null;
   const until = end?.at ?? last_at;
@@ -77,8 +81,13 @@ export function entryOf({ row, repeat }: Place, read: Read): Entry {
 /** Longer than a line of most terminals. */
 const REASON_CHARACTERS = 240;
 
-function reasonOf({ glance, end, fault }: Read): string | null {
-  const trouble = end === null ? fault : end.failure;
-  if (trouble === null) return end === null ? null : (glance.last_words ?? null);
-  return shortened(plainLine(`${trouble.type}: ${trouble.message}`), REASON_CHARACTERS);
+function reasonOf({ glance, end, standing, now_s }: Read & { now_s: number }): string | null {
+  const trouble = end === null ? standing?.fault : end.failure;
+  if (trouble) return inALine(`${trouble.type}: ${trouble.message}`);
+  if (end !== null) return glance.last_words ?? null;
+  const names = { task: glance.task_name ?? '', service: '' };
+  const waiting = standing && waitingOf(standing, { names, now_s });
+  return waiting && inALine(`waits for ${waitingText(waiting)}`);
 }
+
+const inALine = (text: string): string => shortened(plainLine(text), REASON_CHARACTERS);

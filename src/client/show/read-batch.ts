@@ -3,7 +3,7 @@ import { lastWordsOf } from '../../model/journal/last-words.js';
 import { glanceOf } from '../../model/journal/outcome.js';
 import type { Trajectory } from '../../model/journal/trajectory.js';
 import type { TrajectoryStore } from '../../trajectories/trajectory-store.js';
-import type { Entry, Place } from './entry.js';
+import type { Entry, Place, Read } from './entry.js';
 import { entryOf, placeText } from './entry.js';
 import type { Happening } from './history.js';
 import { createHistory } from './history.js';
@@ -37,17 +37,17 @@ export function createBatchReader(
   store: ShowStore,
   batch_id: string,
 ): { requested: () => Promise<number | null>; entries: (of?: Of) => Promise<Entry[]> } {
-  const known = new Map<string, { size: number; entry: Entry }>();
-  const read = async (place: Place): Promise<Entry> => {
+  const known = new Map<string, { size: number; read: Read }>();
+  const read = async (place: Place): Promise<Read> => {
     const key = placeText(place);
     const ref = { batch_id, ...place };
     const before = known.get(key);
     const size = await store.journalSize(ref);
-    if (before?.size === size) return before.entry;
-    const entry = await readEntry(ref, store);
+    if (before?.size === size) return before.read;
+    const read = await readLast(ref, store);
     // Lines that arrive during the reading show as growth.
-    known.set(key, { size, entry });
-    return entry;
+    known.set(key, { size, read });
+    return read;
   };
   return {
     requested: async () => {
@@ -62,7 +62,9 @@ export function createBatchReader(
       const lanes = Array.from({ length: AT_ONCE }, async (_, lane) => {
         for (let at = lane; at < places.length; at += AT_ONCE) {
           const place = places[at];
-          if (place !== undefined) entries[at] = await read(place);
+          if (place === undefined) continue;
+          // How long it has been waiting changes while its journal does not.
+          entries[at] = entryOf(place, { ...(await read(place)), now_s: nowS() });
         }
       });
       await Promise.all(lanes);
@@ -76,12 +78,11 @@ interface Of {
 }
 
 /** The last lines have all that a list needs. Only unusual journals are folded. */
-async function readEntry(ref: Place & { batch_id: string }, store: ShowStore): Promise<Entry> {
+async function readLast(ref: Place & { batch_id: string }, store: ShowStore): Promise<Read> {
   const end = await store.findEnd(ref);
-  if (end !== null) return entryOf(ref, { glance: end.glance, end, last_at: null, fault: null });
+  if (end !== null) return { glance: end.glance, end, last_at: null, standing: null };
   const last = lastGlanceOf(await store.readLastLines(ref));
-  if (last !== null) return entryOf(ref, { ...last, end: null });
-  return (await readRollout(ref, store)).entry;
+  return last === null ? (await readWhole(ref, store)).read : { ...last, end: null };
 }
 
 /** Every line of its journal; empty for a rollout without a journal. */
@@ -89,12 +90,20 @@ export async function readRollout(
   ref: Place & { batch_id: string },
   store: Pick<ShowStore, 'readTrajectory'>,
 ): Promise<Rollout> {
+  const { trajectory, happenings, read } = await readWhole(ref, store);
+  return { ...ref, entry: entryOf(ref, { ...read, now_s: nowS() }), trajectory, happenings };
+}
+
+async function readWhole(
+  ref: Place & { batch_id: string },
+  store: Pick<ShowStore, 'readTrajectory'>,
+): Promise<Pick<Rollout, 'trajectory' | 'happenings'> & { read: Read }> {
   const history = createHistory();
   const trajectory = await store.readTrajectory(ref, history.take);
-  const { end } = trajectory;
-  const last_at = history.last_at;
-  const { fault } = trajectory.standing;
+  const { end, standing } = trajectory;
   const glance = { ...glanceOf(trajectory), last_words: lastWordsOf(trajectory) };
-  const entry = entryOf(ref, { glance, end, last_at, fault });
-  return { ...ref, entry, trajectory, happenings: history.happenings };
+  const read = { glance, end, last_at: history.last_at, standing };
+  return { trajectory, happenings: history.happenings, read };
 }
+
+const nowS = (): number => Date.now() / 1000;

@@ -57,7 +57,7 @@ export function headingOf(
     ],
     ...wrapped(facts.join(', '), style.columns).map((line): Line => [line]),
     ...wrapped(plainLine(more.join(', ')), style.columns).map((line): Line => [line]),
-    ...(entry.failure === null ? [] : failureLines(entry, style)),
+    ...(entry.failure === null ? waitLines(entry, style) : failureLines(entry, style)),
     ...(siblings.length < 2 ? [] : siblingLines(siblings, { own: entry, columns: style.columns })),
   ];
   return lines.map((line) => renderLine(line, style));
@@ -67,6 +67,11 @@ function failureLines({ failure }: Entry, { columns }: TextStyle): Line[] {
   if (failure === null) return [];
   const text = `turn ${failure.turn}: ${failure.type}: ${failure.message}`;
   return wrapped(text, columns).map((line) => [{ text: line, ink: 'red' }]);
+}
+
+function waitLines({ ended, reason }: Entry, { columns }: TextStyle): Line[] {
+  if (ended !== null || reason === null) return [];
+  return wrapped(reason, columns).map((line) => [{ text: line, ink: 'dim' }]);
 }
 
 /** In as many lines as they need. */

@@ -12,9 +12,14 @@ import type { CallBody, CallNews, OptionalFunction, ThreadStart } from './wire.j
 
 /** Time limit for loading a module, because compiling TypeScript holds its thread for a while. */
 const LOAD_MS = 10_000;
+/** A loop that holds its thread for longer keeps it, and a new one serves the other calls. */
+const PATIENCE_MS = 10_000;
+/** Each of them uses a core until the deadline of its call. */
+const MOST_LEFT = 4;
 
 interface ModuleCallsOptions {
   timeout_ms: number;
+  patience_ms?: number;
   /** The module's name in messages. */
   subject: string;
   answer: Answer;
@@ -22,15 +27,19 @@ interface ModuleCallsOptions {
 
 /**
  * Calls into the thread of a module. Each has a deadline, counted from when the thread begins the call. A late call is
- * `EnvironmentFailed`. If the thread does not even answer a ping, a loop holds it. Then it is ended, and a new one
- * takes the calls that it had not begun. Of those that it had begun, the late ones and the last one are
- * `EnvironmentFailed`. The others are probably innocent, and `EnvironmentUnavailable`.
+ * `EnvironmentFailed`. If the thread does not even answer a ping, a loop holds it. Then it is ended. Of the calls that it
+ * had begun, the late ones and the last one are `EnvironmentFailed`. The others are probably innocent, and
+ * `EnvironmentUnavailable`. Those that it had not begun go to a new thread, also well before the deadline, unless the
+ * module may hold something for each rollout.
  */
 export class ModuleCalls {
   readonly #start: ThreadStart;
   readonly #options: ModuleCallsOptions;
   readonly #calls;
   #thread: ModuleThread | null = null;
+  /** Held by a loop, with the calls that they had begun. */
+  readonly #left = new Set<ModuleThread>();
+  #holds = true;
   #ended = false;
 
   constructor(start: ThreadStart, options: ModuleCallsOptions) {
@@ -38,7 +47,9 @@ export class ModuleCalls {
     this.#options = options;
     this.#calls = pendingCalls({
       timeout_ms: options.timeout_ms,
+      patience_ms: options.patience_ms ?? PATIENCE_MS,
       passed: (one) => void this.#pass(one),
+      slow: (one) => void this.#leave(one),
       changed: (count) => this.#thread?.hold(count > 0),
     });
   }
@@ -65,7 +76,8 @@ export class ModuleCalls {
     options.signal?.throwIfAborted();
     if (this.#ended) throw this.#fault('EnvironmentUnavailable', 'is closed');
     const thread = this.#current();
-    const aborted = (id: number): void => this.#thread?.send({ kind: 'abort', id });
+    const aborted = (id: number): void =>
+      (this.#calls.get(id)?.on ?? this.#thread)?.send({ kind: 'abort', id });
     const { one, answer } = this.#calls.add(body, { ...options, aborted });
     if (thread.isReady()) thread.send({ kind: 'call', id: one.id, body });
     return await answer;
@@ -73,10 +85,11 @@ export class ModuleCalls {
 
   async end(): Promise<void> {
     this.#ended = true;
-    const last = this.#thread;
+    const threads = [...this.#left, ...(this.#thread === null ? [] : [this.#thread])];
     this.#thread = null;
+    this.#left.clear();
     this.#failAll('is closed');
-    await last?.end();
+    await Promise.all(threads.map((thread) => thread.end()));
   }
 
   #current(): ModuleThread {
@@ -92,8 +105,9 @@ export class ModuleCalls {
     });
     this.#thread = opened;
     opened.ready.then(
-      () => {
-        const waiting = this.#calls.all();
+      (has) => {
+        this.#holds = has.includes('begin') || has.includes('end');
+        const waiting = this.#calls.all().filter(({ on }) => on === null);
         for (const { id, body } of waiting) opened.send({ kind: 'call', id, body });
         opened.hold(waiting.length > 0);
       },
@@ -107,9 +121,12 @@ export class ModuleCalls {
   }
 
   #hear(from: ModuleThread, news: CallNews): void {
-    if (news.kind === 'started') this.#calls.begin(news.id);
-    else if (news.kind === 'ended') this.#calls.settle(news.id, news.outcome);
-    else {
+    if (news.kind === 'started') {
+      if (!this.#left.has(from)) this.#calls.begin(news.id, from);
+    } else if (news.kind === 'ended') {
+      if (this.#calls.get(news.id)?.on === from) this.#calls.settle(news.id, news.outcome);
+      this.#release(from);
+    } else {
       const { answer } = this.#options;
       const next = (id: number) => this.#calls.get(id)?.nextRollout() ?? Promise.resolve(null);
       void answerOn(news, { answer, next, reply: from.send });
@@ -118,7 +135,7 @@ export class ModuleCalls {
 
   async #pass(one: PendingCall): Promise<void> {
     const why = `did not answer ${one.body.call} within ${ms(this.#options.timeout_ms)} (its timeout)`;
-    const asked = this.#thread;
+    const asked = one.on;
     if (asked === null) return;
     asked.send({ kind: 'abort', id: one.id });
     if (await asked.answersPing()) {
@@ -126,17 +143,37 @@ export class ModuleCalls {
         one.id,
         this.#fault('EnvironmentFailed', `${why}: its promise has not settled`),
       );
+      this.#release(asked);
       return;
     }
     this.#lose(asked, `${why}: its code held the thread, which was ended`);
     await asked.end();
   }
 
+  /** The calls that a loop holds up go to another thread. */
+  async #leave({ on }: PendingCall): Promise<void> {
+    const isServing = (): boolean => on !== null && on === this.#thread;
+    if (on === null || this.#holds || this.#left.size >= MOST_LEFT || !isServing()) return;
+    if ((await on.answersPing()) || !isServing()) return;
+    on.leave();
+    this.#left.add(on);
+    this.#thread = null;
+    if (this.#calls.all().some((one) => one.on === null)) this.#current();
+  }
+
+  /** A thread that was left, once its last call has been answered. */
+  #release(thread: ModuleThread): void {
+    if (!this.#left.has(thread) || this.#calls.all().some(({ on }) => on === thread)) return;
+    this.#left.delete(thread);
+    void thread.end();
+  }
+
   /** A thread has ended: the calls that it had begun have failed, and the rest goes to another one. */
   #lose(lost: ModuleThread, why: string): void {
-    if (this.#thread !== lost || !lost.isReady()) return;
-    this.#thread = null;
-    const begun = this.#calls.all().filter((one) => one.begun);
+    if (!lost.isReady()) return;
+    if (this.#thread === lost) this.#thread = null;
+    else if (!this.#left.delete(lost)) return;
+    const begun = this.#calls.all().filter(({ on }) => on === lost);
     for (const one of begun) {
       const isBlamed = one.late || one === begun.at(-1);
       const fault = isBlamed
@@ -144,7 +181,7 @@ export class ModuleCalls {
         : this.#fault('EnvironmentUnavailable', `lost its thread to another call: it ${why}`);
       this.#calls.fail(one.id, fault);
     }
-    if (this.#calls.all().length > 0) this.#current();
+    if (this.#calls.all().some(({ on }) => on === null)) this.#current();
   }
 
   #failAll(why: string): void {

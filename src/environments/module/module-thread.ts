@@ -1,5 +1,12 @@
 import { startThread } from '../../platform/process/threads.js';
-import type { CallNews, FromThread, OptionalFunction, ThreadStart, ToThread } from './wire.js';
+import type {
+  CallNews,
+  FromThread,
+  OptionalFunction,
+  ThreadFlags,
+  ThreadStart,
+  ToThread,
+} from './wire.js';
 import { errorOf, thrownText } from './wire.js';
 
 /** A thread answers within this time unless a loop holds it. */
@@ -22,6 +29,8 @@ export interface ModuleThread {
   answersPing: () => Promise<boolean>;
   /** Whether the process waits for it. */
   hold: (isHeld: boolean) => void;
+  /** It begins no more calls. */
+  leave: () => void;
   end: () => Promise<void>;
 }
 
@@ -34,7 +43,11 @@ interface Listening {
 }
 
 export function openThread(start: ThreadStart, { subject, hear, lost }: Listening): ModuleThread {
-  const thread = startThread({ beside: import.meta.url, name: 'thread' }, { workerData: start });
+  const left = new Int32Array(new SharedArrayBuffer(4));
+  const thread = startThread(
+    { beside: import.meta.url, name: 'thread' },
+    { workerData: { ...start, left } satisfies ThreadStart & ThreadFlags },
+  );
   let isReady = false;
   /** In the order of their pings. */
   const ponged: (() => void)[] = [];
@@ -80,6 +93,9 @@ export function openThread(start: ThreadStart, { subject, hear, lost }: Listenin
     hold: (isHeld) => {
       if (isHeld) thread.ref();
       else thread.unref();
+    },
+    leave: () => {
+      Atomics.store(left, 0, 1);
     },
     end: async () => {
       await thread.terminate();

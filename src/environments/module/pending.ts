@@ -1,4 +1,5 @@
 import type { FinishedRollout, FinishedRollouts } from '../environment.js';
+import type { ModuleThread } from './module-thread.js';
 import type { CallBody } from './wire.js';
 import { errorOf, type Outcome } from './wire.js';
 
@@ -14,8 +15,8 @@ export interface CallOptions {
 export interface PendingCall {
   id: number;
   body: CallBody;
-  /** The thread has begun it. */
-  begun: boolean;
+  /** The thread that has begun it; null: none has. */
+  on: ModuleThread | null;
   /** Its deadline has passed. */
   late: boolean;
   nextRollout: () => Promise<FinishedRollout | null>;
@@ -25,10 +26,10 @@ export interface PendingCalls {
   /** Resolves with the answer; rejects with the module's error, the error of `fail`, or the signal's reason. */
   add: (body: CallBody, options: CallOptions & { aborted: (id: number) => void }) => { one: PendingCall; answer: Promise<unknown> }; // prettier-ignore
   get: (id: number) => PendingCall | undefined;
-  /** In the order in which the thread began them, followed by those that it did not begin. */
+  /** In the order in which threads began them, followed by those that none has begun. */
   all: () => PendingCall[];
   /** Its deadline runs from now on. */
-  begin: (id: number) => void;
+  begin: (id: number, on: ModuleThread) => void;
   settle: (id: number, outcome: Outcome) => void;
   fail: (id: number, error: Error) => void;
 }
@@ -37,24 +38,31 @@ interface Waiting {
   one: PendingCall;
   resolve: (value: unknown) => void;
   reject: (error: Error) => void;
-  timer: NodeJS.Timeout | null;
+  timers: NodeJS.Timeout[];
 }
 
-/** `passed`: the deadline of a call has passed. `changed`: with their number. */
+/**
+ * `passed`: the deadline of a call has passed. `slow`: it has been running for `patience_ms` again. `changed`: with their
+ * number.
+ */
 export function pendingCalls({
   timeout_ms,
+  patience_ms,
   passed,
+  slow,
   changed,
 }: {
   timeout_ms: number;
+  patience_ms: number;
   passed: (one: PendingCall) => void;
+  slow: (one: PendingCall) => void;
   changed: (count: number) => void;
 }): PendingCalls {
   const waiting = new Map<number, Waiting>();
   let calls = 0;
   const take = (id: number): Waiting | undefined => {
     const found = waiting.get(id);
-    if (found?.timer != null) clearTimeout(found.timer);
+    found?.timers.forEach(clearTimeout);
     waiting.delete(id);
     if (found !== undefined) changed(waiting.size);
     return found;
@@ -62,29 +70,31 @@ export function pendingCalls({
   return {
     add: (body, { signal, rollouts, aborted }) => {
       const id = calls++;
-      const one = { id, body, begun: false, late: false, nextRollout: readerOf(rollouts) };
+      const one = { id, body, on: null, late: false, nextRollout: readerOf(rollouts) };
       const { answer, ...settling } = settlingOf(signal, () => {
         aborted(id);
       });
-      waiting.set(id, { one, timer: null, ...settling });
+      waiting.set(id, { one, timers: [], ...settling });
       changed(waiting.size);
       return { one, answer };
     },
     get: (id) => waiting.get(id)?.one,
     all: () => {
       const all = [...waiting.values()].map(({ one }) => one);
-      return [...all.filter(({ begun }) => begun), ...all.filter(({ begun }) => !begun)];
+      return [...all.filter(({ on }) => on !== null), ...all.filter(({ on }) => on === null)];
     },
-    begin: (id) => {
+    begin: (id, on) => {
       const found = waiting.get(id);
       if (found === undefined) return;
       waiting.delete(id);
       waiting.set(id, found);
-      found.one.begun = true;
-      found.timer = setTimeout(() => {
-        found.one.late = true;
-        passed(found.one);
+      const { one } = found;
+      one.on = on;
+      const late = setTimeout(() => {
+        one.late = true;
+        passed(one);
       }, timeout_ms);
+      found.timers = [late, setInterval(slow, patience_ms, one)];
     },
     settle: (id, outcome) => {
       const found = take(id);

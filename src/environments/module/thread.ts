@@ -7,10 +7,18 @@ import type { RetrievedDocument } from '../retriever/retriever.js';
 import type { BatchEnvironment, SessionSample, TurnEnvironment } from './authoring.js';
 import { loadModule, subjectOf } from './loading.js';
 import { stepEach } from './one-sample.js';
-import type { CallBody, FromThread, Outcome, Question, ThreadStart, ToThread } from './wire.js';
+import type {
+  CallBody,
+  FromThread,
+  Outcome,
+  Question,
+  ThreadFlags,
+  ThreadStart,
+  ToThread,
+} from './wire.js';
 import { OPTIONAL, errorOf, unstorable, wireError } from './wire.js';
 
-const start = workerData as ThreadStart;
+const start = workerData as ThreadStart & ThreadFlags;
 const subject = subjectOf(start);
 const running = new Map<number, AbortController>();
 const asked = new Map<number, (answer: Outcome) => void>();
@@ -145,7 +153,7 @@ async function serve(made: Made, { id, body }: { id: number; body: CallBody }): 
 function hear(message: ToThread, made: Made | null): void {
   switch (message.kind) {
     case 'call':
-      if (made !== null) void serve(made, message);
+      if (made !== null && Atomics.load(start.left, 0) === 0) void serve(made, message);
       break;
     case 'abort':
       running.get(message.id)?.abort(new Error('nobody waits for this call'));

@@ -18,6 +18,11 @@ export interface ThreadStart {
   name: string;
 }
 
+export interface ThreadFlags {
+  /** 1: another thread begins the calls that wait here. A loop holds up messages, so this is shared memory. */
+  left: Int32Array<SharedArrayBuffer>;
+}
+
 /** Optional functions of a module. */
 export const OPTIONAL = ['begin', 'end', 'globalPostProcessAndMetrics', 'health', 'close'] as const;
 export type OptionalFunction = (typeof OPTIONAL)[number];

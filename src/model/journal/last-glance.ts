@@ -1,5 +1,6 @@
-import type { JournalLine, LineOf } from '../journal.js';
+import type { JournalLine } from '../journal.js';
 import type { Glance } from './glance.js';
+import type { Standing } from './standing.js';
 import { applyToStanding, newStanding } from './standing.js';
 import { isAnotherAttempt } from './trajectory.js';
 
@@ -8,8 +9,7 @@ export interface LastGlance {
   glance: Glance;
   /** Time of the last line. */
   last_at: number;
-  /** The last fault since the rollout progressed. */
-  fault: LineOf<'fault'> | null;
+  standing: Standing;
 }
 
 /**
@@ -23,6 +23,7 @@ export function lastGlanceOf([first, ...rest]: readonly JournalLine[]): LastGlan
   const glance = { ...first.glance, started_at: first.glance.started_at ?? first.at };
   const { turn_count, assistant_tokens } = glance;
   const standing = newStanding();
+  applyToStanding(standing, first);
   let { writer, at: last_at } = first;
   for (const line of rest) {
     if (line.kind === 'claim') ({ writer } = line);
@@ -37,5 +38,5 @@ export function lastGlanceOf([first, ...rest]: readonly JournalLine[]): LastGlan
     }
     if (line.kind === 'generation') glance.turn_count = turn_count + 1;
   }
-  return { glance, last_at, fault: standing.fault };
+  return { glance, last_at, standing };
 }

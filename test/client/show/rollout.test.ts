@@ -28,8 +28,9 @@ function rolloutOf(lines: readonly JournalLine[], repeat = 0): Rollout {
   const place = { row: 7, repeat };
   const { end } = trajectory;
   const glance = { ...glanceOf(trajectory), last_words: lastWordsOf(trajectory) };
-  const { fault } = trajectory.standing;
-  const entry = entryOf(place, { glance, end, last_at: history.last_at, fault });
+  const { standing } = trajectory;
+  const now_s = history.last_at ?? 0;
+  const entry = entryOf(place, { glance, end, last_at: history.last_at, standing, now_s });
   return { batch_id: 'batch', ...place, entry, trajectory, happenings: history.happenings };
 }
 

@@ -1,0 +1,83 @@
+/** Modules of which a loop holds the thread, well before the deadline of its call. */
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { TestContext } from 'node:test';
+import { describe, test } from 'node:test';
+import { ModuleCalls } from '../../src/environments/module/calls.js';
+
+/** `loop`: for so many milliseconds. Each answer has what its thread has played so far. */
+const SOURCE = `
+const played = [];
+export default {
+  stepOne: ({ message_log, metadata }) => {
+    const said = message_log.at(-1).content;
+    const until = performance.now() + (metadata.loop ?? 0);
+    while (performance.now() < until) {}
+    played.push(said);
+    return { observation: played.join(' '), reward: 1, terminated: true };
+  },
+  /* more */
+};`;
+
+async function callsOf(t: TestContext, { more = '', timeout_ms = 60_000 } = {}) {
+  const folder = await mkdtemp(path.join(tmpdir(), 'module-'));
+  t.after(() => rm(folder, { recursive: true }));
+  const file = path.join(folder, 'mine.mjs');
+  await writeFile(file, SOURCE.replace('/* more */', more));
+  const calls = new ModuleCalls(
+    { path: file, export: 'default', settings: {}, name: 'mine' },
+    {
+      timeout_ms,
+      patience_ms: 200,
+      subject: 'mine',
+      answer: () => assert.fail('the module asks for something'),
+    },
+  );
+  t.after(() => calls.end());
+  await calls.ready();
+  const step = async (content: string, loop = 0): Promise<string | undefined> => {
+    const input = {
+      message_log_batch: [[{ role: 'assistant', content }]],
+      metadata: [{ loop }],
+    };
+    const context = { idempotency_key: `b/0-0/${content}` };
+    const answer = await calls.call({ call: 'step', input, context }, {});
+    const { observations } = answer as { observations: { content: string }[] };
+    return observations[0]?.content;
+  };
+  return { step };
+}
+
+describe('a loop in a module', () => {
+  test('keeps its thread, and another one answers the calls behind it before its deadline', async (t) => {
+    const { step } = await callsOf(t);
+    const ended: string[] = [];
+    const looping = step('loop', 5000).then((seen) => ended.push(`loop: ${seen}`));
+    const others = ['a', 'b'].map(async (said) => ended.push(`${said}: ${await step(said)}`));
+    await Promise.all(others);
+    assert.equal(await step('c'), 'a b c');
+    await looping;
+    assert.deepEqual(ended, ['a: a', 'b: a b', 'loop: loop']);
+    assert.equal(await step('d'), 'a b c d', 'by the thread that serves now');
+  });
+
+  test('fails at its deadline, also where others went on without it', async (t) => {
+    const { step } = await callsOf(t, { timeout_ms: 3000 });
+    const looping = step('loop', 60_000).then(
+      () => assert.fail('it answered'),
+      (error: unknown) => String(error),
+    );
+    assert.equal(await step('a'), 'a');
+    assert.match(await looping, /mine did not answer step within 3s .*: its code held the thread/);
+    assert.equal(await step('b'), 'a b');
+  });
+
+  test('holds up the others where the module may hold something for each rollout', async (t) => {
+    const { step } = await callsOf(t, { more: 'begin: () => null,' });
+    const looping = step('loop', 3000);
+    assert.equal(await step('a'), 'loop a');
+    assert.equal(await looping, 'loop');
+  });
+});
