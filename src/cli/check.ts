@@ -29,9 +29,22 @@ export async function checkCommand(args: string[]): Promise<number> {
     console.log(
       values.json ? plainJson(JSON.stringify(finding)) : linesOf(finding, style).join('\n'),
     );
-  const broken = found.filter(({ state }) => state === 'broken').length;
-  if (!values.json) console.log(broken === 0 ? '\nnothing is broken' : `\n${broken} broken`);
-  return broken === 0 ? 0 : 1;
+  if (!values.json) console.log(`\n${summaryOf(found)}`);
+  return found.some(({ state }) => state === 'broken') ? 1 : 0;
+}
+
+/** One line for all findings. */
+export function summaryOf(found: readonly Pick<Finding, 'state' | 'waits'>[]): string {
+  const [broken, limited] = (['broken', 'limited'] as const).map(
+    (state) => found.filter((finding) => finding.state === state).length,
+  );
+  const counts = [
+    ...(broken === 0 ? [] : [`${broken} broken`]),
+    ...(limited === 0 ? [] : [`${limited} limited`]),
+  ];
+  if (found.some(({ waits }) => waits))
+    return `${counts.join(', ')}: rollouts wait, as no worker is known to run for each task queue`;
+  return broken === 0 ? ['nothing is broken', ...counts].join(', ') : counts.join(', ');
 }
 
 async function check(file: string | undefined): Promise<Finding[]> {

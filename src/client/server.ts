@@ -7,7 +7,7 @@ import {
   isGrpcServiceError,
 } from '@temporalio/client';
 import { describeError } from '../platform/errors.js';
-import { ASKS_WITHIN_S, lastAsked } from '../platform/pollers.js';
+import { lastSign, mayBeAlive } from '../platform/pollers.js';
 
 /** For connections to a server of this machine: no proxy, and fast reconnection after a restart. */
 export const LOOPBACK_CHANNEL = {
@@ -123,6 +123,8 @@ export async function unpolled(
 ): Promise<string | null> {
   const { namespace } = client.options;
   const queue = { namespace, name: taskQueue, type: 'workflow' } as const;
-  const ago = await within(CALL_MS, () => lastAsked(client.workflowService, queue)).catch(() => 0);
-  return ago === null || ago > ASKS_WITHIN_S ? noWorkerFor(workflowId) : null;
+  const isThere = await within(CALL_MS, async () =>
+    mayBeAlive(await lastSign(client.workflowService, queue)),
+  ).catch(() => true);
+  return isThere ? null : noWorkerFor(workflowId);
 }
