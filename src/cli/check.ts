@@ -4,6 +4,7 @@ import { wrapped } from '../client/show/wrapping.js';
 import type { Line, TextStyle } from '../client/text-line.js';
 import { renderLine } from '../client/text-line.js';
 import { describeError } from '../platform/errors.js';
+import { isMissing } from '../platform/files.js';
 import { plainJson, plainLine } from '../platform/plain.js';
 import { checkDeployment } from '../workers/check/check-deployment.js';
 import type { Finding } from '../workers/check/finding.js';
@@ -52,7 +53,10 @@ async function check(file: string | undefined): Promise<Finding[]> {
   try {
     config = await loadConfig(file ?? DEFAULT_FILE);
   } catch (error) {
-    const remedy = 'the file is strict: see temporal.yaml of the project for its form';
+    const isAbsent = error instanceof Error && isMissing(error.cause);
+    const remedy = isAbsent
+      ? 'docs/engines.md has one to copy ("From zero"); --config FILE names another'
+      : 'correct that; docs/deployment.md and the project’s own temporal.yaml show every field';
     return [{ part: 'settings', state: 'broken', what: inOneLine(describeError(error)), remedy }];
   }
   return await checkDeployment(config, { env: process.env, file });

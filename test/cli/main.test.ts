@@ -54,7 +54,7 @@ describe('a mistyped', () => {
     assert.equal(part, 'settings');
     assert.equal(
       what,
-      `${file} is not valid: environments: expected record, got nothing; enviroments: unknown field; did you mean environments?`,
+      `${file} is not valid: environments: expected an object such as { math: { kind: math } }, got nothing; enviroments: unknown field; did you mean environments?`,
     );
   });
 });

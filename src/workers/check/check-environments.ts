@@ -38,7 +38,9 @@ async function checkOne(create: () => Promise<Environment>): Promise<Omit<Findin
   try {
     environment = await create();
   } catch (error) {
-    return { state: 'broken', what: describeError(error), remedy: 'workers do not start without it' }; // prettier-ignore
+    const remedy =
+      'mend it, or take it out of environments: workers do not start without it (docs/environments.md)';
+    return { state: 'broken', what: describeError(error), remedy };
   }
   if (environment.health === undefined) {
     return { state: 'ok', what: environment.in_process ? 'in the worker' : 'made' };

@@ -48,9 +48,12 @@ async function checkDatabase(
       if (what.includes(MIGRATE)) return commandLine('store migrate', file);
       if (isFile)
         return 'make it readable for the user of workers, or name another folder in store.root';
-      if (what.startsWith('store.url_'))
-        return 'set it in the shell that starts workers, and in this one';
-      return `start the database, or correct the URL that ${placeOfUrl(store)} names; workers wait for it meanwhile`;
+      const place = placeOfUrl(store);
+      if (what.startsWith(place))
+        return store.url_env === null
+          ? 'write the URL into that file'
+          : `set ${store.url_env} in the shell that starts workers, and in this one`;
+      return `start the database, or correct the URL of ${place}; workers wait for it meanwhile`;
     },
   });
 }

@@ -1,6 +1,7 @@
 import { Client, Connection } from '@temporalio/client';
 import { commandLine } from '../../platform/command.js';
 import { describeError } from '../../platform/errors.js';
+import { addressRemedy } from '../../platform/server-address.js';
 import type { Sign, TaskQueue } from '../../platform/pollers.js';
 import { isAlive, lastSign, mayBeAlive } from '../../platform/pollers.js';
 import type { Config } from '../config.js';
@@ -14,15 +15,14 @@ const CONNECTS_WITHIN_MS = 10_000;
 
 /** Checks the server, its namespace, its search attributes, and whether workers poll the queues. */
 export async function checkTemporal(config: Config, file: string | undefined): Promise<Finding[]> {
-  const { options, namespace } = connectionSettings(config);
+  const { options, namespace, address_from } = connectionSettings(config);
   const part = `temporal ${options.address}`;
   let connection: Connection;
   try {
     connection = await Connection.connect({ ...options, connectTimeout: CONNECTS_WITHIN_MS });
   } catch (error) {
-    const remedy =
-      'start one (npm start, or temporal server start-dev), or name yours in temporal.yaml (temporal.address) or TEMPORAL_ADDRESS';
-    return [{ part, state: 'broken', what: describeError(error), remedy }];
+    const what = describeError(error);
+    return [{ part, state: 'broken', what, remedy: addressRemedy(what, address_from) }];
   }
   try {
     return await connection.withDeadline(Date.now() + ANSWERS_WITHIN_MS, () =>
