@@ -84,7 +84,7 @@ describe('a check of a deployment', { concurrency: true }, () => {
     assert.match(limited[0]?.what ?? '', /logprobs: raw/);
     assert.match(limited[0]?.remedy ?? '', /--logprobs-mode processed_logprobs/);
     assert.match(limited[1]?.what ?? '', /weights cannot be changed: no \/is_paused/);
-    assert.match(limited[1]?.remedy ?? '', /VLLM_SERVER_DEV_MODE=1/);
+    assert.match(limited[1]?.remedy ?? '', /--dev-mode true/);
   });
 
   test('names a key that is missing, and one that is wrong', async (t) => {

@@ -54,7 +54,7 @@ export async function checkEngine(engine: EngineToCheck): Promise<Finding[]> {
     signal,
   );
   found.push(...(asked?.answer ?? []));
-  found.push(await checkControl(engine, part));
+  found.push(await checkControl(engine, { part, version }));
   return found;
 }
 
@@ -93,9 +93,14 @@ async function askToGenerate(
   return [tokens, { part, state: 'limited', what: `logprobs: ${mode}`, remedy }];
 }
 
-async function checkControl({ url, control }: EngineToCheck, part: string): Promise<Finding> {
+async function checkControl(
+  { url, control }: EngineToCheck,
+  { part, version }: { part: string; version: string | null },
+): Promise<Finding> {
   const remedy =
-    'for policy updates: VLLM_SERVER_DEV_MODE=1 where it is served, generation.….control where the routes are elsewhere (docs/engines.md)';
+    version?.endsWith('+simulator') === true
+      ? 'for policy updates: start the simulator with --dev-mode true'
+      : 'for policy updates: VLLM_SERVER_DEV_MODE=1 where it is served, generation.….control where the routes are elsewhere (docs/engines.md)';
   try {
     const bound = { within_ms: ANSWERS_WITHIN_MS, signal: AbortSignal.timeout(ANSWERS_WITHIN_MS) };
     const { lacks, tells_label } = await control.examine({ cache: 'reset' }, bound);

@@ -33,6 +33,24 @@ export async function checkEnvironments(
   }
 }
 
+/** Throws the error of the first module that cannot be loaded: with it a worker ends, each time that it starts. */
+export async function loadModules(
+  { environments }: Pick<Config, 'environments'>,
+  env: NodeJS.ProcessEnv,
+): Promise<void> {
+  const factory = createEnvironmentFactory({
+    settings: environments,
+    env,
+    report: () => undefined,
+  });
+  try {
+    for (const [name, { kind }] of Object.entries(environments))
+      if (kind === 'module') await factory.create(name);
+  } finally {
+    await factory.close();
+  }
+}
+
 async function checkOne(create: () => Promise<Environment>): Promise<Omit<Finding, 'part'>> {
   let environment: Environment;
   try {
